@@ -35,8 +35,8 @@ from absl import flags
 
 from seg_tf import command_line, files, tasks
 from seg_tf.checkpoints.pretrained import load_pretrained
-from seg_tf.finetuning.classification.runner import ClassificationRunner
-from seg_tf.finetuning.trials.trial import Setting
+from seg_tf.finetuning.classification import ClassificationRunner
+from seg_tf.finetuning.trials import Setting
 from seg_tf.interop import conversion, formats
 from seg_tf.tasks import metrics
 from seg_tf.tasks.finetuning_settings import OptimizerSettings

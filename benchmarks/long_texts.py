@@ -200,9 +200,7 @@ def _encoding(config: Any, inputs: Any) -> Callable[[], object]:
     """A function that encodes the text; its graph is made here."""
     import tensorflow as tf
 
-    from seg_tf.config import (
-        build_from,
-    )
+    from seg_tf.config import build_from
 
     encoder = build_from(config.model, vocab_size=inputs.vocab_size)
     batch = next(iter(inputs.train_dataset(1)))

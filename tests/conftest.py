@@ -34,10 +34,10 @@ _LONGEST = (
     "test_examples.py",
     "training/test_lane_memory.py",
     "data_pipelines/test_buckets.py",
-    "finetuning/classification/test_text_classifier.py",
+    "finetuning/test_text_classifier.py",
     "training/test_pretraining.py",
     "data_pipelines/test_interrupted_builds.py",
-    "finetuning/spans/test_squad_runner.py",
+    "finetuning/test_squad.py",
     "export/test_served_models.py",
     "test_installation.py",
 )

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import configs
+import seg_tf.models
+import seg_tf.objectives  # noqa: F401
 from configs import __main__ as listing
 from seg_tf.config import CausalLMConfig, EncoderConfig, build_from, from_config_dict
 from seg_tf.papers import tables

@@ -1,6 +1,5 @@
 import dataclasses
 import json
-from typing import ClassVar
 
 import pytest
 from absl import flags
@@ -8,10 +7,7 @@ from ml_collections import config_flags
 
 from seg_tf.config import (
     AdamWConfig,
-    CausalLMConfig,
-    CosineAdamWConfig,
     EncoderConfig,
-    ExchangeSentenceConfig,
     LambConfig,
     MaskedLMConfig,
     MuonConfig,
@@ -20,8 +16,8 @@ from seg_tf.config import (
     SentenceUnshufflingConfig,
     StableAdamWConfig,
     TrainingConfig,
-    TransformerXLConfig,
     build_from,
+    configured_by,
     from_config_dict,
     register_config,
     to_config_dict,
@@ -29,7 +25,6 @@ from seg_tf.config import (
 )
 from seg_tf.configs import reat, sega_transformer_xl, segabert, slm
 from seg_tf.data.inputs import (
-    LaneInputsConfig,
     MaskingConfig,
     PackedWindowInputsConfig,
     ReATInputsConfig,
@@ -37,6 +32,8 @@ from seg_tf.data.inputs import (
     SpanMaskingConfig,
     WindowInputsConfig,
 )
+from seg_tf.models import Encoder
+from seg_tf.objectives import MaskedLM
 
 # Every value another than the default's.
 RUN = RunConfig(
@@ -82,15 +79,6 @@ def read_flags(*arguments):
     return from_config_dict(holder.value)
 
 
-PACKED = RunConfig(
-    name="packed",
-    paper="bert_base",
-    inputs=PackedWindowInputsConfig(
-        window_length=64, masking=MaskingConfig(mask_rate=0.2), max_windows_per_row=3
-    ),
-)
-
-
 SENTENCES = RunConfig(
     name="sentences",
     paper="slm_base",
@@ -113,46 +101,11 @@ SENTENCES = RunConfig(
 )
 
 
-STREAM = RunConfig(
-    name="stream",
-    paper="transformer_xl_base",
-    model=TransformerXLConfig(position_parts=("token",), cutoffs=(5, 9), head_size=3),
-    inputs=LaneInputsConfig(target_length=7, validation_lanes=2),
-    objectives={"causal_lm": CausalLMConfig(loss_weight=0.5)},
-    optimizer=CosineAdamWConfig(decay_updates=70, end_learning_rate=1e-6),
-)
-
-
-TEXTS = RunConfig(
-    name="texts",
-    paper="reat_small",
-    model=ReATConfig(
-        block_length=64, max_sentences=9, num_sentence_layers=1, num_alpha_layers=5
-    ),
-    inputs=ReATInputsConfig(
-        row_length=640,
-        sentences_per_row=33,
-        short_sentence_length=20,
-        long_max_sentences=9,
-        long_sentence_length=64,
-        long_rate=0.5,
-        exchange_rate=0.3,
-    ),
-    objectives={
-        "masked_lm": MaskedLMConfig(),
-        "exchange_sentence": ExchangeSentenceConfig(loss_weight=0.5),
-    },
-)
-
-
 @pytest.mark.parametrize(
     "config",
     [
         RUN,
-        PACKED,
         SENTENCES,
-        STREAM,
-        TEXTS,
         RunConfig(name="plain", paper="bert_base", inputs=WindowInputsConfig()),
     ],
 )
@@ -267,7 +220,7 @@ def test_impossible_settings_are_refused(config, fields, message):
 def test_rows_of_sentences_have_room_for_their_tokens():
     assert SENTENCES.inputs.row_length == 64 + 3
     assert SENTENCES.inputs.num_candidates == 3 + 2
-    assert RUN.inputs.row_length == PACKED.inputs.row_length == 64
+    assert RUN.inputs.row_length == 64
 
 
 @pytest.mark.parametrize(
@@ -310,13 +263,24 @@ def test_unknown_type_is_named_with_those_there_are():
 class RangeConfig:
     """A component that this file adds, as a later model would."""
 
-    implementation: ClassVar[type] = dict
-
     start: int = 2
     stop: int | None = None
 
 
+def test_config_of_what_was_not_imported_is_named():
+    @dataclasses.dataclass(frozen=True)
+    class UnknownConfig:
+        start: int = 2
+
+    with pytest.raises(ValueError, match=r"`configured_by`.*Received: UnknownConfig"):
+        build_from(UnknownConfig())
+
+
 def test_build_unpacks_fields_and_extra_arguments_win():
+    @configured_by(RangeConfig)
+    def keep(**arguments):
+        return arguments
+
     assert build_from(RangeConfig(), stop=5, step=1) == {
         "start": 2,
         "stop": 5,
@@ -326,11 +290,13 @@ def test_build_unpacks_fields_and_extra_arguments_win():
 
 def test_encoder_and_objective_are_built_from_their_configs():
     encoder = build_from(RUN.model, vocab_size=41)
+    assert isinstance(encoder, Encoder)
     assert encoder.get_config()["vocab_size"] == 41
     for field in dataclasses.fields(RUN.model):
         if field.name != "vocab_size":
             assert encoder.get_config()[field.name] == getattr(RUN.model, field.name)
     objective = build_from(RUN.objectives["masked_lm"], encoder=encoder)
+    assert isinstance(objective, MaskedLM)
     assert objective.loss_weight == 0.5
     assert objective.encoder is encoder
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import seg_tf.models  # noqa: F401  Of what the configs of models build.
 from seg_tf.config.base import _REGISTRY
 from seg_tf.data.inputs import (
     LaneInputs,

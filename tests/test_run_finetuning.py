@@ -11,8 +11,9 @@ import pytest
 
 from seg_tf import TextClassifier, files
 from seg_tf.commands import finetune
-from seg_tf.finetuning import reusable_model, runners
-from seg_tf.finetuning.classification.runner import ClassificationRunner
+from seg_tf.finetuning import runners
+from seg_tf.finetuning.classification import ClassificationRunner
+from seg_tf.finetuning.optimizer import ReusableModel
 from seg_tf.interop import initial_checkpoints
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters
@@ -20,7 +21,7 @@ from seg_tf.training import distribution, horovod_distribution
 from seg_tf.training.errors import TrainingStopped
 from tests import command_calls
 from tests.finetuning import task_folders, tiny_squad
-from tests.tasks.race import race_files
+from tests.tasks import race_files
 from tests.training import tracker_stand_ins
 
 pytestmark = pytest.mark.slow
@@ -107,7 +108,7 @@ def test_trials_a_table_and_curves(fine_tune, tmp_path, capsys):
     assert (out / "learning_curves.png").stat().st_size > 1_000
 
     # Given again, it trains nothing; with another seed, that one.
-    scores_files = sorted(out.glob("trials/*/scores.json"))
+    scores_files = sorted(out.glob("trials/*/trial.json"))
     times = [path.stat().st_mtime_ns for path in scores_files]
     fine_tune("--seeds=1,2")
     assert [path.stat().st_mtime_ns for path in scores_files] == times
@@ -402,14 +403,14 @@ def test_dry_run_touches_nothing(fine_tune, tmp_path, capsys):
 
 def test_options_reach_what_is_trained(fine_tune, tmp_path, monkeypatch):
     seen = []
-    start = reusable_model.ReusableModel.start
+    start = ReusableModel.start
 
     def watched(self, *arguments, **settings):
         model = start(self, *arguments, **settings)
         seen.append(model)
         return model
 
-    monkeypatch.setattr(reusable_model.ReusableModel, "start", watched)
+    monkeypatch.setattr(ReusableModel, "start", watched)
     fine_tune(
         "--limit=8", "--max_length=20", "--freeze_encoder", "--early_stopping=1",
         "--dtype_policy=mixed_bfloat16", "--warmup_share=0.3", "--epsilon=1e-7",

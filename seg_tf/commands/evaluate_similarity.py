@@ -31,8 +31,8 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.finetuning.probing import similarity
 from seg_tf.finetuning.probing.frozen_encoder import PER_SENTENCE, FrozenEncoder
-from seg_tf.tasks.similarity import similarity_sets
-from seg_tf.tasks.similarity.similarity_sets import SimilaritySet
+from seg_tf.tasks import similarity as similarity_sets
+from seg_tf.tasks.similarity import SimilaritySet
 
 
 def define_flags() -> None:

@@ -25,7 +25,7 @@ from typing import Any
 from absl import flags
 
 from seg_tf import command_line, files
-from seg_tf.tasks.squad import evaluation, squad_files
+from seg_tf.tasks import squad
 
 
 def define_flags() -> None:
@@ -49,8 +49,8 @@ def main(_: Sequence[str]) -> None:
     null_odds = None
     if values.null_odds:
         null_odds = _read(values.null_odds, "a number", _is_number)
-    scores = evaluation.evaluate(
-        squad_files.read(values.dataset),
+    scores = squad.evaluate(
+        squad.read(values.dataset),
         predictions,
         null_odds,
         values.no_answer_threshold,

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from absl import flags
 
 from seg_tf import command_line, files, output_paths, tasks
-from seg_tf.tasks.squad import squad_files
+from seg_tf.tasks import squad as squad_files
 
 
 def define_flags() -> None:

@@ -69,15 +69,10 @@ from seg_tf import command_line, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags, tracker_flags
-from seg_tf.finetuning import runners
+from seg_tf.finetuning import runners, trial_report, trials
 from seg_tf.finetuning.probing.frozen_encoder import MODES
-from seg_tf.finetuning.trials import results_report, trial_runs
-from seg_tf.finetuning.trials.compared_trials import Compared, compared_trials
-from seg_tf.finetuning.trials.divergence import ADVICE
-from seg_tf.finetuning.trials.grid import GRIDS, Grid, make_grid, probe_grid
-from seg_tf.finetuning.trials.trial import TaskRunner
-from seg_tf.finetuning.trials.trial_progress import TrialsProgress, describe
-from seg_tf.finetuning.trials.watched_trials import watched_trials
+from seg_tf.finetuning.trial_report import Compared
+from seg_tf.finetuning.trials import ADVICE, TaskRunner, Trial, TrialsFolder
 from seg_tf.interop import initial_checkpoints
 from seg_tf.tasks.finetuning_settings import OptimizerSettings
 from seg_tf.training import (
@@ -106,9 +101,9 @@ class _Job:
     """
 
     runner: TaskRunner
-    folder: trial_runs.TrialsFolder
+    folder: TrialsFolder
     settings: Mapping[str, Any]
-    wanted: Sequence[trial_runs.Trial]
+    wanted: Sequence[Trial]
     compared: Compared | None
 
 
@@ -148,7 +143,7 @@ def _define_setting_flags() -> None:
     flags.DEFINE_enum(
         "grid",
         None,
-        list(GRIDS),
+        list(runners.GRIDS),
         "Tries what a paper tried; `paper` is that of the checkpoint's model.",
     )
     flags.DEFINE_list(
@@ -276,11 +271,10 @@ def main(_: Sequence[str]) -> None:
     while jobs:
         # Let go of afterwards, with its model.
         job = jobs.pop(0)
-        watch = watched_trials(job.folder, job.settings, factories, chosen_trackers)
-        diverged += _run(job, watch, processes, say)
+        diverged += _run(job, factories, chosen_trackers, processes, say)
     if values.predict_test and any(name.startswith("glue/") for name in names):
-        submission = output_dir / results_report.SUBMISSION_FOLDER
-        say(results_report.describe_submission(submission))
+        submission = output_dir / trial_report.SUBMISSION_FOLDER
+        say(trial_report.describe_submission(submission))
     # Others end well: a launcher would end the chief, which still writes, with them.
     if diverged and processes.is_chief:
         raise TrainingStopped(
@@ -320,7 +314,16 @@ def _make_job(
     say: Callable[[str], Any],
 ) -> _Job:
     values = flags.FLAGS
-    grid = _make_grid(pretrained, name)
+    grid = runners.make_grid(
+        pretrained,
+        name,
+        values.grid,
+        probe=values.probe,
+        learning_rates=_numbers("learning_rate", float),
+        batch_sizes=_numbers("batch_size", int),
+        epochs=_numbers("epochs", int),
+        seeds=_numbers("seeds", int),
+    )
     kind = runners.kind_of(name, values.probe)
     options = {option: values[option].value for option in kind.options}
     options["max_length"] = _max_length(pretrained, grid)
@@ -331,7 +334,7 @@ def _make_job(
     given = {name: values[name].value for name in runners.OPTIMIZER_FLAGS}
     given = {name: value for name, value in given.items() if value is not None}
     optimizer = dataclasses.replace(grid.optimizer, **given)
-    folder = trial_runs.TrialsFolder(pathlib.Path(values.output_dir) / part)
+    folder = TrialsFolder(pathlib.Path(values.output_dir) / part)
     runner = runners.make_runner(
         pretrained,
         name,
@@ -356,8 +359,10 @@ def _make_job(
     folder.check(settings)
     compared = None
     if values.compare:
-        compared = compared_trials(pathlib.Path(values.compare) / part, settings)
-    wanted = trial_runs.all_trials(grid.settings, grid.seeds)
+        compared = trial_report.compared_trials(
+            pathlib.Path(values.compare) / part, settings
+        )
+    wanted = trials.all_trials(grid.settings, grid.seeds)
     num_done = sum(map(folder.is_finished, wanted))
     frozen = ", the encoder is frozen" if options.get("freeze_encoder") else ""
     say(
@@ -368,25 +373,10 @@ def _make_job(
     return _Job(runner, folder, settings, wanted, compared)
 
 
-def _make_grid(pretrained: Pretrained, name: str) -> Grid:
-    values = flags.FLAGS
-    seeds = _numbers("seeds", int)
-    if values.probe:
-        return probe_grid(name, seeds)
-    return make_grid(
-        pretrained,
-        name,
-        values.grid,
-        learning_rates=_numbers("learning_rate", float),
-        batch_sizes=_numbers("batch_size", int),
-        epochs=_numbers("epochs", int),
-        seeds=seeds,
-    )
-
-
 def _run(
     job: _Job,
-    watch: trial_runs.Watch,
+    factories: Sequence[trackers.CallbackFactory],
+    chosen_trackers: Mapping[str, str],
     processes: distribution.Distribution,
     say: Callable[[str], Any],
 ) -> list[str]:
@@ -402,17 +392,18 @@ def _run(
         left = [trial for trial in job.wanted if not folder.is_finished(trial)]
         # What the chief sees: others may look when trials have been finished already.
         own = processes.broadcast_object(left)[processes.rank :: processes.size]
-        failed = trial_runs.run_trials(
+        failed = trials.run_trials(
             runner,
             folder,
             own,
-            TrialsProgress(name, own, runner.main_metric, probe=values.probe),
+            name=name,
             patience=values.early_stopping,
-            watch=watch,
+            factories=factories,
+            chosen_trackers=chosen_trackers,
         )
         # All have to come here: the others' trials are done when they do.
         diverged = [
-            f"{runner.name}, {describe(trial)}"
+            f"{runner.name}, {trial}"
             for of_process in processes.gather(failed)
             for trial in of_process
         ]
@@ -426,12 +417,12 @@ def _report(job: _Job) -> str:
     values = flags.FLAGS
     if values.predict_test:
         output_dir = pathlib.Path(values.output_dir)
-        results_report.write_submission(
+        trial_report.write_submission(
             job.folder,
             job.runner.main_metric,
-            output_dir / results_report.SUBMISSION_FOLDER,
+            output_dir / trial_report.SUBMISSION_FOLDER,
         )
-    return results_report.write_report(
+    return trial_report.write_report(
         job.folder,
         job.runner,
         of_best_epochs=bool(values.early_stopping or values.probe),
@@ -439,7 +430,7 @@ def _report(job: _Job) -> str:
     )
 
 
-def _max_length(pretrained: Pretrained, grid: Grid) -> int | None:
+def _max_length(pretrained: Pretrained, grid: runners.Grid) -> int | None:
     """That of the flag or of the grid, as far as the model has learnt positions."""
     given = flags.FLAGS.max_length
     if given is not None or grid.row_length is None:

@@ -33,8 +33,8 @@ from seg_tf import command_line, files, tasks
 from seg_tf.checkpoints import contents, folders, pretrained
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.config import RunConfig
-from seg_tf.finetuning.trials import results as trial_results
-from seg_tf.finetuning.trials.trial_runs import FinishedTrial, TrialsFolder
+from seg_tf.finetuning import trial_report
+from seg_tf.finetuning.trials import Trial, TrialsFolder
 from seg_tf.papers import rendering
 from seg_tf.papers.rendering import Caveat, RunFigure
 from seg_tf.papers.settings import read_setting
@@ -153,7 +153,7 @@ class Results:
                 if not trials:
                     return RunFigure()
                 chosen = _chosen(trials, _recipe(recipe, row.task), row.task)
-                return RunFigure(getattr(chosen[0].trial.setting, name))
+                return RunFigure(getattr(chosen[0].setting, name))
             case Submitted(column, metric):
                 scores = self._submissions.get(row.run, {})
                 return RunFigure(scores.get(column, {}).get(metric))
@@ -165,7 +165,7 @@ class Results:
                 return RunFigure(read_setting(self._configs[row.run], path))
         return RunFigure()
 
-    def _finished(self, run: str, task: str) -> list[FinishedTrial]:
+    def _finished(self, run: str, task: str) -> list[Trial]:
         folder = self._trials.get((run, task))
         return folder.finished() if folder else []
 
@@ -217,19 +217,18 @@ def _recipe(name: str, task: str) -> Recipe | None:
 
 
 def _chosen(
-    trials: Sequence[FinishedTrial], recipe: Recipe | None, task: str
-) -> Sequence[FinishedTrial]:
+    trials: Sequence[Trial], recipe: Recipe | None, task: str
+) -> Sequence[Trial]:
     """The trials that are reported: the best one, or all seeds of the best setting."""
     main_metric = _MAIN_METRICS.get(task) or tasks.get(task).main_metric
     if recipe and recipe.score == "best":
-        return [trial_results.best_trial(trials, main_metric)]
-    by_setting = trial_results.by_setting(trials, main_metric)
-    return trial_results.best_setting(by_setting).trials
+        return [trial_report.best_trial(trials, main_metric)]
+    return trial_report.best_setting(trials, main_metric)
 
 
 def _differences(
     settings: Mapping[str, Any],
-    trials: Sequence[FinishedTrial],
+    trials: Sequence[Trial],
     recipe: Recipe | None,
 ) -> Iterator[str]:
     for name in ("limit", "dev_limit"):
@@ -237,12 +236,12 @@ def _differences(
             yield f"{name}: {settings[name]}; paper all"
     if not recipe:
         return
-    seeds = {one.trial.seed for one in trials}
+    seeds = {one.seed for one in trials}
     if recipe.num_runs and len(seeds) != recipe.num_runs:
         yield f"seeds: {len(seeds)}; paper {recipe.num_runs}"
     tried = {
         (one.learning_rate, one.batch_size, one.epochs)
-        for one in (trial.trial.setting for trial in trials)
+        for one in (trial.setting for trial in trials)
     }
     grid = {
         (one.learning_rate, one.batch_size, one.num_epochs) for one in recipe.settings()

@@ -7,18 +7,18 @@ classifier.save_to_preset("reviews")
 classifier.export("served")
 ```
 
-What the encoder reads follows from the checkpoint: BERT, SegaBERT, SLM or ReAT.
-`texts` are strings, or tuples of them (`num_texts=2` for pairs). `run_finetuning.py`
-runs whole tasks of benchmarks, by `seg_tf.finetuning.runners`.
+The checkpoint (BERT, SegaBERT, SLM or ReAT) determines what the encoder reads. `texts`
+are strings, or tuples of strings (`num_texts=2` for pairs). `run_finetuning.py` runs
+whole tasks of benchmarks, by `seg_tf.finetuning.runners`.
 """
 
 from seg_tf.checkpoints.pretrained import load_pretrained
-from seg_tf.finetuning.classification.text_batches import text_batches
-from seg_tf.finetuning.classification.text_classifier import TextClassifier
+from seg_tf.finetuning.batches import text_batches
 from seg_tf.finetuning.optimizer import finetuning_optimizer
 from seg_tf.finetuning.probing.frozen_encoder import FrozenEncoder
-from seg_tf.finetuning.spans.span_batches import SpanExamples
-from seg_tf.finetuning.spans.span_extractor import SpanExtractor
+from seg_tf.finetuning.span_extractor import SpanExtractor
+from seg_tf.finetuning.spans import SpanExamples
+from seg_tf.finetuning.text_classifier import TextClassifier
 
 __all__ = [
     "FrozenEncoder",

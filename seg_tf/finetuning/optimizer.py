@@ -1,12 +1,15 @@
-"""The optimizer of fine-tuning, which one compiled model can use for many trainings."""
+"""The optimizer of fine-tuning, and one compiled model for many trainings."""
 
 import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 from keras import ops
 
+from seg_tf.checkpoints.encoder_copies import under_dtype_policy
 from seg_tf.tasks.finetuning_settings import OptimizerSettings
+from seg_tf.training import devices
 from seg_tf.training.optimizers import optimizer
 from seg_tf.training.optimizers.adamw import AdamW
 
@@ -16,10 +19,10 @@ DEFAULT_LEARNING_RATE = 3e-5
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """A rate that rises over the first updates and falls to 0 at the end.
+    """A learning rate that rises over the first updates, then falls linearly to 0.
 
-    As `seg_tf.training.optimizers.schedule.WarmupPolynomialDecay`, but its numbers are
-    variables: set for another training, whatever was compiled with it stays good.
+    Like `seg_tf.training.optimizers.schedule.WarmupPolynomialDecay`, but its numbers
+    are variables, so that a compiled model can be trained again with others.
 
     Args:
         learning_rate: float. The highest rate.
@@ -48,17 +51,22 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.set(learning_rate, num_updates)
 
     def set(self, learning_rate: float, num_updates: int) -> None:
-        """Makes it the schedule of another training; arguments as of the class."""
+        """Sets it for another training."""
         self._peak.assign(learning_rate)
         self._num_updates.assign(num_updates)
         self._warmup_updates.assign(round(self.warmup_share * num_updates))
 
     def __call__(self, step: Any) -> Any:
-        """Rate of the next update after `step` of them. Returns a float32 scalar."""
+        """Rate of the update after `step` updates. Returns a float32 scalar."""
+
+        def ratio(count: Any, total: Any) -> Any:
+            total = ops.cast(ops.maximum(total, 1), "float32")
+            return ops.cast(count, "float32") / total
+
         done = ops.cast(step, "int64")
         warmup, last = self._warmup_updates.value, self._num_updates.value
-        rising = _ratio(done + 1, warmup)
-        falling = _ratio(ops.maximum(last - done, 0), last - warmup)
+        rising = ratio(done + 1, warmup)
+        falling = ratio(ops.maximum(last - done, 0), last - warmup)
         return self._peak.value * ops.where(done < warmup, rising, falling)
 
     def get_config(self) -> dict[str, Any]:
@@ -77,13 +85,14 @@ def finetuning_optimizer(
 ) -> AdamW:
     """AdamW as BERT is fine-tuned with it, for `compile`.
 
-    The rate rises over the first tenth of the updates and falls to 0. Weights decay by
-    0.01 of it, but for LayerNorm and bias; gradients are cut to a global norm of 1.
+    The rate rises over the first tenth of the updates and falls to 0. Weights other
+    than those of LayerNorm and biases decay by 0.01 of it; gradients are clipped to a
+    global norm of 1.
 
     Args:
         learning_rate: the highest rate.
         num_updates: updates of the whole training: batches times epochs.
-        settings: others than BERT's.
+        settings: replace those of BERT.
     """
     schedule = LinearWarmupDecay(learning_rate, num_updates, settings.warmup_share)
     return scheduled_optimizer(schedule, settings)
@@ -92,12 +101,7 @@ def finetuning_optimizer(
 def scheduled_optimizer(
     schedule: LinearWarmupDecay, settings: OptimizerSettings = BERT_SETTINGS
 ) -> AdamW:
-    """As `finetuning_optimizer`, with a schedule that can be set for other trainings.
-
-    Args:
-        schedule: of the learning rate.
-        settings: the other settings.
-    """
+    """As `finetuning_optimizer`, with a schedule that can be set again."""
     return optimizer.build_scheduled(
         AdamW,
         lambda **_: schedule,
@@ -110,5 +114,73 @@ def scheduled_optimizer(
     )
 
 
-def _ratio(count: Any, of: Any) -> Any:
-    return ops.cast(count, "float32") / ops.cast(ops.maximum(of, 1), "float32")
+class ReusableModel:
+    """Compiles a model once, and gives it the state of a new one for every training.
+
+    Tracing the graph of a training step takes longer than some trials do, and
+    TensorFlow never frees one.
+
+    Args:
+        make: from a seed to a new model, always with the same layers.
+        loss_of: from a model to its loss, or a loss for each output by name.
+        dtype_policy: under which it is made; None takes the current one.
+        optimizer: settings of the optimizer other than the learning rate.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[int], keras.Model],
+        loss_of: Callable[[keras.Model], Any],
+        dtype_policy: str | None = None,
+        optimizer: OptimizerSettings = BERT_SETTINGS,
+    ):
+        self._make = make
+        self._optimizer_settings = optimizer
+        self._loss_of = loss_of
+        self._policy = dtype_policy or keras.config.dtype_policy()
+        self._schedule = LinearWarmupDecay(0.0, 1, optimizer.warmup_share)
+        self._model: keras.Model | None = None
+
+    def start(self, seed: int, learning_rate: float, num_updates: int) -> keras.Model:
+        """The model, ready for `fit`, equal to one that was just made and compiled."""
+        with under_dtype_policy(self._policy):
+            new = self._make(seed)
+        if self._model is None:
+            self._model = new
+            new.compile(
+                scheduled_optimizer(self._schedule, self._optimizer_settings),
+                self._loss_of(new),
+                # Compiling every row length takes a CPU longer than it saves.
+                jit_compile=devices.has_gpu(),
+            )
+            # In float16 there is a loss scale around the optimizer.
+            new.optimizer.build(new.trainable_variables)
+            self._optimizer_state = [
+                (variable, variable.numpy()) for variable in new.optimizer.variables
+            ]
+        # All state: weights, and the generators of dropout.
+        for value, variable in zip(new.variables, self._model.variables, strict=True):
+            if value.shape != variable.shape or value.dtype != variable.dtype:
+                raise ValueError(
+                    "`make` must make the same layers for every seed. Received: "
+                    f"{value.path} of {value.shape}, {value.dtype} instead of "
+                    f"{variable.path} of {variable.shape}, {variable.dtype}"
+                )
+            variable.assign(value)
+        for variable, value in self._optimizer_state:
+            variable.assign(value)
+        self._schedule.set(learning_rate, num_updates)
+        return self._model
+
+    def train(
+        self,
+        batches: Any,
+        seed: int,
+        learning_rate: float,
+        epochs: int,
+        callbacks: Sequence[keras.callbacks.Callback],
+    ) -> keras.Model:
+        """The model after `fit` on `batches`."""
+        model = self.start(seed, learning_rate, len(batches) * epochs)
+        model.fit(batches, epochs=epochs, verbose=0, callbacks=callbacks)
+        return model

@@ -1,4 +1,4 @@
-"""Fine-tuned models as keras-hub's tasks: made of a folder, saved to one, exported."""
+"""Fine-tuned models as keras-hub's tasks: loaded from a preset, saved, exported."""
 
 import dataclasses
 import json
@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from seg_tf.checkpoints import contents, folders
+from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
 from seg_tf.config import to_dict
 from seg_tf.export import saved_model
@@ -19,8 +20,6 @@ from seg_tf.interop import new_folder
 from seg_tf.layers.common import checked_names, select_features
 from seg_tf.text.encoding import TextPreparation
 
-# In the folder of a trial.
-MODEL_FOLDER = "model"
 # Settings that are not saved: all weights, the pooler's too, are those of the task.
 _OF_SAVED_TASKS = {"num_choices": 1, "randomly_initialized": False, "keep_pooler": True}
 
@@ -29,15 +28,15 @@ class TextTask(keras.Model):
     """An encoder with a head, and all that is needed to use both on text.
 
     A saved task is a checkpoint whose one objective is the head: commands that read a
-    checkpoint read it too, with the encoder as it was fine-tuned.
+    checkpoint read it too, with the fine-tuned encoder.
 
     Attributes:
-        pretrained: what the model was made of: vocabulary, casing and row form, with
-            the model's own encoder; None for one that Keras loaded of a `.keras` file.
-        settings: arguments of `from_pretrained` that a copy of the model needs.
+        pretrained: vocabulary, casing and row form, with the model's own encoder; None
+            for a model that Keras loaded from a `.keras` file.
+        settings: arguments of `from_preset` that a copy of the model needs.
 
     Call arguments:
-        inputs: dict of the features that `feature_names` names. Others are left alone.
+        inputs: dict of the features that `feature_names` names. Others are ignored.
 
     Raises:
         ValueError: if a feature is missing.
@@ -57,13 +56,7 @@ class TextTask(keras.Model):
     def fit(
         self, x: Any = None, *args: Any, shuffle: bool | None = None, **kwargs: Any
     ) -> keras.callbacks.History:
-        """As of every Keras model; datasets shuffle themselves, without a warning.
-
-        Args:
-            x: as for `keras.Model.fit`.
-            *args: likewise.
-            shuffle: likewise; None shuffles whatever is no dataset.
-            **kwargs: as for `keras.Model.fit`.
+        """As `keras.Model.fit`; datasets, which shuffle themselves, give no warning.
 
         Raises:
             ValueError: if the learning rate has already fallen to 0.
@@ -94,10 +87,7 @@ class TextTask(keras.Model):
         schedule = getattr(optimizer, "_learning_rate", None)
         return schedule if isinstance(schedule, LinearWarmupDecay) else None
 
-    @classmethod
-    def from_pretrained(cls, pretrained: Pretrained) -> Self:
-        """A task on a copy of a checkpoint's encoder; each class has its settings."""
-        raise NotImplementedError
+    # === Presets ===
 
     @classmethod
     @checked_names
@@ -114,51 +104,85 @@ class TextTask(keras.Model):
             CheckpointError: if there is no checkpoint, or it is damaged.
             ValueError: if it is no saved task of this class.
         """
-        return cls._from_folder(folder, sentence_function, {})
+        return cls._load(folder, sentence_function, {})
 
     @classmethod
-    def _from_folder(
+    def _load(
         cls,
-        folder: str | pathlib.Path,
+        folder: str | pathlib.Path | Pretrained,
         sentence_function: str | None,
-        settings: Mapping[str, Any],
+        given: Mapping[str, Any],
     ) -> Self:
-        """A task of a folder.
+        """A new task on the encoder of a checkpoint, or a saved task.
 
         Args:
             folder: as for `from_preset`.
-            sentence_function: likewise.
-            settings: those of `from_pretrained`; None is one that was not given.
+            sentence_function: as for `load_pretrained`.
+            given: settings; None stands for one that was not given.
         """
-        settings = {
-            name: value for name, value in settings.items() if value is not None
-        }
-        pretrained = load_pretrained(folder, sentence_function=sentence_function)
-        saved = contents.read_state(pretrained.folder).get("task")
-        if saved is None:
-            return cls.from_pretrained(pretrained, **settings)
-        classes = {one.__name__: one for one in (cls, *cls.__subclasses__())}
-        if saved["class"] not in classes:
-            raise ValueError(
-                f"`folder` must hold a {cls.__name__}. Received: {folder}, which holds "
-                f"a {saved['class']}"
-            )
-        fixed = {**_OF_SAVED_TASKS, **saved["settings"]}
-        for name, value in settings.items():
-            if json.dumps(fixed.get(name, value)) != json.dumps(value):
+        given = {name: value for name, value in given.items() if value is not None}
+        with seeded(given.pop("seed", None)):
+            if isinstance(folder, Pretrained):
+                return cls._on(folder, **given)
+            pretrained = load_pretrained(folder, sentence_function=sentence_function)
+            saved = contents.read_state(pretrained.folder).get("task")
+            if saved is None:
+                return cls._on(pretrained, owns_encoder=True, **given)
+            classes = {one.__name__: one for one in (cls, *cls.__subclasses__())}
+            if saved["class"] not in classes:
                 raise ValueError(
-                    f"`{name}` must be that of the saved task or be left out. "
-                    f"Received: {name}={value!r}, and {folder}, saved with "
-                    f"{fixed[name]!r}"
+                    f"`folder` must hold a {cls.__name__}. Received: {folder}, which "
+                    f"holds a {saved['class']}"
                 )
-        made = classes[saved["class"]].from_pretrained(
-            pretrained, **{**settings, **saved["settings"]}
-        )
-        # The encoder's weights came with the copy.
+            fixed = {**_OF_SAVED_TASKS, **saved["settings"]}
+            for name, value in given.items():
+                if json.dumps(fixed.get(name, value)) != json.dumps(value):
+                    raise ValueError(
+                        f"`{name}` must be that of the saved task or be left out. "
+                        f"Received: {name}={value!r}, and {folder}, saved with "
+                        f"{fixed[name]!r}"
+                    )
+            task = classes[saved["class"]]._on(
+                pretrained, owns_encoder=True, **{**given, **saved["settings"]}
+            )
+        # The encoder has its weights already.
         contents.restore_others(
-            pretrained.folder, made.encoder, {"task": made}, cast=True
+            pretrained.folder, task.encoder, {"task": task}, cast=True
         )
-        return made
+        return task
+
+    @classmethod
+    def _on(
+        cls, pretrained: Pretrained, owns_encoder: bool = False, **settings: Any
+    ) -> Self:
+        """A new task; each class has its own settings and their defaults.
+
+        Args:
+            pretrained: the checkpoint.
+            owns_encoder: whether its encoder becomes part of the task; otherwise a copy
+                does.
+            **settings: those that were given to `from_preset`.
+        """
+        raise NotImplementedError
+
+    @staticmethod
+    def _encoder_of(
+        pretrained: Pretrained, owns_encoder: bool, randomly_initialized: bool
+    ) -> keras.Model:
+        encoder = pretrained.encoder
+        # Rows of fine-tuning are one window each.
+        is_packed = getattr(encoder, "packed_windows", False)
+        if owns_encoder and not randomly_initialized and not is_packed:
+            return encoder
+        return copy_encoder(pretrained, randomly_initialized=randomly_initialized)
+
+    def _made_of(self, pretrained: Pretrained, settings: Mapping[str, Any]) -> Self:
+        """Remembers what the task was made of."""
+        self.pretrained = dataclasses.replace(
+            pretrained, encoder=self.encoder, objectives={}
+        )
+        self.settings = dict(settings)
+        return self
 
     def save_to_preset(self, folder: str | pathlib.Path) -> None:
         """Writes the model, its vocabulary and its settings.
@@ -167,7 +191,7 @@ class TextTask(keras.Model):
             folder: a new folder.
 
         Raises:
-            ValueError: if the model was loaded of a file that knows no vocabulary.
+            ValueError: if the model was loaded from a file without a vocabulary.
             OSError: if the folder cannot be written.
         """
         pretrained = self.prepared()
@@ -208,13 +232,13 @@ class TextTask(keras.Model):
 
         Args:
             folder: a new folder.
-            overwrite: whether an exported model that is there is replaced.
+            overwrite: whether an existing exported model is replaced.
             formats: "saved_model", "onnx" (`seg_tf.export.onnx_file`) or both.
-            **choice: of a `SpanExtractor`: as for `answer`.
+            **choice: for a `SpanExtractor`: as for `answer`.
 
         Raises:
-            ValueError: if something else is there, the model knows no vocabulary, or
-                it is a multiple choice.
+            ValueError: if `folder` holds something else, the model has no vocabulary,
+                or it is a multiple choice.
         """
         saved_model.write(
             self._served(**choice),
@@ -226,29 +250,21 @@ class TextTask(keras.Model):
         )
 
     def _served(self, **choice: Any) -> ServedModel:
-        """The model that `export` saves; each class has its own."""
+        """The model that `export` saves."""
         raise NotImplementedError
 
     def prepared(self) -> Pretrained:
         """Vocabulary and row form of the model.
 
         Raises:
-            ValueError: if it was loaded of a file that knows none.
+            ValueError: if it was loaded from a file without them.
         """
         if self.pretrained is None:
             raise ValueError(
-                "A model that Keras loaded of a .keras file reads features, not text. "
-                "Save it with `save_to_preset` and load it with `from_preset`"
+                "A model that Keras loaded from a .keras file reads features, not "
+                "text. Save it with `save_to_preset` and load it with `from_preset`"
             )
         return self.pretrained
-
-    def _made_of(self, pretrained: Pretrained, settings: Mapping[str, Any]) -> Self:
-        """Remembers what `from_pretrained` was called with."""
-        self.pretrained = dataclasses.replace(
-            pretrained, encoder=self.encoder, objectives={}
-        )
-        self.settings = dict(settings)
-        return self
 
 
 def is_saved_task(folder: str | pathlib.Path) -> bool:

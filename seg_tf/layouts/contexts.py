@@ -15,6 +15,7 @@ Q questions, W windows, K pieces of all windows.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -100,6 +101,43 @@ class Contexts:
             sentence_bounds=_bounds(lengths),
             paragraph_index=_FIRST_CONTEXT_PARAGRAPH + counted(paragraph, begins_text),
             sentence_index=counted(sentence, begins_paragraph),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Contexts]) -> Contexts:
+        """The contexts of all parts, one after the other."""
+
+        def join(values: Sequence[tf.Tensor], sizes: Sequence[tf.Tensor]) -> tf.Tensor:
+            """Values that count what each part has so many of, counted through all."""
+            bases = tf.cumsum([tf.zeros([], tf.int32), *map(tf.size, sizes)])
+            moved = [one + bases[part] for part, one in enumerate(values)]
+            return tf.concat(moved, axis=0)
+
+        def bounds(values: Sequence[tf.Tensor]) -> tf.Tensor:
+            # The last bound of a part is the first of the next.
+            ends = [one[-1:] for one in values[-1:]]
+            return join([*(one[:-1] for one in values), *ends], [*ids[:-1], []])
+
+        ids = [part.ids for part in parts]
+        texts = [part.texts for part in parts]
+        characters = [one.code_points for one in texts]
+        return cls(
+            texts=FlatTexts(
+                tf.concat(characters, axis=0),
+                join([one.starts for one in texts], characters),
+                join([one.ends for one in texts], characters),
+            ),
+            bounds=bounds([part.bounds for part in parts]),
+            ids=tf.concat(ids, axis=0),
+            starts=join([part.starts for part in parts], characters),
+            stops=join([part.stops for part in parts], characters),
+            sentences=join(
+                [part.sentences for part in parts],
+                [part.sentence_index for part in parts],
+            ),
+            sentence_bounds=bounds([part.sentence_bounds for part in parts]),
+            paragraph_index=tf.concat([part.paragraph_index for part in parts], axis=0),
+            sentence_index=tf.concat([part.sentence_index for part in parts], axis=0),
         )
 
     def num_pieces(self) -> tf.Tensor:

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from seg_tf.papers.settings import COLUMNS
-from seg_tf.tasks import finetuning_settings
-from seg_tf.tasks.glue import averages
+from seg_tf.tasks import finetuning_settings, glue
 
 
 class FineTuned(NamedTuple):
@@ -109,8 +108,8 @@ _MNLI = {"MNLI-m": "matched_accuracy", "MNLI-mm": "mismatched_accuracy"}
 def _glue(split: str, qqp_metric: str, prefix: str = "") -> Columns:
     """GLUE's nine columns and their average, on "dev" or "test"."""
     columns: dict[str, Figure] = {}
-    for name in averages.PAPER_COLUMNS:
-        task = averages.COLUMNS[name].task
+    for name in glue.PAPER_COLUMNS:
+        task = glue.COLUMNS[name].task
         metric = qqp_metric if name == "QQP" else task.main_metric
         columns[f"{prefix}{name}"] = (
             Submitted(name, metric)

@@ -42,6 +42,12 @@ class TextPreprocessor(tf.Module):
         num_choices: answers of a multiple choice: an example is then a shared text and
             so many others, each of which makes a row with it.
 
+    Attributes:
+        num_texts: strings of an example.
+        num_choices: rows of an example.
+        capacity: word pieces of a row.
+        layout: that of the rows.
+
     Call arguments:
         x: string `(B,)`, or a tuple of one for each text.
         y: labels, which are passed on; None for none.
@@ -61,9 +67,9 @@ class TextPreprocessor(tf.Module):
     ):
         super().__init__()
         self.num_texts = num_texts if num_choices == 1 else 1 + num_choices
-        self._num_choices = num_choices
-        self._layout = pretrained.layout(max_length)
-        self._capacity = self._layout.capacity(num_texts if num_choices == 1 else 2)
+        self.num_choices = num_choices
+        self.layout = pretrained.layout(max_length)
+        self.capacity = self.layout.capacity(num_texts if num_choices == 1 else 2)
         self._word_pieces = GraphWordPieces(
             pretrained.vocabulary, pretrained.normalization
         )
@@ -81,7 +87,7 @@ class TextPreprocessor(tf.Module):
             )
         features = {
             name: tf.cast(values, FEATURES[name].dtype)
-            for name, values in self._layout.read_features(self.read(texts)[1]).items()
+            for name, values in self.layout.read_features(self.read(texts)[1]).items()
         }
         return keras.utils.pack_x_y_sample_weight(features, y, sample_weight)
 
@@ -91,12 +97,26 @@ class TextPreprocessor(tf.Module):
         Args:
             texts: string tensors `(B,)`, one for each text.
         """
-        if self._num_choices > 1:
+        segments, is_cut = self.encode(texts)
+        return is_cut, self.layout.rows(Trees.of_texts(segments))
+
+    def encode(
+        self, texts: Sequence[tf.Tensor]
+    ) -> tuple[list[tf.RaggedTensor], tf.Tensor]:
+        """Word pieces of the texts of each row, cut to what a row takes.
+
+        Args:
+            texts: string tensors `(B,)`, one for each text.
+
+        Returns:
+            A ragged int32 tensor `(B * C, pieces)` for each text of a row, and bool
+            `(B * C,)`, whether texts were cut.
+        """
+        if self.num_choices > 1:
             shared, *answers = texts
             answers = tf.reshape(tf.stack(answers, axis=1), [-1])
-            texts = [tf.repeat(shared, self._num_choices), answers]
-        segments, is_cut = encode_segments(texts, self._word_pieces, self._capacity)
-        return is_cut, self._layout.rows(Trees.of_texts(segments))
+            texts = [tf.repeat(shared, self.num_choices), answers]
+        return encode_segments(texts, self._word_pieces, self.capacity)
 
 
 class DocumentPreprocessor(tf.Module):

@@ -3,9 +3,8 @@
   python -m seg_tf.tasks --task=glue/mrpc --data_dir=glue --split=train --show=3
 
 --data_dir is the folder of the benchmark, as its download leaves it, or of the task.
-Without --split all splits are shown whose files are there; without --task all tasks are
-listed, also SQuAD's, whose files are not shown here. --show prints so many examples,
-drawn at random by --seed.
+Without --split all splits whose files exist are shown; without --task all tasks are
+listed, SQuAD's too, whose files are not shown here. --show prints random examples.
 """
 
 import collections
@@ -17,10 +16,10 @@ import numpy as np
 from absl import flags
 
 from seg_tf import command_line, tasks
-from seg_tf.tasks.example import Example, Split, Task
+from seg_tf.tasks.task import Example, Split, Task
 
 _QUANTILES = {"shortest": 0, "half": 50, "95 %": 95, "longest": 100}
-# Questions to contexts, which are no `Task`: see `seg_tf.tasks.squad.squad_files`.
+# Questions to contexts, which are no `Task`: see `seg_tf.tasks.squad`.
 _SQUAD_LINES = tuple(
     f"{name:24} question and context, an answer in it; f1/exact; {sizes}"
     for name, sizes in {
@@ -34,7 +33,7 @@ def define_flags() -> None:
     flags.DEFINE_string("task", None, "Name of the task, as in glue/mrpc.")
     flags.DEFINE_string("data_dir", None, "Folder of the benchmark, or of the task.")
     flags.DEFINE_string("split", None, "Name of the split, as in train.")
-    flags.DEFINE_integer("show", 0, "Print so many examples.", lower_bound=0)
+    flags.DEFINE_integer("show", 0, "Number of examples to print.", lower_bound=0)
     flags.DEFINE_integer("seed", 0, "Seed of the draw of --show.")
 
 

@@ -4,10 +4,9 @@ Three recipes, by paper:
 
 * "segatron": SegaBERT and BERT of the AAAI paper;
 * "segabert_base": the base models of the report before it, the same for all tasks;
-* "slm": SLM, and its DiscoEval tasks, whose encoder stays as it is.
+* "slm": SLM, and its DiscoEval tasks, whose encoder is frozen.
 
-A learning rate is that of the whole batch, on however many devices. SQuAD, which is no
-classification, is called "squad/v1.1" and "squad/v2.0".
+A learning rate is that of the whole batch, on any number of devices.
 """
 
 import dataclasses
@@ -19,15 +18,9 @@ _SEGABERT = "SegaBERT (arXiv:2004.14996v1)"
 _SLM = "SLM (arXiv:2010.16249)"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class PaperSetting:
-    """One way to fine-tune.
-
-    Attributes:
-        learning_rate: its highest value.
-        batch_size: examples of an update, over all devices.
-        num_epochs: passes over the training data.
-    """
+    """One way to fine-tune: highest learning rate, batch size, passes over the data."""
 
     learning_rate: float
     batch_size: int
@@ -36,7 +29,7 @@ class PaperSetting:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerSettings:
-    """Settings of AdamW beside the learning rate; they are BERT's published code's.
+    """Settings of AdamW other than the learning rate; by default BERT's.
 
     Attributes:
         warmup_share: share of the updates in which the learning rate rises; then it
@@ -46,7 +39,7 @@ class OptimizerSettings:
         clip_norm: the largest global norm of the gradients.
 
     Raises:
-        ValueError: if one cannot be.
+        ValueError: if one is out of range.
     """
 
     warmup_share: float = 0.1
@@ -66,6 +59,11 @@ class OptimizerSettings:
                 raise ValueError(f"`{name}` must be {wanted}. Received: {name}={value}")
 
 
+# "The other hyper-parameters are the same as in the HuggingFace Transformers library",
+# says Segatron (section 4.2): the defaults of its scripts for GLUE and SQuAD in 2020.
+_HUGGING_FACE = OptimizerSettings(warmup_share=0.0, weight_decay=0.0, epsilon=1e-8)
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """Settings that a paper tries for a task.
@@ -74,38 +72,32 @@ class Recipe:
         learning_rates: values of the grid.
         batch_sizes: values of the grid.
         num_epochs: values of the grid.
-        best: what the paper found best, or the only setting of the grid; None where it
-            does not say.
-        num_runs: runs of every setting, with other seeds; None where it is unsaid.
-        score: what of several runs is reported: their "mean" or their "best"; "" where
-            it is unsaid.
-        row_length: positions of a row; None where it is unsaid.
+        source: where the paper states them.
+        best: the setting that the paper found best, or its only one; None if unsaid.
+        num_runs: runs of every setting, with different seeds; None if unsaid.
+        score: which score of several runs is reported, "mean" or "best"; "" if unsaid.
+        row_length: maximum row length; None if unsaid.
         optimizer: its other settings.
-        freezes_encoder: whether only what is above the encoder is trained.
-        source: where it is said.
+        freezes_encoder: whether only the head is trained.
     """
 
     learning_rates: tuple[float, ...]
     batch_sizes: tuple[int, ...]
     num_epochs: tuple[int, ...]
-    best: PaperSetting | None
-    num_runs: int | None
-    score: str
-    row_length: int | None
-    optimizer: OptimizerSettings
-    freezes_encoder: bool = False
     source: str
+    best: PaperSetting | None = None
+    num_runs: int | None = None
+    score: str = ""
+    row_length: int | None = 128
+    optimizer: OptimizerSettings = _HUGGING_FACE
+    freezes_encoder: bool = False
 
     def settings(self) -> Iterator[PaperSetting]:
         """Every setting of the grid."""
-        for learning_rate, batch_size, num_epochs in itertools.product(
-            self.learning_rates, self.batch_sizes, self.num_epochs
-        ):
-            yield PaperSetting(
-                learning_rate=learning_rate,
-                batch_size=batch_size,
-                num_epochs=num_epochs,
-            )
+        return itertools.starmap(
+            PaperSetting,
+            itertools.product(self.learning_rates, self.batch_sizes, self.num_epochs),
+        )
 
 
 def get(recipe: str, task: str) -> Recipe:
@@ -131,29 +123,40 @@ def get(recipe: str, task: str) -> Recipe:
     return of_tasks[task]
 
 
-# "The other hyper-parameters are the same as in the HuggingFace Transformers library",
-# says Segatron (section 4.2): the defaults of its scripts for GLUE and SQuAD in 2020.
-_HUGGING_FACE = OptimizerSettings(warmup_share=0.0, weight_decay=0.0, epsilon=1e-8)
-_GLUE_LENGTH, _SQUAD_LENGTH = 128, 384
-
-
 def _one(
     setting: PaperSetting,
     source: str,
     num_runs: int | None = None,
-    row_length: int = _GLUE_LENGTH,
+    row_length: int = 128,
 ) -> Recipe:
     """A grid of one setting."""
     return Recipe(
         learning_rates=(setting.learning_rate,),
         batch_sizes=(setting.batch_size,),
         num_epochs=(setting.num_epochs,),
+        source=source,
         best=setting,
         num_runs=num_runs,
         score="mean" if num_runs else "",
         row_length=row_length,
-        optimizer=_HUGGING_FACE,
-        source=source,
+    )
+
+
+def _slm(task: str, num_epochs: int, learning_rate: float) -> Recipe:
+    """Appendix A has the grid of most tasks, section 3.2 that of the others as well."""
+    benchmark = task.split("/")[0]
+    is_probe = benchmark == "discoeval"
+    return Recipe(
+        learning_rates=(1e-5, 3e-5, 5e-5, 1e-4) if is_probe else (1e-5, 3e-5, 5e-5),
+        batch_sizes=(32,),
+        num_epochs=tuple(range(2, 16)) if is_probe else (2, 3, 4, 5),
+        source=f"{_SLM}, section 3.2, appendix A, tables 7 and 8",
+        best=PaperSetting(learning_rate, 32, num_epochs),
+        num_runs=5,
+        score="best",
+        row_length={"squad": 512, "glue": 128, "discoeval": None}[benchmark],
+        optimizer=OptimizerSettings(),
+        freezes_encoder=is_probe,
     )
 
 
@@ -163,16 +166,12 @@ _SEGATRON_GRID = Recipe(
     learning_rates=(2e-5, 3e-5, 5e-5),
     batch_sizes=(16, 24, 32),
     num_epochs=(3, 4, 5, 6, 7, 8, 9, 10),
-    best=None,
+    source=f"{_SEGATRON}, section 4.2 and table 2",
     num_runs=4,
     score="mean",
-    row_length=_GLUE_LENGTH,
-    optimizer=_HUGGING_FACE,
-    source=f"{_SEGATRON}, section 4.2 and table 2",
 )
-_SEGATRON_LARGE = PaperSetting(learning_rate=3e-5, batch_size=256, num_epochs=3)
-_SEGATRON_SQUAD = PaperSetting(learning_rate=3e-5, batch_size=128, num_epochs=4)
-
+_SEGATRON_LARGE = PaperSetting(3e-5, 256, 3)
+_SEGATRON_SQUAD = PaperSetting(3e-5, 128, 4)
 # Table 8, epochs and learning rate. Its "SPP" is SSP.
 _SLM_BEST: Mapping[str, tuple[int, float]] = {
     "squad/v1.1": (2, 5e-5),
@@ -185,41 +184,14 @@ _SLM_BEST: Mapping[str, tuple[int, float]] = {
     "glue/mnli": (2, 3e-5),
     "glue/qnli": (2, 3e-5),
     "glue/rte": (5, 1e-5),
-    "discoeval/sp/arxiv": (13, 1e-4),
-    "discoeval/sp/rocstory": (13, 1e-4),
-    "discoeval/sp/wiki": (13, 1e-4),
-    "discoeval/bso/arxiv": (13, 5e-5),
-    "discoeval/bso/rocstory": (13, 5e-5),
-    "discoeval/bso/wiki": (13, 5e-5),
+    **{f"discoeval/sp/{one}": (13, 1e-4) for one in ("arxiv", "rocstory", "wiki")},
+    **{f"discoeval/bso/{one}": (13, 5e-5) for one in ("arxiv", "rocstory", "wiki")},
     "discoeval/dc/chat": (15, 5e-5),
     "discoeval/dc/wiki": (15, 5e-5),
     "discoeval/ssp": (10, 1e-4),
     "discoeval/pdtb/explicit": (15, 1e-4),
     "discoeval/pdtb/implicit": (15, 1e-4),
 }
-_SLM_ROW_LENGTHS = {"squad": 512, "glue": 128, "discoeval": None}
-
-
-def _slm(task: str, num_epochs: int, learning_rate: float) -> Recipe:
-    """Appendix A has the grid of most tasks, section 3.2 that of the others as well."""
-    benchmark = task.split("/")[0]
-    is_probe = benchmark == "discoeval"
-    return Recipe(
-        learning_rates=(1e-5, 3e-5, 5e-5, 1e-4) if is_probe else (1e-5, 3e-5, 5e-5),
-        batch_sizes=(32,),
-        num_epochs=tuple(range(2, 16)) if is_probe else (2, 3, 4, 5),
-        best=PaperSetting(
-            learning_rate=learning_rate, batch_size=32, num_epochs=num_epochs
-        ),
-        num_runs=5,
-        score="best",
-        row_length=_SLM_ROW_LENGTHS[benchmark],
-        optimizer=OptimizerSettings(),
-        freezes_encoder=is_probe,
-        source=f"{_SLM}, section 3.2, appendix A, tables 7 and 8",
-    )
-
-
 RECIPES: Mapping[str, Mapping[str, Recipe]] = {
     "segatron": {
         **dict.fromkeys(_SMALL_TASKS, _SEGATRON_GRID),
@@ -228,10 +200,10 @@ RECIPES: Mapping[str, Mapping[str, Recipe]] = {
             _one(_SEGATRON_LARGE, f"{_SEGATRON}, section 4.2 and table 2", 4),
         ),
         "squad/v1.1": _one(
-            _SEGATRON_SQUAD, f"{_SEGATRON}, section 4.3, table 6", 4, _SQUAD_LENGTH
+            _SEGATRON_SQUAD, f"{_SEGATRON}, section 4.3, table 6", 4, row_length=384
         ),
         "squad/v2.0": _one(
-            _SEGATRON_SQUAD, f"{_SEGATRON}, section 4.3", row_length=_SQUAD_LENGTH
+            _SEGATRON_SQUAD, f"{_SEGATRON}, section 4.3", row_length=384
         ),
     },
     "segabert_base": {
@@ -240,7 +212,7 @@ RECIPES: Mapping[str, Mapping[str, Recipe]] = {
             _one(_SEGATRON_LARGE, f"{_SEGABERT}, section 3.1"),
         ),
         "squad/v1.1": _one(
-            _SEGATRON_SQUAD, f"{_SEGABERT}, section 3.2", row_length=_SQUAD_LENGTH
+            _SEGATRON_SQUAD, f"{_SEGABERT}, section 3.2", row_length=384
         ),
     },
     "slm": {task: _slm(task, *best) for task, best in _SLM_BEST.items()},

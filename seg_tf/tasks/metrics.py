@@ -1,14 +1,11 @@
 """The metrics of tasks, by scikit-learn and SciPy.
 
-A metric takes the labels and the predictions of a split and gives a number, as a share
-(0.88, not 88). Where its formula has no value it is 0, without a warning:
+A metric maps the labels and the predictions of a split to a number, as a share (0.88,
+not 88). Where its formula has no value it is 0, without a warning: F1 where neither a
+label nor a prediction is positive; correlations where all labels or all predictions are
+the same.
 
-* F1 where neither a label nor a prediction is positive;
-* Matthews', Pearson's and Spearman's correlation where all labels or all predictions
-  are the same, be it because there is only one.
-
-Predictions that are not finite come from a model that diverged and score nothing: they
-are an error.
+Predictions that are not finite come from a model that diverged, and are an error.
 """
 
 import warnings
@@ -18,7 +15,7 @@ import numpy as np
 import scipy.stats
 import sklearn.metrics
 
-from seg_tf.tasks.example import Task
+from seg_tf.tasks.task import Task
 
 
 def accuracy(labels: np.ndarray, predictions: np.ndarray) -> float:
@@ -63,8 +60,8 @@ def compute(
 
     Args:
         task: the task.
-        labels: of its examples, in order (`Example.label`).
-        predictions: numbers of labels, or scores, in the same order.
+        labels: of its examples (`Example.label`).
+        predictions: numbers of labels, or scores.
 
     Returns:
         Name -> value, the main metric first.
@@ -86,16 +83,11 @@ def compute(
         )
     check_values(task, "labels", known)
     check_values(task, "predictions", predicted)
-    names = sorted(task.metrics, key=lambda name: name != task.main_metric)
-    return {name: METRICS[name](known, predicted) for name in names}
+    return {name: METRICS[name](known, predicted) for name in task.metrics}
 
 
 def check_values(task: Task, name: str, values: np.ndarray) -> None:
-    """Makes sure that values are finite, and labels of the task if it has any.
-
-    Raises:
-        ValueError: if they are not, naming the first that is not.
-    """
+    """Raises a ValueError unless values are finite, and numbers of labels if any."""
     if task.is_regression:
         rule = "finite"
         is_wrong = ~np.isfinite(values)

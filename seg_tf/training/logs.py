@@ -1,4 +1,4 @@
-"""What a run writes while it trains: log, TensorBoard events, curve, checkpoints."""
+"""Writers of a run: its log, TensorBoard events, loss curve and checkpoints."""
 
 import json
 import os

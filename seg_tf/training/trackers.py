@@ -1,4 +1,4 @@
-"""Where rows of a run's log also go: experiment trackers, and users' callbacks.
+"""Experiment trackers and users' callbacks, which receive the rows of a run's log.
 
 Trackers and Keras callbacks may have a method `on_log(updates, row)`. It is called on
 the first process with each row of the log. In pretraining, a row has the values of

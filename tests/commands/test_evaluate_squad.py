@@ -6,7 +6,7 @@ import pytest
 
 from seg_tf.commands import evaluate_squad
 from tests import command_calls
-from tests.tasks.squad.test_squad_files import V1, V2, write
+from tests.tasks.test_squad import V1, V2, write
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_odds_are_numbers(tmp_path, path_of, odds):
 
 COMMAND_AND_WHAT_IT_IMPORTS = """
 import atexit, runpy, sys
-import seg_tf.tasks.squad.answers
+import seg_tf.tasks.squad
 atexit.register(lambda: print("tensorflow" in sys.modules))
 runpy.run_module("seg_tf.commands.evaluate_squad", run_name="__main__", alter_sys=True)
 """

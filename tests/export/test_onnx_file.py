@@ -52,7 +52,7 @@ def test_rows_of_any_size_give_what_the_model_gives(kind, tmp_path):
 
 
 def test_classifiers_give_logits_and_probabilities(tmp_path):
-    classifier = TextClassifier.from_pretrained(
+    classifier = TextClassifier.from_preset(
         tiny_models.tiny("slm"), 3, num_texts=2, seed=1
     )
     classifier.export(tmp_path / "out", formats=("onnx",))

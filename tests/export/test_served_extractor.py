@@ -11,9 +11,9 @@ from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import export
 from seg_tf.export.served_extractor import ServedExtractor
 from seg_tf.finetuning import SpanExamples, SpanExtractor
-from seg_tf.finetuning.spans.squad_predictions import AnswerRanker, WindowPredictor
+from seg_tf.finetuning.spans import AnswerRanker
 from seg_tf.layouts.spans import NO_SCORE
-from seg_tf.preprocessing.contexts import ContextEncoder
+from seg_tf.preprocessing.contexts import GraphContextEncoder
 from seg_tf.preprocessing.span_preprocessor import SpanPreprocessor
 from seg_tf.preprocessing.window_sizes import window_sizes
 from seg_tf.text.punkt import SentenceSplitter
@@ -62,14 +62,14 @@ def pretrained_of(kind):
 
 
 def examples_of(pretrained):
-    """The windows for Keras, made by the offline front end."""
-    questions, contexts = zip(*asked(), strict=True)
-    encoder = ContextEncoder(pretrained)
+    """The windows for Keras."""
+    questions, contexts = map(tf.constant, zip(*asked(), strict=True))
+    encoder = GraphContextEncoder(pretrained)
     sizes = window_sizes(pretrained, **SIZES)
     return SpanExamples(
         pretrained,
         encoder.contexts(contexts),
-        encoder.questions(questions, range(len(questions)), sizes.max_question_pieces),
+        encoder.questions(questions, sizes.max_question_pieces),
         sizes,
     )
 
@@ -79,7 +79,7 @@ def answers_of_keras(extractor, examples, has_null, **choice):
     _, contexts = zip(*asked(), strict=True)
     names = [str(number) for number in range(len(contexts))]
     ranker = AnswerRanker(examples, names, contexts, has_null=has_null, **choice)
-    return ranker(WindowPredictor(examples)(extractor))
+    return ranker(extractor)[0]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -140,7 +140,7 @@ def test_answers_are_those_of_keras():
     pretrained = pretrained_of("bert_ps")
     examples = examples_of(pretrained)
     sizes = window_sizes(pretrained, **SIZES)
-    extractor = SpanExtractor.from_pretrained(pretrained, seed=1, **SIZES)
+    extractor = SpanExtractor.from_preset(pretrained, seed=1, **SIZES)
     choice = {"num_best": NUM_BEST, "max_answer_pieces": MAX_ANSWER_PIECES}
     expected = answers_of_keras(extractor, examples, has_null=True, **choice)
     # Between the odds of two questions.
@@ -172,7 +172,7 @@ def test_answers_are_those_of_keras():
 def test_an_extractor_is_exported(run_dir, tmp_path):
     pretrained = load_pretrained(run_dir)
     model, output = tmp_path / "model", tmp_path / "served"
-    extractor = SpanExtractor.from_pretrained(pretrained, seed=1, **SIZES)
+    extractor = SpanExtractor.from_preset(pretrained, seed=1, **SIZES)
     extractor.save_to_preset(model)
     choice = {"max_answer_pieces": MAX_ANSWER_PIECES}
     with pytest.raises(ValueError, match="`--num_best` does nothing for this model"):
@@ -211,7 +211,7 @@ def test_a_saved_task_has_the_sentence_parameters_of_its_checkpoint(tmp_path):
     pretrained = dataclasses.replace(
         pretrained_of("bert_ps"), sentence_parameters=parameters
     )
-    SpanExtractor.from_pretrained(pretrained, **SIZES).save_to_preset(tmp_path / "task")
+    SpanExtractor.from_preset(pretrained, **SIZES).save_to_preset(tmp_path / "task")
     saved = load_pretrained(tmp_path / "task")
     assert saved.sentence_parameters == parameters != PunktParameters.english()
     assert saved.sentence_splitter["parameters_sha256"] == parameters.checksum

@@ -212,7 +212,7 @@ def test_an_empty_batch_and_rows_of_impossible_numbers(kind, tmp_path):
 def test_a_classifier_answers_as_in_keras(kind, num_classes):
     pretrained = tiny_models.tiny(kind)
     keras.utils.set_random_seed(2)
-    classifier = TextClassifier.from_pretrained(
+    classifier = TextClassifier.from_preset(
         pretrained, num_classes, num_texts=2, seed=1
     )
     rows = TextPreprocessor(pretrained, 2)
@@ -237,7 +237,7 @@ def test_a_classifier_answers_as_in_keras(kind, num_classes):
 
 def test_labels_have_to_be_as_many_as_classes():
     pretrained = tiny_models.tiny("bert")
-    make = TextClassifier.from_pretrained
+    make = TextClassifier.from_preset
     with pytest.raises(ValueError, match=r"`labels` must .* 2 labels \(a, b\), 3"):
         make(pretrained, 3, labels=["a", "b"])
     with pytest.raises(ValueError, match=r"each once.* 3 labels \(a, b, a\), 3"):
@@ -249,7 +249,7 @@ def test_labels_have_to_be_as_many_as_classes():
 def test_a_classifier_is_exported_and_measured(checkpoints, tmp_path, capsys):
     model, output = tmp_path / "model", tmp_path / "served"
     pretrained = load_pretrained(checkpoints["segabert"])
-    classifier = TextClassifier.from_pretrained(pretrained, labels=["no", "yes"])
+    classifier = TextClassifier.from_preset(pretrained, labels=["no", "yes"])
     classifier.save_to_preset(model)
     arguments = (f"--checkpoint={model}", f"--output_dir={output}")
     command_calls.run(export, *arguments)

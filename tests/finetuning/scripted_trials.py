@@ -5,9 +5,7 @@ import pathlib
 import keras
 import numpy as np
 
-from seg_tf.finetuning.trials.divergence import check_finite
-from seg_tf.finetuning.trials.trial import Setting
-from seg_tf.finetuning.trials.trial_runs import FinishedTrial, Trial
+from seg_tf.finetuning.trials import Setting, Trial, check_finite
 
 
 class ScriptedRunner:
@@ -56,24 +54,11 @@ class ScriptedRunner:
         return {"f1": self.dev_scores[self.last_epoch_of_weights - 1], "accuracy": 0.5}
 
 
-class SilentDisplay:
-    """Shows nothing, and remembers what it was told."""
-
-    def __init__(self):
-        self.told = []
-
-    def begin(self, number, trial):
-        self.told.append((number, trial))
-        return keras.callbacks.Callback()
-
-    def end(self, scores):
-        self.told.append(scores)
-
-
 def finished(f1, seed=1, learning_rate=1e-4, epochs=2, losses=(0.5, 0.25), **scores):
     """A trial that gave this."""
-    return FinishedTrial(
-        Trial(Setting(learning_rate, 16, epochs), seed),
+    return Trial(
+        Setting(learning_rate, 16, epochs),
+        seed,
         {"f1": f1, **scores},
         [
             {"epoch": number, "loss": loss, "dev_f1": f1 * number / len(losses)}

@@ -1,4 +1,4 @@
-"""Fine-tunes on a second CPU device in place of a GPU; see `test_reusable_model.py`.
+"""Fine-tunes on a second CPU device in place of a GPU; see `test_optimizer.py`.
 
 python -m tests.finetuning.second_device
 
@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.finetuning.reusable_model import ReusableModel
+from seg_tf.finetuning.optimizer import ReusableModel
 from seg_tf.training import devices
 
 HOST, DEVICE = "CPU:0", "CPU:1"

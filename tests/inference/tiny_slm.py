@@ -4,6 +4,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+import seg_tf.models
+import seg_tf.objectives  # noqa: F401
 from seg_tf import features
 from seg_tf.config import (
     EncoderConfig,

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from seg_tf.layouts import spans as span_answers
 from seg_tf.layouts.contexts import Contexts, WindowSizes, make_windows
-from seg_tf.preprocessing.contexts import ContextEncoder
+from seg_tf.preprocessing.contexts import GraphContextEncoder
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests import official_models
 from tests.finetuning.tiny_models import tiny
@@ -29,7 +29,7 @@ SIZES = WindowSizes(max_length=20, stride=7, max_question_pieces=3)
 @functools.cache
 def encoder():
     vocabulary = Vocabulary([*SPECIAL_TOKENS, *LETTERS])
-    return ContextEncoder(dataclasses.replace(tiny("bert"), vocabulary=vocabulary))
+    return GraphContextEncoder(dataclasses.replace(tiny("bert"), vocabulary=vocabulary))
 
 
 @dataclasses.dataclass
@@ -46,7 +46,7 @@ class Asked:
 
     @classmethod
     def about(cls, *texts):
-        contexts = encoder().contexts(texts)
+        contexts = encoder().contexts(tf.constant(texts))
         windows = make_windows(contexts, questions_of(*[[1, 2]] * len(texts)), SIZES)
         flags = windows.is_max_context(len(texts)).numpy()
         bounds = [

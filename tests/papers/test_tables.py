@@ -9,14 +9,11 @@ import statistics
 import pytest
 
 from seg_tf.commands.paper_tables import Results
-from seg_tf.finetuning.spans import squad_scores
-from seg_tf.finetuning.trials.trial import Setting
-from seg_tf.finetuning.trials.trial_runs import Trial, TrialsFolder
+from seg_tf.finetuning.trials import Setting, Trial, TrialsFolder
 from seg_tf.papers import rendering, tables
 from seg_tf.papers.rendering import Caveat, RunFigure
 from seg_tf.papers.tables import Average, ConfigValue, FineTuned, Row, Table, Validated
-from seg_tf.tasks.glue import averages
-from seg_tf.tasks.squad import squad_files
+from seg_tf.tasks import glue, squad
 from tests import command_calls
 from tests.finetuning import tiny_squad
 from tests.inference import tiny_slm
@@ -36,9 +33,8 @@ def write_trials(folder, run, task, scores, **settings):
         trial = Trial(Setting(*setting), seed)
         path = trials.trial_folder(trial)
         path.mkdir()
-        (path / "epochs.json").write_text("[]")
         content = {"setting": vars_of(setting), "seed": seed, "scores": values}
-        (path / "scores.json").write_text(json.dumps(content))
+        (path / "trial.json").write_text(json.dumps({**content, "epochs": []}))
 
 
 def vars_of(setting):
@@ -93,8 +89,8 @@ def test_columns_are_scores_that_trials_have(tmp_path):
     for version in ("v1.1", "v2.0"):
         content = tiny_squad.random_file(0, 1, version)
         tiny_squad.write_files(tmp_path, version, dev=content)
-        data = squad_files.read(tmp_path / f"dev-{version}.json")
-        scores_of_squad[f"squad/{version}"] = squad_scores.never_answering(data)
+        data = squad.read(tmp_path / f"dev-{version}.json")
+        scores_of_squad[f"squad/{version}"] = squad.score_no_answers(data)
     for by_number in TABLES.values():
         for table in by_number.values():
             for figure in table.columns.values():
@@ -106,7 +102,7 @@ def test_columns_are_scores_that_trials_have(tmp_path):
                 elif figure.tasks[0].startswith("glue"):
                     (column,) = {
                         one.task
-                        for one in averages.COLUMNS.values()
+                        for one in glue.COLUMNS.values()
                         if one.task.name == figure.tasks[0]
                     }
                     metric = figure.metric.removeprefix("mis").removeprefix("matched_")
@@ -152,7 +148,7 @@ def test_perplexities_and_submissions(tmp_path):
             }
         )
     )
-    scores = {column: {"f1": 70.0} for column in averages.PAPER_COLUMNS}
+    scores = {column: {"f1": 70.0} for column in glue.PAPER_COLUMNS}
     scores["CoLA"] = {"matthews": 40.0}
     (tmp_path / "leaderboard.json").write_text(json.dumps({"bert_base": scores}))
     results = Results([tmp_path])

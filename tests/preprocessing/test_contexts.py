@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.preprocessing.contexts import ContextEncoder, GraphContextEncoder
-from seg_tf.tasks.squad import squad_files
-from seg_tf.tasks.squad.squad_files import Answer
+from seg_tf.layouts.contexts import Contexts
+from seg_tf.preprocessing.contexts import GraphContextEncoder
+from seg_tf.tasks import squad
+from seg_tf.tasks.squad import Answer
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.tree import TreeBuilder
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -27,7 +28,7 @@ def with_vocabulary(vocabulary):
 
 
 def encoder_of(vocabulary):
-    return ContextEncoder(with_vocabulary(vocabulary))
+    return GraphContextEncoder(with_vocabulary(vocabulary))
 
 
 def real_vocabulary():
@@ -77,7 +78,7 @@ def test_a_context_is_a_tree_of_pieces():
 def test_contexts_follow_one_another():
     texts = ["It is.", " \n", CONTEXT, "", "Long?\nIt is."]
     encoder = encoder_of(VOCABULARY)
-    found = encoder.contexts(iter(texts))
+    found = encoder.contexts(texts)
     assert found.bounds.numpy().tolist() == [0, 3, 3, 19, 19, 24]
     bases = found.texts.starts.numpy()
     sentence = 0
@@ -108,60 +109,16 @@ def odd_texts():
     ]
 
 
-def tensors(contexts):
-    """All that there is of contexts, by name."""
-    of_pieces = {name: one for name, one in vars(contexts).items() if name != "texts"}
-    of_texts = vars(contexts.texts).items()
-    return {**of_pieces, **{f"texts_{name}": one for name, one in of_texts}}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("real", [False, True])
-def test_both_front_ends_give_the_same(real):
-    vocabulary, texts = VOCABULARY, odd_texts()
-    if real:
-        vocabulary = real_vocabulary()
-        data = squad_files.read(sample_data("squad", "dev-v2.0.reconstructed.json"))
-        texts += [passage.context for passage in data.passages[::20]]
-    pretrained = with_vocabulary(vocabulary)
-    in_graph = GraphContextEncoder(pretrained)
-    offline = ContextEncoder(pretrained)
-    encode = tf.function(
-        lambda given: tensors(in_graph.contexts(given)), autograph=False
-    )
-    found = encode(tf.constant(texts))
-    expected = tensors(offline.contexts(texts))
-    assert len(expected["ids"]) > 60
-    assert found.keys() == expected.keys()
-    for name, values in found.items():
-        np.testing.assert_array_equal(values, expected[name], name)
-    questions = [text.replace("\n", " ")[:200] for text in texts]
-    numbers = range(len(questions))
-    wanted = offline.questions(questions, numbers, most_pieces=7)
-    asked = in_graph.questions(tf.constant(questions), most_pieces=7)
-    assert asked.pieces.to_list() == wanted.pieces.to_list()
-    for name in ("contexts", "is_cut"):
-        np.testing.assert_array_equal(getattr(asked, name), getattr(wanted, name))
-    assert 0 < np.count_nonzero(wanted.is_cut) < len(questions)
-
-
-def test_halves_of_surrogate_pairs_are_characters_without_a_piece():
-    text = "It \ud83d is\udc00 long."
-    found = encoder_of(VOCABULARY).contexts([text])
-    assert tokens(found.ids) == ["it", "is", "long", "."]
-    assert text_of(found, text, 0, 2) == "It \ud83d is\udc00 long"
-
-
 def test_a_question_is_one_sentence():
     texts = ["Is it long. The Rhine?\nIs it?", "it"]
     assert len(SentenceSplitter().split(texts[0])) > 1
-    found = encoder_of(VOCABULARY).questions(texts, [3, 1], most_pieces=10)
+    found = encoder_of(VOCABULARY).questions(tf.constant(texts), most_pieces=10)
     assert tokens(found.pieces[0]) == [
         *["is", "it", "long", ".", "the", "rhine", "?", "is", "it", "?"]
     ]
-    assert found.contexts.numpy().tolist() == [3, 1]
+    assert found.contexts.numpy().tolist() == [0, 1]
     assert not found.is_cut.numpy().any()
-    cut = encoder_of(VOCABULARY).questions(texts, [3, 1], most_pieces=3)
+    cut = encoder_of(VOCABULARY).questions(tf.constant(texts), most_pieces=3)
     assert list(map(tokens, cut.pieces)) == [["is", "it", "long"], ["it"]]
     assert cut.is_cut.numpy().tolist() == [True, False]
 
@@ -197,18 +154,35 @@ def test_an_answer_without_a_piece_has_no_span():
     assert not len(encoder.contexts([""]).ids)
 
 
-def test_real_contexts_are_the_trees_of_records():
+def test_parts_are_joined():
+    texts = [*odd_texts(), *odd_texts()[::-1]]
+    encoder = encoder_of(VOCABULARY)
+    expected = encoder.contexts(tf.constant(texts))
+    two = [encoder.contexts(tf.constant(some)) for some in (texts[:3], texts[3:])]
+    for parts in ([expected], two):
+        found = Contexts.joined(parts)
+        for one, other in ((found, expected), (found.texts, expected.texts)):
+            for name, values in vars(other).items():
+                if name != "texts":
+                    np.testing.assert_array_equal(getattr(one, name), values, name)
+
+
+@pytest.mark.parametrize("real", [False, True])
+def test_contexts_are_the_trees_of_records(real):
     """Made here as the records of pretraining are, without offsets."""
-    vocabulary = real_vocabulary()
-    data = squad_files.read(sample_data("squad", "dev-v2.0.reconstructed.json"))
+    vocabulary, texts, num_paragraphs = VOCABULARY, odd_texts(), 3
+    if real:
+        vocabulary = real_vocabulary()
+        data = squad.read(sample_data("squad", "dev-v2.0.reconstructed.json"))
+        texts = [passage.context for passage in data.passages]
+        texts = texts[::5] + [text for text in texts if "\n" in text]
+        num_paragraphs = 20
     splitter, pieces = SentenceSplitter(), WordPieces(vocabulary)
-    texts = [passage.context for passage in data.passages]
-    texts = texts[::5] + [text for text in texts if "\n" in text]
     trees = TreeBuilder(splitter.split, pieces.encode).build(
         [text.split("\n") for text in texts]
     )
-    found = encoder_of(vocabulary).contexts(texts)
-    assert sum(len(tree.paragraph_lengths) > 1 for tree in trees) > 20
+    found = encoder_of(vocabulary).contexts(tf.constant(texts))
+    assert sum(len(tree.paragraph_lengths) > 1 for tree in trees) >= num_paragraphs
     np.testing.assert_array_equal(
         found.ids, np.concatenate([tree.token_ids for tree in trees])
     )
@@ -221,7 +195,7 @@ def test_real_contexts_are_the_trees_of_records():
 
 
 def test_nearly_all_real_answers_are_whole_pieces():
-    data = squad_files.read(sample_data("squad", "train-v1.1.first-12-articles.json"))
+    data = squad.read(sample_data("squad", "train-v1.1.first-12-articles.json"))
     texts = [passage.context for passage in data.passages]
     contexts = encoder_of(real_vocabulary()).contexts(texts)
     answers = [

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from seg_tf import tasks
 from seg_tf.checkpoints.pretrained import build_encoder, load_pretrained
 from seg_tf.finetuning import TextClassifier, text_batches
 from seg_tf.finetuning.segments import as_tuples, encode_texts
@@ -18,7 +19,6 @@ from seg_tf.preprocessing.text_preprocessor import (
     DocumentPreprocessor,
     TextPreprocessor,
 )
-from seg_tf.tasks import registry
 from seg_tf.text.graph.punkt import GraphSentenceSplitter
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.vocabulary import Vocabulary
@@ -141,7 +141,7 @@ def dataset_of(pairs, labels, batch_size):
 
 
 def without_dropout(kind):
-    return TextClassifier.from_pretrained(
+    return TextClassifier.from_preset(
         frozen_dropout(kind), num_classes=2, num_texts=2, dropout=0.0, seed=1
     )
 
@@ -161,7 +161,7 @@ def frozen_dropout(kind):
 @pytest.mark.parametrize("kind", ["segabert", "segabert_slm", "reat"])
 def test_real_pairs_are_the_offline_ones_inside_a_pipeline(kind):
     folder = sample_data("glue", "MRPC").parent
-    pairs = [one.texts for one in registry.read("glue/mrpc", folder, "dev")]
+    pairs = [one.texts for one in tasks.read("glue/mrpc", folder, "dev")]
     pairs += list(itertools.pairwise([*DOCUMENTS, *EMPTY]))
     vocabulary = Vocabulary.from_file(
         sample_data("bert_vocab", "bert-base-uncased-vocab.txt")
@@ -226,7 +226,7 @@ def test_a_dataset_trains_the_model_that_a_list_trains(tmp_path):
 
 
 def test_what_a_dataset_must_be():
-    classifier = TextClassifier.from_pretrained(tiny_models.tiny("bert"), 2)
+    classifier = TextClassifier.from_preset(tiny_models.tiny("bert"), 2)
     texts = tf.data.Dataset.from_tensor_slices((["w1", "w2"], [0, 1]))
     with pytest.raises(ValueError, match=r"`x` must be 1 string .* of the shapes \(\)"):
         classifier.fit(texts)

@@ -6,7 +6,7 @@ import seg_tf.tasks.__main__ as command
 from seg_tf import tasks
 from tests import command_calls
 from tests.sample_data import sample_data
-from tests.tasks.glue.test_glue_tasks import write
+from tests.tasks.test_glue import write
 
 
 def shown(capsys, *arguments):

@@ -1,4 +1,4 @@
-"""Metrics: slow formulas, degenerate inputs; averages: what papers have printed."""
+"""Metrics: slow formulas, and degenerate inputs."""
 
 import math
 
@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from seg_tf import tasks
-from seg_tf.tasks import metrics
-from seg_tf.tasks.glue import averages
+from seg_tf.tasks import glue, metrics
 
 
 def counts(labels, predictions):
@@ -152,37 +151,8 @@ def test_what_cannot_be_scored_is_refused(name, labels, predictions, message):
         metrics.compute(tasks.get(name), labels, predictions)
 
 
-# Columns of published tables, CoLA to RTE, and the average printed beside them:
-# table 2 of Segatron (six of its columns) and table 1 of SLM (three of its rows).
-TABLES = {
-    "BERT base, dev": "55.0 91.3 92.6 88.9 86.5 83.2 83.4 90.4 68.3 82.2",
-    "SegaBERT base, dev": "54.7 92.1 92.4 89.0 87.0 83.8 84.1 91.5 71.8 82.9",
-    "SegaBERT base, test": "50.7 91.5 89.3 84.6 71.4 83.5 83.2 90.8 68.1 79.2",
-    "SegaBERT large, dev": "65.3 94.7 92.3 90.3 89.1 87.6 87.5 93.6 78.3 86.5",
-    "BERT large, test": "60.5 94.9 89.3 86.5 72.1 86.7 85.9 92.7 70.1 82.1",
-    "SegaBERT large, test": "62.6 94.8 89.7 88.6 72.5 87.9 87.7 94.0 71.6 83.3",
-    "SLM, BERT base, dev": "57.3 92.9 89.0 88.6 91.4 84.8 84.9 91.8 71.5 83.6",
-    "SLM, 1M steps, dev": "62.1 93.7 90.0 90.3 91.6 86.6 86.4 93.0 81.2 86.1",
-    "SLM, 3M steps, dev": "62.4 94.2 90.4 90.9 91.7 87.4 87.5 93.8 83.0 86.8",
-}
-
-
-@pytest.mark.parametrize("row", TABLES.values(), ids=TABLES)
-def test_average_is_that_of_the_papers(row):
-    *scores, average = map(float, row.split())
-    columns = dict(zip(averages.PAPER_COLUMNS, scores, strict=True))
-    # They average scores of more digits than they print.
-    assert averages.paper_average(columns) == pytest.approx(average, abs=0.1)
-
-
-def test_average_misses_nothing():
-    scores = dict.fromkeys(averages.PAPER_COLUMNS[:-1], 0.5)
-    with pytest.raises(ValueError, match="it lacks RTE"):
-        averages.paper_average(scores)
-
-
 def test_columns_name_splits_that_exist():
-    for name, column in averages.COLUMNS.items():
+    for name, column in glue.COLUMNS.items():
         assert column.name == name
         assert not column.task.split(column.test_split).has_labels
         if name != "AX":

@@ -12,10 +12,6 @@ import numpy as np
 from seg_tf import files, tasks
 from seg_tf.checkpoints.encoder_copies import under_dtype_policy
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.finetuning.classification.split import (
-    checksum,
-    write_predictions,
-)
 from seg_tf.finetuning.probing.frozen_encoder import PER_SENTENCE, FrozenEncoder
 from seg_tf.finetuning.probing.probe import LEARNING_RATE, Labelled, predict
 from seg_tf.finetuning.probing.probe_training import (
@@ -24,10 +20,10 @@ from seg_tf.finetuning.probing.probe_training import (
     train_probe,
 )
 from seg_tf.finetuning.probing.vector_files import progress_of, sentence_vectors
-from seg_tf.finetuning.trials.trial import Setting
+from seg_tf.finetuning.trials import Setting
 from seg_tf.tasks import metrics
-from seg_tf.tasks.discoeval.probes import combine_vectors, settings_of
-from seg_tf.tasks.example import Example, Task
+from seg_tf.tasks.discoeval import combine_vectors, settings_of
+from seg_tf.tasks.task import Example, Task, checksum, write_predictions
 
 _TEST = "test"
 

@@ -14,7 +14,7 @@ from seg_tf.finetuning.probing.probe import (
     pass_function,
     predict,
 )
-from seg_tf.tasks.discoeval.probes import ProbeSettings
+from seg_tf.tasks.discoeval import ProbeSettings
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from seg_tf.finetuning.probing.frozen_encoder import FrozenEncoder
 from seg_tf.tasks import metrics
-from seg_tf.tasks.similarity.similarity_sets import SimilaritySet
+from seg_tf.tasks.similarity import SimilaritySet
 
 
 def cosines(vectors: np.ndarray) -> np.ndarray:

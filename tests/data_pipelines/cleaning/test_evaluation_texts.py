@@ -15,7 +15,7 @@ from tests import command_calls
 from tests.data_pipelines.cleaning import corpora
 from tests.data_pipelines.cleaning.test_duplicates import kept_ids
 from tests.finetuning import tiny_squad
-from tests.tasks.glue.test_glue_tasks import write
+from tests.tasks.test_glue import write
 
 
 def some_words(generator, count):

@@ -11,12 +11,12 @@ import pytest
 from seg_tf.finetuning.probing import probe_runner
 from seg_tf.finetuning.probing.frozen_encoder import FrozenEncoder
 from seg_tf.finetuning.probing.probe_runner import ProbeRunner, probe_setting
-from seg_tf.finetuning.trials.trial import Setting
-from seg_tf.tasks.discoeval import probes
+from seg_tf.finetuning.trials import Setting
+from seg_tf.tasks import discoeval as probes
 from tests.finetuning.tiny_models import tiny
 from tests.inference.tiny_slm import WORDS
 from tests.sample_data import sample_data
-from tests.tasks.discoeval import rst_pickles
+from tests.tasks import rst_pickles
 
 pytestmark = pytest.mark.slow
 

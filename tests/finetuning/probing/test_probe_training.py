@@ -15,7 +15,7 @@ from seg_tf.finetuning.probing.probe_training import (
     train_probe,
     until_dev_says_so,
 )
-from seg_tf.tasks.discoeval.probes import ProbeSettings
+from seg_tf.tasks.discoeval import ProbeSettings
 from tests.finetuning.probing.test_probe import some_data
 
 pytestmark = pytest.mark.slow

@@ -11,8 +11,8 @@ from seg_tf import files
 from seg_tf.commands import model_flags
 from seg_tf.finetuning.probing import similarity
 from seg_tf.finetuning.probing.frozen_encoder import FrozenEncoder
-from seg_tf.tasks.example import Example
-from seg_tf.tasks.similarity.similarity_sets import SimilaritySet
+from seg_tf.tasks.similarity import SimilaritySet
+from seg_tf.tasks.task import Example
 from tests import command_calls
 from tests.finetuning.probing.test_frozen_encoder import slow_means
 from tests.finetuning.tiny_models import some_texts, tiny

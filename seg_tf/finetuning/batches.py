@@ -1,0 +1,408 @@
+"""Texts, labels and weights as batches for Keras.
+
+Every text goes through the `TextPreprocessor` of its classifier. `TextExamples` holds
+what fits into memory: texts are spelled once, and batches have rows of about one
+length. A `tf.data.Dataset` of strings is mapped by the preprocessor itself.
+
+Shape key: E examples, R sizes of a row.
+"""
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from seg_tf.checkpoints.pretrained import Pretrained
+from seg_tf.features import FEATURES
+from seg_tf.layouts.rows import Example, Segment
+from seg_tf.preprocessing.text_preprocessor import TextPreprocessor
+
+_PREFETCHED_BATCHES = 2
+_TEXTS_AT_ONCE = 1024
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def text_batches(
+    pretrained: Pretrained,
+    texts: Any,
+    labels: Any = None,
+    *,
+    batch_size: int,
+    seed: int | None = None,
+    max_length: int | None = None,
+    num_choices: int = 1,
+    num_classes: int | None = None,
+    report: Callable[[str], Any] = print,
+) -> tf.data.Dataset:
+    """Batches of the features that the encoder of a checkpoint reads.
+
+    Args:
+        pretrained: what `load_pretrained` returned.
+        texts: a sequence of texts, or of tuples of texts.
+        labels: as for `TextExamples`.
+        batch_size: examples of a batch; the last one may have fewer.
+        seed: as for `TextExamples.batches`.
+        max_length: as for `TextPreprocessor`.
+        num_choices: as for `TextPreprocessor`.
+        num_classes: as for `TextExamples`.
+        report: as for `TextExamples`.
+
+    Returns:
+        Finite dataset of features, or of pairs of features and labels.
+
+    Raises:
+        ValueError: as `TextExamples`.
+    """
+    texts = as_tuples(texts)
+    num_texts = len(texts[0]) if num_choices == 1 else 2
+    preprocessor = TextPreprocessor(pretrained, num_texts, max_length, num_choices)
+    examples = TextExamples(
+        preprocessor, texts, labels, num_classes=num_classes, report=report
+    )
+    return examples.batches(batch_size, seed)
+
+
+class TextExamples:
+    """Texts and labels, spelled once, for batches of any size and order.
+
+    Args:
+        preprocessor: that of the model.
+        texts: as for `as_tuples`.
+        labels: array-like `(E,)` or `(E, 1)`: numbers of classes, or floats for a
+            regression. None for prediction.
+        sample_weight: array-like `(E,)`, weights in the loss, or None.
+        num_classes: number of classes; None accepts any finite labels.
+        report: called with a line of text if examples were cut.
+
+    Attributes:
+        labels: int32 or float32 array `(E,)`, or None.
+
+    Raises:
+        ValueError: if there is no example, examples do not have the preprocessor's
+            number of texts, or labels or weights do not fit.
+    """
+
+    def __init__(
+        self,
+        preprocessor: TextPreprocessor,
+        texts: Any,
+        labels: Any = None,
+        sample_weight: Any = None,
+        *,
+        num_classes: int | None = None,
+        report: Callable[[str], Any] = print,
+    ):
+        self._layout = preprocessor.layout
+        self._num_choices = preprocessor.num_choices
+        tuples = as_tuples(texts, preprocessor.num_texts)
+        self._size = len(tuples)
+        self.labels = _checked_labels(labels, self._size, num_classes)
+        self._weights = _checked_weights(sample_weight, self._size)
+
+        encode = preprocessor.encode
+        if self._size > _TEXTS_AT_ONCE:
+            strings = [tf.TensorSpec([None], tf.string)] * preprocessor.num_texts
+            encode = tf.function(encode, input_signature=[strings], autograph=False)
+        with tf.device("CPU"):
+            columns = [
+                tf.constant(list(map(utf8, column)))
+                for column in zip(*tuples, strict=True)
+            ]
+            parts = [
+                encode([one[begin : begin + _TEXTS_AT_ONCE] for one in columns])
+                for begin in range(0, self._size, _TEXTS_AT_ONCE)
+            ]
+            segments = [
+                tf.concat(of_text, axis=0)
+                for of_text in zip(*(some for some, _ in parts), strict=True)
+            ]
+        self._pieces = [one.values.numpy() for one in segments]
+        self._splits = [one.row_splits.numpy().tolist() for one in segments]
+        num_cut = sum(int(np.count_nonzero(is_cut)) for _, is_cut in parts)
+        num_rows = self._size * self._num_choices
+        if num_cut:
+            what = "examples" if self._num_choices == 1 else "rows"
+            report(
+                f"Cut, because they are longer than {preprocessor.capacity} word "
+                f"pieces: {num_cut:,} of {num_rows:,} {what}"
+            )
+        shapes = [self._layout.row_shape(self._example(row)) for row in range(num_rows)]
+        by_example = np.array(shapes).reshape(self._size, self._num_choices, -1)
+        self._row_shapes = by_example.max(axis=1)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def batches(self, batch_size: int, seed: int | None = None) -> tf.data.Dataset:
+        """A dataset of batches, in a new order each time.
+
+        Examples of about one length share a batch. In a regression they do not: where
+        scores depend on the length, as in STS-B, each batch would have a mean score of
+        its own.
+
+        Args:
+            batch_size: examples of a batch; the last one may have fewer.
+            seed: of the orders; None keeps the order of the examples.
+
+        Raises:
+            ValueError: if `batch_size` is not positive.
+        """
+        is_regression = self.labels is not None and self.labels.dtype.kind == "f"
+        return row_batches(
+            self._make_batch,
+            self._row_shapes,
+            batch_size,
+            seed,
+            by_shape=not is_regression,
+        )
+
+    def _example(self, row: int) -> Example:
+        # In fine-tuning each text is a paragraph of one sentence (SegaBERT, sections
+        # 2.3 and 3.2).
+        return tuple(
+            Segment(pieces[splits[row] : splits[row + 1]], text, paragraph=text)
+            for text, (pieces, splits) in enumerate(
+                zip(self._pieces, self._splits, strict=True)
+            )
+        )
+
+    def _make_batch(self, numbers: np.ndarray, row_shape: tuple[int, ...]) -> Any:
+        choices = np.arange(self._num_choices)
+        rows = (numbers[:, None] * self._num_choices + choices).reshape(-1)
+        laid_out = self._layout.lay_out(list(map(self._example, rows)), row_shape)
+        return keras.utils.pack_x_y_sample_weight(
+            {
+                name: array.astype(FEATURES[name].dtype)
+                for name, array in laid_out.items()
+            },
+            *(
+                None if values is None else values[numbers]
+                for values in (self.labels, self._weights)
+            ),
+        )
+
+
+# === Any dataset of rows ===
+
+
+def row_batches(
+    make_batch: Callable[[np.ndarray, tuple[int, ...]], Any],
+    row_shapes: np.ndarray,
+    batch_size: int,
+    seed: int | None,
+    by_shape: bool = True,
+) -> tf.data.Dataset:
+    """A finite dataset of batches, in a new order each time.
+
+    Args:
+        make_batch: from the numbers of examples and the shape of their rows to a nested
+            structure of arrays.
+        row_shapes: int array `(E, R)`, the smallest row that holds each example.
+        batch_size: examples of a batch; the last one may have fewer.
+        seed: of the orders, the k-th a function of seed and k; None keeps the order of
+            the examples.
+        by_shape: whether examples of a random batch have rows of one shape, which
+            saves padding.
+
+    Raises:
+        ValueError: if `batch_size` is not positive.
+    """
+    if batch_size < 1:
+        raise ValueError(
+            f"`batch_size` must be at least 1. Received: batch_size={batch_size}"
+        )
+    times = itertools.count()
+
+    def batch_of(numbers: np.ndarray) -> Any:
+        row_shape = tuple(row_shapes[numbers].max(axis=0).tolist())
+        return make_batch(numbers, row_shape)
+
+    def batches() -> Iterator[Any]:
+        numbers = np.arange(len(row_shapes))
+        if seed is None:
+            yield from map(batch_of, _cut(numbers, batch_size))
+            return
+        generator = np.random.default_rng((seed, next(times)))
+        if by_shape:
+            order = batches_by_shape(row_shapes, batch_size, generator)
+        else:
+            order = _cut(generator.permutation(numbers), batch_size)
+        yield from map(batch_of, order)
+
+    signature = keras.tree.map_structure(
+        lambda array: tf.TensorSpec([None] * array.ndim, array.dtype),
+        batch_of(np.arange(1)),
+    )
+    dataset = tf.data.Dataset.from_generator(batches, output_signature=signature)
+    num_batches = -(-len(row_shapes) // batch_size)
+    dataset = dataset.apply(tf.data.experimental.assert_cardinality(num_batches))
+    return dataset.prefetch(_PREFETCHED_BATCHES)
+
+
+def batches_by_shape(
+    row_shapes: np.ndarray, batch_size: int, generator: np.random.Generator
+) -> list[np.ndarray]:
+    """Numbers of the examples of random batches, each of one row shape if possible.
+
+    The remainders of neighbouring shapes share batches, so that there are
+    `ceil(E / batch_size)` batches, all but one of them full.
+    """
+    order = generator.permutation(len(row_shapes))
+    _, kinds = np.unique(row_shapes[order], axis=0, return_inverse=True)
+    batches, remainders = [], []
+    for kind in range(kinds.max() + 1):
+        of_kind = order[kinds.reshape(-1) == kind]
+        num_full = len(of_kind) // batch_size * batch_size
+        batches += _cut(of_kind[:num_full], batch_size)
+        remainders.append(of_kind[num_full:])
+    batches += _cut(np.concatenate(remainders), batch_size)
+    return [batches[number] for number in generator.permutation(len(batches))]
+
+
+def _cut(numbers: np.ndarray, batch_size: int) -> list[np.ndarray]:
+    return [
+        numbers[begin : begin + batch_size]
+        for begin in range(0, len(numbers), batch_size)
+    ]
+
+
+# === What callers give ===
+
+
+def is_text(values: Any) -> bool:
+    """Returns True for texts in any form, or none; False for features and batches."""
+    if isinstance(values, str | bytes):
+        return True
+    if tf.is_tensor(values):
+        return values.dtype == tf.string
+    if hasattr(values, "to_numpy"):
+        values = values.to_numpy()
+    if isinstance(values, np.ndarray):
+        values = values[:1].tolist()
+    if not isinstance(values, Sequence):
+        return False
+    return not len(values) or is_text(values[0])
+
+
+def as_tuples(texts: Any, num_texts: int | None = None) -> list[tuple[str, ...]]:
+    """Examples as tuples of texts.
+
+    Args:
+        texts: a sequence, array or tensor of strings, or of tuples of strings. A tuple
+            of `num_texts` lists, arrays or tensors holds all first texts, all second
+            texts and so on, as for keras-hub.
+        num_texts: texts of an example; None takes the number of the first.
+
+    Raises:
+        ValueError: if there is no example, or one has another number of texts.
+    """
+    if isinstance(texts, str | bytes):
+        raise ValueError(
+            "`texts` must be a sequence of examples, each a text or a tuple of texts. "
+            f"Received: the string {texts[:50]!r}"
+        )
+    if (
+        isinstance(texts, tuple)
+        and len(texts) == num_texts != 1
+        and not any(isinstance(one, str | bytes | tuple) for one in texts)
+    ):
+        columns = [_plain(one) for one in texts]
+        lengths = {len(column) for column in columns}
+        if len(lengths) > 1:
+            raise ValueError(
+                "`texts` must hold as many first texts as second ones. Received: "
+                + " and ".join(str(len(column)) for column in columns)
+            )
+        texts = list(zip(*columns, strict=True))
+    tuples = []
+    for number, given in enumerate(_plain(texts)):
+        example = _plain(given)
+        example = [example] if isinstance(example, str | bytes) else example
+        if not isinstance(example, Sequence) or not all(
+            isinstance(one, str | bytes) for one in example
+        ):
+            raise ValueError(
+                "`texts` must hold texts or tuples of texts. Received: "
+                f"texts[{number}]={given!r}"
+            )
+        num_texts = num_texts or len(example)
+        if len(example) != num_texts or not example:
+            raise ValueError(
+                f"`texts` must hold examples of {num_texts or 'at least 1'} texts. "
+                f"Received: texts[{number}] of {len(example)}"
+            )
+        tuples.append(
+            tuple(
+                one.decode("utf-8", "replace") if isinstance(one, bytes) else one
+                for one in example
+            )
+        )
+    if not tuples:
+        raise ValueError("`texts` must hold at least one example. Received: none")
+    return tuples
+
+
+def utf8(text: str) -> bytes:
+    """A text for the graph; half a surrogate pair, which has no UTF-8, is U+FFFD."""
+    return _SURROGATES.sub("\ufffd", text).encode()
+
+
+def _plain(values: Any) -> Any:
+    """Tensors and arrays as lists; whatever else it is stays as it is."""
+    for method in ("numpy", "to_numpy", "tolist"):
+        if hasattr(values, method):
+            values = getattr(values, method)()
+    return values
+
+
+def _checked_labels(
+    labels: Any, num_examples: int, num_classes: int | None
+) -> np.ndarray | None:
+    if labels is None:
+        return None
+    labels = np.asarray(labels)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim == 2 and labels.shape[1] == num_classes:
+        raise ValueError(
+            "`labels` must be numbers of classes, not one-hot rows; "
+            "`np.argmax(labels, axis=1)` gives them. Received: labels of the shape "
+            f"{labels.shape}"
+        )
+    if labels.ndim != 1 or len(labels) != num_examples:
+        raise ValueError(
+            "`labels` must hold one label for each of `texts`. Received: labels of "
+            f"the shape {labels.shape}, {num_examples} examples"
+        )
+    if labels.dtype.kind not in "biuf":
+        raise ValueError(
+            "`labels` must be numbers, those of classes counted from 0. Received: "
+            f"labels of the type {labels.dtype}"
+        )
+    rule, is_right = "a finite number", np.isfinite(labels)
+    if num_classes is not None and is_right.all():
+        rule = f"the number of a class, 0 to {num_classes - 1}"
+        is_right = (labels >= 0) & (labels < num_classes) & (labels == labels // 1)
+    if not is_right.all():
+        row = int(np.argmin(is_right))
+        raise ValueError(
+            f"`labels` must each be {rule}. Received: labels[{row}]={labels[row]}"
+        )
+    is_float = num_classes is None and labels.dtype.kind == "f"
+    return labels.astype(np.float32 if is_float else np.int32)
+
+
+def _checked_weights(weights: Any, num_examples: int) -> np.ndarray | None:
+    if weights is None:
+        return None
+    weights = np.asarray(weights, np.float32)
+    if weights.shape != (num_examples,):
+        raise ValueError(
+            "`sample_weight` must hold one weight for each of `texts`. Received: "
+            f"weights of the shape {weights.shape}, {num_examples} examples"
+        )
+    return weights

@@ -1,1 +1,0 @@
-"""Classification of texts and pairs of texts, and regression."""

@@ -1,0 +1,243 @@
+"""Extractive question answering: where in a context the answer starts and ends."""
+
+# Shape key: B batch, L row length, D width of the encoder, C candidates.
+
+import functools
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from seg_tf.checkpoints.pretrained import Pretrained
+from seg_tf.export.served_extractor import ServedExtractor
+from seg_tf.finetuning.text_task import TextTask
+from seg_tf.inference.texts import check_texts
+from seg_tf.layers.common import checked_names, feature_inputs
+from seg_tf.ops.gathering import gather_vectors
+from seg_tf.preprocessing.span_preprocessor import SpanPreprocessor
+from seg_tf.preprocessing.window_sizes import window_sizes
+
+# Far below any logit, and a number in every precision that a loss is taken in.
+_IMPOSSIBLE = -1e9
+
+# Settings of a saved task that say which windows of a context it reads.
+_WINDOW_SETTINGS = ("max_length", "stride", "max_question_pieces")
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class SpanExtractor(TextTask):
+    """An encoder and pointers to the first and the last piece of the answer.
+
+    The logit of a position is an affine function of its vector (BERT, section 4.2).
+    A model of sentences points at the answer's sentence too, by the vectors of
+    `[SENT]`, and is trained on the sum of the three losses (SLM, section 2.2 and figure
+    4). `[CLS]` stands for no answer.
+
+    Args:
+        encoder: from features to a sequence `(B, L, D)`. It becomes part of the model
+            and is trained with it.
+        points_at_sentences: bool. Whether there is a pointer to sentences.
+        name: str. Name of the model.
+        trainable: bool. Whether its weights are trained; None leaves that to its parts.
+
+    Call arguments:
+        inputs: dict of the features that `feature_names` names: those of the encoder,
+            bool `can_answer` `(B, L)` and, for the pointer to sentences, int
+            `candidate_positions` and bool `can_hold_answer`, both `(B, C)`.
+
+    Returns:
+        Dict of float32 logits `start` and `end` `(B, L)` and, with a pointer to
+        sentences, `sentence` `(B, C)`. Where there can be no answer they are -1e9.
+    """
+
+    def __init__(
+        self,
+        encoder: keras.Model,
+        points_at_sentences: bool = False,
+        name: str | None = None,
+        trainable: bool | None = None,
+    ):
+        # === Layers ===
+        initializer = keras.initializers.TruncatedNormal(
+            stddev=encoder.initializer_range
+        )
+        self.encoder = encoder
+        self.span_pointer = keras.layers.Dense(
+            2,
+            kernel_initializer=initializer.clone(),
+            dtype="float32",
+            name="span_pointer",
+        )
+        self.sentence_pointer = None
+        if points_at_sentences:
+            self.sentence_pointer = keras.layers.Dense(
+                1,
+                kernel_initializer=initializer.clone(),
+                dtype="float32",
+                name="sentence_pointer",
+            )
+
+        # === Functional model ===
+        names = (*encoder.feature_names, "can_answer")
+        if points_at_sentences:
+            names += ("candidate_positions", "can_hold_answer")
+        inputs = feature_inputs(names)
+        sequence_BLD = encoder(inputs)
+        logits_BL2 = self.span_pointer(sequence_BLD)
+        outputs = {
+            name: _masked(logits_BL2[:, :, number], inputs["can_answer"])
+            for number, name in enumerate(("start", "end"))
+        }
+        if points_at_sentences:
+            candidates_BCD = gather_vectors(sequence_BLD, inputs["candidate_positions"])
+            logits_BC1 = self.sentence_pointer(candidates_BCD)
+            outputs["sentence"] = _masked(
+                logits_BC1[:, :, 0], inputs["can_hold_answer"]
+            )
+        super().__init__(inputs=inputs, outputs=outputs, name=name, trainable=trainable)
+
+        # === Config ===
+        self.points_at_sentences = points_at_sentences
+
+    @classmethod
+    @checked_names
+    def from_preset(
+        cls,
+        folder: str | pathlib.Path | Pretrained,
+        *,
+        max_length: int | None = None,
+        stride: int | None = None,
+        max_question_pieces: int | None = None,
+        points_at_sentences: bool | None = None,
+        randomly_initialized: bool | None = None,
+        seed: int | None = None,
+        name: str | None = None,
+        sentence_function: str | None = None,
+    ) -> Self:
+        """An extractor on a pretrained encoder, or a saved extractor.
+
+        A saved extractor has its own settings; any that are given must be equal to
+        them.
+
+        Args:
+            folder: as for `TextClassifier.from_preset`.
+            max_length: as for `seg_tf.preprocessing.window_sizes`.
+            stride: as for `seg_tf.preprocessing.window_sizes`.
+            max_question_pieces: as for `seg_tf.preprocessing.window_sizes`.
+            points_at_sentences: as for the class; None is True for a model of
+                sentences.
+            randomly_initialized: whether the encoder starts from new weights, as a
+                baseline.
+            seed: as for `TextClassifier.from_preset`.
+            name: of the model.
+            sentence_function: as for `load_pretrained`.
+
+        Raises:
+            CheckpointError: if there is no checkpoint, or it is damaged.
+            ValueError: if an argument is unknown, a saved task is of another class or
+                has other settings, the encoder does not read windows, or a window is
+                not possible.
+        """
+        given = {
+            "max_length": max_length,
+            "stride": stride,
+            "max_question_pieces": max_question_pieces,
+            "points_at_sentences": points_at_sentences,
+            "randomly_initialized": randomly_initialized,
+            "seed": seed,
+            "name": name,
+        }
+        return cls._load(folder, sentence_function, given)
+
+    @classmethod
+    def _on(
+        cls,
+        pretrained: Pretrained,
+        owns_encoder: bool = False,
+        points_at_sentences: bool | None = None,
+        randomly_initialized: bool = False,
+        name: str | None = None,
+        **sizes: int,
+    ) -> Self:
+        windows = window_sizes(pretrained, **sizes)
+        if points_at_sentences is None:
+            points_at_sentences = pretrained.layout().sent_id is not None
+        encoder = cls._encoder_of(pretrained, owns_encoder, randomly_initialized)
+        settings = {name: getattr(windows, name) for name in _WINDOW_SETTINGS}
+        return cls(encoder, points_at_sentences, name)._made_of(
+            pretrained, {**settings, "points_at_sentences": points_at_sentences}
+        )
+
+    # === Text ===
+
+    @functools.cached_property
+    def preprocessor(self) -> SpanPreprocessor:
+        """Makes rows of questions and contexts in a graph, for `tf.data` too."""
+        pretrained = self.prepared()
+        sizes = {name: self.settings[name] for name in _WINDOW_SETTINGS}
+        return SpanPreprocessor(pretrained, window_sizes(pretrained, **sizes))
+
+    def answer(
+        self,
+        questions: Sequence[str],
+        contexts: Sequence[str],
+        **choice: Any,
+    ) -> dict[str, np.ndarray]:
+        """Answers to questions, cut out of contexts.
+
+        Args:
+            questions: at least one.
+            contexts: as many; lines are paragraphs.
+            **choice: `max_answer_pieces`, `num_best` and `null_threshold` of
+                `seg_tf.export.served_extractor.ServedExtractor`.
+
+        Returns:
+            The outputs of `ServedExtractor`, `answer` among them.
+
+        Raises:
+            ValueError: if there is no question, not as many contexts, or one of them
+                is no text.
+        """
+        questions = check_texts(questions, "questions")
+        contexts = check_texts(contexts, "contexts")
+        if len(questions) != len(contexts):
+            raise ValueError(
+                "`contexts` must hold one for each of `questions`. Received: "
+                f"{len(contexts)} contexts, {len(questions)} questions"
+            )
+        function = self._served(**choice).functions["serving_default"]
+        found = function(tf.constant(questions), tf.constant(contexts))
+        return {name: values.numpy() for name, values in found.items()}
+
+    def _served(self, **choice: Any) -> ServedExtractor:
+        return ServedExtractor(self, self.preprocessor, **choice)
+
+    def losses_of_pointers(self) -> dict[str, keras.losses.Loss]:
+        """The loss of each output, for `compile`, which takes their sum."""
+        return {
+            name: keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+            for name in self.output
+        }
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "trainable": self.trainable,
+            "encoder": keras.saving.serialize_keras_object(self.encoder),
+            "points_at_sentences": self.points_at_sentences,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Self:
+        encoder = keras.saving.deserialize_keras_object(
+            config["encoder"], custom_objects
+        )
+        return cls(**{**config, "encoder": encoder})
+
+
+def _masked(logits: Any, can_be: Any) -> Any:
+    return ops.where(ops.cast(can_be, "bool"), logits, _IMPOSSIBLE)

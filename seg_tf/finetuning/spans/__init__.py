@@ -1,1 +1,0 @@
-"""Extractive question answering: spans of a context."""

@@ -1,0 +1,586 @@
+"""Classification of texts and pairs of texts, regression, and multiple choice."""
+
+# Shape key: B batch, V vectors that the head reads, D width of the encoder.
+
+import functools
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import keras
+import numpy as np
+import scipy.special
+import tensorflow as tf
+from keras import ops
+
+from seg_tf.checkpoints.pretrained import Pretrained
+from seg_tf.export.served_classifier import ServedClassifier
+from seg_tf.finetuning.batches import TextExamples, as_tuples, is_text
+from seg_tf.finetuning.optimizer import (
+    DEFAULT_LEARNING_RATE,
+    LinearWarmupDecay,
+    scheduled_optimizer,
+)
+from seg_tf.finetuning.text_task import TextTask
+from seg_tf.interop import pooler_file
+from seg_tf.layers.common import Dropout, checked_names, feature_inputs
+from seg_tf.layouts.layout import TextReadout
+from seg_tf.preprocessing.text_preprocessor import TextPreprocessor
+from seg_tf.training import devices
+
+_BATCH_SIZE = 32
+
+
+@keras.saving.register_keras_serializable(package="seg_tf")
+class TextClassifier(TextTask):
+    """An encoder, dropout and an affine layer on the vectors that stand for the texts.
+
+    The vectors depend on the encoder (see `seg_tf.layouts.layout`): the pooled
+    `[CLS]` (BERT, SegaBERT), `[CLS]` and `[SENT]`s (SLM, section 2.2 and figure 4), or
+    the pooled `<SS>`s (ReAT, section III), concatenated.
+
+    The model takes texts as well as batches of features. With one class it is a
+    regression: train it with a squared error.
+
+    Example:
+    ```
+    classifier = TextClassifier.from_preset("runs/segabert_base", num_classes=2)
+    classifier.fit(texts, labels, epochs=3)
+    classifier.save_to_preset("reviews")
+    classifier.export("served")
+    ```
+
+    Args:
+        encoder: from features to a sequence `(B, L, D)`. It becomes part of the model
+            and is trained with it.
+        readout: which vectors the head reads.
+        num_classes: int. Outputs.
+        dropout: float. Rate before the affine layer.
+        freeze_encoder: bool. Whether the encoder keeps its weights; then there is no
+            dropout in it either.
+        multiple_choice: bool. Whether the classes are answers, each of which has a row
+            and one score by the same weights: a batch has `B * num_classes` rows, those
+            of an example one after another.
+        name: str. Name of the model.
+        trainable: bool. Whether its weights are trained; None leaves that to its parts.
+
+    Call arguments:
+        inputs: dict of the features that `feature_names` names. Others are left alone.
+
+    Returns:
+        Logits, or the numbers of a regression: float32 tensor `(B, num_classes)`
+        whatever the dtype policy.
+
+    Raises:
+        ValueError: if there is no class.
+    """
+
+    def __init__(
+        self,
+        encoder: keras.Model,
+        readout: TextReadout,
+        num_classes: int,
+        dropout: float = 0.1,
+        freeze_encoder: bool = False,
+        multiple_choice: bool = False,
+        name: str | None = None,
+        trainable: bool | None = None,
+    ):
+        if num_classes < 1:
+            raise ValueError(
+                "`num_classes` must be at least 1, which is a regression. Received: "
+                f"num_classes={num_classes}"
+            )
+        # === Layers ===
+        policy = encoder.dtype_policy
+        initializer = keras.initializers.TruncatedNormal(
+            stddev=encoder.initializer_range
+        )
+        self.encoder = encoder
+        self.pooler = None
+        if readout.needs_pooler:
+            self.pooler = keras.layers.Dense(
+                encoder.hidden_size,
+                activation="tanh",
+                kernel_initializer=initializer.clone(),
+                dtype=policy,
+                name="pooler",
+            )
+        self.head_dropout = Dropout(dropout, dtype=policy, name="head_dropout")
+        self.classifier = keras.layers.Dense(
+            1 if multiple_choice else num_classes,
+            kernel_initializer=initializer.clone(),
+            dtype="float32",
+            name="classifier",
+        )
+
+        # === Functional model ===
+        inputs = feature_inputs((*encoder.feature_names, *readout.feature_names))
+        encode = _WithoutDropout(encoder) if freeze_encoder else encoder
+        sequence_BLD = encode(inputs)
+        vectors_BVD = readout.head_vectors(encoder, sequence_BLD, inputs)
+        width = readout.num_vectors * sequence_BLD.shape[-1]
+        hidden = ops.reshape(vectors_BVD, (-1, width))
+        if self.pooler is not None:
+            hidden = self.pooler(hidden)
+        logits = self.classifier(self.head_dropout(hidden))
+        if multiple_choice:
+            logits = ops.reshape(logits, (-1, num_classes))
+        super().__init__(inputs=inputs, outputs=logits, name=name, trainable=trainable)
+        if freeze_encoder:
+            # Afterwards: what `trainable` sets, it sets in all parts.
+            self.encoder.trainable = False
+
+        # === Config ===
+        self.readout = readout
+        self.num_classes = num_classes
+        self.dropout = dropout
+        self.freeze_encoder = freeze_encoder
+        self.multiple_choice = multiple_choice
+
+    @classmethod
+    @checked_names
+    def from_preset(
+        cls,
+        folder: str | pathlib.Path | Pretrained,
+        num_classes: int | None = None,
+        num_texts: int | None = None,
+        *,
+        num_choices: int | None = None,
+        labels: Sequence[str] | None = None,
+        max_length: int | None = None,
+        dropout: float | None = None,
+        freeze_encoder: bool | None = None,
+        randomly_initialized: bool | None = None,
+        keep_pooler: bool | None = None,
+        seed: int | None = None,
+        name: str | None = None,
+        sentence_function: str | None = None,
+    ) -> Self:
+        """A classifier on a pretrained encoder, or a saved classifier.
+
+        A saved classifier has its own settings; any that are given must be equal to
+        them.
+
+        Args:
+            folder: a run or a checkpoint, whose encoder gets a new head; or what
+                `save_to_preset` wrote; or what `load_pretrained` returned, whose
+                encoder is copied.
+            num_classes: outputs; 1 is a regression. None is one for each of `labels`.
+            num_texts: texts of an example: 2 for pairs. None is 1.
+            num_choices: answers of a multiple choice, each of which is a row of two
+                texts, the shared one and its own. None is 1.
+            labels: names of the classes, in the order of their numbers.
+            max_length: maximum row length; None takes that of pretraining.
+            dropout: as for the class; None is 0.1.
+            freeze_encoder: as for the class.
+            randomly_initialized: whether the encoder starts from new weights, as a
+                baseline.
+            keep_pooler: whether the pooler of `[CLS]` starts from the weights of an
+                imported checkpoint that has one, as in transformers. None is True.
+            seed: of new weights and of dropout; None draws from Python's generator, as
+                Keras does.
+            name: of the model.
+            sentence_function: as for `load_pretrained`.
+
+        Raises:
+            CheckpointError: if there is no checkpoint, or it is damaged.
+            ValueError: if an argument is unknown, a saved task is of another class or
+                has other settings, the checkpoint has no encoder of texts, so many
+                texts do not fit, or there are not as many labels as classes.
+        """
+        given = {
+            "num_classes": num_classes,
+            "num_texts": num_texts,
+            "num_choices": num_choices,
+            "labels": labels,
+            "max_length": max_length,
+            "dropout": dropout,
+            "freeze_encoder": freeze_encoder,
+            "randomly_initialized": randomly_initialized,
+            "keep_pooler": keep_pooler,
+            "seed": seed,
+            "name": name,
+        }
+        return cls._load(folder, sentence_function, given)
+
+    @classmethod
+    def _on(
+        cls,
+        pretrained: Pretrained,
+        owns_encoder: bool = False,
+        num_classes: int | None = None,
+        num_texts: int = 1,
+        num_choices: int = 1,
+        labels: Sequence[str] = (),
+        max_length: int | None = None,
+        dropout: float = 0.1,
+        freeze_encoder: bool = False,
+        randomly_initialized: bool = False,
+        keep_pooler: bool = True,
+        name: str | None = None,
+    ) -> Self:
+        num_classes = len(labels) if num_classes is None else num_classes
+        if num_classes == 1 and labels:
+            raise ValueError(
+                "`labels` must be empty for a regression, which gives a value. "
+                f"Received: {', '.join(labels)}"
+            )
+        if labels and (len(set(labels)), len(labels)) != (num_classes, num_classes):
+            raise ValueError(
+                "`labels` must name every class of the model, in order and each once. "
+                f"Received: {len(labels)} labels ({', '.join(labels)}), {num_classes} "
+                "classes"
+            )
+        is_choice = num_choices > 1
+        readout = pretrained.layout(max_length).readout(2 if is_choice else num_texts)
+        encoder = cls._encoder_of(pretrained, owns_encoder, randomly_initialized)
+        task = cls(
+            encoder, readout, num_classes, dropout, freeze_encoder, is_choice, name
+        )
+        if keep_pooler and not randomly_initialized:
+            task._restore_pooler(pretrained.folder)
+        settings = {
+            "num_classes": num_classes,
+            "num_texts": num_texts,
+            "labels": list(labels),
+            "max_length": max_length,
+            "dropout": dropout,
+            "freeze_encoder": freeze_encoder,
+        }
+        if is_choice:
+            settings["num_choices"] = num_choices
+        return task._made_of(pretrained, settings)
+
+    def _restore_pooler(self, folder: pathlib.Path) -> None:
+        """Takes the weights of the pooler in a checkpoint, if both have one."""
+        weights = pooler_file.read(folder)
+        if self.pooler is None or weights is None:
+            return
+        if weights.kernel.shape != tuple(self.pooler.kernel.shape):
+            raise ValueError(
+                f"{folder / pooler_file.POOLER_FILE}: the pooler must have a kernel of "
+                f"shape {tuple(self.pooler.kernel.shape)}. Received: "
+                f"{weights.kernel.shape}. `keep_pooler=False` starts a new one"
+            )
+        self.pooler.kernel.assign(weights.kernel)
+        self.pooler.bias.assign(weights.bias)
+
+    # === Training and prediction ===
+
+    @functools.cached_property
+    def preprocessor(self) -> TextPreprocessor:
+        """Makes rows of texts: `dataset.map(classifier.preprocessor)`."""
+        return TextPreprocessor(
+            self.prepared(),
+            num_texts=self.settings["num_texts"],
+            max_length=self.settings["max_length"],
+            num_choices=self.settings.get("num_choices", 1),
+        )
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        *,
+        validation_data: Any = None,
+        validation_split: float = 0.0,
+        sample_weight: Any = None,
+        seed: int = 0,
+        learning_rate: float | None = None,
+        **arguments: Any,
+    ) -> keras.callbacks.History:
+        """As `keras.Model.fit`, and on texts.
+
+        Unless you called `compile`, every call trains as BERT is fine-tuned: a new
+        AdamW, whose learning rate rises over a tenth of the updates and falls to 0.
+
+        Args:
+            x: a sequence, array or tensor of texts, or of tuples of texts; for
+                `num_texts=2` also a tuple of all first and all second texts; a
+                `tf.data.Dataset` of batches of texts and labels; or features.
+            y: labels of texts, as numbers or names.
+            batch_size: examples of an update; None is 32.
+            epochs: passes over the examples.
+            validation_data: texts and labels, and perhaps weights, or batches.
+            validation_split: share of the texts, the last ones, to validate on.
+            sample_weight: weights of the examples in the loss.
+            seed: of the order of texts.
+            learning_rate: the highest one. None takes that of the previous call, or
+                else the one that the checkpoint names, or else 3e-5.
+            **arguments: further ones of `keras.Model.fit`.
+
+        Raises:
+            ValueError: if texts or labels do not fit; if `learning_rate` is not
+                positive and finite, or is given for a model that you compiled; or if
+                the learning rate of such a model has already fallen to 0.
+        """
+        if is_text(x) and validation_split:
+            x, y, sample_weight, validation_data = self._split(
+                x, y, sample_weight, validation_split
+            )
+            validation_split = 0.0
+        if isinstance(validation_data, tuple | list) and is_text(validation_data[0]):
+            try:
+                validation_data = self._labelled(*validation_data).batches(_BATCH_SIZE)
+            except ValueError as error:
+                raise ValueError(f"`validation_data`: {error}") from error
+        schedule = self._schedule()
+        is_ours = not self.compiled or (schedule is not None and schedule.for_one_fit)
+        if is_ours and "steps_per_epoch" not in arguments:
+            # Before rows are made of texts.
+            x = _counted(x)
+        data = self._keras_data(x, y, sample_weight, batch_size, seed)
+        if is_ours:
+            num_batches = arguments.get("steps_per_epoch") or _num_batches(data["x"])
+            num_epochs = epochs - arguments.get("initial_epoch", 0)
+            self._compile(learning_rate, num_epochs * num_batches)
+        elif learning_rate is not None:
+            raise ValueError(
+                "`learning_rate` must be left out for a model that you compiled, whose "
+                f"optimizer has its own. Received: learning_rate={learning_rate}"
+            )
+        return super().fit(
+            **data,
+            epochs=epochs,
+            validation_data=self._with_rows(_counted(validation_data)),
+            validation_split=validation_split,
+            **arguments,
+        )
+
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        *,
+        sample_weight: Any = None,
+        **arguments: Any,
+    ) -> Any:
+        """As `keras.Model.evaluate`, and on texts with their labels."""
+        data = self._keras_data(x, y, sample_weight, batch_size)
+        if not self.compiled:
+            self._compile(None, 1)
+        return super().evaluate(**data, **arguments)
+
+    def predict(
+        self, x: Any, batch_size: int | None = None, **arguments: Any
+    ) -> np.ndarray:
+        """Logits `(E, num_classes)`, as `keras.Model.predict`, and of texts."""
+        if is_text(x):
+            x, batch_size = self._examples(x).batches(batch_size or _BATCH_SIZE), None
+        return super().predict(self._with_rows(x), batch_size=batch_size, **arguments)
+
+    def predict_labels(
+        self, x: Any, batch_size: int | None = None, **arguments: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The likeliest class of each text.
+
+        Args:
+            x: as for `predict`.
+            batch_size: as for `predict`.
+            **arguments: as for `predict`.
+
+        Returns:
+            Names of the classes `(E,)`, their numbers for a model without `labels`; and
+            the probabilities of all classes, float `(E, num_classes)`.
+
+        Raises:
+            ValueError: for a regression.
+        """
+        if self.num_classes == 1:
+            raise ValueError(
+                "`predict_labels` needs classes; `predict` gives the values of a "
+                "regression. Received: a model with num_classes=1"
+            )
+        logits = self.predict(x, batch_size, **arguments)
+        names = np.array(self.settings["labels"] or range(self.num_classes))
+        return names[logits.argmax(axis=1)], scipy.special.softmax(logits, axis=1)
+
+    def _served(self) -> ServedClassifier:
+        if self.multiple_choice:
+            raise ValueError(
+                "`export` takes classifiers of texts. Received: a multiple choice"
+            )
+        names = self.settings["labels"] or map(str, range(self.num_classes))
+        of_classes = list(names) if self.num_classes > 1 else []
+        return ServedClassifier(self, self.preprocessor, of_classes)
+
+    def _keras_data(
+        self,
+        x: Any,
+        y: Any,
+        sample_weight: Any,
+        batch_size: int | None,
+        seed: int | None = None,
+    ) -> dict[str, Any]:
+        """Arguments of Keras's methods; texts are batches of rows then."""
+        if is_text(x):
+            examples = self._labelled(x, y, sample_weight)
+            return {"x": examples.batches(batch_size or _BATCH_SIZE, seed)}
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return {"x": self._with_rows(x), "y": y, "batch_size": batch_size, **weights}
+
+    def _with_rows(self, batches: Any) -> Any:
+        """Batches of texts as rows; anything else stays as it is."""
+        if not isinstance(batches, tf.data.Dataset):
+            return batches
+        texts, labels, _ = keras.utils.unpack_x_y_sample_weight(batches.element_spec)
+        if any(spec.dtype != tf.string for spec in keras.tree.flatten(texts)):
+            return batches
+        if labels is not None and labels.dtype == tf.string:
+            raise ValueError(
+                "Labels of a dataset of texts must be numbers. Received: strings"
+            )
+
+        def rows(x: Any, y: Any = None, sample_weight: Any = None) -> Any:
+            if y is not None and y.shape.rank == 2 and y.shape[1] == 1:
+                y = y[:, 0]
+            return self.preprocessor(x, y, sample_weight)
+
+        mapped = batches.map(rows, num_parallel_calls=tf.data.AUTOTUNE)
+        return mapped.prefetch(tf.data.AUTOTUNE)
+
+    def _labelled(self, texts: Any, labels: Any = None, *weights: Any) -> TextExamples:
+        if labels is None:
+            raise ValueError("`labels` must be given with `texts`. Received: None")
+        return self._examples(texts, labels, *weights)
+
+    def _examples(
+        self, texts: Any, labels: Any = None, sample_weight: Any = None
+    ) -> TextExamples:
+        if labels is not None:
+            labels = labels.numpy() if tf.is_tensor(labels) else np.asarray(labels)
+            if labels.size and isinstance(labels.flat[0], str | bytes):
+                labels = np.vectorize(self._number_of, otypes=[np.int32])(labels)
+            elif self.num_classes == 1 and labels.dtype.kind in "iu":
+                # Scores, if whole ones, and no classes.
+                labels = labels.astype(np.float32)
+        return TextExamples(
+            self.preprocessor,
+            texts,
+            labels,
+            sample_weight,
+            num_classes=self.num_classes if self.num_classes > 1 else None,
+        )
+
+    def _number_of(self, label: str | bytes) -> int:
+        label = label.decode() if isinstance(label, bytes) else label
+        names = self.settings["labels"]
+        if label not in names:
+            raise ValueError(
+                "`labels` must be among those of the model, "
+                f"{', '.join(names) or 'none'}. Received: {str(label)!r}"
+            )
+        return names.index(label)
+
+    def _split(self, texts: Any, labels: Any, weights: Any, share: float) -> Any:
+        """Training texts, labels and weights, and validation data."""
+        texts = as_tuples(texts, self.preprocessor.num_texts)
+        num_train = len(texts) - int(len(texts) * share)
+        if not 0 < num_train < len(texts):
+            raise ValueError(
+                "`validation_split` must leave texts for training and for validation. "
+                f"Received: validation_split={share}, {len(texts)} texts"
+            )
+        given = (texts, labels, weights)
+        train, held_out = (
+            [None if values is None else values[part] for values in given]
+            for part in (slice(num_train), slice(num_train, None))
+        )
+        return *train, held_out
+
+    def _compile(self, learning_rate: float | None, num_updates: int) -> None:
+        """Compiles the model for one call of `fit`."""
+        if learning_rate is None:
+            schedule = self._schedule()
+            named = self.pretrained and self.pretrained.finetuning_learning_rate
+            learning_rate = named or DEFAULT_LEARNING_RATE
+            if schedule is not None:
+                learning_rate = schedule.get_config()["learning_rate"]
+        if not 0 < learning_rate < float("inf"):
+            raise ValueError(
+                "`learning_rate` must be positive and finite. Received: "
+                f"learning_rate={learning_rate}"
+            )
+        schedule = LinearWarmupDecay(learning_rate, num_updates, for_one_fit=True)
+        # Not by its name: Keras would make its variables while the step is traced, and
+        # trace the step again.
+        accuracy = keras.metrics.SparseCategoricalAccuracy("accuracy")
+        self.compile(
+            scheduled_optimizer(schedule),
+            self.loss_of_labels(),
+            metrics=[accuracy] if self.num_classes > 1 else [],
+            jit_compile=devices.has_gpu(),
+        )
+
+    def loss_of_labels(self) -> keras.losses.Loss:
+        """The loss for `compile`: cross-entropy, or for one class the squared error."""
+        if self.num_classes == 1:
+            return keras.losses.MeanSquaredError()
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "trainable": self.trainable,
+            "encoder": keras.saving.serialize_keras_object(self.encoder),
+            "readout": keras.saving.serialize_keras_object(self.readout),
+            "num_classes": self.num_classes,
+            "dropout": self.dropout,
+            "freeze_encoder": self.freeze_encoder,
+            "multiple_choice": self.multiple_choice,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Self:
+        made = {
+            name: keras.saving.deserialize_keras_object(config[name], custom_objects)
+            for name in ("encoder", "readout")
+        }
+        return cls(**{**config, **made})
+
+
+class _WithoutDropout(keras.layers.Layer):
+    """Calls a model as in inference, whatever the model around it is doing.
+
+    A functional model hands its own `training` to all of its layers.
+
+    Args:
+        model: what is called, with weights that are not trained.
+        **kwargs: arguments of `keras.layers.Layer`.
+    """
+
+    def __init__(self, model: keras.Model, **kwargs: Any):
+        super().__init__(autocast=False, **kwargs)
+        self.model = model
+
+    def call(self, inputs: Mapping[str, Any]) -> Any:
+        return self.model(inputs, training=False)
+
+
+def _counted(batches: Any) -> Any:
+    """A dataset with a known number of batches; if it is unknown, they are counted."""
+    if (
+        isinstance(batches, tf.data.Dataset)
+        and int(batches.cardinality()) == tf.data.UNKNOWN_CARDINALITY
+    ):
+        number = batches.reduce(np.int64(0), lambda count, *_: count + 1)
+        return batches.apply(tf.data.experimental.assert_cardinality(number))
+    return batches
+
+
+def _num_batches(batches: Any) -> int:
+    """Batches of a pass, for the schedule of the learning rate."""
+    number = tf.data.INFINITE_CARDINALITY
+    if isinstance(batches, tf.data.Dataset):
+        number = int(batches.cardinality())
+    if number < 1:
+        raise ValueError(
+            "`x` must have a known number of batches, for the learning rate to fall "
+            "to 0; `steps_per_epoch` gives one, and `compile` another schedule. "
+            f"Received: {type(batches).__name__} of the cardinality {number}"
+        )
+    return number

@@ -1,1 +1,0 @@
-"""Trials: trainings of a task over settings and seeds, and their results."""

@@ -1,1 +1,0 @@
-"""DiscoEval: its tasks and its probes."""

@@ -1,1 +1,0 @@
-"""GLUE: its tasks, averages and prediction files."""

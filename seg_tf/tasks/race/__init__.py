@@ -1,1 +1,0 @@
-"""RACE: reading comprehension by multiple choice."""

@@ -1,0 +1,124 @@
+"""Semantic textual similarity, read from the sets' own files.
+
+| set | files | scores |
+|---|---|---|
+| `sts12` … `sts16` | `STS12-en-test/STS.input.MSRpar.txt`, `STS.gs.…` | 0 to 5 |
+| `sts-b` | `STS-B/dev.tsv` of GLUE | 0 to 5 |
+| `sts-b-test` | `sts-test.csv` of the STS benchmark's own download | 0 to 5 |
+| `sick-r` | `SICK_test_annotated.txt` | 1 to 5 |
+
+Those of 2012 to 2016 (Agirre et al.) have several parts, of which SemEval's FNWN and so
+on are named by their files. A pair whose line of scores is empty was not scored and is
+left out. SMT of 2013 is not given out freely and is read if it exists.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping
+
+from seg_tf.tasks.task import Example, TableRow, find_file, read_rows
+
+_YEARS = {f"sts{year}": f"STS{year}-en-test" for year in range(12, 17)}
+_INPUT, _SCORES = "STS.input.", "STS.gs."
+_PAIR = ("sentence1", "sentence2")
+# Folder, file, columns of sentences and score, lowest score (the highest is 5), and the
+# columns of a file without a header, which licences may follow.
+_FILES = {
+    "sts-b": ("STS-B", "dev.tsv", _PAIR, "score", 0.0, ()),
+    "sts-b-test": (
+        *("STSBenchmark", "sts-test.csv", _PAIR, "score", 0.0),
+        ("genre", "file", "year", "number", "score", *_PAIR),
+    ),
+    "sick-r": (
+        *("SICK", "SICK_test_annotated.txt", ("sentence_A", "sentence_B")),
+        *("relatedness_score", 1.0, ()),
+    ),
+}
+NAMES = (*_YEARS, *_FILES)
+
+
+@dataclasses.dataclass(frozen=True)
+class SimilaritySet:
+    """Pairs of sentences, whose label is their similarity.
+
+    Attributes:
+        parts: name of a part -> its pairs; one part, of the set's name, where it has
+            no others.
+        num_unscored: pairs that were left out since they have no score.
+    """
+
+    parts: Mapping[str, list[Example]]
+    num_unscored: int = 0
+
+    @property
+    def pairs(self) -> list[Example]:
+        """Those of all parts."""
+        return [pair for part in self.parts.values() for pair in part]
+
+
+def read(name: str, data_dir: str | pathlib.Path) -> SimilaritySet:
+    """Reads a set.
+
+    Args:
+        name: one of `NAMES`.
+        data_dir: the folder that holds the set's folder, or that folder.
+
+    Raises:
+        ValueError: if there is no such set, or a file is not valid: file and line are
+            named.
+        OSError: if a file does not exist, or cannot be read.
+    """
+    data_dir = pathlib.Path(data_dir).expanduser()
+    if name in _YEARS:
+        return _read_year(data_dir, _YEARS[name])
+    if name not in _FILES:
+        raise ValueError(
+            f"`name` must be one of {', '.join(NAMES)}. Received: {name!r}"
+        )
+    folder, file, texts, score, lowest, headerless = _FILES[name]
+    rows = read_rows(
+        find_file(data_dir, folder, [file]),
+        required=(*texts, score),
+        columns=headerless,
+        more_columns=bool(headerless),
+    )
+    pairs = [_pair(tuple(map(row.field, texts)), row, score, lowest) for row in rows]
+    return SimilaritySet({name: pairs})
+
+
+def _read_year(data_dir: pathlib.Path, folder: str) -> SimilaritySet:
+    """All parts of a year, by the names of their files."""
+    place = data_dir / folder if (data_dir / folder).is_dir() else data_dir
+    parts: dict[str, list[Example]] = {}
+    num_unscored = 0
+    for path in sorted(place.glob(f"{_INPUT}*.txt")):
+        part = path.name.removeprefix(_INPUT).removesuffix(".txt")
+        texts, scores = (
+            list(read_rows(file, required=columns, columns=columns))
+            for file, columns in (
+                (path, _PAIR),
+                (path.with_name(f"{_SCORES}{part}.txt"), ("score",)),
+            )
+        )
+        if len(texts) != len(scores):
+            raise ValueError(
+                f"{path} must have as many lines as {scores[0].path}. Received: "
+                f"{len(texts):,} and {len(scores):,}"
+            )
+        parts[part] = [
+            _pair(text.fields, score, "score", 0.0)
+            for text, score in zip(texts, scores, strict=True)
+            if score.field("score").strip()
+        ]
+        num_unscored += len(texts) - len(parts[part])
+    if not parts:
+        raise FileNotFoundError(
+            f"`data_dir` must be the folder {folder}, or hold it, with files "
+            f"{_INPUT}*.txt. Received: {data_dir}, where there are none"
+        )
+    return SimilaritySet(parts, num_unscored)
+
+
+def _pair(texts: tuple[str, ...], row: TableRow, column: str, lowest: float) -> Example:
+    label = row.number(column, lowest, 5.0)
+    return Example(texts, label, identifier=f"{row.path.name}:{row.line}")

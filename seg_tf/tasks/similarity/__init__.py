@@ -1,1 +1,0 @@
-"""Sets of sentence pairs with their similarity, for vectors without training."""

@@ -1,1 +1,0 @@
-"""SQuAD: its files, contexts as windows, answers and their scores."""

@@ -1,0 +1,296 @@
+"""Parts of a task (examples, splits), its tab-separated files, and its predictions."""
+
+import dataclasses
+import hashlib
+import json
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+
+from seg_tf import files
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Example:
+    """One row of a task.
+
+    Attributes:
+        texts: one or more texts, as the file has them; of a multiple choice the shared
+            text and one for each answer.
+        label: number of the label in `Task.labels`; for regression the score; None
+            where the file does not tell (test sets).
+        identifier: the row's index as the file has it, or its number, from 0.
+    """
+
+    texts: tuple[str, ...]
+    label: int | float | None
+    identifier: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Split:
+    """Part of a task's data.
+
+    Attributes:
+        name: "train", "dev" or "test", perhaps with a suffix, as in "dev_matched".
+        num_examples: its published size.
+        has_labels: whether every row must have a label.
+    """
+
+    name: str
+    num_examples: int
+    has_labels: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A task: what a model predicts and how it is scored.
+
+    Attributes:
+        name: benchmark and task, as in "glue/mrpc".
+        labels: names of the labels, as files have them; none for regression.
+        num_texts: texts of an example.
+        metrics: names of its metrics in `seg_tf.tasks.metrics`; the first is the main
+            one, which says which of several models is best.
+        splits: its splits, in the order train, dev, test.
+        score_range: lowest and highest score of a regression task.
+        num_choices: rows of an example of a multiple choice, which have a score each;
+            1 for other tasks.
+        texts_have_units: whether each line of a text is a unit, which a probe encodes
+            separately: the vector of the text is their mean.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    num_texts: int
+    metrics: tuple[str, ...]
+    splits: tuple[Split, ...]
+    score_range: tuple[float, float] | None = None
+    num_choices: int = 1
+    texts_have_units: bool = False
+
+    def __post_init__(self):
+        if bool(self.labels) == bool(self.score_range):
+            raise ValueError(
+                "A task must have either `labels` or a `score_range`. Received: "
+                f"labels={self.labels}, score_range={self.score_range} ({self.name})"
+            )
+
+    @property
+    def main_metric(self) -> str:
+        return self.metrics[0]
+
+    @property
+    def is_regression(self) -> bool:
+        return not self.labels
+
+    @property
+    def num_outputs(self) -> int:
+        """Outputs of a model for an example: one a label, or the score."""
+        return len(self.labels) or 1
+
+    @property
+    def split_names(self) -> tuple[str, ...]:
+        return tuple(split.name for split in self.splits)
+
+    def split(self, name: str) -> Split:
+        """The split of that name.
+
+        Raises:
+            ValueError: if there is none.
+        """
+        for split in self.splits:
+            if split.name == name:
+                return split
+        raise ValueError(
+            f"`split` of {self.name} must be one of {', '.join(self.split_names)}. "
+            f"Received: {name!r}"
+        )
+
+
+def checksum(examples: Sequence[Example]) -> str:
+    """SHA-256 of texts and labels of examples."""
+    content = json.dumps([(one.texts, one.label) for one in examples])
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def write_predictions(
+    folder: pathlib.Path,
+    split: str,
+    task: Task,
+    examples: Sequence[Example],
+    predictions: Sequence[int | float],
+) -> None:
+    """Writes `<split>_predictions.tsv`: a row an example, with names of labels.
+
+    Args:
+        folder: existing folder.
+        split: name of the split.
+        task: the task.
+        examples: all of the split; labels that are None are left empty.
+        predictions: number of a label, or score, of each.
+    """
+
+    def word(value: int | float | None) -> str:
+        if value is None:
+            return ""
+        return f"{value:g}" if task.is_regression else task.labels[value]
+
+    lines = ["index\tlabel\tprediction"]
+    for example, value in zip(examples, predictions, strict=True):
+        lines.append("\t".join((example.identifier, word(example.label), word(value))))
+    text = "".join(f"{line}\n" for line in lines)
+    files.write_text(folder / f"{split}_predictions.tsv", text)
+
+
+# === Tab-separated files ===
+#
+# No field is quoted: a quotation mark is a character of the text, balanced or not
+# (those of QNLI are not). A row ends only at a line feed.
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TableRow:
+    """One row of a file.
+
+    Attributes:
+        path: the file.
+        line: number of the line, from 1.
+        columns: names of the columns.
+        fields: their contents.
+    """
+
+    path: pathlib.Path
+    line: int
+    columns: tuple[str, ...]
+    fields: tuple[str, ...]
+
+    def field(self, column: str) -> str:
+        return self.fields[self.columns.index(column)]
+
+    def error(self, column: str, rule: str) -> ValueError:
+        """An error about the content of a column, which violates `rule`."""
+        number = self.columns.index(column)
+        return ValueError(
+            f"{self.path}:{self.line}: column {number + 1} ({column}) must be {rule}. "
+            f"Received: {self.fields[number]!r}"
+        )
+
+    def number(self, column: str, lowest: float, highest: float) -> float:
+        """The number in a column, which must lie in a range."""
+        rule = f"a number from {lowest:g} to {highest:g}"
+        try:
+            number = float(self.field(column))
+        except ValueError:
+            raise self.error(column, rule) from None
+        if not lowest <= number <= highest:  # not a number is in no range
+            raise self.error(column, rule)
+        return number
+
+    def label(self, column: str, names: Sequence[str]) -> int:
+        """The number, among `names`, of the name in a column."""
+        name = self.field(column)
+        if name not in names:
+            missing = "" if name else "; the label is missing"
+            raise self.error(column, f"one of {', '.join(names)}{missing}")
+        return names.index(name)
+
+
+def find_file(
+    data_dir: pathlib.Path, folder: str, names: Sequence[str]
+) -> pathlib.Path:
+    """A task's file, in its folder of `data_dir` or in `data_dir` itself.
+
+    Args:
+        data_dir: folder of the benchmark, or of the task.
+        folder: the task's folder in the benchmark's.
+        names: names of the file; the first that exists is taken.
+
+    Raises:
+        FileNotFoundError: if there is none, naming what was looked for.
+    """
+    candidates = [
+        place / name for place in (data_dir / folder, data_dir) for name in names
+    ]
+    for path in candidates:
+        if path.is_file():
+            return path
+    raise FileNotFoundError(
+        "`data_dir` must be the folder of a benchmark, or of the task, and hold the "
+        f"file of the split. Received: {data_dir}; there is none of "
+        + ", ".join(map(str, candidates))
+    )
+
+
+def read_rows(
+    path: pathlib.Path,
+    *,
+    required: Sequence[str],
+    columns: Sequence[str] = (),
+    on_short_row: Callable[[TableRow], None] | None = None,
+    more_columns: bool = False,
+) -> Iterator[TableRow]:
+    """Yields the rows of a file, each with as many fields as there are columns.
+
+    Args:
+        path: the file: UTF-8, perhaps with a byte-order mark.
+        required: columns that must exist.
+        columns: names of the columns of a file without a header; otherwise the first
+            line has them.
+        on_short_row: called with rows that have too few fields, and are skipped.
+        more_columns: whether rows may have fields after those of `columns`.
+
+    Raises:
+        ValueError: if the file is not UTF-8, holds no row, lacks a column, or if a row
+            has a wrong number of fields; file, line and column are named.
+    """
+    names = tuple(columns)
+    is_empty = True
+    with open(path, "rb") as file:
+        for line, content in enumerate(file, start=1):
+            fields = _fields(path, line, content)
+            if not names:
+                names = fields
+                if missing := [name for name in required if name not in names]:
+                    raise ValueError(
+                        f"{path}:1: the header must name the columns "
+                        f"{', '.join(required)}; it lacks {', '.join(missing)}. "
+                        f"Received: {', '.join(names)}"
+                    )
+                continue
+            is_empty = False
+            if more_columns:
+                fields = fields[: len(names)]
+            row = TableRow(path, line, names, fields)
+            if len(fields) == len(names):
+                yield row
+            elif on_short_row and len(fields) < len(names):
+                on_short_row(row)
+            else:
+                raise ValueError(
+                    f"{path}:{line}: a row must have {len(names)} columns "
+                    f"({', '.join(names)}). Received: {len(fields)}, "
+                    f"{_shortened(content)}"
+                )
+    if is_empty:
+        raise ValueError(f"{path} must hold rows. Received: a file without any")
+
+
+def _fields(path: pathlib.Path, line: int, content: bytes) -> tuple[str, ...]:
+    content = content.removesuffix(b"\n").removesuffix(b"\r")
+    try:
+        text = content.decode("utf-8-sig" if line == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        column = content[: error.start].count(b"\t") + 1
+        raise ValueError(
+            f"{path}:{line}: column {column} must be UTF-8. Received: "
+            f"{content[error.start : error.start + 1]!r} ({error.reason}) after "
+            f"{_shortened(content[: error.start], from_the_end=True)}"
+        ) from None
+    return tuple(text.split("\t"))
+
+
+def _shortened(content: bytes, from_the_end: bool = False) -> str:
+    text = content.decode("utf-8", "replace").rstrip("\r\n")
+    if len(text) <= 60:
+        return repr(text)
+    return f"…{text[-60:]!r}" if from_the_end else f"{text[:60]!r}…"

@@ -1,0 +1,255 @@
+"""Runners of GLUE's tasks, on small files whose labels can be learnt."""
+
+import functools
+import pathlib
+import tempfile
+
+import keras
+import numpy as np
+import pytest
+
+from seg_tf.finetuning.batches import text_batches
+from seg_tf.finetuning.classification import ClassificationRunner, PredictedSplit
+from seg_tf.finetuning.text_classifier import TextClassifier
+from seg_tf.finetuning.trials import Setting, TrainingDiverged
+from seg_tf.preprocessing.text_preprocessor import TextPreprocessor
+from seg_tf.tasks import Example, checksum, get, read
+from tests.finetuning import task_folders
+from tests.finetuning.tiny_models import tiny
+
+pytestmark = pytest.mark.slow
+
+LEARNS = Setting(0.02, 8, 6)
+SHORT = Setting(0.01, 16, 1)
+
+
+@functools.cache
+def data_dir():
+    folder = pathlib.Path(tempfile.mkdtemp())
+    task_folders.write_rte(folder)
+    task_folders.write_mnli(folder)
+    return task_folders.write_sts_b(folder)
+
+
+@pytest.fixture(scope="module")
+def rte():
+    return runner("rte", predict_test=True)
+
+
+def runner(task, kind="slm", **arguments):
+    return ClassificationRunner(
+        tiny(kind), f"glue/{task}", data_dir(), report=pytest.fail, **arguments
+    )
+
+
+class Logs(keras.callbacks.Callback):
+    """Keeps the logs of epochs."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = []
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.rows.append(dict(logs))
+
+
+def predictions_of(folder, split):
+    lines = (folder / f"{split}_predictions.tsv").read_text().splitlines()
+    assert lines[0] == "index\tlabel\tprediction"
+    return [line.split("\t") for line in lines[1:]]
+
+
+def test_a_task_is_learnt_and_scored(rte, tmp_path):
+    logs = Logs()
+    scores = rte.run(LEARNS, 1, tmp_path, [logs])
+    assert scores == {"accuracy": 1.0}
+    assert len(logs.rows) == 6
+    assert logs.rows[-1]["dev_accuracy"] == 1.0
+    assert logs.rows[-1]["dev_loss"] < logs.rows[0]["dev_loss"]
+    rows = predictions_of(tmp_path, "dev")
+    assert [index for index, _, _ in rows] == [str(number) for number in range(24)]
+    assert all(label == prediction for _, label, prediction in rows)
+    assert {label for _, label, _ in rows} == set(task_folders.RTE_LABELS)
+
+
+def test_baseline_is_the_most_frequent_label(rte):
+    # Of every three examples two have the first label.
+    assert rte.baseline == {"accuracy": pytest.approx(2 / 3)}
+    assert rte.main_metric == "accuracy"
+    assert rte.num_examples == 48
+
+
+def test_test_split_becomes_a_file_for_the_leaderboard(rte, tmp_path):
+    rte.run(SHORT, 1, tmp_path)
+    lines = (tmp_path / "leaderboard/RTE.tsv").read_text().splitlines()
+    assert lines[0] == "index\tprediction"
+    rows = [line.split("\t") for line in lines[1:]]
+    assert [index for index, _ in rows] == ["0", "1", "2", "3", "4"]
+    assert rows == [
+        [index, word] for index, _, word in predictions_of(tmp_path, "test")
+    ]
+
+
+def test_a_trial_is_a_function_of_setting_and_seed(rte, tmp_path):
+    def run(seed):
+        logs = Logs()
+        rte.run(SHORT, seed, tmp_path, [logs])
+        return logs.rows
+
+    first, other, again = run(1), run(2), run(1)
+    assert first == again
+    assert first != other
+
+
+def test_first_log_is_what_keras_computes_of_the_same_model(rte, tmp_path):
+    """The dev loss by hand is the one that `evaluate` gives."""
+    seen = {}
+
+    class Evaluate(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            examples = rte._dev[""].examples
+            batches = text_batches(
+                tiny("slm"),
+                [one.texts for one in examples],
+                [one.label for one in examples],
+                batch_size=5,
+            )
+            seen["by_keras"] = self.model.evaluate(batches, verbose=0)
+            seen["by_us"] = logs["dev_loss"]
+
+    rte.run(SHORT, 1, tmp_path, [Evaluate()])
+    assert seen["by_us"] == pytest.approx(seen["by_keras"], rel=1e-5)
+
+
+def test_regression_is_learnt_and_its_loss_is_no_broadcast(tmp_path):
+    sts_b = runner("sts-b")
+    logs = Logs()
+    scores = sts_b.run(LEARNS, 1, tmp_path, [logs])
+    assert list(scores) == ["spearman", "pearson"]
+    assert scores["pearson"] > 0.9
+    # Were every prediction held against every label, the loss could not go below
+    # their variance, 2.25.
+    assert logs.rows[-1]["loss"] < 1.5
+    assert sts_b.baseline == {"spearman": 0.0, "pearson": 0.0}
+
+
+def test_both_dev_sets_of_mnli_and_the_diagnostic_set(tmp_path):
+    mnli = runner("mnli", predict_test=True)
+    assert mnli.main_metric == "matched_accuracy"
+    assert mnli.baseline == {"matched_accuracy": 0.5, "mismatched_accuracy": 0.5}
+    logs = Logs()
+    scores = mnli.run(SHORT, 1, tmp_path, [logs])
+    for half, size in (("matched", 12), ("mismatched", 20)):
+        rows = predictions_of(tmp_path, f"dev_{half}")
+        right = sum(label == prediction for _, label, prediction in rows)
+        assert scores[f"{half}_accuracy"] == pytest.approx(right / size)
+        assert logs.rows[0][f"dev_{half}_accuracy"] == scores[f"{half}_accuracy"]
+    found = {path.name for path in (tmp_path / "leaderboard").iterdir()}
+    assert found == {"MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"}
+
+
+def test_limit_takes_the_first_examples_of_training_alone():
+    limited = runner("rte", limit=10)
+    assert limited.num_examples == 10
+    every = runner("rte").describe()
+    assert limited.describe()["dev"] == every["dev"]
+    assert limited.describe()["train"] != every["train"]
+
+
+def test_test_splits_that_are_predicted_are_described(rte):
+    without = runner("rte").describe()
+    assert set(without) == {"train", "dev"}
+    assert rte.describe() == {**without, "test": checksum(task_examples("rte", "test"))}
+    found = runner("mnli", predict_test=True).describe()
+    assert set(found) == {
+        "train",
+        *("dev_matched", "dev_mismatched", "test_matched", "test_mismatched"),
+        "test",  # the diagnostic set
+    }
+
+
+def test_options_reach_the_model(tmp_path):
+    frozen = runner("rte", freeze_encoder=True, randomly_initialized=True)
+    seen = []
+
+    class Keep(keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            seen.append(self.model.encoder.get_weights())
+
+        on_train_end = on_train_begin
+
+    # With a seed that the tiny model was not made with.
+    frozen.run(Setting(0.1, 16, 1), 2, tmp_path, [Keep()])
+    before, after = seen
+    own = tiny("slm").encoder.get_weights()
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert any((one != other).any() for one, other in zip(before, own, strict=True))
+
+
+def test_a_trial_is_as_new_behind_one_that_diverged(rte, tmp_path):
+    def run():
+        logs = Logs()
+        rte.run(SHORT, 2, tmp_path, [logs])
+        return logs.rows
+
+    before = run()
+    with pytest.raises(TrainingDiverged):
+        rte.run(Setting(1e25, 16, 1), 1, tmp_path)
+    assert run() == before
+
+
+def test_a_kept_model_predicts_what_was_scored_and_is_not_compiled(tmp_path):
+    setting = Setting(0.02, 8, 1)
+    keeping = runner("rte", save_model=True)
+    for seed in (1, 2):  # the second one with the model of the first, set anew
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        scores = keeping.run(setting, seed, folder)
+        model = TextClassifier.from_preset(folder / "model")
+        assert not model.compiled
+        examples = task_examples("rte", "dev")
+        texts = [one.texts for one in examples]
+        batches = text_batches(tiny("slm"), texts, batch_size=5)
+        predicted = model.predict(batches, verbose=0).argmax(axis=1)
+        right = np.mean(predicted == [one.label for one in examples])
+        assert scores["accuracy"] == pytest.approx(right)
+        words = task_folders.RTE_LABELS
+        written = [row[2] for row in predictions_of(folder, "dev")]
+        assert written == [words[number] for number in predicted]
+
+
+def task_examples(task, split):
+    return read(f"glue/{task}", data_dir(), split)
+
+
+def test_a_task_without_training_examples_is_an_error():
+    with pytest.raises(ValueError, match=r"`task` must have examples.*glue/ax"):
+        runner("ax")
+
+
+def preprocessor():
+    return TextPreprocessor(tiny("bert"), num_texts=2)
+
+
+def test_diverged_outputs_are_an_error():
+    task = get("glue/rte")
+    examples = [Example(("w1", "w2"), 0, "0"), Example(("w3", "w4"), 1, "1")]
+    split = PredictedSplit(task, "dev", examples, preprocessor(), pytest.fail)
+
+    class Diverged:
+        def predict(self, batches, verbose):
+            return np.array([[0.5, 0.1], [np.nan, 1.0]])
+
+    with pytest.raises(TrainingDiverged, match="1 of 2 examples of glue/rte, dev, are"):
+        split.outputs(Diverged())
+
+
+def test_split_computes_loss_and_predictions():
+    task = get("glue/sts-b")
+    examples = [Example(("w1", "w2"), 4.5, "0"), Example(("w3", "w4"), 1.0, "1")]
+    split = PredictedSplit(task, "dev", examples, preprocessor(), pytest.fail)
+    outputs = np.array([[6.5], [-1.0]], "float32")
+    # Predictions are cut to the range of scores, what is trained is not.
+    assert split.predictions(outputs).tolist() == [5.0, 0.0]
+    assert split.loss(outputs) == pytest.approx((2.0**2 + 2.0**2) / 2)

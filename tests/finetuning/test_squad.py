@@ -1,0 +1,286 @@
+"""Trials of SQuAD from file to score: what a perfect model gets, and a tiny one."""
+
+import dataclasses
+import functools
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from seg_tf.config import EncoderConfig, build_from
+from seg_tf.finetuning.optimizer import ReusableModel
+from seg_tf.finetuning.span_extractor import SpanExtractor
+from seg_tf.finetuning.squad import SquadRunner, make_examples, num_without_window
+from seg_tf.finetuning.trials import Setting
+from seg_tf.layouts.contexts import WindowSizes
+from seg_tf.tasks import squad
+from seg_tf.tasks.squad import Answer, Passage, Question, SquadFile
+from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from tests.finetuning.tiny_models import TABLES, tiny
+from tests.finetuning.tiny_squad import (
+    Omniscient,
+    random_file,
+    rule_file,
+    write_files,
+)
+
+pytestmark = pytest.mark.slow
+
+
+SETTING = Setting(learning_rate=1e-3, batch_size=8, epochs=1)
+
+
+def runner_on(folder, kind, version, lines=None, **arguments):
+    return SquadRunner(
+        tiny(kind) if isinstance(kind, str) else kind,
+        f"squad/{version}",
+        folder,
+        report=(lines if lines is not None else []).append,
+        **arguments,
+    )
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """Folder with small files of both versions."""
+    folder = tmp_path_factory.mktemp("squad")
+    for version in ("v1.1", "v2.0"):
+        write_files(
+            folder,
+            version,
+            train=random_file(1, 3, version, num_words=20),
+            dev=random_file(2, 2, version, num_words=20),
+        )
+    return folder
+
+
+# Answers that are too long, in no window as a whole, or that start where another window
+# shows more context.
+OUT_OF_REACH = {
+    ("v1.1", "segabert"): 17,
+    ("v1.1", "segabert_slm"): 28,
+    ("v2.0", "segabert"): 7,
+    ("v2.0", "segabert_slm"): 14,
+}
+
+
+@pytest.mark.parametrize("version", ["v1.1", "v2.0"])
+# One of each layout.
+@pytest.mark.parametrize("kind", ["segabert", "segabert_slm"])
+def test_a_model_that_knows_the_answers_gets_all_in_reach(
+    kind, version, tmp_path, monkeypatch
+):
+    content = random_file(5, 16, version)
+    write_files(tmp_path, version, train=content, dev=content)
+    knowing = Omniscient(content)
+    monkeypatch.setattr(ReusableModel, "start", lambda *_, **__: knowing)
+    lines = []
+    runner = runner_on(tmp_path, kind, version, lines, max_answer_pieces=11)
+    scores = runner.run(SETTING, 1, tmp_path / "out")
+    # Questions without an answer are all right, and so is what is in reach.
+    assert len(lines) == 2
+    out_of_reach = OUT_OF_REACH[version, kind]
+    assert scores["exact"] == pytest.approx(100 * (1 - out_of_reach / 80))
+    assert scores["f1"] < 100
+    # The command that scores files finds the same.
+    data = squad.read(tmp_path / f"dev-{version}.json")
+    written = json.loads((tmp_path / "out" / "predictions.json").read_text())
+    again = squad.evaluate(data, written)
+    assert again["exact" if version == "v2.0" else "exact_match"] == scores["exact"]
+    assert again["f1"] == scores["f1"]
+    if version == "v2.0":
+        assert scores["NoAns_exact"] == 100
+        assert scores["HasAns_exact"] == pytest.approx(100 * (1 - out_of_reach / 64))
+        assert runner.baseline["f1"] == 20
+    else:
+        assert runner.baseline == {"exact": 0, "f1": 0}
+    expected = ["nbest_predictions.json", "predictions.json"]
+    expected += ["null_odds.json"] if version == "v2.0" else []
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == sorted(expected)
+
+
+def learner(kind):
+    """A model with some room in it."""
+    pretrained = tiny(kind)
+    model = EncoderConfig(
+        index_tables=TABLES[kind],
+        num_layers=1,
+        hidden_size=32,
+        num_heads=2,
+        intermediate_size=64,
+        dropout=0.0,
+        initializer_range=0.2,
+    )
+    keras.utils.set_random_seed(1)
+    return dataclasses.replace(
+        pretrained,
+        encoder=build_from(model, vocab_size=pretrained.vocabulary.size),
+        config=dataclasses.replace(pretrained.config, model=model),
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "version"), [("segabert", "v1.1"), ("segabert_slm", "v2.0")]
+)
+def test_a_tiny_model_learns_thirty_questions(kind, version, tmp_path):
+    content = rule_file(1, 6, version)
+    write_files(tmp_path, version, train=content, dev=content)
+    runner = runner_on(tmp_path, learner(kind), version)
+    assert runner.num_examples == 30
+    history = keras.callbacks.History()
+    setting = Setting(learning_rate=1e-2, batch_size=6, epochs=25)
+    scores = runner.run(setting, 1, tmp_path / "out", [history])
+    assert scores["f1"] > 90
+    logs = history.history
+    assert logs["dev_f1"][0] < 50
+    assert logs["dev_f1"][-1] == scores["f1"]
+    # Without dropout, and on what was trained on.
+    assert logs["dev_loss"][-1] == pytest.approx(logs["loss"][-1], rel=0.2, abs=0.02)
+    if version == "v2.0":
+        # The best threshold for answers that are all right is no tuning.
+        assert scores["untuned_f1"] > 90
+
+
+@pytest.fixture(scope="module")
+def runner(small):
+    """One that keeps its models; each trial is as new."""
+    return runner_on(small, "segabert", "v2.0", dev_limit=5, save_model=True)
+
+
+def predictions_in(folder):
+    return (folder / "nbest_predictions.json").read_bytes()
+
+
+def test_a_trial_is_a_function_of_its_seed(runner, tmp_path):
+    found = {}
+    for name, seed in (("first", 1), ("again", 1), ("other", 2)):
+        scores = runner.run(SETTING, seed, tmp_path / name)
+        found[name] = (scores, predictions_in(tmp_path / name))
+    assert found["first"] == found["again"]
+    assert found["first"][1] != found["other"][1]
+
+
+class Zeroing(keras.callbacks.Callback):
+    """Sets weights at the end, as a callback that goes back to others does."""
+
+    def on_train_end(self, logs=None):
+        for weight in self.model.span_pointer.weights:
+            weight.assign(np.zeros(weight.shape))
+
+
+def test_answers_are_those_of_the_weights_that_callbacks_leave(runner, tmp_path):
+    runner.run(SETTING, 1, tmp_path, [Zeroing()])
+    kept = SpanExtractor.from_preset(tmp_path / "model")
+    assert not any(weight.numpy().any() for weight in kept.span_pointer.weights)
+    for candidates in json.loads(predictions_in(tmp_path)).values():
+        assert {one["start_logit"] for one in candidates} == {0.0}
+
+
+def test_new_weights_on_request(small):
+    expected = tiny("segabert").encoder.get_weights()
+    for randomly_initialized in (False, True):
+        runner = runner_on(
+            small,
+            "segabert",
+            "v1.1",
+            limit=5,
+            randomly_initialized=randomly_initialized,
+        )
+        # Not the seed that tiny models are made with, which draws their very weights.
+        found = runner._model.start(7, 1e-3, 1).encoder.get_weights()
+        is_same = all(map(np.array_equal, found, expected))
+        assert is_same != randomly_initialized
+
+
+def test_half_precision_trains(small, tmp_path):
+    before = keras.config.dtype_policy()
+    runner = runner_on(
+        small, "segabert", "v1.1", limit=5, dev_limit=5, dtype_policy="mixed_bfloat16"
+    )
+    assert runner._model.start(1, 1e-3, 1).encoder.compute_dtype == "bfloat16"
+    assert "f1" in runner.run(SETTING, 1, tmp_path)
+    assert keras.config.dtype_policy() == before
+
+
+def test_what_the_scores_depend_on_is_described(small):
+    runner = runner_on(small, "segabert", "v1.1")
+    same = runner_on(small, "segabert", "v1.1")
+    assert runner.describe() == same.describe()
+    for arguments in ({"limit": 5}, {"dev_limit": 5}, {"stride": 3}):
+        other = runner_on(small, "segabert", "v1.1", **arguments)
+        assert other.describe() != runner.describe()
+    json.dumps(runner.describe())
+
+
+def test_what_cannot_be_run_is_refused(small, tmp_path):
+    with pytest.raises(ValueError, match=r"`task` must be one of squad/v1.1, squad/v2"):
+        runner_on(small, "segabert", "v3")
+    # Before files are looked for.
+    with pytest.raises(ValueError, match="reads question and context"):
+        runner_on(tmp_path, "reat", "v1.1")
+    write_files(tmp_path, "v1.1", train=random_file(1, 1, "v1.1"))
+    with pytest.raises(FileNotFoundError, match=r"hold dev-v1.1.json"):
+        runner_on(tmp_path, "segabert", "v1.1")
+
+
+# === Windows of files ===
+
+
+PIECES = ["##" + letter for letter in "abcdefgh"]
+
+
+@functools.cache
+def pretrained():
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, *"abcdefgh", *PIECES, "."])
+    return dataclasses.replace(tiny("segabert"), vocabulary=vocabulary)
+
+
+def examples_of(*passages, **sizes):
+    sizes = {"max_length": 9, "stride": 3, "max_question_pieces": 1, **sizes}
+    data = SquadFile("made", False, passages)
+    return data, make_examples(data, pretrained(), WindowSizes(**sizes))
+
+
+# Windows have 5 pieces of the context and begin 3 apart: a b c d e, d e f g h.
+@pytest.mark.parametrize(
+    ("answers", "without_window"),
+    [
+        ([("b c d e", 2)], 0),
+        ([("b c d e f", 2)], 1),
+        ([("e f g h", 8)], 0),
+        ([("c", 4), ("b c d e f", 2)], 0),
+    ],
+)
+def test_answers_that_no_window_holds_are_counted(answers, without_window):
+    answers = tuple(Answer(*one) for one in answers)
+    passage = Passage("", "a b c d e f g h", (Question("q", "a", answers),))
+    assert num_without_window(*examples_of(passage)) == without_window
+
+
+def test_questions_are_cut_and_passages_without_any_left_out():
+    questions = (Question("q1", "a b c d e f"), Question("q2", "a b c"))
+    passages = (Passage("", "A b.", questions), Passage("", "", ()))
+    sizes = {"max_length": 8, "stride": 2, "max_question_pieces": 3}
+    last = Passage("", "c", (Question("q3", "a"),))
+    _, examples = examples_of(*passages, last, **sizes)
+    assert examples.windows.questions.numpy().tolist() == [0, 0, 1, 1, 2]
+    assert examples.questions.pieces.to_list() == [[5, 6, 7], [5, 6, 7], [5]]
+    assert examples.questions.contexts.numpy().tolist() == [0, 0, 1]
+    assert examples.questions.is_cut.numpy().tolist() == [True, False, False]
+
+
+def test_of_several_answers_the_first_is_trained_on():
+    answers = (Answer("d", 6), Answer("a", 0))
+    passage = Passage("", "A b c d", (Question("q", "a", answers),))
+    _, examples = examples_of(passage, max_length=40, max_question_pieces=9)
+    ((_, labels),) = examples.batches(1, with_labels=True)
+    # [CLS] a [SEP] a b c d [SEP]
+    assert [int(labels[name][0]) for name in ("start", "end")] == [6, 6]
+
+
+def test_a_context_without_a_piece_is_refused():
+    passage = Passage("", " \n\x07", (Question("q7", "a"),))
+    with pytest.raises(ValueError, match=r"a word piece. Received: .*'q7', ' \\n"):
+        examples_of(Passage("", "a", (Question("q6", "a"),)), passage)

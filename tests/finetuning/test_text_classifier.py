@@ -1,0 +1,766 @@
+"""The classifier: its head in NumPy, and what every Keras model can be asked for."""
+
+import dataclasses
+import functools
+import inspect
+import itertools
+import random
+import shutil
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import seg_tf
+from seg_tf.checkpoints import contents
+from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.checkpoints.pretrained import load_encoder, load_pretrained
+from seg_tf.finetuning.batches import text_batches
+from seg_tf.finetuning.optimizer import finetuning_optimizer
+from seg_tf.finetuning.span_extractor import SpanExtractor
+from seg_tf.finetuning.text_classifier import TextClassifier
+from seg_tf.interop import pooler_file
+from seg_tf.models.encoder import Encoder
+from tests.finetuning.tiny_models import some_texts, tiny
+
+pytestmark = pytest.mark.slow
+
+# One of each kind of layout and readout, and with all tables.
+each_kind = pytest.mark.parametrize(
+    "kind", ["bert", "segabert", "segabert_slm", "reat"]
+)
+
+
+def features_of(pretrained, texts):
+    """The features of all texts in one batch."""
+    (features,) = text_batches(pretrained, texts, batch_size=len(texts))
+    return {name: values.numpy() for name, values in features.items()}
+
+
+def classify(kind, texts, num_classes=3, **arguments):
+    """A classifier of its own, and its inputs."""
+    pretrained = tiny(kind)
+    features = features_of(pretrained, texts)
+    classifier = TextClassifier.from_preset(
+        pretrained, num_classes, len(texts[0]), seed=5, **arguments
+    )
+    return classifier, features
+
+
+def accuracy_metric():
+    """Not by its name, for which Keras traces the step twice."""
+    return keras.metrics.SparseCategoricalAccuracy("accuracy")
+
+
+def pairs(number, longest=12):
+    return some_texts(np.random.default_rng(number), 4, 2, longest)
+
+
+def slow_hidden(kind, classifier, features, num_texts):
+    """What the affine layer reads, row by row."""
+    sequence = np.asarray(classifier.encoder(features))
+    features = {name: np.asarray(values) for name, values in features.items()}
+    rows = []
+    for row, vectors in enumerate(sequence):
+        if kind.endswith("slm"):
+            ids = features["token_ids"][row].tolist()
+            at = [0] + [place for place, one in enumerate(ids) if one == 5]
+            assert len(at) == 1 + num_texts
+            rows.append(np.concatenate([vectors[place] for place in at]))
+            continue
+        pooler = classifier.encoder.pooler if kind == "reat" else classifier.pooler
+        kernel, bias = (np.asarray(weight, "float64") for weight in pooler.weights)
+        pooled = np.tanh(vectors @ kernel + bias)
+        if kind != "reat":
+            rows.append(pooled[0])
+            continue
+        starts, given = features["sentence_starts"][row], features["given_text"][row]
+        rows.append(
+            np.concatenate(
+                [
+                    np.mean([pooled[start] for start in starts[given == text]], axis=0)
+                    for text in range(1, 1 + num_texts)
+                ]
+            )
+        )
+    return np.array(rows)
+
+
+@each_kind
+@pytest.mark.parametrize("num_texts", [1, 2])
+def test_head_equals_plain_numpy(kind, num_texts):
+    # Some are so long that ReAT has them in parts.
+    texts = some_texts(np.random.default_rng(1), 4, num_texts, longest=25)
+    classifier, features = classify(kind, texts)
+    for weight in classifier.classifier.weights:
+        weight.assign(np.random.default_rng(2).normal(size=weight.shape))
+    kernel, bias = (np.asarray(one, "float64") for one in classifier.classifier.weights)
+    hidden = slow_hidden(kind, classifier, features, num_texts)
+    logits = classifier(features)
+    np.testing.assert_allclose(logits, hidden @ kernel + bias, atol=1e-5)
+    assert logits.shape == (4, 3)
+
+
+@each_kind
+def test_encoder_is_that_of_the_checkpoint(kind):
+    classifier, features = classify(kind, pairs(1))
+    pretrained = tiny(kind)
+    shared = {id(weight) for weight in pretrained.encoder.weights}
+    assert not [one.path for one in classifier.encoder.weights if id(one) in shared]
+    np.testing.assert_array_equal(
+        classifier.encoder(features), pretrained.encoder(features)
+    )
+
+
+@each_kind
+def test_padding_and_company_do_not_change_a_prediction(kind):
+    texts = [*pairs(1, longest=4), *pairs(2, longest=30)]
+    classifier, features = classify(kind, texts)
+    together = np.asarray(classifier(features))
+    assert np.ptp(together, axis=0).max() > 1e-3
+    for row, text in enumerate(texts):
+        alone = classifier(features_of(tiny(kind), [text]))
+        np.testing.assert_allclose(alone[0], together[row], atol=1e-5)
+
+
+@each_kind
+def test_both_texts_and_their_order_count(kind):
+    (first, second), (third, _), *_ = pairs(1)
+    texts = [(first, second), (second, first), (first, third), (third, second)]
+    classifier, features = classify(kind, texts)
+    logits = np.asarray(classifier(features))
+    for row in range(1, 4):
+        assert np.abs(logits[row] - logits[0]).max() > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("kind", "freeze_encoder"),
+    [("bert", False), ("slm", True), ("reat", False), ("reat", True)],
+)
+def test_saved_file_gives_the_same_model(kind, freeze_encoder, tmp_path):
+    classifier, features = classify(
+        kind, pairs(1), dropout=0.25, freeze_encoder=freeze_encoder, name="given"
+    )
+    classifier.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded(features), classifier(features))
+    assert isinstance(loaded, TextClassifier)
+    assert (loaded.name, loaded.dropout, loaded.num_classes) == ("given", 0.25, 3)
+    assert loaded.head_dropout.rate == 0.25
+    assert loaded.encoder.trainable != freeze_encoder
+    assert len(loaded.trainable_weights) == len(classifier.trainable_weights)
+    assert len(loaded.weights) == len(classifier.weights)
+
+
+def fit_until_learnt(classifier, batches):
+    """Trains until all is right in an epoch, at most 60 of them; what happened."""
+
+    class Stop(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            self.model.stop_training = logs["accuracy"] == 1.0
+
+    return classifier.fit(batches, epochs=60, callbacks=[Stop()], verbose=0).history
+
+
+def counted_words(num_examples):
+    """Texts, and whether they are longer than three words."""
+    texts = some_texts(np.random.default_rng(7), num_examples, 1, longest=6)
+    labels = [int(len(text.split()) > 3) for (text,) in texts]
+    assert num_examples / 4 < sum(labels) < num_examples * 3 / 4
+    return texts, labels
+
+
+@pytest.mark.parametrize("kind", ["segabert", "slm", "modern", "reat"])
+def test_a_rule_is_learnt_without_touching_the_checkpoint(kind):
+    pretrained = tiny(kind)
+    before = [weight.numpy() for weight in pretrained.encoder.weights]
+    texts, labels = counted_words(200)
+    classifier = TextClassifier.from_preset(pretrained, 2, dropout=0.0, seed=1)
+    classifier.compile(
+        keras.optimizers.Adam(1e-2),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=[accuracy_metric()],
+        jit_compile=False,
+    )
+    train = text_batches(pretrained, texts, labels, batch_size=25, seed=1)
+    history = fit_until_learnt(classifier, train)
+    assert history["accuracy"][-1] == 1.0
+    for weight, old in zip(pretrained.encoder.weights, before, strict=True):
+        np.testing.assert_array_equal(weight, old)
+
+
+def test_evaluation_and_prediction_are_of_all_texts_in_order():
+    pretrained = tiny("segabert")
+    texts, labels = counted_words(23)
+    classifier = TextClassifier.from_preset(pretrained, 2, seed=1)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    classifier.compile(loss=loss, metrics=[accuracy_metric()], jit_compile=False)
+    batches = text_batches(pretrained, texts, batch_size=10)
+    logits = classifier.predict(batches, verbose=0)
+    np.testing.assert_allclose(
+        logits, classifier(features_of(pretrained, texts)), atol=1e-5
+    )
+    batches = text_batches(pretrained, texts, labels, batch_size=10)
+    results = classifier.evaluate(batches, verbose=0, return_dict=True)
+    accuracy = (logits.argmax(axis=1) == labels).mean()
+    np.testing.assert_allclose(results["accuracy"], accuracy, atol=1e-6)
+    np.testing.assert_allclose(
+        results["loss"], loss(np.array(labels), logits), atol=1e-5
+    )
+
+
+def test_one_class_is_a_regression_and_a_frozen_encoder_stays():
+    pretrained = tiny("slm")
+    texts = some_texts(np.random.default_rng(7), 60, 2, longest=5)
+    labels = [float(len(one.split()) - len(other.split())) for one, other in texts]
+    classifier = TextClassifier.from_preset(
+        pretrained, 1, 2, freeze_encoder=True, seed=1
+    )
+    before = [weight.numpy() for weight in classifier.encoder.weights]
+    head = classifier.classifier.kernel.numpy()
+    classifier.compile(keras.optimizers.Adam(0.02), "mse", jit_compile=False)
+    train = text_batches(pretrained, texts, labels, batch_size=30, seed=1)
+    losses = classifier.fit(train, epochs=20, verbose=0).history["loss"]
+    assert losses[-1] < 0.7 * losses[0]
+    assert classifier.output_shape == (None, 1)
+    assert len(classifier.trainable_weights) == 2
+    assert (classifier.classifier.kernel.numpy() != head).any()
+    for weight, old in zip(classifier.encoder.weights, before, strict=True):
+        np.testing.assert_array_equal(weight, old)
+
+
+@each_kind
+def test_there_is_no_dropout_in_a_frozen_encoder(kind):
+    classifier, features = classify(kind, pairs(1), dropout=0.0, freeze_encoder=True)
+    np.testing.assert_array_equal(
+        classifier(features, training=True), classifier(features)
+    )
+    trained, _ = classify(kind, pairs(1), dropout=0.0)
+    difference = trained(features, training=True) - trained(features)
+    assert np.abs(difference).max() > 1e-4
+
+
+@each_kind
+def test_mixed_precision_follows_the_policy(kind):
+    expected = classify(kind, pairs(1))[0]
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        classifier, features = classify(kind, pairs(1))
+    finally:
+        keras.config.set_dtype_policy("float32")
+    logits = classifier(features)
+    assert logits.dtype.name == "float32"
+    assert classifier.encoder(features).dtype.name == "bfloat16"
+    assert {weight.dtype for weight in classifier.trainable_weights} == {"float32"}
+    np.testing.assert_allclose(logits, expected(features), atol=0.15)
+
+
+@pytest.mark.parametrize("kind", ["segabert", "reat"])
+def test_a_seed_gives_the_same_new_weights(kind):
+    random.seed(3)
+    state = random.getstate()
+    twins = [classify(kind, pairs(1), randomly_initialized=True)[0] for _ in range(2)]
+    assert random.getstate() == state
+    for one, other in zip(*(twin.weights for twin in twins), strict=True):
+        np.testing.assert_array_equal(one, other)
+    # Dropout too.
+    _, features = classify(kind, pairs(1))
+    one, other = (np.asarray(twin(features, training=True)) for twin in twins)
+    np.testing.assert_array_equal(one, other)
+    again = TextClassifier.from_preset(tiny(kind), 3, 2, seed=6)
+    assert (again.classifier.kernel.numpy() != twins[0].classifier.kernel.numpy()).any()
+
+
+def test_a_baseline_has_the_architecture_and_no_weight_of_the_checkpoint():
+    baseline, _ = classify("segabert", pairs(1), randomly_initialized=True)
+    pretrained = tiny("segabert").encoder
+    for one, other in zip(baseline.encoder.weights, pretrained.weights, strict=True):
+        assert one.shape == other.shape
+        if one.path.endswith(("kernel", "_index", "embeddings")):
+            assert (one.numpy() != other.numpy()).mean() > 0.99, one.path
+
+
+def test_token_types_are_read_where_there_is_a_table():
+    pretrained = tiny("bert", num_token_types=2)
+    features = features_of(pretrained, pairs(1))
+    classifier = TextClassifier.from_preset(pretrained, 2, 2)
+    assert "token_type" in classifier.feature_names
+    one_type = {**features, "token_type": 0 * features["token_type"]}
+    np.testing.assert_array_equal(
+        classifier.encoder(one_type), pretrained.encoder(one_type)
+    )
+    difference = classifier(one_type) - classifier(features)
+    assert np.abs(difference).max() > 1e-3
+
+
+def test_a_folder_is_enough(run_dir):
+    classifier = TextClassifier.from_preset(run_dir, num_classes=2, num_texts=2, seed=1)
+    assert classifier.classifier.kernel.shape == (3 * 16, 2)
+
+
+@pytest.mark.parametrize("name", seg_tf.__all__)
+def test_an_argument_that_no_preset_has_is_an_error(name):
+    load = getattr(seg_tf, name).from_preset
+    parameters = inspect.signature(load).parameters
+    assert parameters["folder"]
+    for known in parameters:
+        with pytest.raises(ValueError, match=rf"`{known}s` must .* mean `{known}`\? R"):
+            load("runs/none", **{f"{known}s": 1})
+
+
+def test_the_other_spelling_of_initialized_is_an_error(run_dir):
+    with pytest.raises(ValueError, match="Did you mean `randomly_initialized`"):
+        TextClassifier.from_preset(run_dir, randomly_initialised=True)
+    classifier = TextClassifier.from_preset(
+        run_dir, 2, randomly_initialized=True, freeze_encoder=True
+    )
+    before = load_pretrained(run_dir).encoder.get_weights()[0]
+    assert np.abs(classifier.encoder.get_weights()[0] - before).max() > 1e-3
+    assert not classifier.encoder.trainable_weights
+
+
+# A contrast that word counts do not show: the last word decides.
+REVIEWS = [
+    (" ".join(["w1", *middle, last]), int(last == "w2"))
+    for last in ("w2", "w3")
+    for middle in itertools.product(("w4", "w5", "w6"), repeat=3)
+]
+
+
+def test_texts_are_learnt_and_saved(run_dir, tmp_path):
+    texts, labels = zip(*REVIEWS, strict=True)
+    names = [["bad", "good"][label] for label in labels]
+    classifier = TextClassifier.from_preset(run_dir, labels=["bad", "good"], seed=1)
+    classifier.compile(
+        finetuning_optimizer(0.02, 40),
+        classifier.loss_of_labels(),
+        metrics=[accuracy_metric()],
+    )
+    before, _ = classifier.evaluate(texts, names, verbose=0)
+    classifier.fit(texts, names, batch_size=16, epochs=10, verbose=0)
+    loss, accuracy = classifier.evaluate(texts, labels, verbose=0)
+    assert loss < before / 2
+    assert accuracy > 0.9
+    logits = classifier.predict(texts, verbose=0)
+    assert np.mean(logits.argmax(axis=1) == labels) == pytest.approx(accuracy)
+
+    classifier.save_to_preset(tmp_path / "reviews")
+    again = TextClassifier.from_preset(tmp_path / "reviews")
+    np.testing.assert_array_equal(again.predict(texts, verbose=0), logits)
+
+
+def test_the_encoder_of_a_saved_task_is_loaded_once(run_dir, tmp_path, monkeypatch):
+    classifier = TextClassifier.from_preset(run_dir, num_classes=2)
+    classifier.save_to_preset(tmp_path / "saved")
+    loaded = []
+    load_weights = keras.Model.load_weights
+
+    def counted(model, path, *arguments, **settings):
+        loaded.append(path.name)
+        return load_weights(model, path, *arguments, **settings)
+
+    monkeypatch.setattr(keras.Model, "load_weights", counted)
+    again = TextClassifier.from_preset(tmp_path / "saved")
+    assert loaded == [contents.ENCODER_FILE]
+    for ours, theirs in zip(classifier.get_weights(), again.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_saved_task_is_a_checkpoint_with_settings_of_its_own(run_dir, tmp_path):
+    folder = tmp_path / "saved"
+    classifier = TextClassifier.from_preset(run_dir, num_classes=3, max_length=12)
+    classifier.save_to_preset(folder)
+    encoder, _ = load_encoder(folder)
+    for ours, theirs in zip(
+        classifier.encoder.get_weights(), encoder.get_weights(), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+    assert TextClassifier.from_preset(folder, max_length=12).num_classes == 3
+    with pytest.raises(ValueError, match=r"`num_classes` must.*=2.*saved with 3"):
+        TextClassifier.from_preset(folder, num_classes=2)
+    for anew in ({"randomly_initialized": True}, {"num_choices": 2}):
+        (name,) = anew
+        with pytest.raises(ValueError, match=rf"`{name}` must be that of the saved"):
+            TextClassifier.from_preset(folder, **anew)
+    with pytest.raises(ValueError, match=r"must hold a SpanExtractor.*a TextClassif"):
+        SpanExtractor.from_preset(folder)
+    with pytest.raises(ValueError, match="new or empty"):
+        classifier.save_to_preset(folder)
+
+
+def test_texts_are_trained_on_without_compiling(run_dir):
+    classifier = TextClassifier.from_preset(run_dir, num_classes=1, seed=1)
+    texts = [text for text, _ in REVIEWS]
+    targets = np.linspace(-1, 1, len(texts))
+    held_out = texts[:4], targets[:4]
+    history = classifier.fit(
+        texts, targets, validation_data=held_out, epochs=2, verbose=0
+    ).history
+    assert set(history) == {"loss", "val_loss"}
+    assert len(history["loss"]) == 2
+    # They are validated on batches as well.
+    batches = text_batches(classifier.prepared(), *held_out, batch_size=4)
+    history = classifier.fit(texts, targets, validation_data=batches, verbose=0).history
+    expected = classifier.evaluate(*held_out, verbose=0)
+    assert history["val_loss"] == [pytest.approx(expected, rel=1e-5)]
+
+
+def _change(model, fit):
+    """Largest change of a weight in a training."""
+    before = model.get_weights()
+    fit()
+    after = model.get_weights()
+    return max(np.abs(a - b).max() for a, b in zip(before, after, strict=True))
+
+
+def test_every_fit_has_a_schedule_of_its_own(tmp_path):
+    texts, labels = zip(*REVIEWS[:8], strict=True)
+    pretrained = tiny("bert")
+    classifier = TextClassifier.from_preset(
+        pretrained, 2, freeze_encoder=True, dropout=0.0, seed=1
+    )
+
+    def train(model, *examples, **arguments):
+        return _change(
+            model, lambda: model.fit(*examples, epochs=2, verbose=0, **arguments)
+        )
+
+    # Adam's first steps are about as long as the learning rate.
+    assert 1e-5 < train(classifier, texts, labels) < 1e-4
+    start = classifier.get_weights()
+    assert train(classifier, texts, labels, learning_rate=1e-2) > 5e-3
+    second = classifier.get_weights()
+    # As a model that starts from these weights, bit by bit.
+    twin = TextClassifier.from_preset(pretrained, 2, freeze_encoder=True, dropout=0.0)
+    twin.set_weights(start)
+    train(twin, texts, labels, learning_rate=1e-2)
+    for weights, expected in zip(twin.get_weights(), second, strict=True):
+        np.testing.assert_array_equal(weights, expected)
+    # The rate is kept; what Keras loads starts anew as well, and has it too.
+    classifier.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    batches = text_batches(pretrained, texts, labels, batch_size=8)
+    assert train(loaded, batches) > 5e-3
+    assert train(loaded, batches, learning_rate=3e-5) < 1e-4
+    # Half of the epochs are half of the updates.
+    assert train(classifier, texts, labels, initial_epoch=1) > 5e-3
+    assert classifier.optimizer.learning_rate == 0.0
+
+
+def test_an_ended_schedule_of_the_user_is_an_error():
+    texts, labels = zip(*REVIEWS[:8], strict=True)
+    classifier = TextClassifier.from_preset(tiny("bert"), 2)
+    for policy in (None, "mixed_float16"):
+        optimizer = finetuning_optimizer(1e-3, 2)
+        if policy:
+            optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+        classifier.compile(optimizer, classifier.loss_of_labels())
+        for _ in range(2):
+            classifier.fit(texts, labels, verbose=0)
+        with pytest.raises(ValueError, match=r"`compile` with a new .* 2 updates of 2"):
+            classifier.fit(texts, labels, verbose=0)
+        with pytest.raises(ValueError, match=r"`learning_rate` must be left out"):
+            classifier.fit(texts, labels, learning_rate=1e-3, verbose=0)
+
+
+def test_the_learning_rate_is_that_of_the_checkpoint(run_dir, tmp_path):
+    texts, labels = zip(*REVIEWS[:8], strict=True)
+    folder = tmp_path / "preset"
+    shutil.copytree(load_pretrained(run_dir).folder, folder)
+    state = contents.read_state(folder)
+    contents.write_state(folder, {**state, "finetuning_learning_rate": 1e-2})
+    classifier = TextClassifier.from_preset(folder, num_classes=2)
+    # A fine-tuned model hands it on.
+    classifier.save_to_preset(tmp_path / "saved")
+    saved = TextClassifier.from_preset(tmp_path / "saved")
+    assert _change(saved, lambda: saved.fit(texts, labels, verbose=0)) > 5e-3
+    for rate in (0.0, float("nan"), -1.0):
+        with pytest.raises(ValueError, match=r"`learning_rate` must be positive and"):
+            classifier.fit(texts, labels, learning_rate=rate)
+    for rate in ("high", 0.0, True):
+        contents.write_state(folder, {**state, "finetuning_learning_rate": rate})
+        with pytest.raises(CheckpointError, match=r"state.json: `finetuning_learning_"):
+            load_pretrained(folder)
+
+
+def test_a_label_that_the_model_does_not_know_is_named(run_dir):
+    classifier = TextClassifier.from_preset(run_dir, labels=["bad", "good"])
+    with pytest.raises(ValueError, match=r"`labels` .* bad, good. Received: 'fair'"):
+        classifier.fit(["w1", "w2"], ["good", "fair"])
+
+
+@pytest.fixture(name="untrained", scope="module")
+def _untrained():
+    """A classifier that refuses what it is given."""
+    return TextClassifier.from_preset(tiny("bert"), 2)
+
+
+@pytest.mark.parametrize("call", ["fit", "evaluate", "predict"])
+def test_no_texts_are_an_error(untrained, call):
+    arguments = [[]] if call == "predict" else [[], []]
+    with pytest.raises(ValueError, match=r"`texts` must hold at least one.* none"):
+        getattr(untrained, call)(*arguments)
+
+
+@pytest.mark.parametrize(
+    "labels, message",
+    [
+        ([0, 2], r"`labels` must .* class, 0 to 1\. Received: labels\[1\]=2$"),
+        ([-1, 1], r"0 to 1\. Received: labels\[0\]=-1$"),
+        ([0.5, 1.0], r"0 to 1\. Received: labels\[0\]=0\.5$"),
+        ([1.0, float("nan")], r"finite number\. Received: labels\[1\]=nan$"),
+        ([0], r"`labels` must hold one label for each of `texts`.* 2 examples"),
+        ([[]], r"`labels` must hold one label for each of `texts`"),
+        (None, r"`labels` must be given with `texts`\. Received: None"),
+        ([None, 1], r"`labels` must be numbers"),
+        (["w1", "w2"], r"`labels` must be among those of the model, none\. .* 'w1'"),
+    ],
+)
+def test_labels_that_are_no_classes_are_an_error(untrained, labels, message):
+    with pytest.raises(ValueError, match=message):
+        untrained.fit(["w10", "w11"], labels)
+    with pytest.raises(ValueError, match=message):
+        untrained.evaluate(["w10", "w11"], labels)
+    with pytest.raises(ValueError, match="^`validation_data`: .*" + message):
+        untrained.fit(["w10", "w11"], [0, 1], validation_data=(["w10", "w11"], labels))
+
+
+def test_classes_may_be_whole_floats():
+    batches = text_batches(
+        tiny("bert"), ["w10", "w11"], [1.0, 0.0], batch_size=2, num_classes=2
+    )
+    ((_, labels),) = batches
+    assert labels.dtype == "int32"
+    assert labels.numpy().tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_values_of_a_regression_are_finite(value):
+    classifier = TextClassifier.from_preset(tiny("bert"), 1)
+    with pytest.raises(ValueError, match=rf"finite .* labels\[1\]={value}$"):
+        classifier.fit(["w10", "w11"], [-3.5, value])
+
+
+def test_whole_scores_of_a_regression_are_no_classes(monkeypatch):
+    classifier = TextClassifier.from_preset(tiny("bert"), 1)
+    fitted = []
+    monkeypatch.setattr(
+        keras.Model, "fit", lambda _, batches, *__, **___: fitted.append(batches)
+    )
+    classifier.fit(["w10", "w11"], [3, 1])
+    assert fitted[0].element_spec[1].dtype == "float32"
+
+
+def test_as_many_texts_as_the_model_was_made_for():
+    classifier = TextClassifier.from_preset(tiny("bert"), 2, num_texts=2)
+    with pytest.raises(ValueError, match=r"of 2 texts.* Received: texts\[0\] of 1$"):
+        classifier.predict(["w10"])
+
+
+def test_a_model_of_a_keras_file_reads_no_texts(tmp_path):
+    classifier = TextClassifier.from_preset(tiny("bert"), 2)
+    classifier.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    with pytest.raises(ValueError, match="reads features, not text"):
+        loaded.predict(["w1"])
+
+
+def test_a_missing_feature_is_named():
+    classifier, features = classify("segabert", pairs(1))
+    features = {**features, "other": 0}
+    del features["token_index"]
+    with pytest.raises(ValueError, match=r"lacks \['token_index'\]"):
+        classifier(features)
+
+
+def test_there_has_to_be_a_class():
+    with pytest.raises(ValueError, match=r"`num_classes`.*num_classes=0"):
+        TextClassifier.from_preset(tiny("bert"), 0)
+
+
+def test_the_pooler_of_an_imported_checkpoint_is_kept(tmp_path):
+    pretrained = dataclasses.replace(tiny("bert"), folder=tmp_path)
+    width = pretrained.encoder.hidden_size
+    kernel = np.random.default_rng(0).normal(size=(width, width)).astype("float32")
+    pooler_file.write(tmp_path, pooler_file.Pooler(kernel, kernel[0]))
+
+    def kernel_of(**arguments):
+        made = TextClassifier.from_preset(pretrained, 2, seed=1, **arguments)
+        return made.pooler.get_weights()
+
+    np.testing.assert_array_equal(kernel_of()[0], kernel)
+    np.testing.assert_array_equal(kernel_of()[1], kernel[0])
+    for anew in ({"keep_pooler": False}, {"randomly_initialized": True}):
+        assert not np.isclose(kernel_of(**anew)[0], kernel).all(axis=0).any()
+    pooler_file.write(tmp_path, pooler_file.Pooler(kernel[:3], kernel[0]))
+    with pytest.raises(ValueError, match=r"pooler\.npz: .*`keep_pooler=False`"):
+        kernel_of()
+    # No other kind of row is pooled by one layer.
+    slm = dataclasses.replace(tiny("segabert_slm"), folder=tmp_path)
+    assert TextClassifier.from_preset(slm, 2).pooler is None
+
+
+# === What users of Keras call ===
+
+WORDS = ["w1 w2", "w3 w3 w3", "w4", "w5 w6 w7 w8"]
+SECOND = ["w9", "w8 w7", "w6 w5", "w4"]
+CLASSES = np.array([0, 1, 1, 0])
+
+
+def datasets(x, y, weights=None):
+    """A dataset of batches of two, whose number nobody knows."""
+    values = (x, y) if weights is None else (x, y, weights)
+    dataset = tf.data.Dataset.from_tensor_slices(values).batch(2)
+    return dataset.filter(lambda *_: True)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "arguments"),
+    [
+        (np.array(WORDS), CLASSES, {}),
+        (tf.constant(WORDS), tf.constant(CLASSES), {}),
+        (WORDS, CLASSES[:, np.newaxis], {}),
+        (WORDS, ["bad", "good", "good", "bad"], {}),
+        (tf.constant(WORDS), tf.constant(["bad", "good", "good", "bad"]), {}),
+        (WORDS, CLASSES, {"sample_weight": [1.0, 0.5, 2.0, 0.0]}),
+        (WORDS, CLASSES, {"class_weight": {0: 1.0, 1: 2.0}}),
+        (WORDS, CLASSES, {"validation_split": 0.5}),
+        (WORDS, CLASSES, {"validation_data": (WORDS, CLASSES, np.ones(4))}),
+        (WORDS, CLASSES, {"validation_data": datasets(WORDS, CLASSES)}),
+        (datasets(WORDS, CLASSES), None, {}),
+        (datasets(WORDS, CLASSES[:, np.newaxis]), None, {}),
+        (datasets(WORDS, CLASSES, np.ones(4, "float32")), None, {}),
+    ],
+)
+def test_texts_in_the_ways_of_keras(x, y, arguments, keras_user):
+    history = keras_user.fit(x, y, batch_size=None, verbose=0, **arguments).history
+    assert np.isfinite(history["loss"]).all()
+    assert ("val_loss" in history) == any(name.startswith("val") for name in arguments)
+
+
+@pytest.fixture(scope="module")
+def keras_user():
+    return TextClassifier.from_preset(tiny("bert"), labels=["bad", "good"], seed=1)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        list(zip(WORDS, SECOND, strict=True)),
+        (WORDS, SECOND),
+        (np.array(WORDS), tf.constant(SECOND)),
+        np.array([WORDS, SECOND]).T,
+    ],
+)
+def test_pairs_by_example_or_by_text(x):
+    pairs = TextClassifier.from_preset(tiny("bert"), 2, 2, seed=1)
+    expected = pairs.predict(list(zip(WORDS, SECOND, strict=True)), verbose=0)
+    np.testing.assert_array_equal(pairs.predict(x, verbose=0), expected)
+
+
+def test_evaluation_before_training_leaves_the_schedule_to_fit():
+    classifier = TextClassifier.from_preset(tiny("bert"), 2, seed=1)
+    loss, _ = classifier.evaluate(WORDS, CLASSES, verbose=0)
+    weighted, _ = classifier.evaluate(
+        WORDS, CLASSES, sample_weight=[4, 0, 0, 0], verbose=0
+    )
+    logits = classifier.predict(WORDS, verbose=0)
+    losses = np.logaddexp.reduce(logits, axis=1) - logits[np.arange(4), CLASSES]
+    assert loss == pytest.approx(losses.mean(), rel=1e-5)
+    assert weighted == pytest.approx(losses[0], rel=1e-5)
+    fit = functools.partial(classifier.fit, WORDS, CLASSES, batch_size=2, verbose=0)
+    assert _change(classifier, lambda: fit(epochs=2, learning_rate=0.01)) > 1e-3
+
+
+def test_labels_are_predicted_with_their_probabilities(keras_user):
+    names, probabilities = keras_user.predict_labels(WORDS, verbose=0)
+    logits = keras_user.predict(WORDS, verbose=0)
+    best = logits.argmax(axis=1)
+    assert names.tolist() == [["bad", "good"][number] for number in best]
+    shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(probabilities, shares, rtol=1e-5)
+    numbered = TextClassifier.from_preset(tiny("bert"), 2)
+    assert set(numbered.predict_labels(WORDS, verbose=0)[0]) <= {0, 1}
+    regression = TextClassifier.from_preset(tiny("bert"), 1)
+    with pytest.raises(ValueError, match="`predict` gives the values of a regression"):
+        regression.predict_labels(WORDS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"y": np.eye(2)[CLASSES]}, r"not one-hot rows; `np.argmax"),
+        ({"sample_weight": [1.0]}, r"one weight for each of `texts`.*\(1,\), 4 exam"),
+        ({"validation_split": 0.01}, r"leave texts for .*=0\.01, 4 texts"),
+        ({"x": {"token_ids": np.zeros((4, 9))}}, "known number of batches"),
+    ],
+)
+def test_what_keras_would_not_understand_is_said(arguments, message):
+    classifier = TextClassifier.from_preset(tiny("bert"), 2)
+    with pytest.raises(ValueError, match=message):
+        classifier.fit(**{"x": WORDS, "y": CLASSES, **arguments})
+
+
+def test_the_encoder_of_a_folder_is_built_once(run_dir, monkeypatch):
+    built = []
+    make = Encoder.__init__
+
+    def counted(self, *arguments, **settings):
+        built.append(self)
+        make(self, *arguments, **settings)
+
+    monkeypatch.setattr(Encoder, "__init__", counted)
+    classifier = TextClassifier.from_preset(run_dir, 2)
+    assert built == [classifier.encoder]
+
+
+# === Multiple choice ===
+
+
+@pytest.fixture(scope="module")
+def choice():
+    return TextClassifier.from_preset(
+        tiny("segabert"), num_choices=4, num_texts=5, labels="ABCD", seed=2
+    )
+
+
+def test_logits_are_the_scores_of_each_answer_with_the_shared_text(choice):
+    # Of different lengths, so that rows of an example are padded to its longest.
+    texts = some_texts(np.random.default_rng(1), 3, 5, longest=9)
+    logits = choice.predict(texts, verbose=0)
+    assert logits.shape == (3, 4)
+    pairs = TextClassifier.from_preset(tiny("segabert"), 1, 2)
+    pairs.set_weights(choice.get_weights())
+    for (shared, *answers), scores in zip(texts, logits, strict=True):
+        of_pairs = pairs.predict([(shared, one) for one in answers], verbose=0)
+        np.testing.assert_allclose(scores, of_pairs[:, 0], atol=1e-5)
+    assert np.ptp(logits, axis=1).min() > 1e-3
+
+
+def test_learns_which_answer_is_right_and_is_saved(tmp_path):
+    generator = np.random.default_rng(4)
+    texts, labels = [], []
+    for shared, *answers in some_texts(generator, 24, 5, longest=3):
+        label = int(generator.integers(4))
+        answers[label] += " w59 w59 w59"
+        texts.append((shared, *answers))
+        labels.append(label)
+    made = TextClassifier.from_preset(
+        tiny("segabert"), num_choices=4, num_texts=5, labels="ABCD", seed=2
+    )
+    made.compile("adam", made.loss_of_labels())
+    made.optimizer.learning_rate = 0.01
+    made.fit(texts, labels, batch_size=8, epochs=12, verbose=0)
+    logits = made.predict(texts, verbose=0)
+    assert np.mean(logits.argmax(axis=1) == labels) > 0.9
+    made.save_to_preset(tmp_path / "saved")
+    copy = TextClassifier.from_preset(tmp_path / "saved")
+    np.testing.assert_allclose(copy.predict(texts, verbose=0), logits, atol=1e-5)
+
+
+def test_wrong_numbers_of_answers_and_export_are_refused(choice, tmp_path):
+    with pytest.raises(ValueError, match="examples of 5 texts"):
+        choice.predict([("w1", "w2", "w3")], verbose=0)
+    with pytest.raises(ValueError, match="a multiple choice"):
+        choice.export(tmp_path / "served")

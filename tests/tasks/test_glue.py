@@ -1,0 +1,375 @@
+"""GLUE: its files, each with its quirks, and its leaderboard's files."""
+
+import csv
+import dataclasses
+import logging
+import os
+import re
+
+import numpy as np
+import pytest
+
+from seg_tf import tasks
+from seg_tf.tasks import glue
+from tests.sample_data import sample_data
+
+# Complete files of the sample data: their columns of texts and label by number, as
+# GLUE's paper and its users count them.
+COMPLETE = [
+    ("glue/cola", "train", "CoLA/train.tsv", (3,), 1, 8_551),
+    ("glue/cola", "dev", "CoLA/dev.tsv", (3,), 1, 1_043),
+    ("glue/cola", "test", "CoLA/test.tsv", (1,), None, 1_063),
+    ("glue/sst-2", "train", "SST-2/train.tsv", (0,), 1, 67_349),
+    ("glue/sst-2", "dev", "SST-2/dev.tsv", (0,), 1, 872),
+    ("glue/mrpc", "train", "MRPC/train.tsv", (3, 4), 0, 3_668),
+    ("glue/mrpc", "dev", "MRPC/dev.tsv", (3, 4), 0, 408),
+    ("glue/sts-b", "train", "STS-B/train.tsv", (7, 8), 9, 5_749),
+    ("glue/sts-b", "dev", "STS-B/dev.tsv", (7, 8), 9, 1_500),
+    ("glue/sts-b", "test", "STS-B/test.tsv", (7, 8), None, 1_379),
+    ("glue/qnli", "dev", "QNLI/dev.tsv", (1, 2), 3, 5_463),
+    ("glue/qnli", "test", "QNLI/test.tsv", (1, 2), None, 5_463),
+    ("glue/rte", "train", "RTE/train.tsv", (1, 2), 3, 2_490),
+    ("glue/rte", "dev", "RTE/dev.tsv", (1, 2), 3, 277),
+    ("glue/rte", "test", "RTE/test.tsv", (1, 2), None, 3_000),
+]
+# What `Split.num_examples` must say of the files that the sample data lacks.
+OTHER_SIZES = {
+    ("glue/sst-2", "test"): 1_821,
+    ("glue/mrpc", "test"): 1_725,
+    ("glue/qqp", "train"): 363_846,
+    ("glue/qqp", "dev"): 40_430,
+    ("glue/qqp", "test"): 390_965,
+    ("glue/mnli", "train"): 392_702,
+    ("glue/mnli", "dev_matched"): 9_815,
+    ("glue/mnli", "dev_mismatched"): 9_832,
+    ("glue/mnli", "test_matched"): 9_796,
+    ("glue/mnli", "test_mismatched"): 9_847,
+    ("glue/qnli", "train"): 104_743,
+    ("glue/wnli", "train"): 635,
+    ("glue/wnli", "dev"): 71,
+    ("glue/wnli", "test"): 146,
+    ("glue/ax", "test"): 1_104,
+}
+
+
+def csv_rows(path, *, has_header):
+    """The rows as the csv module gives them, of which quotes are no part."""
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    return rows[1:] if has_header else rows
+
+
+@pytest.mark.parametrize("name, split, file, texts, label, size", COMPLETE)
+def test_real_files_are_read_whole(name, split, file, texts, label, size):
+    folder, task = sample_data("glue"), tasks.get(name)
+    has_header = not (name == "glue/cola" and split != "test")
+    expected = csv_rows(folder / file, has_header=has_header)
+    found = tasks.read(task, folder, split)
+    assert len(found) == len(expected) == size == task.split(split).num_examples
+    assert [one.texts for one in found] == [
+        tuple(row[column] for column in texts) for row in expected
+    ]
+    if label is None:
+        assert {one.label for one in found} == {None}
+        assert [one.identifier for one in found] == [row[0] for row in expected]
+    else:
+        read = float if task.is_regression else task.labels.index
+        assert [one.label for one in found] == [read(row[label]) for row in expected]
+    assert [int(one.identifier) for one in found] == list(range(size))
+
+
+@pytest.mark.parametrize("key", OTHER_SIZES, ids=" ".join)
+def test_sizes_are_the_published_ones(key):
+    name, split = key
+    assert tasks.get(name).split(split).num_examples == OTHER_SIZES[key]
+
+
+def write(path, *lines):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def test_real_questions_of_quora(tmp_path):
+    source = sample_data("glue", "QQP", "train_slice_23k.tsv")
+    (tmp_path / "QQP").mkdir()
+    (tmp_path / "QQP" / "train.tsv").symlink_to(source)
+    found = tasks.read("glue/qqp", tmp_path, "train")
+    expected = csv_rows(source, has_header=True)
+    assert [(one.identifier, *one.texts, str(one.label)) for one in found] == [
+        (row[0], *row[3:]) for row in expected
+    ]
+
+
+QQP_HEADER = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate"
+
+
+def test_broken_questions_are_left_out_and_said_to_be(tmp_path, caplog):
+    write(
+        tmp_path / "QQP" / "train.tsv",
+        QQP_HEADER,
+        "7\t1\t2\tWhy?\tHow?\t1",
+        '8\t3\t4\t"Was he real?',  # a line feed inside the first question
+        '"\tWhat is the evidence?\t0',
+        '9\t5\t6\tWho?\t"Where',  # and inside the second
+        '"\t1',
+        "10\t7\t8\tWhen?\tWhat?\t0",
+    )
+    with caplog.at_level(logging.WARNING):
+        found = tasks.read("glue/qqp", tmp_path, "train")
+    assert [(one.identifier, one.texts, one.label) for one in found] == [
+        ("7", ("Why?", "How?"), 1),
+        ("10", ("When?", "What?"), 0),
+    ]
+    (message,) = caplog.messages
+    assert "4 rows with too few columns are left out" in message
+    assert "(lines 3, 4, 5, 6)" in message
+    assert str(tmp_path / "QQP" / "train.tsv") in message
+
+
+def test_nothing_is_left_out_of_a_test_set_or_of_another_task(tmp_path):
+    write(tmp_path / "QQP" / "test.tsv", "id\tquestion1\tquestion2", "0\tWhy?")
+    with pytest.raises(ValueError, match=r"test\.tsv:2: a row must have 3 columns"):
+        tasks.read("glue/qqp", tmp_path, "test")
+    header = "index\tsentence1\tsentence2\tlabel"
+    write(tmp_path / "WNLI" / "train.tsv", header, "0\ta\tb")
+    with pytest.raises(ValueError, match=r"train\.tsv:2: a row must have 4 columns"):
+        tasks.read("glue/wnli", tmp_path, "train")
+
+
+MNLI_HEADER = (
+    "index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\tsentence2_binary_parse\t"
+    "sentence1_parse\tsentence2_parse\tsentence1\tsentence2"
+)
+
+
+def test_mnli_takes_the_gold_label_and_no_annotators(tmp_path):
+    labels = "\tlabel1\tlabel2\tlabel3\tlabel4\tlabel5\tgold_label"
+    row = "4\t1\t2\tfiction\t(a)\t(b)\t(ROOT a)\t(ROOT b)\tA man.\tA dog."
+    votes = "\tneutral\tcontradiction\tcontradiction\tneutral\tcontradiction"
+    file = tmp_path / "MNLI" / "dev_mismatched.tsv"
+    write(file, MNLI_HEADER + labels, row + votes + "\tcontradiction")
+    assert tasks.read("glue/mnli", tmp_path, "dev_mismatched") == [
+        tasks.Example(("A man.", "A dog."), 2, "4")
+    ]
+    write(file, MNLI_HEADER + labels, row + votes + "\t-")
+    expected = r":2: column 16 \(gold_label\) must be one of entailment, .*: '-'"
+    with pytest.raises(ValueError, match=expected):
+        tasks.read("glue/mnli", tmp_path, "dev_mismatched")
+    write(tmp_path / "MNLI" / "test_matched.tsv", MNLI_HEADER, row)
+    assert tasks.read("glue/mnli", tmp_path, "test_matched") == [
+        tasks.Example(("A man.", "A dog."), None, "4")
+    ]
+
+
+def test_a_training_file_without_labels_is_refused(tmp_path):
+    write(tmp_path / "QNLI" / "train.tsv", "index\tquestion\tsentence", "0\ta\tb")
+    with pytest.raises(ValueError, match=r"train\.tsv:1: the header .* it lacks label"):
+        tasks.read("glue/qnli", tmp_path, "train")
+
+
+def test_a_header_in_cola_is_no_example(tmp_path):
+    write(tmp_path / "CoLA" / "train.tsv", "source\tlabel\tnote\tsentence")
+    with pytest.raises(ValueError, match=r":1: column 2 \(label\) .* 'label'"):
+        tasks.read("glue/cola", tmp_path, "train")
+
+
+def test_quotes_of_qnli_are_unbalanced_and_kept():
+    """The case that a reader of quoted fields would swallow rows in."""
+    found = tasks.read("glue/qnli", sample_data("glue"), "dev")
+    unbalanced = [one for one in found if sum(t.count('"') for t in one.texts) % 2]
+    assert len(unbalanced) > 20
+
+
+@pytest.mark.parametrize(
+    "name, hint", [("mrpc", "glue/mrpc"), ("GLUE/STSB", "glue/sts-b"), ("zzz", None)]
+)
+def test_unknown_tasks_are_told_the_known_ones(name, hint):
+    with pytest.raises(ValueError, match=f"Received: '{name}'") as caught:
+        tasks.get(name)
+    assert all(known in str(caught.value) for known in tasks.names())
+    assert (f"perhaps for '{hint}'" in str(caught.value)) == bool(hint)
+
+
+def test_unknown_splits_are_told_the_known_ones(tmp_path):
+    with pytest.raises(ValueError, match="glue/mnli must be one of train, dev_matched"):
+        tasks.read("glue/mnli", tmp_path, "dev")
+
+
+def test_a_task_of_ones_own_is_refused(tmp_path):
+    own = dataclasses.replace(tasks.get("glue/rte"), labels=("no", "yes"))
+    with pytest.raises(ValueError, match=r"one that `get` gives.*glue/rte.*'no'"):
+        tasks.read(own, tmp_path, "train")
+
+
+def test_missing_files_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"MNLI/dev_matched\.tsv"):
+        tasks.read("glue/mnli", tmp_path, "dev_matched")
+
+
+def test_every_task_is_complete():
+    assert len(tasks.names()) == len(set(tasks.names())) == 25
+    for name in tasks.names():
+        task = tasks.get(name)
+        assert task.num_outputs == (len(task.labels) or 1)
+        assert len(set(task.labels)) == len(task.labels)
+
+
+def test_contradicting_tasks_are_refused():
+    with pytest.raises(ValueError, match="`labels` or a `score_range`"):
+        tasks.Task(name="x", labels=(), num_texts=1, metrics=("f1",), splits=())
+
+
+# === MRPC ===
+
+
+HEADER = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String"
+ROWS = [
+    f"{number % 2}\t{number}\t{number}5\ta{number}\tb{number}" for number in range(6)
+]
+
+
+def texts(folder, split):
+    return [one.texts[0] for one in tasks.read("glue/mrpc", folder, split)]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write(tmp_path / "MRPC" / "msr_paraphrase_train.txt", HEADER, *ROWS)
+    return tmp_path
+
+
+def test_dev_ids_part_all_pairs(folder):
+    # A pair is two numbers: (4, 15) is not (4, 45).
+    write(folder / "MRPC" / "dev_ids.tsv", "1\t15", "3\t35")
+    assert texts(folder, "dev") == ["a1", "a3"]
+    assert texts(folder, "train") == ["a0", "a2", "a4", "a5"]
+
+
+def test_a_dev_file_keeps_its_pairs_out_of_train(folder):
+    write(folder / "MRPC" / "dev.tsv", HEADER, ROWS[4])
+    assert texts(folder, "dev") == ["a4"]
+    assert texts(folder, "train") == ["a0", "a1", "a2", "a3", "a5"]
+
+
+def test_all_pairs_are_train_where_there_is_no_dev(folder):
+    assert len(texts(folder, "train")) == 6
+    with pytest.raises(FileNotFoundError, match=r"MRPC/dev\.tsv.*MRPC/dev_ids\.tsv"):
+        texts(folder, "dev")
+
+
+def test_what_the_script_leaves_comes_first(folder):
+    write(folder / "MRPC" / "train.tsv", HEADER, ROWS[2])
+    write(folder / "MRPC" / "dev_ids.tsv", "1\t15")
+    assert texts(folder, "train") == ["a2"]
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_pairs_of_dev_that_are_missing_are_an_error(folder, split):
+    write(folder / "MRPC" / "dev_ids.tsv", "1\t15", "4\t15")
+    with pytest.raises(ValueError, match="a file without 1 of 2, such as 4 and 15"):
+        texts(folder, split)
+
+
+def test_both_test_sets_are_read(folder):
+    write(folder / "MRPC" / "msr_paraphrase_test.txt", HEADER, ROWS[1])
+    assert tasks.read("glue/mrpc", folder, "test") == [
+        tasks.Example(("a1", "b1"), 1, "0")
+    ]
+    header = "index\t#1 ID\t#2 ID\t#1 String\t#2 String"
+    write(folder / "MRPC" / "test.tsv", header, "0\t1\t15\ta1\tb1")
+    assert tasks.read("glue/mrpc", folder, "test") == [
+        tasks.Example(("a1", "b1"), None, "0")
+    ]
+
+
+def test_real_pairs_without_those_of_dev_are_the_real_train(tmp_path):
+    """GLUE's own train.tsv is the oracle of the parting."""
+    source = sample_data("glue", "MRPC")
+    for name in ("msr_paraphrase_train.txt", "dev.tsv"):
+        (tmp_path / name).symlink_to(source / name)
+    assert len(texts(tmp_path, "train")) == 3_668
+    assert tasks.read("glue/mrpc", tmp_path, "train") == tasks.read(
+        "glue/mrpc", source, "train"
+    )
+    (tmp_path / "dev.tsv").unlink()
+    assert len(texts(tmp_path, "train")) == 4_076
+
+
+# === Leaderboard ===
+
+
+def examples(count):
+    return [tasks.Example(("a",), None, str(number)) for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    "column, predictions, words",
+    [
+        ("CoLA", [1, 0, 1], ["1", "0", "1"]),
+        ("WNLI", [1, 0, 1], ["1", "0", "1"]),
+        ("MNLI-m", [0, 1, 2], ["entailment", "neutral", "contradiction"]),
+        ("MNLI-mm", [2, 2, 0], ["contradiction", "contradiction", "entailment"]),
+        ("AX", [1, 0, 2], ["neutral", "entailment", "contradiction"]),
+        ("QNLI", [0, 1, 0], ["entailment", "not_entailment", "entailment"]),
+        ("RTE", [1, 1, 0], ["not_entailment", "not_entailment", "entailment"]),
+        ("STS-B", [5.7, -0.2, 3.14159], ["5.000", "0.000", "3.142"]),
+        ("STS-B", [0, 5, 2], ["0.000", "5.000", "2.000"]),
+    ],
+)
+@pytest.mark.parametrize("kind", [list, np.array, lambda x: np.array(x, np.float32)])
+def test_files_have_header_index_and_word(tmp_path, column, predictions, words, kind):
+    glue.write_submission_file(column, examples(3), kind(predictions), tmp_path)
+    path = tmp_path / f"{column}.tsv"
+    lines = [f"{number}\t{word}" for number, word in enumerate(words)]
+    expected = "\n".join(["index\tprediction", *lines, ""])
+    assert path.read_bytes() == expected.encode()
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_real_test_set_comes_out_as_it_went_in(tmp_path):
+    found = tasks.read("glue/rte", sample_data("glue"), "test")
+    glue.write_submission_file("RTE", found, np.arange(len(found)) % 2, tmp_path)
+    lines = (tmp_path / "RTE.tsv").read_text().splitlines()
+    assert len(lines) == 3_001
+    assert all(
+        re.fullmatch(rf"{number}\t(not_)?entailment", line)
+        for number, line in enumerate(lines[1:])
+    )
+
+
+@pytest.mark.parametrize(
+    "column, predictions, message",
+    [
+        ("MNLI", [0], "`column` must be one of CoLA, .* Received: 'MNLI'"),
+        ("CoLA", [0, 1], r"each of the 1 examples. Received: shape \(2,\)"),
+        ("CoLA", [[0.1, 0.9]], r"Received: shape \(1, 2\)"),
+        ("CoLA", [2], "numbers of labels"),
+        ("CoLA", [0.7], "numbers of labels"),
+        ("STS-B", [float("nan")], "must be finite"),
+    ],
+)
+def test_wrong_predictions_leave_the_old_file(tmp_path, column, predictions, message):
+    old = tmp_path / f"{column}.tsv"
+    old.write_text("old")
+    with pytest.raises(ValueError, match=message):
+        glue.write_submission_file(column, examples(1), predictions, tmp_path)
+    assert old.read_text() == "old"
+
+
+def test_a_submission_is_eleven_whole_files(tmp_path):
+    names = {
+        *("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI-m", "MNLI-mm", "QNLI"),
+        *("RTE", "WNLI", "AX"),
+    }
+    assert set(glue.submission_problems(tmp_path)) == {
+        f"{name}.tsv is missing" for name in names
+    }
+    for name, column in glue.COLUMNS.items():
+        size = column.task.split(column.test_split).num_examples
+        (tmp_path / f"{name}.tsv").write_text("index\tprediction\n" + "0\t0\n" * size)
+    assert glue.submission_problems(tmp_path) == []
+    glue.write_submission_file("WNLI", examples(2), [0, 1], tmp_path)
+    assert glue.submission_problems(tmp_path) == [
+        "WNLI.tsv has 2 predictions instead of 146"
+    ]

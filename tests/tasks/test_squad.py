@@ -1,0 +1,682 @@
+"""SQuAD: files are read whole or refused by name; scores are the official scripts'."""
+
+import copy
+import json
+import math
+import random
+
+import hypothesis
+import pytest
+from hypothesis import strategies
+from official.nlp.tools import squad_evaluate_v1_1 as official_v1
+from official.nlp.tools import squad_evaluate_v2_0 as official_v2
+
+from seg_tf import files
+from seg_tf.tasks import squad
+from seg_tf.tasks.squad import (
+    Answer,
+    Candidate,
+    Passage,
+    Question,
+    RankedAnswers,
+    SquadFile,
+    score_answers,
+    score_no_answers,
+)
+from tests.sample_data import sample_data
+
+V1 = {
+    "version": "1.1",
+    "data": [
+        {
+            "title": "Rhine",
+            "paragraphs": [
+                {
+                    "context": "The Rhine is long.\nIt is 1,233 km long.",
+                    "qas": [
+                        {
+                            "id": "q1",
+                            "question": "How long? ",
+                            "answers": [
+                                {"text": "1,233 km", "answer_start": 25},
+                                {"text": "long", "answer_start": 13},
+                            ],
+                        }
+                    ],
+                }
+            ],
+        }
+    ],
+}
+V2 = {
+    "version": "v2.0",
+    "data": [
+        {
+            "title": "Rhine",
+            "paragraphs": [
+                {
+                    "context": "It is long.",
+                    "qas": [
+                        {
+                            "id": "q1",
+                            "question": "How wide?",
+                            "answers": [],
+                            "plausible_answers": [{"text": "long", "answer_start": 6}],
+                            "is_impossible": True,
+                        }
+                    ],
+                }
+            ],
+        }
+    ],
+}
+
+
+def write(folder, content):
+    path = folder / "squad.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return path
+
+
+def changed(content, change):
+    """A copy, after `change` of its paragraph and its question."""
+    content = copy.deepcopy(content)
+    paragraph = content["data"][0]["paragraphs"][0]
+    change(paragraph, paragraph["qas"][0])
+    return content
+
+
+def test_version_1_is_read(tmp_path):
+    path = write(tmp_path, V1)
+    data = squad.read(path)
+    answers = (Answer("1,233 km", 25), Answer("long", 13))
+    question = Question("q1", "How long? ", answers)
+    context = "The Rhine is long.\nIt is 1,233 km long."
+    assert data.passages == (Passage("Rhine", context, (question,)),)
+    assert not data.has_impossible
+    assert data.source == str(path)
+    assert answers[0].stop == 33
+
+
+def test_version_2_is_read(tmp_path):
+    data = squad.read(write(tmp_path, V2))
+    assert data.has_impossible
+    assert list(data.questions()) == [Question("q1", "How wide?", (), True)]
+
+
+def test_a_file_without_a_version_is_known_by_its_questions(tmp_path):
+    for content, expected in ((V1, False), (V2, True)):
+        content = {"data": content["data"]}
+        assert squad.read(write(tmp_path, content)).has_impossible is expected
+
+
+def test_a_file_to_be_answered_needs_no_answers(tmp_path):
+    content = changed(V1, lambda paragraph, asked: asked.pop("answers"))
+    data = squad.read(write(tmp_path, content))
+    (question,) = data.questions()
+    assert question.answers == ()
+    write(tmp_path, content).rename(tmp_path / "train-v1.1.json")
+    with pytest.raises(ValueError, match=r"v1.1.json: question 'q1': .*neither"):
+        squad.read_split(tmp_path, "v1.1", "train")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda _, asked: asked.pop("question"), r"question 'q1': .*`question`.*id, "),
+        (lambda _, asked: asked.update(question=7), r"'q1': `question` .* string.* 7"),
+        (
+            lambda _, asked: asked.pop("id"),
+            r"1 \(Rhine\), paragraph 1, question 1.*`id",
+        ),
+        (
+            lambda one, _: one.pop("context"),
+            r"article 1 \(Rhine\), paragraph 1.*`conte",
+        ),
+        (lambda one, _: one.update(qas={}), r"paragraph 1: `qas` must be a JSON array"),
+        (
+            lambda _, asked: asked.update(answers=["x"]),
+            r"'q1': expected an object.*'x'",
+        ),
+        (
+            lambda _, asked: asked.update(answers=[{"text": "x", "answer_start": "3"}]),
+            r"'q1': `answer_start` must be a JSON integer. Received: '3'",
+        ),
+        (
+            lambda _, asked: asked.update(
+                answers=[{"text": "x", "answer_start": True}]
+            ),
+            r"'q1': `answer_start` must be a JSON integer. Received: True",
+        ),
+        (
+            lambda _, asked: asked.update(answers=[{"text": "x", "answer_start": -1}]),
+            r"'q1': `answer_start` must be at least 0. Received: -1",
+        ),
+        (
+            lambda _, asked: asked.update(is_impossible=True),
+            r"'q1': an impossible question must have no `answers`.*'1,233 km'",
+        ),
+        (lambda _, asked: asked.update(is_impossible="no"), r"JSON boolean.*'no'"),
+        (
+            lambda one, asked: one["qas"].append(asked),
+            r"question 'q1' occurs twice",
+        ),
+    ],
+)
+def test_an_error_names_file_and_place(tmp_path, change, message):
+    path = write(tmp_path, changed(V1, change))
+    with pytest.raises(ValueError, match=message) as caught:
+        squad.read(path)
+    assert str(caught.value).startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"[1, 2]", r"squad.json: expected an object with `data`.*\[1, 2\]"),
+        (b'{"data": [{"title": "x"', r"squad.json:1:\d+: not valid JSON"),
+        (b'{"version": "\xff"}', r"squad.json: expected UTF-8, found byte 0xFF.* 13"),
+        (b"{}", r"squad.json: expected a member `data`. Received: none"),
+    ],
+)
+def test_what_is_no_such_file_is_refused(tmp_path, content, message):
+    path = tmp_path / "squad.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        squad.read(path)
+    with pytest.raises(OSError, match="absent"):
+        squad.read(tmp_path / "absent.json")
+
+
+def move(start):
+    return lambda _, asked: asked["answers"][1].update(answer_start=start)
+
+
+# "long" stands at 13 and at 34.
+@pytest.mark.parametrize(
+    ("start", "expected", "num_moved"),
+    [
+        *[(13, 13, 0), (34, 34, 0), (14, 13, 1), (12, 13, 1), (0, 13, 1)],
+        *[(23, 13, 1), (24, 34, 1), (400, 34, 1)],
+    ],
+)
+def test_answers_move_to_the_nearest_place(tmp_path, start, expected, num_moved):
+    data = squad.read(write(tmp_path, changed(V1, move(start))))
+    aligned, count = squad.align(data)
+    (question,) = aligned.questions()
+    assert [answer.start for answer in question.answers] == [25, expected]
+    assert count == num_moved
+    # What was read is as it was read.
+    assert next(data.questions()).answers[1].start == start
+
+
+def test_an_answer_that_stands_nowhere_is_refused(tmp_path):
+    data = squad.read(
+        write(
+            tmp_path,
+            changed(V1, lambda _, asked: asked["answers"][1].update(text="LONG")),
+        )
+    )
+    with pytest.raises(ValueError, match=r"squad.json: question 'q1': .*'LONG'"):
+        squad.align(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "num_passages", "num_questions", "num_impossible"),
+    [
+        ("dev-v1.1.reconstructed.json", 2067, 10_570, 0),
+        ("dev-v2.0.reconstructed.json", 1204, 11_873, 5945),
+        ("cs224n_dev-v2.0.16-articles.json", 646, 6078, 3168),
+        ("train-v1.1.first-12-articles.json", 678, 4370, 0),
+    ],
+)
+def test_real_files_are_read_whole(name, num_passages, num_questions, num_impossible):
+    data = squad.read(sample_data("squad", name))
+    assert data.has_impossible == (num_impossible > 0)
+    assert len(data.passages) == num_passages
+    questions = list(data.questions())
+    assert len(questions) == num_questions
+    assert sum(question.is_impossible for question in questions) == num_impossible
+    assert all(bool(one.answers) != one.is_impossible for one in questions)
+    aligned, num_moved = squad.align(data)
+    assert num_moved == 0
+    assert aligned == data
+
+
+# === Splits ===
+
+
+def file_of(context, *answers, version="1.1"):
+    """A file of one context and a question for each list of answers."""
+    asked = [
+        {
+            "id": f"q{number}",
+            "question": "a",
+            "answers": [{"text": text, "answer_start": at} for text, at in of_question],
+            **({"is_impossible": not of_question} if version != "1.1" else {}),
+        }
+        for number, of_question in enumerate(answers)
+    ]
+    paragraphs = [{"context": context, "qas": asked}]
+    return {"version": version, "data": [{"title": "t", "paragraphs": paragraphs}]}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    def write(name, content):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(json.dumps(content))
+        return tmp_path
+
+    return write
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["train-v1.1.json", "squad/train-v1.1.json", "train-v1.1.first-12-articles.json"],
+)
+def test_files_are_found_by_their_names(folder, name):
+    path = folder(name, V1)
+    assert squad.read_split(path, "v1.1", "train").source == str(path / name)
+
+
+def test_the_official_name_goes_before_others(folder):
+    folder("dev-v1.1.part.json", V2)
+    path = folder("dev-v1.1.json", V1)
+    assert squad.read_split(path, "v1.1", "dev").source == str(path / "dev-v1.1.json")
+
+
+def test_missing_and_ambiguous_files_are_named(folder):
+    path = folder("dev-v1.1.a.json", V1)
+    with pytest.raises(FileNotFoundError, match=r"hold train-v1.1.json. Received: "):
+        squad.read_split(path, "v1.1", "train")
+    folder("dev-v1.1.b.json", V1)
+    with pytest.raises(ValueError, match=r"one file alone.*a.json, .*b.json"):
+        squad.read_split(path, "v1.1", "dev")
+
+
+@pytest.mark.parametrize(("version", "other"), [("v1.1", V2), ("v2.0", V1)])
+def test_a_file_of_the_other_version_is_refused(folder, version, other):
+    path = folder(f"dev-{version}.json", other)
+    with pytest.raises(ValueError, match=f"a file of version {version}"):
+        squad.read_split(path, version, "dev")
+
+
+def test_limits_take_the_first_questions(folder):
+    content = file_of("a b c", [("a", 0)], [("b", 2)])
+    content["data"] += copy.deepcopy(content["data"])
+    for number, asked in enumerate(content["data"][1]["paragraphs"][0]["qas"]):
+        asked["id"] = f"other{number}"
+    path = folder("dev-v1.1.json", content)
+    for limit, wanted in (
+        (1, ["q0"]),
+        (2, ["q0", "q1"]),
+        (3, ["q0", "q1", "other0"]),
+        (9, ["q0", "q1", "other0", "other1"]),
+    ):
+        data = squad.read_split(path, "v1.1", "dev", limit)
+        assert [one.identifier for one in data.questions()] == wanted
+    assert len(squad.read_split(path, "v1.1", "dev", 2).passages) == 1
+    with pytest.raises(ValueError, match=r"`limit` must be at least 1. Received: li"):
+        squad.read_split(path, "v1.1", "dev", 0)
+
+
+def test_what_cannot_be_trained_on_is_refused(folder):
+    path = folder("train-v1.1.json", file_of("a b", []))
+    with pytest.raises(ValueError, match="'q0': a question to train on must have an"):
+        squad.read_split(path, "v1.1", "train")
+    path = folder("train-v1.1.json", file_of("a b"))
+    with pytest.raises(ValueError, match="expected a file with questions"):
+        squad.read_split(path, "v1.1", "train")
+
+
+def test_answers_to_train_on_are_moved_to_where_they_stand(folder):
+    lines = []
+    path = folder("train-v1.1.json", file_of("a b c", [("c", 3)]))
+    (question,) = squad.read_split(
+        path, "v1.1", "train", report=lines.append
+    ).questions()
+    assert question.answers[0].start == 4
+    assert lines == [
+        f"{path / 'train-v1.1.json'}: answers moved to where they stand: 1"
+    ]
+
+
+# === Ranked answers ===
+
+
+def test_n_best_has_no_answer_where_it_ranks():
+    ranked = RankedAnswers(
+        "q",
+        (Candidate("b", 2.0, 1.0), Candidate("c", 0.5, 0.0)),
+        Candidate("", -1.0, 2.0),
+    )
+    n_best = ranked.n_best()
+    assert [one["text"] for one in n_best] == ["b", "", "c"]
+    weights = [math.exp(score) for score in (3.0, 1.0, 0.5)]
+    for one, weight in zip(n_best, weights, strict=True):
+        assert one["probability"] == pytest.approx(weight / sum(weights))
+    assert (n_best[1]["start_logit"], n_best[1]["end_logit"]) == (-1.0, 2.0)
+    without = RankedAnswers("q", ranked.candidates)
+    assert [one["text"] for one in without.n_best()] == ["b", "c"]
+    with pytest.raises(ValueError, match=r"version 2.0. Received: question 'q'"):
+        _ = without.null_odds
+
+
+def scored(questions, answers, threshold):
+    """Mean F1, by the evaluation, of the answers at a threshold."""
+    predictions = {one.identifier: one.answer(threshold) for one in answers}
+    return squad.evaluate_v2(questions, predictions)["f1"]
+
+
+def test_the_threshold_is_the_best_there_is():
+    """Of all that could be tried; equal odds and hopeless models among the cases."""
+    draw = random.Random(5)
+    official_is_less = never = 0
+    for case in range(60):
+        questions, answers = [], []
+        for number in range(draw.randint(1, 8)):
+            gold = (Answer(draw.choice(["cat", "red cat"]), 0),)
+            has_answer = draw.random() < 0.5
+            name = f"q{number}"
+            questions.append(Question(name, "?", gold if has_answer else ()))
+            text = draw.choice(["cat", "red cat", "dog"] if case % 3 else ["dog"])
+            odds = draw.choice([-1.0, 0.5, 0.5, draw.uniform(-2, 2)])
+            answers.append(
+                RankedAnswers(name, (Candidate(text, 0, 0),), Candidate("", odds, 0))
+            )
+        threshold = squad.best_null_threshold(questions, answers)
+        best = scored(questions, answers, threshold)
+        tried = [
+            scored(questions, answers, value)
+            for value in (-9.0, *(one.null_odds for one in answers))
+        ]
+        assert best == pytest.approx(max(tried))
+        never += threshold < min(one.null_odds for one in answers)
+        official = squad.evaluate_v2(
+            questions,
+            {one.identifier: one.candidates[0].text for one in answers},
+            {one.identifier: one.null_odds for one in answers},
+        )
+        assert official["best_f1"] >= best - 1e-9
+        official_threshold = official["best_f1_thresh"]
+        official_is_less += scored(questions, answers, official_threshold) < best - 1e-9
+    assert never > 0
+    assert official_is_less > 0
+
+
+def test_a_threshold_needs_answers_to_the_questions():
+    answers = [RankedAnswers("q", (Candidate("x", 0, 0),), Candidate("", 0, 0))]
+    with pytest.raises(ValueError, match="1 answers, to none of the 1 questions"):
+        squad.best_null_threshold([Question("p", "?")], answers)
+
+
+def test_files_have_the_official_names(tmp_path):
+    # Half a surrogate pair, as JSON may hold it, stays what it was.
+    candidates = (Candidate("Zürich \ud83d", 2.0, 1.0), Candidate("Bern", 0.5, 0.0))
+    answers = [
+        RankedAnswers("q1", candidates, Candidate("", -1.0, 2.0)),
+        RankedAnswers("q2", candidates, Candidate("", 4.0, 2.0)),
+    ]
+    folder = tmp_path / "new" / "folder"
+    squad.write_predictions(folder, iter(answers))
+    found = {
+        path.name: json.loads(path.read_text("ascii")) for path in folder.iterdir()
+    }
+    assert found == {
+        "predictions.json": {"q1": "Zürich \ud83d", "q2": ""},
+        "nbest_predictions.json": {one.identifier: one.n_best() for one in answers},
+        "null_odds.json": {"q1": -2.0, "q2": 3.0},
+    }
+    squad.write_predictions(folder, answers, null_threshold=-3.0)
+    written = files.read_json(folder / "predictions.json")
+    assert written == {"q1": "", "q2": ""}
+
+
+def data_of(*golds, has_impossible=True):
+    """Questions 0, 1, …, each with an answer or None."""
+    questions = tuple(
+        Question(str(number), "?", (Answer(gold, 0),) if gold else (), not gold)
+        for number, gold in enumerate(golds)
+    )
+    return SquadFile("dev.json", has_impossible, (Passage("t", "…", questions),))
+
+
+def ranked(number, text, odds=None):
+    null = None if odds is None else Candidate("", odds, 0.0)
+    return RankedAnswers(str(number), (Candidate(text, 0.0, 0.0),), null)
+
+
+def test_version_1():
+    data = data_of("red", "blue sky", has_impossible=False)
+    scores = score_answers(data, [ranked(0, "Red."), ranked(1, "sky")])
+    assert scores == {"exact": 50.0, "f1": pytest.approx(100 * (1 + 2 / 3) / 2)}
+    assert score_no_answers(data) == {"exact": 0.0, "f1": 0.0}
+
+
+def test_version_2_is_scored_with_its_best_threshold():
+    data = data_of("red", "blue", None, None, "green")
+    answers = [
+        ranked(0, "red", odds=1.0),
+        ranked(1, "blue", odds=2.0),
+        ranked(2, "sea", odds=3.0),
+        ranked(3, "sky", odds=4.0),
+        ranked(4, "grey", odds=5.0),
+    ]
+    # With threshold 0 nothing is answered. With 2 all but the last question are right.
+    assert score_answers(data, answers) == {
+        "exact": 80.0,
+        "f1": 80.0,
+        "HasAns_exact": pytest.approx(100 * 2 / 3),
+        "HasAns_f1": pytest.approx(100 * 2 / 3),
+        "NoAns_exact": 100.0,
+        "NoAns_f1": 100.0,
+        "untuned_exact": 40.0,
+        "untuned_f1": 40.0,
+        "null_threshold": 2.0,
+    }
+    assert score_no_answers(data) == {
+        "exact": 40.0,
+        "f1": 40.0,
+        "HasAns_exact": 0.0,
+        "HasAns_f1": 0.0,
+        "NoAns_exact": 100.0,
+        "NoAns_f1": 100.0,
+    }
+
+
+def test_the_threshold_is_the_best_for_f1():
+    # Up to odds 1: F1 of 2/3 and none. Up to 2: one exact answer more, F1 as before
+    # less one question without an answer.
+    data = data_of("red sea", "red", None)
+    answers = [ranked(0, "sea", 1.0), ranked(1, "blue", 2.0), ranked(2, "red", 3.0)]
+    scores = score_answers(data, answers)
+    assert scores["null_threshold"] == 1.0
+    assert scores["f1"] == pytest.approx(100 * (2 / 3 + 0 + 1) / 3)
+    assert scores["exact"] == pytest.approx(100 / 3)
+
+
+def test_scores_of_a_part_without_questions_are_left_out():
+    scores = score_answers(data_of("red"), [ranked(0, "red", 1.0)])
+    assert "NoAns_f1" not in scores
+    assert scores["f1"] == 100.0
+
+
+# === Official scores ===
+
+
+pytestmark = pytest.mark.slow
+
+# Articles, what looks like them, punctuation of ASCII and of other kinds, capitals that
+# grow when lower-cased, white space of all sorts.
+PARTS = [
+    *["a", "an", "the", "The", "A", "theatre", "cat", "CATS", "cat's", "$5", "1,000"],
+    *["-", "--", "…", "“cat”", "_", "a_", "é", "e\u0301", "İ", "ẞ", "ﬁ", "а"],
+    *[" ", "  ", "\n", "\t", "\xa0", "\u200b", "\x1c", ".", "'", '"', "`", "^"],
+]
+TEXTS = strategies.one_of(
+    strategies.lists(strategies.sampled_from(PARTS), max_size=6).map("".join),
+    strategies.lists(strategies.sampled_from(PARTS), max_size=6).map(" ".join),
+    strategies.text(max_size=8),
+)
+SETTINGS = hypothesis.settings(deadline=None, max_examples=200)
+
+
+@strategies.composite
+def answered(draw, min_answers):
+    """Questions, predictions for them and odds of no answer, which may be equal."""
+    questions, predictions, odds = [], {}, {}
+    for number in range(draw(strategies.integers(1, 8))):
+        gold = draw(strategies.lists(TEXTS, min_size=min_answers, max_size=3))
+        answers = tuple(Answer(text, 0) for text in gold)
+        questions.append(Question(f"q{number}", "?", answers))
+        right = strategies.sampled_from(gold or [""])
+        predictions[f"q{number}"] = draw(strategies.one_of(TEXTS, right))
+        odds[f"q{number}"] = draw(
+            strategies.one_of(
+                strategies.sampled_from([-1.5, 0.0, 1.0, 2.5]),
+                strategies.floats(-9, 9, allow_nan=False),
+            )
+        )
+    shuffled = draw(strategies.permutations(sorted(odds)))
+    return questions, predictions, {name: odds[name] for name in shuffled}
+
+
+def as_json(questions):
+    """The data that the official scripts take."""
+    return [
+        {
+            "paragraphs": [
+                {
+                    "qas": [
+                        {
+                            "id": question.identifier,
+                            "answers": [
+                                {"text": answer.text} for answer in question.answers
+                            ],
+                        }
+                    ]
+                }
+                for question in questions
+            ]
+        }
+    ]
+
+
+@hypothesis.given(text=TEXTS)
+@SETTINGS
+def test_words_are_compared_as_the_official_scripts_do(text):
+    words = squad.normalized_words(text)
+    for official in (official_v1, official_v2):
+        assert " ".join(words) == official._normalize_answer(text)
+
+
+@hypothesis.given(asked=answered(min_answers=1))
+@SETTINGS
+def test_version_1_equals_the_official_script(asked):
+    questions, predictions, _ = asked
+    expected = official_v1.evaluate(as_json(questions), predictions)
+    scores = squad.evaluate_v1(questions, predictions)
+    assert scores == {
+        "exact_match": pytest.approx(100 * expected["exact_match"], abs=1e-12),
+        "f1": pytest.approx(100 * expected["final_f1"], abs=1e-12),
+        "total": len(questions),
+        "missing_predictions": 0,
+    }
+
+
+@hypothesis.given(asked=answered(min_answers=0))
+@SETTINGS
+def test_version_2_equals_the_official_script(asked):
+    questions, predictions, odds = asked
+    expected = official_v2.evaluate(as_json(questions), predictions, odds)
+    for name in ("exact", "f1"):
+        expected[f"best_{name}"] = expected.pop(f"final_{name}")
+        expected[f"best_{name}_thresh"] = expected.pop(f"final_{name}_thresh")
+    scores = squad.evaluate_v2(questions, predictions, odds)
+    assert scores.pop("missing_predictions") == 0
+    assert scores == {
+        name: value for name, value in expected.items() if not name.startswith("pr_")
+    }
+
+
+@hypothesis.given(asked=answered(min_answers=0), threshold=strategies.floats(-3, 3))
+@SETTINGS
+def test_greater_odds_are_no_answer(asked, threshold):
+    questions, predictions, odds = asked
+    scores = squad.evaluate_v2(questions, predictions, odds, threshold)
+    data = as_json(questions)
+    has_answer = official_v2._make_qid_to_has_ans(data)
+    for name, raw in zip(
+        ("exact", "f1"), official_v2._get_raw_scores(data, predictions), strict=True
+    ):
+        final = official_v2._apply_no_ans_threshold(raw, odds, has_answer, threshold)
+        assert scores[name] == 100.0 * sum(final.values()) / len(final)
+
+
+def test_an_answer_of_no_words():
+    """The two versions differ in it, here as in the official scripts."""
+    questions = [Question("q", "?", (Answer("The", 0),))]
+    predictions = {"q": "an"}
+    v1 = squad.evaluate_v1(questions, predictions)
+    v2 = squad.evaluate_v2(questions, predictions)
+    assert (v1["exact_match"], v1["f1"]) == (100, 0)
+    assert (v2["exact"], v2["f1"]) == (100, 100)
+
+
+def test_missing_predictions_score_nothing():
+    gold = (Answer("cat", 0),)
+    questions = [
+        Question("q1", "?", gold),
+        Question("q2", "?", gold),
+        Question("q3", "?"),
+    ]
+    predictions = {"q1": "cat", "another": "cat"}
+    v1 = squad.evaluate_v1(questions[:2], predictions)
+    assert (v1["exact_match"], v1["f1"], v1["total"]) == (50, 50, 2)
+    assert v1["missing_predictions"] == 1
+    v2 = squad.evaluate_v2(questions, predictions, {"q1": -3.0})
+    assert v2["exact"] == v2["f1"] == pytest.approx(100 / 3)
+    assert (v2["HasAns_exact"], v2["NoAns_exact"]) == (50, 0)
+    assert (v2["total"], v2["missing_predictions"]) == (3, 2)
+    # Not even by never answering is q3 right, which nobody did.
+    assert v2["best_f1"] == pytest.approx(100 / 3)
+    assert v2["best_f1_thresh"] == -3.0
+
+
+def test_what_cannot_be_scored_is_refused():
+    questions = [Question("q1", "?", (Answer("cat", 0),)), Question("q2", "?")]
+    predictions = {"q1": "cat", "q2": ""}
+    with pytest.raises(ValueError, match=r"must have an answer. Received: .*'q2'"):
+        squad.evaluate_v1(questions, predictions)
+    for evaluate in (squad.evaluate_v1, squad.evaluate_v2):
+        with pytest.raises(ValueError, match="1 answers, none of which to the 2 quest"):
+            evaluate(questions, {"p": "cat"})
+    with pytest.raises(ValueError, match=r"`null_odds` must hold .*'q2'.* 0 others"):
+        squad.evaluate_v2(questions, predictions, {"q1": 1.0})
+    data = squad.SquadFile("dev-v1.1.json", False, ())
+    with pytest.raises(ValueError, match=r"version 2.0: .*dev-v1.1.json"):
+        squad.evaluate(data, predictions, {"q1": 1.0})
+
+
+def scores_of(dataset, predictions):
+    return squad.evaluate(
+        squad.read(sample_data("squad", dataset)),
+        files.read_json(sample_data("squad", "predictions", predictions)),
+    )
+
+
+def test_real_predictions_score_what_was_published():
+    scores = scores_of(
+        "dev-v1.1.reconstructed.json", "dev-v1.1.BERT-ensemble.predictions.json"
+    )
+    assert round(scores["exact_match"], 4) == 86.2062
+    assert round(scores["f1"], 4) == 92.1956
+    assert scores["total"] == 10_570
+    scores = scores_of(
+        "dev-v2.0.reconstructed.json", "dev-v2.0.BERT-single.predictions.json"
+    )
+    assert round(scores["exact"], 4) == 78.7417
+    assert round(scores["f1"], 4) == 81.7753
+    assert (scores["HasAns_total"], scores["NoAns_total"]) == (5928, 5945)
+    assert scores["missing_predictions"] == 0
