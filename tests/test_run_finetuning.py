@@ -22,7 +22,7 @@ from seg_tf.training.errors import TrainingStopped
 from tests import command_calls
 from tests.finetuning import task_folders, tiny_squad
 from tests.tasks import race_files
-from tests.training.outputs import tracker_stand_ins
+from tests.training import tracker_stand_ins
 
 pytestmark = pytest.mark.slow
 
@@ -192,7 +192,7 @@ def test_several_tasks_and_the_leaderboards_files(fine_tune, tmp_path, capsys):
 
 def test_trackers_and_callbacks_follow_every_trial(fine_tune, tmp_path, monkeypatch):
     mlflow = tracker_stand_ins.install_mlflow(monkeypatch)
-    of_own = "--callbacks=tests.training.outputs.test_run_callbacks:Folder"
+    of_own = "--callbacks=tests.training.test_trackers:Folder"
     fine_tune("--seeds=1,2", "--mlflow=experiment", of_own)
     assert mlflow.experiments == ["experiment"] * 2
     rows = sorted(rows_of(tmp_path / "out"), key=lambda row: row["seed"])

@@ -28,7 +28,7 @@ from tests.scripted_runs import (
     start,
     variables_of,
 )
-from tests.training.outputs import tracker_stand_ins
+from tests.training import tracker_stand_ins
 
 pytestmark = pytest.mark.slow
 
@@ -337,7 +337,7 @@ def test_trackers_and_callbacks_follow_a_run_over_its_starts(
     folder = tmp_path / "small"
     arguments = (
         *arguments_of(records, folder, "--wandb=project"),
-        "--config.training.callbacks=tests.training.outputs.test_run_callbacks:Folder",
+        "--config.training.callbacks=tests.training.test_trackers:Folder",
         "--config.training.validation_interval=10",
         "--config.training.num_updates=20",
     )

@@ -8,8 +8,8 @@ import pytest
 from seg_tf import files
 from seg_tf.finetuning.trials import Setting, TrialsFolder, all_trials, run_trials
 from tests.finetuning.scripted_trials import ScriptedRunner
-from tests.training.outputs import tracker_stand_ins
-from tests.training.outputs.test_run_callbacks import Folder
+from tests.training import tracker_stand_ins
+from tests.training.test_trackers import Folder
 
 SETTINGS = [Setting(1e-4, 16, 2), Setting(3e-5, 16, 3)]
 TRIALS = all_trials(SETTINGS, [1, 2])

@@ -6,7 +6,20 @@ from typing import Any
 import keras
 from keras import ops
 
-from seg_tf.training.optimizers.dense_gradients import dense
+
+def dense(gradient: Any) -> Any:
+    """The gradient as an ordinary tensor.
+
+    TensorFlow may return the gradient of an embedding table as a list of rows, some
+    of them repeated. Their norm and squares differ from those of the whole gradient.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return gradient
+    import tensorflow as tf
+
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.convert_to_tensor(gradient)
+    return gradient
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")

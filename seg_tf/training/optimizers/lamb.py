@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from seg_tf.training.optimizers.dense_gradients import dense
+from seg_tf.training.optimizers.adamw import dense
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")

@@ -6,8 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from seg_tf.training.optimizers.adamw import AdamW
-from seg_tf.training.optimizers.dense_gradients import dense
+from seg_tf.training.optimizers.adamw import AdamW, dense
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
