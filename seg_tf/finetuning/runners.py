@@ -1,4 +1,4 @@
-"""Which runner a task has, with which flags, and the grid of settings to try."""
+"""Runner, flags and grid of settings of each task."""
 
 import dataclasses
 import itertools

@@ -104,7 +104,7 @@ def compared_trials(path: pathlib.Path, settings: Mapping[str, Any]) -> Compared
     reading = ("windows", "sentence_splitter")
 
     def data(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-        """What must agree; the other may lack test splits."""
+        """Settings that must agree; the other folder may lack test splits."""
         checksums = {
             name: checksum
             for name, checksum in one["files_sha256"].items()
@@ -115,7 +115,7 @@ def compared_trials(path: pathlib.Path, settings: Mapping[str, Any]) -> Compared
         return {"files_sha256": checksums, **limits}
 
     def options(one: Mapping[str, Any]) -> dict[str, Any]:
-        """What may differ, and is reported."""
+        """Settings that may differ, which are reported."""
         return {name: one.get(name) for name in ("max_length", "early_stopping")} | {
             name: one["files_sha256"].get(name) for name in reading
         }

@@ -175,10 +175,12 @@ class Trainer:
             self._profiler.start(self.updates)
         if self._is_due(settings.validation_interval) and not self._is_validated():
             self._validate()  # the run was stopped between checkpoint and validation
+        is_in_epoch = False
         while self.updates < settings.num_updates and not learner.stop_training:
             epoch, batch = divmod(self.updates, epoch_length)
-            if batch == 0:
+            if not is_in_epoch:
                 self._callbacks.on_epoch_begin(epoch)
+                is_in_epoch = True
             self._callbacks.on_train_batch_begin(batch)
             with self._profiled(self.updates + 1):
                 learner.start_update(self._next_batch)
@@ -196,6 +198,7 @@ class Trainer:
             self._callbacks.on_train_batch_end(batch, logs)
             if self._is_due(epoch_length) or learner.stop_training:
                 self._callbacks.on_epoch_end(epoch, {**logs, **self._validate()})
+                is_in_epoch = False
         self._save()
         self._callbacks.on_train_end()
         self._writer.draw_curve()

@@ -82,7 +82,10 @@ class Epochs(keras.callbacks.Callback):
 
     def __init__(self):
         super().__init__()
-        self.ends = []
+        self.begins, self.ends = [], []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.begins.append(epoch)
 
     def on_epoch_end(self, epoch, logs=None):
         self.ends.append((epoch, self.model.updates, logs))
@@ -148,6 +151,7 @@ def test_a_run_resumed_anywhere_does_what_an_unbroken_one_does(updates):
     rest, epochs = run(updates, num_updates=7, validation_interval=3)
     assert train_samples(rest) == train_samples(whole)[4 * updates :]
     assert epochs.ends == [end for end in whole_epochs.ends if end[1] > updates]
+    assert epochs.begins == [epoch for epoch, *_ in epochs.ends]
     # Not only the samples: the validations between them too.
     assert rest.events == whole.events[len(whole.events) - len(rest.events) :]
 
