@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf.layouts.rows import Segment
-from seg_tf.preprocessing.segments import cut_longest
+from seg_tf.preprocessing.text_preprocessor import cut_longest
 
 if TYPE_CHECKING:
     from seg_tf.text.encoding import TextEncoder

@@ -10,8 +10,8 @@ from seg_tf import features
 from seg_tf.config import build_from
 from seg_tf.data import examples, shards
 from seg_tf.data.inputs import LaneInputsConfig
+from seg_tf.data.lane_inputs import WordStream
 from seg_tf.data.manifest import Manifest
-from seg_tf.data.word_stream import WordStream
 from tests.data_pipelines.builders import (
     SPECIAL_IDS,
     random_tree,
