@@ -132,6 +132,14 @@ def test_replacements_come_at_their_rates(kind):
     assert np.sum((counts - expected) ** 2 / expected) < 44  # p = 0.001, 19 d.o.f.
 
 
+def test_random_pieces_are_drawn_from_the_whole_vocabulary():
+    layer = masking("tokens", mask_token_rate=0.0, random_token_rate=1.0, vocab_size=7)
+    _, found = apply(layer, [62] * 300)
+    chosen = found["masked_weights"] == 1
+    ids = np.take_along_axis(found["token_ids"], found["masked_positions"], 1)[chosen]
+    assert set(ids) == set(range(7))
+
+
 def test_every_piece_is_chosen_equally_often():
     num_pieces = [40] * 5000
     _, found = apply(masking("tokens"), num_pieces)
