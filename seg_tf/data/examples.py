@@ -39,13 +39,11 @@ def encode(
     widths: Mapping[str, str],
     shuffled_sentence_indices: np.ndarray | None = None,
 ) -> bytes:
-    """Serialises a tree.
+    """Serialises the document or window `tree`.
 
-    Args:
-        tree: the document or window.
-        document_id: running number of the document in the corpus.
-        widths: result of `number_widths`.
-        shuffled_sentence_indices: windows only: a permutation of its sentences.
+    `document_id` is the running number of the document in the corpus, `widths` the
+    result of `number_widths`, and `shuffled_sentence_indices` a permutation of the
+    sentences of a window.
     """
     lists = {name: getattr(tree, name) for name in _TREE_LISTS}
     if shuffled_sentence_indices is not None:
@@ -68,11 +66,7 @@ def _int64_feature(numbers: Sequence[int]) -> tf.train.Feature:
 
 
 def decode(serialized: bytes, widths: Mapping[str, str]) -> Item:
-    """Inverse of `encode`.
-
-    Raises:
-        ValueError: if the bytes are not such a record.
-    """
+    """Inverse of `encode`; a ValueError if the bytes are not such a record."""
     features = _features(serialized)
     lists = {}
     for name in NUMBER_LISTS:
@@ -124,9 +118,8 @@ def _dtype(width: str) -> np.dtype:
 def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
     """Parses a batch of windows `(B,)` in the graph.
 
-    Returns:
-        `{name: string tensor (B,)}` for the number lists, to be decoded by
-        `decode_numbers`, and `first_index`, an int64 tensor `(B, 3)`.
+    Returns the number lists, string `(B,)`, to be decoded by `decode_numbers`, and
+    `first_index`, int64 `(B, 3)`.
     """
     spec = {name: tf.io.FixedLenFeature([], tf.string) for name in NUMBER_LISTS}
     spec[FIRST_INDEX] = tf.io.FixedLenFeature([3], tf.int64)
@@ -137,16 +130,10 @@ def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
 def decode_numbers(
     packed: tf.Tensor, width: str, length: int | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Decodes a batch of number lists in the graph.
+    """Decodes number lists, string `(B,)`, in the graph.
 
-    Args:
-        packed: string tensor `(B,)`.
-        width: "uint16" or "uint32".
-        length: padded length; None uses the longest row's.
-
-    Returns:
-        int32 tensor `(B, length)`, padded with 0, and the number of entries of
-        each row, int32 `(B,)`.
+    Returns int32 `(B, length)`, padded with 0, and the number of entries of each row,
+    int32 `(B,)`. `width` is "uint16" or "uint32"; `length` None uses the longest row's.
     """
     size = _dtype(width).itemsize
     lengths = tf.strings.length(packed) // size
@@ -163,10 +150,9 @@ def decode_numbers(
 def write_trees(
     path: pathlib.Path, items: Iterable[Item], widths: Mapping[str, str]
 ) -> Shard:
-    """Writes a shard; the items of one document have to be consecutive.
+    """Writes a shard and returns its entry for the manifest.
 
-    Returns:
-        Its entry for the manifest.
+    The items of one document have to be consecutive.
     """
     counts = {"documents": 0, "paragraphs": 0, "sentences": 0, "pieces": 0}
 

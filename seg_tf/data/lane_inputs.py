@@ -33,21 +33,9 @@ _WORD_FEATURES = (
 class WordStream:
     """All words of a split, one document after another, repeated endlessly.
 
-    A shard is scanned for the sizes of its documents when it is first read. Sizes and
-    decoded documents are cached.
-
-    Args:
-        manifest: the manifest of the documents.
-        folder: their folder.
-        split: "train" or "validation".
-        num_places: places of the stream that are read in turns: the sizes of twice
-            as many shards, and as many documents, are cached.
-
-    Attributes:
-        num_tokens: words of the split, ends of paragraphs included.
-
-    Raises:
-        ValueError: if a shard is missing or has the wrong size.
+    A shard is scanned for the sizes of its documents when it is first read. For
+    `num_places` places that are read in turns, the sizes of twice this number of
+    shards, and of documents, are cached. `num_tokens` includes ends of paragraphs.
     """
 
     def __init__(
@@ -73,13 +61,8 @@ class WordStream:
     def read(self, begin: int, length: int) -> np.ndarray:
         """The `length` words from `begin` on.
 
-        Returns:
-            int64 array `(3, length)`: ids, and the numbers of the sentence and of the
-            paragraph of each word, counted through all epochs.
-
-        Raises:
-            DamagedShardError: if a shard is damaged.
-            ValueError: if the split has no words.
+        Returns int64 `(3, length)`: ids, and the numbers of the sentence and of the
+        paragraph of each word, counted through all epochs.
         """
         if not self.num_tokens:
             raise ValueError("The split must hold words to be read. Received: none")
@@ -223,12 +206,7 @@ class LaneInputs(RecordInputs):
         num_ranks: int = 1,
         micro_batch_size: int | None = None,
     ) -> tf.data.Dataset:
-        """Endless batches with one row per lane; each continues the previous one.
-
-        Raises:
-            ValueError: if there are too few words for the lanes, or `first_sample` is
-                in the middle of a batch.
-        """
+        """Endless batches with one row per lane; each continues the previous one."""
         share = sample_order.share_of_rank(
             batch_size, rank, num_ranks, micro_batch_size
         )
@@ -272,17 +250,7 @@ class LaneInputs(RecordInputs):
         A batch never has two segments of one lane. All lanes form a time step, which
         takes several batches if there are more of them than `batch_size`. All ranks get
         the same number of batches, and each has the same lanes in each time step.
-
-        Args:
-            batch_size: maximum number of rows of a batch of all ranks together.
-            max_samples: read only this many samples, rounded to whole time steps, but
-                at least one step.
-            rank: this rank, which may have fewer rows than another, or none.
-            num_ranks: number of ranks.
-            split: the split to read.
-
-        Raises:
-            ValueError: if there are too few words for the lanes.
+        `max_samples` is rounded to whole time steps, but to at least one.
         """
         sample_order.share_of_rank(batch_size, rank, num_ranks)
         num_lanes = self._validation_lanes
@@ -361,13 +329,10 @@ class LaneInputs(RecordInputs):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Lanes:
-    """Division of a stream into lanes, which are read segment by segment.
+    """Division of a stream into `number` lanes, read in segments of `target_length`.
 
-    Attributes:
-        number: B.
-        length: words between the begins of two lanes.
-        target_length: L.
-        num_targets: words to predict, each by one lane; None for endless lanes.
+    Lanes begin `length` words apart. `num_targets` words are predicted, each in one
+    lane; None makes the lanes endless.
     """
 
     number: int
@@ -381,10 +346,9 @@ class Lanes:
     def batch(
         self, stream: WordStream, step: int, lanes: np.ndarray
     ) -> dict[str, np.ndarray]:
-        """The segments of some lanes `(b,)` at one time step, from 0.
+        """The segments of some lanes `(b,)` at one time step, arrays `(b, …)`.
 
-        Returns:
-            `{feature name: array (b, …)}`; padding has ids 0, its counters continue.
+        Padding has ids 0; its counters continue.
         """
         shape = len(lanes), self.target_length
         positions = np.arange(self.target_length)

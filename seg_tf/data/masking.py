@@ -101,17 +101,10 @@ class Masking(abc.ABC):
     def choose_positions(
         self, sentence_numbers: tf.Tensor, counts: tf.Tensor, streams: tf.Tensor
     ) -> tf.Tensor:
-        """Draws the positions to predict.
+        """Draws rising positions to predict: int32 `(B, P)`, arbitrary beyond `counts`.
 
-        Args:
-            sentence_numbers: int32 tensor `(B, L)`; 0 at positions that are never
-                predicted.
-            counts: int32 tensor `(B,)`, number of predictions of each row.
-            streams: uint64 tensor `(B,)`, the random stream of each row.
-
-        Returns:
-            int32 tensor `(B, P)`: rising positions; values beyond `counts` are
-            arbitrary.
+        `sentence_numbers` is as in a call, `counts` int32 `(B,)`, the number of
+        predictions of each row, and `streams` uint64 `(B,)`.
         """
 
     def _replace(self, masked_ids: tf.Tensor, streams: tf.Tensor) -> tf.Tensor:

@@ -245,16 +245,10 @@ class Mirror:
         read: Callable[[], _T],
         forget: Callable[[], object] = lambda: None,
     ) -> _T:
-        """Reads files of the mirror, which are fetched once more if one is damaged.
+        """Reads `paths` of the mirror, which are fetched once more if one is damaged.
 
-        Args:
-            paths: the files.
-            read: fetches and reads them.
-            forget: called after they have been removed, before they are read again.
-
-        Raises:
-            DamagedShardError: if they are still damaged after fetching them again.
-            OSError: if they cannot be fetched.
+        `forget` is called after the files have been removed. Raises a DamagedShardError
+        if they are still damaged after fetching them again.
         """
         try:
             return read()
@@ -320,11 +314,7 @@ class Mirror:
 
 
 def with_repair(paths: Sequence[pathlib.Path], read: Callable[[], _T]) -> _T:
-    """Reads files; files of a mirror are fetched first: see `Mirror.with_repair`.
-
-    Raises:
-        ValueError: if they are damaged in an ordinary folder.
-    """
+    """Reads files; files of a mirror are fetched first: see `Mirror.with_repair`."""
     mirror = mirror_of(paths[0].parent) if paths else None
     if mirror is None:
         return read()

@@ -131,7 +131,7 @@ def join_windows(
     max_predictions: int,
     pad_id: int,
 ) -> Features:
-    """Concatenates windows into rows.
+    """Concatenates masked windows `(W, …)` into rows `(B, …)` with `window_number`.
 
     For example, windows `[CLS] 7 [SEP]` and `[CLS] 8 9 [SEP]` become
 
@@ -139,19 +139,8 @@ def join_windows(
       window_number        1  1      1      2  2  2      2      0
       position_index       0  1      2      0  1  2      3      0
 
-    Args:
-        windows: `{feature name: tensor (W, …)}` with one masked window per row.
-        row_sizes: int64 tensor `(B,)`, number of windows of each row, in order.
-        row_length: L.
-        max_predictions: P.
-        pad_id: id of `[PAD]`.
-
-    Returns:
-        `{feature name: tensor (B, …)}`, including `window_number`.
-
-    Raises:
-        tf.errors.InvalidArgumentError: if the windows of a row, or their predictions,
-            do not fit.
+    `row_sizes`, int64 `(B,)`, is the number of windows of each row, in order. Raises a
+    tf.errors.InvalidArgumentError if the windows or predictions of a row do not fit.
     """
 
     def by_row(values: tf.Tensor, row_sizes: tf.Tensor) -> tf.RaggedTensor:

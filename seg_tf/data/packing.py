@@ -58,18 +58,11 @@ class Packs:
 
 
 def pack(lengths: np.ndarray, row_length: int, max_windows: int, *, seed: int) -> Packs:
-    """Packs windows into few rows.
+    """Packs windows of `lengths` positions into few rows.
 
-    A hash decides which window of a length goes where, so that rows mix the corpus.
-
-    Args:
-        lengths: int array, positions of each window.
-        row_length: positions of a row, at most 65,535.
-        max_windows: maximum number of windows of a row.
-        seed: seed of the hash.
-
-    Raises:
-        ValueError: if a window is empty or longer than a row.
+    `row_length` is at most 65,535. The seed's hash decides which window of a length
+    goes where, so that rows mix the corpus. Raises a ValueError if a window is empty or
+    longer than a row.
     """
     if len(lengths) and not 1 <= lengths.min() <= lengths.max() <= row_length:
         raise ValueError(
@@ -164,14 +157,8 @@ def planned(
 ) -> Arrays:
     """The arrays of a plan, computed now or by an earlier call.
 
-    Args:
-        windows: the windows of the split.
-        groups: the groups of shards.
-        parts: the part of each group; the plan concatenates their arrays.
-        settings: other settings that determine the plan, as JSON.
-
-    Raises:
-        ValueError: if a stored plan is damaged.
+    The plan concatenates the arrays of all `parts`, one for each group of shards.
+    `settings` are all other settings that determine it, as JSON.
     """
     if len(groups) == 1:
         return next(parts)

@@ -232,16 +232,9 @@ def exchange(
     them move. Their number is rounded randomly, and to two or none if it is less than
     two, so that it is `rate` on average, except in texts of one sentence.
 
-    Args:
-        text_number: int32 tensor `(B, N)`, the text of each sentence, from 1; 0 for
-            padding.
-        places: int32 tensor `(B, N)`, place of each sentence in its text, from 0.
-        streams: uint64 tensor `(B,)`, the random stream of each row.
-        rate: share of the sentences to move, at most 1.
-
-    Returns:
-        The new places, int32 `(B, N)`; which sentences moved, bool; and which could
-        have moved, bool.
+    `text_number` is the text of each sentence, from 1, and 0 at padding, `places` its
+    place in the text: int32 `(B, N)`. Returns the new places, int32 `(B, N)`; which
+    sentences moved, bool; and which could have moved, bool.
     """
     width = tf.shape(text_number)[1]
     streams = randomness.extend_key(streams, randomness.EXCHANGED_SENTENCES)

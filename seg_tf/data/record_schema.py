@@ -49,14 +49,9 @@ _LENGTH = np.dtype("<u2")
 
 
 def number_widths(vocab_size: int, longest_list: int | None) -> dict[str, str]:
-    """The narrowest type of each number list that holds every possible value.
+    """The narrowest type, "uint16" or "uint32", of each number list.
 
-    Args:
-        vocab_size: number of word pieces.
-        longest_list: maximum number of pieces of a record; None if unbounded.
-
-    Returns:
-        `{list name: "uint16" or "uint32"}`, for the manifest.
+    `longest_list` is the maximum number of pieces of a record; None if unbounded.
     """
 
     def narrowest(largest: int) -> str:
@@ -104,11 +99,8 @@ def write_offsets(shard_path: pathlib.Path, path: pathlib.Path) -> None:
 class Lengths:
     """A file of lengths next to a shard, in the order of the records.
 
-    Attributes:
-        suffix: ending of its name.
-        things: what has the lengths.
-        count: the manifest's name for their number.
-        of_windows: maps the sentence lengths of each window to these lengths.
+    `things` have the lengths, and the manifest counts them as `count`. `of_windows`
+    maps the sentence lengths of each window to these lengths.
     """
 
     suffix: str
@@ -142,11 +134,7 @@ class Lengths:
         return np.fromfile(path, _LENGTH)
 
     def read(self, shards: Iterable[Shard], folder: pathlib.Path) -> np.ndarray:
-        """The lengths of several shards, uint16.
-
-        Raises:
-            ValueError: if a file is missing or contradicts the manifest.
-        """
+        """The lengths of several shards, uint16, checked against the manifest."""
         parts = [np.zeros(0, _LENGTH)]
         for shard in shards:
             path = folder / shard.file
@@ -192,12 +180,9 @@ def read_sentence_lengths(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sentences of several shards, window by window.
 
-    Returns:
-        int32 array `(S,)`, the pieces of each sentence, and int32 array `(W,)`, the
-        sentences of each window.
-
-    Raises:
-        ValueError: if a file is missing, or contradicts the manifest or the other file.
+    Returns int32 `(S,)`, the pieces of each sentence, and int32 `(W,)`, the sentences
+    of each window. Raises a ValueError if a file is missing, or contradicts the
+    manifest or the other file.
     """
     sentences, counts = [np.zeros(0, _LENGTH)], [np.zeros(0, np.int32)]
     for shard in shards:

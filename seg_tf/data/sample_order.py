@@ -18,13 +18,7 @@ from seg_tf.data import randomness
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """The rows of every global batch that one rank reads.
-
-    Attributes:
-        batch_size: rows of the global batch.
-        first_row: the rank's first row.
-        num_rows: number of the rank's rows.
-    """
+    """The `num_rows` rows from `first_row` on, which one rank reads of every batch."""
 
     batch_size: int
     first_row: int
@@ -33,14 +27,10 @@ class Share:
 
 @dataclasses.dataclass(frozen=True)
 class Blocks:
-    """An order in which few blocks of consecutive records are read at a time.
+    """An order in which `at_once` blocks of `size` records are read together.
 
-    Blocks are permuted; then each group of them is permuted record by record. The
+    Blocks of consecutive records are permuted, then the records of each group. The
     remainder after the last whole block is a block that always comes last.
-
-    Attributes:
-        size: records of a block.
-        at_once: blocks of a group.
     """
 
     size: int
@@ -57,15 +47,8 @@ def share_of_rank(
 ) -> Share:
     """Splits the global batch among ranks, without overlap or loss.
 
-    Args:
-        batch_size: rows of the global batch.
-        rank: this rank.
-        num_ranks: number of ranks.
-        micro_batch_size: rows of a micro-batch. Ranks read whole micro-batches, as
-            evenly as their number allows; None gives equal parts.
-
-    Raises:
-        ValueError: if the batch cannot be split.
+    Ranks read whole micro-batches, as evenly as their number allows; without
+    `micro_batch_size`, equal parts.
     """
     if not 0 <= rank < num_ranks:
         raise ValueError(
@@ -96,10 +79,7 @@ def share_of_rank(
 def rank_samples(step: tf.Tensor, first_sample: int, share: Share) -> tf.Tensor:
     """The samples of a rank in a step's global batch: int64 `(num_rows,)`.
 
-    Args:
-        step: int64 scalar, counted from the (re)start of the run.
-        first_sample: samples consumed before.
-        share: the rank's rows of every global batch.
+    Steps count from the (re)start of the run, after `first_sample` samples.
     """
     begin = first_sample + step * share.batch_size + share.first_row
     return begin + tf.range(share.num_rows, dtype=tf.int64)
@@ -108,16 +88,10 @@ def rank_samples(step: tf.Tensor, first_sample: int, share: Share) -> tf.Tensor:
 def epochs_and_records(
     samples: tf.Tensor, num_records: int, seed: int, blocks: Blocks | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The epoch and the record number of each sample of a run.
+    """The epoch and the record number of each sample of a run, int64 `(B,)`.
 
-    Args:
-        samples: int64 tensor `(B,)`, sample numbers counted from the run's start.
-        num_records: records of the split; at least 1.
-        seed: the run's seed.
-        blocks: which records are read together; None permutes all of them.
-
-    Returns:
-        Two int64 tensors `(B,)`.
+    `samples` are counted from the run's start. Without `blocks` all records of an epoch
+    are permuted.
     """
     epochs = samples // num_records
     positions = samples % num_records

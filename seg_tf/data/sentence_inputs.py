@@ -126,15 +126,8 @@ def merge(
     removes all but M - 1 of the boundaries between them, and every subset is equally
     likely. So the remaining boundaries are drawn.
 
-    Args:
-        num_sentences: int32 tensor `(B,)`, sentences of each window.
-        width: S, at least the largest number of sentences.
-        streams: uint64 tensor `(B,)`, the random stream of each row.
-        max_sentences: M.
-
-    Returns:
-        The first sentences, int32 `(B, M)`, rising, padded with S; and their number
-        `(B,)`.
+    Returns the first sentences, int32 `(B, M)`, rising, padded with the `width` of the
+    batch, which is at least S; and their number `(B,)`.
     """
     width = tf.maximum(width, max_sentences)
     sentence = tf.range(width)[tf.newaxis, :]

@@ -38,17 +38,10 @@ _T = TypeVar("_T")
 
 
 def write_shard(path: pathlib.Path, records: Iterable[bytes]) -> int:
-    """Writes a shard and its offsets; neither is left half-written.
+    """Writes serialised records to a shard with offsets, and returns their number.
 
-    Args:
-        path: the `.tfrecord` file.
-        records: serialised examples; consumed as a stream.
-
-    Returns:
-        The number of records.
-
-    Raises:
-        OSError: if it cannot be written, for example because the disk is full.
+    Neither file is left half-written. Raises an OSError if they cannot be written, for
+    example because the disk is full.
     """
     offsets = [0]
     with files.written_aside(path) as aside:

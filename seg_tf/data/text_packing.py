@@ -59,13 +59,13 @@ class Texts:
     Each part of a long sentence counts as a sentence.
 
     Attributes:
-        positions: uint16 array `(S,)`, positions of each sentence of the split.
-        is_begin: bool array `(S + 1,)`, False for the second and later parts of a long
+        positions: uint16 `(S,)`, positions of each sentence of the split.
+        is_begin: bool `(S + 1,)`, False for the second and later parts of a long
             sentence, True at the end; None for texts that are packed already.
-        firsts: int64 array `(X,)`, the first sentence of each text.
-        counts: int32 array `(X,)`, number of its sentences.
-        windows: int64 array `(X,)`, its window.
-        window_firsts: int64 array `(W,)`, the first sentence of each window.
+        firsts: int64 `(X,)`, the first sentence of each text.
+        counts: int32 `(X,)`, number of its sentences.
+        windows: int64 `(X,)`, its window.
+        window_firsts: int64 `(W,)`, the first sentence of each window.
     """
 
     positions: np.ndarray
@@ -109,13 +109,8 @@ def cut_texts(
 ) -> Texts:
     """Cuts windows into texts, each as long as its shape and a row allow.
 
-    The parts of a long sentence stay together unless they are longer than a text.
-
-    Args:
-        sentence_lengths: int array, pieces of every sentence, window by window.
-        num_sentences: int array `(W,)`, sentences of each window.
-        shape: limits of a text.
-        row: capacity of a row.
+    `sentence_lengths` are the pieces of every sentence, window by window. The parts of
+    a long sentence stay together unless they are longer than a text.
     """
     pieces, part = block_placing.split_long(sentence_lengths, shape.max_pieces)
     positions = pieces + block_placing.NUM_SPECIAL_TOKENS
@@ -163,14 +158,6 @@ def pack_texts(texts: Texts, row: RowShape, *, seed: int) -> tuple[Texts, Packs]
     Rows are planned by positions only. If the sentences of a row do not fit into its
     blocks, its texts are planned again with a lower fill. A text that does not fit into
     an empty row is cut in two.
-
-    Args:
-        texts: result of `cut_texts`.
-        row: capacity of a row.
-        seed: determines which texts share a row.
-
-    Returns:
-        The texts, possibly more of them, and their rows.
     """
     rows: list[np.ndarray] = []
     left, share = np.arange(len(texts)), _FIRST_SHARE

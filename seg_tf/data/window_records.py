@@ -33,16 +33,11 @@ Features = dict[str, tf.Tensor]
 class Rows:
     """The rows of an epoch of a split.
 
-    Attributes:
-        count: number of rows.
-        length: positions of a row.
-        num_tokens: positions of all rows except padding.
-        parts: what the rows consist of, "windows" or "texts".
-        num_parts: number of parts in all rows.
-        read: function from int64 `(B,)` numbers of rows, int64 `(B,)` positions in the
-            epoch and uint64 `(B,)` random streams of the epoch to features `(B, …)`.
-        prefetch: function from numbers of rows `(B,)` to operations that fetch remote
-            records ahead.
+    `length` is the number of positions of a row, `num_tokens` that of all rows except
+    padding. Rows consist of `num_parts` "windows" or "texts". `read` maps int64 `(B,)`
+    numbers of rows, int64 `(B,)` positions in the epoch and uint64 `(B,)` random
+    streams of the epoch to features `(B, …)`. `prefetch` maps numbers of rows to
+    operations that fetch remote records ahead.
     """
 
     count: int
@@ -55,18 +50,9 @@ class Rows:
 
 
 class WindowRecords:
-    """Reads the windows of a split.
+    """Reads the windows of a split; a ValueError if a shard is missing or damaged.
 
-    Args:
-        manifest: the manifest of the records.
-        records_dir: their folder.
-        split: "train" or "validation".
-        window_length: L.
-        index_tables: requested indices, and the rows of their tables.
-        masking: chooses the predictions, such as `TokenMasking`.
-
-    Raises:
-        ValueError: if a shard is missing or damaged.
+    `index_tables` has the requested indices and the rows of their tables.
     """
 
     def __init__(
@@ -146,9 +132,8 @@ class WindowRecords:
     def read(self, numbers: tf.Tensor) -> tuple[Trees, tf.Tensor, tf.Tensor]:
         """Windows `(W,)` as they are stored.
 
-        Returns:
-            The trees; the index of the first piece in the document, int64 `(W, 3)`; and
-            the stored permutation of the sentences, int32 `(W, S)`, padded with 0.
+        Returns the trees; the index of the first piece in the document, int64 `(W, 3)`;
+        and the stored permutation of the sentences, int32 `(W, S)`, padded with 0.
         """
 
         def read_records(numbers: np.ndarray) -> np.ndarray:
