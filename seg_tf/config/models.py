@@ -36,11 +36,7 @@ def _matrices(width: int, intermediate_size: int) -> int:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _ModelConfig:
-    """Base of model configs.
-
-    Attributes:
-        vocab_size: rows of the token table; None uses the records' vocabulary.
-    """
+    """Base of model configs."""
 
     # Model arguments for recomputing layers in the backward pass.
     recomputing_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(
@@ -64,8 +60,7 @@ class _ModelConfig:
 
         Per position and layer 20 vectors of the model's width, two of the feed-forward
         width and, with dropout on attention weights, three numbers for each head and
-        key. Recomputed layers store their inputs, and the inside of one layer at a
-        time. The masking adds the predictions.
+        key. Recomputed layers store their inputs, and one layer's inside at a time.
         """
         layers = self._layers(inputs)
         if recompute_layers:
