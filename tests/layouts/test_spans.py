@@ -208,13 +208,6 @@ def test_answers_are_those_of_berts_code():
     assert num_compared > 5
 
 
-def test_the_text_is_that_of_the_context():
-    asked = Asked.about("\u200bA\u0301\n b\xa0  C\x07d.e")
-    num_pieces = len(asked.flags[0])
-    logits = (np.eye(num_pieces)[0], np.eye(num_pieces)[2])
-    assert asked.best([logits])[0][0][0] == "A\u0301\n b\xa0  C\x07d"
-
-
 def test_null_scores_are_those_of_the_best_window():
     asked = Asked.about(" ".join(LETTERS), "a", " ".join(LETTERS[:12]))
     assert [question for question, _, _ in asked.bounds] == [0, 0, 0, 1, 2]

@@ -75,30 +75,6 @@ def test_a_context_is_a_tree_of_pieces():
     ]
 
 
-def test_contexts_follow_one_another():
-    texts = ["It is.", " \n", CONTEXT, "", "Long?\nIt is."]
-    encoder = encoder_of(VOCABULARY)
-    found = encoder.contexts(texts)
-    assert found.bounds.numpy().tolist() == [0, 3, 3, 19, 19, 24]
-    bases = found.texts.starts.numpy()
-    sentence = 0
-    for number, text in enumerate(texts):
-        alone = encoder.contexts([text])
-        part = slice(*found.bounds.numpy()[[number, number + 1]])
-        for name, base in (("ids", 0), ("starts", bases[number])):
-            in_all = getattr(found, name).numpy()[part] - base
-            np.testing.assert_array_equal(in_all, getattr(alone, name))
-        end = sentence + len(alone.paragraph_index)
-        for name in ("paragraph_index", "sentence_index"):
-            in_all = getattr(found, name)[sentence:end]
-            np.testing.assert_array_equal(in_all, getattr(alone, name))
-        sentence = end
-    # An answer outside of its context is in no other.
-    assert span_of(found, Answer("It", 0), 0) == (0, 0)
-    assert span_of(found, Answer("It", 900), 0) is None
-    assert span_of(found, Answer("long", CONTEXT.index("long")), 2) == (6, 6)
-
-
 def odd_texts():
     """Marks, separators, dropped characters and abbreviations, beside plain text."""
     return [
