@@ -177,23 +177,6 @@ def test_sentences_of_one_text_are_laid_out_as_those_of_a_document(kind):
         assert not found[name][:, num:].any(), name
 
 
-def test_every_sentence_of_a_text_has_a_token_of_its_own():
-    layout = tiny("segabert_slm").layout()
-    features = layout.lay_out([QUESTION_AND_CONTEXT], (16, 6))
-    assert_row(
-        features,
-        {
-            "token_ids": [CLS, SENT, 7, 8, SENT, 9, SENT, 10, 11, SEP],
-            "sentence_id": [0, 1, 1, 1, 2, 2, 3, 3, 3, 4],
-            "paragraph_index": [0, 0, 0, 0, 1, 1, 1, 1, 1, 1],
-            "sentence_index": [0, 0, 0, 0, 2, 2, 3, 3, 3, 3],
-            "token_index": [0, 0, 1, 2, 4, 5, 0, 1, 2, 3],
-            "candidate_positions": [0, 1, 4, 6, 9],
-            "candidate_mask": [1, 1, 1, 1, 1],
-        },
-    )
-
-
 def test_blocks_are_those_of_the_table():
     features = rows(tiny("reat"), PAIR)
     assert_row(
@@ -255,17 +238,6 @@ def test_cut_texts_fill_the_longest_row_and_no_more(kind, num_texts):
         shape = layout.row_shape(example)
         assert kind == "reat" or shape[0] <= 40
         layout.lay_out([example], shape)
-
-
-def test_texts_of_any_lengths_have_places_in_reat():
-    pretrained = tiny("reat")
-    layout = pretrained.layout()
-    generator = np.random.default_rng(0)
-    for num_texts in range(1, 9):
-        for longest in (3, 40, 200):
-            texts = some_texts(generator, 20, num_texts, longest)
-            for example in encode(pretrained, layout, texts):
-                layout.lay_out([example], layout.row_shape(example))
 
 
 @pytest.mark.parametrize("kind", ["bert", "slm"])
