@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import functools
+import json
 import pickle
 import sys
 import time
@@ -335,3 +336,23 @@ def test_letters_are_those_of_nltks_regular_expressions():
     known = [c for c in ALL_CHARACTERS if unicodedata.category(c) != "Cn"]
     letters = [c for c in known if punkt.is_letter(c)]
     assert letters == regex.findall(r"[^\W\d]", "".join(known))
+
+
+@pytest.mark.parametrize(
+    "paragraph, sentences",
+    [
+        ("Well . . . he said.", ["Well . . .", "he said."]),
+        ("… ! Yes. No . ", ["… ! Yes.", "No ."]),
+        ("1. Go. 2. Stay. ?", ["1.", "Go.", "2.", "Stay. ?"]),
+        ("他来了。 。", ["他来了。 。"]),
+        ("。 !", ["。 !"]),
+    ],
+)
+def test_sentences_of_marks_only_are_joined(paragraph, sentences):
+    universal = PunktParameters.universal()
+    assert SentenceSplitter(universal).split(paragraph) == sentences
+    plain = SentenceSplitter(dataclasses.replace(universal, joins_pieces=False))
+    assert len(plain.split(paragraph)) > len(sentences)
+    read = PunktParameters.from_json(json.loads(universal.to_bytes()), "")
+    assert read.joins_pieces
+    assert read.checksum == universal.checksum != plain.parameters_checksum

@@ -108,7 +108,7 @@ def test_real_punkt_tab_folder_as_nltk_reads_it():
 @pytest.mark.parametrize("name", TAB_FILES)
 def test_missing_file_of_a_folder_is_named(tab_folder, name):
     (tab_folder / name).unlink()
-    with pytest.raises(ValueError, match=rf"`folder` must hold.*which has no {name}"):
+    with pytest.raises(ValueError, match=rf"`folder` must .*which has no {name}"):
         load_parameters(str(tab_folder))
 
 
@@ -134,7 +134,7 @@ def test_malformed_line_is_named(tab_folder, name, text, message):
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("format", None, "does not hold Punkt"),
+        ("format", None, "does not contain Punkt"),
         ("format_version", 9, '"format_version" 1. Received: 9'),
         ("collocations", None, "lacks the key 'collocations'"),
         ("collocations", [["a"]], "two word types"),
@@ -287,8 +287,8 @@ def test_a_file_is_spelt_out(tmp_path):
     ("text", "message"),
     [
         ("abbreviations = ", "corrections.toml: "),
-        ("[abbreviation]", r"tables must be of abbreviations, .*'abbreviation'"),
-        ("abbreviations = 'mr'", "tables must be of"),
+        ("[abbreviation]", r"tables must be one of abbreviations, .*'abbreviation'"),
+        ("abbreviations = 'mr'", "tables must be one of"),
         ("[abbreviations]\na = 'Mr'", "group 'a' .*in lower case. Received: 'Mr'"),
         ("[abbreviations]\na = 'mr.'", "without their period. Received: 'mr.'"),
         ("[abbreviations]\na = ['mr']", "group 'a' .*must be a string"),

@@ -119,7 +119,8 @@ def test_damage_inside_is_named(tmp_path):
     items = read(tmp_path, data)
     assert helpers.reasons(items) == ["", "damaged_xml", ""]
     line = data[: data.index("</b>")].count("\n") + 1
-    assert f"in line {line}: mismatched tag" in items[1].message
+    assert f"in line {line}, offset " in items[1].message
+    assert "mismatched tag" in items[1].message
     assert "after page id=1" in items[1].location
 
 

@@ -1,5 +1,7 @@
 """Plain text: paragraphs of wrapped and unwrapped files."""
 
+import gzip
+
 import pytest
 
 from data_pipelines import readers
@@ -191,3 +193,52 @@ class TestGutenberg:
         (document,) = readers.get_reader("plain_text").read_input(path)
         words = [paragraph.split() for paragraph in document.paragraphs]
         assert words == self.paragraphs(name)
+
+
+CARRIAGE = (
+    "It was late when the carriage at last\nreached the gate, and nobody\n"
+    "came to open. We waited.\n\nThen it rained, as it does\nhere in May.\n"
+)
+
+
+@pytest.mark.parametrize(
+    "name, text, expected",
+    [
+        # A paragraph a line, and a blank line after each document.
+        ("a.txt", "One. Two.\nThree.\n\nFour.\n", [["One. Two.", "Three."], ["Four."]]),
+        ("a.md", "# One\n\nTwo *three*\nfour.", [["One", "Two three four."]]),
+        ("a.jsonl", '{"text": "One.\\nTwo."}', [["One.", "Two."]]),
+        ("a.csv", "text\nOne.\nTwo.", [["One."], ["Two."]]),
+        ("empty.txt", "", []),
+    ],
+)
+def test_texts_are_read_by_the_format_of_the_name(
+    tmp_path, caplog, name, text, expected
+):
+    for compress, suffix in ((bytes, ""), (gzip.compress, ".gz")):
+        path = tmp_path / (name + suffix)
+        path.write_bytes(compress(text.encode()))
+        documents = readers.read_texts(path)
+        assert [list(document.paragraphs) for document in documents] == expected
+    assert not caplog.messages
+
+
+def test_hard_wrapped_texts_are_joined_with_a_warning(tmp_path, caplog):
+    path = tmp_path / "a.txt"
+    path.write_text(CARRIAGE)
+    (document,) = readers.read_texts(str(path))
+    assert len(document.paragraphs) == 2
+    assert document.paragraphs[1] == "Then it rained, as it does here in May."
+    assert "a.txt: its lines look hard-wrapped" in caplog.text
+    documents = readers.read_texts(path, "plain_text", documents="blank_lines")
+    assert [len(document.paragraphs) for document in documents] == [3, 2]
+
+
+def test_texts_that_cannot_be_read_are_named_with_their_place(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"One.\n\nsev\xe8n.\n")
+    with pytest.raises(ValueError, match=r"a\.txt, line 3: Expected UTF-8, found"):
+        list(readers.read_texts(path))
+    assert len(list(readers.read_texts(path, encoding="cp1252"))) == 2
+    with pytest.raises(ValueError, match=r"none\.txt, whole file: .*No such file"):
+        list(readers.read_texts(tmp_path / "none.txt"))

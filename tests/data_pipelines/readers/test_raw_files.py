@@ -58,7 +58,9 @@ def test_missing_hadoop_is_named(monkeypatch):
         raise OSError("Unable to load libjvm")
 
     monkeypatch.setattr(pyarrow.fs, "HadoopFileSystem", no_hadoop)
-    with pytest.raises(ValueError, match=r"libjvm.*Hadoop: JAVA_HOME.*'hdfs://host/c'"):
+    with pytest.raises(
+        ValueError, match=r"libjvm.*Hadoop: set JAVA_HOME.*'hdfs://host/c'"
+    ):
         file_listing.list_files("hdfs://host/c")
 
 

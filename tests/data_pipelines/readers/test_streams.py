@@ -200,7 +200,7 @@ def test_a_byte_that_the_encoding_lacks_costs_one_document(tmp_path):
     assert helpers.reasons(items) == ["", "not_cp1252", ""]
     assert items[0].paragraphs == ("Café.",)
     assert items[1].message == (
-        "Expected cp1252, found byte 0x81, which it does not have there, in line 2."
+        "Expected cp1252, found byte 0x81, which is invalid there, in line 2."
     )
 
 
@@ -212,11 +212,11 @@ def test_a_mark_of_another_encoding_is_believed(tmp_path):
     data = "Zoë".encode("utf-16")
     (item,) = helpers.read_bytes(tmp_path, "plain_text", data)
     assert item.message.endswith(
-        "Read it with `--reader_options=encoding=utf-16`, or convert it with `iconv -f "
-        "UTF-16 -t UTF-8`."
+        "`--reader_options=encoding=utf-16` reads it, `iconv -f UTF-16 -t UTF-8` "
+        "converts it."
     )
     (item,) = helpers.read_bytes(tmp_path, "mediawiki", data)
-    assert item.message.endswith("(ff fe). Convert it with `iconv -f UTF-16 -t UTF-8`.")
+    assert item.message.endswith("(ff fe). `iconv -f UTF-16 -t UTF-8` converts it.")
     read = helpers.read_bytes(tmp_path, "plain_text", data, encoding="utf-16-le")
     assert helpers.paragraphs(read) == [["Zoë"]]
     read = helpers.read_bytes(tmp_path, "plain_text", data, encoding="utf-16-be")
@@ -345,7 +345,7 @@ def test_lines_are_those_of_the_stream(monkeypatch):
         data = bytes(generator.choices(b"ab\n", (6, 6, 1), k=generator.randint(0, 60)))
         limit = generator.randint(1, 30)
         expected = [
-            (line if len(line) <= limit else line[: min(4, len(line) - 1)], len(line))
+            (line if len(line) <= limit else line[: min(4, limit)], len(line))
             for line in data.splitlines(keepends=True)
         ]
         found = list(streams.lines(io.BytesIO(data), limit))

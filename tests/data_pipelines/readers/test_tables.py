@@ -246,6 +246,27 @@ def test_columns_of_one_name(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", WRITERS)
+def test_text_may_be_nested_and_a_list_of_paragraphs(tmp_path, suffix):
+    rows = [
+        {"text": ["One.\nTwo.", "Three."], "meta": {"title": "T"}},
+        None,
+        {"text": [None], "meta": None},
+        {"text": [], "meta": {"title": None}},
+    ]
+    path = tmp_path / f"rows{suffix}"
+    WRITERS[suffix](pa.table({"content": rows, "id": [1, 2, 3, 4]}), path)
+    fields = {"text_field": "content.text", "title_field": "content.meta.title"}
+    items = list(readers.get_reader("parquet", **fields).read(path))
+    assert items[0].paragraphs == ("One.", "Two.", "Three.")
+    assert items[0].title == "T"
+    assert [item.reason for item in items[1:]] == [
+        *("text_not_a_string", "text_not_a_string", "empty_document")
+    ]
+    (item,) = readers.get_reader("parquet", text_field="content.body").read(path)
+    assert item.reason == "missing_text_field"
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
 def test_truncated_file_is_rejected_after_what_precedes(tmp_path, suffix):
     path = tmp_path / f"rows{suffix}"
     WRITERS[suffix](pa.table({"text": ["Some text."] * 9}), path)

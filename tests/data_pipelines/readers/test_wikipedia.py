@@ -99,6 +99,20 @@ The <title> and <h1> tags; a < b > c; <brand>.
     )
 
 
+def test_remains_of_markup_are_removed(tmp_path):
+    text = (
+        'Section::::History.\nBULLET::::- See &lt;a href="B%20C"&gt;B&lt;/a&gt;.\n'
+        "BULLET::::2. A <ins>new</ins> <q>word</q>. <section begin=x/>\n__NOTOC__\n"
+        "The river (, ) flows (). Call main().\n<templatestyles src=x />\n"
+    )
+    items = helpers.read_text(
+        tmp_path, "wikiextractor", f'<doc id="1" title="T">\nT\n\n{text}</doc>\n'
+    )
+    assert helpers.paragraphs(items) == [
+        ["T", "History", "See B.", "A new word.", "The river flows. Call main()."]
+    ]
+
+
 def test_article_of_only_its_title_is_empty(tmp_path):
     text = '<doc id="5" url="" title="Cogency">\nCogency\n\n\n</doc>\n' + TWO
     rejected, *documents = helpers.read_text(tmp_path, "wikiextractor", text)
@@ -211,7 +225,8 @@ class TestWikipedia:
         found = {item.location.split(",")[0][7:]: item.paragraphs for item in documents}
         num_compared = 0
         for number, paragraphs in found.items():
-            if not any("&" in line or "<" in line for line in expected[number]):
+            marks = ("&", "<", "__", "( ", "()", "(,", "(;", "(:")
+            if not any(mark in line for line in expected[number] for mark in marks):
                 assert list(paragraphs) == expected[number]
                 num_compared += 1
         assert num_compared > 4000
