@@ -70,26 +70,6 @@ def test_checksum_is_of_the_tables_alone():
     assert len({PARAMETERS.checksum, *(other.checksum for other in changed)}) == 6
 
 
-def test_terminators_are_saved(tmp_path):
-    universal = load_parameters("universal")
-    assert "。" in universal.terminators
-    universal.save(tmp_path / "mine.json")
-    read = load_parameters(str(tmp_path / "mine.json"))
-    assert set(read.terminators) == set(universal.terminators)
-    assert (read.name, read.checksum) == ("universal", universal.checksum)
-    PARAMETERS.save(tmp_path / "without.json")
-    assert "terminators" not in (tmp_path / "without.json").read_text()
-
-
-def test_punkt_tab_folder(tab_folder):
-    read = load_parameters(str(tab_folder))
-    assert read.abbreviation_types == {"dr", ". . ", "u.s"}
-    assert read.collocations == {("##number##", "km"), ("dr", "no")}
-    assert read.sentence_starters == {"the", "he"}
-    assert read.orthographic_context == {"the": 34, "dr": 4}
-    assert read.name == "punkt-tab-english"
-
-
 def test_real_punkt_tab_folder_as_nltk_reads_it():
     folder = sample_data("punkt", "english_tab")
     ours = PunktParameters.from_punkt_tab(folder)
@@ -207,16 +187,6 @@ def test_reduction_keeps_every_decision(starter):
             assert [
                 ends_sentence(kind, after.after(token).evidence) for kind in kinds
             ] == expected, (token, words[word])
-
-
-def test_english_table_is_small_and_says_where_it_comes_from():
-    english = load_parameters("english")
-    assert english.name == "punkt-english-2"
-    origin = {"text", "command", "trainer", "options", "corrections"}
-    assert origin <= english.provenance.keys()
-    assert {"mr", "mrs", "dr", "e.g", "u.s", "etc"} <= english.abbreviation_types
-    assert not {"dog", "it", "him", "war", "no", "in"} & english.abbreviation_types
-    assert english == english.reduced()
 
 
 def _precision_recall_f1(parameters, paragraphs):
