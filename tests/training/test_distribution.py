@@ -99,15 +99,6 @@ def test_process_without_a_gpu_of_its_own_is_refused(monkeypatch):
         horovod_distribution._use_one_gpu(1)
 
 
-def test_everything_of_one_process_is_its_own():
-    alone = Distribution()
-    tensors = [tf.constant([1.0, 2.0]), tf.constant(3.0)]
-    summed = alone.sum(tensors, "numbers", as_float16=True)
-    assert [one.numpy().tolist() for one in summed] == [[1.0, 2.0], 3.0]
-    assert alone.gather("it") == ["it"]
-    assert alone.broadcast_object("it") == "it"
-
-
 class Failing:
     """Takes the place of Horovod's module, whose operations fail."""
 

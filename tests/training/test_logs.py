@@ -74,12 +74,6 @@ def test_broken_line_in_the_middle_is_named(log_file):
         run_folder.read_log(log_file)
 
 
-def test_new_run_starts_an_empty_log(tmp_path):
-    RunLog(tmp_path / "log.jsonl")
-    assert run_folder.read_log(tmp_path / "log.jsonl") == []
-    assert run_folder.read_log(tmp_path / "absent.jsonl") == []
-
-
 def read_events(folder):
     accumulator = EventAccumulator(str(folder), purge_orphaned_data=True)
     accumulator.Reload()

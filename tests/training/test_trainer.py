@@ -156,13 +156,6 @@ def test_a_run_resumed_anywhere_does_what_an_unbroken_one_does(updates):
     assert rest.events == whole.events[len(whole.events) - len(rest.events) :]
 
 
-def test_ranks_share_the_batches():
-    first, _ = run(num_updates=3, distribution=Part(0, 2))
-    second, _ = run(num_updates=3, distribution=Part(1, 2))
-    assert train_samples(first) == [0, 1, 4, 5, 8, 9]
-    assert train_samples(second) == [2, 3, 6, 7, 10, 11]
-
-
 def test_ranks_share_micro_batches_as_evenly_as_they_can():
     ranks = [
         run(num_updates=2, batch_size=8, micro_batch_size=2, distribution=Part(r, 3))[0]
@@ -284,16 +277,3 @@ def test_results_of_a_source_are_those_of_it_alone():
         assert mixed.pop(f"near/{name}") == near[name]
         assert mixed.pop(name) == pytest.approx((3 * far[name] + near[name]) / 4)
     assert not mixed
-
-
-def test_datasets_are_named_after_the_sources_and_empty_without_validation():
-    settings = small_config().training
-    found = validation_datasets(Mixed(), settings, Distribution())
-    rows = {
-        name: np.concatenate([batch["sample_number"] for batch in dataset])
-        for name, dataset in found.items()
-    }
-    assert {name: len(of) for name, of in rows.items()} == {"far": 7, "near": 12}
-    assert [*validation_datasets(ArithmeticInputs(), settings, Distribution())] == [""]
-    without = small_config(validation_interval=0).training
-    assert validation_datasets(Mixed(), without, Distribution()) == {}
