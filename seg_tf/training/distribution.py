@@ -88,8 +88,7 @@ class Distribution:
     def check_agreement(self, facts: Mapping[str, Any]) -> None:
         """Ends all ranks if their facts differ; called by all of them.
 
-        The first exchange has the same size whatever the facts are, so that no
-        difference can block it.
+        The first exchange always has the same size, so that no difference can block it.
 
         Raises:
             TrainingStopped: on every rank, naming each fact that differs, with the

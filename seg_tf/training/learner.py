@@ -77,7 +77,7 @@ class Learner:
 
     Objectives return sums and weights. A sum is divided by its weight in the training
     step, for the gradient, and in the results of many batches, which are ratios of
-    sums and never means of means. All results are those of the global batches, on
+    sums and never means of means. All results are global, and the same on
     every process.
 
     An update is made from the first batch whose loss and gradient are finite; other
@@ -307,7 +307,7 @@ class Learner:
     # --- Validation -----------------------------------------------------------------
 
     def validate(self, features: Features) -> None:
-        """Adds the results of one batch to those of the validation."""
+        """Adds the results of one batch to the validation."""
         stop_requests = self._compiled_validation(self._with_request(features))
         self._note_stop_requests(stop_requests)
 

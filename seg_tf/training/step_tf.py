@@ -21,7 +21,7 @@ from seg_tf.training.step import (
 
 
 class TrainingStep(StepParts):
-    """Updates the weights from one global batch, of which each process has a part.
+    """Updates the weights from one global batch, shared by all processes.
 
     `seg_tf.training.step` has the formulas. All variables change after the last
     all-reduce: if a process fails, the step has been made on all others, or on none.
@@ -175,8 +175,8 @@ class TrainingStep(StepParts):
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         """Sums gradients over the processes, in groups; returns the new factor too.
 
-        A group is summed when all processes have its gradients. Those of the last
-        layers come first, so that they are sent while the backward pass computes the
+        A group is summed when all processes have its gradients. The last layers
+        come first, so that they are sent while the backward pass computes the
         others. If XLA compiles the gradients, or micro-batches are accumulated, all
         gradients are available at once.
         """

@@ -112,7 +112,7 @@ class TensorFlowEngine:
 
 
 class LaneMemory(NoMemory):
-    """The memory of every lane; a process computes only with that of its own rows.
+    """The memory of every lane; a process computes with the memory of its rows.
 
     The lanes of a batch are on the device that computes, and each step assigns them
     whole: deterministic kernels would copy a scatter into all lanes through the host.
@@ -136,7 +136,7 @@ class LaneMemory(NoMemory):
                 )
                 for name, value in initial.items()
             }
-        # The lanes on the device, of which there may be any number, and their rows.
+        # Any number of lanes on the device, and their rows.
         self._held = {
             name: tf.Variable(
                 tf.zeros([0, *value.shape[1:]], value.dtype),
