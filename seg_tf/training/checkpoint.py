@@ -248,14 +248,15 @@ def all_variables(learner: Learner) -> list[Any]:
     """Everything that the next update depends on, in an order fixed by the model."""
     encoder, objectives = learner.encoder, learner.objectives
     variables = [*encoder.weights, *contents.objective_variables(encoder, objectives)]
-    return sum(_groups(learner).values(), variables)
+    groups = _groups(learner).values()
+    return variables + [variable for group in groups for variable in group]
 
 
 def _groups(learner: Learner) -> dict[str, list[Any]]:
     """Variables besides the weights, by their group in `training_state.npz`."""
     return {
         "counters": learner.counters,
-        "optimizer": list(learner.optimizer.variables),
+        "optimizer": learner.optimizer.variables,
         "loss_scale": list(learner.options.loss_scale.variables),
         "memory": list(learner.memory.variables),
     }

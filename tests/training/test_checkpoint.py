@@ -168,13 +168,6 @@ def test_every_checkpoint_damaged_is_an_error_that_names_them(learner, tmp_path)
     assert "update-00000002" in str(caught.value)
 
 
-def test_renamed_checkpoint_is_not_taken_for_another(learner, tmp_path):
-    checkpoints = checkpoints_in(tmp_path)
-    checkpoints.save(learner, updates=1, samples=4)
-    shutil.copytree(checkpoints.path(1), checkpoints.path(7))
-    assert checkpoints.newest_intact()["updates"] == 1
-
-
 def test_checkpoint_of_another_model_is_refused(learner, tmp_path):
     checkpoints = checkpoints_in(tmp_path)
     checkpoints.save(learner, updates=1, samples=4)

@@ -199,14 +199,6 @@ def test_ranks_whose_facts_differ_all_end(other, message):
         assert ended[0].count("`") <= 2  # nothing else differs
 
 
-def test_ranks_that_agree_are_named_together():
-    ended = on_ranks(
-        lambda processes: processes.check_agreement({"seed": processes.rank // 6}), 7
-    )
-    assert len(set(ended)) == 1
-    assert re.search(r"0 on ranks 0 .* and 3 \(\S+\) and 2 more, 1 on rank 6", ended[0])
-
-
 def test_failure_of_one_rank_ends_all():
     def fail(processes):
         if processes.rank:

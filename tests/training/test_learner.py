@@ -8,7 +8,6 @@ from seg_tf.training.learner import Learner, Sums
 from tests.training.stand_ins import (
     ArithmeticInputs,
     make_updates,
-    small_config,
     small_learner,
     validate,
 )
@@ -129,16 +128,6 @@ def test_validation_may_measure_more_than_training():
     assert intervals["thorough_ones"] == 2.5 / 2
 
 
-def test_total_is_the_weighted_sum_of_the_objectives():
-    learner = toy(half=Squares(loss_weight=0.5), double=Squares(loss_weight=2.0))
-    set_rows(learner)
-    learner.train_step(BATCHES[0])
-    results = learner.interval_results()
-    one = (3 + 3 + 6) / 2.5
-    np.testing.assert_allclose(float(results["half_loss"]), one, rtol=1e-6)
-    np.testing.assert_allclose(float(results["loss"]), 2.5 * one, rtol=1e-6)
-
-
 def test_derived_metrics_are_of_an_objective_s_own_whole_results():
     learner = toy(words=ExponentialSquares(0.5), squares=Squares())
     set_rows(learner)
@@ -204,20 +193,6 @@ def test_building_and_validating_use_no_random_state_and_training_does():
     assert not any(
         s.numpy().tolist() == f.tolist() for s, f in zip(states, fresh, strict=True)
     )
-
-
-def test_seed_decides_the_weights():
-    first, again = small_learner(), small_learner()
-    other = small_learner(small_config(seed=1))
-    for one, two in zip(first.variables, again.variables, strict=True):
-        np.testing.assert_array_equal(one.numpy(), two.numpy())
-    differences = [
-        np.abs(one.numpy() - two.numpy()).max()
-        for one, two in zip(
-            first.trainable_variables, other.trainable_variables, strict=True
-        )
-    ]
-    assert max(differences) > 0.01
 
 
 def test_learner_without_objective_is_refused():

@@ -132,14 +132,6 @@ def test_every_sample_comes_once_and_in_order(num_updates, interval, ends):
     assert all(logs == {"loss": 2.0, "val_loss": 1.0} for *_, logs in epochs.ends)
 
 
-@pytest.mark.parametrize("updates", [0, 2])
-def test_without_validation_the_run_is_one_stretch(updates):
-    learner, epochs = run(updates, num_updates=5, validation_interval=0)
-    assert train_samples(learner) == list(range(4 * updates, 20))
-    assert {kind for kind, _ in learner.events} == {"train"}
-    assert epochs.ends == [(0, 5, {"loss": 2.0})]
-
-
 @functools.cache
 def unbroken_run():
     return run(num_updates=7, validation_interval=3)
