@@ -241,7 +241,7 @@ def test_one_process_ends_the_run_as_if_nothing_had_happened(records, folder, tm
         pytest.skip("ends the run of the tests above")
     code, output, errors = run_here(*arguments_of(records, folder, *SHARED))
     assert code == 0, errors
-    assert "Going on from" in output
+    assert "Resuming from" in output
     code, _, errors = run_here(*arguments_of(records, tmp_path, *SHARED))
     assert code == 0, errors
     # Row for row the same log: so, the same samples. The first row that differs says

@@ -131,7 +131,7 @@ def test_a_run_converts_another_program_s_weights_once(
     code, output, errors = run_here(*arguments, "--config.training.num_updates=2")
     assert code == 0, errors
     assert len(calls) == num_calls
-    assert "Going on from" in output
+    assert "Resuming from" in output
 
     code, _, errors = run_here(*arguments_of(records, folder), f"{INITIAL}{theirs}")
     assert code == 1

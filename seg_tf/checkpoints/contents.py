@@ -1,15 +1,14 @@
 """Files of a checkpoint folder: how they are written, checked and read.
 
-`encoder.weights.h5` holds the encoder's weights in Keras's own format, which any
-encoder of the same config loads, and in an attribute the settings that they belong to.
-`training_state.npz` holds every other variable that the next update depends on: the
-objectives' weights, the optimizer, the loss scale, the counters, the open log interval
-and the memory of a model that has one.
-Dropout has no state: every step derives it from the seed and the number of the
-sample. `vocab.txt` holds the tokens and `sentence_parameters.json` the tables of the
-sentence splitter, so that the model can be used on text with nothing else at hand;
-inputs that know of no text leave them out. `state.json` holds counters, the run's
-config and the checksums of the others, and of itself.
+* `encoder.weights.h5`: the encoder's weights in Keras's format, and in an attribute the
+  settings that they belong to.
+* `training_state.npz`: every other variable that the next update depends on. These are
+  the objectives' weights, the optimizer, the loss scale, the counters, the open log
+  interval and the memory of a model that has one. Dropout has no state: each step
+  derives it from the seed and the number of the sample.
+* `vocab.txt` and `sentence_parameters.json`, if the inputs know of text: tokens and
+  tables of the sentence splitter, so that the model can be used without other files.
+* `state.json`: counters, the run's config, and the checksums of all files.
 """
 
 import json
@@ -20,15 +19,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import h5py
-import keras
 
 from seg_tf import files
 from seg_tf.checkpoints import weight_files
-from seg_tf.checkpoints.errors import (
-    CheckpointError,
-    DamagedCheckpointError,
-    reading,
-)
+from seg_tf.checkpoints.errors import CheckpointError, DamagedCheckpointError, reading
 from seg_tf.config import differing_settings
 from seg_tf.config.base import typed
 
@@ -44,7 +38,7 @@ _MAX_BYTES = {ENCODER_FILE: 2**36, TRAINING_STATE_FILE: 2**38}
 _MAX_OTHER_BYTES = 2**28
 _SHA256 = re.compile("[0-9a-f]{64}")
 
-# Types of what `state.json` holds; what may be None may also be missing.
+# Types of the fields of `state.json`; those that may be None may also be missing.
 _FIELDS: Mapping[str, Any] = {
     "config": dict,
     "checksums": dict,
@@ -67,29 +61,28 @@ _FIELDS: Mapping[str, Any] = {
     "initial_weights": str | None,
     "deviations": list | None,
 }
-_NONE: Mapping[str, Iterable[Any]] = types.MappingProxyType({})
-_NO_FILES: Mapping[str, bytes] = types.MappingProxyType({})
+_EMPTY: Mapping[str, Any] = types.MappingProxyType({})
 
 
 def write(
     folder: pathlib.Path,
-    encoder: keras.Model,
+    encoder: Any,
     objectives: Mapping[str, Any],
     state: Mapping[str, Any],
-    other_files: Mapping[str, bytes] = _NO_FILES,
-    training: Mapping[str, Iterable[Any]] = _NONE,
+    other_files: Mapping[str, bytes] = _EMPTY,
+    training: Mapping[str, Iterable[Any]] = _EMPTY,
     compress: bool = False,
 ) -> None:
-    """Writes all files into `folder`.
+    """Writes all files into `folder`; files already there become part of it.
 
     Args:
-        folder: where they go; what else is in it becomes part of the checkpoint.
+        folder: an existing folder.
         encoder: the encoder.
         objectives: name -> objective.
-        state: what `state.json` says besides the checksums.
+        state: content of `state.json` besides the checksums.
         other_files: name -> content, such as those of `TextPreparation.files`.
-        training: further variables, by group: those that a run needs to continue.
-            Without them a run can start from the checkpoint, but none can continue.
+        training: further variables, by group, which a run needs to continue. Without
+            them a run can start from the checkpoint, but not continue.
         compress: whether to take time for files that are about 8 % smaller.
     """
     encoder.save_weights(folder / ENCODER_FILE)
@@ -101,7 +94,6 @@ def write(
     weight_files.write_npz(folder / TRAINING_STATE_FILE, variables, compress)
     for name, content in other_files.items():
         (folder / name).write_bytes(content)
-    # Everything else that the checkpoint consists of is in the folder by now.
     checksums = {path.name: files.checksum(path) for path in sorted(folder.iterdir())}
     write_state(
         folder, {**state, "format_version": _FORMAT_VERSION, "checksums": checksums}
@@ -109,7 +101,7 @@ def write(
 
 
 def write_state(folder: pathlib.Path, state: Mapping[str, Any]) -> None:
-    """Writes `state.json`, in one stroke and with its own checksum in it."""
+    """Writes `state.json` atomically, with its own checksum in it."""
     content = {name: value for name, value in state.items() if name != "checksum"}
     content["checksum"] = files.content_checksum(content)
     files.write_json(folder / STATE_FILE, content)
@@ -119,7 +111,8 @@ def read_state(folder: pathlib.Path) -> dict[str, Any]:
     """Reads and checks `state.json`.
 
     Raises:
-        DamagedCheckpointError: if it is missing or not as it was written.
+        DamagedCheckpointError: if it is missing or was changed.
+        CheckpointError: if it has another format.
     """
     path = folder / STATE_FILE
     with reading(path):
@@ -182,17 +175,16 @@ def check(folder: pathlib.Path, state: Mapping[str, Any], names: list[str]) -> N
     """Compares files of `folder` with the checksums in its state.
 
     Raises:
-        DamagedCheckpointError: naming the file, the checksum expected and found.
+        DamagedCheckpointError: naming the file and both checksums.
     """
     for name in names:
-        path = folder / name
-        expected = state["checksums"][name]
+        path, expected = folder / name, state["checksums"][name]
         with reading(path):
             files.check_regular(path, _MAX_BYTES.get(name, _MAX_OTHER_BYTES))
-            found = files.checksum(path)
-        if found != expected:
+            checksum = files.checksum(path)
+        if checksum != expected:
             raise DamagedCheckpointError(
-                f"{path}: the checksum is {found}, expected {expected}"
+                f"{path}: the checksum is {checksum}, expected {expected}"
             )
         if name == ENCODER_FILE:
             _check_settings(path, state)
@@ -214,7 +206,7 @@ def _check_settings(path: pathlib.Path, state: Mapping[str, Any]) -> None:
 
 
 def _settings(state: Mapping[str, Any]) -> dict[str, Any]:
-    """All that outputs of a model depend on, besides weights and files of text."""
+    """All that a model's outputs depend on, besides weights and files of text."""
     config = state.get("config") or {}
     parts = {name: config.get(name) for name in ("model", "inputs", "objectives")}
     names = ("vocab_size", "vocab_checksum", "text", "task")
@@ -223,22 +215,22 @@ def _settings(state: Mapping[str, Any]) -> dict[str, Any]:
 
 def restore(
     folder: pathlib.Path,
-    encoder: keras.Model,
+    encoder: Any,
     objectives: Mapping[str, Any],
-    training: Mapping[str, Iterable[Any]] = _NONE,
+    training: Mapping[str, Iterable[Any]] = _EMPTY,
     cast: bool = False,
 ) -> None:
-    """Gives built variables the values that they have in `folder`.
+    """Sets built variables to their values in `folder`.
 
     Args:
         folder: a checkpoint.
         encoder: of the same model.
         objectives: of the same model.
-        training: as for `write`; without them, those of `folder` are left alone.
+        training: as for `write`; without it, those in `folder` are ignored.
         cast: whether variables may have another dtype policy than in `folder`.
 
     Raises:
-        CheckpointError: if the folder is of another model.
+        CheckpointError: if the folder belongs to another model.
     """
     weight_files.load_hdf5(folder / ENCODER_FILE, encoder)
     restore_others(folder, encoder, objectives, training, cast)
@@ -246,39 +238,35 @@ def restore(
 
 def restore_others(
     folder: pathlib.Path,
-    encoder: keras.Model,
+    encoder: Any,
     objectives: Mapping[str, Any],
-    training: Mapping[str, Iterable[Any]] = _NONE,
+    training: Mapping[str, Iterable[Any]] = _EMPTY,
     cast: bool = False,
 ) -> None:
-    """As `restore`, the encoder's variables left alone."""
+    """Like `restore`, but leaves the encoder's variables as they are."""
     variables = _by_name(encoder, objectives, training)
     weight_files.load_npz(folder / TRAINING_STATE_FILE, variables, cast)
 
 
-def objective_variables(
-    encoder: keras.Model, objectives: Mapping[str, Any]
-) -> list[Any]:
-    """Weights of the objectives that are not the encoder's, each once, in order."""
-    seen = {id(variable) for variable in encoder.weights}
-    found = []
-    for objective in objectives.values():
-        for variable in objective.weights:
-            if id(variable) not in seen:
-                seen.add(id(variable))
-                found.append(variable)
-    return found
+def objective_variables(encoder: Any, objectives: Mapping[str, Any]) -> list[Any]:
+    """Weights of the objectives that the encoder does not have, each once."""
+    weights = {
+        id(variable): variable
+        for objective in objectives.values()
+        for variable in objective.weights
+    }
+    for variable in encoder.weights:
+        weights.pop(id(variable), None)
+    return list(weights.values())
 
 
 def _by_name(
-    encoder: keras.Model,
-    objectives: Mapping[str, Any],
-    training: Mapping[str, Iterable[Any]],
+    encoder: Any, objectives: Mapping[str, Any], training: Mapping[str, Iterable[Any]]
 ) -> dict[str, Any]:
-    """Variables by their names in the archive, the encoder's left out."""
+    """Variables by their names in the archive, without the encoder's."""
     groups = {"objectives": objective_variables(encoder, objectives), **training}
-    # Numbers make the names unique. Keras numbers layers as they come in a process,
-    # so that the paths of one variable differ between two builds of a model.
+    # Numbers make the names unique. Keras numbers the layers of a process, so paths of
+    # one variable differ between two builds of a model.
     return {
         f"{group}.{number:05d}.{variable.name}": variable
         for group, variables in groups.items()
@@ -287,7 +275,7 @@ def _by_name(
 
 
 def weights_checksum(folder: pathlib.Path) -> str:
-    """Checksum that tells the encoder's weights in a checkpoint from others.
+    """Checksum of the encoder's weights in a checkpoint.
 
     Raises:
         CheckpointError: if its state cannot be read.

@@ -1,46 +1,35 @@
-"""Encoders for fine-tuning and export: copies, so that the checkpoint's own stays.
-
-And under what they are made: precision, and a seed.
-"""
+"""Copies of pretrained models: for fine-tuning and export, and in half precision."""
 
 import contextlib
+import pathlib
 import random
 from collections.abc import Iterator
 
 import keras
+import numpy as np
 
-from seg_tf.checkpoints.pretrained import Pretrained
+from seg_tf.checkpoints import contents
+from seg_tf.checkpoints.pretrained import Pretrained, assemble
 
 
 def copy_encoder(
     pretrained: Pretrained, *, randomly_initialized: bool = False
 ) -> keras.Model:
-    """Copies an encoder under the current dtype policy; a row is one window.
-
-    Args:
-        pretrained: whose encoder is copied.
-        randomly_initialized: whether it starts from new weights, as pretraining did,
-            to see what pretraining is worth.
-    """
+    """Copies an encoder under the current dtype policy; a row is one window."""
     encoder = pretrained.encoder
     config = {**encoder.get_config(), "dtype": keras.config.dtype_policy()}
     if "packed_windows" in config:
         config["packed_windows"] = False
-    # Not the constructor: of a layer among the arguments this makes a copy as well.
-    copied = type(encoder).from_config(config)
+    # Unlike the constructor, this also copies layers among the arguments.
+    copy = type(encoder).from_config(config)
     if not randomly_initialized:
-        copied.set_weights(encoder.get_weights())
-    return copied
+        copy.set_weights(encoder.get_weights())
+    return copy
 
 
 @contextlib.contextmanager
 def under_dtype_policy(policy: keras.DTypePolicy | str | None) -> Iterator[None]:
-    """Makes Keras's layers under a policy of precision inside.
-
-    Args:
-        policy: the policy, or its name, such as "mixed_bfloat16"; None leaves the one
-            that holds.
-    """
+    """Creates layers inside under a dtype policy; None keeps the current one."""
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(policy or before)
     try:
@@ -51,13 +40,9 @@ def under_dtype_policy(policy: keras.DTypePolicy | str | None) -> Iterator[None]
 
 @contextlib.contextmanager
 def seeded(seed: int | None) -> Iterator[None]:
-    """Makes what Keras draws inside, for weights and dropout, depend on a seed alone.
+    """Seeds weights and dropout of layers created inside; None leaves them unseeded.
 
-    Layers without a seed draw one from Python's generator, whose state is as before
-    afterwards.
-
-    Args:
-        seed: any number; None leaves the generator alone.
+    Layers without a seed draw one from Python's generator, whose state is restored.
     """
     if seed is None:
         yield
@@ -68,3 +53,38 @@ def seeded(seed: int | None) -> Iterator[None]:
         yield
     finally:
         random.setstate(state)
+
+
+def write_half_precision(pretrained: Pretrained, folder: pathlib.Path) -> None:
+    """Writes a model as a checkpoint a seventh of the size of a run's.
+
+    Every command that takes a checkpoint takes it, and a run can start from it, but no
+    run continues from it. Weights are rounded to float16 and loaded as float32.
+
+    Raises:
+        ValueError: if a weight is beyond the range of float16.
+    """
+    source = pretrained.folder
+    with under_dtype_policy("float16"):
+        encoder, objectives = assemble(pretrained.config, pretrained.encoder.vocab_size)
+    # From the files, since the loaded model may have been trained further.
+    contents.restore(source, encoder, objectives, cast=True)
+    for variable in [
+        *encoder.weights,
+        *contents.objective_variables(encoder, objectives),
+    ]:
+        if not np.isfinite(np.asarray(variable.value)).all():
+            raise ValueError(
+                "Weights must be within ±65,504 to be written in half precision. "
+                f"Received: {source}, whose {variable.path} is beyond that"
+            )
+    state = {
+        **contents.read_state(source),
+        "finetuning_learning_rate": pretrained.finetuning_learning_rate,
+    }
+    other_files = {
+        name: (source / name).read_bytes()
+        for name in state["checksums"]
+        if name not in contents.WEIGHT_FILES
+    }
+    contents.write(folder, encoder, objectives, state, other_files, compress=True)

@@ -1,4 +1,4 @@
-"""Errors of checkpoints, whose messages say what their user can do."""
+"""Errors of checkpoints, whose messages say what to do."""
 
 import contextlib
 import pathlib
@@ -10,20 +10,12 @@ class CheckpointError(Exception):
 
 
 class DamagedCheckpointError(CheckpointError):
-    """A checkpoint folder is not what was written."""
+    """A file of a checkpoint is missing, changed or malformed."""
 
 
 @contextlib.contextmanager
 def reading(path: pathlib.Path, what: str = "cannot be read") -> Iterator[None]:
-    """Names the file in every error inside, whichever library raises it.
-
-    Args:
-        path: the file.
-        what: what an error inside means, for the message.
-
-    Raises:
-        DamagedCheckpointError: for any error but a `CheckpointError`, which passes.
-    """
+    """Raises every error inside as a `DamagedCheckpointError` that names the file."""
     try:
         yield
     except CheckpointError:

@@ -1,16 +1,37 @@
-"""Folders of checkpoints: the best of them, and the one that is read."""
+"""Folders of checkpoints: their names, the best of them, and which one is read."""
 
 import pathlib
+import re
 from typing import Any
 
-from seg_tf.checkpoints import contents, folder_names
+from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.errors import CheckpointError, DamagedCheckpointError
 
+_NAME = re.compile(r"update-(\d{8,})")
 _INCLUDED = pathlib.Path(__file__).parent.parent / "presets"
 
 
+def name(updates: int) -> str:
+    """`update-00001000` for the checkpoint after 1,000 updates."""
+    return f"update-{updates:08d}"
+
+
+def updates_of(folder: pathlib.Path) -> int | None:
+    """Updates in the name of a folder; None for any other name."""
+    match = _NAME.fullmatch(folder.name)
+    return int(match[1]) if match else None
+
+
+def existing(folder: pathlib.Path) -> list[int]:
+    """Updates of the checkpoints in `folder`, in ascending order."""
+    if not folder.is_dir():
+        return []
+    updates = map(updates_of, folder.iterdir())
+    return sorted(number for number in updates if number is not None)
+
+
 def included() -> list[str]:
-    """Names of the pretrained models that come with the package."""
+    """Names of the pretrained models that the package includes."""
     return sorted(
         path.parent.name for path in _INCLUDED.glob(f"*/{contents.STATE_FILE}")
     )
@@ -19,9 +40,9 @@ def included() -> list[str]:
 def validation_losses(folder: pathlib.Path) -> dict[int, float]:
     """Validation losses of the checkpoints in `folder` that have one, by updates."""
     losses = {}
-    for updates in folder_names.existing(folder):
+    for updates in existing(folder):
         try:
-            state = contents.read_state(folder / folder_names.name(updates))
+            state = contents.read_state(folder / name(updates))
         except CheckpointError:
             continue
         if state.get("validation"):
@@ -39,10 +60,10 @@ def read(folder: pathlib.Path) -> dict[str, Any]:
     """Reads a checkpoint's state after checking all of its files.
 
     Raises:
-        DamagedCheckpointError: naming the file, expected and found.
+        DamagedCheckpointError: naming the file, and what was expected.
     """
     state = contents.read_state(folder)
-    if folder_names.updates_of(folder) not in (None, state["updates"]):
+    if updates_of(folder) not in (None, state["updates"]):
         raise DamagedCheckpointError(
             f"{folder}: its state is that of update {state['updates']}"
         )
@@ -51,11 +72,9 @@ def read(folder: pathlib.Path) -> dict[str, Any]:
 
 
 def is_checkpoint(path: pathlib.Path) -> bool:
-    """True for what `find_checkpoint` finds a checkpoint by."""
-    path = _of_name(path)
-    return (path / contents.STATE_FILE).exists() or bool(
-        folder_names.existing(path / "checkpoints")
-    )
+    """True if `find_checkpoint` finds a checkpoint by this path."""
+    path = _included_folder(path)
+    return (path / contents.STATE_FILE).exists() or bool(existing(path / "checkpoints"))
 
 
 def find_checkpoint(
@@ -64,32 +83,32 @@ def find_checkpoint(
     """The checkpoint that a path refers to.
 
     Args:
-        path: a checkpoint; or the output folder of a run, whose best checkpoint by
-            validation loss it means (without a validation, the newest); or, where
-            there is no such folder, the name of a model that comes with the package.
-        argument: name of what the path was given by, for the message.
+        path: a checkpoint; the output folder of a run, for its best checkpoint by
+            validation loss (without a validation, the newest); or the name of an
+            included model, if there is no such folder.
+        argument: name of the argument, for error messages.
 
     Raises:
-        CheckpointError: if there is none.
+        CheckpointError: if there is no checkpoint.
     """
-    path = _of_name(path)
+    path = _included_folder(path)
     if (path / contents.STATE_FILE).exists():
         return path
     checkpoints = path / "checkpoints"
-    updates = folder_names.existing(checkpoints)
+    updates = existing(checkpoints)
     if not updates:
         known = ["a checkpoint", "the output folder of a run", *included()]
         raise CheckpointError(
             f"`{argument}` must be {' or '.join(known)}. Received: {path}, which has "
-            f"no {contents.STATE_FILE} and no checkpoints/update-*. Of weights of "
-            "other programs `python -m seg_tf.commands.import_weights` makes one"
+            f"no {contents.STATE_FILE} and no checkpoints/update-*. `seg-tf "
+            "import-weights` converts the weights of other programs"
         )
     chosen = best(checkpoints)
-    return checkpoints / folder_names.name(updates[-1] if chosen is None else chosen)
+    return checkpoints / name(updates[-1] if chosen is None else chosen)
 
 
-def _of_name(path: pathlib.Path) -> pathlib.Path:
-    """The folder of an included model, if `path` is the name of one and no folder."""
+def _included_folder(path: pathlib.Path) -> pathlib.Path:
+    """The folder of an included model, if `path` is its name and no folder."""
     if path.exists() or str(path) not in included():
         return path
     return _INCLUDED / path

@@ -9,7 +9,7 @@ from typing import Any, Self
 import keras
 import tensorflow as tf
 
-# Imported, what the configs of checkpoints name is registered.
+# Importing these modules registers what the configs of checkpoints name.
 import seg_tf.data.inputs
 import seg_tf.models
 import seg_tf.objectives  # noqa: F401
@@ -38,15 +38,15 @@ from seg_tf.text.vocabulary import TokenTable
 def load_encoder(
     checkpoint_dir: str | pathlib.Path,
 ) -> tuple[keras.Model, RunConfig]:
-    """Loads the encoder of a checkpoint, with the weights that pretraining left.
+    """Loads the encoder of a checkpoint with its pretrained weights.
 
     Args:
         checkpoint_dir: a folder `…/checkpoints/update-00001000`, or a run's
-            `--output_dir`, whose best checkpoint by validation loss is taken
-            (without a validation, the newest).
+            `--output_dir`, for its best checkpoint by validation loss (without a
+            validation, the newest).
 
     Returns:
-        The encoder, made by `build_encoder`, and the config of its run.
+        The encoder, built by `build_encoder`, and the config of its run.
 
     Raises:
         CheckpointError: if there is no checkpoint, or it is damaged.
@@ -71,21 +71,21 @@ class Pretrained:
     """A checkpoint's model and its text preprocessing.
 
     Attributes:
-        encoder: with its weights; one with a table of token types reads the feature
-            `token_type`.
-        objectives: name -> objective, with its weights too.
-        config: that of the run.
+        encoder: with its weights. An encoder with a table of token types reads the
+            feature `token_type`.
+        objectives: name -> objective, with its weights.
+        config: config of the run.
         vocabulary: the word pieces, or the words.
-        tokenizer: which of the two, one of `seg_tf.text.encoding.TOKENIZERS`.
+        tokenizer: one of `seg_tf.text.encoding.TOKENIZERS`.
         normalization: changes to text before words are looked up.
         sentence_splitter: name and checksum of the parameters that split the text of
-            the run into sentences; empty where the checkpoint does not say.
+            the run into sentences; empty if the checkpoint does not say.
         folder: the checkpoint.
-        weights_checksum: tells the encoder's weights from others.
-        sentence_parameters: with which text is split into sentences: those of the run,
-            and the English ones where the checkpoint does not hold them.
-        finetuning_learning_rate: the rate at which the encoder is best fine-tuned, if
-            the checkpoint names one.
+        weights_checksum: checksum of the encoder's weights.
+        sentence_parameters: parameters that split text into sentences. The English
+            ones, if the checkpoint has none.
+        finetuning_learning_rate: recommended rate for fine-tuning, if the checkpoint
+            names one.
     """
 
     encoder: keras.Model
@@ -109,7 +109,7 @@ class Pretrained:
         )
 
     def splitter(self) -> Splitter:
-        """Makes sentences of paragraphs."""
+        """The splitter of paragraphs into sentences."""
         return make_splitter(self.sentence_parameters)
 
     def objective(self, kind: type, described: str) -> Any:
@@ -117,10 +117,10 @@ class Pretrained:
 
         Args:
             kind: the class.
-            described: such a model in words, for the error.
+            described: description of such a model, for the error.
 
         Raises:
-            ValueError: if the run had none.
+            ValueError: if the run had no such objective.
         """
         for objective in self.objectives.values():
             if isinstance(objective, kind):
@@ -137,13 +137,13 @@ class Pretrained:
         """Rows of texts as the model reads them, by the config of its inputs.
 
         Args:
-            max_length: the most positions of an example; None takes those of
+            max_length: maximum number of positions of an example; None is that of
                 pretraining.
-            for_spans: whether rows are of a question and a context with the answer.
+            for_spans: whether rows contain a question and a context with the answer.
 
         Raises:
-            ValueError: if it reads no rows of texts, or none for spans, or embeds
-                fewer positions.
+            ValueError: if the model reads no rows of texts, or none for spans, or
+                embeds fewer positions.
         """
         inputs = self.config.inputs
         layout_class = type(inputs).implementation.layout
@@ -177,20 +177,19 @@ def load_pretrained(
 
     Args:
         checkpoint_dir: as for `load_encoder`.
-        vocab_file: the vocabulary, for a checkpoint without one. It has to be that
-            of the run.
+        vocab_file: the run's vocabulary, for a checkpoint without one.
         lower_case: for a checkpoint that does not say; None infers it from the
             vocabulary (`seg_tf.text.normalization`).
-        model_settings: fields of the model's config that are to be other than in the
-            run, and that no weight depends on, such as `memory_length`.
+        model_settings: fields of the model's config to change. No weight may depend on
+            them, as for `memory_length`.
         sentence_function: `module:function`, the function that splits text into
-            sentences where the checkpoint names one. Such a function is code, and does
-            not run unless it is named here too.
+            sentences, if the checkpoint names one. Such a function is code, and only
+            runs if it is named here too.
 
     Raises:
-        CheckpointError: if there is no checkpoint, it is damaged, it holds no
-            vocabulary and none is given, or what is given is not that of the run; or
-            if its model has no such setting.
+        CheckpointError: if there is no checkpoint, it is damaged, it has no vocabulary
+            and none is given, an argument contradicts the run, or the model has no
+            such setting.
     """
     folder = folders.find_checkpoint(pathlib.Path(checkpoint_dir))
     state = folders.read(folder)
@@ -218,8 +217,15 @@ def load_pretrained(
             f"positive, finite number. Received: {learning_rate!r}"
         )
     config = read_config(folder, state)
-    if model_settings:
-        config = _with_model_settings(config, model_settings)
+    for name, value in (model_settings or {}).items():
+        if name not in {field.name for field in dataclasses.fields(config.model)}:
+            raise CheckpointError(
+                f"`{name}` must be a setting of the checkpoint's model. Received: "
+                f"{name}={value}, and {config.name!r}, which has a "
+                f"{type(config.model).__name__} without it"
+            )
+        model = dataclasses.replace(config.model, **{name: value})
+        config = dataclasses.replace(config, model=model)
     encoder, objectives = _build(folder, config, state)
     contents.restore(folder, encoder, objectives, cast=True)
     return Pretrained(
@@ -238,7 +244,7 @@ def load_pretrained(
 
 
 class MadeOfPretrained:
-    """Base of classes whose constructor takes a `Pretrained` alone."""
+    """Base of classes whose constructor takes only a `Pretrained`."""
 
     def __init__(self, pretrained: Pretrained):
         raise NotImplementedError
@@ -248,7 +254,7 @@ class MadeOfPretrained:
     def from_preset(
         cls, folder: str | pathlib.Path, *, sentence_function: str | None = None
     ) -> Self:
-        """One of a run, a checkpoint or a saved task.
+        """Loads the model of a run, a checkpoint or a saved task.
 
         Args:
             folder: the folder.
@@ -268,18 +274,10 @@ def restore_weights(
     config: RunConfig,
     vocabulary: Mapping[str, Any],
 ) -> None:
-    """Gives a new run the weights of a checkpoint, and nothing else of it.
+    """Starts a new run from the weights of a checkpoint, and nothing else of it.
 
-    Encoder and objectives have to be those of the checkpoint; optimizer, schedule,
-    counters and length of the windows may differ, as between the two phases of a
-    recipe.
-
-    Args:
-        folder: a checkpoint folder.
-        encoder: built from `config`.
-        objectives: built from `config`.
-        config: the run that starts from the weights.
-        vocabulary: `vocab_size` and `vocab_checksum` of its records.
+    Encoder and objectives must be those of the checkpoint. Optimizer, schedule and
+    length of the windows may differ, as between the two phases of a recipe.
 
     Raises:
         CheckpointError: if the checkpoint is damaged or of another model.
@@ -287,11 +285,11 @@ def restore_weights(
     state = folders.read(folder)
     before, now = (
         {
-            "model": one["model"],
-            "objectives": one["objectives"],
+            "model": run["model"],
+            "objectives": run["objectives"],
             **{name: words.get(name) for name in ("vocab_size", "vocab_checksum")},
         }
-        for one, words in (
+        for run, words in (
             (to_dict(read_config(folder, state)), state),
             (to_dict(config), vocabulary),
         )
@@ -301,8 +299,7 @@ def restore_weights(
         raise CheckpointError(
             f"{folder}: its weights are of another model. It differs in "
             + "; ".join(differences)
-            + ". What two encoders have in common `python -m "
-            "seg_tf.commands.import_weights` takes from one to the other"
+            + ". `seg-tf import-weights` transfers the weights that both have"
         )
     contents.restore(folder, encoder, objectives)
 
@@ -310,14 +307,9 @@ def restore_weights(
 def build_encoder(model: Any, vocab_size: int) -> keras.Model:
     """Builds an encoder for use after pretraining, with new weights.
 
-    One with a table of token types reads the feature `token_type`. In pretraining it
-    does not: a row is of one text there, and its batches have no such feature. Whoever
-    uses the encoder may have pairs of texts, so that the feature has to be given, 0
-    everywhere where a row is of one text.
-
-    Args:
-        model: config of the model.
-        vocab_size: rows of the token table.
+    An encoder with a table of token types reads the feature `token_type`, which is 0
+    everywhere in rows of one text. In pretraining, where all rows are of one text, it
+    does not read it.
     """
     has_types = getattr(model, "num_token_types", 0) > 0
     extra = {"reads_token_types": True} if has_types else {}
@@ -325,21 +317,19 @@ def build_encoder(model: Any, vocab_size: int) -> keras.Model:
 
 
 def assemble(config: RunConfig, vocab_size: int) -> tuple[keras.Model, dict[str, Any]]:
-    """Encoder and objectives of a run, by name, with every weight created.
-
-    Args:
-        config: the run.
-        vocab_size: rows of the token table.
-    """
+    """Builds encoder and objectives of a run, with every weight created."""
     encoder = build_encoder(config.model, vocab_size)
     objectives = {
         name: build_from(objective, encoder=encoder)
         for name, objective in config.objectives.items()
     }
-    # Rows of blocks are at least one block long.
-    batch = _zeros(getattr(encoder, "block_length", 2))
+    # A batch of every feature. Rows of blocks have at least the length of one block.
+    length = getattr(encoder, "block_length", 2)
+    sizes = {"B": 1, "L": length, "P": 1, "C": 3, "S": 2, "N": 2}
+    specs = features.tensor_specs(features.FEATURES, sizes)
+    batch = {name: tf.zeros(shape, dtype) for name, (shape, dtype) in specs.items()}
     output = encoder(batch, training=False)
-    # A model with memory returns that too.
+    # A model with memory also returns the memory.
     sequence_output = output[0] if isinstance(output, tuple) else output
     for objective in objectives.values():
         objective(sequence_output, batch, training=False)
@@ -350,7 +340,7 @@ def read_config(folder: pathlib.Path, state: Mapping[str, Any]) -> RunConfig:
     """The config of a checkpoint's run.
 
     Raises:
-        CheckpointError: if it is none, or a value is not what it may be.
+        CheckpointError: if it is not valid.
     """
     with reading(folder / contents.STATE_FILE, "`config` is not valid"):
         config = from_config_dict(state["config"])
@@ -360,10 +350,10 @@ def read_config(folder: pathlib.Path, state: Mapping[str, Any]) -> RunConfig:
 def _build(
     folder: pathlib.Path, config: RunConfig, state: Mapping[str, Any]
 ) -> tuple[keras.Model, dict[str, Any]]:
-    """As `assemble`, for a config that may claim to be of any size.
+    """Like `assemble`, for a config that may claim any size.
 
     Raises:
-        CheckpointError: if the files hold fewer weights than the config needs, or the
+        CheckpointError: if the files have fewer weights than the config needs, or the
             config makes no model.
     """
     vocab_size, path = state["vocab_size"], folder / contents.STATE_FILE
@@ -375,38 +365,23 @@ def _build(
     shapes = weight_files.hdf5_shapes(folder / contents.ENCODER_FILE)
     claims = [("model", config.model, vocab_size, sum(map(math.prod, shapes)))]
     if config.objectives:
-        held = weight_files.num_values(
-            folder / contents.TRAINING_STATE_FILE, "objectives"
-        )
+        training_state = folder / contents.TRAINING_STATE_FILE
+        num_values = weight_files.num_values(training_state, "objectives")
         width = getattr(config.model, "hidden_size", 1)
         claims += [
-            (f"objectives.{name}", objective, width, held)
+            (f"objectives.{name}", objective, width, num_values)
             for name, objective in config.objectives.items()
         ]
     with reading(path, "`config` makes no model"):
-        for name, part, size, held in claims:
+        for name, part, size, num_values in claims:
             least = part.least_weights(size) if hasattr(part, "least_weights") else 0
-            if least > held:
+            if least > num_values:
                 raise CheckpointError(
-                    f"{path}: `config.{name}` must be that of the weights beside it, "
-                    f"which have {held:,} values at most. Received: settings that need "
+                    f"{path}: `config.{name}` must match the weights, which have "
+                    f"{num_values:,} values at most. Received: settings that need "
                     f"at least {least:,}"
                 )
         return assemble(config, vocab_size)
-
-
-def _with_model_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
-    fields = {field.name for field in dataclasses.fields(config.model)}
-    for name, value in settings.items():
-        if name not in fields:
-            raise CheckpointError(
-                f"`{name}` must be a setting of the checkpoint's model. Received: "
-                f"{name}={value}, and {config.name!r}, which has a "
-                f"{type(config.model).__name__} without it"
-            )
-    return dataclasses.replace(
-        config, model=dataclasses.replace(config.model, **settings)
-    )
 
 
 def _vocabulary(
@@ -415,14 +390,13 @@ def _vocabulary(
     tokenizer: str,
     vocab_file: str | pathlib.Path | None,
 ) -> TokenTable:
-    own = folder / VOCABULARY_FILE
     expected = state.get("vocab_checksum")
-    if vocab_file is None and own.name not in state["checksums"]:
+    if vocab_file is None and VOCABULARY_FILE not in state["checksums"]:
         raise CheckpointError(
-            f"{folder}: the checkpoint holds no {own.name}, and neither did the "
+            f"{folder}: the checkpoint holds no {VOCABULARY_FILE}, and neither did the "
             f"records. Give their vocabulary (sha256 {expected}) by `--vocab_file`"
         )
-    path = vocab_file or own
+    path = vocab_file or folder / VOCABULARY_FILE
     try:
         vocabulary = encoding.read_vocabulary(tokenizer, path)
     except (OSError, ValueError) as error:
@@ -455,10 +429,3 @@ def _sentence_parameters(
             f"Received: {parameters.name}, whose sha256 is {parameters.checksum}"
         )
     return parameters
-
-
-def _zeros(length: int) -> dict[str, tf.Tensor]:
-    """A batch of every feature there is, to create an objective's variables with."""
-    sizes = {"B": 1, "L": length, "P": 1, "C": 3, "S": 2, "N": 2}
-    specs = features.tensor_specs(features.FEATURES, sizes)
-    return {name: tf.zeros(shape, dtype) for name, (shape, dtype) in specs.items()}

@@ -1,7 +1,7 @@
-"""Files of weights, which anyone may have written: checked before they are read.
+"""Files of weights, checked before they are read, as anyone may have written them.
 
-What a file holds is compared with the model, by name, shape and type, before an array
-is decompressed. So a small file cannot claim more memory than its model needs.
+Names, shapes and types in a file are compared with the model before an array is
+decompressed, so a small file cannot claim more memory than its model needs.
 """
 
 import collections
@@ -13,32 +13,27 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import h5py
-import keras
+import ml_dtypes
 import numpy as np
-import tensorflow as tf
 
-from seg_tf.checkpoints.errors import (
-    CheckpointError,
-    DamagedCheckpointError,
-    reading,
-)
+from seg_tf.checkpoints.errors import CheckpointError, DamagedCheckpointError, reading
 
 _FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE}
-_BFLOAT16 = np.dtype(tf.bfloat16.as_numpy_dtype)
-# Trained weights can hardly be compressed; those of a new model hold some zeros.
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+# Trained weights hardly compress; those of a new model contain some zeros.
 _MAX_COMPRESSION = 16
 _SLACK_BYTES = 2**20
 
 
-# === HDF5 ===
+# --- HDF5 -----------------------------------------------------------------------
 
 
 def hdf5_shapes(path: pathlib.Path) -> list[tuple[int, ...]]:
     """Shapes of the arrays of an HDF5 file.
 
     Raises:
-        DamagedCheckpointError: if the file holds anything but arrays of floats within
-            itself, or they claim far more memory than the file has bytes.
+        DamagedCheckpointError: if the file contains anything but arrays of floats, or
+            if they claim far more memory than the file has bytes.
     """
     with reading(path), h5py.File(path, "r") as file:
         arrays = list(_arrays(file, set()))
@@ -50,9 +45,8 @@ def _arrays(group: h5py.Group, seen: set[int]) -> Iterator[h5py.Dataset]:
     for key in group:
         item = None
         if isinstance(group.get(key, getlink=True), h5py.HardLink):
-            item = group[key]
-            address = h5py.h5o.get_info(item.id).addr
-            item = None if address in seen else item
+            address = h5py.h5o.get_info(group[key].id).addr
+            item = None if address in seen else group[key]
             seen.add(address)
         if isinstance(item, h5py.Group):
             yield from _arrays(item, seen)
@@ -67,9 +61,7 @@ def _arrays(group: h5py.Group, seen: set[int]) -> Iterator[h5py.Dataset]:
 
 def _is_plain(array: h5py.Dataset) -> bool:
     properties = array.id.get_create_plist()
-    filters = {
-        properties.get_filter(number)[0] for number in range(properties.get_nfilters())
-    }
+    filters = {properties.get_filter(n)[0] for n in range(properties.get_nfilters())}
     return (
         array.external is None
         and not array.is_virtual
@@ -79,8 +71,8 @@ def _is_plain(array: h5py.Dataset) -> bool:
     )
 
 
-def load_hdf5(path: pathlib.Path, model: keras.Model) -> None:
-    """Gives a built model the weights of an HDF5 file.
+def load_hdf5(path: pathlib.Path, model: Any) -> None:
+    """Loads the weights of an HDF5 file into a built Keras model.
 
     Raises:
         CheckpointError: if one is missing, left over, of another shape or not finite.
@@ -101,32 +93,32 @@ def load_hdf5(path: pathlib.Path, model: keras.Model) -> None:
 
 
 def compress_hdf5(path: pathlib.Path) -> None:
-    """Writes an HDF5 file once more, its arrays compressed."""
+    """Rewrites an HDF5 file with compressed arrays."""
     aside = path.with_name(f"{path.name}.compressed")
     with h5py.File(path) as source, h5py.File(aside, "w") as target:
 
-        def copy(name: str, found: h5py.Group | h5py.Dataset) -> None:
-            if isinstance(found, h5py.Dataset) and found.ndim:
-                # Signs and exponents are alike, and side by side when shuffled.
-                made = target.create_dataset(
-                    name, data=found[()], compression="gzip", shuffle=True
+        def copy(name: str, item: h5py.Group | h5py.Dataset) -> None:
+            if isinstance(item, h5py.Dataset) and item.ndim:
+                # Shuffling puts signs and exponents, which are similar, together.
+                array = target.create_dataset(
+                    name, data=item[()], compression="gzip", shuffle=True
                 )
-                made.attrs.update(found.attrs)
-            elif isinstance(found, h5py.Dataset):
-                source.copy(found, target, name)
+                array.attrs.update(item.attrs)
+            elif isinstance(item, h5py.Dataset):
+                source.copy(item, target, name)
             else:
-                target.require_group(name).attrs.update(found.attrs)
+                target.require_group(name).attrs.update(item.attrs)
 
         target.attrs.update(source.attrs)
         source.visititems(copy)
     aside.replace(path)
 
 
-# === NPZ ===
+# --- NPZ ------------------------------------------------------------------------
 
 
 def write_npz(path: pathlib.Path, variables: Mapping[str, Any], compress: bool) -> None:
-    """As `numpy.savez`, but with one variable at a time in memory."""
+    """Like `numpy.savez`, but with one variable at a time in memory."""
     method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
     with zipfile.ZipFile(path, "w", method, allowZip64=True) as archive:
         for name, variable in variables.items():
@@ -149,32 +141,27 @@ def read_npz(path: pathlib.Path) -> dict[str, np.ndarray]:
     """The arrays of an archive, by name.
 
     Raises:
-        DamagedCheckpointError: if it is none, or claims far more memory than it has
-            bytes.
+        DamagedCheckpointError: if it is no archive, or claims far more memory than it
+            has bytes.
     """
     with _archive(path) as (archive, entries):
         return {
-            entry.filename.removesuffix(".npy"): _array(archive, entry, path)
+            entry.filename.removesuffix(".npy"): _read_array(archive, entry, path)
             for entry in entries
         }
 
 
 def num_values(path: pathlib.Path, group: str) -> int:
-    """Most values that the arrays of a group can have, by their bytes."""
+    """Upper bound of the number of values in the arrays of a group."""
     with _archive(path) as (_, entries):
-        of_group = (one for one in entries if _number(one.filename)[0] == group)
-        return sum(entry.file_size for entry in of_group) // 2
+        sizes = (e.file_size for e in entries if _number(e.filename)[0] == group)
+        return sum(sizes) // 2
 
 
 def load_npz(
     path: pathlib.Path, variables: Mapping[str, Any], cast: bool = False
 ) -> None:
-    """Sets variables to the values in the archive under their numbers.
-
-    Args:
-        path: the archive.
-        variables: by their names in it.
-        cast: whether a variable may have another type than what is stored.
+    """Sets variables to the values that an archive has under their numbers.
 
     Raises:
         CheckpointError: if one is missing, left over, of another type or shape, or
@@ -182,7 +169,7 @@ def load_npz(
     """
     groups = {_number(name)[0] for name in variables}
     with _archive(path) as (archive, entries):
-        entries = [one for one in entries if _number(one.filename)[0] in groups]
+        entries = [entry for entry in entries if _number(entry.filename)[0] in groups]
         stored = {_number(entry.filename): entry for entry in entries}
         expected = set(map(_number, variables))
         if len(entries) != len(variables) or stored.keys() != expected:
@@ -192,11 +179,11 @@ def load_npz(
             )
         for name, variable in variables.items():
             entry = stored[_number(name)]
-            value = _array(archive, entry, path, variable)
+            value = _read_array(archive, entry, path, variable)
             stored_name = entry.filename.removesuffix(".npy")
             dtype = np.asarray(variable.value).dtype
             can_cast = cast and _is_float(value.dtype) == _is_float(dtype)
-            if can_cast or _holds(dtype, value):
+            if can_cast or _can_hold(dtype, value):
                 with np.errstate(over="ignore"):  # infinity is refused below
                     value = value.astype(dtype)
             if value.dtype != dtype:
@@ -209,13 +196,13 @@ def load_npz(
             variable.assign(value)
 
 
-def _array(
+def _read_array(
     archive: zipfile.ZipFile,
     entry: zipfile.ZipInfo,
     path: pathlib.Path,
     variable: Any = None,
 ) -> np.ndarray:
-    """An array of an archive; with a variable, only one of its shape is read."""
+    """An array of an archive, which must have the shape of `variable`, if given."""
     with archive.open(entry) as file:
         version = np.lib.format.read_magic(file)
         if version != (1, 0):
@@ -242,15 +229,14 @@ def _array(
 
 
 def _number(name: str) -> tuple[str, ...]:
-    """Group and number of a name in the archive; the rest differs by builds."""
+    """Group and number of a name in the archive; the rest differs between builds."""
     return tuple(name.split(".")[:2])
 
 
-def _holds(dtype: np.dtype, value: np.ndarray) -> bool:
-    """True if `dtype` has every number of `value`, which may come from elsewhere.
+def _can_hold(dtype: np.dtype, value: np.ndarray) -> bool:
+    """True if `dtype` represents every number of `value` exactly.
 
-    The engines count in integers of different widths, sums of metrics were float32
-    once, and weights that are handed on are float16.
+    The engines count in integers of different widths, and exported weights are float16.
     """
     if value.dtype.kind == dtype.kind == "i":
         return np.array_equal(value, value.astype(dtype))

@@ -38,7 +38,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from seg_tf import command_line, output_paths
-from seg_tf.checkpoints import half_precision
+from seg_tf.checkpoints import encoder_copies
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
@@ -138,7 +138,7 @@ def _write_checkpoint(pretrained: Pretrained, folder: pathlib.Path) -> str:
     run = RunFolder.of_checkpoint(pretrained.folder)
     if run and run.log_file.is_file():
         shutil.copyfile(run.log_file, folder / run.log_file.name)
-    half_precision.write_half_precision(pretrained, folder)
+    encoder_copies.write_half_precision(pretrained, folder)
     return "a checkpoint in half precision"
 
 

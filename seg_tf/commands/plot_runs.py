@@ -3,12 +3,12 @@ r"""Plots the validation losses, or other metrics, of several runs, as a PNG.
   python -m seg_tf.commands.plot_runs --runs=runs/bert_tiny,runs/segabert_tiny \
     --output=curves.png
 
-A run is the --output_dir of run_pretraining.py and is named after its folder. The
-values of training are added with --training. If runs have different objectives, or
-other weights of them, the losses of the shared objectives are drawn instead of totals.
+A run is the --output_dir of run_pretraining.py, whose name it has. --training also
+draws the values of training. If runs have different objectives, or weights, the
+losses of the shared objectives are drawn instead of totals.
 
---metric takes any metrics of the runs' log.jsonl, and makes a panel of each; what
-guessing would score is drawn dashed where the log says it:
+--metric selects metrics of the runs' log.jsonl, a panel each. The score of guessing is
+dashed, if the log has it:
 
   python -m seg_tf.commands.plot_runs --runs=runs/slm_tiny --output=unshuffling.png \
     --metric=masked_lm_loss,sentence_unshuffling_pointer_accuracy

@@ -1,46 +1,43 @@
-"""Pretrains a text encoder on records that data_pipelines.build_records made.
+"""Pretrains a text encoder on records from data_pipelines.build_records.
 
   python run_pretraining.py --config=configs/segabert.py:tiny --records_dir=records
 
-A config is a Python file, with a variant of it after a colon; those of configs/ are
-tiny without one, and known by their names as well: --config=segabert_tiny. The file's
-docstring says what each variant needs and yields, and `python -m seg_tf.configs` lists
-them. Any field can be overridden, nested ones too:
+A config is a Python file, with a variant after a colon (default: tiny), or the name of
+an included run, such as --config=segabert_tiny. `python -m seg_tf.configs` lists these.
+Any field can be overridden, nested ones too:
 
   --config.optimizer.learning_rate=3e-4 --config.training.num_updates=10000
   --config.optimizer.warmup_updates=500 --config.training.clip_norm=None
   --config.model.index_tables.token_index=512
   --config.model.index_tables="{'position_index': 512}"
 
-To see what a run would do (updates, tokens, FLOPs, parameters, memory, deviations from
-the paper) without touching anything, add --dry_run; --dry_run --measure=5 also makes
-five updates, of which nothing is kept, and says how long the run will take.
+--dry_run prints the plan (updates, tokens, FLOPs, parameters, memory, deviations from
+the paper) and changes nothing. --dry_run --measure=5 also makes five updates, which are
+not kept, and prints how long the run will take.
 
-A run writes checkpoints, log.jsonl, events for TensorBoard and loss_curve.png below
---output_dir (default: runs/<name of the config>). Killed or stopped (Ctrl-C, SIGTERM),
-it resumes when the same command is given again, and ends with the same weights, bit
-for bit, as a run that was never stopped. With a larger --config.training.num_updates
-the same command trains it for longer, at the rates of the longer run from there on
-(docs/pretraining.md).
+A run writes checkpoints, log.jsonl, events for TensorBoard and loss_curve.png to
+--output_dir (default: runs/<name of the config>). After a kill, Ctrl-C or SIGTERM, the
+same command resumes it. On a CPU the result is bit-identical to an uninterrupted run.
+With a larger --config.training.num_updates the same command trains it for longer, at
+the rates of the longer run (docs/pretraining.md).
 
-On several processes, of one host or of many (docs/clusters.md), say before it how many:
+On several processes, of one host or of many (docs/clusters.md):
 
   horovodrun -np 2 python run_pretraining.py --config=…
   horovodrun -np 16 -H host1:8,host2:8 python run_pretraining.py --config=…
 
-config.training.batch_size is the batch of all processes together, and the learning
-rate that of such a batch; config.training.micro_batch_size is what one process
-computes at once.
+config.training.batch_size is the global batch, for which the learning rate is meant;
+config.training.micro_batch_size is what one process computes at once.
 
 Records may be a mixture of folders with weights. Of 6 consecutive rows
 
   --records_dir=records/wikipedia:3,records/books:1,records/domain:2
 
-takes 3 from wikipedia, 1 from books and 2 from domain. Each is validated apart too.
+reads 3 from wikipedia, 1 from books and 2 from domain. Each is also validated
+separately.
 
---engine=jax computes on JAX instead of TensorFlow, with the same results but for
-rounding and dropout (docs/training_engine.md). On several hosts every process is
-started by itself, and told of the others:
+--engine=jax computes on JAX instead of TensorFlow. Results differ only by rounding and
+dropout (docs/training_engine.md). On several hosts, start each process with:
 
   python run_pretraining.py --engine=jax --coordinator_address=host1:9876 \
       --num_processes=2 --process_id=0 --config=…
@@ -50,9 +47,8 @@ A profile of some updates, for TensorBoard: --profile_updates=100:110
   tensorboard --logdir=runs
   python -m seg_tf.commands.plot_runs --runs=runs/bert_tiny,runs/segabert_tiny
 
---wandb=PROJECT and --mlflow=EXPERIMENT send the log to Weights & Biases or to MLflow as
-well. Keras callbacks of your own are named by functions that make them
-(docs/pretraining.md):
+--wandb=PROJECT and --mlflow=EXPERIMENT also send the log to Weights & Biases or MLflow.
+Functions that make Keras callbacks are named by (docs/pretraining.md):
 
   --config.training.callbacks=package.module:function
   --config.training.callbacks="('package.module:one', 'package.module:other')"
@@ -78,22 +74,21 @@ from seg_tf.training import engine
 _CONFIG = config_flags.DEFINE_config_file(
     "config",
     None,
-    "Config, FILE or FILE:VARIANT or the name of a run that comes along, such as "
-    "segabert_tiny; its fields are flags too: --config.training.seed=1.",
+    "Config: FILE, FILE:VARIANT or the name of an included run, such as segabert_tiny. "
+    "Its fields are flags too: --config.training.seed=1.",
 )
 _RECORDS_DIR = flags.DEFINE_string(
     "records_dir",
     None,
-    "Folder of records (data_pipelines.build_records), or several with weights: "
-    "wikipedia:3,books:1; or their URLs (s3://bucket/records). Default: "
+    "Folder of records (data_pipelines.build_records), several with weights "
+    "(wikipedia:3,books:1), or their URLs (s3://bucket/records). Default: "
     "config.records_dir.",
 )
 _CACHE_GIGABYTES = flags.DEFINE_float(
     "cache_gigabytes",
     None,
-    "The most that shards of records at a URL may take on the disk of this machine, in "
-    "$XDG_CACHE_HOME/seg_tf. Default: 50, or what was said last. Where they are more "
-    "than that, have them read in blocks: --config.inputs.block_rows=8192.",
+    "Size of the cache of records at a URL, in $XDG_CACHE_HOME/seg_tf. Default: 50, or "
+    "the last value. For larger records, use --config.inputs.block_rows=8192.",
     lower_bound=0.001,
 )
 _OUTPUT_DIR = flags.DEFINE_string(
@@ -102,60 +97,58 @@ _OUTPUT_DIR = flags.DEFINE_string(
 _INITIAL_CHECKPOINT = flags.DEFINE_string(
     "initial_checkpoint",
     None,
-    "Checkpoint, or output folder of a run, whose weights a new run starts from: only "
-    "the weights, as for the second phase of a recipe. Or weights of another program, "
-    "in a folder or as hf://organisation/name: they are converted once, as "
-    "import_weights does, into the folder initial_checkpoint of --output_dir.",
+    "Checkpoint, or output folder of a run, whose weights a new run starts from, as in "
+    "the second phase of a recipe. Or weights of another program, in a folder or as "
+    "hf://organisation/name: they are converted once, as by import_weights, into the "
+    "folder initial_checkpoint of --output_dir.",
 )
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print the plan and touch nothing.")
 _MEASURE = flags.DEFINE_integer(
     "measure",
     None,
-    "With --dry_run: make so many updates, after a first one that is not counted, and "
-    "say how long the run will take. Nothing is kept of them.",
+    "With --dry_run: make this many updates, after one that is not counted, and "
+    "print how long the run will take.",
     lower_bound=1,
 )
 _ENGINE = flags.DEFINE_enum(
     "engine",
     "tensorflow",
     engine.NAMES,
-    "What computes: TensorFlow, on several processes by Horovod, or JAX, on all "
-    'devices of one host or of several (`pip install "seg_tf[jax]"`). Checkpoints are '
-    "the same: a run may be resumed on the other.",
+    "TensorFlow, with Horovod between processes, or JAX, on all devices of one or "
+    'several hosts (`pip install "seg_tf[jax]"`). A run may resume on the other.',
 )
 _COORDINATOR_ADDRESS = flags.DEFINE_string(
     "coordinator_address",
     None,
-    "With --engine=jax on several processes: host:port on which process 0 waits for "
-    "the others. Default: $JAX_COORDINATOR_ADDRESS.",
+    "With --engine=jax on several processes: host:port of process 0. Default: "
+    "$JAX_COORDINATOR_ADDRESS.",
 )
 _NUM_PROCESSES = flags.DEFINE_integer(
     "num_processes",
     None,
-    "Their number. Default: $JAX_NUM_PROCESSES, or what Slurm or Open MPI says.",
+    "Number of processes. Default: $JAX_NUM_PROCESSES, or set by Slurm or Open MPI.",
     lower_bound=1,
 )
 _PROCESS_ID = flags.DEFINE_integer(
     "process_id",
     None,
-    "Which of them this one is, from 0. Default: $JAX_PROCESS_ID, or likewise.",
+    "Number of this process, from 0. Default: $JAX_PROCESS_ID, Slurm's or Open MPI's.",
     lower_bound=0,
 )
 _RESUME = flags.DEFINE_bool(
     "resume",
     True,
-    "Go on from the checkpoints in --output_dir. With --noresume it is an error if "
+    "Resume from the checkpoints in --output_dir. With --noresume it is an error if "
     "there are any.",
 )
 _OVERWRITE = flags.DEFINE_bool(
-    "overwrite", False, "Remove the run in --output_dir first, and start anew."
+    "overwrite", False, "Remove the run in --output_dir first."
 )
 _PROFILE_UPDATES = flags.DEFINE_string(
     "profile_updates",
     None,
-    "First and last update, as in 100:110, of which to write a profile for TensorBoard "
-    "(`make setup-profile` installs its page for them). Of several processes rank 0 is "
-    "profiled.",
+    "First and last update, as in 100:110, to profile for TensorBoard (`make "
+    "setup-profile` installs its page). Only rank 0 is profiled.",
 )
 tracker_flags.define_tracker_flags()
 
@@ -179,7 +172,7 @@ def main(argv: Sequence[str]) -> None:
             )
     except ValueError as error:
         sys.exit(f"error: {error}")
-    # TensorFlow takes seconds to import; what is wrong with the flags is said before.
+    # TensorFlow takes seconds to import, so wrong flags are reported before.
     from seg_tf.interop import convert
     from seg_tf.training import command
 
@@ -205,17 +198,13 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _name_processes() -> None:
-    """Puts what flags say of other processes where the engine looks for it.
-
-    Raises:
-        ValueError: if the engine has no use for it.
-    """
+    """Sets the environment variables of the flags about other processes."""
     for flag in (_COORDINATOR_ADDRESS, _NUM_PROCESSES, _PROCESS_ID):
         if flag.value is None:
             continue
         if _ENGINE.value != "jax":
             raise ValueError(
-                f"`--{flag.name}` is of --engine=jax; horovodrun starts TensorFlow's "
+                f"`--{flag.name}` needs --engine=jax; horovodrun starts TensorFlow's "
                 f"processes. Received: --engine={_ENGINE.value}"
             )
         os.environ[f"JAX_{flag.name.upper()}"] = str(flag.value)

@@ -1,7 +1,7 @@
 """Builds the inputs and the learner of a run from its config."""
 
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -19,8 +19,7 @@ from seg_tf.training import engine
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.inputs import Inputs, train_dataset, validation_datasets
 from seg_tf.training.learner import Learner
-from seg_tf.training.optimizers.loss_scale import NoLossScale
-from seg_tf.training.step import Features, NoMemory, StepOptions
+from seg_tf.training.step import Features, NoLossScale, NoMemory, StepOptions
 
 # Numbers of half precision in 16 bytes, in which tensor cores read a row.
 _MULTIPLE_ON_GPU = 8
@@ -31,13 +30,13 @@ def build_inputs(
     records: str | pathlib.Path | Mapping[str, RecordSource],
     distribution: Distribution | None = None,
 ) -> Inputs:
-    """The input pipeline of a run.
+    """Builds the input pipeline of a run.
 
     Args:
         config: the run.
         records: folder of the records, a mixture as in `--records_dir`, or the result
             of `record_sources.parse`.
-        distribution: processes of the run; by default only this one.
+        distribution: processes of the run; None is only this one.
 
     Raises:
         ValueError: if the records do not fit the config, or cannot be read, or the
@@ -55,10 +54,22 @@ def build_inputs(
     sources = (
         records if isinstance(records, Mapping) else record_sources.parse(str(records))
     )
+    inputs: Inputs
     if len(sources) == 1:
         inputs = read(next(iter(sources.values())).folder)
+    elif not getattr(config.inputs, "can_mix", False):
+        raise ValueError(
+            "`--records_dir` must be one folder, for the inputs of the config, "
+            f"{type(config.inputs).__name__}, read one stream. Build one from all "
+            "texts. Received: "
+            + ", ".join(str(source.folder) for source in sources.values())
+        )
     else:
-        inputs = _mixture(config.inputs, sources, read)
+        inputs = MixtureInputs(
+            folders={name: source.folder for name, source in sources.items()},
+            weights={name: source.weight for name, source in sources.items()},
+            read=read,
+        )
     # Damaged shards raise here, before anything is written.
     distribution = distribution or Distribution()
     train_dataset(inputs, config.training, 0, distribution)
@@ -69,21 +80,15 @@ def build_inputs(
 def build_learner(
     config: RunConfig, inputs: Inputs, distribution: Distribution | None = None
 ) -> Learner:
-    """Builds model, objectives and optimizer of a run on its records.
-
-    Args:
-        config: the run.
-        inputs: its input pipeline, which tells shapes and vocabulary.
-        distribution: processes of the run; by default only this one.
-    """
-    processes = distribution or Distribution()
-    spec = train_dataset(inputs, config.training, 0, processes).element_spec
+    """Builds model, objectives and optimizer of a run for its records."""
+    distribution = distribution or Distribution()
+    spec = train_dataset(inputs, config.training, 0, distribution).element_spec
     batch = {
-        name: np.zeros([1, *one.shape[1:]], one.dtype.as_numpy_dtype)
-        for name, one in spec.items()
+        name: np.zeros([1, *feature.shape[1:]], feature.dtype.as_numpy_dtype)
+        for name, feature in spec.items()
     }
     vocab_size = config.model.vocab_size or inputs.vocab_size
-    return build_learner_from_batch(config, vocab_size, batch, processes)
+    return build_learner_from_batch(config, vocab_size, batch, distribution)
 
 
 def build_learner_from_batch(
@@ -94,26 +99,34 @@ def build_learner_from_batch(
 ) -> Learner:
     """Builds model, objectives and optimizer for batches of one form.
 
-    Initial weights and dropout are those of `config.training.seed`.
+    `config.training.seed` determines initial weights and dropout.
 
     Args:
         config: the run.
         vocab_size: entries of the vocabulary.
         batch: features with the shapes of training and any number of rows; their
             values do not matter.
-        distribution: processes of the run; by default only this one.
+        distribution: processes of the run; None is only this one.
+
+    Raises:
+        ValueError: if a setting needs another model.
     """
-    settings = config.training
+    settings, model = config.training, config.model
+    if settings.recompute_layers and not hasattr(model, "recomputing_arguments"):
+        raise ValueError(
+            "`recompute_layers` needs a model that can recompute its layers. Received: "
+            f"recompute_layers=True, model of {type(model).__name__}"
+        )
     keras.utils.set_random_seed(settings.seed)
     policy_before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(settings.dtype_policy)
     try:
         encoder = build_from(
-            config.model,
+            model,
             vocab_size=vocab_size,
             **config.inputs.model_arguments,
-            **_engine_arguments(config.model, settings),
-            **_recomputing_arguments(config.model, settings),
+            **_engine_arguments(model, settings),
+            **(model.recomputing_arguments if settings.recompute_layers else {}),
         )
         objectives = {
             name: build_from(
@@ -121,37 +134,40 @@ def build_learner_from_batch(
             )
             for name, objective in config.objectives.items()
         }
-        memory, validation_memory = _memories(encoder, config)
+        memories = [NoMemory(), NoMemory()]
+        if hasattr(encoder, "initial_memory"):
+            memories = [
+                engine.current().lane_memory(encoder.initial_memory(num_lanes))
+                for num_lanes in (settings.batch_size, config.inputs.validation_lanes)
+            ]
+        needs_scale = settings.dtype_policy == "mixed_float16"
         return Learner(
             encoder,
             objectives,
             build_from(config.optimizer, num_updates=settings.num_updates),
             batch,
-            options=_step_options(settings, distribution or Distribution()),
+            options=StepOptions(
+                micro_batch_size=settings.micro_batch_size,
+                clip_norm=settings.clip_norm,
+                loss_scale=(
+                    build_from(settings.loss_scale) if needs_scale else NoLossScale()
+                ),
+                compress_gradients=settings.compress_gradients,
+                gradient_groups=settings.gradient_groups,
+                jit_compile=engine.current().compiles(settings),
+                seed=settings.seed,
+                distribution=distribution or Distribution(),
+            ),
             max_skipped_steps=settings.max_skipped_steps,
-            memory=memory,
-            validation_memory=validation_memory,
+            memory=memories[0],
+            validation_memory=memories[1],
         )
     finally:
         keras.config.set_dtype_policy(policy_before)
 
 
-def _step_options(settings: TrainingConfig, distribution: Distribution) -> StepOptions:
-    needs_scale = settings.dtype_policy == "mixed_float16"
-    return StepOptions(
-        micro_batch_size=settings.micro_batch_size,
-        clip_norm=settings.clip_norm,
-        loss_scale=(build_from(settings.loss_scale) if needs_scale else NoLossScale()),
-        compress_gradients=settings.compress_gradients,
-        gradient_groups=settings.gradient_groups,
-        jit_compile=engine.current().compiles(settings),
-        seed=settings.seed,
-        distribution=distribution,
-    )
-
-
-def _engine_arguments(config: Any, settings: TrainingConfig) -> Mapping[str, Any]:
-    """Further arguments of a part of the model: how the engine computes it best."""
+def _engine_arguments(config: Any, settings: TrainingConfig) -> dict[str, Any]:
+    """Further arguments of a part of the model, for speed on the engine."""
     arguments: dict[str, Any] = {}
     if engine.current().compiles(settings):
         arguments |= getattr(config, "compiled_arguments", {})
@@ -161,50 +177,3 @@ def _engine_arguments(config: Any, settings: TrainingConfig) -> Mapping[str, Any
             _MULTIPLE_ON_GPU if on_gpu else 1
         )
     return arguments
-
-
-def _recomputing_arguments(model: Any, settings: TrainingConfig) -> Mapping[str, Any]:
-    """Further arguments of a model whose layers the backward pass computes again.
-
-    Raises:
-        ValueError: if the model has no such layers.
-    """
-    if not settings.recompute_layers:
-        return {}
-    if not hasattr(model, "recomputing_arguments"):
-        raise ValueError(
-            "`recompute_layers` needs a model that can recompute its layers. Received: "
-            f"recompute_layers=True, model of {type(model).__name__}"
-        )
-    arguments: Mapping[str, Any] = model.recomputing_arguments
-    return arguments
-
-
-def _memories(encoder: Any, config: RunConfig) -> tuple[NoMemory, ...]:
-    """The encoder's memories for training and for validation."""
-    if not hasattr(encoder, "initial_memory"):
-        return NoMemory(), NoMemory()
-    num_lanes = (config.training.batch_size, config.inputs.validation_lanes)
-    return tuple(
-        engine.current().lane_memory(encoder.initial_memory(number))
-        for number in num_lanes
-    )
-
-
-def _mixture(
-    config: Any,
-    sources: Mapping[str, RecordSource],
-    read: Callable[[pathlib.Path], Any],
-) -> Inputs:
-    if not getattr(config, "can_mix", False):
-        raise ValueError(
-            "`--records_dir` must be one folder, for the inputs of the config, "
-            f"{type(config).__name__}, read one stream. Build one from all texts. "
-            "Received: " + ", ".join(str(source.folder) for source in sources.values())
-        )
-    inputs: Inputs = MixtureInputs(
-        folders={name: source.folder for name, source in sources.items()},
-        weights={name: source.weight for name, source in sources.items()},
-        read=read,
-    )
-    return inputs

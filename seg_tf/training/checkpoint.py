@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from seg_tf import files
-from seg_tf.checkpoints import contents, folder_names, folders
+from seg_tf.checkpoints import contents, folders
 from seg_tf.checkpoints.errors import CheckpointError, DamagedCheckpointError
 from seg_tf.config import RunConfig
 from seg_tf.text.encoding import TextPreparation
@@ -26,9 +26,9 @@ class Checkpoints:
     Args:
         folder: the folder, created with the first checkpoint.
         keep: number of newest checkpoints that stay.
-        facts: what each `state.json` says about the run, besides the counters.
-        text_preparation: how text became ids, which each checkpoint stores with the
-            weights. None if the inputs do not know.
+        facts: facts about the run that each `state.json` contains.
+        text_preparation: steps from text to ids, which each checkpoint contains. None
+            if the inputs do not know them.
         report: called with each line to print.
         decay_begin: update from which longer runs differ; None if they always do.
     """
@@ -53,11 +53,11 @@ class Checkpoints:
         self.decay_begin = decay_begin
 
     def path(self, updates: int) -> pathlib.Path:
-        return self.folder / folder_names.name(updates)
+        return self.folder / folders.name(updates)
 
     def updates(self) -> list[int]:
-        """Updates after which there is a checkpoint, rising."""
-        return folder_names.existing(self.folder)
+        """Updates of the checkpoints, in ascending order."""
+        return folders.existing(self.folder)
 
     def save(
         self,
@@ -67,19 +67,16 @@ class Checkpoints:
         samples: int,
         validation: Mapping[str, float] | None = None,
     ) -> pathlib.Path:
-        """Writes a checkpoint and removes those that are not kept any more.
+        """Writes a checkpoint, removes those that are no longer kept; returns its path.
 
         Args:
-            learner: what is trained.
+            learner: the learner.
             updates: updates made.
             samples: samples of the input order that were read.
             validation: results of a validation after these updates, if there was one.
 
-        Returns:
-            The checkpoint's folder.
-
         Raises:
-            CheckpointError: if it cannot be written; earlier ones are intact.
+            CheckpointError: if it cannot be written; earlier checkpoints are intact.
         """
         final = self.path(updates)
         state = {
@@ -117,7 +114,7 @@ class Checkpoints:
         return final
 
     def record_validation(self, updates: int, results: Mapping[str, float]) -> None:
-        """Adds results to the checkpoint of `updates`, in one stroke."""
+        """Adds results to the checkpoint of `updates`, atomically."""
         folder = self.path(updates)
         state = contents.read_state(folder)
         contents.write_state(folder, {**state, "validation": dict(results)})
@@ -132,13 +129,10 @@ class Checkpoints:
         return min(folders.validation_losses(self.folder).values(), default=None)
 
     def newest_intact(self, at_most: int | None = None) -> dict[str, Any] | None:
-        """State of the newest checkpoint whose every byte is as it was written.
+        """State of the newest undamaged checkpoint; None if there is no checkpoint.
 
         Args:
-            at_most: updates that it may have; None takes any.
-
-        Returns:
-            Its `state.json`, or None if there is no checkpoint at all.
+            at_most: maximum number of updates; None is no limit.
 
         Raises:
             CheckpointError: if there are checkpoints and all are damaged.
@@ -151,19 +145,19 @@ class Checkpoints:
                 return folders.read(self.path(updates))
             except DamagedCheckpointError as error:
                 damaged.append(str(error))
-                self.report(f"Damaged checkpoint, going to the one before. {error}")
+                self.report(f"Damaged checkpoint, trying the one before. {error}")
         if damaged:
             raise CheckpointError(
                 f"{self.folder}: every checkpoint is damaged. "
                 + "; ".join(damaged)
-                + ". Start anew with --overwrite, or in another --output_dir"
+                + ". Start again with --overwrite, or in another --output_dir"
             )
         return None
 
     def discard_newer(self, updates: int) -> None:
-        """Removes the checkpoints after `updates`: damaged ones, once passed over.
+        """Removes the checkpoints after `updates`, which were found to be damaged.
 
-        Left there, they would count among the newest, in place of whole ones.
+        Otherwise they would count among the newest, in place of intact ones.
         """
         for newer in self.updates():
             if newer > updates:
@@ -173,7 +167,7 @@ class Checkpoints:
         """Moves the checkpoints after `updates` to `folder`."""
         folder.mkdir(parents=True, exist_ok=True)
         for newer in self.updates():
-            target = folder / folder_names.name(newer)
+            target = folder / folders.name(newer)
             if newer > updates:
                 if target.exists():
                     files.remove_folder(target)
@@ -200,11 +194,11 @@ class Checkpoints:
 
     def _remove_old(self) -> None:
         existing = self.updates()
-        kept = {*existing[-self.keep :], self.best()}
+        keep = {*existing[-self.keep :], self.best()}
         if self.decay_begin is not None:
-            kept.update([one for one in existing if one <= self.decay_begin][-1:])
+            keep.update([n for n in existing if n <= self.decay_begin][-1:])
         for updates in existing:
-            if updates not in kept:
+            if updates not in keep:
                 files.remove_folder(self.path(updates))
 
 
@@ -220,12 +214,6 @@ def choose_for_length(
     then equals a run that had the new length from the start, bit for bit. Later
     checkpoints move to `ends_folder`. Any other run continues from its newest
     checkpoint, at the learning rates of the new length.
-
-    Args:
-        previous: `num_updates` before.
-        config: the run, with its new length.
-        checkpoints: checkpoints of the run.
-        ends_folder: folder for checkpoints of a decay that the new run does not share.
 
     Returns:
         State of the checkpoint; None if there is none.
@@ -260,7 +248,8 @@ def all_variables(learner: Learner) -> list[Any]:
     """Everything that the next update depends on, in an order fixed by the model."""
     encoder, objectives = learner.encoder, learner.objectives
     variables = [*encoder.weights, *contents.objective_variables(encoder, objectives)]
-    return variables + [one for group in _groups(learner).values() for one in group]
+    groups = _groups(learner).values()
+    return variables + [variable for group in groups for variable in group]
 
 
 def _groups(learner: Learner) -> dict[str, list[Any]]:

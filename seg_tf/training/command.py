@@ -1,4 +1,4 @@
-"""The pretraining command, once its flags are read and its config is a run's."""
+"""The pretraining command, after its flags and its config have been read."""
 
 import contextlib
 import dataclasses
@@ -6,69 +6,41 @@ import pathlib
 import shlex
 import sys
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import tensorflow as tf
 
 from seg_tf import command_line, output_paths, papers
-from seg_tf.checkpoints import contents, folder_names, folders, pretrained
+from seg_tf.checkpoints import contents, folders, pretrained
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.config import RunConfig, describe_taken, follow_source, to_dict
 from seg_tf.data import record_sources
-from seg_tf.training import (
-    build,
-    dry_run,
-    engine,
-    run_folder,
-    trackers,
-)
+from seg_tf.training import build, dry_run, engine, run_folder, trackers
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import NonFiniteSteps, TrainingStopped
-from seg_tf.training.inputs import Inputs, train_dataset
-from seg_tf.training.learner import Learner
-from seg_tf.training.profiler import Profiler
+from seg_tf.training.inputs import train_dataset
 from seg_tf.training.run_folder import RunFolder
+from seg_tf.training.throughput import Profiler
 from seg_tf.training.trainer import Result, Trainer
-
-
-class FindInitial(Protocol):
-    """Finds the checkpoint that `--initial_checkpoint` names, or makes it.
-
-    Call arguments:
-        given: value of the flag.
-        output_dir: that of the run; what is made is kept in it.
-        made_in: folder for it instead, if the output folder lacks it; of a dry run.
-        argument: the flag, for messages.
-        config: the run.
-        asked: paths of the fields of `config` that the user set.
-        processes: those that call this.
-        overwrite: whether what was made for another run may be replaced.
-    """
-
-    def __call__(
-        self,
-        given: str,
-        output_dir: pathlib.Path,
-        argument: str,
-        config: RunConfig,
-        asked: Collection[str],
-        *,
-        processes: Distribution,
-        made_in: pathlib.Path | None,
-        overwrite: bool,
-    ) -> pathlib.Path: ...
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Flags of the command beside the config; each is documented in its `--help`."""
+    """Flags of the command besides the config; its `--help` documents them.
+
+    Attributes:
+        asked: paths of the config's fields that flags set.
+        find_initial: finds or converts the checkpoint that `--initial_checkpoint`
+            names, as `seg_tf.interop.convert.find_initial` does. None only finds
+            checkpoints of this package.
+    """
 
     records_dir: str | None
     output_dir: str
     initial_checkpoint: str | None = None
-    asked: frozenset[str] = frozenset()  # paths of fields that flags set
-    find_initial: FindInitial | None = None  # None finds checkpoints of ours alone
+    asked: frozenset[str] = frozenset()
+    find_initial: Callable[..., pathlib.Path] | None = None
     dry_run: bool = False
     measure: int | None = None
     resume: bool = True
@@ -76,20 +48,6 @@ class RunOptions:
     profile_updates: range | None = None
     cache_gigabytes: float | None = None
     trackers: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Prepared:
-    """Everything that a run needs, checked and built."""
-
-    config: RunConfig
-    folder: RunFolder
-    description: dict[str, Any]
-    initial_checkpoint: pathlib.Path | None
-    inputs: Inputs
-    learner: Learner
-    processes: Distribution
-    callback_factories: Sequence[trackers.CallbackFactory]
 
 
 def run(config: RunConfig, options: RunOptions) -> None:
@@ -106,22 +64,22 @@ def run(config: RunConfig, options: RunOptions) -> None:
         sys.exit(f"error: {error}")
     with contextlib.ExitStack() as stack:
         try:
-            prepared = _prepare_together(config, options, processes, stack)
-            deviations = papers.describe(prepared.config)
+            trainer = _prepare_together(config, options, processes, stack)
+            deviations = papers.describe(trainer.config)
         except (ValueError, OSError, CheckpointError, TrainingStopped) as error:
             print(f"error: {error}", file=sys.stderr, flush=True)
             # A launcher ends all ranks when the first one exits; all print first.
             with contextlib.suppress(TrainingStopped):
                 processes.gather(None)
             sys.exit(1)
-        plan = dry_run.make_plan(prepared.config, prepared.inputs, prepared.learner)
+        plan = dry_run.make_plan(trainer.config, trainer.inputs, trainer.learner)
         if processes.is_chief:
             print(dry_run.describe(plan))
             print(deviations, flush=True)
         if options.dry_run:
-            _end_dry_run(options, prepared, plan)
+            _finish_dry_run(options, trainer, plan)
         else:
-            _train(options, prepared)
+            _train(options, trainer)
 
 
 def _prepare_together(
@@ -129,28 +87,24 @@ def _prepare_together(
     options: RunOptions,
     processes: Distribution,
     stack: contextlib.ExitStack,
-) -> _Prepared:
+) -> Trainer:
     """Prepares every rank, and ends all if they differ or one of them fails."""
-    # Whatever decides what a rank does next comes first.
+    # First, everything that decides what a rank does next.
+    names = ("dry_run", "measure", "resume", "overwrite")
     processes.check_agreement(
         {
             **engine.software(),
             "config": to_dict(config),
             "flags set": sorted(options.asked),
             "--initial_checkpoint": bool(options.initial_checkpoint),
-            **{
-                f"--{name}": getattr(options, name)
-                for name in ("dry_run", "measure", "resume", "overwrite")
-            },
+            **{f"--{name}": getattr(options, name) for name in names},
         }
     )
-    prepared = processes.call_together(
+    trainer = processes.call_together(
         lambda: _prepare(config, options, processes, stack)
     )
-    processes.check_agreement(
-        run_folder.facts(prepared.config, prepared.inputs, prepared.description)
-    )
-    return prepared
+    processes.check_agreement(trainer.facts)
+    return trainer
 
 
 def _prepare(
@@ -158,54 +112,89 @@ def _prepare(
     options: RunOptions,
     processes: Distribution,
     stack: contextlib.ExitStack,
-) -> _Prepared:
+) -> Trainer:
+    """Checks a run and builds its trainer; writes nothing to its output folder."""
     folder = RunFolder(output_paths.local_path(options.output_dir, "output_dir"))
     factories = trackers.find_factories(
         config.training.callbacks, "config.training.callbacks"
     )
-    made_in = None
-    if options.dry_run:
-        made_in = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    initial = _initial_checkpoint(config, options, folder.path, made_in, processes)
+    initial = _initial_checkpoint(config, options, folder.path, processes, stack)
     if initial:
-        config, taken = _like_imported(config, initial, options.asked)
-        if taken and processes.is_chief:
-            print(f"As in {initial}: {describe_taken(taken)}")
+        config, settings = _adopt_settings(config, initial, options.asked)
+        if settings and processes.is_chief:
+            print(f"As in {initial}: {describe_taken(settings)}")
     sources = record_sources.parse(options.records_dir, options.cache_gigabytes)
     description = run_folder.describe_run(
         config,
         record_sources.describe(sources),
         contents.weights_checksum(initial) if initial else None,
     )
+    resume, overwrite = options.resume, options.overwrite
     if processes.is_chief:
-        run_folder.check(
-            folder, description, resume=options.resume, overwrite=options.overwrite
-        )
+        run_folder.check(folder, description, resume=resume, overwrite=overwrite)
     engine.current().devices.set_determinism(
         config.training, print if processes.is_chief else lambda line: None
     )
     inputs = build.build_inputs(config, sources, processes)
-    learner = build.build_learner(config, inputs, processes)
-    return _Prepared(
+    return Trainer(
         config,
+        inputs,
+        build.build_learner(config, inputs, processes),
         folder,
         description,
-        initial,
-        inputs,
-        learner,
-        processes,
-        factories,
+        resume=resume,
+        overwrite=overwrite,
+        initial_checkpoint=initial,
+        callback_factories=factories,
     )
 
 
-def _end_dry_run(options: RunOptions, prepared: _Prepared, plan: dry_run.Plan) -> None:
-    is_chief = prepared.processes.is_chief
+def _initial_checkpoint(
+    config: RunConfig,
+    options: RunOptions,
+    output_dir: pathlib.Path,
+    processes: Distribution,
+    stack: contextlib.ExitStack,
+) -> pathlib.Path | None:
+    path, argument = options.initial_checkpoint, "--initial_checkpoint"
+    if not path:
+        return None
+    if options.find_initial is None:
+        return folders.find_checkpoint(pathlib.Path(path), argument)
+    scratch = None  # folder for converted weights, which a dry run does not keep
+    if options.dry_run:
+        scratch = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    return options.find_initial(
+        path,
+        output_dir,
+        argument,
+        config,
+        options.asked,
+        processes=processes,
+        made_in=scratch,
+        overwrite=options.overwrite,
+    )
+
+
+def _adopt_settings(
+    config: RunConfig, initial: pathlib.Path, asked: frozenset[str]
+) -> tuple[RunConfig, dict[str, tuple[Any, Any]]]:
+    """The config with the settings that imported weights were trained with."""
+    state = contents.read_state(initial)
+    source = pretrained.read_config(initial, state).model
+    if not state.get("imported") or type(source) is not type(config.model):
+        return config, {}
+    return follow_source(config, vars(source), asked)
+
+
+def _finish_dry_run(options: RunOptions, trainer: Trainer, plan: dry_run.Plan) -> None:
+    is_chief = trainer.distribution.is_chief
     if options.measure:
         batches = train_dataset(
-            prepared.inputs, prepared.config.training, 0, prepared.processes
+            trainer.inputs, trainer.config.training, 0, trainer.distribution
         )
         try:
-            seconds = dry_run.measure(prepared.learner, iter(batches), options.measure)
+            seconds = dry_run.measure(trainer.learner, iter(batches), options.measure)
         except tf.errors.ResourceExhaustedError as error:
             sys.exit(
                 "error: the memory is too small for an update; lower "
@@ -218,107 +207,67 @@ def _end_dry_run(options: RunOptions, prepared: _Prepared, plan: dry_run.Plan) -
     if is_chief:
         print(
             "Nothing was written; without --dry_run the run goes to "
-            f"{prepared.folder.path}"
+            f"{trainer.folder.path}"
         )
 
 
-def _train(options: RunOptions, prepared: _Prepared) -> None:
-    folder, is_chief = prepared.folder, prepared.processes.is_chief
+def _train(options: RunOptions, trainer: Trainer) -> None:
+    folder, is_chief = trainer.folder, trainer.distribution.is_chief
+    parameters = dict(trainer.description)
+    settings = parameters.pop("config")
+    tracked = trackers.TrackedRun(
+        name=folder.path.absolute().name,
+        parameters={**parameters, **settings},
+        id_file=folder.trackers_file,
+    )
     try:
         with contextlib.ExitStack() as stack:
-            others = dict(prepared.description)
-            settings = others.pop("config")
-            tracked = trackers.TrackedRun(
-                name=folder.path.absolute().name,
-                parameters={**others, **settings},
-                id_file=folder.trackers_file,
-            )
-            started = [
-                trackers.Tracker(name, project, tracked)
-                for name, project in options.trackers.items()
-            ]
-            for tracker in started:
+            for name, project in options.trackers.items():
+                tracker = trackers.Tracker(name, project, tracked)
                 stack.push(tracker.close)
-            profiler = None
+                trainer.trackers.append(tracker)
             if options.profile_updates and is_chief:
-                profiler = Profiler(
+                trainer.profiler = Profiler(
                     options.profile_updates, folder.events_folder, print
                 )
-                stack.callback(profiler.close)
-            result = Trainer(
-                prepared.config,
-                prepared.inputs,
-                prepared.learner,
-                folder,
-                prepared.description,
-                resume=options.resume,
-                overwrite=options.overwrite,
-                initial_checkpoint=prepared.initial_checkpoint,
-                callbacks=trackers.make_callbacks(
-                    prepared.callback_factories, folder.path
-                ),
-                trackers=started,
-                profiler=profiler,
-            ).train()
+                stack.callback(trainer.profiler.close)
+            result = trainer.train()
     except TrainingStopped as stop:
         if is_chief or not stop.is_common:
             print(stop, file=sys.stderr)
         sys.exit(stop.exit_code)
     if is_chief:
-        print(_ending(result, folder))
+        print(_describe_end(result, folder))
 
 
-def _initial_checkpoint(
-    config: RunConfig,
-    options: RunOptions,
-    output_dir: pathlib.Path,
-    made_in: pathlib.Path | None,
-    processes: Distribution,
-) -> pathlib.Path | None:
-    given, argument = options.initial_checkpoint, "--initial_checkpoint"
-    if not given:
-        return None
-    if options.find_initial is None:
-        return folders.find_checkpoint(pathlib.Path(given), argument)
-    return options.find_initial(
-        given,
-        output_dir,
-        argument,
-        config,
-        options.asked,
-        processes=processes,
-        made_in=made_in,
-        overwrite=options.overwrite,
-    )
-
-
-def _like_imported(
-    config: RunConfig, initial: pathlib.Path, asked: frozenset[str]
-) -> tuple[RunConfig, dict[str, tuple[Any, Any]]]:
-    """The config with the settings that imported weights were trained with."""
-    state = contents.read_state(initial)
-    source = pretrained.read_config(initial, state).model
-    if not state.get("imported") or type(source) is not type(config.model):
-        return config, {}
-    return follow_source(config, vars(source), asked)
-
-
-def _ending(result: Result, folder: RunFolder) -> str:
-    """Closing lines of a run; the commands in them work as they are."""
+def _describe_end(result: Result, folder: RunFolder) -> str:
+    """Closing lines of a run, with commands that work as printed."""
     path = shlex.quote(str(folder.path))
-    # The curve of a run without validation is that of its training.
-    training = "" if result.validation else " --training"
     longer = f"--config.training.num_updates={2 * result.updates}"
+    if result.validation and result.best_updates is not None:
+        checkpoint = folder.checkpoints_folder / folders.name(result.best_updates)
+        last = (
+            f"  validation loss  {result.validation['loss']:.4f} "
+            f"(best: {result.best_loss:.4f})\n"
+            f"  best checkpoint  {checkpoint}"
+        )
+    else:
+        checkpoint = folder.checkpoints_folder / folders.name(result.updates)
+        last = (
+            "  validation       none, as --config.training.validation_interval=0 says\n"
+            f"  last checkpoint  {checkpoint}"
+        )
     curve = compare = ""
-    # A run that was shorter than the interval of the log has neither.
+    # A run that was shorter than the log interval has no curve.
     if folder.curve_file.exists():
+        training = "" if result.validation else " --training"
         curve = f"\n  loss curve       {folder.curve_file}"
         compare = f"""
   compare runs          seg-tf plot-runs --runs={path}{training}
-                        (others after it, with commas)"""
+                        (append other runs, separated by commas)"""
     return f"""
 Done after {result.updates:,} updates.
-{_last_checkpoint(result, folder)}{curve}
+{last}{curve}
   log              {folder.log_file}
 
 What to do next:
@@ -326,20 +275,4 @@ What to do next:
   use the encoder       from seg_tf.checkpoints.pretrained import load_encoder
                         encoder, config = load_encoder("{folder.path}")
   train it for longer   the same command with {longer}:
-                        it goes on from here, at the learning rates of that length"""
-
-
-def _last_checkpoint(result: Result, folder: RunFolder) -> str:
-    def path(updates: int) -> pathlib.Path:
-        return folder.checkpoints_folder / folder_names.name(updates)
-
-    if not result.validation or result.best_updates is None:
-        return (
-            "  validation       none, as --config.training.validation_interval=0 says\n"
-            f"  last checkpoint  {path(result.updates)}"
-        )
-    return (
-        f"  validation loss  {result.validation['loss']:.4f} "
-        f"(best: {result.best_loss:.4f})\n"
-        f"  best checkpoint  {path(result.best_updates)}"
-    )
+                        it resumes from here, at the learning rates of that length"""

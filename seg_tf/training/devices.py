@@ -1,6 +1,7 @@
-"""GPUs of a host and of a process, and the kernels that TensorFlow may use on them.
+"""GPUs of a host and of a process, and TensorFlow's deterministic kernels.
 
 Nothing else in training asks TensorFlow for GPUs, so that tests can replace the answer.
+`jax_engine.JaxDevices` has the same functions for JAX.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from tensorflow.python.client import device_lib
 
 if TYPE_CHECKING:
     from seg_tf.config import TrainingConfig
-
 
 _REASON = (
     "TensorFlow's deterministic kernels copy the whole of what they scatter into from "
@@ -36,22 +36,21 @@ def gpu_name() -> str | None:
 
 
 def gpu_memory_use() -> tuple[int, int] | None:
-    """Bytes that TensorFlow holds of the GPU now, and at most so far, for tensors."""
+    """Bytes of the GPU that tensors use now, and their maximum so far."""
     gpus = tf.config.list_logical_devices("GPU")
     if not gpus:
         return None
-    # The one GPU of a process of several; the first where one process sees more.
     info = tf.config.experimental.get_memory_info(gpus[0].name)
     return info["current"], info["peak"]
 
 
 def gpu_memory_limit() -> int | None:
-    """Bytes that TensorFlow may take of the GPU; None without one."""
+    """Bytes that TensorFlow may use of the GPU; None without a GPU."""
     if not has_gpu():
         return None
-    # The public interface tells how much is used, not how much there is.
+    # The public interface only has the memory in use.
     local = device_lib.list_local_devices()
-    return next((one.memory_limit for one in local if one.device_type == "GPU"), None)
+    return next((gpu.memory_limit for gpu in local if gpu.device_type == "GPU"), None)
 
 
 def uses_tensor_float_32() -> bool:
@@ -61,17 +60,17 @@ def uses_tensor_float_32() -> bool:
 
 
 def num_used() -> int:
-    """Devices whose peaks add up to that of this process."""
+    """Number of devices that this process computes on."""
     return 1
 
 
 def num_gpus() -> int:
-    """GPUs of this host."""
+    """Number of GPUs of this host."""
     return len(tf.config.list_physical_devices("GPU"))
 
 
 def use_one_gpu(number: int) -> None:
-    """Leaves this process one GPU of its host, and others the memory they need."""
+    """Limits this process to one GPU of its host, and to the memory that it needs."""
     gpu = tf.config.list_physical_devices("GPU")[number]
     tf.config.set_visible_devices(gpu, "GPU")
     tf.config.experimental.set_memory_growth(gpu, True)
@@ -80,28 +79,23 @@ def use_one_gpu(number: int) -> None:
 def set_determinism(settings: TrainingConfig, report: Callable[[str], None]) -> None:
     """Turns TensorFlow's deterministic kernels on, for this whole process.
 
-    On a GPU they are left off unless `settings.deterministic_ops` is true.
-
-    Args:
-        settings: of the run.
-        report: called with a line where they are left off by default.
+    On a GPU they stay off unless `settings.deterministic_ops` is true.
 
     Raises:
         ValueError: if a GPU would have to run compiled and deterministic.
     """
-    wanted = settings.deterministic_ops
-    on_gpu = has_gpu()
-    if wanted and on_gpu and settings.jit_compile:
+    enabled, on_gpu = settings.deterministic_ops, has_gpu()
+    if enabled and on_gpu and settings.jit_compile:
         raise ValueError(
             "`deterministic_ops` must not be true together with `jit_compile` on a "
             f"GPU: {_REASON}, which compiled code cannot. Received: "
             "deterministic_ops=True, jit_compile=True"
         )
-    if wanted is None and on_gpu:
+    if enabled is None and on_gpu:
         report(
             f"Deterministic kernels are off: {_REASON}. A run that is resumed on a GPU "
             "is close to an uninterrupted one, not equal to it; "
             "--config.training.deterministic_ops=true turns them on, and XLA off"
         )
-    if wanted or (wanted is None and not on_gpu):
+    if enabled or (enabled is None and not on_gpu):
         tf.config.experimental.enable_op_determinism()

@@ -1,4 +1,4 @@
-"""The processes that train together, and what a launcher says of them."""
+"""The processes that train together, and how a launcher describes them."""
 
 import contextlib
 import hashlib
@@ -12,21 +12,20 @@ from seg_tf.config.base import flat
 from seg_tf.training.errors import TrainingStopped
 
 _Result = TypeVar("_Result")
-# Facts of a rank that no result depends on.
+# Facts that may differ between ranks, as no result depends on them.
 _MAY_DIFFER = ("config.records_dir", "versions.python")
 
-# Where a launcher says how many processes there are: horovodrun with Gloo, Open MPI,
-# and other MPIs, in this order.
+# Number and rank of processes, as set by horovodrun with Gloo, Open MPI and other MPIs.
 _SIZE_VARIABLES = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 _RANK_VARIABLES = ("HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
-# Where processes of the engine jax find one another, and their number and own place.
+# Address by which processes of the engine jax connect, their number, and their rank.
 JAX_ADDRESS = "JAX_COORDINATOR_ADDRESS"
 JAX_PROCESSES, JAX_PROCESS = "JAX_NUM_PROCESSES", "JAX_PROCESS_ID"
 
 
 class Distribution:
-    """A run of one process: sums are what they are summed from."""
+    """A run of one process; the interface of runs of several."""
 
     @property
     def rank(self) -> int:
@@ -46,35 +45,35 @@ class Distribution:
     def sum(
         self, tensors: Sequence[Any], name: str, as_float16: bool = False
     ) -> list[Any]:
-        """Adds tensors up over the processes, in one operation.
+        """Sums tensors over the processes, in one operation.
 
         Every process gets the same bits. Cannot be called inside a compiled function.
 
         Args:
-            tensors: of one dtype; as many and of the same shapes on each process.
-            name: the same on each process, and of this sum alone. Messages about a
-                process that lags behind name it.
-            as_float16: whether they travel as float16.
+            tensors: tensors of one dtype, with the same shapes on each process.
+            name: unique name of this sum, the same on each process. Messages about a
+                late process contain it.
+            as_float16: whether they are sent as float16.
         """
         return list(tensors)
 
-    def rows_at_once(self, micro_batch_size: int | None) -> int | None:
-        """Rows that a process takes together; None where all take equally many."""
+    def local_micro_batch_size(self, micro_batch_size: int | None) -> int | None:
+        """Rows that a process reads together; None gives all equally many rows."""
         return micro_batch_size
 
     def broadcast(self, variables: Sequence[Any]) -> None:
-        """Gives Keras variables the values they have on the chief."""
+        """Sets Keras variables to their values on the chief."""
 
     def broadcast_object(self, value: Any) -> Any:
-        """The chief's value.
-
-        Raises:
-            TrainingStopped: if another process failed; as `gather`.
-        """
+        """The chief's value."""
         return value
 
     def gather(self, value: Any) -> list[Any]:
-        """The values of all processes, in the order of their ranks."""
+        """The values of all processes, in the order of their ranks.
+
+        Raises:
+            TrainingStopped: if another process failed.
+        """
         return [value]
 
     def describe_failure(self) -> str:
@@ -89,12 +88,7 @@ class Distribution:
     def check_agreement(self, facts: Mapping[str, Any]) -> None:
         """Ends all ranks if their facts differ; called by all of them.
 
-        The first exchange has the same size whatever the facts are, so that no
-        difference can block it.
-
-        Args:
-            facts: plain values, maybe nested. The path of the records and the version
-                of Python may differ.
+        The first exchange always has the same size, so that no difference can block it.
 
         Raises:
             TrainingStopped: on every rank, naming each fact that differs, with the
@@ -105,26 +99,24 @@ class Distribution:
             for name, value in flat(facts).items()
             if name not in _MAY_DIFFER
         }
-        # The order matters: that of a config's index tables is that of their weights.
+        # The order matters: a config's index tables and their weights share it.
         text = json.dumps(named)
         digest = hashlib.sha256(text.encode()).hexdigest()
         if len(set(self.gather(digest))) == 1:
             return
-        of_ranks = [json.loads(other) for other in self.gather(text)]
+        facts_by_rank = [json.loads(other) for other in self.gather(text)]
         hosts = self.gather(socket.gethostname())
         raise TrainingStopped(
             "All ranks must have the same settings, data and software, wherever their "
-            "files are. Received:\n" + _describe_differences(of_ranks, hosts)
+            "files are. Received:\n" + _describe_differences(facts_by_rank, hosts)
         )
 
     def call_together(self, function: Callable[[], _Result]) -> _Result:
-        """Calls `function` on every rank; if it fails on one, it fails on all.
-
-        Otherwise the other ranks would wait for one that has ended.
+        """Calls `function` on every rank; if it fails on one, all ranks stop.
 
         Raises:
-            TrainingStopped: if `function` failed on other ranks only. Its own error is
-                raised as it is.
+            TrainingStopped: if `function` failed on other ranks only. An error on this
+                rank is raised unchanged.
         """
         failure = report = None
         try:
@@ -167,13 +159,13 @@ def _number_in_environment(names: Sequence[str], default: int) -> int:
 
 
 def _describe_differences(
-    of_ranks: Sequence[Mapping[str, Any]], hosts: Sequence[str]
+    facts_by_rank: Sequence[Mapping[str, Any]], hosts: Sequence[str]
 ) -> str:
     """A line for each fact that differs: its values, and the ranks with each."""
     lines = []
-    for name in dict.fromkeys(name for facts in of_ranks for name in facts):
+    for name in dict.fromkeys(name for facts in facts_by_rank for name in facts):
         ranks: dict[str, list[int]] = {}
-        for rank, facts in enumerate(of_ranks):
+        for rank, facts in enumerate(facts_by_rank):
             value = json.dumps(facts[name]) if name in facts else "nothing"
             ranks.setdefault(value, []).append(rank)
         if len(ranks) > 1:

@@ -19,10 +19,9 @@ from seg_tf.training.learner import Learner
 from seg_tf.training.optimizers import schedule
 
 ACTIVATIONS = "activations, roughly"
-_MIB = 2**20
 # Reading text more often gains nothing (Muennighoff et al., 2023, figure 5).
 _MAX_EPOCHS = 40
-# The rest is for what the estimate leaves out: TensorFlow itself, its buffers, XLA's.
+# The estimate leaves out TensorFlow itself, its buffers and XLA's.
 _USABLE_SHARE = 0.9
 
 
@@ -33,7 +32,7 @@ class Plan:
     Attributes:
         config: the run.
         inputs: its input pipeline.
-        num_processes: processes that train together.
+        num_processes: number of processes.
         micro_batch_size: rows that a process computes at once.
         compiles: whether XLA compiles the step.
         rate: learning rate of the optimizer.
@@ -66,15 +65,6 @@ class Plan:
         return round(self.num_samples * row_length * self.inputs.fill)
 
     @property
-    def rows(self) -> dict[str, tuple[int, Inputs]]:
-        """Rows drawn from each source of a mixture, or from the only one."""
-        sources = {
-            f"the text of {name}": (source.num_samples(self.num_samples), source.inputs)
-            for name, source in self.inputs.sources.items()
-        }
-        return sources or {"the text": (self.num_samples, self.inputs)}
-
-    @property
     def largest_micro_batch_size(self) -> int | None:
         """The largest `micro_batch_size` that fits, or None if not even 1 does."""
         batch_size = self.config.training.batch_size
@@ -94,12 +84,12 @@ def make_plan(config: RunConfig, inputs: Inputs, learner: Learner) -> Plan:
     training, options = config.training, learner.options
     num_processes = options.distribution.size
     rows = training.micro_batch_size or training.batch_size // num_processes
-    weights = _bytes(learner.trainable_variables)
+    weights = _num_bytes(learner.trainable_variables)
     memory = {
         "weights": weights,
         "gradients": weights,
-        "optimizer": _bytes(learner.optimizer.variables),
-        "memory of lanes": _bytes(learner.memory.variables),
+        "optimizer": _num_bytes(learner.optimizer.variables),
+        "memory of lanes": _num_bytes(learner.memory.variables),
     }
     vocab_size = config.model.vocab_size or inputs.vocab_size
     if hasattr(config.model, "row_activations"):
@@ -117,15 +107,15 @@ def make_plan(config: RunConfig, inputs: Inputs, learner: Learner) -> Plan:
         micro_batch_size=rows,
         compiles=options.jit_compile,
         rate=learner.optimizer._learning_rate,
-        parameters=count_parameters(learner),
+        parameters=_count_parameters(learner),
         memory=memory,
         available=throughput.available_memory(),
         flops_per_update=throughput.flops_per_update(config, vocab_size),
     )
 
 
-def count_parameters(learner: Learner) -> dict[str, int]:
-    """Trainable parameters by part; shared ones count where they come first."""
+def _count_parameters(learner: Learner) -> dict[str, int]:
+    """Trainable parameters by part of the model; shared ones count once."""
     counts: dict[str, int] = collections.Counter()
     seen: set[int] = set()
 
@@ -148,29 +138,28 @@ def count_parameters(learner: Learner) -> dict[str, int]:
 def describe(plan: Plan) -> str:
     """The plan as text."""
     training, inputs, rate = plan.config.training, plan.inputs, plan.rate
+    compiles = "compiles the step" if plan.compiles else "is not used"
     lines = [
         "Plan",
         f"  updates          {training.num_updates:,} of {training.batch_size:,} rows",
         f"  at once          {plan.micro_batch_size:,} rows on each of "
         f"{plan.num_processes:,} processes",
-        "  XLA              "
-        + ("compiles the step" if plan.compiles else "is not used")
-        + " (--config.training.jit_compile)",
-        f"  rows             {_rows(plan.num_samples, inputs)}",
+        f"  XLA              {compiles} (--config.training.jit_compile)",
+        f"  rows             {_describe_rows(plan.num_samples, inputs)}",
     ]
     for name, source in inputs.sources.items():
-        rows = _rows(source.num_samples(plan.num_samples), source.inputs)
+        rows = _describe_rows(source.num_samples(plan.num_samples), source.inputs)
         lines.append(f"    {name}, weight {source.weight}: {rows}")
     if inputs.parts:
         lines.append(
             f"  {inputs.parts:<17}{round(plan.num_samples * inputs.parts_per_row):,}: "
             f"{inputs.parts_per_row:.2f} a row, which they fill to {inputs.fill:.1%}"
         )
-    lines.append(f"  tokens           {plan.tokens:,}, padding left out")
+    lines.append(f"  tokens           {plan.tokens:,}, without padding")
     if isinstance(rate, schedule.WarmupDecay):
         decay = ""
         if rate.decay_begin is not None:
-            decay = f", falling from update {rate.decay_begin:,} on"
+            decay = f", decaying from update {rate.decay_begin:,}"
         lines.append(
             f"  learning rate    {rate.peak_learning_rate:g} after "
             f"{rate.warmup_updates:,} updates of warm-up{decay}"
@@ -196,27 +185,29 @@ def warnings(plan: Plan) -> list[str]:
     if not plan.fits(plan.micro_batch_size):
         rows = plan.largest_micro_batch_size
         advice = (
-            "The largest micro-batch that fits, without a change of what is learned: "
-            f"--config.training.micro_batch_size={rows}"
+            "Not even a micro-batch of one row fits: use a smaller model, shorter "
+            "rows or a larger machine"
+            if rows is None
+            else "The largest micro-batch that fits, which does not change the "
+            f"result: --config.training.micro_batch_size={rows}"
         )
-        if rows is None:
-            advice = (
-                "Not even a micro-batch of one row fits: take a smaller model, shorter "
-                "rows or a larger machine"
-            )
         size, device = plan.available
         texts.append(
             f"about {_mebibytes(sum(plan.memory.values()))} of memory are needed, and "
             f"{device} has {_mebibytes(size)}. {advice}"
         )
-    for name, (num_samples, inputs) in plan.rows.items():
+    sources = {
+        f"the text of {name}": (source.num_samples(plan.num_samples), source.inputs)
+        for name, source in plan.inputs.sources.items()
+    } or {"the text": (plan.num_samples, plan.inputs)}
+    for name, (num_samples, inputs) in sources.items():
         epochs = num_samples / max(1, inputs.num_train_samples)
         if epochs > _MAX_EPOCHS:
             updates = plan.config.training.num_updates * _MAX_EPOCHS / epochs
             texts.append(
-                f"{name} is read {epochs:,.0f} times; after {_MAX_EPOCHS} times "
-                "further training on it gains next to nothing (Muennighoff et al., "
-                "2023). Take more text, or at most --config.training.num_updates="
+                f"{name} is read {epochs:,.0f} times. After {_MAX_EPOCHS} times, "
+                "further training gains next to nothing (Muennighoff et al., 2023). "
+                "Use more text, or at most --config.training.num_updates="
                 f"{max(1, math.floor(updates))}"
             )
     return texts
@@ -227,11 +218,6 @@ def measure(learner: Learner, batches: Iterator[Any], num_updates: int) -> list[
 
     The updates change the weights of `learner`. Every process of a run calls it.
 
-    Args:
-        learner: what is trained.
-        batches: batches of the run.
-        num_updates: updates to measure.
-
     Raises:
         NonFiniteSteps: if too many steps in a row have no finite loss or gradient.
         tf.errors.ResourceExhaustedError: if the memory of a GPU is too small.
@@ -240,7 +226,7 @@ def measure(learner: Learner, batches: Iterator[Any], num_updates: int) -> list[
     for _ in range(num_updates + 1):
         begin = time.perf_counter()
         learner.make_update(batches)
-        # Reading what the update wrote waits until the device is done.
+        # Reading a variable that the update wrote waits for the device.
         int(learner.optimizer.iterations)
         seconds.append(time.perf_counter() - begin)
     return seconds[1:]
@@ -263,7 +249,7 @@ def describe_measurement(seconds: list[float], plan: Plan) -> str:
     )
 
 
-def _rows(num_samples: int, inputs: Inputs) -> str:
+def _describe_rows(num_samples: int, inputs: Inputs) -> str:
     epochs = num_samples / max(1, inputs.num_train_samples)
     return (
         f"{num_samples:,}: {epochs:.2f} epochs over {inputs.num_train_samples:,} "
@@ -271,7 +257,7 @@ def _rows(num_samples: int, inputs: Inputs) -> str:
     )
 
 
-def _bytes(variables: Iterable[Any]) -> int:
+def _num_bytes(variables: Iterable[Any]) -> int:
     return sum(
         math.prod(v.shape) * np.dtype(keras.backend.standardize_dtype(v.dtype)).itemsize
         for v in variables
@@ -279,4 +265,4 @@ def _bytes(variables: Iterable[Any]) -> int:
 
 
 def _mebibytes(size: int) -> str:
-    return f"{size / _MIB:,.0f} MiB"
+    return f"{size / 2**20:,.0f} MiB"

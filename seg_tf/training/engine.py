@@ -1,13 +1,11 @@
-"""The engine that computes a run: TensorFlow or JAX, decided here and nowhere else.
+"""The engine that computes a run, TensorFlow or JAX: chosen here and nowhere else.
 
 A process has one Keras backend from the moment Keras is imported. `choose` sets it
-before; `current` gives what depends on it. Whoever trains asks the engine to do
-things, never its name.
+before; `current` returns the class with everything that depends on it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import importlib.metadata
@@ -16,87 +14,15 @@ import os
 import pathlib
 import platform
 import sys
-import types
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # which would import TensorFlow, and Keras
-    from seg_tf.config import TrainingConfig
-    from seg_tf.training.distribution import Distribution
-    from seg_tf.training.step import NoMemory
+    from seg_tf.training.jax_engine import JaxEngine
+    from seg_tf.training.tensorflow_engine import TensorFlowEngine
 
 NAMES = ("tensorflow", "jax")
-# Installed by an extra of the same name.
-_OPTIONAL = ("jax",)
 # Packages besides those of the engine whose versions results may depend on.
 _PACKAGES = ("seg_tf", "keras", "keras-hub", "numpy")
-
-
-class TrainingEngine(Protocol):
-    """Things that each engine does in its own way.
-
-    Attributes:
-        packages: those whose versions its numbers depend on.
-        step_class: class with the contract of `tensorflow_step.TrainingStep`.
-        devices: module with the functions of `training.devices` on its GPUs.
-    """
-
-    packages: tuple[str, ...]
-    step_class: type
-    devices: types.ModuleType
-
-    def join(self) -> Distribution:
-        """The processes that this one was started to train with.
-
-        Raises:
-            TrainingStopped: if the engine cannot be one of them.
-        """
-
-    def compiles(self, settings: TrainingConfig) -> bool:
-        """True if XLA compiles the step of a run with these settings."""
-
-    def lane_memory(self, initial: Mapping[str, Any]) -> NoMemory:
-        """Memory of lanes, of which `initial` is the first."""
-
-    def traced(
-        self, function: Callable[[Mapping[str, Any]], Any], features: Mapping[str, Any]
-    ) -> Any:
-        """The result of a call that matters for the variables it creates.
-
-        Args:
-            function: takes the features of a batch; what it returns must not depend on
-                their values.
-            features: those of a batch.
-        """
-
-    def compiled(
-        self,
-        function: Callable[[Mapping[str, Any]], Any],
-        variables: Callable[[], Iterable[Any]],
-        rows_vary: bool = False,
-    ) -> Callable[[Mapping[str, Any]], Any]:
-        """A function of a batch that reads and assigns Keras variables, compiled.
-
-        Args:
-            function: takes the features of a batch.
-            variables: returns every variable that it reads or assigns.
-            rows_vary: whether processes may come with unlike numbers of rows.
-        """
-
-    def num_request_rows(self) -> int:
-        """Number of rows in which a process's stop request enters a step."""
-
-    def rows_to_try(self, features: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Rows that a process tries one by one when it looks for bad ones."""
-
-    def start_profile(self, folder: pathlib.Path) -> None:
-        """Begins a profile for TensorBoard, in `folder`."""
-
-    def stop_profile(self) -> None:
-        """Writes the profile."""
-
-    def profiled_step(self, number: int) -> contextlib.AbstractContextManager[Any]:
-        """Context of a step, by which TensorBoard tells its time."""
 
 
 def choose(name: str) -> None:
@@ -106,7 +32,7 @@ def choose(name: str) -> None:
         ValueError: if Keras was imported with another backend, or the engine is not
             installed.
     """
-    if name in _OPTIONAL and importlib.util.find_spec(name) is None:
+    if name == "jax" and importlib.util.find_spec(name) is None:
         raise ValueError(
             f"`--engine={name}` needs the package {name}, which is not installed: "
             f'pip install "seg_tf[{name}]"'
@@ -120,11 +46,11 @@ def choose(name: str) -> None:
 
 
 @functools.cache
-def current() -> TrainingEngine:
-    """The engine of this process.
+def current() -> TensorFlowEngine | JaxEngine:
+    """The engine of this process; `TensorFlowEngine` documents its methods.
 
     Raises:
-        ValueError: if Keras has a backend that is none.
+        ValueError: if the backend of Keras is no engine.
     """
     name = _backend()
     if name not in NAMES:
@@ -133,7 +59,7 @@ def current() -> TrainingEngine:
             f"{name}, of KERAS_BACKEND or keras.json"
         )
     module = importlib.import_module(f"seg_tf.training.{name}_engine")
-    engine: TrainingEngine = module.ENGINE()
+    engine: TensorFlowEngine | JaxEngine = module.ENGINE()
     return engine
 
 

@@ -5,15 +5,13 @@ import signal
 from collections.abc import Iterator
 from typing import Any
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
 
 class TrainingStopped(Exception):
-    """A run ended early. Its message says why and what to do; no trace is needed.
+    """A run ended early. Its message says why and what to do; no traceback is needed.
 
     Attributes:
-        exit_code: of the process.
-        is_common: whether all processes of a run end so, with the same message.
+        exit_code: exit code of the process.
+        is_common: whether all processes of a run end like this, with the same message.
     """
 
     exit_code = 1
@@ -21,7 +19,7 @@ class TrainingStopped(Exception):
 
 
 class OutputFolderError(TrainingStopped):
-    """The output folder holds another run, or is in use."""
+    """The output folder contains another run, or is in use."""
 
 
 class NonFiniteLossError(TrainingStopped):
@@ -31,11 +29,11 @@ class NonFiniteLossError(TrainingStopped):
 
 
 class NonFiniteSteps(Exception):
-    """Too many steps in a row had a loss or gradient that was not finite.
+    """Too many consecutive steps had a loss or gradient that was not finite.
 
     Args:
-        num_steps: how many.
-        samples: of the last of them, by rank, those whose own loss is not finite.
+        num_steps: number of steps.
+        samples: samples of the last step whose own loss is not finite, by rank.
     """
 
     def __init__(self, num_steps: int, samples: list[list[int]]):
@@ -55,7 +53,7 @@ class Interrupted(TrainingStopped):
 
 
 class StopRequest:
-    """Stop request: the signal that asked the run to stop; falsy before one."""
+    """The signal that asked the run to stop; falsy before there is one."""
 
     def __init__(self) -> None:
         self.signal_number: int | None = None
@@ -66,7 +64,7 @@ class StopRequest:
 
 @contextlib.contextmanager
 def stop_requests() -> Iterator[StopRequest]:
-    """Catches the first signal; a second one ends the process as it always would.
+    """Catches the first SIGTERM or SIGINT; a second one acts as before.
 
     Outside the main thread, where Python cannot catch signals, nothing is caught.
     """
@@ -82,7 +80,7 @@ def stop_requests() -> Iterator[StopRequest]:
         restore()
 
     with contextlib.suppress(ValueError):
-        for number in _SIGNALS:
+        for number in (signal.SIGTERM, signal.SIGINT):
             previous[number] = signal.signal(number, catch)
     try:
         yield request

@@ -1,4 +1,4 @@
-"""Processes that sum by Horovod: the one place that knows of it.
+"""Processes that communicate by Horovod, which only this file uses.
 
 Only Horovod's operations on tensors and on TensorFlow variables are used; its Keras
 parts do not work with Keras 3.
@@ -19,7 +19,7 @@ from seg_tf.training.errors import TrainingStopped
 
 # Time limits of Horovod, in seconds, unless the environment sets them.
 _TIME_LIMITS = {
-    # It looks for late ranks this often. A late sum first only leaves its cache; a
+    # Interval of the search for late ranks. A late sum first only leaves its cache; a
     # later look names the missing ranks, after two to four times as long.
     "HOROVOD_STALL_CHECK_TIME_SECONDS": 12,
     # A late rank ends the run. It may compile or write a checkpoint for minutes.
@@ -32,7 +32,7 @@ _TIME_LIMITS = {
 
 
 class HorovodDistribution(Distribution):
-    """A run of as many processes as `horovodrun` started."""
+    """The processes that `horovodrun` started."""
 
     def __init__(self) -> None:
         import horovod.tensorflow as horovod
@@ -58,13 +58,13 @@ class HorovodDistribution(Distribution):
         if tensors and tensors[0].dtype == tf.bfloat16:  # which Gloo cannot add
             tensors = [tf.cast(tensor, tf.float32) for tensor in tensors]
             sums = self.sum(tensors, name, as_float16)
-            return [tf.cast(one, tf.bfloat16) for one in sums]
+            return [tf.cast(total, tf.bfloat16) for total in sums]
         return self._horovod.grouped_allreduce(
             list(tensors),
             op=self._horovod.Sum,
             compression=compression.fp16 if as_float16 else compression.none,
-            # The name, which every error quotes, marks a failure as one of
-            # Horovod's: its text may be of Gloo's or NCCL's alone.
+            # Every error quotes the name, by which `failures_explained` recognizes
+            # failures of Horovod.
             name=f"Horovod_{name}",
             # Graphs of two processes may differ in their scopes, as by accumulation.
             ignore_name_scope=True,
@@ -72,10 +72,10 @@ class HorovodDistribution(Distribution):
 
     def broadcast(self, variables: Sequence[Any]) -> None:
         values: list[tf.Variable] = [variable.value for variable in variables]
-        others = [one for one in values if one.dtype != tf.bfloat16]
-        self._horovod.broadcast_variables(others, root_rank=0)
+        supported = [value for value in values if value.dtype != tf.bfloat16]
+        self._horovod.broadcast_variables(supported, root_rank=0)
         for number, variable in enumerate(values):
-            if variable.dtype == tf.bfloat16:  # as bits of a type that it knows
+            if variable.dtype == tf.bfloat16:  # sent as the bits of a float16
                 bits = tf.bitcast(variable, tf.float16)
                 name = f"Horovod_bits_{number}"
                 bits = self._horovod.broadcast(bits, root_rank=0, name=name)
@@ -103,13 +103,13 @@ class HorovodDistribution(Distribution):
 
 
 def join() -> Distribution:
-    """The distribution that this process was started for.
+    """The processes that this process was started to train with.
 
     A process that no launcher started trains alone, with Horovod installed or not.
 
     Raises:
-        TrainingStopped: if it is one of several and Horovod is missing, or if the
-            launcher is elastic.
+        TrainingStopped: if there are several processes and Horovod is missing or does
+            not find them, or if the launcher is elastic.
     """
     if os.environ.get("HOROVOD_ELASTIC") == "1":
         raise TrainingStopped(
@@ -117,36 +117,35 @@ def join() -> Distribution:
             "without --min-np, --max-np and --host-discovery-script: horovodrun -np 16 "
             "-H host1:8,host2:8 … A run resumes on any number of processes"
         )
-    if number_launched() <= 1:
+    number = number_launched()
+    if number <= 1:
         return Distribution()
     if importlib.util.find_spec("horovod") is None:
         raise TrainingStopped(
-            f"{number_launched()} processes were started, but Horovod is not "
-            "installed, so each would train by itself. Install it with `make setup "
-            "HOROVOD=require`, or start one process without horovodrun; `python -m "
-            "seg_tf.doctor` says more"
+            f"{number} processes were started, but Horovod is not installed, so each "
+            "would train alone. Install it with `make setup HOROVOD=require`, or start "
+            "one process without horovodrun; `python -m seg_tf.doctor` says more"
         )
     distribution = HorovodDistribution()
-    if distribution.size != number_launched():
+    if distribution.size != number:
         raise TrainingStopped(
-            f"{number_launched()} processes were started, but Horovod found "
-            f"{distribution.size}, so each would train by itself. It was built without "
-            "the launcher's library, as for mpirun and srun without "
-            "HOROVOD_WITH_MPI=1: start them with horovodrun, or build it anew; `python "
-            "-m seg_tf.doctor` says more"
+            f"{number} processes were started, but Horovod found {distribution.size}, "
+            "so each would train alone. It was built without the launcher's library, "
+            "as for mpirun and srun without HOROVOD_WITH_MPI=1: start them with "
+            "horovodrun, or build it again; `python -m seg_tf.doctor` says more"
         )
     return distribution
 
 
 def _use_one_gpu(local_rank: int) -> None:
-    """Leaves this process one GPU of its host, and others the memory they need."""
+    """Limits this process to one GPU of its host."""
     num_gpus = devices.num_gpus()
     if not num_gpus:
         return
     if local_rank >= num_gpus:
         raise TrainingStopped(
             f"{socket.gethostname()}: process {local_rank} of this host has no GPU, "
-            f"since there are {num_gpus}. Start at most as many processes a host as "
+            f"since there are {num_gpus}. Start at most as many processes per host as "
             "it has GPUs: horovodrun -H host:GPUs"
         )
     devices.use_one_gpu(local_rank)

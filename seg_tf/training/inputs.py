@@ -15,7 +15,7 @@ class Inputs(Protocol):
 
     @property
     def sources(self) -> Mapping[str, "WeightedSource"]:
-        """Sources of a mixture by name; nothing where this is no mixture."""
+        """Sources of a mixture by name; empty for other inputs."""
 
     @property
     def vocab_size(self) -> int:
@@ -27,7 +27,7 @@ class Inputs(Protocol):
 
     @property
     def text_preparation(self) -> TextPreparation | None:
-        """Steps from text to ids, for checkpoints; None where they are unknown."""
+        """Steps from text to ids, for checkpoints; None if they are unknown."""
 
     @property
     def num_train_samples(self) -> int:
@@ -47,7 +47,7 @@ class Inputs(Protocol):
 
     @property
     def parts_per_row(self) -> float:
-        """Parts of a training row on average."""
+        """Mean number of parts of a training row."""
 
     def train_dataset(
         self,
@@ -60,12 +60,12 @@ class Inputs(Protocol):
         """Endless batches of `{feature name: tensor}` with the rows of a rank.
 
         Args:
-            batch_size: rows of a batch of all ranks together.
-            first_sample: samples that the run consumed before.
+            batch_size: rows of the global batch.
+            first_sample: samples that the run has consumed.
             rank: this rank.
             num_ranks: number of ranks.
-            micro_batch_size: rows of which a rank takes none without the others; None
-                gives all ranks equally many rows.
+            micro_batch_size: a rank's rows are a multiple of it; None gives all ranks
+                equally many rows.
         """
 
     def validation_dataset(
@@ -82,7 +82,7 @@ class Inputs(Protocol):
 
 
 class WeightedSource(Protocol):
-    """One of the sources of a mixture."""
+    """A source of a mixture."""
 
     @property
     def weight(self) -> int:
@@ -90,11 +90,11 @@ class WeightedSource(Protocol):
 
     @property
     def inputs(self) -> Inputs:
-        """Its records alone."""
+        """Inputs of only this source."""
 
     @property
     def num_samples(self) -> Callable[[int], int]:
-        """Function from samples of the mixture to how many of these are its."""
+        """Maps a number of mixture samples to the number drawn from this source."""
 
 
 def train_dataset(
@@ -109,17 +109,16 @@ def train_dataset(
         first_sample=first_sample,
         rank=distribution.rank,
         num_ranks=distribution.size,
-        micro_batch_size=distribution.rows_at_once(settings.micro_batch_size),
+        micro_batch_size=distribution.local_micro_batch_size(settings.micro_batch_size),
     )
 
 
 def validation_datasets(
     inputs: Inputs, settings: TrainingConfig, distribution: Distribution
 ) -> dict[str, tf.data.Dataset]:
-    """This process's rows of a validation, one micro-batch at a time.
+    """This process's micro-batches of a validation, equally many on every process.
 
-    The samples are the same for any number of processes, and every process has the
-    same number of batches.
+    The samples are the same for any number of processes.
 
     Returns:
         One dataset for each source of a mixture, or a single one named ""; nothing if

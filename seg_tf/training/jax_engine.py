@@ -1,40 +1,107 @@
 """JAX as the engine: processes that compute on all devices of their hosts."""
 
+import atexit
 import contextlib
+import os
 import pathlib
+import pickle
+import re
 import socket
-from collections.abc import Callable, Iterable, Mapping
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import keras
 import numpy as np
+from jax.experimental import multihost_utils
 from keras import ops
 
 from seg_tf.config import TrainingConfig
-from seg_tf.training import distribution, jax_devices, jax_distribution, jax_step
-from seg_tf.training.distribution import Distribution
+from seg_tf.training import distribution, step_jax
+from seg_tf.training.distribution import (
+    JAX_ADDRESS,
+    JAX_PROCESS,
+    JAX_PROCESSES,
+    Distribution,
+)
 from seg_tf.training.errors import TrainingStopped
-from seg_tf.training.jax_distribution import JaxDistribution
-from seg_tf.training.jax_step import JaxStep, row_sharding, sharding_of_all
 from seg_tf.training.step import NoMemory
+from seg_tf.training.step_jax import JaxStep, replicated, row_sharding
+
+_DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
+_PATIENCE = 30.0  # seconds until a rank reports that it is waiting
+# Words that only errors of the exchange between processes contain.
+_EXCHANGE = re.compile(r"gloo|nccl|coordination", re.IGNORECASE)
+Batch = Mapping[str, Any]
+
+
+class JaxDevices:
+    """GPUs that JAX computes on; functions as in `seg_tf.training.devices`."""
+
+    def has_gpu(self) -> bool:
+        return jax.default_backend() == "gpu"
+
+    def gpu_name(self) -> str | None:
+        return jax.local_devices()[0].device_kind if self.has_gpu() else None
+
+    def gpu_memory_use(self) -> tuple[int, int] | None:
+        stats = self._memory_stats()
+        return (stats["bytes_in_use"], stats["peak_bytes_in_use"]) if stats else None
+
+    def gpu_memory_limit(self) -> int | None:
+        stats = self._memory_stats()
+        return stats["bytes_limit"] if stats else None
+
+    def uses_tensor_float_32(self) -> bool:
+        precision = getattr(jax.config, "jax_default_matmul_precision")  # noqa: B009
+        return precision in (None, "default", "tensorfloat32")
+
+    def num_used(self) -> int:
+        return jax.local_device_count() if self.has_gpu() else 1
+
+    def set_determinism(
+        self, settings: TrainingConfig, report: Callable[[str], None]
+    ) -> None:
+        """Checks that kernels are deterministic if `settings` ask for it.
+
+        XLA's kernels for CPUs are. Those for GPUs need a flag in the environment, which
+        is read before any setting.
+        """
+        if not self.has_gpu() or _DETERMINISTIC in os.environ.get("XLA_FLAGS", ""):
+            return
+        if settings.deterministic_ops:
+            raise ValueError(
+                "`deterministic_ops` needs a flag of XLA in the environment on a GPU: "
+                f'XLA_FLAGS="{_DETERMINISTIC}". Received: deterministic_ops=True'
+            )
+        if settings.deterministic_ops is None:
+            report(
+                "Deterministic kernels are off: a run that is resumed on a GPU is "
+                "close to an uninterrupted one, not equal to it; "
+                f'XLA_FLAGS="{_DETERMINISTIC}" turns them on'
+            )
+
+    def _memory_stats(self) -> dict[str, int] | None:
+        return jax.local_devices()[0].memory_stats() if self.has_gpu() else None
 
 
 class JaxEngine:
-    """Functions compiled by XLA; documented in `seg_tf.training.engine.TrainingEngine`.
+    """Functions compiled by XLA; `TensorFlowEngine` documents the methods.
 
-    Sums and counts are float64 and int64, as on TensorFlow, which JAX has to be told.
-    TensorFlow reads the batches and leaves the GPUs alone.
+    Sums and counts are float64 and int64, as on TensorFlow, which has to be configured.
+    TensorFlow reads the batches and does not use the GPUs.
     """
 
-    packages = ("jax", "jaxlib")
-    step_class = JaxStep
-    devices = jax_devices
+    packages: tuple[str, ...] = ("jax", "jaxlib")
+    step_class: Any = JaxStep
+    devices: Any = JaxDevices()
 
     def __init__(self) -> None:
         jax.config.update("jax_enable_x64", True)
-        jax_distribution.initialize()
-        with contextlib.suppress(ImportError):  # made batches need no TensorFlow
+        _initialize()
+        with contextlib.suppress(ImportError):  # batches may come without TensorFlow
             import tensorflow as tf
 
             tf.config.set_visible_devices([], "GPU")
@@ -48,9 +115,9 @@ class JaxEngine:
                 "`--engine` must be tensorflow on every rank that horovodrun starts. "
                 f"Received: --engine=jax on rank {rank} of "
                 f"{distribution.number_launched()} ({socket.gethostname()}). Processes "
-                "of the engine jax find each other by "
-                f"{distribution.JAX_ADDRESS}=host:port in the environment "
-                "(docs/training_engine.md), or are one, on all devices of its host"
+                f"of the engine jax find each other by {JAX_ADDRESS}=host:port in the "
+                "environment (docs/training_engine.md), or are one, on all devices of "
+                "its host"
             )
         return Distribution()
 
@@ -60,70 +127,66 @@ class JaxEngine:
     def lane_memory(self, initial: Mapping[str, Any]) -> NoMemory:
         return JaxLaneMemory(initial)
 
-    def traced(
-        self, function: Callable[[Mapping[str, Any]], Any], features: Mapping[str, Any]
-    ) -> Any:
+    def traced(self, function: Callable[[Batch], Any], features: Batch) -> Any:
         results = []
-        # Computed, every operator would be compiled apart. Variables that are created
-        # get their values where the scope ends.
+        # Eager calls would compile every operator separately. New variables get their
+        # values when the scope ends.
         with keras.StatelessScope():
             jax.eval_shape(lambda rows: results.append(function(rows)), features)
         return results[0]
 
     def compiled(
         self,
-        function: Callable[[Mapping[str, Any]], Any],
+        function: Callable[[Batch], Any],
         variables: Callable[[], Iterable[Any]],
         rows_vary: bool = False,
-    ) -> Callable[[Mapping[str, Any]], Any]:
-        """As `TrainingEngine.compiled`: variables' values go in and come out."""
-        owned: list[Any] = []
+    ) -> Callable[[Batch], Any]:
+        """Like `TensorFlowEngine.compiled`: values of variables go in and come out."""
+        changing: list[Any] = []
 
-        def pure(values: list[Any], features: Mapping[str, Any]) -> tuple[Any, Any]:
-            mapping = list(zip(owned, values, strict=True))
+        def pure(values: list[Any], features: Batch) -> tuple[Any, Any]:
+            mapping = list(zip(changing, values, strict=True))
             with keras.StatelessScope(state_mapping=mapping) as scope:
                 result = function(features)
-            return result, [scope.get_current_value(one) for one in owned]
+            return result, [scope.get_current_value(variable) for variable in changing]
 
-        everywhere = sharding_of_all()
+        everywhere = replicated()
         compiled = jax.jit(
             pure,
-            # The old values are not needed any more.
-            donate_argnums=0,
+            donate_argnums=0,  # the old values
             in_shardings=(everywhere, None),
             out_shardings=(None, everywhere),
         )
 
-        def run(features: Mapping[str, Any]) -> Any:
-            if not owned:
-                owned.extend({id(one): one for one in variables()}.values())
-            # Those that were assigned since may be elsewhere, which would be compiled
-            # for anew.
+        def run(features: Batch) -> Any:
+            if not changing:
+                changing.extend({id(v): v for v in variables()}.values())
+            # Values that were assigned since may be on other devices, which would
+            # compile the function again.
             values = [
                 value
                 if value.sharding == everywhere
-                else _on_all(np.asarray(value), everywhere)
-                for value in (variable.value for variable in owned)
+                else _on_all_devices(np.asarray(value), everywhere)
+                for value in (variable.value for variable in changing)
             ]
             batch = {name: np.asarray(value) for name, value in features.items()}
+            place = _on_local_devices
             if rows_vary:
-                batch = _of_all_processes(batch)
-                on_devices = {name: _on_all(one) for name, one in batch.items()}
-            else:
-                on_devices = {name: _on_own(one) for name, one in batch.items()}
-            result, values = compiled(values, on_devices)
-            for variable, value in zip(owned, values, strict=True):
+                batch, place = _gather_rows(batch), _on_all_devices
+            arrays = {name: place(value) for name, value in batch.items()}
+            result, values = compiled(values, arrays)
+            for variable, value in zip(changing, values, strict=True):
                 variable.assign(value)
             return result
 
         return run
 
     def num_request_rows(self) -> int:
-        return jax_step.mesh().size // jax.process_count()
+        return step_jax.mesh().size // jax.process_count()
 
-    def rows_to_try(self, features: Mapping[str, Any]) -> Mapping[str, Any]:
-        # All have to try the same, which they compute together.
-        return _of_all_processes(
+    def rows_to_try(self, features: Batch) -> Batch:
+        # All processes compute together, so all have to try the same rows.
+        return _gather_rows(
             {name: np.asarray(value) for name, value in features.items()}
         )
 
@@ -137,19 +200,19 @@ class JaxEngine:
         return jax.profiler.StepTraceAnnotation("train", step_num=number)
 
 
-def _on_own(value: np.ndarray) -> jax.Array:
+def _on_local_devices(value: np.ndarray) -> jax.Array:
     """Rows of this process on its devices, part of an array of all processes."""
     sharding = row_sharding(len(value) * jax.process_count())
     return jax.make_array_from_process_local_data(sharding, value)
 
 
-def _on_all(value: np.ndarray, sharding: Any = None) -> jax.Array:
+def _on_all_devices(value: np.ndarray, sharding: Any = None) -> jax.Array:
     """The same value of every process, on the devices of all."""
     sharding = sharding or row_sharding(len(value))
     return jax.make_array_from_callback(value.shape, sharding, lambda at: value[at])
 
 
-def _of_all_processes(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _gather_rows(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The rows of all processes, in their order."""
     if jax.process_count() == 1:
         return batch
@@ -184,22 +247,127 @@ class JaxLaneMemory(NoMemory):
     def write(self, features: Mapping[str, Any], memory: Mapping[str, Any]) -> None:
         before = self.read(features)
         # NaNs in the memory would persist forever.
-        is_finite = _all_finite(memory)
+        masks = [
+            ops.all(ops.isfinite(value), axis=tuple(range(1, len(value.shape))))
+            for value in memory.values()
+        ]
+        finite = ops.all(ops.stack(masks), axis=0)
         for name, variable in self._lanes.items():
-            kept = ops.reshape(is_finite, (-1,) + (1,) * (len(variable.shape) - 1))
-            rows = ops.where(kept, memory[name], before[name])
+            mask = ops.reshape(finite, (-1,) + (1,) * (len(variable.shape) - 1))
+            rows = ops.where(mask, memory[name], before[name])
             variable.assign(
                 ops.scatter_update(variable, features["lane"][:, None], rows)
             )
 
 
-def _all_finite(memory: Mapping[str, Any]) -> Any:
-    """Mask of the rows that are finite in all tensors: bool (rows,)."""
-    masks = [
-        ops.all(ops.isfinite(value), axis=tuple(range(1, len(value.shape))))
-        for value in memory.values()
-    ]
-    return ops.all(ops.stack(masks), axis=0)
+# --- Processes ------------------------------------------------------------------
+
+
+def _initialize() -> None:
+    """Connects to the other processes, if the environment has a coordinator's address.
+
+    Their number and this process's are in the environment too, or JAX finds them, as
+    under Slurm and Open MPI. Must be called before JAX looks for devices.
+
+    Raises:
+        TrainingStopped: if they cannot be found.
+    """
+    address = os.environ.get(JAX_ADDRESS)
+    if not address:
+        return
+    # For processes that compute on CPUs.
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    try:
+        number, rank = (
+            int(os.environ[name]) if os.environ.get(name) else None
+            for name in (JAX_PROCESSES, JAX_PROCESS)
+        )
+        # JAX aborts the process after five minutes, without saying what to do.
+        waiting = threading.Timer(_PATIENCE, _report_waiting, [address])
+        waiting.daemon = True
+        waiting.start()
+        try:
+            jax.distributed.initialize(address, number, rank)
+        finally:
+            waiting.cancel()
+    except (ValueError, RuntimeError) as error:
+        names = (JAX_ADDRESS, JAX_PROCESSES, JAX_PROCESS)
+        environment = {name: os.environ.get(name) for name in names}
+        raise TrainingStopped(
+            "The processes of --engine=jax must all be started, with that engine, and "
+            f"reach one another. Received: {environment} ({error})"
+        ) from error
+
+
+def _report_waiting(address: str) -> None:
+    print(
+        f"Rank {os.environ.get(JAX_PROCESS, '?')} of "
+        f"{os.environ.get(JAX_PROCESSES, '?')} ({socket.gethostname()}) is waiting for "
+        f"the others at {address}. Each must be started with --engine=jax; this rank "
+        "ends after 5 minutes",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+class JaxDistribution(Distribution):
+    """The processes that `jax.distributed` connected.
+
+    A step computes on the devices of all of them, so its sums are global already. Each
+    process reads equally many rows.
+    """
+
+    @property
+    def rank(self) -> int:
+        return jax.process_index()
+
+    @property
+    def size(self) -> int:
+        return jax.process_count()
+
+    def local_micro_batch_size(self, micro_batch_size: int | None) -> int | None:
+        return None
+
+    def broadcast(self, variables: Sequence[Any]) -> None:
+        local_values = [np.asarray(variable.value) for variable in variables]
+        with self.failures_explained():
+            values = multihost_utils.broadcast_one_to_all(local_values)
+        for variable, value in zip(variables, values, strict=True):
+            variable.assign(np.asarray(value))
+
+    def broadcast_object(self, value: Any) -> Any:
+        return self.gather(value)[0]
+
+    def gather(self, value: Any) -> list[Any]:
+        content = np.frombuffer(pickle.dumps(value), "uint8")
+        with self.failures_explained():
+            sizes = multihost_utils.process_allgather(np.array([len(content)])).ravel()
+            padded = np.pad(content, (0, int(sizes.max()) - len(content)))
+            rows = np.asarray(multihost_utils.process_allgather(padded))
+        return [
+            pickle.loads(row[:size].tobytes())
+            for row, size in zip(rows, sizes, strict=True)
+        ]
+
+    @contextlib.contextmanager
+    def failures_explained(self) -> Iterator[None]:
+        try:
+            yield
+        except jax.errors.JaxRuntimeError as error:
+            if not _EXCHANGE.search(str(error)):
+                raise
+            atexit.register(_exit_at_once)
+            line = str(error).splitlines()[0]
+            raise TrainingStopped(
+                f"{self.describe_failure()} JAX says: {line}"
+            ) from error
+
+
+def _exit_at_once() -> None:
+    """Skips JAX's own shutdown, which waits for the dead process and then aborts."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(TrainingStopped.exit_code)
 
 
 ENGINE = JaxEngine

@@ -19,18 +19,17 @@ from seg_tf.training.step import (
     pack_sums,
 )
 
-_GRADIENT_NORM = "gradient_norm"
 # Feature of a batch that says whether this process asks to stop.
 _STOP_REQUEST = "stop_request"
 
 
 class Sums:
-    """Numerators and denominators of metrics, added up in float64.
+    """Numerators and denominators of N metrics, summed in float64.
 
     float32 stops counting single predictions at 2**24, which a validation reaches.
 
     Args:
-        names: names of the N metrics.
+        names: names of the metrics.
 
     Attributes:
         variable: float64 `(N, 2)`.
@@ -50,9 +49,11 @@ class Sums:
     def ratios(self) -> dict[str, Any]:
         """Numerator over denominator of each metric; 0 where nothing was counted."""
         numerators, denominators = ops.convert_to_numpy(self.variable).T
-        counted = denominators != 0
         ratios = np.divide(
-            numerators, denominators, out=np.zeros_like(numerators), where=counted
+            numerators,
+            denominators,
+            out=np.zeros_like(numerators),
+            where=denominators != 0,
         )
         return dict(zip(self.names, ratios, strict=True))
 
@@ -76,7 +77,7 @@ class Learner:
 
     Objectives return sums and weights. A sum is divided by its weight in the training
     step, for the gradient, and in the results of many batches, which are ratios of
-    sums and never means of means. All results are those of the global batches, on
+    sums and never means of means. All results are global, and the same on
     every process.
 
     An update is made from the first batch whose loss and gradient are finite; other
@@ -134,15 +135,20 @@ class Learner:
         self._max_skipped_steps = max_skipped_steps
         self._in_flight: StartedStep | None = None
         self._engine = engine.current()
-        # A validation may measure more than training does.
-        validation_names = self._engine.traced(
-            lambda rows: _names(self._forward(rows, False)[0]), features
-        )
-        with keras.StatelessScope():  # drops the state that dropout leaves
-            training_names = self._engine.traced(
-                lambda rows: _names(self._forward(rows, True)[0]), features
+
+        def names(training: bool) -> list[str]:
+            return self._engine.traced(
+                lambda rows: [
+                    name for name, _ in named_pairs(self._forward(rows, training)[0])
+                ],
+                features,
             )
-        self._interval = Sums([*training_names, _GRADIENT_NORM])
+
+        # A validation may measure more than training does.
+        validation_names = names(training=False)
+        with keras.StatelessScope():  # drops the state that dropout leaves
+            training_names = names(training=True)
+        self._interval = Sums([*training_names, "gradient_norm"])
         self._validation = Sums(validation_names)
         # Samples, tokens and skipped steps of the whole run.
         self._totals = _counter([3])
@@ -170,12 +176,12 @@ class Learner:
 
     @property
     def variables(self) -> list[keras.Variable]:
-        """All variables of encoder and objectives, states of dropout among them."""
+        """All variables of encoder and objectives, with the states of dropout."""
         return self._unique("variables")
 
     @property
     def random_states(self) -> list[keras.Variable]:
-        """States of the generators of dropout, which every step sets anew."""
+        """States of the generators of dropout, which every step sets."""
         return [v for v in self.variables if v.path.endswith("seed_generator_state")]
 
     @property
@@ -184,11 +190,11 @@ class Learner:
         return [self._interval.variable, self._totals, self._learning_rate]
 
     def _unique(self, attribute: str) -> list[keras.Variable]:
-        found: dict[int, keras.Variable] = {}
+        variables: dict[int, keras.Variable] = {}
         for layer in (self.encoder, *self.objectives.values()):
             for variable in getattr(layer, attribute):
-                found.setdefault(id(variable), variable)
-        return list(found.values())
+                variables.setdefault(id(variable), variable)
+        return list(variables.values())
 
     def _changing_variables(self) -> list[Any]:
         """All variables that a step or a validation reads or assigns."""
@@ -205,17 +211,14 @@ class Learner:
     # --- Updates --------------------------------------------------------------------
 
     def start_update(self, next_batch: Callable[[], Features]) -> None:
-        """Starts an update, then makes sure of the one before.
-
-        Args:
-            next_batch: reads a batch.
+        """Starts an update, then waits for the one before.
 
         Raises:
             NonFiniteSteps: if too many consecutive batches had to be skipped.
         """
         before, started = self._in_flight, self._start(next_batch)
         if before is not None and not before.finite:
-            # The step that was just started takes the place of the skipped one.
+            # The step that was just started replaces the skipped one.
             self._check_skipped(1, before)
             before = self._first_update(started, next_batch, skipped=1)
             started = self._start(next_batch)
@@ -245,7 +248,7 @@ class Learner:
 
     def train_step(self, features: Features) -> tuple[Any, Any]:
         """One step from one batch; returns (finite, number of stop requests)."""
-        features, stop_request = _without_stop_request(features)
+        features, stop_request = _pop_stop_request(features)
         result = self._step(features, self.memory.read(features), stop_request)
         self.memory.write(features, result.memory)
         finite = ops.cast(result.finite, "float64")
@@ -269,7 +272,7 @@ class Learner:
         next_batch: Callable[[], Features],
         skipped: int = 0,
     ) -> StartedStep:
-        """Waits for a step, and makes further ones until one is finite."""
+        """Waits for a step, and makes further steps until one is finite."""
         while not step.finite:
             skipped += 1
             self._check_skipped(skipped, step)
@@ -277,10 +280,9 @@ class Learner:
         return step
 
     def _check_skipped(self, skipped: int, step: StartedStep) -> None:
-        if skipped <= self._max_skipped_steps:
-            return
-        samples = self._samples_without_finite_loss(step.features)
-        raise NonFiniteSteps(skipped, self.options.distribution.gather(samples))
+        if skipped > self._max_skipped_steps:
+            samples = self._samples_without_finite_loss(step.features)
+            raise NonFiniteSteps(skipped, self.options.distribution.gather(samples))
 
     def _samples_without_finite_loss(self, features: Features) -> list[int]:
         """Numbers of the samples of a batch whose own loss is not finite."""
@@ -291,23 +293,27 @@ class Learner:
             rows_vary=True,
         )
         features = self._engine.rows_to_try(features)
-        found = []
-        for number, sample in enumerate(np.asarray(features["sample_number"]).tolist()):
-            row = {name: value[number : number + 1] for name, value in features.items()}
-            if not np.all(np.isfinite(sums(row))):
-                found.append(sample)
-        return found
+        samples = np.asarray(features["sample_number"]).tolist()
+        rows = (
+            {name: value[number : number + 1] for name, value in features.items()}
+            for number in range(len(samples))
+        )
+        return [
+            sample
+            for sample, row in zip(samples, rows, strict=True)
+            if not np.all(np.isfinite(sums(row)))
+        ]
 
     # --- Validation -----------------------------------------------------------------
 
     def validate(self, features: Features) -> None:
-        """Adds the results of one batch to those of the validation."""
+        """Adds the results of one batch to the validation."""
         stop_requests = self._compiled_validation(self._with_request(features))
         self._note_stop_requests(stop_requests)
 
     def validation_step(self, features: Features) -> Any:
         """Measures one batch; returns the number of stop requests."""
-        features, stop_request = _without_stop_request(features)
+        features, stop_request = _pop_stop_request(features)
         memory = self._validation_memory
         results, after = self._forward({**features, **memory.read(features)}, False)
         memory.write(features, after)
@@ -318,7 +324,7 @@ class Learner:
         return stop_requests
 
     def take_validation_results(self) -> dict[str, float]:
-        """Results of the batches validated so far, which are then forgotten."""
+        """Returns the results of the batches validated so far, and resets them."""
         results = self._with_total(self._validation.ratios())
         self._validation.reset()
         return results
@@ -332,7 +338,7 @@ class Learner:
 
     @property
     def samples(self) -> int:
-        """Samples of the input order that were read, skipped ones included."""
+        """Samples of the input order that were read, including skipped ones."""
         return int(self._totals[0])
 
     @property
@@ -368,16 +374,16 @@ class Learner:
         results, loss = dict(results), 0.0
         for name, objective in self.objectives.items():
             prefix = f"{name}_"
-            own = {
-                # Arrays, as Keras would make float32 of Python's floats.
+            metrics = {
+                # Arrays, as Keras would convert Python's floats to float32.
                 metric.removeprefix(prefix): np.asarray(value)
                 for metric, value in results.items()
                 if metric.startswith(prefix)
             }
-            if "loss" in own:
+            if "loss" in metrics:
                 loss += objective.loss_weight * results[f"{name}_loss"]
-            if own and hasattr(objective, "derived_metrics"):
-                for metric, value in objective.derived_metrics(own).items():
+            if metrics and hasattr(objective, "derived_metrics"):
+                for metric, value in objective.derived_metrics(metrics).items():
                     results[f"{prefix}{metric}"] = value
         return {name: float(value) for name, value in {"loss": loss, **results}.items()}
 
@@ -408,8 +414,8 @@ class Learner:
     def _with_request(self, features: Features) -> Features:
         """The batch with this process's stop request, once per device.
 
-        Variables cannot hold it: where several processes compute one step, variables
-        are the same on all of them.
+        Variables cannot hold it: if several processes compute one step, they have the
+        same variables.
         """
         rows, request = self._engine.num_request_rows(), float(self.stop_requested())
         return {**features, _STOP_REQUEST: np.full([rows, 1], request)}
@@ -418,16 +424,12 @@ class Learner:
         self.stop_agreed = bool(np.asarray(stop_requests)[0] > 0)
 
 
-def _without_stop_request(features: Features) -> tuple[dict[str, Any], Any]:
-    """A batch without its stop requests, and their sum; 0 where it has none."""
-    others = dict(features)
-    request = others.pop(_STOP_REQUEST, np.zeros([1, 1]))
-    return others, ops.sum(ops.convert_to_tensor(request), axis=0)
+def _pop_stop_request(features: Features) -> tuple[dict[str, Any], Any]:
+    """A batch without its stop requests, and their sum; 0 if it has none."""
+    features = dict(features)
+    request = features.pop(_STOP_REQUEST, np.zeros([1, 1]))
+    return features, ops.sum(ops.convert_to_tensor(request), axis=0)
 
 
 def _counter(shape: Sequence[int]) -> keras.Variable:
     return keras.Variable(np.zeros(shape), dtype="float64", trainable=False)
-
-
-def _names(results: Results) -> list[str]:
-    return [name for name, _ in named_pairs(results)]

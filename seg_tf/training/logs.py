@@ -22,41 +22,7 @@ from seg_tf.training.run_folder import TRAIN, VALIDATION, RunFolder, read_log
 _Event: Any = tf.compat.v1.Event
 
 
-class NullRunWriter:
-    """The writer of a process that writes nothing."""
-
-    def advance(self, updates: int) -> None:
-        """Shows the progress of the run."""
-
-    def write_interval(
-        self, updates: int, row: Mapping[str, float], figures: Mapping[str, float]
-    ) -> None:
-        """Writes the results of a log interval, and its speed and memory."""
-
-    def write_validation(
-        self,
-        updates: int,
-        results: Mapping[str, float],
-        figures: Mapping[str, float],
-        learner: Learner,
-    ) -> None:
-        """Writes the results of a validation, and a checkpoint if they are the best."""
-
-    def save(self, learner: Learner) -> None:
-        """Writes a checkpoint, unless this update has one."""
-
-    def describe_checkpoint(self, updates: int) -> str:
-        """Names a checkpoint in a message."""
-        return "the checkpoint that the first process wrote"
-
-    def draw_curve(self) -> None:
-        """Draws the losses logged so far, unless there is nothing new."""
-
-    def close(self) -> None:
-        """Closes files and the progress bar."""
-
-
-class RunWriter(NullRunWriter):
+class RunWriter:
     """Writes checkpoints, log, loss curve and TensorBoard events of a run.
 
     Args:
@@ -106,11 +72,13 @@ class RunWriter(NullRunWriter):
         )
 
     def advance(self, updates: int) -> None:
+        """Shows the progress of the run."""
         self._display.advance(updates)
 
     def write_interval(
         self, updates: int, row: Mapping[str, float], figures: Mapping[str, float]
     ) -> None:
+        """Writes the results of a log interval, and its speed and memory."""
         values = {"loss": row["loss"], "lr": f"{row['learning_rate']:.2e}"}
         self._write(TRAIN, updates, row, figures, values)
 
@@ -121,6 +89,7 @@ class RunWriter(NullRunWriter):
         figures: Mapping[str, float],
         learner: Learner,
     ) -> None:
+        """Writes the results of a validation, and a checkpoint if they are the best."""
         # The log comes first: a resumed run corrects the log by its checkpoint.
         row = {**results, **self._levels}
         values = {"validation loss": results["loss"]}
@@ -138,6 +107,7 @@ class RunWriter(NullRunWriter):
     def save(
         self, learner: Learner, validation: Mapping[str, float] | None = None
     ) -> None:
+        """Writes a checkpoint, unless this update has one."""
         updates = learner.updates
         if self._saved != updates:
             self._checkpoints.save(
@@ -148,10 +118,8 @@ class RunWriter(NullRunWriter):
             )
             self._saved = updates
 
-    def describe_checkpoint(self, updates: int) -> str:
-        return str(self._checkpoints.path(updates))
-
     def draw_curve(self) -> None:
+        """Draws the losses logged so far, unless there is nothing new."""
         if self._is_drawn or not self._log.has_rows:
             return
         # With several objectives, the level belongs to masked LM, not to the total.
@@ -164,6 +132,7 @@ class RunWriter(NullRunWriter):
         self._is_drawn = True
 
     def close(self) -> None:
+        """Closes files and the progress bar."""
         self._events.close()
         self._display.close()
 
@@ -191,7 +160,7 @@ class RunLog:
 
     Args:
         path: the file. An existing log is continued.
-        updates: updates made when the run starts or continues. Rows that a previous
+        updates: updates made when the run starts or resumes. Rows that a previous
             process wrote after them are dropped.
         validated: whether the validation after `updates` has been made.
 
@@ -214,9 +183,8 @@ class RunLog:
 
     def last(self, name: str) -> float | None:
         """Last value that a previous process logged under a name."""
-        return next(
-            (row[name] for row in reversed(self._previous) if name in row), None
-        )
+        values = [row[name] for row in self._previous if name in row]
+        return values[-1] if values else None
 
     def write(self, kind: str, updates: int, values: Mapping[str, Any]) -> None:
         row = {"kind": kind, "updates": updates, **values}
@@ -230,31 +198,30 @@ class RunLog:
             self.validations.append(row)
 
 
+def _to_line(row: Mapping[str, Any]) -> str:
+    return json.dumps(row, ensure_ascii=False) + "\n"
+
+
 class EventFile:
     """Writes scalars for TensorBoard to a new event file in `folder`.
 
-    An event file is a file of records, one protocol buffer each. Writing them here,
-    rather than with `tf.summary`, allows telling TensorBoard to forget what a killed
-    process wrote after the update from which this process continues.
-
-    Args:
-        folder: the folder that TensorBoard reads, or one below it.
-        updates: updates made.
+    Unlike `tf.summary`, it tells TensorBoard to forget what a killed process wrote
+    after the update from which this process continues.
     """
 
     def __init__(self, folder: pathlib.Path, updates: int = 0):
         folder.mkdir(parents=True, exist_ok=True)
         # TensorBoard reads the files of a folder in the order of their names.
-        name = (
+        self.path = folder / (
             f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
         )
-        self.path = folder / name
         self._writer = tf.io.TFRecordWriter(str(self.path))
-        self._write(_Event(file_version="brain.Event:2"))
         start = tf.compat.v1.SessionLog(status=tf.compat.v1.SessionLog.START)
-        # TensorBoard drops what it has from this step on.
-        self._write(_Event(step=updates + 1, session_log=start))
-        self._flush()
+        self._write(
+            _Event(file_version="brain.Event:2"),
+            # TensorBoard drops what it has from this step on.
+            _Event(step=updates + 1, session_log=start),
+        )
 
     def write(self, updates: int, scalars: Mapping[str, float]) -> None:
         values = [
@@ -262,21 +229,15 @@ class EventFile:
             for tag, value in scalars.items()
         ]
         self._write(_Event(step=updates, summary=tf.compat.v1.Summary(value=values)))
-        self._flush()
 
     def close(self) -> None:
         self._writer.close()
 
-    def _write(self, event: Any) -> None:
-        event.wall_time = time.time()
-        self._writer.write(event.SerializeToString())
-
-    def _flush(self) -> None:
+    def _write(self, *events: Any) -> None:
+        for event in events:
+            event.wall_time = time.time()
+            self._writer.write(event.SerializeToString())
         try:
             self._writer.flush()
         except tf.errors.OpError as error:
             raise OSError(f"{self.path}: {error.message}") from error
-
-
-def _to_line(row: Mapping[str, Any]) -> str:
-    return json.dumps(row, ensure_ascii=False) + "\n"

@@ -1,9 +1,8 @@
-"""The output folder of a run: its files, whose run it is, and how long that is."""
+"""The output folder of a run: its files, the run's identity, and its log."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import pathlib
 import shutil
@@ -11,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from seg_tf import files, papers
-from seg_tf.checkpoints import folder_names
+from seg_tf.checkpoints import folders
 from seg_tf.config import RunConfig, differing_settings, from_config_dict, to_dict
 from seg_tf.config.base import flat
 from seg_tf.training import engine
@@ -27,17 +26,17 @@ _LENGTH = "config.training.num_updates"
 _FREE_SETTINGS = frozenset(
     {
         "config.name",
-        # Records are known by their checksums and weights.
+        # Records are identified by their checksums and weights.
         "config.records_dir",
-        # The gradient is the same, but for rounding and which units dropout drops.
+        # The gradient is the same except for rounding and the units that dropout drops.
         "config.training.micro_batch_size",
-        # The gradient is the same, but for rounding.
+        # The gradient is the same except for rounding.
         "config.training.recompute_layers",
         # Kernels round in another order.
         "config.training.deterministic_ops",
         "config.training.jit_compile",
         "config.training.vocab_multiple",
-        # Of three processes and more, sums may round in another order.
+        # With three processes and more, sums may round in another order.
         "config.training.gradient_groups",
         "config.training.max_skipped_steps",
         "config.training.log_interval",
@@ -45,86 +44,60 @@ _FREE_SETTINGS = frozenset(
         "config.training.validation_batches",
         "config.training.checkpoint_interval",
         "config.training.keep_checkpoints",
-        # They watch; what one changes is for its author to answer for.
+        # Their authors are responsible for what they change.
         "config.training.callbacks",
     }
 )
 
 
-@dataclasses.dataclass(frozen=True)
 class RunFolder:
-    """Names of what a run writes below its `--output_dir`."""
+    """Names of the files that a run writes below its `--output_dir`."""
 
-    path: pathlib.Path
-
-    @property
-    def run_file(self) -> pathlib.Path:
-        """Config and records of the run."""
-        return self.path / "run.json"
-
-    @property
-    def deviations_file(self) -> pathlib.Path:
-        return self.path / "deviations.txt"
-
-    @property
-    def log_file(self) -> pathlib.Path:
-        return self.path / "log.jsonl"
-
-    @property
-    def trackers_file(self) -> pathlib.Path:
-        """Ids by which experiment trackers know the run."""
-        return self.path / "trackers.json"
-
-    @property
-    def curve_file(self) -> pathlib.Path:
-        return self.path / "loss_curve.png"
-
-    @property
-    def events_folder(self) -> pathlib.Path:
-        return self.path / "tensorboard"
-
-    @property
-    def checkpoints_folder(self) -> pathlib.Path:
-        return self.path / "checkpoints"
-
-    @property
-    def ends_folder(self) -> pathlib.Path:
-        """Checkpoints of a decay that a longer run does not share."""
-        return self.path / "ends"
+    def __init__(self, path: pathlib.Path):
+        self.path = path
+        self.run_file = path / "run.json"  # config and records
+        self.deviations_file = path / "deviations.txt"
+        self.log_file = path / "log.jsonl"
+        self.trackers_file = path / "trackers.json"  # ids of the run in trackers
+        self.curve_file = path / "loss_curve.png"
+        self.events_folder = path / "tensorboard"
+        self.checkpoints_folder = path / "checkpoints"
+        # Checkpoints of a decay that a longer run does not share.
+        self.ends_folder = path / "ends"
 
     @classmethod
     def of_checkpoint(cls, folder: pathlib.Path) -> RunFolder | None:
-        """The run that a checkpoint lies in; None if it lies in none."""
+        """The run that a checkpoint belongs to, if any."""
         checkpoints = folder.resolve().parent
         run = cls(checkpoints.parent)
         return run if checkpoints == run.checkpoints_folder else None
 
     def remove_run(self) -> None:
-        """Removes what a run has written, and nothing else."""
-        for written in (self.checkpoints_folder, self.events_folder, self.ends_folder):
-            shutil.rmtree(written, ignore_errors=True)
-        # Last, so that a removal cut short still looks like the run it was.
-        for written in (
+        """Removes the files of a run, and nothing else."""
+        for folder in (self.checkpoints_folder, self.events_folder, self.ends_folder):
+            shutil.rmtree(folder, ignore_errors=True)
+        # `run.json` last, so that an interrupted removal still looks like the run.
+        for path in (
             self.log_file,
             self.trackers_file,
             self.curve_file,
             self.deviations_file,
             self.run_file,
         ):
-            written.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
-        """Keeps a second process from training into the same folder.
+        """Keeps other processes from training into the same folder.
 
         Raises:
-            OutputFolderError: if another process does so now.
+            OutputFolderError: if another process is doing so.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         return files.locked(
             self.path,
             OutputFolderError(
                 f"`--output_dir` must not be in use. Received: {self.path}, into which "
-                "another process trains now"
+                "another process is training"
             ),
         )
 
@@ -134,13 +107,7 @@ def describe_run(
     records: Mapping[str, Any],
     initial_weights: str | None = None,
 ) -> dict[str, Any]:
-    """Identity of a run, as plain values: its config, records and initial weights.
-
-    Args:
-        config: the run's.
-        records: what `record_sources.describe` says of its records.
-        initial_weights: checksum of the weights it starts from; None is chance.
-    """
+    """Identity of a run, as plain values."""
     return {
         "config": to_dict(config),
         "records": dict(records),
@@ -151,19 +118,13 @@ def describe_run(
 def facts(
     config: RunConfig, inputs: Inputs, description: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Facts about a run that every checkpoint contains.
-
-    Args:
-        config: the run.
-        inputs: its input pipeline.
-        description: the result of `describe_run`.
-    """
+    """Facts about a run that every checkpoint contains."""
     return {
         **description,
         "seed": config.training.seed,
         "vocab_size": config.model.vocab_size or inputs.vocab_size,
         "vocab_checksum": inputs.vocab_checksum,
-        "deviations": [str(one) for one in papers.deviations(config)],
+        "deviations": [str(deviation) for deviation in papers.deviations(config)],
         "versions": engine.installed_versions(),
     }
 
@@ -171,22 +132,16 @@ def facts(
 def prepare(
     folder: RunFolder, run: Mapping[str, Any], *, resume: bool, overwrite: bool
 ) -> int | None:
-    """Readies an output folder for a run, or refuses it.
+    """Prepares an output folder for a run, or refuses it.
 
-    Another length is not written yet: `record` does so, once the run has gone back to
+    A new length is not written yet: `record` does so, after the run has gone back to
     the checkpoint from which it continues.
 
-    Args:
-        folder: the output folder.
-        run: the answer of `describe_run`.
-        resume: whether a run that the folder holds may continue.
-        overwrite: whether to remove a run that the folder holds.
-
     Returns:
-        `num_updates` of the run that the folder holds, if it differs.
+        `num_updates` of the run in the folder, if it differs.
 
     Raises:
-        OutputFolderError: if the folder holds another run, naming the settings that
+        OutputFolderError: if the folder contains another run, naming the settings that
             differ, or one that must not continue, or one that is longer already.
     """
     check(folder, run, resume=resume, overwrite=overwrite)
@@ -208,7 +163,7 @@ def record(folder: RunFolder, run: Mapping[str, Any]) -> None:
 def check(
     folder: RunFolder, run: Mapping[str, Any], *, resume: bool, overwrite: bool
 ) -> None:
-    """Raises as `prepare` does, and touches nothing."""
+    """Raises as `prepare` does, without changing anything."""
     path = folder.path
     if path.exists() and not path.is_dir():
         raise OutputFolderError(
@@ -224,13 +179,13 @@ def check(
             + "; ".join(differences)
             + ". Choose another --output_dir, or remove that run with --overwrite"
         )
-    done = folder_names.existing(folder.checkpoints_folder)
+    done = folders.existing(folder.checkpoints_folder)
     previous, length = flat(before).get(_LENGTH), flat(run)[_LENGTH]
     if done and length < done[-1] and length != previous:
         raise OutputFolderError(
             "`--config.training.num_updates` must be at least the updates that are "
             f"done. Received: num_updates={length}, and {path} has a checkpoint "
-            f"after {done[-1]} of {previous} updates. Give a larger number, or "
+            f"after {done[-1]} of {previous} updates. Use a larger number, or "
             "choose another --output_dir"
         )
     if not resume and done:
@@ -243,15 +198,14 @@ def check(
 def _read(folder: RunFolder) -> dict[str, Any]:
     """Content of the run's file, if there is one.
 
-    Fields of the config that the version which wrote it did not have get the values
-    that a config without them has now.
+    Fields that the config did not have yet get their default values.
     """
     if not folder.run_file.exists():
         return {}
     run = json.loads(folder.run_file.read_text(encoding="utf-8"))
     try:
         config = to_dict(from_config_dict(run["config"]))
-    except (TypeError, ValueError):  # of a config that this version does not know
+    except (TypeError, ValueError):  # a config that this version does not know
         return run
     return {**run, "config": config}
 
@@ -259,8 +213,7 @@ def _read(folder: RunFolder) -> dict[str, Any]:
 def read_log(path: pathlib.Path) -> list[dict[str, Any]]:
     """Rows of a `log.jsonl`, one for each log interval and each validation, in order.
 
-    A missing log has no rows. A last line that was cut off when its process was killed
-    is left out.
+    A missing log has no rows. A last line that a kill cut off is left out.
 
     Raises:
         ValueError: if any other line is not JSON, naming the line.

@@ -15,24 +15,36 @@ from seg_tf.training import devices, distribution, horovod_distribution
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.step import NoMemory
-from seg_tf.training.tensorflow_step import TrainingStep
+from seg_tf.training.step_tf import TrainingStep
 
 _HOST = "CPU:0"
 _NOT_HELD = -1
+Batch = Mapping[str, Any]
 
 
 class TensorFlowEngine:
-    """Graphs of TensorFlow; documented in `seg_tf.training.engine.TrainingEngine`."""
+    """Graphs of TensorFlow.
 
-    packages = ("tensorflow",)
-    step_class = TrainingStep
-    devices = devices
+    Attributes:
+        packages: packages whose versions results depend on.
+        step_class: the training step.
+        devices: functions of `seg_tf.training.devices` for the engine's GPUs.
+    """
+
+    packages: tuple[str, ...] = ("tensorflow",)
+    step_class: Any = TrainingStep
+    devices: Any = devices
 
     def join(self) -> Distribution:
+        """The processes that this process was started to train with.
+
+        Raises:
+            TrainingStopped: if the engine cannot be one of them.
+        """
         number = os.environ.get(distribution.JAX_PROCESSES, "several")
         rank = os.environ.get(distribution.JAX_PROCESS, "?")
-        is_one_of_jax = distribution.JAX_ADDRESS in os.environ and number != "1"
-        if is_one_of_jax and distribution.number_launched() <= 1:
+        is_jax_process = distribution.JAX_ADDRESS in os.environ and number != "1"
+        if is_jax_process and distribution.number_launched() <= 1:
             raise TrainingStopped(
                 "`--engine` must be jax on every rank that the environment gives a "
                 f"{distribution.JAX_ADDRESS}. Received: --engine=tensorflow on rank "
@@ -41,60 +53,75 @@ class TensorFlowEngine:
         return horovod_distribution.join()
 
     def compiles(self, settings: TrainingConfig) -> bool:
+        """True if XLA compiles the step of a run with these settings."""
         if settings.jit_compile is None:
             # Compiled code on a GPU has no deterministic kernels.
             return devices.has_gpu() and not settings.deterministic_ops
         return settings.jit_compile
 
     def lane_memory(self, initial: Mapping[str, Any]) -> NoMemory:
+        """Memory of lanes that starts as `initial`: tensors `(number of lanes, …)`."""
         return LaneMemory(initial)
 
-    def traced(
-        self, function: Callable[[Mapping[str, Any]], Any], features: Mapping[str, Any]
-    ) -> Any:
+    def traced(self, function: Callable[[Batch], Any], features: Batch) -> Any:
+        """Calls a function for the variables it creates.
+
+        Its result must not depend on the values of the features.
+        """
         return function(features)
 
     def compiled(
         self,
-        function: Callable[[Mapping[str, Any]], Any],
+        function: Callable[[Batch], Any],
         variables: Callable[[], Iterable[Any]],
         rows_vary: bool = False,
-    ) -> Callable[[Mapping[str, Any]], Any]:
+    ) -> Callable[[Batch], Any]:
+        """Compiles a function of a batch that reads and assigns Keras variables.
+
+        Args:
+            function: takes the features of a batch.
+            variables: returns every variable that it reads or assigns.
+            rows_vary: whether the number of rows may differ between processes.
+        """
         # A graph for every shape: rows must be known, and change only when the
         # number of processes does.
         compiled: Callable[..., Any] = tf.function(function, autograph=False)
         return compiled
 
     def num_request_rows(self) -> int:
+        """Number of rows in which a process's stop request enters a step."""
         return 1
 
-    def rows_to_try(self, features: Mapping[str, Any]) -> Mapping[str, Any]:
+    def rows_to_try(self, features: Batch) -> Batch:
+        """Rows that a process tries separately when it searches for bad ones."""
         return features
 
     def start_profile(self, folder: pathlib.Path) -> None:
+        """Starts a profile for TensorBoard in `folder`."""
         tf.profiler.experimental.start(str(folder))
 
     def stop_profile(self) -> None:
+        """Writes the profile."""
         tf.profiler.experimental.stop()
 
     def profiled_step(self, number: int) -> contextlib.AbstractContextManager[Any]:
+        """Context that marks a step in the profile."""
         step: contextlib.AbstractContextManager[Any]
         step = tf.profiler.experimental.Trace("train", step_num=number, _r=1)
         return step
 
 
 class LaneMemory(NoMemory):
-    """The memory of every lane, of which a process computes with its own rows' alone.
+    """The memory of every lane; a process computes with the memory of its rows.
 
-    The lanes of the rows of a batch are held on the device that computes, and every
-    step assigns them whole: a scatter into all lanes would be copied through the host
-    by TensorFlow's deterministic kernels. All lanes have storage on the host of each
-    process, so that a checkpoint of the chief is whole once they were collected, and
-    any number of processes can continue from it. When a batch comes with other lanes,
-    those held are kept there and the others are taken from there.
+    The lanes of a batch are on the device that computes, and each step assigns them
+    whole: deterministic kernels would copy a scatter into all lanes through the host.
+    All lanes have storage on the host of each process, so that the chief's checkpoint
+    is complete after `collect`, and any number of processes can continue from it. When
+    a batch has other lanes, those on the device are stored there first.
 
-    Lanes of a process that died lag behind then; what they hold does not precede the
-    text that comes next, and models ignore it.
+    The lanes of a dead process are behind then. Their memory does not precede the
+    next text, and models ignore it.
 
     Args:
         initial: memory of the lanes before any text, by name: tensors
@@ -109,8 +136,15 @@ class LaneMemory(NoMemory):
                 )
                 for name, value in initial.items()
             }
-        # As many rows as there are lanes held, and the row of each lane.
-        self._held = {name: _of_any_length(value) for name, value in initial.items()}
+        # Any number of lanes on the device, and their rows.
+        self._held = {
+            name: tf.Variable(
+                tf.zeros([0, *value.shape[1:]], value.dtype),
+                shape=[None, *value.shape[1:]],
+                trainable=False,
+            )
+            for name, value in initial.items()
+        }
         num_lanes = next(iter(initial.values())).shape[0]
         self._rows = tf.Variable(
             tf.fill([num_lanes], _NOT_HELD), trainable=False, name="rows_of_lanes"
@@ -118,8 +152,8 @@ class LaneMemory(NoMemory):
 
     @property
     def variables(self) -> tuple[Any, ...]:
-        """All lanes, for a checkpoint; those held are brought up to date first."""
-        self._keep()
+        """All lanes, for a checkpoint, after those on the device were stored."""
+        self._store()
         return tuple(self._all.values())
 
     def read(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -134,26 +168,28 @@ class LaneMemory(NoMemory):
         self, features: Mapping[str, tf.Tensor], memory: Mapping[str, tf.Tensor]
     ) -> None:
         before = self.read(features)
-        # NaNs in the memory would persist forever. What is kept instead does not
-        # precede the next words, which models notice.
-        is_finite = tf.reduce_all([_are_finite(one) for one in memory.values()], axis=0)
+        # NaNs in the memory would persist forever. The old memory does not precede the
+        # next words, which models notice.
+        finite = tf.reduce_all([_finite_rows(part) for part in memory.values()], axis=0)
         for name, variable in self._held.items():
-            kept = _over_rows(is_finite, before[name])
-            variable.assign(tf.where(kept, memory[name], before[name]))
+            mask = _broadcast_rows(finite, before[name])
+            variable.assign(tf.where(mask, memory[name], before[name]))
 
     def collect(self, distribution: Distribution) -> None:
-        self._keep()
+        self._store()
         if distribution.size == 1:
             return
-        is_own = tf.not_equal(self._rows, _NOT_HELD)
-        (owners,) = distribution.sum([tf.cast(is_own, tf.int32)], "owners_of_lanes")
+        is_held = tf.not_equal(self._rows, _NOT_HELD)
+        (owners,) = distribution.sum([tf.cast(is_held, tf.int32)], "owners_of_lanes")
         with tf.device(_HOST):
             for name, variable in self._all.items():
                 value = tf.convert_to_tensor(variable.value)
-                own = tf.where(_over_rows(is_own, value), value, tf.zeros_like(value))
-                (of_all,) = distribution.sum([own], f"lanes_{name}")
-                has_owner = _over_rows(owners > 0, value)
-                variable.assign(tf.where(has_owner, of_all, value))
+                mask = _broadcast_rows(is_held, value)
+                (total,) = distribution.sum(
+                    [tf.where(mask, value, tf.zeros_like(value))], f"lanes_{name}"
+                )
+                has_owner = _broadcast_rows(owners > 0, value)
+                variable.assign(tf.where(has_owner, total, value))
 
     def share(self) -> None:
         for variable in self._held.values():
@@ -161,7 +197,7 @@ class LaneMemory(NoMemory):
         self._rows.assign(tf.fill(self._rows.shape, _NOT_HELD))
 
     def _hold(self, lanes: tf.Tensor) -> None:
-        """Makes sure that the lanes held are these, in this order."""
+        """Makes `lanes`, in this order, the lanes on the device."""
         is_in_row = lanes == tf.range(self._rows.shape[0])[:, tf.newaxis]
         rows = tf.range(tf.size(lanes)) * tf.cast(is_in_row, tf.int32)
         rows = tf.where(
@@ -169,21 +205,21 @@ class LaneMemory(NoMemory):
         )
 
         def switch() -> tf.Tensor:
-            self._keep()
+            self._store()
             for name, variable in self._held.items():
                 with tf.device(_HOST):
-                    taken = tf.gather(self._all[name].value, lanes)
-                variable.assign(taken)
+                    value = tf.gather(self._all[name].value, lanes)
+                variable.assign(value)
             self._rows.assign(rows)
             return tf.constant(True)
 
         are_held = tf.reduce_all(tf.equal(self._rows, rows))
         tf.cond(are_held, lambda: tf.constant(True), switch)
 
-    def _keep(self) -> None:
-        """Puts the lanes held among all lanes, on the host."""
+    def _store(self) -> None:
+        """Copies the lanes on the device to the host."""
         rows = tf.convert_to_tensor(self._rows)
-        held = {name: tf.convert_to_tensor(one) for name, one in self._held.items()}
+        held = {name: tf.convert_to_tensor(part) for name, part in self._held.items()}
         with tf.device(_HOST):
             is_held = rows != _NOT_HELD
             num_held = tf.reduce_sum(tf.cast(is_held, tf.int32))
@@ -193,26 +229,17 @@ class LaneMemory(NoMemory):
                 variable.assign(tf.gather(both, rows))
 
 
-def _of_any_length(value: tf.Tensor) -> tf.Variable:
-    """A variable of no rows like those of `value`, which may get any number of them."""
-    return tf.Variable(
-        tf.zeros([0, *value.shape[1:]], value.dtype),
-        shape=[None, *value.shape[1:]],
-        trainable=False,
-    )
-
-
-def _are_finite(value: tf.Tensor) -> tf.Tensor:
-    """Mask of the rows that are finite throughout: bool (rows,)."""
+def _finite_rows(value: tf.Tensor) -> tf.Tensor:
+    """Mask of the rows that are finite throughout: bool `(rows,)`."""
     if not value.dtype.is_floating:
         return tf.ones([tf.shape(value)[0]], tf.bool)
     axes = list(range(1, value.shape.rank))
     return tf.reduce_all(tf.math.is_finite(value), axis=axes)
 
 
-def _over_rows(of_rows: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
-    """Reshapes one number a row so that it broadcasts over a value of the rows."""
-    return tf.reshape(of_rows, [-1] + [1] * (value.shape.rank - 1))
+def _broadcast_rows(numbers: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
+    """Reshapes one number per row to broadcast over `value`."""
+    return tf.reshape(numbers, [-1] + [1] * (value.shape.rank - 1))
 
 
 ENGINE = TensorFlowEngine

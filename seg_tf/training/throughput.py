@@ -1,4 +1,4 @@
-"""Throughput of a training run: FLOPs, speed and memory, planned and measured."""
+"""Throughput of a training run: FLOPs, speed, memory and profiles."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import psutil
+import tensorflow as tf
 from keras import ops
 from tqdm import tqdm
 
@@ -34,65 +35,72 @@ from seg_tf.training import engine
 if TYPE_CHECKING:
     from seg_tf.training.learner import Learner
 
-# --- FLOPs that a model needs ---------------------------------------------------
+# --- FLOPs ----------------------------------------------------------------------
 
 
 def flops_per_update(config: RunConfig, vocab_size: int) -> int | None:
     """Model FLOPs of an update, over all processes (Chowdhery et al., 2022, app. B).
 
-    Counts matrix products, of which the backward pass has two for each of the forward
-    pass. Rows count at their full length. Recomputation does not count.
+    Counts matrix products of full rows. The backward pass has two products for each of
+    the forward pass. Recomputation does not count.
 
     Args:
         config: the run.
         vocab_size: entries of the vocabulary, unless the model's config has its own.
 
     Returns:
-        The FLOPs, or None for a model or an objective of a user's own.
+        The FLOPs, or None for a custom model or objective.
     """
+    vocab_size = config.model.vocab_size or vocab_size
+    flops = [_encoder_flops(config)] + [
+        _objective_flops(objective, config, vocab_size)
+        for objective in config.objectives.values()
+    ]
+    known = [part for part in flops if part is not None]
+    if len(known) < len(flops):
+        return None
+    return round(3 * config.training.batch_size * sum(known))
+
+
+def _encoder_flops(config: RunConfig) -> float | None:
+    """FLOPs of the encoder for the forward pass of a row."""
     model, inputs = config.model, config.inputs
-    vocab_size = model.vocab_size or vocab_size
-    length, flops = inputs.row_length, 0.0
+    length, width = inputs.row_length, getattr(model, "hidden_size", 0)
     match model:
-        case EncoderConfig(hidden_size=width):
+        case EncoderConfig():
             matrices = 3 if model.gated else 2
-            flops += model.num_layers * (
+            return model.num_layers * (
                 _attention(length, length, width)
                 + matrices * _product(length, width, model.intermediate_size)
             )
-        case ReATConfig(hidden_size=width, alpha_hidden_size=alpha_width):
-            flops += model.num_sentence_layers * (
-                _attention(length, model.block_length, width, num_keys=length)
-                + 2 * _product(length, width, model.intermediate_size)
+        case ReATConfig(alpha_hidden_size=alpha, block_length=block):
+            sentence_layer = _attention(length, block, width, num_keys=length)
+            sentence_layer += 2 * _product(length, width, model.intermediate_size)
+            alpha_layer = (
+                _attention(length, block, alpha, num_keys=length)
+                + _attention(length, inputs.sentences_per_row, alpha)
+                + 4 * _product(length, alpha, model.alpha_intermediate_size)
             )
-            sentences = inputs.sentences_per_row
-            flops += model.num_alpha_layers * (
-                _attention(length, model.block_length, alpha_width, num_keys=length)
-                + _attention(length, sentences, alpha_width)
-                + 4 * _product(length, alpha_width, model.alpha_intermediate_size)
+            return (
+                model.num_sentence_layers * sentence_layer
+                + model.num_alpha_layers * alpha_layer
+                + _product(length, width, alpha)
             )
-            flops += _product(length, width, alpha_width)
-        case TransformerXLConfig(hidden_size=width):
+        case TransformerXLConfig():
             keys = model.memory_length + length
             inner = model.num_heads * model.head_size
             # Contents, positions and values each have a product of queries and keys.
-            flops += model.num_layers * (
+            flops = model.num_layers * (
                 2 * _product(length + keys, width, inner)
                 + 3 * _product(length, keys, inner)
                 + 2 * _product(length, width, model.intermediate_size)
             )
-            widths = _adaptive_widths(model)
-            if model.tail_divisor != 1 or model.embedding_size != width:
+            if _is_projected(model):
+                widths = _adaptive_widths(model)
                 read = widths if model.tail_divisor != 1 else widths[:1]
                 flops += _product(length, sum(read), width)
-        case _:
-            return None
-    for objective in config.objectives.values():
-        cost = _objective_flops(objective, config, vocab_size)
-        if cost is None:
-            return None
-        flops += cost
-    return round(3 * config.training.batch_size * flops)
+            return flops
+    return None
 
 
 def _objective_flops(
@@ -100,40 +108,46 @@ def _objective_flops(
 ) -> float | None:
     """FLOPs of an objective for the forward pass of a row."""
     model, inputs = config.model, config.inputs
-    width = model.hidden_size
+    width = getattr(model, "hidden_size", 0)
     match objective:
         case MaskedLMConfig():
-            predictions = inputs.masking.max_predictions
-            sequence_width = getattr(model, "alpha_hidden_size", width)
-            is_modern = getattr(model, "trunk", "bert") == "modern"
-            dense = 0 if is_modern else _product(predictions, sequence_width, width)
-            return dense + _product(predictions, width, vocab_size)
+            rows = inputs.masking.max_predictions
+            flops = _product(rows, width, vocab_size)
+            if getattr(model, "trunk", "bert") != "modern":
+                flops += _product(
+                    rows, getattr(model, "alpha_hidden_size", width), width
+                )
+            return flops
         case SentenceUnshufflingConfig():
             candidates, steps = inputs.num_candidates, inputs.num_candidates - 1
-            of_layer = (
+            layer = (
                 _attention(steps, steps, width)
                 + _attention(steps, candidates, width)
                 + 2 * _product(steps, width, model.intermediate_size)
             )
-            pointers = _product(steps, candidates, width)
-            return objective.num_layers * of_layer + pointers
+            return objective.num_layers * layer + _product(steps, candidates, width)
         case ExchangeSentenceConfig():
             width = model.alpha_hidden_size
             return _product(inputs.sentences_per_row, width, width + 2)
         case CausalLMConfig():
             limits = (0, *model.cutoffs, vocab_size)
-            sizes = [end - begin for begin, end in itertools.pairwise(limits)]
             # Shares of the words by Zipf's law. All words need the head.
             total = math.log(vocab_size) + 0.5772
             shares = [1.0] + [
                 math.log(end / begin) / total
                 for begin, end in itertools.pairwise(limits[1:])
             ]
-            is_projected = model.tail_divisor != 1 or model.embedding_size != width
             return inputs.row_length * sum(
-                share * (_product(part, words) + is_projected * _product(width, part))
-                for share, words, part in zip(
-                    shares, sizes, _adaptive_widths(model), strict=True
+                share
+                * (
+                    _product(part, end - begin)
+                    + _is_projected(model) * _product(width, part)
+                )
+                for share, (begin, end), part in zip(
+                    shares,
+                    itertools.pairwise(limits),
+                    _adaptive_widths(model),
+                    strict=True,
                 )
             )
     return None
@@ -149,9 +163,12 @@ def _attention(
 ) -> float:
     """Attention with four projections; each query sees `seen` of the keys."""
     keys = seen if num_keys is None else num_keys
-    return 2 * _product(queries + keys, width, width) + 2 * _product(
-        queries, seen, width
-    )
+    projections = 2 * _product(queries + keys, width, width)
+    return projections + 2 * _product(queries, seen, width)
+
+
+def _is_projected(model: TransformerXLConfig) -> bool:
+    return model.tail_divisor != 1 or model.embedding_size != model.hidden_size
 
 
 def _adaptive_widths(model: TransformerXLConfig) -> list[int]:
@@ -189,13 +206,11 @@ _IRRELEVANT = re.compile(r"nvidia|tesla|geforce|\d+gb|hbm\d\w?|sxm\d?(-\d+gb)?")
 @functools.cache
 def find_peak(dtype: str) -> tuple[float, str]:
     """Peak FLOP/s of this process's device for products of `dtype`, and its source."""
-    name = engine.current().devices.gpu_name()
+    devices = engine.current().devices
+    name = devices.gpu_name()
     if name is not None:
-        known = peak_by_name(
-            name,
-            dtype,
-            tensor_float_32=engine.current().devices.uses_tensor_float_32(),
-        )
+        tensor_float_32 = devices.uses_tensor_float_32()
+        known = peak_by_name(name, dtype, tensor_float_32=tensor_float_32)
         if known:
             return known, f"{dtype} on {name}, by its data sheet"
     return measure_peak(dtype), f"measured with {dtype} products on {name or 'the CPU'}"
@@ -243,7 +258,7 @@ def measure_peak(dtype: str) -> float:
 
 
 def memory_use() -> dict[str, int]:
-    """Bytes in use now and at most since the process started.
+    """Bytes in use now, and their maximum since the process started.
 
     Returns:
         `host_memory_bytes` and `host_memory_peak_bytes`, the resident set size; with a
@@ -254,8 +269,8 @@ def memory_use() -> dict[str, int]:
     peak = peak if sys.platform == "darwin" else 1024 * peak
     status = pathlib.Path("/proc/self/status")
     # Preferred, as `getrusage` includes the peak of the parent process.
-    if status.exists() and (found := re.search(r"VmHWM:\s*(\d+)", status.read_text())):
-        peak = 1024 * int(found[1])
+    if status.exists() and (line := re.search(r"VmHWM:\s*(\d+)", status.read_text())):
+        peak = 1024 * int(line[1])
     # The kernel updates the peak lazily.
     figures = {
         "host_memory_bytes": resident,
@@ -272,18 +287,16 @@ def available_memory() -> tuple[int, str]:
         return limit, "the GPU"
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
-        try:
+        with contextlib.suppress(OSError, ValueError):
             limit = int((pathlib.Path("/sys/fs/cgroup") / name).read_text())
-        except (OSError, ValueError):
-            continue
-        memory = min(memory, limit)
+            memory = min(memory, limit)
     # Set by `horovodrun` and by MPI launchers that start Horovod.
     num_processes = int(os.environ.get("HOROVOD_LOCAL_SIZE", "1"))
     share = f", for each of {num_processes} processes" if num_processes > 1 else ""
     return memory // num_processes, f"this machine{share}"
 
 
-# --- A run that trains ----------------------------------------------------------
+# --- Speed of a run -------------------------------------------------------------
 
 # Columns of the log. They depend on the machine, so equal runs may differ in them.
 FIGURES = (
@@ -302,8 +315,8 @@ FIGURES = (
 class Throughput:
     """Speed, data wait and memory of each log interval.
 
-    Speed and utilisation are those of all processes, the rest of this process.
-    Validations and checkpoints do not count.
+    Speed and utilization are sums over all processes, other figures belong to this
+    process. Validations and checkpoints do not count.
 
     Args:
         flops_per_update: model FLOPs, or None if they are unknown.
@@ -337,10 +350,9 @@ class Throughput:
             self._start_interval(updates, read_tokens())
 
     def next_of(self, batches: Iterator[Any]) -> Any:
-        """The next batch; the time until it is there counts as waiting for data.
+        """Reads the next batch; the host's time for it counts as waiting for data.
 
-        Only the host's clock is read. A GPU may still be computing the step before, so
-        this is the most that it can have waited.
+        A GPU may still be computing the step before, so it waits at most as long.
         """
         begin = self._clock()
         try:
@@ -358,12 +370,7 @@ class Throughput:
             self._paused += self._clock() - begin
 
     def interval(self, updates: int, tokens: float) -> dict[str, float]:
-        """Figures since the last call, without speeds if no time was measured.
-
-        Args:
-            updates: updates of the run so far.
-            tokens: tokens of the run so far.
-        """
+        """Figures since the last call, without speeds if no time was measured."""
         seconds = self._clock() - self._since - self._paused
         new_updates, new_tokens = updates - (self._updates or 0), tokens - self._tokens
         figures = {}
@@ -391,22 +398,16 @@ def start(
     learner: Learner,
     report: Callable[[str], None],
 ) -> Throughput:
-    """Finds the peak of all devices and starts the clock; every process calls it.
-
-    Args:
-        config: the run.
-        vocab_size: entries of the vocabulary.
-        learner: what is trained.
-        report: called on the chief with the peak, and with a line if FLOPs are unknown.
-    """
+    """Finds the peak of all devices and starts the clock; every process calls it."""
     distribution = learner.options.distribution
-    own, source = find_peak(learner.encoder.compute_dtype)
-    peak = sum(distribution.gather(own * engine.current().devices.num_used()))
+    device_peak, source = find_peak(learner.encoder.compute_dtype)
+    num_devices = engine.current().devices.num_used()
+    peak = sum(distribution.gather(device_peak * num_devices))
     flops = flops_per_update(config, vocab_size)
     if distribution.is_chief:
-        of = f" (rank 0; the sum is of {distribution.size} processes)"
-        of = of if distribution.size > 1 else ""
-        report(f"Peak for MFU: {peak / 1e12:,.4g} TFLOP/s, {source}{of}")
+        if distribution.size > 1:
+            source += f" (rank 0; the sum is of {distribution.size} processes)"
+        report(f"Peak for MFU: {peak / 1e12:,.4g} TFLOP/s, {source}")
         if flops is None:
             report("No MFU: the FLOPs of this model are unknown")
     return Throughput(flops, peak)
@@ -430,3 +431,59 @@ def console_values(figures: Mapping[str, float]) -> dict[str, str]:
     if total > elapsed:
         texts["elapsed"] += f" ({tqdm.format_interval(total)} in all)"
     return texts
+
+
+class Profiler:
+    """Writes a profile of a range of updates, for TensorBoard."""
+
+    def __init__(
+        self, updates: range, folder: pathlib.Path, report: Callable[[str], None]
+    ):
+        self._updates = updates
+        self._folder = folder
+        self._report = report
+        self._first: int | None = None
+        self._last = 0
+        self._engine = engine.current()
+
+    def start(self, done: int) -> None:
+        """Reports if the range is over after `done` updates."""
+        if done >= self._updates[-1]:
+            self._report(
+                f"No profile is written: the run resumes after update {done:,}, "
+                f"the last update to profile is {self._updates[-1]:,}"
+            )
+
+    @contextlib.contextmanager
+    def update(self, number: int) -> Iterator[None]:
+        """Context of an update."""
+        if number not in self._updates:
+            yield
+            return
+        if self._first is None:
+            self._first = number
+            self._attempt(lambda: self._engine.start_profile(self._folder))
+        with self._engine.profiled_step(number):
+            yield
+        self._last = number
+        if number == self._updates[-1]:
+            self.close()
+
+    def close(self) -> None:
+        """Writes what has been profiled so far."""
+        if self._first is not None and self._attempt(self._engine.stop_profile):
+            self._report(
+                f"Profile of updates {self._first:,} to {self._last:,}: "
+                f"{self._folder / 'plugins' / 'profile'}"
+            )
+        self._first = None
+
+    def _attempt(self, action: Callable[[], None]) -> bool:
+        """Calls an action; reports its failure, which must not end the run."""
+        try:
+            action()
+        except (tf.errors.OpError, RuntimeError) as error:  # TensorFlow's and JAX's
+            reason = getattr(error, "message", error)
+            self._report(f"No profile is written: {reason}")
+            return False
+        return True

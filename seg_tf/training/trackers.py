@@ -5,11 +5,10 @@ the first process with each row of the log. In pretraining, a row has the values
 `log.jsonl` under TensorBoard's names; in fine-tuning, the values of an epoch.
 """
 
-import contextlib
 import dataclasses
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -101,7 +100,7 @@ class Tracker:
     Args:
         name: key of `SERVICES`.
         project: project or experiment; "" leaves it to the environment.
-        run: what is tracked.
+        run: the run to track.
         report: called with a line about the first failure.
     """
 
@@ -120,19 +119,17 @@ class Tracker:
         self._has_failed = False
 
     def on_log(self, updates: int, row: Mapping[str, float]) -> None:
-        with self._failures_reported():
-            if self._service is None and not self._has_failed:
-                self._service = self._start()
-            if self._service is not None:
-                self._service.log(updates, row)
+        if self._service is None and not self._has_failed:
+            self._attempt(self._start)
+        if self._service is not None:
+            self._attempt(self._service.log, updates, row)
 
     def close(self, error_type: type[BaseException] | None, *_: object) -> None:
         """Ends the tracker's run; for `ExitStack.push`."""
         if self._service is not None:
-            with self._failures_reported():
-                self._service.close(succeeded=error_type is None)
+            self._attempt(self._service.close, error_type is None)
 
-    def _start(self) -> Wandb | MLflow:
+    def _start(self) -> None:
         path = self._run.id_file
         path.parent.mkdir(parents=True, exist_ok=True)
         ids = files.read_json(path) if path.exists() else {}
@@ -140,12 +137,11 @@ class Tracker:
         service = SERVICES[self._name](self._project, self._run, known)
         if service.id != known:
             files.write_json(path, {**ids, self._name: service.id})
-        return service
+        self._service = service
 
-    @contextlib.contextmanager
-    def _failures_reported(self) -> Iterator[None]:
+    def _attempt(self, action: Callable[..., None], *arguments: Any) -> None:
         try:
-            yield
+            action(*arguments)
         except Exception as error:  # each SDK raises its own
             if not self._has_failed:
                 self._report(
@@ -157,10 +153,6 @@ class Tracker:
 
 def find_factories(references: Sequence[str], argument: str) -> list[CallbackFactory]:
     """Imports functions that make Keras callbacks, each `"package.module:function"`.
-
-    Args:
-        references: their names.
-        argument: argument for error messages.
 
     Raises:
         ValueError: if a function cannot be imported.

@@ -27,11 +27,10 @@ from seg_tf.training.errors import (
 )
 from seg_tf.training.inputs import Inputs, train_dataset, validation_datasets
 from seg_tf.training.learner import Learner
-from seg_tf.training.logs import NullRunWriter, RunWriter
-from seg_tf.training.profiler import Profiler
+from seg_tf.training.logs import RunWriter
 from seg_tf.training.run_folder import RunFolder
 from seg_tf.training.step import Features
-from seg_tf.training.trackers import Tracker
+from seg_tf.training.trackers import CallbackFactory, Tracker, make_callbacks
 
 _ADVICE = (
     "Lower --config.optimizer.learning_rate, lengthen "
@@ -58,7 +57,7 @@ class Result:
 
 
 class Trainer:
-    """Trains a run to its end, starting from what its output folder contains.
+    """Trains a run to its end, starting from the contents of its output folder.
 
     Every process of a run has a trainer, and all trainers do the same at the same
     update. Only the chief reads and writes the output folder; the other processes
@@ -67,17 +66,21 @@ class Trainer:
     Args:
         config: config of the run.
         inputs: its input pipeline.
-        learner: what is trained.
+        learner: encoder, objectives and optimizer.
         folder: its output folder.
         description: `run_folder.describe_run` of the run.
         resume: whether to continue from the folder's checkpoints.
-        overwrite: whether to remove the run that the folder contains first.
+        overwrite: whether to remove the run in the folder first.
         initial_checkpoint: checkpoint whose weights a new run starts from.
         callbacks: Keras callbacks. A callback that ends the run has to do so on
             every process after the same update.
+        callback_factories: make further callbacks, given the output folder.
+        report: called with each line to print.
+
+    Attributes:
+        facts: facts about the run that every checkpoint contains.
         trackers: experiment trackers, which receive each row of the log.
         profiler: writes a profile of some updates; only the chief has one.
-        report: called with each line to print.
     """
 
     def __init__(
@@ -92,36 +95,36 @@ class Trainer:
         overwrite: bool = False,
         initial_checkpoint: pathlib.Path | None = None,
         callbacks: Sequence[keras.callbacks.Callback] = (),
-        trackers: Sequence[Tracker] = (),
-        profiler: Profiler | None = None,
+        callback_factories: Sequence[CallbackFactory] = (),
         report: Callable[[str], None] = print,
     ):
-        self._facts = run_folder.facts(config, inputs, description)
+        self.config = config
+        self.inputs = inputs
+        self.learner = learner
+        self.folder = folder
+        self.description = description
+        self.distribution = learner.options.distribution
+        self.facts = run_folder.facts(config, inputs, description)
+        self.trackers: list[Tracker] = []
+        self.profiler: throughput.Profiler | None = None
+        self.updates = 0
         self.checkpoints = Checkpoints(
             folder.checkpoints_folder,
             keep=config.training.keep_checkpoints,
-            facts=self._facts,
+            facts=self.facts,
             text_preparation=inputs.text_preparation,
             report=report,
             decay_begin=config.decay_begin(config.training.num_updates),
         )
-        self.updates = 0
         # Updates before the last validation, and its results.
         self._validation: tuple[int, dict[str, float]] | None = None
-        self._config = config
         self._settings = config.training
-        self._inputs = inputs
-        self._learner = learner
-        self._distribution = learner.options.distribution
-        self._folder = folder
-        self._description = description
         self._resume, self._overwrite = resume, overwrite
         self._initial_checkpoint = initial_checkpoint
         self._callbacks = keras.callbacks.CallbackList(list(callbacks), model=learner)
-        self._trackers = list(trackers)
-        self._profiler = profiler
+        self._callback_factories = callback_factories
         self._report = report
-        self._writer = NullRunWriter()
+        self._writer: RunWriter | None = None  # of the chief
         self._stop_request = StopRequest()
 
     def train(self) -> Result:
@@ -130,19 +133,24 @@ class Trainer:
         Raises:
             TrainingStopped: if the run ends early; its message says what to do.
         """
+        self._callbacks = keras.callbacks.CallbackList(
+            self._callbacks.callbacks
+            + make_callbacks(self._callback_factories, self.folder.path),
+            model=self.learner,
+        )
         with contextlib.ExitStack() as stack:
             self._stop_request = stack.enter_context(stop_requests())
-            stack.enter_context(self._distribution.failures_explained())
+            stack.enter_context(self.distribution.failures_explained())
             stack.enter_context(self._readable_errors())
-            self._learner.stop_requested = lambda: bool(self._stop_request)
-            self._learner.stop_agreed = self._learner.stop_training = False
-            if self._distribution.is_chief:
-                stack.enter_context(self._folder.locked())
+            self.learner.stop_requested = lambda: bool(self._stop_request)
+            self.learner.stop_agreed = self.learner.stop_training = False
+            if self.distribution.is_chief:
+                stack.enter_context(self.folder.locked())
                 self._resume_or_initialize()
             self._share_state()
-            if self._distribution.is_chief:
+            if self.distribution.is_chief:
                 self._writer = self._open_writer()
-            stack.callback(self._writer.close)
+                stack.callback(self._writer.close)
             try:
                 self._run()
             except Exception:
@@ -158,21 +166,21 @@ class Trainer:
     # --- The loop -------------------------------------------------------------------
 
     def _run(self) -> None:
-        settings, learner = self._settings, self._learner
+        settings, learner = self._settings, self.learner
         self._speed = throughput.start(
-            self._config, self._inputs.vocab_size, learner, self._report
+            self.config, self.inputs.vocab_size, learner, self._report
         )
         self._validation_batches = validation_datasets(
-            self._inputs, settings, self._distribution
+            self.inputs, settings, self.distribution
         )
         self._batches = iter(
-            train_dataset(self._inputs, settings, learner.samples, self._distribution)
+            train_dataset(self.inputs, settings, learner.samples, self.distribution)
         )
         # Keras calls an epoch what is a validation interval here.
         epoch_length = settings.validation_interval or settings.num_updates
         self._callbacks.on_train_begin()
-        if self._profiler:
-            self._profiler.start(self.updates)
+        if self.profiler:
+            self.profiler.start(self.updates)
         if self._is_due(settings.validation_interval) and not self._is_validated():
             self._validate()  # the run was stopped between checkpoint and validation
         is_in_epoch = False
@@ -182,12 +190,14 @@ class Trainer:
                 self._callbacks.on_epoch_begin(epoch)
                 is_in_epoch = True
             self._callbacks.on_train_batch_begin(batch)
-            with self._profiled(self.updates + 1):
+            profiled = self.profiler and self.profiler.update(self.updates + 1)
+            with profiled or contextlib.nullcontext():
                 learner.start_update(self._next_batch)
             self.updates += 1
             if self._needs_result():
                 learner.finish_update(self._next_batch)
-            self._writer.advance(self.updates)
+            if self._writer:
+                self._writer.advance(self.updates)
             self._speed.update_done(self.updates, lambda: learner.tokens)
             logs = learner.interval_results() if self._callbacks.callbacks else {}
             if self.updates % settings.log_interval == 0:
@@ -201,7 +211,8 @@ class Trainer:
                 is_in_epoch = False
         self._save()
         self._callbacks.on_train_end()
-        self._writer.draw_curve()
+        if self._writer:
+            self._writer.draw_curve()
 
     def _next_batch(self) -> Features:
         features: Features = self._speed.next_of(self._batches)
@@ -215,7 +226,7 @@ class Trainer:
         return at_end or self.updates % interval == 0
 
     def _needs_result(self) -> bool:
-        """True if something is going to read what this update leaves.
+        """True if the result of this update is needed before the next one starts.
 
         The same on all processes, except that a single process stops at once.
         """
@@ -225,21 +236,15 @@ class Trainer:
             settings.checkpoint_interval,
             settings.validation_interval,
         )
-        is_alone = self._distribution.size == 1
         return (
             bool(self._callbacks.callbacks)
             or not self._speed.is_measuring
             or any(self._is_due(interval) for interval in intervals)
-            or (is_alone and bool(self._stop_request))
+            or (self.distribution.size == 1 and bool(self._stop_request))
         )
 
-    def _profiled(self, update: int) -> contextlib.AbstractContextManager[Any]:
-        if self._profiler is None:
-            return contextlib.nullcontext()
-        return self._profiler.update(update)
-
     def _write_interval(self) -> None:
-        learner = self._learner
+        learner = self.learner
         row = {
             **learner.interval_results(),
             "learning_rate": learner.learning_rate,
@@ -252,14 +257,15 @@ class Trainer:
         if loss_scale.variables:
             row["loss_scale"] = float(loss_scale.value)
         learner.reset_interval()
-        self._writer.write_interval(
-            self.updates, row, self._speed.interval(self.updates, row["tokens"])
-        )
+        figures = self._speed.interval(self.updates, row["tokens"])
+        if self._writer:
+            self._writer.write_interval(self.updates, row, figures)
 
     def _save(self) -> None:
         with self._speed.paused():
-            self._learner.memory.collect(self._distribution)
-            self._writer.save(self._learner)
+            self.learner.memory.collect(self.distribution)
+            if self._writer:
+                self._writer.save(self.learner)
 
     def _stop_if_agreed(self) -> None:
         """Writes a checkpoint and ends the run if any process was asked to stop.
@@ -267,20 +273,22 @@ class Trainer:
         Raises:
             Interrupted: in this case.
         """
-        if not self._learner.stop_agreed:
+        if not self.learner.stop_agreed:
             return
-        self._learner.finish_update(self._next_batch)
+        self.learner.finish_update(self._next_batch)
         self._save()
-        self._writer.draw_curve()
+        state = "the checkpoint that the first process wrote"
+        if self._writer:
+            self._writer.draw_curve()
+            state = str(self.checkpoints.path(self.updates))
         # The launcher kills all processes when one ends, so they wait for the chief.
-        self._distribution.gather(None)
+        self.distribution.gather(None)
         # Another process may have received the signal.
         number = self._stop_request.signal_number or signal.SIGTERM
         raise Interrupted(
             f"Stopped by {signal.Signals(number).name} after update {self.updates:,} "
-            f"of {self._settings.num_updates:,}. The state is in "
-            f"{self._writer.describe_checkpoint(self.updates)}; the same command "
-            "goes on from there, if it has no --overwrite or --noresume",
+            f"of {self._settings.num_updates:,}. The state is in {state}; the same "
+            "command resumes from there, if it has no --overwrite or --noresume",
             number,
         )
 
@@ -289,8 +297,8 @@ class Trainer:
     def _validate(self) -> dict[str, float]:
         """Validates and logs the results; returns them as Keras names them.
 
-        The results of a mixture are those of each source, named `SOURCE/loss` and so
-        on, and their means by weight, named `loss` and so on.
+        A mixture has the results of each source, as `SOURCE/loss` and so on, and their
+        means by weight, as `loss` and so on.
         """
         if not self._validation_batches:
             return {}
@@ -299,8 +307,8 @@ class Trainer:
                 name: self._validate_on(batches)
                 for name, batches in self._validation_batches.items()
             }
-        weights = {name: one.weight for name, one in self._inputs.sources.items()}
         means = results.get("", {})
+        weights = {name: part.weight for name, part in self.inputs.sources.items()}
         if weights:
             total = sum(weights.values())
             means = {
@@ -310,8 +318,8 @@ class Trainer:
             }
             means |= {
                 f"{name}/{metric}": value
-                for name, of_source in results.items()
-                for metric, value in of_source.items()
+                for name, source_results in results.items()
+                for metric, value in source_results.items()
             }
         bad = {name: value for name, value in means.items() if not math.isfinite(value)}
         if bad:
@@ -319,81 +327,82 @@ class Trainer:
                 f"The validation after update {self.updates:,} is not finite: {bad}"
             )
         self._validation = (self.updates, means)
-        self._learner.memory.collect(self._distribution)
-        self._writer.write_validation(
-            self.updates, means, self._speed.now(), self._learner
-        )
+        self.learner.memory.collect(self.distribution)
+        if self._writer:
+            self._writer.write_validation(
+                self.updates, means, self._speed.now(), self.learner
+            )
         return {f"val_{name}": value for name, value in means.items()}
 
     def _validate_on(self, batches: tf.data.Dataset) -> dict[str, float]:
-        self._learner.take_validation_results()
+        self.learner.take_validation_results()
         self._callbacks.on_test_begin()
         for number, features in enumerate(batches):
             self._callbacks.on_test_batch_begin(number)
-            self._learner.validate(features)
+            self.learner.validate(features)
             self._stop_if_agreed()
             self._callbacks.on_test_batch_end(number)
-        results = self._learner.take_validation_results()
+        results = self.learner.take_validation_results()
         self._callbacks.on_test_end(results)
         return results
 
     def _is_validated(self) -> bool:
         return self._validation is not None and self._validation[0] == self.updates
 
-    # --- Beginning ------------------------------------------------------------------
+    # --- Start ----------------------------------------------------------------------
 
     def _resume_or_initialize(self) -> None:
         """Restores the newest checkpoint, or initializes a new run, on the chief."""
         previous = run_folder.prepare(
-            self._folder,
-            self._description,
+            self.folder,
+            self.description,
             resume=self._resume,
             overwrite=self._overwrite,
         )
         files.write_text(
-            self._folder.deviations_file, papers.describe(self._config) + "\n"
+            self.folder.deviations_file, papers.describe(self.config) + "\n"
         )
         state: Mapping[str, Any] | None
         if previous:
             state = checkpoint.choose_for_length(
-                previous, self._config, self.checkpoints, self._folder.ends_folder
+                previous, self.config, self.checkpoints, self.folder.ends_folder
             )
-            run_folder.record(self._folder, self._description)
+            run_folder.record(self.folder, self.description)
         else:
             state = self.checkpoints.newest_intact()
         if state:
-            self.checkpoints.restore(self._learner, state["updates"])
+            self.checkpoints.restore(self.learner, state["updates"])
             self.checkpoints.discard_newer(state["updates"])
             if state.get("validation"):
                 self._validation = (state["updates"], state["validation"])
-            self._report(f"Going on from {self.checkpoints.path(state['updates'])}")
+            self._report(f"Resuming from {self.checkpoints.path(state['updates'])}")
         elif self._initial_checkpoint:
             pretrained.restore_weights(
                 self._initial_checkpoint,
-                self._learner.encoder,
-                self._learner.objectives,
-                self._config,
-                self._facts,
+                self.learner.encoder,
+                self.learner.objectives,
+                self.config,
+                self.facts,
             )
             self._report(f"Starting from the weights of {self._initial_checkpoint}")
 
     def _share_state(self) -> None:
         """Gives every process the state of the chief."""
-        self._distribution.broadcast(checkpoint.all_variables(self._learner))
-        self._learner.memory.share()
-        self._validation = self._distribution.broadcast_object(self._validation)
-        self.updates = self._learner.updates
+        self.distribution.broadcast(checkpoint.all_variables(self.learner))
+        self.learner.memory.share()
+        self._validation = self.distribution.broadcast_object(self._validation)
+        self.updates = self.learner.updates
 
     def _open_writer(self) -> RunWriter:
         return RunWriter(
-            self._folder,
+            self.folder,
             self.checkpoints,
-            self._config,
+            self.config,
             self.updates,
             validated=self._is_validated(),
-            sinks=[*self._trackers, *self._callbacks.callbacks],
+            sinks=[*self.trackers, *self._callbacks.callbacks],
             measure_levels=lambda: yardstick.losses_without_context(
-                self._config, self._inputs
+                self.config, self.inputs
             ),
             report=self._report,
         )
@@ -403,7 +412,8 @@ class Trainer:
     def _try_to_draw_curve(self) -> None:
         """Draws the losses of a run that fails, without hiding why it failed."""
         try:
-            self._writer.draw_curve()
+            if self._writer:
+                self._writer.draw_curve()
         except (OSError, ValueError) as error:
             self._report(f"The loss curve was not drawn: {error}")
 
@@ -412,41 +422,39 @@ class Trainer:
         """Raises errors whose messages say what to do."""
         try:
             yield
-        except NonFiniteSteps as error:
+        except (NonFiniteSteps, NonFiniteLossError) as error:
+            text = str(error)
+            if isinstance(error, NonFiniteSteps):
+                text = self._describe(error)
             raise NonFiniteLossError(
-                f"{self._describe(error)}. {self.checkpoints.describe_newest()}. "
-                f"{_ADVICE}"
-            ) from error
-        except NonFiniteLossError as error:
-            raise NonFiniteLossError(
-                f"{error}. {self.checkpoints.describe_newest()}. {_ADVICE}"
+                f"{text}. {self.checkpoints.describe_newest()}. {_ADVICE}"
             ) from error
         except CheckpointError as error:
             raise TrainingStopped(str(error)) from error
         except OSError as error:
             raise TrainingStopped(
-                f"Stopped after update {self._learner.updates:,}: {error}. "
+                f"Stopped after update {self.learner.updates:,}: {error}. "
                 f"{self.checkpoints.describe_newest()}; free or repair the disk, "
                 "then start the same command again"
             ) from error
 
     def _describe(self, error: NonFiniteSteps) -> str:
         """Names the samples that stopped a run."""
-        samples = list(dict.fromkeys(s for of_rank in error.samples for s in of_rank))
+        samples = list(dict.fromkeys(s for rank in error.samples for s in rank))
         if samples:
             cause = "The loss is not finite for " + ", ".join(
-                self._inputs.describe_sample(sample) for sample in samples[:10]
+                self.inputs.describe_sample(sample) for sample in samples[:10]
             )
             if len(samples) > 10:
                 cause += f" and {len(samples) - 10} more"
         else:
-            end = self._learner.samples
+            end = self.learner.samples
             cause = (
                 "Every sample's own loss is finite; the gradient of the samples "
                 f"{end - self._settings.batch_size} to {end - 1} is not"
             )
         return (
-            f"Stopped after update {self._learner.updates:,}: the "
+            f"Stopped after update {self.learner.updates:,}: the "
             f"{error.num_steps} steps after it were all skipped, because loss or "
             f"gradient was not finite. {cause}"
         )

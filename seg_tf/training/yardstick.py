@@ -11,9 +11,8 @@ from seg_tf.config import CausalLMConfig, MaskedLMConfig, RunConfig
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.inputs import Inputs, validation_datasets
 
+# Ending of the name, in the log, of the value that a metric has without context.
 ENDING = "_without_context"
-"""Ends the name, in the log, of the value that a metric has without context."""
-
 # A loss this far below the level shows that the model uses the context.
 _MARGIN = 0.05
 # Targets counted per entry of the vocabulary; the finite sample adds about 0.01.
@@ -37,7 +36,7 @@ def expected_losses(
     `p` is the conditional entropy `H(t | x)`; without `k` and `r` it is `H(p)`.
 
     Args:
-        frequencies: p, float array `(V,)`, all above 0, of sum 1.
+        frequencies: p, float array `(V,)`, all above 0, with sum 1.
         kept_rate: k.
         random_rate: r.
 
@@ -46,26 +45,22 @@ def expected_losses(
     """
     random = random_rate / len(frequencies)
     total = kept_rate * frequencies + random
-    # Of the terms `w log(w / total)`, that of `x = t` has another weight.
+    # Among the terms `w log(w / total)`, that of `x = t` has another weight.
     different = scipy.special.rel_entr(random, total)
     same = scipy.special.rel_entr(kept_rate + random, total)
     return -np.log(frequencies) - (np.sum(different) - different + same)
 
 
 def losses_without_context(config: RunConfig, inputs: Inputs) -> dict[str, float]:
-    """Losses that a run's validation would give for a model that ignores the context.
+    """Validation losses of a model that ignores the context.
 
     The model knows how often each entry is a target in the first training rows, plus
     one, and how masking replaces targets.
 
-    Args:
-        config: the run.
-        inputs: its input pipeline.
-
     Returns:
         `{NAME_loss_without_context: value}` for the objective of masked or causal LM,
-        with `loss_without_context` before it if there is no other objective. Empty
-        without such an objective or without validation.
+        after `loss_without_context` if there is no other objective. Empty without such
+        an objective or without validation.
     """
     datasets = validation_datasets(inputs, config.training, Distribution())
     masking = getattr(config.inputs, "masking", None)
@@ -87,12 +82,12 @@ def losses_without_context(config: RunConfig, inputs: Inputs) -> dict[str, float
         enough = _TARGETS_PER_ENTRY * vocab_size
         counts = 1 + _count_targets(train, features, vocab_size, enough)
         losses = expected_losses(counts / np.sum(counts), kept_rate, random_rate)
-        of_sources = [
+        levels = [
             np.average(losses, weights=_count_targets(dataset, features, vocab_size))
             for dataset in datasets.values()
         ]
         weights = [source.weight for source in inputs.sources.values()]
-        level = float(np.average(of_sources, weights=weights or None))
+        level = float(np.average(levels, weights=weights or None))
         total = {f"loss{ENDING}": objective.loss_weight * level}
         is_only = len(config.objectives) == 1
         return {**(total if is_only else {}), f"{name}_loss{ENDING}": level}
@@ -119,17 +114,10 @@ def _count_targets(
 def plateau_message(
     validations: Sequence[Mapping[str, Any]], num_updates: int
 ) -> str | None:
-    """Message on a run that is on the plateau of a model without context, or leaves it.
+    """Reports once that a run is on the plateau of a model without context, or left it.
 
-    Only validations after a tenth of the updates count.
-
-    Args:
-        validations: rows of the log, the newest last.
-        num_updates: updates of the run.
-
-    Returns:
-        A line at the first of them if it is on the plateau, and another when the first
-        is lower than the level by more than 0.05. None otherwise.
+    Only validations after a tenth of the updates count. The plateau ends when the loss
+    is lower than the level by more than 0.05.
     """
     newest = validations[-1]
     level_name = next((name for name in newest if name.endswith(ENDING)), None)

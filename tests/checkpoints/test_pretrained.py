@@ -27,7 +27,7 @@ from tests.training.stand_ins import (
     ArithmeticInputs,
     small_config,
 )
-from tests.training.test_checkpoint import DAMAGES, checkpoints_in, trained
+from tests.training.test_checkpoint import trained
 
 pytestmark = pytest.mark.slow
 
@@ -217,19 +217,6 @@ def test_checkpoint_of_an_earlier_format_is_refused(learner, tmp_path):
         load_pretrained(tmp_path)
 
 
-def test_half_precision_run_is_used_in_the_precision_of_now(tmp_path):
-    config = small_config(dtype_policy="bfloat16")
-    learner = trained(config)
-    save_with_text(tmp_path, learner, config)
-    loaded = load_pretrained(tmp_path)
-    ours = loaded.objectives["masked_lm"].trainable_variables
-    theirs = learner.objectives["masked_lm"].trainable_variables
-    assert len(ours) == len(theirs) > 5
-    for one, two in zip(ours, theirs, strict=True):
-        assert one.dtype == "float32"
-        np.testing.assert_array_equal(one.numpy(), two.numpy().astype("float32"))
-
-
 def test_checkpoint_without_vocabulary_says_how_to_give_one(learner, tmp_path):
     save_with_text(tmp_path, learner, text_preparation=None)
     load_encoder(tmp_path)
@@ -246,43 +233,12 @@ def test_checkpoint_without_vocabulary_says_how_to_give_one(learner, tmp_path):
         load_pretrained(tmp_path, path)
 
 
-def test_checkpoint_that_does_not_name_its_casing_follows_the_vocabulary(
-    learner, tmp_path
-):
-    cased = Vocabulary([*SPECIAL_TOKENS, *(f"W{n}" for n in range(VOCAB_SIZE - 5))])
-    save_with_text(
-        tmp_path, learner, text_preparation=None, vocab_checksum=cased.checksum
-    )
-    path = tmp_path / "words.txt"
-    path.write_bytes(cased.to_bytes())
-    assert load_pretrained(tmp_path, path).normalization == CASED
-
-
 def test_checkpoint_with_another_vocabulary_than_its_runs_is_named(learner, tmp_path):
     text = dataclasses.replace(TEXT, vocabulary=WORDS.to_bytes() + b"another\n")
     folder = save_with_text(tmp_path, learner, text_preparation=text)
     expected = f"Received: {re.escape(str(folder / 'vocab.txt'))}, whose sha256 is"
     with pytest.raises(CheckpointError, match=expected):
         load_pretrained(tmp_path)
-
-
-def test_lower_case_must_be_that_of_the_run(learner, tmp_path):
-    save_with_text(tmp_path, learner)
-    assert load_pretrained(tmp_path, lower_case=False).normalization == CASED
-    with pytest.raises(CheckpointError, match="Received: lower_case=True"):
-        load_pretrained(tmp_path, lower_case=True)
-
-
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
-def test_damaged_vocabulary_is_a_damaged_checkpoint(learner, tmp_path, damage):
-    folder = save_with_text(tmp_path, learner)
-    damage(folder / "vocab.txt")
-    with pytest.raises(CheckpointError, match=r"vocab\.txt"):
-        load_pretrained(tmp_path)
-    reports = []
-    with pytest.raises(CheckpointError, match="every checkpoint is damaged"):
-        checkpoints_in(tmp_path / "checkpoints", reports=reports).newest_intact()
-    assert "vocab.txt" in reports[0]
 
 
 def test_loading_from_a_folder_without_checkpoint_says_what_was_expected(tmp_path):

@@ -43,7 +43,13 @@ def train_config(**training) -> RunConfig:
 
 # Several checks train with it, and have one graph.
 CONFIG = train_config(max_skipped_steps=2)
-MUON = dataclasses.replace(CONFIG, optimizer=engine_runs.MUON)
+# By the name of the file of their weights.
+CONFIGS = {
+    "muon": dataclasses.replace(CONFIG, optimizer=engine_runs.MUON),
+    "compiled": train_config(jit_compile=True, dropout=0.0),
+    "compressed": train_config(compress_gradients=True),
+    "plain": CONFIG,  # last, as further checks use its graph
+}
 
 
 def fit(config, processes, inputs=None, updates=NUM_UPDATES):
@@ -82,12 +88,8 @@ class BadInputs(ArithmeticInputs):
 
 
 def check_training(processes, folder):
-    np.savez(folder / "weights.npz", *weights_of(fit(CONFIG, processes)))
-
-
-def check_compression(processes, folder):
-    learner = fit(train_config(compress_gradients=True), processes)
-    np.savez(folder / "compressed.npz", *weights_of(learner))
+    for name, config in CONFIGS.items():
+        np.savez(folder / f"{name}.npz", *weights_of(fit(config, processes)))
 
 
 def check_groups(processes, folder):
@@ -105,15 +107,6 @@ def check_groups(processes, folder):
     np.savez(folder / "own_gradients.npz", *gradients)
     for number, arrays in sums.items():
         np.savez(folder / f"sums_{min(number, 5)}.npz", *arrays)
-
-
-def check_compiled(processes, folder):
-    learner = fit(train_config(jit_compile=True, dropout=0.0), processes)
-    np.savez(folder / "compiled.npz", *weights_of(learner))
-
-
-def check_muon(processes, folder):
-    np.savez(folder / "muon.npz", *weights_of(fit(MUON, processes)))
 
 
 def check_half_precision(processes, folder):
@@ -266,9 +259,6 @@ CHECKS = {
     "stop": check_stop,
     "bad_samples": check_bad_samples,
     "groups": check_groups,
-    "compression": check_compression,
-    "compiled": check_compiled,
-    "muon": check_muon,
     "half_precision": check_half_precision,
     "memory": check_memory,
     "overflow": check_overflow,

@@ -3,12 +3,14 @@
   KERAS_BACKEND=jax python -m tests.training.jax_process RECORDS TENSORFLOW JAX
 
 RECORDS is the folder of `engine_runs.write_records`. TENSORFLOW has a folder for each
-run with a checkpoint of no updates, from which the run in JAX begins.
-What runs that were resumed and shared by devices came to goes to JAX/KIND.npz.
+run with a checkpoint of no updates, from which the run in JAX begins. Values of runs
+that were resumed and shared by devices go to JAX/KIND.npz. As one of two processes,
+by the environment, this one shares a run, whose values go to JAX/PROCESS_ID.
 """
 
 import contextlib
 import json
+import os
 import pathlib
 import sys
 from unittest import mock
@@ -16,9 +18,10 @@ from unittest import mock
 import jax
 import keras
 import numpy as np
+import tensorflow as tf
 
 from seg_tf.config import LossScaleConfig
-from seg_tf.training import jax_step
+from seg_tf.training import engine, step_jax
 from seg_tf.training.errors import NonFiniteSteps
 from tests.training import engine_runs, stand_ins
 
@@ -42,7 +45,7 @@ def no_draws():
 def use_devices(number):
     """Has what is built from now on compute on the first devices."""
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:number]), ("rows",))
-    jax_step.mesh = lambda: mesh
+    step_jax.mesh = lambda: mesh
 
 
 def continued(name, records, folder, updates, processes=None, **changes):
@@ -91,8 +94,43 @@ def skipped_steps():
     return found
 
 
-def main(records, tensorflow, output):
-    records, tensorflow, output = map(pathlib.Path, (records, tensorflow, output))
+def share_a_run(records, tensorflow, output):
+    """Trains as one of two processes."""
+    processes = engine.current().join()
+    folder = output / str(processes.rank)
+    folder.mkdir()
+    name = "Sega-Transformer-XL"
+    learner, _ = continued(
+        name,
+        records,
+        tensorflow / name,
+        6,
+        processes=processes,
+        dropout=True,
+    )
+    np.savez(folder / "values.npz", **engine_runs.values_of(learner))
+
+    # As many rows on each process as its number says, and a stop for the second alone.
+    learner.stop_requested = lambda: processes.rank == 1
+    batch = engine_runs.some_rows(name, records, 1 + processes.rank)
+    dataset = tf.data.Dataset.from_tensors(batch)
+    validation = stand_ins.validate(learner, dataset)
+    bias = learner.trainable_variables[-1]
+    bias.assign(np.full(bias.shape, processes.rank, "float32"))
+    processes.broadcast([bias])
+    found = {
+        "size": processes.size,
+        "gathered": processes.gather(["x" * processes.rank]),
+        "flags": learner.stop_agreed,
+        "validation": validation["loss"],
+        "broadcast": float(np.abs(np.asarray(bias.value)).max()),
+    }
+    (folder / "found.json").write_text(json.dumps(found))
+    told = engine_runs.disagreements(processes, records / "windows", output)
+    (folder / "disagreements.json").write_text(json.dumps(told))
+
+
+def compute_runs(records, tensorflow, output):
     losses = {}
     # Runs of the same step compile it once.
     jax.config.update("jax_compilation_cache_dir", str(output / "compiled"))
@@ -125,4 +163,5 @@ def main(records, tensorflow, output):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    compute = share_a_run if "JAX_PROCESS_ID" in os.environ else compute_runs
+    compute(*map(pathlib.Path, sys.argv[1:]))

@@ -93,20 +93,3 @@ def test_one_skipped_step_too_many_ends_it(max_skipped_steps):
     # With none allowed, the next one was started before it was known.
     started = [event for event in run.events if event.startswith("start")]
     assert len(started) == max(3, 2 + max_skipped_steps)
-
-
-def test_skipped_steps_are_counted_anew_after_an_update():
-    run = Run("--+--+--+", max_skipped_steps=2)
-    for _ in range(3):
-        run.begin()
-    run.finish()
-    assert run.events[-1] == "read 8"
-
-
-def test_a_step_that_cannot_be_started_leaves_the_one_before_in_flight():
-    run = Run("+")
-    run.begin()
-    with pytest.raises(StopIteration):
-        run.begin()
-    run.finish()
-    assert run.agreed == ["flags 0"]

@@ -90,25 +90,6 @@ def test_every_variable_comes_back_bit_for_bit(learner, tmp_path):
     assert (state["updates"], state["samples"]) == (3, 12)
 
 
-def test_weights_alone_come_back_beside_a_fresh_optimizer(learner, tmp_path):
-    folder = checkpoints_in(tmp_path).save(learner, updates=3, samples=12)
-    other = small_config(seed=9, batch_size=8)
-    fresh, untouched = small_learner(other), small_learner(other)
-    pretrained.restore_weights(
-        folder, fresh.encoder, fresh.objectives, other, VOCABULARY
-    )
-    assert len(fresh.trainable_variables) > 20
-    for one, two in zip(
-        fresh.trainable_variables, learner.trainable_variables, strict=True
-    ):
-        np.testing.assert_array_equal(one.numpy(), two.numpy())
-    assert (fresh.updates, fresh.samples) == (0, 0)
-    for one, two in zip(
-        fresh.optimizer.variables, untouched.optimizer.variables, strict=True
-    ):
-        np.testing.assert_array_equal(one.numpy(), two.numpy())
-
-
 def test_weights_of_another_model_are_refused(learner, tmp_path):
     folder = checkpoints_in(tmp_path).save(learner, updates=3, samples=12)
     config = small_config()
@@ -125,26 +106,6 @@ def test_weights_of_another_model_are_refused(learner, tmp_path):
         )
 
 
-def test_bfloat16_weights_come_back(tmp_path):
-    config = small_config(dtype_policy="bfloat16")
-    learner = trained(config)
-    assert {v.dtype for v in learner.trainable_variables} == {"bfloat16"}
-    checkpoints_in(tmp_path).save(learner, updates=3, samples=12)
-    fresh = small_learner(config)
-    checkpoints_in(tmp_path).restore(fresh, 3)
-    assert_equal_states(state_of(fresh), state_of(learner))
-
-
-def test_next_update_after_a_restore_equals_that_of_the_original(tmp_path):
-    learner = trained()
-    checkpoints_in(tmp_path).save(learner, updates=3, samples=12)
-    fresh = trained(updates=1)  # dropout is that of the seed, all else is restored
-    checkpoints_in(tmp_path).restore(fresh, 3)
-    for one in (learner, fresh):
-        train(one, 3, first_sample=12)
-    assert_equal_states(state_of(fresh), state_of(learner))
-
-
 def test_newest_and_best_are_kept(learner, tmp_path):
     checkpoints = checkpoints_in(tmp_path, keep=2)
     losses = {1: 5.0, 2: 3.0, 3: 4.0, 4: None, 5: 3.5, 6: None}
@@ -159,14 +120,6 @@ def test_newest_and_best_are_kept(learner, tmp_path):
     assert checkpoints.best() == 6
     assert checkpoints.updates() == [5, 6]  # 2 is neither any more
     assert checkpoints.newest_intact()["validation"] == {"loss": 2.0}
-
-
-def test_saving_again_replaces(learner, tmp_path):
-    checkpoints = checkpoints_in(tmp_path)
-    checkpoints.save(learner, updates=1, samples=4)
-    checkpoints.save(learner, updates=1, samples=5)
-    assert checkpoints.newest_intact()["samples"] == 5
-    assert [path.name for path in tmp_path.iterdir()] == ["update-00000001"]
 
 
 def flip_a_bit(path):
@@ -213,17 +166,6 @@ def test_every_checkpoint_damaged_is_an_error_that_names_them(learner, tmp_path)
         checkpoints.newest_intact()
     assert "update-00000001" in str(caught.value)
     assert "update-00000002" in str(caught.value)
-
-
-def test_renamed_checkpoint_is_not_taken_for_another(learner, tmp_path):
-    checkpoints = checkpoints_in(tmp_path)
-    checkpoints.save(learner, updates=1, samples=4)
-    shutil.copytree(checkpoints.path(1), checkpoints.path(7))
-    assert checkpoints.newest_intact()["updates"] == 1
-
-
-def test_no_checkpoint_is_no_error(tmp_path):
-    assert checkpoints_in(tmp_path / "absent").newest_intact() is None
 
 
 def test_checkpoint_of_another_model_is_refused(learner, tmp_path):

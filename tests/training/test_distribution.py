@@ -99,15 +99,6 @@ def test_process_without_a_gpu_of_its_own_is_refused(monkeypatch):
         horovod_distribution._use_one_gpu(1)
 
 
-def test_everything_of_one_process_is_its_own():
-    alone = Distribution()
-    tensors = [tf.constant([1.0, 2.0]), tf.constant(3.0)]
-    summed = alone.sum(tensors, "numbers", as_float16=True)
-    assert [one.numpy().tolist() for one in summed] == [[1.0, 2.0], 3.0]
-    assert alone.gather("it") == ["it"]
-    assert alone.broadcast_object("it") == "it"
-
-
 class Failing:
     """Takes the place of Horovod's module, whose operations fail."""
 
@@ -206,14 +197,6 @@ def test_ranks_whose_facts_differ_all_end(other, message):
     else:
         assert re.search(message, ended[0])
         assert ended[0].count("`") <= 2  # nothing else differs
-
-
-def test_ranks_that_agree_are_named_together():
-    ended = on_ranks(
-        lambda processes: processes.check_agreement({"seed": processes.rank // 6}), 7
-    )
-    assert len(set(ended)) == 1
-    assert re.search(r"0 on ranks 0 .* and 3 \(\S+\) and 2 more, 1 on rank 6", ended[0])
 
 
 def test_failure_of_one_rank_ends_all():

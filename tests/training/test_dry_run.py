@@ -78,18 +78,6 @@ def test_parameters_are_counted_by_part_and_once(figures, learner):
     assert sum(figures.parameters.values()) == total
 
 
-def test_without_dropout_no_attention_weights_are_held(config):
-    def activations(**changes):
-        changed = dataclasses.replace(config.model, **changes)
-        return changed.row_activations(config.inputs, VOCAB_SIZE)
-
-    weights = 3 * config.model.num_layers * config.model.num_heads * LENGTH**2
-    held = activations(dropout=0.0, attention_dropout=0.1)
-    assert held - activations(dropout=0.1, attention_dropout=0.0) == weights
-    assert activations(dropout=0.1) == held
-    assert activations(dropout=0.0) == held - weights
-
-
 @pytest.mark.parametrize("num_layers", [1, 5])
 def test_recomputed_layers_leave_their_inputs_and_one_inside(config, num_layers):
     model = dataclasses.replace(config.model, num_layers=num_layers)
@@ -99,23 +87,6 @@ def test_recomputed_layers_leave_their_inputs_and_one_inside(config, num_layers)
     inputs = num_layers * LENGTH * model.hidden_size
     found = model.row_activations(config.inputs, VOCAB_SIZE, recompute_layers=True)
     assert found == inputs + inside
-
-
-def test_transformer_xl_sees_its_memory_and_predicts_at_every_position():
-    model, inputs = word_runs.CONFIG.model, word_runs.CONFIG.inputs
-    length = word_runs.TARGET_LENGTH
-
-    def activations(**changes):
-        changed = dataclasses.replace(model, **changes)
-        return changed.row_activations(inputs, word_runs.VOCAB_SIZE)
-
-    more = activations(memory_length=model.memory_length + 3) - activations()
-    assert more == 5 * 3 * length * model.num_layers * model.num_heads
-    # Of the words, those up to the first cutoff.
-    more = activations(cutoffs=(13, 20)) - activations(cutoffs=(10, 30))
-    assert more == 4 * 3 * length
-    more = activations(cutoffs=()) - activations()
-    assert more == 4 * (word_runs.VOCAB_SIZE - 10) * length
 
 
 @pytest.mark.parametrize(

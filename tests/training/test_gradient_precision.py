@@ -8,8 +8,7 @@ import tensorflow as tf
 from seg_tf.training import build
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.learner import Learner
-from seg_tf.training.optimizers.loss_scale import DynamicLossScale
-from seg_tf.training.step import nearest_power_of_two
+from seg_tf.training.step import DynamicLossScale, nearest_power_of_two
 from tests.training.stand_ins import ArithmeticInputs, small_config
 from tests.training.test_step import BATCH, gradient_by_hand, make_step, toy
 

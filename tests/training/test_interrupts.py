@@ -24,14 +24,6 @@ def test_first_signal_is_a_request_and_the_second_acts_as_before(number):
         signal.signal(number, before)
 
 
-def test_handlers_are_put_back_afterwards():
-    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
-    with stop_requests():
-        assert signal.getsignal(signal.SIGTERM) != before[0]
-    after = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
-    assert after == before
-
-
 def test_other_threads_catch_nothing():
     results = []
 

@@ -66,7 +66,7 @@ def pair(tensorflow):
         address = f"127.0.0.1:{free.getsockname()[1]}"
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.training.jax_pair"]
+            [sys.executable, "-m", "tests.training.jax_process"]
             + [str(folder / name) for name in ("records", "tensorflow", "pair")],
             env={
                 **os.environ,

@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.config import LossScaleConfig
 from seg_tf.training import build
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import Interrupted
 from seg_tf.training.run_folder import RunFolder, describe_run
-from seg_tf.training.step import NoMemory
 from seg_tf.training.tensorflow_engine import LaneMemory
 from tests import scripted_runs
 from tests.training import word_runs
@@ -84,12 +82,6 @@ def test_memory_is_what_one_long_pass_over_each_lane_leaves(records):
     )
 
 
-def test_memory_takes_part_in_training(records, whole):
-    without, _ = trained(records, with_settings({**NO_DROPOUT, "memory_length": 0}), 5)
-    losses = [one.interval_results()["loss"] for one in (without, whole)]
-    assert abs(losses[0] - losses[1]) > 1e-3
-
-
 def test_compiled_micro_batches_remember_what_the_whole_batch_does(records, whole):
     config = with_settings(NO_DROPOUT, micro_batch_size=1, jit_compile=True)
     parts, _ = trained(records, config, 5)
@@ -136,22 +128,6 @@ def test_memory_that_is_not_finite_is_not_kept(records):
     with_memory = {**features, **learner.memory.read(features)}
     np.testing.assert_array_equal(
         learner.encoder(with_memory)[0], learner.encoder(features)[0]
-    )
-
-
-def test_overflow_of_the_gradient_alone_leaves_memory_to_go_on(records):
-    scale = LossScaleConfig(initial=2.0**60)
-    config = with_settings(
-        {"num_layers": 1}, dtype_policy="mixed_float16", loss_scale=scale
-    )
-    inputs, learner = built(records, config)
-    batch = next(iter(inputs.train_dataset(config.training.batch_size)))
-    finite, _ = learner.train_step(batch)
-    assert not finite
-    assert learner.updates == 0
-    indices = memory_of(learner)["memory_indices"]
-    np.testing.assert_array_equal(
-        indices[:, -word_runs.TARGET_LENGTH :, 0], batch["stream_token"]
     )
 
 
@@ -325,11 +301,3 @@ def test_rows_that_are_not_finite_keep_what_was_there():
     a, b = (one.numpy() for one in memory.variables)
     np.testing.assert_array_equal(a, [[5, 6], [1, 1], [1, 1]])
     np.testing.assert_array_equal(b, [8, 0, 0])
-
-
-def test_models_without_memory_need_none():
-    memory = NoMemory()
-    assert memory.read({"lane": tf.constant([0])}) == {}
-    memory.write({}, {})
-    memory.collect(TwoRanks([]))
-    assert memory.variables == ()

@@ -8,7 +8,6 @@ from seg_tf.training.learner import Learner, Sums
 from tests.training.stand_ins import (
     ArithmeticInputs,
     make_updates,
-    small_config,
     small_learner,
     validate,
 )
@@ -129,16 +128,6 @@ def test_validation_may_measure_more_than_training():
     assert intervals["thorough_ones"] == 2.5 / 2
 
 
-def test_total_is_the_weighted_sum_of_the_objectives():
-    learner = toy(half=Squares(loss_weight=0.5), double=Squares(loss_weight=2.0))
-    set_rows(learner)
-    learner.train_step(BATCHES[0])
-    results = learner.interval_results()
-    one = (3 + 3 + 6) / 2.5
-    np.testing.assert_allclose(float(results["half_loss"]), one, rtol=1e-6)
-    np.testing.assert_allclose(float(results["loss"]), 2.5 * one, rtol=1e-6)
-
-
 def test_derived_metrics_are_of_an_objective_s_own_whole_results():
     learner = toy(words=ExponentialSquares(0.5), squares=Squares())
     set_rows(learner)
@@ -163,20 +152,6 @@ def test_update_descends_the_loss_divided_by_its_own_weight():
     np.testing.assert_allclose(learner.encoder.table.numpy(), expected, rtol=1e-6)
 
 
-def test_rows_met_twice_are_added_before_they_are_squared():
-    # Row by row, Adam's second moment of row 1 would be 2 g², not (2 g)².
-    learner = toy(keras.optimizers.Adam(0.1, beta_1=0.0, beta_2=0.5, epsilon=1e-7))
-    set_rows(learner)
-    learner.train_step(BATCHES[0])
-    second = learner.optimizer._velocities[0].numpy()
-    gradient_1 = 2 * 1 * 2.0 / 2.5
-    np.testing.assert_allclose(second[1], 0.5 * gradient_1**2, rtol=1e-5)
-    norm = learner.interval_results()["gradient_norm"]
-    gradient_2 = 2 * 2 * 0.5 / 2.5
-    expected = np.sqrt(DIM * (gradient_1**2 + gradient_2**2))
-    np.testing.assert_allclose(norm, expected, rtol=1e-5)
-
-
 def test_batch_without_predictions_changes_nothing_and_counts_nothing():
     learner = toy(keras.optimizers.SGD(0.1))
     set_rows(learner)
@@ -197,39 +172,12 @@ def test_a_validation_leaves_the_interval_as_it_is():
     assert learner.interval_results()["loss"] == 0
 
 
-def test_tokens_are_counted_without_padding_and_for_good():
-    learner = toy()
-    learner.train_step(BATCHES[0])
-    learner.reset_interval()
-    learner.train_step(BATCHES[1])
-    assert learner.tokens == 3 + 1
-
-
 def test_sums_go_beyond_what_float32_counts_to():
     sums = Sums(["accuracy"])
     sums.add([2.0**24, 2.0**25])
     for _ in range(3):
         sums.add([1.0, 0.0])
     assert sums.ratios() == {"accuracy": (2**24 + 3) / 2**25}
-
-
-def test_padding_is_counted_in_the_batches_themselves():
-    learner = toy()
-    assert learner.padding_share == 0
-    masks = [BATCHES[number]["padding_mask"] for number in (0, 1)]
-    assert not masks[1].all()
-    for number in (0, 1):
-        learner.train_step(BATCHES[number])
-    assert learner.padding_share == pytest.approx(1 - np.mean(masks))
-
-
-def test_learning_rate_is_the_one_the_update_was_made_at():
-    learner = small_learner(small_config(num_updates=400))
-    features = next(iter(ArithmeticInputs().train_dataset(4)))
-    for _ in range(2):
-        learner.train_step(features)
-    # Two updates of a warm-up of four.
-    assert learner.learning_rate == pytest.approx(1e-2 * 2 / 4)
 
 
 def test_building_and_validating_use_no_random_state_and_training_does():
@@ -245,20 +193,6 @@ def test_building_and_validating_use_no_random_state_and_training_does():
     assert not any(
         s.numpy().tolist() == f.tolist() for s, f in zip(states, fresh, strict=True)
     )
-
-
-def test_seed_decides_the_weights():
-    first, again = small_learner(), small_learner()
-    other = small_learner(small_config(seed=1))
-    for one, two in zip(first.variables, again.variables, strict=True):
-        np.testing.assert_array_equal(one.numpy(), two.numpy())
-    differences = [
-        np.abs(one.numpy() - two.numpy()).max()
-        for one, two in zip(
-            first.trainable_variables, other.trainable_variables, strict=True
-        )
-    ]
-    assert max(differences) > 0.01
 
 
 def test_learner_without_objective_is_refused():

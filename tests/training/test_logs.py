@@ -1,4 +1,3 @@
-import json
 import time
 
 import pytest
@@ -22,12 +21,6 @@ def log_file(tmp_path):
         if updates % 3 == 0:
             log.write("validation", updates, {"loss": 2 / updates})
     return path
-
-
-def test_each_line_is_a_json_object_with_kind_and_updates(log_file):
-    lines = log_file.read_text().splitlines()
-    assert json.loads(lines[0]) == {"kind": "train", "updates": 1, "loss": 1.0}
-    assert json.loads(lines[3]) == {"kind": "validation", "updates": 3, "loss": 2 / 3}
 
 
 def test_rows_after_the_resumed_update_are_dropped(log_file):
@@ -72,12 +65,6 @@ def test_broken_line_in_the_middle_is_named(log_file):
     log_file.write_text("\n".join(lines) + "\n")
     with pytest.raises(ValueError, match=r"log\.jsonl:3: not valid JSON"):
         run_folder.read_log(log_file)
-
-
-def test_new_run_starts_an_empty_log(tmp_path):
-    RunLog(tmp_path / "log.jsonl")
-    assert run_folder.read_log(tmp_path / "log.jsonl") == []
-    assert run_folder.read_log(tmp_path / "absent.jsonl") == []
 
 
 def read_events(folder):

@@ -1,7 +1,5 @@
 """Packed and unpacked rows: one loss, one gradient, one encoder."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,8 +8,6 @@ from seg_tf.config import (
     EncoderConfig,
     RunConfig,
     TrainingConfig,
-    from_config_dict,
-    to_config_dict,
 )
 from seg_tf.data.inputs import (
     MaskingConfig,
@@ -141,18 +137,3 @@ def test_loss_and_gradient_are_those_of_unpacked_rows(records_dir, tables):
     # It would be seen: without the mask the loss is another.
     mixed = {**batch, "window_number": batch["padding_mask"].astype("int32")}
     assert abs(loss_and_gradient(packed, mixed)[0] - expected_total) > 1e-3
-
-
-def test_a_packed_run_is_a_flag_away(records_dir):
-    plain = to_config_dict(run_config("bert", WindowInputsConfig))
-    plain.inputs.type = "PackedWindowInputsConfig"
-    assert from_config_dict(plain) == run_config("bert")
-
-
-def test_position_table_must_hold_a_window_not_a_row_of_them():
-    config = run_config("bert")
-    model = dataclasses.replace(
-        config.model, index_tables={"position_index": LENGTH - 1}
-    )
-    with pytest.raises(ValueError, match=f"inputs.row_length={LENGTH}"):
-        dataclasses.replace(config, model=model)

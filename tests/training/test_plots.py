@@ -43,22 +43,6 @@ def test_curve_shows_both_losses_against_updates(tmp_path):
     )
 
 
-def test_several_runs_have_a_colour_each(tmp_path):
-    runs = {
-        name: run_folder.read_log(
-            RunFolder(write_log(tmp_path / name, offset)).log_file
-        )
-        for name, offset in (("one", 0.0), ("two", 1.0))
-    }
-    (axes,) = plots.curves(runs, show_training=False).axes
-    assert curves(axes) == {
-        "one, validation": [(10, 1.2), (15, 12 / 15)],
-        "two, validation": [(10, 2.2), (15, 12 / 15 + 1)],
-    }
-    first, second = axes.get_lines()
-    assert first.get_color() != second.get_color()
-
-
 # Two runs with several objectives, one of which is the second run's alone.
 ONE_OBJECTIVE = [
     {"kind": "train", "updates": 5, "masked_lm_loss": 7.0},
@@ -129,17 +113,6 @@ def test_chance_that_no_data_changes(metric, expected):
     assert set(axes.get_lines()[-1].get_ydata()) == {expected}
 
 
-def test_chance_of_kendall_s_tau_is_zero():
-    (axes,) = plots.curves(
-        TWO_RUNS, metrics=("x_kendall_tau",), show_training=False
-    ).axes
-    assert curves(axes)["two, validation"] == [(10, 0.4), (15, 0.4)]
-    chance = axes.get_lines()[-1]
-    assert chance.get_label() == "chance"
-    assert set(chance.get_ydata()) == {0}
-    assert chance.get_linestyle() == "--"
-
-
 def test_metric_that_no_run_has_is_refused_with_those_there_are():
     expected = (
         r"`metrics` .*; validation rows have masked_lm_loss, .*, x_kendall_tau, "
@@ -149,13 +122,6 @@ def test_metric_that_no_run_has_is_refused_with_those_there_are():
         plots.curves(
             TWO_RUNS, metrics=("masked_lm_loss", "accuracy"), show_training=False
         )
-
-
-def test_curve_is_written_as_a_png(tmp_path):
-    output = tmp_path / "curves" / "loss.png"
-    plots.save_curves({"one": write_log(tmp_path / "one")}, output)
-    assert output.read_bytes()[:8] == PNG
-    assert [path.name for path in output.parent.iterdir()] == ["loss.png"]
 
 
 def test_folder_without_a_log_is_refused(tmp_path):

@@ -1,6 +1,5 @@
 import dataclasses
 import errno
-import json
 import os
 import pathlib
 import signal
@@ -11,9 +10,8 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from seg_tf.checkpoints import contents
-from seg_tf.checkpoints.pretrained import load_encoder
 from seg_tf.data.record_sources import RecordSource
-from seg_tf.training import build, logs, plots, run_folder, throughput
+from seg_tf.training import build, logs, run_folder, throughput
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import Interrupted, NonFiniteLossError, TrainingStopped
 from seg_tf.training.logs import RunWriter
@@ -24,7 +22,6 @@ from tests.training.stand_ins import (
     ArithmeticInputs,
     At,
     as_built,
-    make_updates,
     pretrain,
     small_config,
     small_learner,
@@ -279,40 +276,8 @@ def test_run_that_fails_leaves_its_curve(tmp_path):
     assert not (tmp_path / "two" / "loss_curve.png").exists()
 
 
-def test_curve_that_cannot_be_drawn_does_not_hide_the_error(tmp_path, monkeypatch):
-    def fail(model):
-        raise RuntimeError("a fault of the program")
-
-    def save_curves(*_, **__):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(plots, "save_curves", save_curves)
-    reports = []
-    with pytest.raises(RuntimeError, match="a fault of the program"):
-        run(tmp_path, None, At(7, fail), reports=reports)
-    assert any("curve was not drawn: " in line for line in reports)
-
-
 def drawn(folder):
     return (folder / "loss_curve.png").read_bytes()[: len(PNG)]
-
-
-def test_row_of_an_interval_is_the_ratio_over_all_its_batches(tmp_path):
-    config = small_config(dropout=0.0, log_interval=4, num_updates=8)
-    config = dataclasses.replace(
-        config, optimizer=dataclasses.replace(config.optimizer, learning_rate=0.0)
-    )
-    learner, _ = run(tmp_path, config)
-    rows = [row for row in rows_of(tmp_path) if row["kind"] == "train"]
-    for row, first in zip(rows, (0, 16), strict=True):
-        batches = ArithmeticInputs().train_dataset(4, first_sample=first).take(4)
-        loss_sum = weight_sum = 0.0
-        for features in batches:
-            output = learner.encoder(features)
-            loss, weight = learner.objectives["masked_lm"](output, features).loss
-            loss_sum += float(loss)
-            weight_sum += float(weight)
-        assert row["loss"] == pytest.approx(loss_sum / weight_sum, rel=1e-5)
 
 
 def test_checkpoints_are_those_of_the_intervals_and_the_best(unbroken):
@@ -335,21 +300,6 @@ def test_checkpoints_are_those_of_the_intervals_and_the_best(unbroken):
     assert state["validation"]["loss"] == validations[20]
     assert any("model.hidden_size: 8" in line for line in state["deviations"])
     assert {"python", "tensorflow", "keras", "keras-hub"} <= state["versions"].keys()
-
-
-def test_encoder_of_a_run_can_be_loaded(unbroken):
-    folder, _, _ = unbroken
-    encoder, config = load_encoder(folder)
-    assert config == small_config()
-    features = next(iter(ArithmeticInputs().train_dataset(2)))
-    assert tuple(encoder(features).shape) == (2, 12, 8)
-
-
-def test_deviations_and_curve_are_written(unbroken):
-    folder, _, _ = unbroken
-    assert "model.hidden_size: 8; paper 768" in (folder / "deviations.txt").read_text()
-    assert (folder / "loss_curve.png").stat().st_size > 1000
-    assert json.loads((folder / "run.json").read_text())["config"]["name"] == "small"
 
 
 def test_loss_that_is_not_finite_stops_with_the_last_good_checkpoint(tmp_path):
@@ -399,13 +349,6 @@ def test_disk_that_is_full_for_the_log_stops_the_run_cleanly(tmp_path, monkeypat
     assert f"{tmp_path}/checkpoints/update-00000008" in str(caught.value)
 
 
-def test_overwrite_starts_anew(tmp_path, unbroken):
-    with pytest.raises(Interrupted):
-        run(tmp_path, small_config(seed=5), At(5, terminate))
-    learner, result = run(tmp_path, overwrite=True)
-    assert_same_run(tmp_path, learner, result, unbroken)
-
-
 def test_half_precision_trains_and_resumes_exactly(tmp_path):
     config = small_config(dtype_policy="mixed_bfloat16", num_updates=5)
     whole, whole_result = run(tmp_path / "whole", config)
@@ -418,19 +361,6 @@ def test_half_precision_trains_and_resumes_exactly(tmp_path):
         np.testing.assert_array_equal(one, two)
     assert result == whole_result
     assert keras.config.dtype_policy().name == "float32"  # only the model's
-
-
-def test_compiled_step_trains_the_same():
-    weights = []
-    for jit_compile in (False, True):
-        learner = build.build_learner(
-            small_config(dropout=0.0, jit_compile=jit_compile), ArithmeticInputs()
-        )
-        dataset = ArithmeticInputs().train_dataset(4)
-        make_updates(learner, dataset, 2)
-        weights.append([variable.numpy() for variable in learner.trainable_variables])
-    for plain, compiled in zip(*weights, strict=True):
-        np.testing.assert_allclose(plain, compiled, rtol=1e-3, atol=1e-4)
 
 
 def test_inputs_that_do_not_fit_are_refused_before_anything_is_written():

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from seg_tf.training.profiler import Profiler
+from seg_tf.training.throughput import Profiler
 
 
 @dataclasses.dataclass
@@ -56,26 +56,12 @@ def test_profile_is_of_the_updates_asked_for(run, tmp_path):
     assert run.reports == [f"Profile of updates 3 to 5: {tmp_path}/plugins/profile"]
 
 
-def test_run_that_ends_within_the_range_leaves_what_it_has(run, tmp_path):
-    run.train(last=4)
-    run.profiler.close()
-    ((steps, _),) = profiles(tmp_path)
-    assert steps == [3, 4]
-    assert "updates 3 to 4" in run.reports[0]
-
-
-def test_run_resumed_within_the_range_profiles_the_rest(run, tmp_path):
-    run.train(last=8, done=4)
-    ((steps, _),) = profiles(tmp_path)
-    assert steps == [5]
-
-
 def test_run_resumed_after_the_range_says_that_there_is_no_profile(run, tmp_path):
     run.train(last=8, done=5)
     assert not profiles(tmp_path)
     assert run.reports == [
-        "No profile is written: the run goes on after update 5, the last to be "
-        "profiled is 5"
+        "No profile is written: the run resumes after update 5, the last update "
+        "to profile is 5"
     ]
 
 

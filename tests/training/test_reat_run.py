@@ -1,6 +1,5 @@
 """Runs of ReAT from raw text, whatever documents there are."""
 
-import dataclasses
 import math
 
 import numpy as np
@@ -11,15 +10,14 @@ from data_pipelines.builds.window_building import WindowOptions
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.config import (
     AdamWConfig,
-    EncoderConfig,
     ExchangeSentenceConfig,
     MaskedLMConfig,
     ReATConfig,
     RunConfig,
     TrainingConfig,
 )
-from seg_tf.data.inputs import MaskingConfig, ReATInputsConfig, WindowInputsConfig
-from seg_tf.training import build, dry_run, run_folder
+from seg_tf.data.inputs import MaskingConfig, ReATInputsConfig
+from seg_tf.training import build, run_folder
 from seg_tf.training.run_folder import RunFolder, describe_run
 from tests.training.stand_ins import pretrain
 from tests.training.test_sentence_unshuffling_run import (
@@ -127,63 +125,3 @@ def test_documents_of_any_shape_train(records_dir, tmp_path):
         found = objective(loaded.encoder(batch), batch)
         assert float(found.loss[0]) == pytest.approx(float(expected.loss[0]))
         assert float(found.loss[1]) > 0
-
-
-def test_micro_batches_give_the_gradient_of_the_whole(records_dir):
-    """Rows of unlike numbers of sentences: a mean of means would be another."""
-    inputs = build.build_inputs(CONFIG, str(records_dir))
-    weights = []
-    for micro_batch_size in (6, 2):
-        config = dataclasses.replace(
-            CONFIG,
-            model=dataclasses.replace(CONFIG.model, dropout=0.0),
-            training=dataclasses.replace(
-                CONFIG.training, micro_batch_size=micro_batch_size
-            ),
-        )
-        learner = build.build_learner(config, inputs)
-        batch = next(iter(inputs.train_dataset(6)))
-        learner.train_step(batch)
-        weights.append([np.asarray(one) for one in learner.trainable_variables])
-    for one, other in zip(*weights, strict=True):
-        np.testing.assert_allclose(one, other, atol=2e-5)
-
-
-def test_plan_tells_parameters_and_memory(records_dir):
-    inputs = build.build_inputs(CONFIG, str(records_dir))
-    learner = build.build_learner(CONFIG, inputs)
-    figures = dry_run.make_plan(CONFIG, inputs, learner)
-    parts = figures.parameters
-    assert parts["encoder: alpha_layers"] > parts["encoder: sentence_layers"]
-    assert sum(parts.values()) == sum(
-        math.prod(one.shape) for one in learner.trainable_variables
-    )
-    twice = dataclasses.replace(
-        CONFIG, inputs=dataclasses.replace(CONFIG.inputs, row_length=256)
-    )
-    # In proportion to the positions: attention is inside blocks, and to sentences.
-    for config, factor in ((CONFIG, 1), (twice, 2)):
-        assert config.model.row_activations(config.inputs, 100) == (
-            factor * CONFIG.model.row_activations(CONFIG.inputs, 100)
-        )
-    text = dry_run.describe(figures)
-    assert f"which they fill to {inputs.fill:.1%}" in text
-    assert "  texts            " in text
-    assert "windows" not in text
-
-
-def test_plain_rows_are_refused_with_what_to_take_instead(records_dir):
-    config = dataclasses.replace(
-        CONFIG,
-        model=EncoderConfig(
-            index_tables={"position_index": 600},
-            num_layers=1,
-            hidden_size=16,
-            num_heads=2,
-            intermediate_size=32,
-        ),
-        inputs=WindowInputsConfig(window_length=600),
-    )
-    inputs = build.build_inputs(config, str(records_dir))
-    with pytest.raises(ValueError, match=r"sentence_starts.*ReATInputsConfig"):
-        build.build_learner(config, inputs)

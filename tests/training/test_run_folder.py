@@ -1,13 +1,11 @@
-import contextlib
 import json
 import os
-import pathlib
 import subprocess
 import sys
 
 import pytest
 
-from seg_tf.checkpoints import folder_names
+from seg_tf.checkpoints import folders
 from seg_tf.training import run_folder
 from seg_tf.training.errors import OutputFolderError
 from seg_tf.training.run_folder import RunFolder
@@ -27,12 +25,8 @@ def folder(tmp_path):
     """The folder of a run with one (empty) checkpoint."""
     folder = RunFolder(tmp_path / "run")
     run_folder.prepare(folder, describe(), **ALLOWED)
-    (folder.checkpoints_folder / folder_names.name(5)).mkdir(parents=True)
+    (folder.checkpoints_folder / folders.name(5)).mkdir(parents=True)
     return folder
-
-
-def test_same_run_goes_on(folder):
-    run_folder.prepare(folder, describe(), **ALLOWED)
 
 
 def test_settings_that_no_weight_depends_on_may_change(folder):
@@ -44,15 +38,6 @@ def test_settings_that_no_weight_depends_on_may_change(folder):
     )
     run_folder.prepare(folder, changed, **ALLOWED)
     assert '"log_interval": 7' in folder.run_file.read_text()
-
-
-def test_run_of_a_version_without_callbacks_goes_on_and_may_get_some(folder):
-    old = json.loads(folder.run_file.read_text())
-    del old["config"]["training"]["callbacks"]
-    folder.run_file.write_text(json.dumps(old))
-    run_folder.prepare(folder, describe(), **ALLOWED)
-    run_folder.prepare(folder, describe(callbacks=("package:Watch",)), **ALLOWED)
-    assert '"package:Watch"' in folder.run_file.read_text()
 
 
 @pytest.mark.parametrize(
@@ -68,16 +53,6 @@ def test_other_run_is_refused_naming_what_differs(folder, run, difference):
         run_folder.prepare(folder, run, **ALLOWED)
     assert difference in str(caught.value)
     assert folder.run_file.read_text() == before
-
-
-def test_setting_of_one_run_only_is_named(folder):
-    other = describe()
-    del other["config"]["model"]["index_tables"]["position_index"]
-    other["config"]["model"]["index_tables"]["token_index"] = 256
-    with pytest.raises(OutputFolderError) as caught:
-        run_folder.prepare(folder, other, **ALLOWED)
-    assert "index_tables.position_index: 12 there, absent now" in str(caught.value)
-    assert "index_tables.token_index: absent there, 256 now" in str(caught.value)
 
 
 @pytest.mark.parametrize("num_updates", [5, 19, 21])
@@ -132,12 +107,6 @@ def test_checking_touches_nothing(tmp_path):
     assert not folder.path.exists()
 
 
-def test_file_in_place_of_the_folder_is_refused(tmp_path):
-    (tmp_path / "run").write_text("")
-    with pytest.raises(OutputFolderError, match=r"must be a folder.*which is a file"):
-        run_folder.check(RunFolder(tmp_path / "run"), describe(), **ALLOWED)
-
-
 def test_second_process_is_kept_out_until_the_first_has_gone(tmp_path):
     folder = RunFolder(tmp_path / "run")
     code = f"""
@@ -160,19 +129,3 @@ with RunFolder(pathlib.Path({str(folder.path)!r})).locked():
     process.communicate()
     with folder.locked():
         pass
-
-
-def test_lock_ends_though_a_starting_process_has_a_copy_of_its_file(tmp_path):
-    folder = RunFolder(tmp_path / "run")
-    copies = []
-    with folder.locked():
-        # As a process that was forked and has not run its own program yet.
-        for entry in pathlib.Path("/proc/self/fd").iterdir():
-            with contextlib.suppress(FileNotFoundError):
-                if entry.readlink().parent == folder.path:
-                    copies.append(os.dup(int(entry.name)))
-    assert copies
-    with folder.locked():
-        pass
-    for copy in copies:
-        os.close(copy)

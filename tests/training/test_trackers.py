@@ -75,12 +75,6 @@ def test_ids_of_two_trackers_share_a_file(tmp_path, monkeypatch):
     assert ids == {"wandb": "w0", "mlflow": "m0"}
 
 
-def test_tracker_without_a_row_starts_nothing(tmp_path, monkeypatch):
-    wandb = tracker_stand_ins.install_wandb(monkeypatch)
-    track("wandb", tracked_run(tmp_path), rows=[])
-    assert not wandb.openings
-
-
 @pytest.mark.parametrize(
     "function", ["set_experiment", "log_metrics", "flush_async_logging"]
 )

@@ -132,14 +132,6 @@ def test_every_sample_comes_once_and_in_order(num_updates, interval, ends):
     assert all(logs == {"loss": 2.0, "val_loss": 1.0} for *_, logs in epochs.ends)
 
 
-@pytest.mark.parametrize("updates", [0, 2])
-def test_without_validation_the_run_is_one_stretch(updates):
-    learner, epochs = run(updates, num_updates=5, validation_interval=0)
-    assert train_samples(learner) == list(range(4 * updates, 20))
-    assert {kind for kind, _ in learner.events} == {"train"}
-    assert epochs.ends == [(0, 5, {"loss": 2.0})]
-
-
 @functools.cache
 def unbroken_run():
     return run(num_updates=7, validation_interval=3)
@@ -154,13 +146,6 @@ def test_a_run_resumed_anywhere_does_what_an_unbroken_one_does(updates):
     assert epochs.begins == [epoch for epoch, *_ in epochs.ends]
     # Not only the samples: the validations between them too.
     assert rest.events == whole.events[len(whole.events) - len(rest.events) :]
-
-
-def test_ranks_share_the_batches():
-    first, _ = run(num_updates=3, distribution=Part(0, 2))
-    second, _ = run(num_updates=3, distribution=Part(1, 2))
-    assert train_samples(first) == [0, 1, 4, 5, 8, 9]
-    assert train_samples(second) == [2, 3, 6, 7, 10, 11]
 
 
 def test_ranks_share_micro_batches_as_evenly_as_they_can():
@@ -284,16 +269,3 @@ def test_results_of_a_source_are_those_of_it_alone():
         assert mixed.pop(f"near/{name}") == near[name]
         assert mixed.pop(name) == pytest.approx((3 * far[name] + near[name]) / 4)
     assert not mixed
-
-
-def test_datasets_are_named_after_the_sources_and_empty_without_validation():
-    settings = small_config().training
-    found = validation_datasets(Mixed(), settings, Distribution())
-    rows = {
-        name: np.concatenate([batch["sample_number"] for batch in dataset])
-        for name, dataset in found.items()
-    }
-    assert {name: len(of) for name, of in rows.items()} == {"far": 7, "near": 12}
-    assert [*validation_datasets(ArithmeticInputs(), settings, Distribution())] == [""]
-    without = small_config(validation_interval=0).training
-    assert validation_datasets(Mixed(), without, Distribution()) == {}

@@ -5,12 +5,9 @@ import types
 
 import numpy as np
 import pytest
-import scipy.special
 import tensorflow as tf
 
 from seg_tf.config import CausalLMConfig, MaskedLMConfig, SentenceUnshufflingConfig
-from seg_tf.data import randomness
-from seg_tf.data.masking import TokenMasking
 from seg_tf.training import yardstick
 from tests.training.stand_ins import small_config
 
@@ -46,34 +43,6 @@ def test_expected_losses_equal_the_sum_over_all_targets_and_inputs(kept, random)
     if not kept and not random:
         entropy = -np.sum(frequencies[pieces] * np.log(frequencies[pieces]))
         np.testing.assert_allclose(losses @ frequencies[pieces], entropy)
-
-
-def test_mean_is_the_conditional_entropy_of_what_masking_draws():
-    frequencies = zipf(1)
-    masking = TokenMasking(
-        mask_rate=1.0,
-        max_predictions=64,
-        mask_token_rate=0.5,
-        random_token_rate=0.2,
-        mask_id=MASK,
-        vocab_size=VOCAB_SIZE,
-    )
-    token_ids = np.random.default_rng(2).choice(VOCAB_SIZE, [4_000, 64], p=frequencies)
-    masked = masking(
-        tf.constant(token_ids, tf.int32),
-        tf.ones(token_ids.shape, tf.int32),
-        tf.constant(randomness.uniform_integers(3, 4_000), tf.uint64),
-    )
-    pieces = tf.gather(masked["token_ids"], masked["masked_positions"], batch_dims=1)
-    joint = np.zeros([VOCAB_SIZE, VOCAB_SIZE])
-    np.add.at(joint, (np.ravel(masked["masked_ids"]), np.ravel(pieces)), 1 / 256_000)
-    entropy = -np.sum(scipy.special.rel_entr(joint, joint.sum(0)))
-    counts = joint.sum(1) + 1e-12
-    losses = yardstick.expected_losses(counts / counts.sum(), 0.3, 0.2)
-    assert losses @ counts == pytest.approx(entropy, abs=2e-3)
-    # A share that is wrong by a fifth would be noticed.
-    wrong = yardstick.expected_losses(counts / counts.sum(), 0.3, 0.16)
-    assert wrong @ counts != pytest.approx(entropy, abs=2e-2)
 
 
 class FixedInputs:
@@ -182,9 +151,3 @@ def test_plateau_is_reported_once_and_so_is_its_end(losses, expected):
         yardstick.plateau_message(rows[:end], 1_000) for end in range(1, len(rows) + 1)
     ]
     assert messages == expected
-
-
-def test_message_names_the_loss_of_one_objective_among_several():
-    row = {"updates": 9, "loss": 8.0, "lm_loss": 6.08, "lm_loss_without_context": 6.07}
-    assert yardstick.plateau_message([row], 90) == LATE.replace("n loss", "n lm_loss")
-    assert yardstick.plateau_message([{"updates": 9, "loss": 8.0}], 90) is None

@@ -1,4 +1,4 @@
-"""The optimizers a run's config can name."""
+"""The optimizers that a run's config can name."""
 
 import functools
 from collections.abc import Callable
@@ -16,80 +16,13 @@ from seg_tf.config import (
 )
 from seg_tf.config.optimizers import share_of_run
 from seg_tf.training.optimizers import schedule
-from seg_tf.training.optimizers.adamw import AdamW
+from seg_tf.training.optimizers.adamw import AdamW, Muon
 from seg_tf.training.optimizers.lamb import Lamb
-from seg_tf.training.optimizers.muon import Muon
 
-# What BERT does not decay: every bias, and the scale and offset of every norm.
-# Keras searches for it in the name of the TensorFlow variable, which is the path of
-# the layers down to it and a number: "encoder/layer_norm/gamma:0".
+# Variables that BERT does not decay: every bias, and scale and offset of every norm.
+# Keras searches for it in the name of the TensorFlow variable, which consists of the
+# path of layers and a number: "encoder/layer_norm/gamma:0".
 NO_WEIGHT_DECAY = r"(^|/)(gamma|beta|scale|\w*bias)(:\d+)?$"
-
-
-@configured_by(AdamWConfig)
-def build_adamw(decay_power: float = 1.0, **settings: Any) -> AdamW:
-    """AdamW as BERT trains with it.
-
-    Args:
-        decay_power: power of the polynomial decay.
-        **settings: arguments of `build_scheduled`.
-    """
-    return build_scheduled(AdamW, _polynomial(decay_power), name="adamw", **settings)
-
-
-@configured_by(LambConfig)
-def build_lamb(decay_power: float = 1.0, **settings: Any) -> Lamb:
-    """LAMB, for batches of thousands.
-
-    Args:
-        decay_power: power of the polynomial decay.
-        **settings: arguments of `build_scheduled` and of `Lamb`.
-    """
-    return build_scheduled(Lamb, _polynomial(decay_power), name="lamb", **settings)
-
-
-@configured_by(CosineAdamWConfig)
-def build_cosine_adamw(**settings: Any) -> AdamW:
-    """AdamW whose rate falls by a cosine, as Transformer-XL trains with it.
-
-    Args:
-        **settings: arguments of `build_scheduled`.
-    """
-    return build_scheduled(
-        AdamW, schedule.WarmupCosineDecay, name="cosine_adamw", **settings
-    )
-
-
-@configured_by(StableAdamWConfig)
-def build_stable_adamw(
-    optimizer_class: type[AdamW] = AdamW,
-    *,
-    num_updates: int,
-    decay_share: float,
-    **settings: Any,
-) -> AdamW:
-    """AdamW on a warm-up–stable–decay schedule.
-
-    Args:
-        optimizer_class: AdamW or Muon.
-        num_updates: updates of the whole run.
-        decay_share: share of the run, at its end, over which the rate falls.
-        **settings: further arguments of `build_scheduled`.
-    """
-    begin = num_updates - share_of_run(num_updates, decay_share)
-    stable = functools.partial(schedule.WarmupPolynomialDecay, decay_begin=begin)
-    settings = {"name": "stable_adamw", "num_updates": num_updates, **settings}
-    return build_scheduled(optimizer_class, stable, **settings)
-
-
-@configured_by(MuonConfig)
-def build_muon(
-    *, learning_rate: float, matrix_learning_rate: float, **settings: Any
-) -> AdamW:
-    """Muon with AdamW's rate and that of matrices, else as `build_stable_adamw`."""
-    ratio = matrix_learning_rate / learning_rate
-    settings |= {"learning_rate": learning_rate, "matrix_rate_ratio": ratio}
-    return build_stable_adamw(Muon, name="muon", **settings)
 
 
 def build_scheduled(
@@ -111,25 +44,25 @@ def build_scheduled(
 ) -> keras.optimizers.Optimizer:
     """An optimizer with two moments on a warm-up and decay schedule.
 
-    Its `iterations` is the one counter of updates; the schedule reads nothing
-    else. It does not clip: the training step does, before it comes here.
+    Its `iterations` is the only counter of updates. It does not clip: the training step
+    does.
 
     Args:
         optimizer_class: AdamW, LAMB or Muon.
         make_schedule: takes the arguments of `schedule.WarmupDecay`.
         num_updates: updates of the whole run.
-        learning_rate: the effective, global peak rate.
-        warmup_updates: updates of linear warm-up; None takes `warmup_share`.
-        warmup_share: share of the run that is warm-up otherwise.
-        decay_updates: updates after which `end_learning_rate` is reached; None
-            takes the whole run, and more than that ends the run above it.
-        decay_from_start: whether the decay is counted from the first update.
+        learning_rate: peak rate, for the global batch.
+        warmup_updates: updates of linear warm-up; None uses `warmup_share`.
+        warmup_share: share of the run that is warm-up.
+        decay_updates: updates after which `end_learning_rate` is reached; None is the
+            whole run, and more than that ends the run above it.
+        decay_from_start: whether the decay counts from the first update.
         end_learning_rate: the rate after the decay.
-        weight_decay: decay of the weights; none on LayerNorm and bias.
+        weight_decay: decay of the weights; norms and biases have none.
         beta_1: decay of the first moment.
         beta_2: decay of the second moment.
-        epsilon: added to the root of the second moment, corrected for its start.
-        **arguments: further ones of `optimizer_class`.
+        epsilon: added to the root of the corrected second moment.
+        **arguments: further arguments of `optimizer_class`.
     """
     if warmup_updates is None:
         warmup_updates = share_of_run(num_updates, warmup_share)
@@ -151,5 +84,51 @@ def build_scheduled(
     return optimizer
 
 
-def _polynomial(power: float) -> Callable[..., schedule.WarmupPolynomialDecay]:
-    return functools.partial(schedule.WarmupPolynomialDecay, power=power)
+@configured_by(AdamWConfig)
+def build_adamw(decay_power: float = 1.0, **settings: Any) -> AdamW:
+    """AdamW with a polynomial decay, as BERT trains."""
+    polynomial = functools.partial(schedule.WarmupPolynomialDecay, power=decay_power)
+    return build_scheduled(AdamW, polynomial, name="adamw", **settings)
+
+
+@configured_by(LambConfig)
+def build_lamb(decay_power: float = 1.0, **settings: Any) -> Lamb:
+    """LAMB with a polynomial decay, for batches of thousands."""
+    polynomial = functools.partial(schedule.WarmupPolynomialDecay, power=decay_power)
+    return build_scheduled(Lamb, polynomial, name="lamb", **settings)
+
+
+@configured_by(CosineAdamWConfig)
+def build_cosine_adamw(**settings: Any) -> AdamW:
+    """AdamW with a cosine decay, as Transformer-XL trains."""
+    return build_scheduled(
+        AdamW, schedule.WarmupCosineDecay, name="cosine_adamw", **settings
+    )
+
+
+@configured_by(StableAdamWConfig)
+def build_stable_adamw(
+    optimizer_class: type[AdamW] = AdamW,
+    *,
+    num_updates: int,
+    decay_share: float,
+    **settings: Any,
+) -> AdamW:
+    """AdamW, or Muon, on a warm-up–stable–decay schedule.
+
+    The rate falls over the last `decay_share` of the run.
+    """
+    begin = num_updates - share_of_run(num_updates, decay_share)
+    stable = functools.partial(schedule.WarmupPolynomialDecay, decay_begin=begin)
+    settings = {"name": "stable_adamw", "num_updates": num_updates, **settings}
+    return build_scheduled(optimizer_class, stable, **settings)
+
+
+@configured_by(MuonConfig)
+def build_muon(
+    *, learning_rate: float, matrix_learning_rate: float, **settings: Any
+) -> AdamW:
+    """Muon on a warm-up–stable–decay schedule, with a rate for matrices."""
+    ratio = matrix_learning_rate / learning_rate
+    settings |= {"learning_rate": learning_rate, "matrix_rate_ratio": ratio}
+    return build_stable_adamw(Muon, name="muon", **settings)

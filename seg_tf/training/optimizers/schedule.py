@@ -12,35 +12,33 @@ from seg_tf.layers.common import with_arguments
 class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
     """Rises linearly to the peak, then falls to the end rate.
 
-    With `u` updates done, W = `warmup_updates` and N = `decay_updates`, the next
-    update is made at the rate
+    After `u` updates, with W = `warmup_updates` and N = `decay_updates`, the next
+    update has the rate
 
         peak * (u + 1) / W                              while u < W
         end + (peak - end) * f((N - u) / (N - W))       while W <= u < N
         end                                             from u = N on
 
-    so that no update of a run is made at rate 0. A subclass says what f is. With
-    `decay_from_start` the second line divides by N, not by N - W: the decay has gone
-    on during the warm-up, and the rate drops where that ends, as in BERT's, NVIDIA's
-    and Transformer-XL's code.
+    so that no update of a run has rate 0. A subclass defines f. With
+    `decay_from_start` the second line divides by N, not by N - W: the decay counts from
+    the first update, and the rate drops at the end of the warm-up, as in BERT's,
+    NVIDIA's and Transformer-XL's code.
 
-    With `decay_begin` the rate stays at the peak until so many updates are done, and
-    the second line divides by N less these: warm-up–stable–decay (Hu et al., 2024,
+    With `decay_begin` the rate stays at the peak for that number of updates, and the
+    second line divides by N - decay_begin: warm-up–stable–decay (Hu et al., 2024,
     section 4). Until then it is the same, bit for bit, for any later decay.
 
     Args:
         peak_learning_rate: float. The rate at the end of the warm-up.
-        decay_updates: int. Updates after which the end rate is reached, which may be
-            more than those of the run.
+        decay_updates: int. Updates after which the end rate is reached, maybe more
+            than those of the run.
         warmup_updates: int. Updates of warm-up; 0 starts at the peak.
         end_learning_rate: float. The rate after the decay.
-        decay_from_start: bool. Whether the decay is counted from the first update,
-            not from the end of the warm-up.
-        decay_begin: int. Updates after which the rate begins to fall; None begins as
-            `decay_from_start` says.
+        decay_from_start: bool. Whether the decay counts from the first update.
+        decay_begin: int. Updates after which the rate begins to fall, if given.
 
     Raises:
-        ValueError: if the warm-up does not fit into the decay, or `decay_begin` not
+        ValueError: if the warm-up is longer than the decay, `decay_begin` is not
             between the two, or a rate is negative.
     """
 
@@ -87,10 +85,10 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         raise NotImplementedError
 
     def __call__(self, step: Any) -> Any:
-        """Rate of the next update after `step` of them. Returns a float32 scalar."""
+        """Rate of the update after `step` updates, a float32 scalar."""
         updates = ops.cast(step, "int64")
         peak, end = self.peak_learning_rate, self.end_learning_rate
-        # Whole numbers until the last moment: float32 skips some from 2**24 on.
+        # Integers as long as possible: float32 skips some from 2**24 on.
         done = ops.cast(updates + 1, "float32")
         rising = peak * done / max(1, self.warmup_updates)
         decay_begin = self.decay_begin
@@ -111,36 +109,16 @@ class WarmupPolynomialDecay(WarmupDecay):
     """`WarmupDecay` with f(x) = x ** power.
 
     Args:
-        peak_learning_rate: as there, and so are the next three.
-        decay_updates: int.
-        warmup_updates: int.
-        end_learning_rate: float.
+        *args: arguments of `WarmupDecay`.
         power: float. 1 decays linearly.
-        decay_from_start: bool. As there.
-        decay_begin: int. As there.
+        **kwargs: arguments of `WarmupDecay`.
 
     Raises:
-        ValueError: if `power` is not positive, and as there.
+        ValueError: if `power` is not positive, or as for `WarmupDecay`.
     """
 
-    def __init__(
-        self,
-        peak_learning_rate: float,
-        decay_updates: int,
-        warmup_updates: int = 0,
-        end_learning_rate: float = 0.0,
-        power: float = 1.0,
-        decay_from_start: bool = False,
-        decay_begin: int | None = None,
-    ):
-        super().__init__(
-            peak_learning_rate,
-            decay_updates,
-            warmup_updates,
-            end_learning_rate,
-            decay_from_start,
-            decay_begin,
-        )
+    def __init__(self, *args: Any, power: float = 1.0, **kwargs: Any):
+        super().__init__(*args, **kwargs)
         if power <= 0:
             raise ValueError(f"`power` must be positive. Received: power={power}")
         self.power = power
@@ -154,10 +132,7 @@ class WarmupPolynomialDecay(WarmupDecay):
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class WarmupCosineDecay(WarmupDecay):
-    """`WarmupDecay` with f(x) = (1 - cos(pi x)) / 2, as Transformer-XL trains.
-
-    Arguments are those of `WarmupDecay`.
-    """
+    """`WarmupDecay` with f(x) = (1 - cos(pi x)) / 2, as Transformer-XL trains."""
 
     def fall(self, remaining: Any) -> Any:
         # The same, without the difference of two numbers close to 1.

@@ -81,20 +81,9 @@ def test_updates_are_those_of_the_paper(jit_compile):
         np.testing.assert_allclose(one, other, rtol=2e-6, atol=1e-7)
 
 
-def test_but_for_epsilon_updates_are_those_of_keras():
-    expected = train(keras.optimizers.AdamW, epsilon=1e-12)
-    for one, other in zip(train(AdamW, epsilon=1e-12), expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=2e-6, atol=1e-7)
-
-
 def test_other_dtypes_are_updated_in_them():
     for one, other in zip(train(AdamW, "bfloat16"), slow_train(), strict=True):
         np.testing.assert_allclose(one, other, rtol=0.05, atol=0.02)
-
-
-def test_amsgrad_is_refused():
-    with pytest.raises(ValueError, match="`amsgrad` must be False"):
-        AdamW(amsgrad=True)
 
 
 def test_rows_met_twice_are_added_before_they_are_squared():

@@ -128,25 +128,6 @@ def test_updates_equal_lamb_in_plain_arithmetic(
     assert_close(variables, expected, rtol=rtol, atol=rtol)
 
 
-def test_norms_of_zero_take_the_plain_rate(start, gradients):
-    variables = make_variables(start)
-    optimizer = build(variables)
-    apply(optimizer, gradients[0])
-    # Corrected for their bias the first moments are g and g², so the update is ±1.
-    sign = np.sign(gradients[0]["zero_kernel"])
-    np.testing.assert_allclose(
-        variables["zero_kernel"].numpy(), -RATE * sign, rtol=0.01
-    )
-    for name in ("still_zero_kernel", "beta"):
-        np.testing.assert_array_equal(
-            variables[name].numpy(), start[name].astype("float32"), err_msg=name
-        )
-    # Decay alone is as long as the variable, however small its factor.
-    np.testing.assert_allclose(
-        variables["still_kernel"].numpy(), (1 - RATE) * start["still_kernel"], rtol=1e-5
-    )
-
-
 @pytest.mark.parametrize("adapt_excluded", [True, False])
 def test_updates_equal_tf_models_official(start, gradients, adapt_excluded):
     variables = make_variables(start)
@@ -174,59 +155,6 @@ def test_updates_equal_tf_models_official(start, gradients, adapt_excluded):
     assert_close(variables, {name: value.numpy() for name, value in theirs.items()})
 
 
-def test_keras_decays_outside_the_trust_ratio(start, gradients):
-    ours, theirs = make_variables(start), make_variables(start)
-    optimizers = build(ours), build(theirs, keras.optimizers.Lamb)
-    for step in gradients:
-        for optimizer in optimizers:
-            apply(optimizer, step)
-    difference = np.abs(ours["kernel"].numpy() - theirs["kernel"].numpy()).max()
-    assert difference > 0.05
-
-
-def test_without_decay_it_is_that_of_keras(start, gradients):
-    ours, theirs = make_variables(start), make_variables(start)
-    optimizers = (
-        build(ours, weight_decay=None),
-        build(theirs, keras.optimizers.Lamb, weight_decay=None),
-    )
-    for step in gradients:
-        for optimizer in optimizers:
-            apply(optimizer, step)
-    assert_close(ours, {name: value.numpy() for name, value in theirs.items()})
-
-
-@pytest.mark.parametrize("jit_compile", [False, True], ids=["graph", "xla"])
-def test_compiled_equals_eager(start, gradients, jit_compile):
-    eager, compiled = make_variables(start), make_variables(start)
-    optimizers = build(eager), build(compiled)
-
-    @tf.function(jit_compile=jit_compile)
-    def update(*gradients):
-        optimizers[1].apply(list(gradients))
-
-    for step in gradients:
-        apply(optimizers[0], step)
-        update(*[tf.constant(step[name], "float32") for name in SHAPES])
-    assert int(optimizers[1].iterations) == NUM_UPDATES
-    assert_close(compiled, {name: value.numpy() for name, value in eager.items()})
-
-
-def test_rows_of_a_table_that_come_twice_are_summed():
-    table = np.random.default_rng(3).normal(size=(4, 2))
-    rows = tf.constant([[1.0, 2.0], [3.0, -5.0], [-4.0, 1.0]])
-    sparse, dense = make_variables({"k": table}), make_variables({"k": table})
-    slices = tf.IndexedSlices(rows, tf.constant([2, 0, 2]), dense_shape=[4, 2])
-    for variables, gradient in (
-        (sparse, slices),
-        (dense, tf.constant([[3.0, -5.0], [0.0, 0.0], [-3.0, 3.0], [0.0, 0.0]])),
-    ):
-        optimizer = build(variables)
-        for _ in range(3):
-            optimizer.apply([gradient])
-    assert_close(sparse, {"k": dense["k"].numpy()})
-
-
 def test_variables_of_few_bits_are_updated_in_float32():
     """0.999 is 1 in bfloat16, with which the second moment would divide by 0."""
     generator = np.random.default_rng(4)
@@ -245,17 +173,6 @@ def test_variables_of_few_bits_are_updated_in_float32():
     found = variables["kernel"].numpy().astype("float64")
     # Half of the last bit of bfloat16, where steps are about RATE.
     np.testing.assert_allclose(found, expected["kernel"], rtol=2**-8, atol=2**-12)
-
-
-def test_accumulated_steps_of_keras_count_as_one_update(start, gradients):
-    """The moments are corrected for updates, not for micro-batches."""
-    whole, parts = make_variables(start), make_variables(start)
-    optimizers = build(whole), build(parts, gradient_accumulation_steps=2)
-    for step in gradients[:6]:
-        apply(optimizers[0], step)
-        apply(optimizers[1], {name: 0.5 * value for name, value in step.items()})
-        apply(optimizers[1], {name: 1.5 * value for name, value in step.items()})
-    assert_close(parts, {name: value.numpy() for name, value in whole.items()})
 
 
 def test_config_and_state_are_restored(start, gradients):

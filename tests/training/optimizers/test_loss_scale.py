@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from seg_tf.config import LossScaleConfig
 from seg_tf.training import build
-from seg_tf.training.optimizers.loss_scale import DynamicLossScale, NoLossScale
+from seg_tf.training.step import DynamicLossScale
 from tests.training.stand_ins import ArithmeticInputs, make_updates, small_config
 
 pytestmark = pytest.mark.slow
@@ -47,13 +47,6 @@ def test_scale_goes_as_that_of_keras_above_the_floor():
 def test_scale_stops_where_float32_ends():
     scale = DynamicLossScale(2.0**126, growth_interval=1, floor=1.0)
     assert trajectory(scale, [True] * 3) == [2.0**127] * 3
-
-
-def test_no_scale_is_one_and_has_nothing_to_save():
-    scale = NoLossScale()
-    scale.update(tf.constant(False))
-    assert float(scale.value) == 1.0
-    assert scale.variables == ()
 
 
 def float16_config(initial):

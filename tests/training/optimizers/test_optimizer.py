@@ -11,82 +11,7 @@ from seg_tf.config import (
     build_from,
 )
 from seg_tf.layers.common import mark_hidden_matrix
-from seg_tf.training.optimizers.optimizer import build_adamw
-from tests.training.stand_ins import small_config, small_learner
-
-NUM_UPDATES = 6
-SETTINGS = {
-    "num_updates": NUM_UPDATES,
-    "learning_rate": 0.1,
-    "warmup_updates": 2,
-    "weight_decay": 0.05,
-    "beta_1": 0.8,
-    "beta_2": 0.95,
-    "epsilon": 1e-3,
-}
-
-
-class SlowAdamW:
-    """AdamW of one dictionary of arrays, as the papers write it, in float64."""
-
-    def __init__(self, values, decayed, settings):
-        self.values = {name: value.astype("float64") for name, value in values.items()}
-        self.first = {name: 0.0 * value for name, value in self.values.items()}
-        self.second = {name: 0.0 * value for name, value in self.values.items()}
-        self.decayed = decayed
-        self.settings = settings
-        self.updates = 0
-
-    def rate(self):
-        warmup, total = self.settings["warmup_updates"], self.settings["num_updates"]
-        peak = self.settings["learning_rate"]
-        if self.updates < warmup:
-            return peak * (self.updates + 1) / warmup
-        return peak * (total - self.updates) / (total - warmup)
-
-    def apply(self, gradients):
-        rate = self.rate()
-        self.updates += 1
-        beta_1, beta_2 = self.settings["beta_1"], self.settings["beta_2"]
-        for name, gradient in gradients.items():
-            first = beta_1 * self.first[name] + (1 - beta_1) * gradient
-            second = beta_2 * self.second[name] + (1 - beta_2) * gradient**2
-            self.first[name], self.second[name] = first, second
-            first_hat = first / (1 - beta_1**self.updates)
-            second_hat = second / (1 - beta_2**self.updates)
-            step = first_hat / (np.sqrt(second_hat) + self.settings["epsilon"])
-            if name in self.decayed:
-                step = step + self.settings["weight_decay"] * self.values[name]
-            self.values[name] = self.values[name] - rate * step
-
-
-def run_both(settings, seed=0, gradient_scale=3.0):
-    generator = np.random.default_rng(seed)
-    shapes = {"kernel": (3, 2), "bias": (2,), "gamma": (2,), "beta": (2,)}
-    start = {name: generator.normal(size=shape) for name, shape in shapes.items()}
-    variables = {
-        name: keras.Variable(value.astype("float32"), name=name)
-        for name, value in start.items()
-    }
-    fast = build_adamw(**settings)
-    fast.build(list(variables.values()))
-    slow = SlowAdamW(start, {"kernel"}, settings)
-    for _ in range(NUM_UPDATES):
-        gradients = {
-            name: generator.normal(scale=gradient_scale, size=shape).astype("float32")
-            for name, shape in shapes.items()
-        }
-        fast.apply([keras.ops.array(gradients[name]) for name in shapes])
-        slow.apply(gradients)
-    return variables, slow
-
-
-def test_updates_equal_adamw_in_numpy():
-    variables, slow = run_both(SETTINGS)
-    for name, variable in variables.items():
-        np.testing.assert_allclose(
-            variable.numpy(), slow.values[name], rtol=2e-5, atol=2e-6, err_msg=name
-        )
+from tests.training.stand_ins import small_learner
 
 
 @pytest.mark.parametrize(
@@ -183,44 +108,6 @@ def test_cosine_config_builds_the_optimizer_with_its_schedule():
     assert optimizer.global_clipnorm is None
 
 
-def test_cosine_defaults_are_those_of_transformer_xl():
-    optimizer = build_from(CosineAdamWConfig(), num_updates=100)
-    # No warm-up: the first update is at the peak, the last almost at zero.
-    np.testing.assert_allclose(float(optimizer.learning_rate), 2.5e-4, rtol=1e-6)
-    optimizer.iterations.assign(50)
-    np.testing.assert_allclose(float(optimizer.learning_rate), 1.25e-4, rtol=1e-6)
-    optimizer.iterations.assign(100)
-    assert float(optimizer.learning_rate) == 0
-    settings = optimizer.get_config()
-    expected = {"weight_decay": 0, "beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-8}
-    assert settings | expected == settings
-    # Without decay an update is Adam's: of the rate, in the gradient's direction.
-    weight = keras.Variable(np.full((2,), 5.0, "float32"))
-    optimizer = build_from(CosineAdamWConfig(), num_updates=9)
-    optimizer.build([weight])
-    optimizer.apply([keras.ops.array([3.0, 0.0])])
-    np.testing.assert_allclose(5 - weight.numpy(), [2.5e-4, 0], atol=1e-6)
-
-
-def test_lamb_config_builds_the_optimizer_with_its_schedule():
-    config = LambConfig(
-        warmup_updates=36,
-        weight_decay=0.3,
-        beta_1=0.7,
-        beta_2=0.8,
-        epsilon=0.1,
-        adapt_excluded=False,
-    )
-    optimizer = build_from(config, num_updates=100)
-    optimizer.iterations.assign(36)
-    # NVIDIA's: the square-root decay has been going on since the first update.
-    np.testing.assert_allclose(float(optimizer.learning_rate), 0.8 * 6e-3, rtol=1e-6)
-    settings = optimizer.get_config()
-    for name in ("weight_decay", "beta_1", "beta_2", "epsilon", "adapt_excluded"):
-        assert settings[name] == getattr(config, name), name
-    assert optimizer.global_clipnorm is None
-
-
 def rate_after(config, num_updates, updates):
     optimizer = build_from(config, num_updates=num_updates)
     optimizer.iterations.assign(updates)
@@ -267,15 +154,3 @@ def test_share_of_the_run_is_warmed_up_unless_a_number_is_given():
     assert rate_after(shared, 16, 0) == 1 / 4
     assert rate_after(fixed, 16, 0) == 1 / 2
     assert (shared.warmup(16), fixed.warmup(16)) == (4, 2)
-
-
-def test_iterations_count_updates_and_drive_the_schedule():
-    learner = small_learner(small_config(num_updates=100))
-    optimizer = learner.optimizer
-    gradients = [keras.ops.ones(v.shape) for v in learner.trainable_variables]
-    for updates in range(3):
-        assert int(optimizer.iterations) == updates
-        optimizer.apply(gradients)
-    np.testing.assert_allclose(
-        float(optimizer.learning_rate), 1e-2 * 97 / 99, rtol=1e-6
-    )

@@ -27,20 +27,20 @@ _ALL, _ROWS = PartitionSpec(), PartitionSpec(_AXIS)
 
 
 class JaxStep(StepParts):
-    """`seg_tf.training.tensorflow_step.TrainingStep` on JAX, which has its formulas.
+    """`seg_tf.training.step_tf.TrainingStep` on JAX.
 
-    Where there the processes share a batch, here the devices of all of them do: each
-    has R / devices rows, adds up the gradients of its micro-batches one after another,
-    and the sums over the devices are part of the compiled step. Everything else is
-    computed alike on every device.
+    The devices of all processes share a batch: each has R / devices rows and adds up
+    the gradients of its micro-batches, and the sums over the devices are part of the
+    compiled step. Everything else is replicated.
 
-    Called in what `JaxEngine.compiled` compiles: variables hold tracers there.
+    Called inside the function that `JaxEngine.compiled` compiles, where variables
+    contain tracers.
     """
 
     def __call__(
         self, features: Features, memory: Memory, stop_requests: Any
     ) -> StepResult:
-        """Makes one step; arguments are those of `TrainingStep`."""
+        """Makes one step; arguments as for `TrainingStep`."""
         batch = self._count(features, stop_requests)
         factor = nearest_power_of_two(batch.micro_batches)
         share = 1.0
@@ -51,14 +51,14 @@ class JaxStep(StepParts):
         )
         learning_rate = jnp.asarray(self._optimizer.learning_rate)
         finite, norm = self._update(gradients, sums, factor / share)
-        counted = (batch.rows, batch.tokens, batch.stop_requests)
-        return StepResult(finite, sums, norm, learning_rate, *counted, memory)
+        counts = (batch.rows, batch.tokens, batch.stop_requests)
+        return StepResult(finite, sums, norm, learning_rate, *counts, memory)
 
     def _count(self, features: Features, stop_requests: Any) -> GlobalBatch:
         """Counts the batch of all devices."""
         mask = features["padding_mask"]
         devices, rows = mesh().size, mask.shape[0]
-        counts = [one.count(features) for one in self._objectives.values()]
+        counts = [objective.count(features) for objective in self._objectives.values()]
         return GlobalBatch(
             loss_weights=jnp.stack(counts).astype("float32"),
             rows=jnp.asarray(rows, "float64"),
@@ -69,7 +69,7 @@ class JaxStep(StepParts):
         )
 
     def _size(self, num_rows: int) -> int:
-        """B, for so many rows of all devices.
+        """B, for a number of rows of all devices.
 
         Raises:
             ValueError: if the devices cannot share the rows.
@@ -91,9 +91,12 @@ class JaxStep(StepParts):
         features = {**features, **memory}
         size = self._size(features["padding_mask"].shape[0])
         weights = [variable.value for variable in self._variables]
-        scale = self._options.loss_scale.value
+        zeros = (
+            [jnp.zeros(variable.shape, "float32") for variable in self._variables],
+            jnp.zeros(self._num_sums, "float64"),
+        )
 
-        def of_device(
+        def on_device(
             weights: list[Any],
             features: Features,
             divisors: Any,
@@ -106,31 +109,33 @@ class JaxStep(StepParts):
             }
 
             def add_next(
-                added: tuple[list[Any], Any], rows: Features
+                total: tuple[list[Any], Any], rows: Features
             ) -> tuple[tuple[list[Any], Any], Memory]:
                 gradients, sums, memory = self._gradients(
                     weights, rows, divisors, scale
                 )
-                return jax.tree.map(jnp.add, added, (gradients, sums)), memory
+                return jax.tree.map(jnp.add, total, (gradients, sums)), memory
 
-            (gradients, sums), memory = lax.scan(add_next, self._zeros(), parts)
+            (gradients, sums), memory = lax.scan(add_next, zeros, parts)
             return (
-                self._over_devices(gradients, share),
+                self._sum_over_devices(gradients, share),
                 lax.psum(sums, _AXIS),
-                {name: jnp.concatenate(list(of)) for name, of in memory.items()},
+                {name: jnp.concatenate(list(part)) for name, part in memory.items()},
             )
 
         return jax.shard_map(
-            of_device,
+            on_device,
             mesh=mesh(),
             in_specs=(_ALL, _ROWS, _ALL, _ALL, _ALL),
             out_specs=(_ALL, _ALL, _ROWS),
             check_vma=False,
-        )(weights, features, divisors, scale, jnp.asarray(share, "float32"))
-
-    def _zeros(self) -> tuple[list[Any], Any]:
-        gradients = [jnp.zeros(one.shape, "float32") for one in self._variables]
-        return gradients, jnp.zeros(self._num_sums, "float64")
+        )(
+            weights,
+            features,
+            divisors,
+            self._options.loss_scale.value,
+            jnp.asarray(share, "float32"),
+        )
 
     def _gradients(
         self, weights: list[Any], features: Features, divisors: Any, scale: Any
@@ -153,7 +158,7 @@ class JaxStep(StepParts):
 
         take_gradients = jax.grad(scaled_loss, has_aux=True)
         gradients, (sums, memory) = take_gradients(weights)
-        return [one.astype("float32") for one in gradients], sums, memory
+        return [gradient.astype("float32") for gradient in gradients], sums, memory
 
     def _dropout_seeds(self, first_sample: Any) -> list[Any]:
         """States of the generators of dropout for a micro-batch."""
@@ -167,37 +172,35 @@ class JaxStep(StepParts):
             for variable, state in zip(self._random_states, states, strict=True)
         ]
 
-    def _over_devices(self, gradients: list[Any], share: Any) -> list[Any]:
-        """Sums over the devices, `share` times smaller."""
+    def _sum_over_devices(self, gradients: list[Any], share: Any) -> list[Any]:
+        """Sums over the devices, divided by `share`."""
         if not self._options.compress_gradients:
             return lax.psum(gradients, _AXIS)
-        gradients = [(one / share).astype("float16") for one in gradients]
-        return [one.astype("float32") for one in lax.psum(gradients, _AXIS)]
+        gradients = [(gradient / share).astype("float16") for gradient in gradients]
+        return [total.astype("float32") for total in lax.psum(gradients, _AXIS)]
 
     def _update(self, gradients: list[Any], sums: Any, factor: Any) -> tuple[Any, Any]:
         """Unscales, checks, clips, updates; returns (finite, norm before clipping)."""
         scale = self._options.loss_scale.value * factor
-        squares = [jnp.sum(jnp.square(one)) for one in gradients]
-        norm = jnp.sqrt(sum(squares)) / scale
+        norm = jnp.sqrt(sum(jnp.sum(jnp.square(part)) for part in gradients)) / scale
         # One entry that is not finite makes the norm so.
         finite = jnp.isfinite(norm) & jnp.all(jnp.isfinite(sums))
         multiplier = 1.0 / scale
         bound = self._options.clip_norm
         if bound is not None:
             multiplier *= bound / jnp.maximum(norm, bound)
-        of_optimizer = self._optimizer.variables
-        before = tuple(
-            [one.value for one in group] for group in (self._variables, of_optimizer)
-        )
+        slots = self._optimizer.variables
+        old_weights = [variable.value for variable in self._variables]
+        old_slots = [variable.value for variable in slots]
         weights, state = self._optimizer.stateless_apply(
-            before[1], [one * multiplier for one in gradients], before[0]
+            old_slots, [gradient * multiplier for gradient in gradients], old_weights
         )
-        # A branch would have the host wait for `finite`; a choice is part of the loops
-        # that compute the update.
+        # A branch would make the host wait for `finite`; a choice is fused into the
+        # loops that compute the update.
         for variable, value, old in zip(
-            (*self._variables, *of_optimizer),
+            (*self._variables, *slots),
             (*weights, *state),
-            (*before[0], *before[1]),
+            (*old_weights, *old_slots),
             strict=True,
         ):
             variable.assign(jnp.where(finite, value, old))
@@ -211,13 +214,13 @@ def mesh() -> jax.sharding.Mesh:
     return jax.sharding.Mesh(np.array(jax.devices()), (_AXIS,))
 
 
-def sharding_of_all() -> NamedSharding:
-    """Every device has the whole."""
+def replicated() -> NamedSharding:
+    """Every device has the whole array."""
     return NamedSharding(mesh(), _ALL)
 
 
 def row_sharding(num_rows: int) -> NamedSharding:
-    """Every device has its rows; or all, where they cannot be shared evenly."""
+    """Every device has its rows; or all rows, if they cannot be shared evenly."""
     shared = num_rows % mesh().size == 0
     return NamedSharding(mesh(), _ROWS if shared else _ALL)
 
