@@ -14,6 +14,7 @@ from typing import NamedTuple
 from unittest import mock
 
 from absl import app, flags, logging
+from matplotlib import image
 
 REPOSITORY = pathlib.Path(__file__).parents[1]
 _MOST_LOADED = 4
@@ -154,6 +155,14 @@ def _logging_of_a_new_process(stream):
         handler.python_handler.stream, formatter = before
         handler.setFormatter(formatter)
         root.removeHandler(handler)
+
+
+def check_image(path):
+    """Decodes a PNG or JPEG, which must not be of one colour."""
+    pixels = image.imread(path)
+    assert pixels.ndim == 3
+    assert min(pixels.shape[:2]) > 100
+    assert pixels.std() > 0.01
 
 
 def python(*arguments):

@@ -1,7 +1,6 @@
 """The example notebooks run in a kernel, and print what they promise."""
 
 import itertools
-import json
 import pathlib
 import re
 import sys
@@ -131,15 +130,8 @@ def test_fine_tuning_says_how_to_make_a_checkpoint(first_cell, monkeypatch):
 
 
 @each_notebook
-def test_a_notebook_holds_no_outputs_and_begins_with_what_it_is(notebook):
-    content = json.loads(notebook.read_text(encoding="utf-8"))
-    assert (content["nbformat"], content["nbformat_minor"]) == (4, 5)
-    first, *_ = content["cells"]
-    assert first["cell_type"] == "markdown"
-    assert "".join(first["source"]).startswith("# ")
-    identifiers = [cell["id"] for cell in content["cells"]]
-    assert len(set(identifiers)) == len(identifiers)
-    for cell in content["cells"]:
-        if cell["cell_type"] == "code":
-            assert cell["outputs"] == []
-            assert cell["execution_count"] is None
+def test_a_notebook_has_no_outputs_and_begins_with_a_title(notebook):
+    cells = nbformat.read(notebook, as_version=4).cells
+    assert cells[0].cell_type == "markdown"
+    assert cells[0].source.startswith("# ")
+    assert not any(cell.get("outputs") for cell in cells)

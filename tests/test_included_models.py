@@ -43,10 +43,6 @@ MASKED = (
 )
 
 
-def test_all_are_there():
-    assert folders.included() == list(NAMES)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_files_are_whole_and_small(name):
     folder = folders.find_checkpoint(pathlib.Path(name))

@@ -4,23 +4,23 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from seg_tf.commands import console
+from seg_tf.command_table import COMMANDS
 from tests import command_calls
 
 
 class CommandHelp(SphinxDirective):
-    """Sections of packages, with a section for each of their commands."""
+    """Sections of groups, with a section for each command."""
 
     def run(self) -> list[nodes.Node]:
         return [
             self._section(
-                package,
+                heading,
                 [
-                    self._section(name, [_help(module)])
-                    for name, module in found.items()
+                    self._section(name, [_help(command.module)])
+                    for name, command in group.items()
                 ],
             )
-            for package, found in console.commands().items()
+            for heading, group in COMMANDS.items()
         ]
 
     def _section(self, title: str, content: list[nodes.Node]) -> nodes.section:
