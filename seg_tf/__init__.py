@@ -4,11 +4,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from seg_tf.export.sentence_encoder import SentenceEncoder
     from seg_tf.finetuning import SpanExtractor, TextClassifier
     from seg_tf.inference.language_model import LanguageModel
     from seg_tf.inference.mask_filling import MaskFiller
     from seg_tf.inference.ordering import SentenceOrderer
+    from seg_tf.inference.sentence_encoder import SentenceEncoder
 
 __all__ = [
     "LanguageModel",
@@ -24,7 +24,7 @@ __version__ = "0.2.0"
 _PUBLIC = {
     "LanguageModel": "seg_tf.inference.language_model",
     "MaskFiller": "seg_tf.inference.mask_filling",
-    "SentenceEncoder": "seg_tf.export.sentence_encoder",
+    "SentenceEncoder": "seg_tf.inference.sentence_encoder",
     "SentenceOrderer": "seg_tf.inference.ordering",
     "SpanExtractor": "seg_tf.finetuning",
     "TextClassifier": "seg_tf.finetuning",
