@@ -153,6 +153,28 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
             attention_dropout = dropout
         initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
 
+        # === Config ===
+        self.vocab_size = vocab_size
+        self.index_tables = index_tables
+        self.num_layers = num_layers
+        self.hidden_size = hidden_size
+        self.num_heads = num_heads
+        self.intermediate_size = intermediate_size
+        self.dropout = dropout
+        self.attention_dropout = attention_dropout
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.initializer_range = initializer_range
+        self.approximate_gelu = approximate_gelu
+        self.num_token_types = num_token_types
+        self.reads_token_types = reads_token_types
+        self.packed_windows = packed_windows
+        self.recompute_layers = recompute_layers
+        self.trunk = trunk
+        self.rotary_shares = rotary_shares
+        self.gated = gated
+        self.local_window = local_window
+        self.global_every = global_every
+
         # === Layers ===
         is_modern = trunk == "modern"
         norm_arguments = {"epsilon": layer_norm_epsilon, "dtype": dtype}
@@ -163,7 +185,7 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
         )
         embeddings = embedding_layers(
             vocab_size,
-            _all_tables(index_tables, num_token_types),
+            self._tables,
             hidden_size,
             index_name="index_embedding",
             dropout=dropout,
@@ -199,15 +221,11 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
             self.final_norm = norm_class(name="final_norm", **norm_arguments)
 
         # === Functional model ===
-        inputs = feature_inputs(
-            _feature_names(
-                index_tables, rotary_shares, packed_windows, reads_token_types
-            )
-        )
+        inputs = feature_inputs(self.feature_names)
         token_ids = inputs["token_ids"]
         indices = {
             name: inputs[name] if name in inputs else ops.zeros_like(token_ids)
-            for name in _all_tables(index_tables, num_token_types)
+            for name in self._tables
         }
         hidden_BLD = embeddings(token_ids, indices)
         positions = list(_attention_groups(inputs))
@@ -226,28 +244,6 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
             trainable=trainable,
         )
 
-        # === Config ===
-        self.vocab_size = vocab_size
-        self.index_tables = index_tables
-        self.num_layers = num_layers
-        self.hidden_size = hidden_size
-        self.num_heads = num_heads
-        self.intermediate_size = intermediate_size
-        self.dropout = dropout
-        self.attention_dropout = attention_dropout
-        self.layer_norm_epsilon = layer_norm_epsilon
-        self.initializer_range = initializer_range
-        self.approximate_gelu = approximate_gelu
-        self.num_token_types = num_token_types
-        self.reads_token_types = reads_token_types
-        self.packed_windows = packed_windows
-        self.recompute_layers = recompute_layers
-        self.trunk = trunk
-        self.rotary_shares = rotary_shares
-        self.gated = gated
-        self.local_window = local_window
-        self.global_every = global_every
-
     @property
     def has_bert_layers(self) -> bool:
         """Returns True for BERT's layers, with no positions inside attention."""
@@ -256,12 +252,10 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features that the encoder reads from a batch."""
-        return _feature_names(
-            self.index_tables,
-            self.rotary_shares,
-            self.packed_windows,
-            self.reads_token_types,
-        )
+        names = ["token_ids", "padding_mask"]
+        names += [_WINDOW_NUMBER] if self.packed_windows else []
+        names += [_TOKEN_TYPE] if self.reads_token_types else []
+        return (*names, *{**self.index_tables, **self.rotary_shares})
 
     @property
     def index_caps(self) -> dict[str, int]:
@@ -269,32 +263,15 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
 
         Rotary indices have no table and practically no bound.
         """
-        return {
-            **dict.fromkeys(self.rotary_shares, 2**30),
-            **_all_tables(self.index_tables, self.num_token_types),
-        }
+        return {**dict.fromkeys(self.rotary_shares, 2**30), **self._tables}
+
+    @property
+    def _tables(self) -> dict[str, int]:
+        types = {_TOKEN_TYPE: self.num_token_types} if self.num_token_types else {}
+        return {**self.index_tables, **types}
 
     def __call__(self, inputs: Mapping[str, Any], **kwargs: Any) -> Any:
         return super().__call__(select_features(inputs, self.feature_names), **kwargs)
-
-
-def _feature_names(
-    index_tables: Mapping[str, int],
-    rotary_shares: Mapping[str, float],
-    packed_windows: bool,
-    reads_token_types: bool,
-) -> tuple[str, ...]:
-    window_number = (_WINDOW_NUMBER,) if packed_windows else ()
-    token_type = (_TOKEN_TYPE,) if reads_token_types else ()
-    indices = {**index_tables, **rotary_shares}
-    return ("token_ids", "padding_mask", *window_number, *token_type, *indices)
-
-
-def _all_tables(
-    index_tables: Mapping[str, int], num_token_types: int
-) -> dict[str, int]:
-    types = {_TOKEN_TYPE: num_token_types} if num_token_types else {}
-    return {**index_tables, **types}
 
 
 def _attention_groups(inputs: Mapping[str, Any]) -> tuple[Any, Any]:

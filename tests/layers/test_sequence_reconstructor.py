@@ -187,20 +187,6 @@ def test_every_decoded_order_is_a_permutation_ended_by_sep(seed):
         assert (chances[size + 1 :] == 0).all()
 
 
-@pytest.mark.parametrize("jit_compile", [False, True], ids=["graph", "xla"])
-@pytest.mark.parametrize("dtype", ["float32", "mixed_float16", "mixed_bfloat16"])
-def test_compiled_decoding_equals_eager(dtype, jit_compile):
-    layer = build(dtype=dtype)
-    candidates, mask, _ = random_batch()
-    decode = tf.function(layer.decode, jit_compile=jit_compile)
-    order, probabilities = decode(tf.constant(candidates), tf.constant(mask))
-    expected_order, expected = layer.decode(candidates, mask)
-    np.testing.assert_array_equal(order, expected_order)
-    tolerance = 1e-5 if dtype == "float32" else 3e-2
-    np.testing.assert_allclose(probabilities, expected, atol=tolerance)
-    assert probabilities.dtype == "float32"
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

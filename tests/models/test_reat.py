@@ -4,9 +4,10 @@ import keras
 import numpy as np
 import pytest
 
-from seg_tf.models.reat import ReAT
+from seg_tf.layers import AlphaTransformerLayer
+from seg_tf.models import ReAT
 from tests import numpy_reat, numpy_reference
-from tests.text_batches import text_rows
+from tests.text_batches import some_rows, text_rows
 
 pytestmark = pytest.mark.slow
 BLOCK_LENGTH = 16
@@ -176,13 +177,46 @@ def test_copy_has_a_separate_pooler():
     assert len(copy.weights) == len(reat.weights)
 
 
+def test_mixing_sees_attention_tokens_only():
+    """If sentences compute nothing, other words of a text make no difference."""
+    layer = AlphaTransformerLayer(12, 2, block_length=10)
+    layer.build((None, None, 8))
+    set_random_weights(layer)
+    for weight in layer.sentence_layer.transformer_layer.trainable_weights:
+        if "attention_output" in weight.path or "output_dense" in weight.path:
+            weight.assign(np.zeros(weight.shape))
+    features = text_rows(
+        some_rows(3, 4), block_length=10, num_blocks=4, num_sentences=9
+    )
+    names = ("sentence_number", "text_number", "attention_positions", "sentence_mask")
+    features["attention_positions"] = features["sentence_starts"] + 1
+    inputs = [features[name] for name in names]
+    shape = (*features["token_ids"].shape, 8)
+    hidden = np.random.default_rng(4).normal(size=shape).astype("float32")
+    before = np.asarray(layer(hidden, *inputs))[0]
+    text, sentence = features["text_number"][0] == 3, features["sentence_number"][0]
+    first = sentence[text].min()
+    elsewhere = text & (sentence > first)
+    assert elsewhere.any()
+    is_attention = features["position_index"][0] == 1
+    for changes in (False, True):
+        places = text & (sentence == first) & (is_attention == changes)
+        changed = hidden.copy()
+        changed[0, np.flatnonzero(places)[-1], 0] += 1.0
+        after = np.asarray(layer(changed, *inputs))[0]
+        difference = np.abs(after - before).max(axis=1)
+        assert (difference[elsewhere] > 1e-3).all() == changes
+        assert (difference[elsewhere] == 0).all() != changes
+        assert (difference[~text & (sentence > 0)] == 0).all()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"vocab_size": None}, "`vocab_size` must be at least 1"),
         ({"alpha_num_heads": 5}, "`num_heads` must divide the width"),
         ({"num_heads": 3}, "`num_heads` must divide the width"),
-        ({"block_length": 0}, "at least"),
+        ({"block_length": 0}, "`block_length` must be at least 1.*=0"),
     ],
 )
 def test_impossible_sizes_are_refused(arguments, message):

@@ -86,7 +86,7 @@ def objectives(**others):
     return {"masked_lm": MaskedLMConfig(), **others}
 
 
-# Parts that are all defaults, and what no class has by default: it is in the config.
+# Default parts, and the settings that have no default.
 DEFAULTS = {
     "segabert_base": ({}, ""),
     "segabert_large_nvidia_phase1": (
