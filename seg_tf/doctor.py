@@ -142,7 +142,9 @@ def sum_facts() -> dict[str, Any]:
     return facts if is_first else {}
 
 
-def run_probe(*command: str, time_limit: float, **variables: str) -> dict[str, Any]:
+def run_probe(
+    *command: str, time_limit: float = 300.0, **variables: str
+) -> dict[str, Any]:
     """Runs a command that prints facts; returns them, or how it failed."""
     environment = {k: v for k, v in os.environ.items() if not _RANK_VARIABLES.match(k)}
     environment |= {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONFAULTHANDLER": "1", **variables}
@@ -163,7 +165,7 @@ def run_probe(*command: str, time_limit: float, **variables: str) -> dict[str, A
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        return {"failure": f"no answer within {time_limit:g} s (--time_limit)"}
+        return {"failure": f"no answer within {time_limit:g} s"}
     if process.returncode < 0:
         name = signal.Signals(-process.returncode).name
         return {"failure": f"the process was killed by {name}"}
@@ -183,9 +185,6 @@ def main() -> None:
     flags = parser.add_argument_group("flags")
     flags.add_argument("--help", action="help", help="Show this help.")
     flags.add_argument("--noall_reduce", action="store_true", help="One process only.")
-    flags.add_argument(
-        "--time_limit", type=float, default=300, help="Seconds until a step has failed."
-    )
     flags.add_argument("--probe", choices=("tensorflow", "sum"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.probe:
@@ -198,8 +197,7 @@ def main() -> None:
         return
     probe = (sys.executable, "-m", "seg_tf.doctor", "--probe")
     num_gpus = len(glob.glob("/dev/nvidia[0-9]*"))
-    limit = options.time_limit
-    facts = run_probe(*probe, "tensorflow", time_limit=limit)
+    facts = run_probe(*probe, "tensorflow")
     lines = [*check_packages(), *check_tensorflow(facts, num_gpus)]
     horovod = installed_version("horovod")
     lines.append(check_build(horovod, installed_version("tensorflow")))
@@ -208,9 +206,7 @@ def main() -> None:
         local = ("-np", "2", "--gloo", "--disable-cache", "--network-interfaces=lo")
         # NCCL needs a GPU for each process.
         variables = {} if num_gpus > 1 else {"CUDA_VISIBLE_DEVICES": "-1"}
-        facts = run_probe(
-            *(launcher, *local, *probe, "sum"), time_limit=limit, **variables
-        )
+        facts = run_probe(launcher, *local, *probe, "sum", **variables)
         lines.append(check_sum(facts))
     print("\n".join(lines))
     sys.exit(any(line.startswith("problem") for line in lines))

@@ -14,6 +14,7 @@ import tensorflow as tf
 from seg_tf import command_line, output_paths, papers
 from seg_tf.checkpoints import contents, folder_names, folders, pretrained
 from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.command_table import in_called_form
 from seg_tf.config import RunConfig, describe_taken, follow_source, to_dict
 from seg_tf.data import record_sources
 from seg_tf.training import (
@@ -313,8 +314,9 @@ def _ending(result: Result, folder: RunFolder) -> str:
     # A run that was shorter than the interval of the log has neither.
     if folder.curve_file.exists():
         curve = f"\n  loss curve       {folder.curve_file}"
+        command = in_called_form("seg-tf plot-runs")
         compare = f"""
-  compare runs          seg-tf plot-runs --runs={path}{training}
+  compare runs          {command} --runs={path}{training}
                         (others after it, with commas)"""
     return f"""
 Done after {result.updates:,} updates.
