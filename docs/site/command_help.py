@@ -1,10 +1,13 @@
 """A Sphinx directive: the `--help` of every command, under headings."""
 
+import sys
+from unittest import mock
+
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from seg_tf.command_table import COMMANDS
+from seg_tf.command_table import COMMANDS, in_called_form
 from tests import command_calls
 
 
@@ -32,7 +35,9 @@ class CommandHelp(SphinxDirective):
 def _help(module: str) -> nodes.literal_block:
     """The help of a command, with the paths of its modules in the repository."""
     finished = command_calls.call(module, "--help")
-    text = finished.stdout.replace(f"{command_calls.REPOSITORY}/", "")
+    with mock.patch.object(sys, "argv", ["seg-tf docs"]):
+        text = in_called_form(finished.stdout)
+    text = text.replace(f"{command_calls.REPOSITORY}/", "")
     return nodes.literal_block(text, text, language="text")
 
 

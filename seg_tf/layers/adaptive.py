@@ -76,7 +76,7 @@ class AdaptiveEmbedding(ArgumentsConfig, keras.layers.Layer):
         projection_range: float = 0.01,
         **kwargs: Any,
     ):
-        # Rows are picked from the tables as they are stored, and cast then.
+        # Rows are looked up in the tables' dtype and then cast.
         super().__init__(autocast=False, **kwargs)
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size

@@ -54,7 +54,7 @@ class IndexEmbedding(ArgumentsConfig, keras.layers.Layer):
         embeddings_initializer: Any = "uniform",
         **kwargs: Any,
     ):
-        # The tables are summed as they are stored; indices need no casting.
+        # Tables are summed in their dtype; indices need no cast.
         super().__init__(autocast=False, **kwargs)
         if not tables or min(tables.values()) < 1:
             raise ValueError(
@@ -163,8 +163,8 @@ def embedding_layers(
     """
     if vocab_size is None or vocab_size < 1:
         raise ValueError(
-            "`vocab_size` must be at least 1. A config without it takes that of the "
-            f"records. Received: vocab_size={vocab_size}"
+            "`vocab_size` must be at least 1. A config without it uses the records' "
+            f"size. Received: vocab_size={vocab_size}"
         )
     tokens = keras_hub.layers.ReversibleEmbedding(
         vocab_size,

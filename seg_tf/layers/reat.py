@@ -114,7 +114,7 @@ class AlphaTransformerLayer(TransformerLayer):
         sentence_number: int tensor `(B, L)`, number of the sentence; 0 at padding.
         text_number: int tensor `(B, L)`, number of the text; 0 at padding.
         attention_positions: int tensor `(B, N)`, positions of the `<Attn>`.
-        sentence_mask: bool tensor `(B, N)`, False where there is no sentence.
+        sentence_mask: bool tensor `(B, N)`, False at empty slots.
         training: bool. Whether there is dropout.
 
     Returns:

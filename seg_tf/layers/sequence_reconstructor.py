@@ -153,7 +153,7 @@ class SequenceReconstructor(ArgumentsConfig, keras.layers.Layer):
 
         Earlier choices, `[CLS]` and padding are excluded, and `[SEP]` is allowed only
         after every sentence, so the result is always a permutation of the sentences.
-        Nothing is differentiated. Arguments are those of a call.
+        There are no gradients. Arguments are as for a call.
 
         Returns:
             The order, int32 `(B, S)` with S = C - 1: the candidate of each step,

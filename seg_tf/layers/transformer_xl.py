@@ -53,7 +53,7 @@ class RelativePositions(ArgumentsConfig, keras.layers.Layer):
 
     Call arguments:
         indices: int tensor `(B, T, 3)`: token, sentence and paragraph of the queries.
-        memory_indices: int tensor `(B, M, 3)`: those of the keys before them.
+        memory_indices: int tensor `(B, M, 3)`: the same for the keys before them.
 
     Returns:
         The positions, and the mask of keys that a query sees, bool `(B, 1, T, K)`.

@@ -2,7 +2,7 @@
 
 For query i and key j, eq. 3 has the product of W_q E_i + v with W_R R_ij, where R_ij
 are the sinusoids of three distances, R(t_i - t_j) | R(s_i - s_j) | R(p_i - p_j). There
-are as many such vectors as pairs, but few distances.
+is such a vector for every pair, but there are few distances.
 
 Tokens are numbered without a gap, so all pairs share K distances. A query's products
 with them, shifted by its place, are its logits (Transformer-XL, appendix B). Sentence

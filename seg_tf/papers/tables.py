@@ -160,7 +160,7 @@ _COLUMNS: Mapping[str, Columns] = {
     "squad v2.0": _squad("v2.0"),
     "squad": _BOTH_SQUADS,
     "ablation of positions": {**_glue("dev", "f1"), **_squad("v1.1", "SQuAD ")},
-    # The paper's averages are those of all nine numbers.
+    # The paper averages all nine numbers.
     "ablation of slm": {**_SLM_ABLATION, "average": Average(tuple(_SLM_ABLATION))},
     "discoeval": {
         "SP": _probed("sp/arxiv", "sp/rocstory", "sp/wiki"),
