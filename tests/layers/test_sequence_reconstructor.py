@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from seg_tf.layers.sequence_reconstructor import SequenceReconstructor
-from tests import candidate_batches, numpy_reference, official_models
+from tests import candidate_batches, numpy_reference
 
 pytestmark = pytest.mark.slow
 WIDTH = 8
@@ -86,46 +86,6 @@ def test_scaled_pointers_divide_the_products_by_the_root_of_the_width():
         found = scaled[row, : len(gold), : len(candidates)]
         np.testing.assert_allclose(found, expected, rtol=1e-5)
         assert (scaled[row, :, len(candidates) :] == -1e9).all()  # padding is not
-
-
-def test_one_layer_equals_tf_models_official_with_the_same_weights():
-    layer = build(num_layers=1).decoder_layers[0]
-    peer = official_models.nlp_layer("TransformerDecoderBlock")(
-        num_attention_heads=SIZES["num_heads"],
-        intermediate_size=SIZES["intermediate_size"],
-        intermediate_activation=lambda inputs: tf.nn.gelu(inputs, approximate=False),
-        norm_epsilon=EPSILON,
-    )
-    candidates, mask, _ = random_batch()
-    candidates, mask = candidates[[0, 1, 2, 4]], mask[[0, 1, 2, 4]]
-    inputs = np.random.default_rng(13).normal(size=(4, 6, WIDTH)).astype("float32")
-    attention_mask = np.repeat(mask[:, None], 6, axis=1)
-    causal_mask = np.tile(np.tri(6, dtype=bool), (4, 1, 1))
-    peer_inputs = (inputs, candidates, attention_mask, causal_mask)
-    peer(peer_inputs)
-
-    weights = numpy_reference.named_weights(layer)
-    for variable in peer.variables:
-        variable.assign(weights.pop(_path_of_official(variable.name)))
-    assert all("seed" in path for path in weights)
-    expected, _ = peer(peer_inputs)
-    outputs = layer(inputs, candidates, encoder_padding_mask=mask)
-    np.testing.assert_allclose(outputs, expected, atol=1e-5)
-
-
-def _path_of_official(name):
-    """Our path of the weight that tf-models-official calls `name`."""
-    *_, rest = name.removesuffix(":0").partition("decoder_block/")
-    for theirs, ours in (
-        ("attention/encdec_output_layer_norm", "cross_attention_layer_norm"),
-        ("attention/encdec", "cross_attention"),
-        ("intermediate", "feedforward_intermediate_dense"),
-        ("output_layer_norm", "feedforward_layer_norm"),
-        ("output", "feedforward_output_dense"),
-    ):
-        if rest.startswith(f"{theirs}/"):
-            return rest.replace(theirs, ours, 1)
-    return rest
 
 
 def test_presenting_sentences_in_another_order_permutes_logits_and_nothing_else():

@@ -2,7 +2,6 @@
 
 import itertools
 
-import keras_hub
 import numpy as np
 import pytest
 
@@ -158,46 +157,6 @@ def test_modern_layers_start_as_the_identity():
 def test_settings_that_cannot_be_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         Encoder(**{"index_tables": BERT, **SIZES, **arguments})
-
-
-@pytest.mark.parametrize("num_token_types", [0, 2])
-def test_bert_equals_keras_hub_with_the_same_weights(num_token_types):
-    encoder = build_encoder(
-        BERT,
-        approximate_gelu=True,
-        num_token_types=num_token_types,
-        reads_token_types=num_token_types > 0,
-    )
-    peer = keras_hub.models.BertBackbone(
-        vocabulary_size=SIZES["vocab_size"],
-        num_layers=SIZES["num_layers"],
-        num_heads=SIZES["num_heads"],
-        hidden_dim=SIZES["hidden_size"],
-        intermediate_dim=SIZES["intermediate_size"],
-        max_sequence_length=BERT["position_index"],
-        num_segments=max(num_token_types, 1),
-    )
-    renamed = {
-        "index_embedding/position_index": "position_embedding/embeddings",
-        "index_embedding/token_type": "segment_embedding/embeddings",
-    }
-    peer_weights = {weight.path: weight for weight in peer.weights}
-    for path, value in numpy_reference.named_weights(encoder).items():
-        peer_weights.pop(renamed.get(path, path)).assign(value)
-    if not num_token_types:
-        peer_weights.pop("segment_embedding/embeddings").assign(np.zeros((1, 8)))
-    assert all("pooled" in path or "seed" in path for path in peer_weights)
-
-    features = random_features()
-    features["token_type"] = features["token_ids"] % max(num_token_types, 1)
-    expected = peer(
-        {
-            "token_ids": features["token_ids"],
-            "segment_ids": features["token_type"],
-            "padding_mask": features["padding_mask"].astype("int32"),
-        }
-    )["sequence_output"]
-    np.testing.assert_allclose(encoder(features), expected, atol=1e-5)
 
 
 def test_bert_equals_tf_models_official_with_the_same_weights():
