@@ -3,8 +3,6 @@
 import itertools
 import pathlib
 import re
-import sys
-import warnings
 
 import nbclient
 import nbformat
@@ -98,35 +96,6 @@ def test_pretraining_in_a_notebook(tmp_path, monkeypatch):
     query, nearest = re.search(r"\n(In the .*)\n    0\.\d+ (.*)\n", said).groups()
     assert nearest.startswith("In the ")
     assert query != nearest
-
-
-@pytest.fixture(name="first_cell")
-def _first_cell(monkeypatch):
-    """Runs the first cell of a notebook here; what it changes is changed back."""
-    monkeypatch.chdir(EXAMPLES)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
-
-    def run_cell(notebook):
-        with warnings.catch_warnings():
-            exec(code_of(notebook)[0], {})
-
-    return run_cell
-
-
-@each_notebook
-def test_a_notebook_says_which_packages_it_lacks(notebook, first_cell, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r"'keras', .* `make setup`"):
-        first_cell(notebook)
-
-
-def test_fine_tuning_says_how_to_make_a_checkpoint(first_cell, monkeypatch):
-    monkeypatch.setenv("SEG_TF_CHECKPOINT", "runs/none")
-    with pytest.raises(FileNotFoundError, match=r"runs/none .*segabert_mini_en"):
-        first_cell(EXAMPLES / "finetuning.ipynb")
-    monkeypatch.delenv("SEG_TF_CHECKPOINT")
-    first_cell(EXAMPLES / "finetuning.ipynb")
 
 
 @each_notebook

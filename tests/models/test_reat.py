@@ -117,27 +117,6 @@ def test_sharing_blocks_gives_what_the_padded_array_does():
     )
 
 
-def test_neither_order_nor_place_of_sentences_in_the_row_matters():
-    reat = build_reat(dtype="float64")
-    features = rows_of([TEXTS])
-    turned = dict(features)
-    # The blocks the other way round, and the slots of the sentences.
-    for name, values in features.items():
-        if values.shape == features["token_ids"].shape:
-            blocks = values.reshape(1, -1, BLOCK_LENGTH)[:, ::-1]
-            turned[name] = blocks.reshape(values.shape)
-    starts = features["sentence_starts"]
-    moved = (7 - starts // BLOCK_LENGTH) * BLOCK_LENGTH + starts % BLOCK_LENGTH
-    turned["sentence_starts"] = moved[:, ::-1]
-    turned["sentence_mask"] = features["sentence_mask"][:, ::-1]
-    assert_same_vectors(
-        sentence_vectors(reat(turned), turned),
-        sentence_vectors(reat(features), features),
-        rtol=1e-11,
-        atol=1e-11,
-    )
-
-
 def test_sentences_influence_those_of_their_text_only():
     reat = build_reat()
     features = rows_of([TEXTS])

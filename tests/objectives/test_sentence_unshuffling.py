@@ -84,38 +84,6 @@ def test_training_decodes_nothing():
     np.testing.assert_array_equal(result.loss, expected.loss)
 
 
-def test_metrics_see_right_answers():
-    """A sequence that is trained to reveal the order."""
-    orders = ([2, 3, 1], [3, 1, 2], [1, 3, 2], [3, 2, 1])
-    sequence, features = random_batch(orders, [True] * 4)
-    objective = build_objective(dropout=0.0)
-    variables = [
-        keras.Variable(sequence),
-        *objective.reconstructor.trainable_weights,
-    ]
-    optimizer = keras.optimizers.Adam(0.02)
-    optimizer.build(variables)
-
-    @tf.function
-    def update():
-        with tf.GradientTape() as tape:
-            sequence = tf.convert_to_tensor(variables[0].value)
-            total, _ = objective(sequence, features, training=True).loss
-        gradients = tape.gradient(total, [variable.value for variable in variables])
-        optimizer.apply(gradients, variables)
-
-    for _ in range(150):
-        update()
-    metrics = objective(variables[0].numpy(), features).metrics
-    ratios = {name: float(total / weight) for name, (total, weight) in metrics.items()}
-    for name in ("pointer_accuracy", "position_accuracy", "perfect_match"):
-        assert ratios[name] == 1, name
-    assert ratios["kendall_tau"] == pytest.approx(1)
-    assert ratios["pointer_chance"] == pytest.approx((1 / 3 + 1 / 2 + 1) / 3)
-    assert ratios["position_chance"] == pytest.approx(1 / 3)
-    assert ratios["perfect_match_chance"] == pytest.approx(1 / 6)
-
-
 def test_only_candidates_are_read_and_only_they_get_gradients():
     objective = build_objective()
     sequence, features = random_batch()

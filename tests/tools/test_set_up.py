@@ -119,33 +119,6 @@ def test_an_environment_of_others_is_never_removed(repository, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("record", "num_gpus", "is_built"),
-    [
-        pytest.param({}, 0, False, id="no_gpu"),
-        pytest.param({}, 1, False, id="one_gpu"),
-        pytest.param({}, 8, True, id="several_gpus"),
-        pytest.param({"dev": "abc"}, 0, True, id="developer"),
-        pytest.param({"horovod": "older"}, 0, True, id="replaced"),
-    ],
-)
-def test_horovod_is_built_unasked_only_where_it_is_used(
-    repository, monkeypatch, capsys, record, num_gpus, is_built
-):
-    calls = []
-    monkeypatch.setattr(set_up, "count_gpus", lambda: num_gpus)
-    monkeypatch.setattr(subprocess, "call", lambda _: calls.append(1) or 0)
-    monkeypatch.delenv("HOROVOD_GPU_OPERATIONS", raising=False)
-    environment = make_environment(repository / "venv", record)
-    for _ in range(2):
-        environment.ensure_horovod("auto")
-    assert len(calls) == is_built
-    shown = capsys.readouterr().out
-    assert shown.count("make setup HOROVOD=require") == (not is_built)
-    environment.ensure_horovod("require")
-    assert len(calls) == 1
-
-
-@pytest.mark.parametrize(
     ("mode", "status", "recorded", "error"),
     [
         pytest.param("auto", 0, True, None, id="built"),
