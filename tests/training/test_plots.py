@@ -8,8 +8,6 @@ from seg_tf.training.logs import RunLog
 from seg_tf.training.run_folder import RunFolder
 from tests import command_calls
 
-PNG = b"\x89PNG\r\n\x1a\n"
-
 
 def write_log(folder, offset=0.0):
     folder.mkdir()
@@ -154,7 +152,7 @@ def test_metric_that_no_run_has_is_refused_with_those_there_are():
 def test_curve_is_written_as_a_png(tmp_path):
     output = tmp_path / "curves" / "loss.png"
     plots.save_curves({"one": write_log(tmp_path / "one")}, output)
-    assert output.read_bytes()[:8] == PNG
+    command_calls.check_image(output)
     assert [path.name for path in output.parent.iterdir()] == ["loss.png"]
 
 
@@ -216,7 +214,7 @@ def test_command_plots_several_runs(tmp_path):
     ]
     done = command_calls.call(*command)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "x.png").read_bytes()[:8] == PNG
+    command_calls.check_image(tmp_path / "x.png")
     # Of the rows that this command draws only those of training have an accuracy.
     done = command_calls.call(*command, "--metric=loss,accuracy", "--training")
     assert done.returncode == 0, done.stderr
