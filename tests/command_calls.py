@@ -165,6 +165,22 @@ def check_image(path):
     assert pixels.std() > 0.01
 
 
+def run_on_jax(module, *arguments):
+    """Runs a module in a process whose Keras backend is JAX."""
+    subprocess.run(
+        [sys.executable, "-m", module, *map(str, arguments)],
+        cwd=REPOSITORY,
+        env={
+            **os.environ,
+            "KERAS_BACKEND": "jax",
+            "JAX_PLATFORMS": "cpu",
+            # Programs run once: most of the time would go into optimizing them.
+            "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+        },
+        check=True,
+    )
+
+
 def python(*arguments):
     """Starts Python with arguments; its streams are pipes of text."""
     return subprocess.Popen(

@@ -2,11 +2,8 @@
 
 import importlib
 import json
-import os
 import pathlib
 import pkgutil
-import subprocess
-import sys
 from unittest import mock
 
 import keras
@@ -18,6 +15,7 @@ from seg_tf import layers, models, objectives
 from seg_tf.layers.common import Dropout
 from seg_tf.layers.transformer import TransformerLayer
 from seg_tf.objectives.base import ObjectiveLayer
+from tests import command_calls
 from tests.conformance import jax_process
 from tests.conformance.case import squares
 from tests.conformance.cases import CASES, COMPILED
@@ -221,17 +219,7 @@ def test_dropout_in_float32_is_that_of_keras():
 
 def test_outputs_and_gradients_on_jax_equal_those_on_tensorflow(tmp_path):
     archive = str(tmp_path / "computed.npz")
-    subprocess.run(
-        [sys.executable, "-m", "tests.conformance.jax_process", archive],
-        # Most of the time would go into optimizing what is computed once.
-        env={
-            **os.environ,
-            "KERAS_BACKEND": "jax",
-            "JAX_PLATFORMS": "cpu",
-            "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
-        },
-        check=True,
-    )
+    command_calls.run_on_jax("tests.conformance.jax_process", archive)
     with np.load(archive) as computed:
         for dtype in ("float16", "bfloat16"):
             assert_unbiased(*computed[f"dropped/{dtype}"])

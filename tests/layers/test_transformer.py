@@ -1,9 +1,5 @@
 """Transformer layers: equal to keras-hub's, and recomputed without a difference."""
 
-import os
-import subprocess
-import sys
-
 import h5py
 import keras
 import keras_hub
@@ -12,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from seg_tf.layers.transformer import TransformerEncoder
+from tests import command_calls
 from tests.layers import recomputed_models
 from tests.layers.recomputed_models import MODELS
 
@@ -142,17 +139,7 @@ def test_compiled_gradients_are_the_same():
 
 
 def test_gradients_and_dropout_are_the_same_on_jax(tmp_path):
-    subprocess.run(
-        [sys.executable, "-m", "tests.layers.recomputed_models", tmp_path / "out.npz"],
-        env={
-            **os.environ,
-            "KERAS_BACKEND": "jax",
-            "JAX_PLATFORMS": "cpu",
-            # Most of the time would go into optimizing what is computed once.
-            "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
-        },
-        check=True,
-    )
+    command_calls.run_on_jax("tests.layers.recomputed_models", tmp_path / "out.npz")
     with np.load(tmp_path / "out.npz") as archive:
         arrays = dict(archive)
     assert len({name.split("/")[0] for name in arrays}) == len(MODELS)
