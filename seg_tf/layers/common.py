@@ -25,8 +25,9 @@ def with_arguments(
     Their values are the attributes of `instance` with the same names.
     """
     values = dict(config)
-    for name in inspect.signature(cls).parameters:
-        if name in ("dtype", "kwargs"):  # from the base class
+    for name, parameter in inspect.signature(cls).parameters.items():
+        # Keras's own arguments are in the config of the base class.
+        if name == "dtype" or parameter.kind is inspect.Parameter.VAR_KEYWORD:
             continue
         value = getattr(instance, name)
         if isinstance(value, keras.initializers.Initializer):
@@ -38,14 +39,15 @@ def with_arguments(
 class ArgumentsConfig:
     """Mixin for Keras layers and models whose config is their constructor's arguments.
 
-    Each argument is stored in the attribute with its name.
+    Each argument is stored in the attribute with its name. A subclass that overrides
+    `get_config` adds its arguments itself.
     """
 
     def get_config(self) -> dict[str, Any]:
         parent: Any = super()
         config = parent.get_config()
         for cls in type(self).__mro__:
-            if issubclass(cls, ArgumentsConfig) and cls is not ArgumentsConfig:
+            if issubclass(cls, ArgumentsConfig) and "get_config" not in vars(cls):
                 config = with_arguments(config, self, cls)
         return config
 

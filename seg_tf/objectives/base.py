@@ -80,8 +80,11 @@ class ObjectiveLayer(ArgumentsConfig, keras.layers.Layer):
         raise NotImplementedError
 
     def get_config(self) -> dict[str, Any]:
-        encoder = keras.saving.serialize_keras_object(self.encoder)
-        return {**super().get_config(), "encoder": encoder}
+        return {
+            **super().get_config(),
+            "encoder": keras.saving.serialize_keras_object(self.encoder),
+            "loss_weight": self.loss_weight,
+        }
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
