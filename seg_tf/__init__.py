@@ -1,9 +1,26 @@
 """Text encoders that know the structure of a document, for TensorFlow and Keras."""
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-# Loaded when they are asked for: much of the package does without TensorFlow.
+if TYPE_CHECKING:
+    from seg_tf.finetuning import SpanExtractor, TextClassifier
+    from seg_tf.inference.language_model import LanguageModel
+    from seg_tf.inference.mask_filling import MaskFiller
+    from seg_tf.inference.ordering import SentenceOrderer
+    from seg_tf.inference.sentence_encoder import SentenceEncoder
+
+__all__ = [
+    "LanguageModel",
+    "MaskFiller",
+    "SentenceEncoder",
+    "SentenceOrderer",
+    "SpanExtractor",
+    "TextClassifier",
+]
+__version__ = "0.2.0"
+
+# Imported on first use: much of the package does not need TensorFlow.
 _PUBLIC = {
     "LanguageModel": "seg_tf.inference.language_model",
     "MaskFiller": "seg_tf.inference.mask_filling",
@@ -12,7 +29,6 @@ _PUBLIC = {
     "SpanExtractor": "seg_tf.finetuning",
     "TextClassifier": "seg_tf.finetuning",
 }
-__all__ = sorted(_PUBLIC)
 
 
 def __getattr__(name: str) -> Any:
@@ -22,4 +38,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC])
+    return sorted({*globals(), *_PUBLIC})

@@ -1,4 +1,4 @@
-"""Shared by the command-line scripts: clean errors, warnings, progress, exit codes."""
+"""Shared by all commands: errors, exit codes, signals, progress and tables."""
 
 import logging
 import os
@@ -14,34 +14,26 @@ from absl import app, flags
 from absl import logging as absl_logging
 from tqdm import tqdm
 
+from seg_tf.command_table import in_called_form, quiet_broken_pipe
 
-def _quiet_tensorflow() -> None:
-    """Hides TensorFlow's start-up messages; has to run before it is imported.
-
-    Errors stay visible where there is a GPU; where there is none, the only one is
-    that there is none.
-    """
-    has_gpu = os.path.exists("/dev/nvidiactl")
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if has_gpu else "3")
-
-
-# Scripts import this module before any that imports TensorFlow; `import
-# seg_tf.command_line as command_line` is what is sorted to the top of the project's.
-_quiet_tensorflow()
+# Commands import this module before any that imports TensorFlow, whose start-up
+# messages this hides. Where there is no GPU, its only error is that there is none.
+_HAS_GPU = os.path.exists("/dev/nvidiactl")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if _HAS_GPU else "3")
 
 # `_show_all_flags` adopts flags for the script that calls `run`, not for this module.
 flags.disclaim_key_flags()
 
-# Errors that are the user's to fix; anything else keeps its stack trace.
+# Errors that users can fix; anything else keeps its traceback.
 USER_ERRORS = (ValueError, OSError)
 
-_TERMINATED = 128 + signal.SIGTERM  # As a shell says it.
+_TERMINATED = 128 + signal.SIGTERM  # As shells report it.
 
 _OPEN_FILES = 65_536
 
 
 class Terminated(BaseException):
-    """SIGTERM, raised where the main thread was: what it started has to be ended."""
+    """SIGTERM, raised in the main thread so that cleanup runs."""
 
 
 def run(
@@ -53,19 +45,17 @@ def run(
     """Runs `main` under absl; prints a user's error as one line and exits with 1.
 
     Args:
-        main: what to run.
-        *more_errors: errors that are the user's to fix, besides `USER_ERRORS`.
-        goes_on: whether the same command, given again, continues where it stopped.
-            SIGTERM then raises `Terminated` in `main`, which ends what it started, and
-            is reported. It ends other commands at once.
-        parse_flags: reads the flags, for a command that has more to say where one is
-            wrong than absl has.
+        main: the command.
+        *more_errors: errors that users can fix, in addition to `USER_ERRORS`.
+        goes_on: whether repeating the command resumes it. SIGTERM then raises
+            `Terminated` in `main`, which cleans up; other commands end at once.
+        parse_flags: replaces absl's parsing of flags.
     """
 
     def guarded(argv: Sequence[str]) -> None:
         if len(argv) > 1:
             sys.exit(f"error: unexpected argument {argv[1]!r}; all options are flags")
-        # Plain words instead of absl's letter, date, process and line.
+        # Instead of absl's letter, date, process and line.
         formatter = logging.Formatter("%(levelname)s: %(message)s")
         absl_logging.get_absl_handler().setFormatter(formatter)
         raise_open_files()
@@ -75,12 +65,11 @@ def run(
         try:
             main(argv)
         except BrokenPipeError:
-            # The reader of our output, such as `head`, has seen enough.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise
         except (*USER_ERRORS, *more_errors) as error:
             if os.environ.get("SEG_TF_TRACEBACK"):
                 raise
-            sys.exit(f"error: {error}")
+            sys.exit(f"error: {in_called_form(str(error))}")
         except KeyboardInterrupt:
             sys.exit(f"interrupted{hint}")
         except Terminated:
@@ -89,32 +78,34 @@ def run(
 
     _show_all_flags()
     logging.addLevelName(logging.WARNING, "warning")
-    app.run(guarded, flags_parser=parse_flags or app.parse_flags_with_usage)
+    script = sys.modules["__main__"]
+    script.__doc__ = in_called_form(script.__doc__ or "")
+    with quiet_broken_pipe():
+        app.run(guarded, flags_parser=parse_flags or app.parse_flags_with_usage)
 
 
 def _raise_terminated(number: int, frame: types.FrameType | None) -> NoReturn:
     del frame
-    # A second one does not wait for what the first one ends.
+    # A second SIGTERM ends the process without cleanup.
     signal.signal(number, signal.SIG_DFL)
     raise Terminated
 
 
 def raise_open_files() -> None:
-    """Raises the soft limit on open files as far as the hard one allows.
+    """Raises the soft limit on open files as far as the hard limit allows.
 
     Shells and services start programs with 1024, whatever the hard limit.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    limit = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def _show_all_flags() -> None:
-    """Makes `--help` tell of all flags of the project, whatever module defines them.
+    """Makes `--help` show the flags of all modules of the project.
 
-    absl shows those that the script itself defines, and the rest by `--helpfull`, which
-    are hundreds.
+    By default, absl shows only those that the script itself defines.
     """
     for name in list(flags.FLAGS.flags_by_module_dict()):
         if name.partition(".")[0] in ("seg_tf", "data_pipelines"):
@@ -122,7 +113,7 @@ def _show_all_flags() -> None:
 
 
 def progress_bar(total: int, description: str, unit: str = "B") -> tqdm:
-    """A progress bar with ETA on stderr; sparse plain lines where it is no terminal."""
+    """A progress bar on stderr; occasional plain lines if it is not a terminal."""
     interactive = sys.stderr.isatty()
     return tqdm(
         total=total,
@@ -139,10 +130,10 @@ class Progress:
     """A bar with the time left in a terminal; elsewhere a plain line per report.
 
     Args:
-        total: updates, or other units, in all.
-        done: those done before this process.
-        stream: where to write; None takes stderr.
-        **bar: more arguments of `tqdm`.
+        total: number of updates, or of other units.
+        done: units done before this process.
+        stream: where to write; None is stderr.
+        **bar: further arguments of `tqdm`.
     """
 
     def __init__(
@@ -162,24 +153,19 @@ class Progress:
         self._shown: dict[str, str] = {}
 
     def advance(self, done: float) -> None:
-        """Moves the bar; called after every update, with those done."""
+        """Moves the bar to `done` units."""
         self.bar.update(done - self.bar.n)
 
     def show(self, updates: int, values: Mapping[str, float | str]) -> None:
-        """Called at every log interval and after every validation.
-
-        Args:
-            updates: updates done.
-            values: by short names; strings are shown as they are.
-        """
+        """Reports values by short names at an update."""
         texts = {name: _format(value) for name, value in values.items()}
-        # Values of the last validation stay beside those of training.
+        # Keep values of the last validation next to those of training.
         self._shown.update(texts)
         self.bar.set_postfix(self._shown, refresh=False)
         self.line(f"update {updates:,}/{self._total:,}  {joined(texts)}", updates)
 
     def line(self, text: str, done: float) -> None:
-        """Prints a line with the time left, where there is no bar."""
+        """Prints a line with the time left, unless there is a bar."""
         if not self.bar.disable:
             return
         left = "?"
@@ -189,7 +175,6 @@ class Progress:
         print(f"{text}  left {left}", file=self._stream, flush=True)
 
     def close(self) -> None:
-        """Called once at the end."""
         self.bar.close()
 
 
@@ -207,11 +192,10 @@ def _format(value: float | str) -> str:
 
 
 def aligned_table(lines: Sequence[Sequence[str]]) -> str:
-    """Lines of cells as text, in columns of equal width."""
+    """Cells as text in aligned columns: two of words, then numbers."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(
-            # Words to the left, numbers to the right.
             cell.ljust(width) if number < 2 else cell.rjust(width)
             for number, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()

@@ -1,13 +1,13 @@
 """Checks this installation and says what to do.
 
-  python -m seg_tf.doctor
+  seg-tf doctor
 
 Checks the packages against requirements/run.txt, imports TensorFlow, Keras and
 tensorflow-text, lists the GPUs, and compares Horovod's build with TensorFlow. Then two
 processes sum a tensor; --noall_reduce skips that. Each line starts with ok, warning or
 problem; the exit status is 1 if there is a problem. To check every host of a cluster:
 
-  horovodrun -np 2 -H host1:1,host2:1 python -m seg_tf.doctor --noall_reduce
+  horovodrun -np 2 -H host1:1,host2:1 seg-tf doctor --noall_reduce
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ import subprocess
 import sys
 from typing import Any
 
-# Packages may be missing or broken, so modules are imported by child processes only.
+from seg_tf.command_table import in_called_form
+
+# Packages may be missing or broken: only child processes import them.
 _LOCK = pathlib.Path(__file__).resolve().parents[1] / "requirements" / "run.txt"
 _PIN = re.compile(r"([\w.-]+)==([^\s;]+)\s*(?:;\s*(.*?))?\s*\\?$", re.MULTILINE)
 _MARK = "seg_tf.doctor facts: "
@@ -32,28 +34,6 @@ _REBUILD = "python third_party/horovod/build_horovod.py"
 # Set by launchers. A child that inherited them would wait for the other ranks.
 _RANK_VARIABLES = re.compile(r"HOROVOD_(?!GPU|LOG|TIMELINE)|OMPI_COMM_|PMIX?_|SLURM_")
 _ERROR = re.compile(r"(?m)^(?:\[\d+\]<std\w+>:\s*)?(\w[\w.]*(?:Error|Exception)\b.*)$")
-
-
-def check_packages() -> list[str]:
-    """Compares the installed packages with the lock file."""
-    python = ".".join(map(str, sys.version_info[:3]))
-    lines = [f"ok       Python {python}: {sys.executable}"]
-    if not (3, 11) <= sys.version_info[:2] <= (3, 13):
-        lines = [f"problem  Python {python}; install 3.11 to 3.13, then make setup"]
-    if not _LOCK.is_file():
-        return [*lines, "ok       packages are not compared: no requirements/run.txt"]
-    pins = _PIN.findall(_LOCK.read_text(encoding="utf-8"))
-    differences = [
-        f"{name} {installed_version(name) or 'missing'} (pinned: {version})"
-        for name, version, marker in pins
-        if _applies(marker) and installed_version(name) != version
-    ]
-    if differences:
-        level = (
-            "problem" if any("missing" in text for text in differences) else "warning"
-        )
-        return [*lines, f"{level:8} packages: {', '.join(differences)}; make setup"]
-    return [*lines, "ok       packages are those of requirements/run.txt"]
 
 
 def installed_version(package: str) -> str:
@@ -64,21 +44,32 @@ def installed_version(package: str) -> str:
         return ""
 
 
-def _applies(marker: str) -> bool:
+def check_packages() -> list[str]:
+    """Compares the installed packages with the lock file."""
+    python = ".".join(map(str, sys.version_info[:3]))
+    lines = [f"ok       Python {python}: {sys.executable}"]
+    if not (3, 11) <= sys.version_info[:2] <= (3, 13):
+        lines = [f"problem  Python {python}; install 3.11 to 3.13, then make setup"]
+    if not _LOCK.is_file():
+        return [*lines, "ok       packages are not compared: no requirements/run.txt"]
     try:
         from packaging.markers import Marker
     except ImportError:
-        return not marker
-    return not marker or Marker(marker).evaluate()
+        return [*lines, "problem  packages: packaging missing; make setup"]
+    differences = [
+        f"{name} {installed_version(name) or 'missing'} (pinned: {version})"
+        for name, version, marker in _PIN.findall(_LOCK.read_text(encoding="utf-8"))
+        if (not marker or Marker(marker).evaluate())
+        and installed_version(name) != version
+    ]
+    if not differences:
+        return [*lines, "ok       packages are those of requirements/run.txt"]
+    level = "problem" if any("missing" in text for text in differences) else "warning"
+    return [*lines, f"{level:8} packages: {', '.join(differences)}; make setup"]
 
 
 def check_tensorflow(facts: dict[str, Any], num_gpus: int) -> list[str]:
-    """Compares the devices of TensorFlow with those of the machine.
-
-    Args:
-        facts: from the probe `tensorflow_facts`.
-        num_gpus: NVIDIA GPUs that the driver offers.
-    """
+    """Compares TensorFlow's devices with the GPUs that the NVIDIA driver offers."""
     if "failure" in facts:
         return [f"problem  TensorFlow and Keras: {facts['failure']}; make setup"]
     lines = [f"ok       {facts['versions']}"]
@@ -95,22 +86,22 @@ def check_tensorflow(facts: dict[str, Any], num_gpus: int) -> list[str]:
     return lines
 
 
-def check_build(horovod: str, tensorflow: str) -> list[str]:
+def check_build(horovod: str, tensorflow: str) -> str:
     """Compares Horovod's version, such as 0.28.1+tf2.20.0.patch1, with TensorFlow."""
     if not horovod:
-        return ["warning  Horovod is not installed: one process only; make setup"]
+        return "warning  Horovod is not installed: one process only; make setup"
     built_for = horovod.partition("+tf")[2].partition(".patch")[0]
     if built_for == tensorflow:
-        return [f"ok       Horovod {horovod} is built for this TensorFlow"]
+        return f"ok       Horovod {horovod} is built for this TensorFlow"
     level = "problem" if built_for else "warning"
-    return [f"{level:8} Horovod {horovod} with TensorFlow {tensorflow}; {_REBUILD}"]
+    return f"{level:8} Horovod {horovod} with TensorFlow {tensorflow}; {_REBUILD}"
 
 
-def check_sum(facts: dict[str, Any]) -> list[str]:
-    """Checks what two processes got for the sum of [1, 2.5] and twice that."""
+def check_sum(facts: dict[str, Any]) -> str:
+    """Checks the sum of [1, 2.5] and twice that over two processes."""
     if facts.get("size") == 2 and facts.get("sum") == [3.0, 7.5]:
-        return [f"ok       two processes sum a tensor on the {facts['device']}"]
-    return [f"problem  two processes cannot train together: {facts}; {_REBUILD}"]
+        return f"ok       two processes sum a tensor on the {facts['device']}"
+    return f"problem  two processes cannot train together: {facts}; {_REBUILD}"
 
 
 def tensorflow_facts() -> dict[str, Any]:
@@ -126,19 +117,17 @@ def tensorflow_facts() -> dict[str, Any]:
     for device in ("CPU", *(f"GPU:{number}" for number in range(len(gpus)))):
         with tf.device(device):
             assert tf.linalg.matmul([[2.0, 3.0]], [[5.0], [7.0]]).numpy() == 31.0
+    details = map(tf.config.experimental.get_device_details, gpus)
     modules = (tf, keras, keras_hub, tensorflow_text)
     return {
         "versions": ", ".join(f"{m.__name__} {m.__version__}" for m in modules),
         "backend": keras.backend.backend(),
-        "gpus": [
-            tf.config.experimental.get_device_details(gpu).get("device_name", "GPU")
-            for gpu in gpus
-        ],
+        "gpus": [gpu.get("device_name", "GPU") for gpu in details],
     }
 
 
 def sum_facts() -> dict[str, Any]:
-    """Sums a tensor over the processes that horovodrun started."""
+    """Sums a tensor over the processes started by horovodrun."""
     import horovod.tensorflow as hvd
     import tensorflow as tf
 
@@ -153,7 +142,9 @@ def sum_facts() -> dict[str, Any]:
     return facts if is_first else {}
 
 
-def run_probe(*command: str, time_limit: float, **variables: str) -> dict[str, Any]:
+def run_probe(
+    *command: str, time_limit: float = 300.0, **variables: str
+) -> dict[str, Any]:
     """Runs a command that prints facts; returns them, or how it failed."""
     environment = {k: v for k, v in os.environ.items() if not _RANK_VARIABLES.match(k)}
     environment |= {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONFAULTHANDLER": "1", **variables}
@@ -174,7 +165,7 @@ def run_probe(*command: str, time_limit: float, **variables: str) -> dict[str, A
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        return {"failure": f"no answer within {time_limit:g} s (--time_limit)"}
+        return {"failure": f"no answer within {time_limit:g} s"}
     if process.returncode < 0:
         name = signal.Signals(-process.returncode).name
         return {"failure": f"the process was killed by {name}"}
@@ -187,40 +178,36 @@ def run_probe(*command: str, time_limit: float, **variables: str) -> dict[str, A
 def main() -> None:
     # absl may be missing too.
     parser = argparse.ArgumentParser(
-        description=__doc__,
+        description=in_called_form(__doc__),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         add_help=False,
     )
     flags = parser.add_argument_group("flags")
     flags.add_argument("--help", action="help", help="Show this help.")
     flags.add_argument("--noall_reduce", action="store_true", help="One process only.")
-    flags.add_argument(
-        "--time_limit", type=float, default=300, help="Seconds until a step has failed."
-    )
     flags.add_argument("--probe", choices=("tensorflow", "sum"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.probe:
-        facts = tensorflow_facts() if options.probe == "tensorflow" else sum_facts()
-        if facts:
+        if (
+            facts := tensorflow_facts()
+            if options.probe == "tensorflow"
+            else sum_facts()
+        ):
             print(f"\n{_MARK}{json.dumps(facts)}", flush=True)
         return
     probe = (sys.executable, "-m", "seg_tf.doctor", "--probe")
     num_gpus = len(glob.glob("/dev/nvidia[0-9]*"))
-    lines = check_packages()
-    limit = options.time_limit
-    lines += check_tensorflow(
-        run_probe(*probe, "tensorflow", time_limit=limit), num_gpus
-    )
+    facts = run_probe(*probe, "tensorflow")
+    lines = [*check_packages(), *check_tensorflow(facts, num_gpus)]
     horovod = installed_version("horovod")
-    lines += check_build(horovod, installed_version("tensorflow"))
+    lines.append(check_build(horovod, installed_version("tensorflow")))
     if horovod and not options.noall_reduce:
         launcher = os.path.join(os.path.dirname(sys.executable), "horovodrun")
         local = ("-np", "2", "--gloo", "--disable-cache", "--network-interfaces=lo")
         # NCCL needs a GPU for each process.
         variables = {} if num_gpus > 1 else {"CUDA_VISIBLE_DEVICES": "-1"}
-        lines += check_sum(
-            run_probe(launcher, *local, *probe, "sum", time_limit=limit, **variables)
-        )
+        facts = run_probe(launcher, *local, *probe, "sum", **variables)
+        lines.append(check_sum(facts))
     print("\n".join(lines))
     sys.exit(any(line.startswith("problem") for line in lines))
 

@@ -3,9 +3,9 @@
 Shape key: B batch, L sequence length, P predictions of masked LM, C candidates of a
 pointer, S its steps, N sentences of a row.
 
-An input pipeline emits the features that a model's config names; models and
-objectives read them by these names and by no others. A feature that a later
-model needs gets its line here.
+Input pipelines emit the features that a model's config names. Models and objectives
+read them by these names only. A new feature gets its line here. Numbers from 1 are 0 at
+padding.
 """
 
 import dataclasses
@@ -30,76 +30,46 @@ class Feature:
 FEATURES: Mapping[str, Feature] = {
     "token_ids": Feature("int32", ("B", "L"), "vocabulary ids, specials included"),
     "padding_mask": Feature("bool", ("B", "L"), "True at tokens, False at padding"),
-    "window_number": Feature(
-        "int32", ("B", "L"), "which window of a packed row, from 1; 0 at padding"
-    ),
+    "window_number": Feature("int32", ("B", "L"), "window of a packed row, from 1"),
     "position_index": Feature("int32", ("B", "L"), "token index in the window"),
     "paragraph_index": Feature("int32", ("B", "L"), "paragraph in the document"),
     "sentence_index": Feature("int32", ("B", "L"), "sentence in the paragraph"),
     "token_index": Feature("int32", ("B", "L"), "word piece in the sentence"),
-    "token_type": Feature("int32", ("B", "L"), "which of the given texts, from 0"),
-    "sentence_id": Feature(
-        "int32",
-        ("B", "L"),
-        "place of the sentence as presented, from 1; 0 at [CLS], one more at [SEP]",
-    ),
-    "candidate_positions": Feature(
-        "int32", ("B", "C"), "positions of [CLS], of [SENT]s as presented, of [SEP]"
-    ),
-    "candidate_mask": Feature("bool", ("B", "C"), "True where there is a candidate"),
-    "gold_candidates": Feature(
-        "int32", ("B", "S"), "candidates to point at: sentences in gold order, [SEP]"
-    ),
-    "gold_lengths": Feature(
-        "int32", ("B", "S"), "word pieces of each sentence in gold order; 0 after them"
-    ),
-    "gold_paragraphs": Feature(
-        "int32", ("B", "S"), "paragraph of each sentence in gold order; 0 after them"
-    ),
+    "token_type": Feature("int32", ("B", "L"), "number of the input text, from 0"),
+    # 0 at [CLS], one more than the last sentence at [SEP].
+    "sentence_id": Feature("int32", ("B", "L"), "place as presented, from 1"),
+    "candidate_positions": Feature("int32", ("B", "C"), "[CLS], [SENT]s and [SEP]"),
+    "candidate_mask": Feature("bool", ("B", "C"), "True at candidates"),
+    # Sentences in gold order, then [SEP].
+    "gold_candidates": Feature("int32", ("B", "S"), "candidates to point at"),
+    "gold_lengths": Feature("int32", ("B", "S"), "word pieces in gold order, then 0"),
+    "gold_paragraphs": Feature("int32", ("B", "S"), "paragraphs in gold order, then 0"),
     "is_shuffled": Feature("bool", ("B",), "whether an order of sentences was drawn"),
-    "sentence_number": Feature(
-        "int32", ("B", "L"), "which sentence of the row, from 1; 0 at padding"
-    ),
-    "text_number": Feature(
-        "int32", ("B", "L"), "which text of the row, from 1; 0 at padding"
-    ),
-    "sentence_position": Feature(
-        "int32", ("B", "L"), "place of the sentence in its text, as presented"
-    ),
-    "sentence_starts": Feature(
-        "int32", ("B", "N"), "positions of <SS>, each followed by <Attn>"
-    ),
-    "sentence_mask": Feature("bool", ("B", "N"), "True where there is a sentence"),
-    "sentence_part": Feature(
-        "int32", ("B", "N"), "which part of a sentence too long for one, from 0"
-    ),
-    "given_text": Feature(
-        "int32", ("B", "N"), "given text that a sentence is a part of, from 1; 0: none"
-    ),
+    "sentence_number": Feature("int32", ("B", "L"), "sentence of the row, from 1"),
+    "text_number": Feature("int32", ("B", "L"), "text of the row, from 1"),
+    "sentence_position": Feature("int32", ("B", "L"), "place in the text as presented"),
+    "sentence_starts": Feature("int32", ("B", "N"), "positions of <SS>"),
+    "sentence_mask": Feature("bool", ("B", "N"), "True at sentences"),
+    "sentence_part": Feature("int32", ("B", "N"), "part of a long sentence, from 0"),
+    "given_text": Feature("int32", ("B", "N"), "input text of a sentence, from 1"),
     "can_answer": Feature("bool", ("B", "L"), "where an answer may start and end"),
     "can_hold_answer": Feature(
-        "bool", ("B", "C"), "candidates whose sentence may hold the answer"
+        "bool", ("B", "C"), "candidates that may hold an answer"
     ),
     "is_moved": Feature("bool", ("B", "N"), "whether a sentence was displaced"),
     "can_move": Feature("bool", ("B", "N"), "whether it takes part in the exchange"),
     "masked_positions": Feature("int32", ("B", "P"), "positions to predict, rising"),
-    "masked_ids": Feature("int32", ("B", "P"), "the original pieces there"),
-    "masked_weights": Feature(
-        "float32", ("B", "P"), "1 for a prediction, 0 for padding"
-    ),
-    "target_ids": Feature("int32", ("B", "L"), "the word after each, to be predicted"),
-    "stream_token": Feature(
-        "int32", ("B", "L"), "token of the stream, counted through"
-    ),
-    "stream_sentence": Feature("int32", ("B", "L"), "sentence of the stream, likewise"),
-    "stream_paragraph": Feature(
-        "int32", ("B", "L"), "paragraph of the stream, likewise"
-    ),
+    "masked_ids": Feature("int32", ("B", "P"), "original pieces there"),
+    "masked_weights": Feature("float32", ("B", "P"), "1 at predictions, 0 at padding"),
+    "target_ids": Feature("int32", ("B", "L"), "the next word, to be predicted"),
+    "stream_token": Feature("int32", ("B", "L"), "token index in the stream"),
+    "stream_sentence": Feature("int32", ("B", "L"), "sentence index in the stream"),
+    "stream_paragraph": Feature("int32", ("B", "L"), "paragraph index in the stream"),
     "lane": Feature("int32", ("B",), "lane of the stream that this row continues"),
     "sample_number": Feature("int64", ("B",), "number of this row's sample in the run"),
 }
 
-# The features that an embedding table can be made for.
+# Features that may have an embedding table.
 INDEX_FEATURES = (
     "position_index",
     "paragraph_index",

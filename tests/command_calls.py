@@ -14,6 +14,7 @@ from typing import NamedTuple
 from unittest import mock
 
 from absl import app, flags, logging
+from matplotlib import image
 
 REPOSITORY = pathlib.Path(__file__).parents[1]
 _MOST_LOADED = 4
@@ -154,6 +155,30 @@ def _logging_of_a_new_process(stream):
         handler.python_handler.stream, formatter = before
         handler.setFormatter(formatter)
         root.removeHandler(handler)
+
+
+def check_image(path):
+    """Decodes a PNG, a path or a binary file, which must not be of one colour."""
+    pixels = image.imread(path)
+    assert pixels.ndim == 3
+    assert min(pixels.shape[:2]) > 50
+    assert pixels.std() > 0.01
+
+
+def run_on_jax(module, *arguments):
+    """Runs a module in a process whose Keras backend is JAX."""
+    subprocess.run(
+        [sys.executable, "-m", module, *map(str, arguments)],
+        cwd=REPOSITORY,
+        env={
+            **os.environ,
+            "KERAS_BACKEND": "jax",
+            "JAX_PLATFORMS": "cpu",
+            # Programs run once: most of the time would go into optimizing them.
+            "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+        },
+        check=True,
+    )
 
 
 def python(*arguments):

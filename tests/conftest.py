@@ -1,4 +1,4 @@
-"""What has to be so before any test module is imported, seeds, and a checkpoint."""
+"""Settings that precede the import of test modules, seeds, and worlds."""
 
 import gc
 import os
@@ -11,19 +11,15 @@ from collections.abc import Iterator
 # the Keras of its time; our own code imports `keras` and does not see the difference.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
-# There is a worker for each core: more threads take turns on it, and cost more than
-# they give.
+# There is a worker for each core, which more threads would only slow down.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 
 import numpy as np
 import pytest
 
-from tests import shared_folders
+pytest_plugins = ["tests.forked_files", "tests.worlds"]
 
-# Each file in a process of its own.
-pytest_plugins = ["tests.forked_files"]
-
-# The files that take longest, in this order: begun first, so that workers end together.
+# The longest files, started first so that workers end together.
 _LONGEST = (
     "test_distributed_runs.py",
     "training/test_jax_engine.py",
@@ -51,11 +47,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Prepares what the processes of all files share.
+    """Prepares tables of all characters, which the processes of all files share.
 
-    That is tables of all characters, which take a second or two. And the garbage
-    collector passes over what was imported, for ever, and comes more rarely: traced
-    graphs are millions of objects and little garbage.
+    The garbage collector ignores imported objects and runs rarely: traced graphs are
+    millions of objects and little garbage.
     """
     if hasattr(session.config, "workerinput") and "tensorflow" in sys.modules:
         from seg_tf.text.graph import punkt, word_pieces
@@ -96,13 +91,17 @@ def _environment() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _graphs() -> None:
-    """Graphs are executed as they are traced."""
+def _graphs(request: pytest.FixtureRequest) -> None:
+    """Graphs are executed as traced, except in modules with `REWRITE_GRAPHS`.
+
+    Rewriting a graph takes longer than a test's few executions of it gain.
+    """
     if "tensorflow" in sys.modules:
         import tensorflow as tf
 
-        # Rewriting a graph takes longer than a test's few executions of it gain.
-        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+        disabled = not getattr(request.module, "REWRITE_GRAPHS", False)
+        options = {"disable_meta_optimizer": disabled}
+        tf.config.optimizer.set_experimental_options(options)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -112,28 +111,3 @@ def _child_processes() -> None:
     if "PYTHONPATH" in os.environ:
         folders.append(os.environ["PYTHONPATH"])
     os.environ["PYTHONPATH"] = os.pathsep.join(folders)
-
-
-@pytest.fixture(scope="session")
-def run_dir(tmp_path_factory):
-    """Output folder of a run of a tiny SLM, which no test may change."""
-
-    def write(folder):
-        # Imports TensorFlow, which many tests do without.
-        from tests.inference import tiny_slm
-
-        tiny_slm.write_checkpoint(folder)
-
-    return shared_folders.made_once(tmp_path_factory, "slm", write)
-
-
-@pytest.fixture(scope="session")
-def language_model_dir(tmp_path_factory):
-    """The same of a tiny Sega-Transformer-XL."""
-
-    def write(folder):
-        from tests.inference import tiny_language_model
-
-        tiny_language_model.write_checkpoint(folder)
-
-    return shared_folders.made_once(tmp_path_factory, "language_model", write)

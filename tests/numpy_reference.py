@@ -132,20 +132,12 @@ def softmax(scores: np.ndarray):
 
 def visible_positions(features: Mapping[str, np.ndarray]):
     """Attention mask of positions that may see each other: (B, L, L)."""
-    padding_mask = np.asarray(features["padding_mask"]).astype(bool)
-    batch, length = padding_mask.shape
-    visible = np.zeros((batch, length, length), bool)
-    for row, query, key in np.ndindex(*visible.shape):
-        if "window_number" not in features:
-            visible[row, query, key] = padding_mask[row, key]
-        elif padding_mask[row, query] and padding_mask[row, key]:
-            number = features["window_number"][row]
-            visible[row, query, key] = number[query] == number[key]
-        else:  # padding, which looks at padding
-            visible[row, query, key] = not (
-                padding_mask[row, query] or padding_mask[row, key]
-            )
-    return visible
+    is_token = np.asarray(features["padding_mask"]).astype(bool)
+    if "window_number" not in features:
+        return np.repeat(is_token[:, None], is_token.shape[1], axis=1)
+    # Padding sees padding.
+    number = np.where(is_token, features["window_number"], -1)
+    return number[:, :, None] == number[:, None, :]
 
 
 def transformer_layer(weights, inputs, visible, epsilon, approximate_gelu, *rotary):
@@ -264,45 +256,30 @@ def hits(logits, labels, weights) -> float:
 def decoder_layer(
     weights, inputs, memory, epsilon, approximate_gelu, normalize_first=False
 ):
-    """Vaswani et al., 2017, section 3.1, one sequence (S, D) over a memory (M, D).
+    """Vaswani et al., 2017, section 3.1, one sequence (S, D) over a memory (M, D)."""
 
-    Or, with `normalize_first`, the same with LayerNorm before each block.
-    """
-    if normalize_first:
-        return _pre_norm_layer(weights, inputs, memory, epsilon, approximate_gelu)
-    steps = len(inputs)
-    for name, keys, visible in (
-        ("self_attention", None, np.tri(steps, dtype=bool)),
-        ("cross_attention", memory, np.ones((steps, len(memory)), bool)),
-    ):
-        keys = inputs if keys is None else keys
-        (attended,) = attention(
-            part(weights, name), inputs[None], keys[None], visible[None]
-        )
-        inputs = layer_norm(
-            part(weights, f"{name}_layer_norm"), inputs + attended, epsilon
-        )
-    return feed_forward(weights, inputs, epsilon, approximate_gelu)
+    def residual(name, hidden, block):
+        norm = part(weights, f"{name}_layer_norm")
+        if normalize_first:
+            return hidden + block(layer_norm(norm, hidden, epsilon))
+        return layer_norm(norm, hidden + block(hidden), epsilon)
 
+    def attend(name, queries, keys, visible):
+        return attention(part(weights, name), queries[None], keys[None], visible[None])[
+            0
+        ]
 
-def _pre_norm_layer(weights, inputs, memory, epsilon, approximate_gelu):
-    def normalised(block):
-        return layer_norm(part(weights, f"{block}_layer_norm"), inputs, epsilon)
+    def feedforward(hidden):
+        inner = dense(part(weights, "feedforward_intermediate_dense"), hidden)
+        output = part(weights, "feedforward_output_dense")
+        return dense(output, gelu(inner, approximate_gelu))
 
-    steps, name = len(inputs), "self_attention"
-    own = normalised(name)[None]
-    causal = np.tri(steps, dtype=bool)[None]
-    inputs = inputs + attention(part(weights, name), own, own, causal)[0]
-    name, everything = "cross_attention", np.ones((1, steps, len(memory)), bool)
-    queries = normalised(name)[None]
-    inputs = (
-        inputs + attention(part(weights, name), queries, memory[None], everything)[0]
-    )
-    inner = dense(
-        part(weights, "feedforward_intermediate_dense"), normalised("feedforward")
-    )
-    inner = gelu(inner, approximate_gelu)
-    return inputs + dense(part(weights, "feedforward_output_dense"), inner)
+    causal = np.tri(len(inputs), dtype=bool)
+    everything = np.ones((len(inputs), len(memory)), bool)
+    first, second = "self_attention", "cross_attention"
+    hidden = residual(first, inputs, lambda x: attend(first, x, x, causal))
+    hidden = residual(second, hidden, lambda x: attend(second, x, memory, everything))
+    return residual("feedforward", hidden, feedforward)
 
 
 def pointer_logits(

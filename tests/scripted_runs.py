@@ -1,8 +1,7 @@
-"""Runs `run_pretraining.py`, as a process or here, on records that take no time."""
+"""Runs `run_pretraining.py` on the tiny records of `tests.worlds`."""
 
 import contextlib
 import os
-import pathlib
 import subprocess
 import sys
 
@@ -13,10 +12,8 @@ import numpy as np
 from seg_tf.training import run_folder, throughput
 from tests import command_calls
 from tests.command_calls import REPOSITORY
-from tests.data_pipelines import builders
+from tests.worlds import LENGTH
 
-LENGTH = 24
-VOCAB_SIZE = 60
 CONFIG = (
     "--config=configs/segabert.py:tiny",
     f"--config.inputs.window_length={LENGTH}",
@@ -33,18 +30,6 @@ CONFIG = (
     "--config.training.validation_batches=2",
     "--config.training.checkpoint_interval=7",
 )
-
-
-def write_records(folder: pathlib.Path, num_validation: int = 8) -> None:
-    """Records of some random documents, some of them held out."""
-    generator = np.random.default_rng(0)
-    documents = {
-        split: [[builders.random_tree(generator, 60, VOCAB_SIZE) for _ in range(count)]]
-        for split, count in (("train", 40), ("validation", num_validation))
-    }
-    builders.write_windows(
-        folder, documents, window_length=LENGTH, vocab_size=VOCAB_SIZE
-    )
 
 
 def arguments_of(records, folder, *arguments):

@@ -1,116 +1,188 @@
-"""How a script ends: what is said to its user."""
+"""Commands: their table, their help, and how they end."""
 
+import importlib.util
 import io
+import pathlib
+import re
 import signal
+import subprocess
+import sys
 
 import pytest
 
+import seg_tf
+from seg_tf import command_table
 from seg_tf.command_line import Progress
+from seg_tf.commands import console
 from tests import command_calls
 
+CONSOLE = (sys.executable, "-c", "from seg_tf.commands.console import main; main()")
 SCRIPT = """
+import os, resource, signal
 from seg_tf import command_line
+resource.setrlimit(resource.RLIMIT_NOFILE, (300, 700))
 def main(_):
-    raise {error}
+    {body}
 command_line.run(main{arguments})
 """
-
-
 TERMINATED = """
-import os, signal
-from seg_tf import command_line
-def main(_):
     try:
         os.kill(os.getpid(), signal.SIGTERM)
         signal.pause()
     finally:
-        print("ended what it had started")
-command_line.run(main, goes_on=True)
+        print("cleaned up")
 """
-
-OPEN_FILES = """
-import resource
-from seg_tf import command_line
-resource.setrlimit(resource.RLIMIT_NOFILE, (300, 700))
-command_line.run(lambda _: print(resource.getrlimit(resource.RLIMIT_NOFILE)))
-"""
+REPEAT = ". Run the same command again to go on\n"
 
 
-def test_as_many_files_may_be_open_as_the_system_allows():
-    process = command_calls.python("-c", OPEN_FILES)
-    output, errors = process.communicate()
-    assert (output, errors) == ("(700, 700)\n", "")
+def call(monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["seg-tf", *arguments])
+    console.main()
 
 
-def test_sigterm_ends_what_a_command_has_started():
-    process = command_calls.python("-c", TERMINATED)
-    output, errors = process.communicate()
-    assert process.returncode == 128 + signal.SIGTERM
-    assert output == "ended what it had started\n"
-    assert errors == "terminated. Run the same command again to go on\n"
+def test_the_table_lists_every_module_that_is_a_command(capsys, monkeypatch):
+    modules = set(command_table.MODULES.values())
+    guarded = set()
+    for folder in ("seg_tf/commands", "seg_tf", "data_pipelines"):
+        for path in (command_calls.REPOSITORY / folder).glob("*.py"):
+            if re.search('^if __name__ == "__main__":', path.read_text(), re.M):
+                guarded.add(f"{folder.replace('/', '.')}.{path.stem}")
+    packages = {
+        name
+        for name in modules
+        if importlib.util.find_spec(name).submodule_search_locations
+    }
+    assert modules == guarded | packages
+    for name in packages:
+        assert pathlib.Path(
+            importlib.util.find_spec(f"{name}.__main__").origin
+        ).exists()
+    call(monkeypatch)
+    output = capsys.readouterr().out
+    for group in command_table.COMMANDS.values():
+        for name, command in group.items():
+            assert re.search(rf"^  {name} +{re.escape(command.summary)}$", output, re.M)
+
+
+def test_version(capsys, monkeypatch):
+    call(monkeypatch, "--version")
+    assert capsys.readouterr().out == f"seg-tf {seg_tf.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("pretrane", "no command `pretrane`. Did you mean `pretrain`?"),
+        ("build-w", "mean `build-windows` or `build-word-vocab`?"),
+        ("zzz", "no command `zzz`. `seg-tf` lists all"),
+        ("compare_records", r"`compare-records` was removed in 0.3; builds"),
+    ],
+)
+def test_unknown_names_are_refused_with_a_suggestion(monkeypatch, name, message):
+    with pytest.raises(SystemExit, match=re.escape(message)):
+        call(monkeypatch, name)
+
+
+def test_help_and_advice_have_the_form_of_the_call(monkeypatch):
+    advice = "`python -m seg_tf.doctor` or `seg-tf build-records`, not `python -m pip`"
+    monkeypatch.setattr(sys, "argv", ["seg-tf pretrain"])
+    assert command_table.in_called_form(advice) == (
+        "`seg-tf doctor` or `seg-tf build-records`, not `python -m pip`"
+    )
+    monkeypatch.setattr(sys, "argv", ["run_pretraining.py"])
+    assert command_table.in_called_form(advice) == (
+        "`python -m seg_tf.doctor` or `python -m data_pipelines.build_records`, "
+        "not `python -m pip`"
+    )
+    # By a process of each form, to the text of `--help` and of errors.
+    code = "import sys; from seg_tf.commands.console import main; "
+    code += "sys.argv[1:] = ['inspect-records', *sys.argv[1:]]; main()"
+    for command, form in (
+        ([sys.executable, "-c", code], "seg-tf inspect-records"),
+        (
+            [sys.executable, "-m", "data_pipelines.inspect_records"],
+            "python -m data_pipelines.inspect_records",
+        ),
+    ):
+        helped = subprocess.run([*command, "--help"], capture_output=True, text=True)
+        assert f"  {form} --records_dir=records --record=17" in helped.stdout
+    failed = subprocess.run(
+        [*CONSOLE, "check-records", "--records_dir=/absent"],
+        capture_output=True,
+        text=True,
+    )
+    assert failed.returncode == 1
+    assert "`seg-tf build-records" in failed.stderr
+    assert "python -m" not in failed.stderr
+
+
+@pytest.mark.parametrize("arguments", ["help", "check-records --help"])
+def test_a_reader_that_stops_early_sees_no_traceback(arguments):
+    # The pipe is closed before the command writes to it.
+    ended = subprocess.run(
+        ["bash", "-c", f'"$@" {arguments} | true', "bash", *CONSOLE],
+        capture_output=True,
+        text=True,
+    )
+    assert ended.stderr == ""
 
 
 @pytest.mark.slow
-def test_help_tells_of_the_flags_of_all_modules():
+def test_help_shows_the_flags_of_all_modules():
     output = command_calls.call("data_pipelines.build_records", "--help").stdout
     for name in ("format", "min_line_words", "engine", "report", "window_length"):
         assert f"--{name}:" in output or f"--[no]{name}:" in output
-    # Not absl's own, which --helpfull has.
+    # Not absl's, which are in --helpfull.
     assert "--logtostderr" not in output
 
 
 @pytest.mark.parametrize(
-    "error, arguments, expected",
+    "body, arguments, code, output, errors",
     [
-        ("KeyboardInterrupt", "", "interrupted\n"),
+        ("raise KeyboardInterrupt", "", 1, "", "interrupted\n"),
+        ("raise KeyboardInterrupt", ", goes_on=True", 1, "", f"interrupted{REPEAT}"),
+        ("raise ValueError('bad')", "", 1, "", "error: bad\n"),
+        ("raise KeyError('bad')", ", KeyError", 1, "", "error: 'bad'\n"),
         (
-            "KeyboardInterrupt",
+            TERMINATED,
             ", goes_on=True",
-            "interrupted. Run the same command again to go on\n",
+            128 + signal.SIGTERM,
+            "cleaned up\n",
+            f"terminated{REPEAT}",
         ),
-        ("ValueError('of yours')", "", "error: of yours\n"),
-        ("KeyError('of yours')", ", KeyError", "error: 'of yours'\n"),
+        (
+            "print(resource.getrlimit(resource.RLIMIT_NOFILE))",
+            "",
+            0,
+            "(700, 700)\n",
+            "",
+        ),
     ],
 )
-def test_end_of_a_script_is_one_line(error, arguments, expected):
-    code = SCRIPT.format(error=error, arguments=arguments)
-    process = command_calls.python("-c", code)
-    _, errors = process.communicate()
-    assert process.returncode == 1
-    assert errors == expected
+def test_end_of_a_command(body, arguments, code, output, errors):
+    script = SCRIPT.format(body=body.lstrip(), arguments=arguments)
+    process = command_calls.python("-c", script)
+    assert process.communicate() == (output, errors)
+    assert process.returncode == code
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def test_file_gets_a_plain_line_for_each_report():
-    stream = io.StringIO()
-    display = Progress(1_000, done=100, stream=stream)
-    display.advance(101)
-    display.show(
-        150, {"loss": 2.5, "learning rate": 1e-4, "tokens per second": 12_345.6}
-    )
-    display.close()
-    (line,) = stream.getvalue().splitlines()
-    assert line.startswith(
-        "update 150/1,000  loss 2.5000  learning rate 1.00e-04  "
-        "tokens per second 12,346  left "
-    )
-
-
-def test_time_left_goes_by_the_updates_of_this_process(monkeypatch):
+def test_file_gets_a_plain_line_for_each_report(monkeypatch):
     times = iter([0.0, 100.0])
     monkeypatch.setattr("time.monotonic", lambda: next(times))
     stream = io.StringIO()
     display = Progress(1_000, 900, stream)
-    display.show(950, {})  # 50 updates in 100 s, 50 to go
-    assert stream.getvalue().endswith("left 01:40\n")
+    values = {"loss": 2.5, "learning rate": 1e-4, "tokens per second": 12_345.6}
+    display.show(950, values)  # 50 updates in 100 s, 50 to go
+    display.close()
+    assert stream.getvalue() == (
+        "update 950/1,000  loss 2.5000  learning rate 1.00e-04  "
+        "tokens per second 12,346  left 01:40\n"
+    )
 
 
-def test_terminal_gets_a_bar_that_starts_where_the_run_stands():
-    stream = Terminal()
+def test_terminal_gets_a_bar_that_starts_at_the_resumed_update():
+    stream = io.StringIO()
+    stream.isatty = lambda: True
     display = Progress(1_000, done=400, stream=stream)
     display.show(500, {"loss": 2.5})
     display.show(500, {"validation loss": 2.75})
@@ -119,6 +191,4 @@ def test_terminal_gets_a_bar_that_starts_where_the_run_stands():
     shown = stream.getvalue()
     assert "400/1000" in shown
     last = shown.split("\r")[-1]
-    assert "500/1000" in last
-    assert "loss=2.5000" in last
-    assert "validation loss=2.7500" in last
+    assert re.search("500/1000.*loss=2.5000.*validation loss=2.7500", last)

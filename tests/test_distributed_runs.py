@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from seg_tf.training.checkpoint import Checkpoints
-from tests import scripted_runs
+from tests import command_calls, scripted_runs
 from tests.scripted_runs import arguments_of, log_of, read_until, run_here, variables_of
 
 pytestmark = pytest.mark.slow
@@ -38,13 +38,6 @@ SHARED = (
     "--config.training.validation_interval=50",
     "--config.training.checkpoint_interval=20",
 )
-
-
-@pytest.fixture(scope="module")
-def records(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("records")
-    scripted_runs.write_records(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +188,7 @@ def assert_signal_leaves_a_checkpoint(process, folder, worker):
     assert updates == saved_updates(folder) < NUM_UPDATES
     assert (folder / f"checkpoints/update-{updates:08d}/state.json").exists()
     # Drawn before the first process left, whose end makes the launcher kill the others.
-    assert (folder / "loss_curve.png").exists()
+    command_calls.check_image(folder / "loss_curve.png")
     assert "Traceback" not in errors.split("Stopped by SIGTERM")[0]
 
 

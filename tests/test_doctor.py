@@ -23,7 +23,7 @@ def run_doctor(*flags, **variables):
 def test_this_installation_is_in_order():
     finished = run_doctor()
     problems = [s for s in finished.stdout.splitlines() if s.startswith("problem")]
-    # This machine may have GPUs but not the libraries for them.
+    # This machine may have GPUs without the libraries for them.
     assert all("GPU" in line for line in problems), finished.stdout
     assert finished.returncode == bool(problems)
     assert "tensorflow 2.20" in finished.stdout
@@ -35,9 +35,8 @@ def test_a_broken_tensorflow_is_reported(tmp_path):
     (tmp_path / "tensorflow.py").write_text("raise ImportError('libfoo: too short')")
     finished = run_doctor("--noall_reduce", PYTHONPATH=str(tmp_path))
     assert (finished.returncode, finished.stderr) == (1, "")
-    assert "problem  TensorFlow and Keras: exit status 1: ImportError: libfoo: too" in (
-        finished.stdout
-    )
+    message = "problem  TensorFlow and Keras: exit status 1: ImportError: libfoo: too"
+    assert message in finished.stdout
 
 
 def test_missing_and_different_packages_are_named(tmp_path, monkeypatch):
@@ -53,16 +52,13 @@ def test_missing_and_different_packages_are_named(tmp_path, monkeypatch):
     assert "keras" not in line
 
 
-def test_gpus_and_backends_are_compared(monkeypatch):
+def test_gpus_backends_and_horovod_are_compared(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     facts = {"versions": "tensorflow 2.20.0", "backend": "tensorflow", "gpus": ["H100"]}
     assert all(line[:2] == "ok" for line in doctor.check_tensorflow(facts, 1))
     assert "sees 1 of 2 GPUs" in doctor.check_tensorflow(facts, 2)[-1]
     jax = doctor.check_tensorflow({**facts, "backend": "jax"}, 1)
     assert any("export KERAS_BACKEND=tensorflow" in line for line in jax)
-
-
-def test_horovod_is_built_for_the_installed_tensorflow():
     build = "0.28.1+tf2.20.0.patch2c6f686a"
     for version, tensorflow, level in [
         (build, "2.20.0", "ok"),
@@ -70,26 +66,19 @@ def test_horovod_is_built_for_the_installed_tensorflow():
         ("0.28.1", "2.20.0", "warning"),
         ("", "2.20.0", "warning"),
     ]:
-        assert doctor.check_build(version, tensorflow)[0].startswith(level)
+        assert doctor.check_build(version, tensorflow).startswith(level)
     facts = {"size": 1, "sum": [1.0, 2.5], "device": "CPU"}
-    assert doctor.check_sum(facts)[0].startswith("problem")
+    assert doctor.check_sum(facts).startswith("problem")
 
 
-@pytest.mark.parametrize(
-    ("code", "failure"),
-    [
-        ("import os; os.kill(os.getpid(), 11)", "killed by SIGSEGV"),
-        ("raise SystemExit(4)", "exit status 4: "),
-        ("import time; print(1); time.sleep(600)", "no answer within 1 s"),
-    ],
-)
-def test_a_failed_probe_says_how(code, failure):
-    facts = doctor.run_probe(sys.executable, "-c", code, time_limit=1)
-    assert failure in facts["failure"]
-    assert "/no/such" in doctor.run_probe("/no/such", time_limit=1)["failure"]
-
-
-def test_ranks_of_a_run_are_not_inherited(monkeypatch):
+def test_a_failed_probe_says_how(monkeypatch):
+    # Ranks of a run are not inherited.
     monkeypatch.setenv("HOROVOD_RANK", "1")
-    code = f"import os; print({doctor._MARK!r} + '%d' % ('HOROVOD_RANK' in os.environ))"
-    assert doctor.run_probe(sys.executable, "-c", code, time_limit=60) == 0
+    for code, failure in [
+        ("import os; os.kill(os.getpid(), 11)", "killed by SIGSEGV"),
+        ("import os; exit(4 + ('HOROVOD_RANK' in os.environ))", "exit status 4: "),
+        ("import time; print(1); time.sleep(600)", "no answer within 1 s"),
+    ]:
+        facts = doctor.run_probe(sys.executable, "-c", code, time_limit=1)
+        assert failure in facts["failure"]
+    assert "/no/such" in doctor.run_probe("/no/such", time_limit=1)["failure"]

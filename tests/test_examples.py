@@ -1,11 +1,8 @@
 """The example notebooks run in a kernel, and print what they promise."""
 
 import itertools
-import json
 import pathlib
 import re
-import sys
-import warnings
 
 import nbclient
 import nbformat
@@ -101,45 +98,9 @@ def test_pretraining_in_a_notebook(tmp_path, monkeypatch):
     assert query != nearest
 
 
-@pytest.fixture(name="first_cell")
-def _first_cell(monkeypatch):
-    """Runs the first cell of a notebook here; what it changes is changed back."""
-    monkeypatch.chdir(EXAMPLES)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
-
-    def run_cell(notebook):
-        with warnings.catch_warnings():
-            exec(code_of(notebook)[0], {})
-
-    return run_cell
-
-
 @each_notebook
-def test_a_notebook_says_which_packages_it_lacks(notebook, first_cell, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r"'keras', .* `make setup`"):
-        first_cell(notebook)
-
-
-def test_fine_tuning_says_how_to_make_a_checkpoint(first_cell, monkeypatch):
-    monkeypatch.setenv("SEG_TF_CHECKPOINT", "runs/none")
-    with pytest.raises(FileNotFoundError, match=r"runs/none .*segabert_mini_en"):
-        first_cell(EXAMPLES / "finetuning.ipynb")
-    monkeypatch.delenv("SEG_TF_CHECKPOINT")
-    first_cell(EXAMPLES / "finetuning.ipynb")
-
-
-@each_notebook
-def test_a_notebook_holds_no_outputs_and_begins_with_what_it_is(notebook):
-    content = json.loads(notebook.read_text(encoding="utf-8"))
-    assert (content["nbformat"], content["nbformat_minor"]) == (4, 5)
-    first, *_ = content["cells"]
-    assert first["cell_type"] == "markdown"
-    assert "".join(first["source"]).startswith("# ")
-    identifiers = [cell["id"] for cell in content["cells"]]
-    assert len(set(identifiers)) == len(identifiers)
-    for cell in content["cells"]:
-        if cell["cell_type"] == "code":
-            assert cell["outputs"] == []
-            assert cell["execution_count"] is None
+def test_a_notebook_has_no_outputs_and_begins_with_a_title(notebook):
+    cells = nbformat.read(notebook, as_version=4).cells
+    assert cells[0].cell_type == "markdown"
+    assert cells[0].source.startswith("# ")
+    assert not any(cell.get("outputs") for cell in cells)

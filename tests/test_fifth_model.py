@@ -1,6 +1,5 @@
 """A model of which nothing in the suite knows goes all the way."""
 
-import dataclasses
 import re
 
 import numpy as np
@@ -79,14 +78,6 @@ def test_a_dry_run_says_what_nobody_has_counted(records):
     assert "TFLOP" not in dry_run.describe_measurement([1.0, 2.0], plan)
 
 
-def test_layers_that_it_does_not_have_are_not_recomputed(records):
-    training = dataclasses.replace(CONFIG.training, recompute_layers=True)
-    config = dataclasses.replace(CONFIG, training=training)
-    inputs = build.build_inputs(config, str(records))
-    with pytest.raises(ValueError, match=r"`recompute_layers`.*model of MeanConfig"):
-        build.build_learner(config, inputs)
-
-
 def test_it_encodes_and_is_exported(run, tmp_path):
     pretrained = load_pretrained(run.path)
     encoder = SentenceEncoder.from_preset(run.path)
@@ -107,14 +98,6 @@ def test_it_encodes_and_is_exported(run, tmp_path):
     again = served(text=tf.constant(TEXTS))
     for name, values in found.items():
         np.testing.assert_array_equal(again[name], values)
-
-
-def test_its_vectors_are_probed(run):
-    encoder = SentenceEncoder.from_preset(run.path)
-    rows = [("go",), ("on",), ("and",), ("go",)]
-    vectors, _ = encoder.encode_rows(rows)
-    assert vectors.shape == (4, 1, 8)
-    np.testing.assert_allclose(vectors[0], vectors[3], atol=1e-6)
 
 
 def test_it_is_finetuned_saved_and_exported(run, tmp_path):

@@ -138,24 +138,6 @@ def test_of_many_processes_results_are_never_mixed(tmp_path, overwrite):
     assert names(tmp_path) == ["model"]
 
 
-def test_a_folder_that_appears_meanwhile_stays(tmp_path, monkeypatch):
-    folder = tmp_path / "model"
-    check, checks = files._check_is_new, []
-
-    def of_another_program(path):
-        if checks:
-            folder.mkdir()
-            (folder / "of another program").touch()
-        checks.append(path)
-        check(path)
-
-    monkeypatch.setattr(files, "_check_is_new", of_another_program)
-    with pytest.raises(ValueError, match="must be new"):
-        write(folder, "new", overwrite=False)
-    assert names(folder) == ["of another program"]
-    assert names(tmp_path) == ["model"]
-
-
 def test_a_link_under_the_name_of_what_is_unfinished_is_not_followed(tmp_path):
     other = tmp_path / "other"
     other.write_text("stays")

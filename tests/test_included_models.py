@@ -2,17 +2,12 @@
 
 import json
 import pathlib
-import re
 
 import numpy as np
 import pytest
 
 import seg_tf
 from seg_tf.checkpoints import contents, folders
-from seg_tf.checkpoints.pretrained import load_pretrained
-from seg_tf.commands import find_sentences
-from seg_tf.demo.shown_model import ShownModel
-from tests import command_calls
 
 pytestmark = pytest.mark.slow
 
@@ -43,10 +38,6 @@ MASKED = (
 )
 
 
-def test_all_are_there():
-    assert folders.included() == list(NAMES)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_files_are_whole_and_small(name):
     folder = folders.find_checkpoint(pathlib.Path(name))
@@ -74,39 +65,3 @@ def test_masks_are_filled_with_what_fits(name):
         for (_, answer), (best,) in zip(MASKED, fillings, strict=True)
     ]
     assert np.sum(fits) >= 13
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_cosines_that_distinguish_nothing_are_warned_of(name, tmp_path, capsys):
-    texts = [text.replace("[MASK]", answer) for text, answer in MASKED]
-    (tmp_path / "text.txt").write_text("\n\n".join(texts), encoding="utf-8")
-    corpus = f"--corpus={tmp_path / 'text.txt'}"
-
-    def find(vectors, *arguments):
-        index = f"--index_dir={tmp_path / vectors}"
-        arguments = (f"--checkpoint={name}", index, f"--vectors={vectors}", *arguments)
-        command_calls.run(find_sentences, *arguments)
-        return capsys.readouterr()
-
-    # A warning would be an error.
-    means = seg_tf.SentenceEncoder.from_preset(name).encode(texts)
-    found = find("mean", corpus)
-    assert re.search(r"20 sentences in .*; mean cosine of two: 0\.[678]", found.out)
-    assert "Warning" not in found.err
-    vectors = np.load(tmp_path / "mean" / "shard-00000" / "vectors.npy")
-    means /= np.linalg.norm(means, axis=1, keepdims=True)
-    np.testing.assert_allclose(vectors, means, atol=1e-5)
-    shown = ShownModel(load_pretrained(name)).neighbours("\n".join(texts))
-    assert shown["warning"] is None
-
-    if name != "segabert_slm_mini_en":
-        with pytest.raises(ValueError, match=r"one of mean\. Received: 'sent'"):
-            find("sent", corpus)
-        return
-    with pytest.warns(UserWarning, match=r"a cosine of 0\.9.* may well be unrelated"):
-        seg_tf.SentenceEncoder.from_preset(name).encode(texts, vectors="sent")
-    # Later queries warn, too.
-    for arguments in ([corpus], ["--query=He was born in Rome."]):
-        found = find("sent", *arguments)
-        assert "; mean cosine of two: 0.9" in found.out
-        assert "Warning: Any two of these vectors have a cosine of 0.9" in found.err

@@ -11,19 +11,13 @@ from seg_tf.commands import finetune
 from tests import command_calls, scripted_runs
 from tests.finetuning import task_folders
 from tests.interop import foreign_files
-from tests.scripted_runs import VOCAB_SIZE, arguments_of, run_here
+from tests.scripted_runs import arguments_of, run_here
+from tests.worlds import VOCAB_SIZE
 
 pytestmark = pytest.mark.slow
 
 WIDTH, INNER = 16, 32
 INITIAL = "--initial_checkpoint="
-
-
-@pytest.fixture(name="records", scope="module")
-def _records(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("records")
-    scripted_runs.write_records(folder)
-    return folder
 
 
 @pytest.fixture(name="theirs", scope="module")
@@ -146,15 +140,6 @@ def test_a_run_converts_another_program_s_weights_once(
         "--overwrite",
     )
     assert code == 0, errors
-
-
-def test_what_is_no_checkpoint_of_any_program(records, tmp_path):
-    code, _, errors = run_here(
-        *arguments_of(records, tmp_path / "run"), f"{INITIAL}{tmp_path}"
-    )
-    assert code == 1
-    assert "`--initial_checkpoint` must be a checkpoint or the output folder" in errors
-    assert not (tmp_path / "run").exists()
 
 
 def test_fine_tuning_converts_them_too(tmp_path, capsys):

@@ -133,11 +133,3 @@ def test_from_a_corpus_to_a_score(seg_tf):
     )
     assert "glue/rte" in output
     assert not (seg_tf.folder / "configs").exists()
-
-
-def test_every_command_is_listed_by_what_it_does(seg_tf):
-    output = seg_tf()
-    for name in ("pretrain", "finetune", "export", "build-records", "doctor"):
-        assert f"\n  {name} " in output
-    assert "console" not in output
-    assert "segabert_tiny" in seg_tf("configs")

@@ -15,12 +15,10 @@ from seg_tf.data.inputs import PackedWindowInputsConfig
 from seg_tf.data.manifest import Manifest
 from seg_tf.training import devices, logs
 from seg_tf.training.checkpoint import Checkpoints
-from tests import command_calls, scripted_runs
+from tests import command_calls
 from tests.scripted_runs import (
     CONFIG,
-    LENGTH,
     REPOSITORY,
-    VOCAB_SIZE,
     arguments_of,
     log_of,
     read_until,
@@ -29,18 +27,12 @@ from tests.scripted_runs import (
     variables_of,
 )
 from tests.training import tracker_stand_ins
+from tests.worlds import LENGTH, VOCAB_SIZE, write_records
 
 pytestmark = pytest.mark.slow
 
 # So high that a short run gets better than chance.
 FASTER = "--config.optimizer.learning_rate=1e-2"
-
-
-@pytest.fixture(scope="module")
-def records(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("records")
-    scripted_runs.write_records(folder)
-    return folder
 
 
 def files_below(folder):
@@ -70,19 +62,10 @@ def test_gpu_leaves_deterministic_kernels_off(records, tmp_path, monkeypatch):
             "`config.optimizer` has no field `lerning_rate`. Did you mean "
             "`learning_rate`? It has beta_1, beta_2, decay_from_start,",
         ),
-        (
-            ["--config.model.index_tables.tokens=5"],
-            "`config.model.index_tables` has no field `tokens`",
-        ),
-        (["--config.=x"], "`--config.`: `config` has no field ``. It has name"),
         (["--config..model=1"], "`--config..model`: `config` has no field ``"),
         (
             ["--config.training.seed.x=5"],
             "`config.training.seed` is 0 and has no fields",
-        ),
-        (
-            ["--config.optimizer.warmup_updates=soon"],
-            "`warmup_updates` must be int or None. Received: warmup_updates='soon'",
         ),
         (
             ["--config.optimizer.warmup_updates=61"],
@@ -91,32 +74,14 @@ def test_gpu_leaves_deterministic_kernels_off(records, tmp_path, monkeypatch):
         (["--measure=5"], "`--measure` needs --dry_run"),
         (["--engine=jax"], "`--engine` must be chosen before Keras is imported"),
         (
-            ["--config.training.validation_interval=-1"],
-            "`validation_interval` must be at least 0",
-        ),
-        (
-            ["--config.training.dtype_policy=float8"],
-            "`dtype_policy` must be one of float32",
-        ),
-        (["--config.training.batch_size=0"], "`batch_size` must be at least 1"),
-        (["--config.training.callbacks=f"], "a tuple of names package.module:function"),
-        (
             ["--config.training.callbacks=nowhere:f"],
             "Received: 'nowhere:f' (No module named 'nowhere')",
         ),
-        (["--config.paper=xlnet"], "`paper` must be one of segabert_base"),
-        (["--profile_updates=9:3"], "must not end before it begins"),
         (["--profile_updates=50:61"], "the run, which ends with update 60"),
-        (["--profile_updates="], "`--profile_updates` must be two numbers of updates"),
         (["--records_dir="], "`--records_dir` must be given"),
-        (["--records_dir=a:1,b"], "`--records_dir` must be a folder of records, or"),
         (["--records_dir=/absent"], "Found no /absent/manifest.json"),
         (["extra"], "unexpected argument 'extra'"),
         (["--config=configs/absent.py"], "Received: configs/absent.py, which is not"),
-        (
-            ["--config", "configs/slm_tiny.py"],
-            "not there. configs has bert.py, bert_ps",
-        ),
         (
             ["--config=configs/slm.py:huge"],
             "one of tiny, tiny_no_reconstructor, base,",
@@ -148,7 +113,7 @@ def test_users_error_is_one_line_that_says_what_to_do(
 @pytest.fixture(scope="module")
 def more_records(tmp_path_factory):
     folder = tmp_path_factory.mktemp("more")
-    scripted_runs.write_records(folder, num_validation=5)
+    write_records(folder, num_validation=5)
     return folder
 
 
@@ -182,7 +147,6 @@ def test_a_stream_of_words_is_no_mixture(records, more_records, tmp_path):
         "--config=configs/transformer_xl.py:tiny",
         f"--records_dir={records}:3,{more_records}:1",
         f"--output_dir={tmp_path}",
-        "--config.training.deterministic_ops=false",
         "--dry_run",
     )
     assert code == 1
@@ -230,7 +194,38 @@ def test_error_of_own_config_file_is_one_line(own_config, argument, expected):
     assert errors == f"error: --config={own_config}{expected}"
 
 
-def test_flags_profile_updates_and_pack_rows(records, tmp_path):
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            [*CONFIG, "--profile_updates=a:b"],
+            "`--profile_updates` must be two numbers of updates, FIRST:LAST, as in "
+            "100:110. Received: a:b",
+        ),
+        (
+            ["--config=configs/slm.py:base", "--config.training.num_updates=20"],
+            "--config.optimizer.warmup_updates=10000",
+        ),
+    ],
+)
+def test_wrong_flags_are_reported_before_tensorflow_is_imported(arguments, message):
+    code = (
+        "import sys, runpy; sys.modules['tensorflow'] = None; "
+        "runpy.run_path('run_pretraining.py', run_name='__main__')"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("error: ")
+    assert message in ended.stderr
+
+
+def test_flags_pack_rows_and_profile_updates(records, tmp_path):
     code, output, errors = run_here(
         *arguments_of(records, tmp_path),
         "--config.training.deterministic_ops=false",
@@ -243,36 +238,10 @@ def test_flags_profile_updates_and_pack_rows(records, tmp_path):
     assert f"Profile of updates 2 to 3: {events}/plugins/profile" in output
     assert list(events.glob("plugins/profile/*/*.xplane.pb"))
     assert "inputs.max_windows_per_row: 8; paper 1" in output
-    # The encoder loads for plain rows.
     encoder, config = load_encoder(tmp_path)
     assert isinstance(config.inputs, PackedWindowInputsConfig)
+    # For plain rows, whose weights are the same.
     assert not encoder.packed_windows
-
-
-def test_contradicting_config_is_refused_before_tensorflow_is_imported():
-    code = """
-import sys
-from absl import app
-from seg_tf.commands import pretrain
-from seg_tf.commands import config_overrides
-try:
-    app.run(pretrain.main, flags_parser=config_overrides.parse_flags)
-except SystemExit as error:
-    print(error.code)
-print(sorted({"tensorflow", "keras"} & sys.modules.keys()))
-"""
-    short = ("--config=configs/slm.py:base", "--config.training.num_updates=20")
-    done = subprocess.run(
-        [sys.executable, "-c", code, *short],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    message, imported = done.stdout.splitlines()
-    assert "--config.optimizer.warmup_updates=10000" in message
-    assert "--config.training.num_updates=20." in message
-    assert imported == "[]"
 
 
 def test_measured_dry_run_prints_the_plan_and_leaves_no_trace(records, tmp_path):
@@ -292,13 +261,6 @@ def test_measured_dry_run_prints_the_plan_and_leaves_no_trace(records, tmp_path)
     assert "\n  memory, about" in output
     assert not (tmp_path / "run").exists()
     assert files_below(records) == before
-
-
-@pytest.fixture(scope="module")
-def records_without_validation(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("all_for_training")
-    scripted_runs.write_records(folder, num_validation=0)
-    return folder
 
 
 def test_trackers_and_callbacks_follow_a_run_over_its_starts(
@@ -337,24 +299,6 @@ def test_trackers_and_callbacks_follow_a_run_over_its_starts(
     assert len(wandb.openings) == 3
 
 
-def test_a_run_without_a_log_names_no_curve(records_without_validation, tmp_path):
-    code, output, errors = run_here(
-        *arguments_of(records_without_validation, tmp_path),
-        "--config.training.deterministic_ops=false",
-        "--config.training.num_updates=2",
-        "--config.training.log_interval=3",
-        "--config.training.validation_interval=0",
-    )
-    assert code == 0, errors
-    assert "Done after 2 updates." in output
-    ending = output[output.index("Done after") :]
-    assert "curve  " not in ending
-    assert "plot-runs" not in ending
-    assert not (tmp_path / "loss_curve.png").exists()
-    assert f"  log              {tmp_path / 'log.jsonl'}" in ending
-    assert (tmp_path / "log.jsonl").exists()
-
-
 def test_records_without_validation_train_once_that_is_asked_for(
     records_without_validation, tmp_path, monkeypatch
 ):
@@ -374,33 +318,18 @@ def test_records_without_validation_train_once_that_is_asked_for(
     last = tmp_path / "checkpoints" / "update-00000006"
     assert f"  last checkpoint  {last}" in output
     assert last.is_dir()
-    assert (tmp_path / "loss_curve.png").exists()
+    command_calls.check_image(tmp_path / "loss_curve.png")
     assert {row["kind"] for row in log_of(tmp_path)} == {"train"}
     load_encoder(tmp_path)
     # The commands that it ends with work as they are.
-    (compare,) = re.findall(r"seg-tf plot-runs (.*)", output)
+    (compare,) = re.findall(r"plot.runs (.*)", output)
     monkeypatch.chdir(tmp_path)
     command_calls.call("seg_tf.commands.plot_runs", *shlex.split(compare))
-    assert (tmp_path / "curves.png").exists()
+    command_calls.check_image(tmp_path / "curves.png")
     (longer,) = re.findall(r"train it for longer .*(--config\S+\d)", output)
     code, output, errors = run_here(*command, flag, longer)
     assert code == 0, errors
     assert "Done after 12 updates." in output
-
-
-def test_overrides_reach_the_run(records, tmp_path):
-    _, output, _ = run_here(
-        *arguments_of(records, tmp_path),
-        "--config.training.deterministic_ops=false",
-        "--config.optimizer.learning_rate=5e-4",
-        "--config.optimizer.warmup_updates=9",
-        "--config.training.clip_norm=None",
-        f"--config.model.index_tables={{'position_index': {LENGTH}}}",
-        "--dry_run",
-    )
-    assert "0.0005 after 9 updates of warm-up" in output
-    assert "training.clip_norm: None; paper 1.0" in output
-    assert f"model.index_tables: position_index {LENGTH}; paper" in output
 
 
 @pytest.fixture(scope="module")
@@ -411,7 +340,7 @@ def unbroken(records, tmp_path_factory):
     return folder, output
 
 
-def test_run_ends_with_its_loss_and_what_to_do_next(unbroken):
+def test_run_ends_with_its_loss_and_what_to_do_next(unbroken, records):
     folder, output = unbroken
     assert "Done after 60 updates." in output
     loss = log_of(folder)[-1]["loss"]
@@ -419,7 +348,14 @@ def test_run_ends_with_its_loss_and_what_to_do_next(unbroken):
     assert loss < np.log(VOCAB_SIZE)
     assert f"{folder}/loss_curve.png" in output
     assert f'load_encoder("{folder}")' in output
-    assert (folder / "loss_curve.png").exists()
+    command_calls.check_image(folder / "loss_curve.png")
+    # Checkpoints contain the vocabulary of the records.
+    checkpoint = folder / "checkpoints" / "update-00000060"
+    vocabulary = (records / "vocab.txt").read_bytes()
+    assert (checkpoint / "vocab.txt").read_bytes() == vocabulary
+    text = contents.read_state(checkpoint)["text"]
+    assert text["lower_case"] is True
+    assert text["sentence_splitter"]["name"] == "none"
 
 
 def test_run_killed_and_terminated_equals_an_unbroken_one(
@@ -495,3 +431,15 @@ def test_second_phase_starts_from_the_weights_of_the_first(records, unbroken, tm
     assert code == 1
     assert "initial_weights: " in errors
     assert " there, None now" in errors
+
+
+def test_folder_of_another_run_is_refused(records, unbroken):
+    folder, _ = unbroken
+    before = files_below(folder)
+    code, _, errors = run_here(
+        *arguments_of(records, folder),
+        "--config.optimizer.learning_rate=5e-4",
+    )
+    assert code == 1
+    assert "config.optimizer.learning_rate: 0.01 there, 0.0005 now" in errors
+    assert files_below(folder) == before

@@ -1,21 +1,18 @@
 """The site of the documents: built without a warning, complete, and from one host."""
 
 import html.parser
-import importlib.util
 import pathlib
 import pydoc
 import re
 import subprocess
 import sys
-import textwrap
 import urllib.parse
 import zlib
 
 import pytest
 
 import seg_tf
-from seg_tf import config, finetuning, tasks
-from seg_tf.commands import console
+from seg_tf import command_table, config, finetuning, tasks
 from tests.conformance.test_conformance import public_layers
 
 pytestmark = pytest.mark.slow
@@ -144,7 +141,7 @@ def test_sections_of_docstrings_are_lists(site):
 
 def test_every_command_has_its_flags_and_no_folder_of_this_machine(site):
     text = (site / "docs/reference/commands.html").read_text(encoding="utf-8")
-    names = [name for found in console.commands().values() for name in found]
+    names = list(command_table.MODULES)
     for name in names:
         assert f'<section id="{name}">' in text
     blocks = re.findall("<pre><span></span>(.*?)</pre>", text, re.DOTALL)
@@ -153,83 +150,3 @@ def test_every_command_has_its_flags_and_no_folder_of_this_machine(site):
     assert [one.split()[0] for one in without_flags] == ["bert_tiny"]  # configs
     for path in site.rglob("*.html"):
         assert str(REPOSITORY) not in path.read_text(encoding="utf-8"), path.name
-
-
-@pytest.fixture(name="docstring_code", scope="module")
-def _docstring_code():
-    path = REPOSITORY / "docs" / "site" / "docstring_code.py"
-    spec = importlib.util.spec_from_file_location("docstring_code", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_code_of_a_docstring_is_marked(docstring_code):
-    docstring = """\
-        Vectors of `[SENT]`s, as in:
-          {"a": 1}
-          {"b": `2`s}
-        and
-
-            a = b
-
-            c = d
-
-        where b is
-
-        * an item
-          of two lines.
-
-        Example:
-        ```
-        f(
-            1,
-        )
-        ```
-
-        Args:
-            b: which of:
-
-                these.
-        """
-    marked = docstring_code.mark(textwrap.dedent(docstring).splitlines())
-    expected = """\
-        Vectors of `[SENT]`\\ s, as in:
-
-        ::
-
-          {"a": 1}
-          {"b": `2`s}
-
-        and
-
-        ::
-
-            a = b
-
-            c = d
-
-        where b is
-
-        * an item
-          of two lines.
-
-        Example:
-
-        .. code-block:: python
-
-           f(
-               1,
-           )
-
-
-        Args:
-            b: which of:
-
-                these.
-        """
-
-    def lines(text):
-        return re.sub(r"\n\n+", "\n\n", text).rstrip()
-
-    assert lines("\n".join(marked)) == lines(textwrap.dedent(expected))

@@ -1,26 +1,29 @@
 """A Sphinx directive: the `--help` of every command, under headings."""
 
+import sys
+from unittest import mock
+
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from seg_tf.commands import console
+from seg_tf.command_table import COMMANDS, in_called_form
 from tests import command_calls
 
 
 class CommandHelp(SphinxDirective):
-    """Sections of packages, with a section for each of their commands."""
+    """Sections of groups, with a section for each command."""
 
     def run(self) -> list[nodes.Node]:
         return [
             self._section(
-                package,
+                heading,
                 [
-                    self._section(name, [_help(module)])
-                    for name, module in found.items()
+                    self._section(name, [_help(command.module)])
+                    for name, command in group.items()
                 ],
             )
-            for package, found in console.commands().items()
+            for heading, group in COMMANDS.items()
         ]
 
     def _section(self, title: str, content: list[nodes.Node]) -> nodes.section:
@@ -32,7 +35,9 @@ class CommandHelp(SphinxDirective):
 def _help(module: str) -> nodes.literal_block:
     """The help of a command, with the paths of its modules in the repository."""
     finished = command_calls.call(module, "--help")
-    text = finished.stdout.replace(f"{command_calls.REPOSITORY}/", "")
+    with mock.patch.object(sys, "argv", ["seg-tf docs"]):
+        text = in_called_form(finished.stdout)
+    text = text.replace(f"{command_calls.REPOSITORY}/", "")
     return nodes.literal_block(text, text, language="text")
 
 

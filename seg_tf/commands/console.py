@@ -1,87 +1,65 @@
-"""Commands of the suite by name: `seg-tf pretrain`, `seg-tf build-records`, ….
-
-A command is a module that does something as `python -m`; its name is that of the
-module, with dashes.
-"""
+"""The command `seg-tf NAME …`, which runs a module of `seg_tf.command_table`."""
 
 import ast
 import difflib
 import importlib.util
 import pathlib
-import pkgutil
-import re
 import runpy
 import sys
 
-from seg_tf.removed import REMOVED
-
-# Where commands lie, and the heading above them.
-_PACKAGES = {
-    "seg_tf.commands": "models",
-    "data_pipelines": "text and records",
-    "seg_tf": "the installation",
-}
-_GUARD = re.compile('^if __name__ == "__main__":', re.MULTILINE)
+import seg_tf
+from seg_tf.command_table import (
+    COMMANDS,
+    MODULES,
+    REMOVED,
+    in_called_form,
+    quiet_broken_pipe,
+)
 
 
 def main() -> None:
-    """Runs the command that the first argument names; without one, lists all."""
-    arguments = sys.argv[1:]
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(_overview())
-        return
-    known = {name: module for of in commands().values() for name, module in of.items()}
-    name = arguments[0].replace("_", "-")
+    """Runs the command named by the first argument; without one, lists all."""
+    name = sys.argv[1] if len(sys.argv) > 1 else "help"
+    with quiet_broken_pipe():
+        if name in ("-h", "--help", "help"):
+            print(overview())
+            return
+        if name in ("-V", "--version", "version"):
+            print(f"seg-tf {seg_tf.__version__}")
+            return
+    name = name.replace("_", "-")
     if name in REMOVED:
         sys.exit(f"error: `{name}` was removed in 0.3; {REMOVED[name]}")
-    if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"Did you mean `{close[0]}`? " if close else ""
-        sys.exit(f"error: there is no command `{name}`. {hint}`seg-tf` lists all")
-    sys.argv = [f"seg-tf {name}", *arguments[1:]]
-    run(known[name])
+    if name not in MODULES:
+        close = [known for known in MODULES if known.startswith(name)]
+        close = close or difflib.get_close_matches(name, MODULES, n=1)
+        hint = f"Did you mean {' or '.join(f'`{one}`' for one in close)}? "
+        sys.exit(
+            f"error: there is no command `{name}`. {hint if close else ''}"
+            "`seg-tf` lists all"
+        )
+    sys.argv = [f"seg-tf {name}", *sys.argv[2:]]
+    run(MODULES[name])
 
 
 def run(module_name: str) -> None:
     """Runs a module as `python -m` does, under the name in `sys.argv[0]`."""
-    # What `--help` prints.
-    sys.modules["__main__"].__doc__ = _docstring(_source_file(module_name))
-    runpy.run_module(module_name, run_name="__main__")
-
-
-def commands() -> dict[str, dict[str, str]]:
-    """The commands of each package: name -> module."""
-    found: dict[str, dict[str, str]] = {}
-    for package in _PACKAGES:
-        folder = _source_file(package).parent
-        for module in pkgutil.iter_modules([str(folder)]):
-            name = f"{package}.{module.name}"
-            if _GUARD.search(_source_file(name).read_text(encoding="utf-8")):
-                command = module.name.replace("_", "-")
-                found.setdefault(package, {})[command] = name
-    return found
-
-
-def _source_file(module_name: str) -> pathlib.Path:
-    """The file that `python -m` runs; `__init__.py` of a package that has none."""
     spec = importlib.util.find_spec(module_name)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(module_name)
     file = pathlib.Path(spec.origin)
-    beside = file.with_name("__main__.py")
-    return beside if file.name == "__init__.py" and beside.exists() else file
+    if file.name == "__init__.py":
+        file = file.with_name("__main__.py")
+    # Printed by `--help`.
+    docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    sys.modules["__main__"].__doc__ = in_called_form(docstring)
+    runpy.run_module(module_name, run_name="__main__")
 
 
-def _docstring(file: pathlib.Path) -> str:
-    return ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
-
-
-def _overview() -> str:
-    lines = ["usage: seg-tf COMMAND --help", ""]
-    for package, found in commands().items():
-        lines.append(f"{_PACKAGES[package]}:")
-        for name, module in found.items():
-            first, _, _ = _docstring(_source_file(module)).partition("\n")
-            lines.append(f"  {name:21} {first}")
-        lines.append("")
-    return "\n".join(lines).rstrip()
+def overview() -> str:
+    """The names and summaries of all commands."""
+    lines = ["usage: seg-tf COMMAND --help", "       seg-tf --version"]
+    for heading, group in COMMANDS.items():
+        lines += ["", f"{heading}:"]
+        lines += [f"  {name:21} {command.summary}" for name, command in group.items()]
+    return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Word vectors that are narrower, and a softmax that costs less, for frequent words."""
+"""Adaptive word vectors and softmax: narrower and cheaper for rare words."""
 
 import itertools
 import math
@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from seg_tf.layers.common import with_arguments
+from seg_tf.layers.common import ArgumentsConfig
 from seg_tf.ops.losses import pad_vocabulary
 
 # Shape key: B batch, L sequence length, N positions, M positions of a tail, D hidden
-# size, V words of a part (of all at the very end), E width of their vectors, H words of
-# the head and T tails, H + T columns of the head.
+# size, V words of a part, E width of their vectors, T tails.
 
 
 class Part(NamedTuple):
@@ -25,17 +24,15 @@ class Part(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class AdaptiveEmbedding(keras.layers.Layer):
+class AdaptiveEmbedding(ArgumentsConfig, keras.layers.Layer):
     """Vectors of words that are numbered by falling frequency.
 
-    The cutoffs divide the words into a head of frequent ones and tails of rarer ones.
+    The cutoffs divide the words into a head of frequent words and tails of rarer words.
     Part i has vectors of width `embedding_size // tail_divisor**i` and a matrix that
     projects them to the hidden size (Baevski and Auli, 2019, section 3). With a
-    `tail_divisor` of 1 there is one table for all, projected only if its width is not
-    the hidden size. Vectors are multiplied by the square root of the hidden size, as in
-    Transformer-XL.
-
-    `AdaptiveSoftmax` predicts words with the same vectors.
+    `tail_divisor` of 1 there is a single table, projected only if its width is not the
+    hidden size. Vectors are multiplied by the square root of the hidden size, as in
+    Transformer-XL. `AdaptiveSoftmax` predicts words with the same vectors.
 
     Args:
         vocab_size: int. Number of words.
@@ -79,7 +76,7 @@ class AdaptiveEmbedding(keras.layers.Layer):
         projection_range: float = 0.01,
         **kwargs: Any,
     ):
-        # Rows are picked from the tables as they are stored, and cast then.
+        # Rows are looked up in the tables' dtype and then cast.
         super().__init__(autocast=False, **kwargs)
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
@@ -135,16 +132,24 @@ class AdaptiveEmbedding(keras.layers.Layer):
 
     def call(self, token_ids: Any) -> Any:
         if self.tail_divisor == 1:
-            vectors_BLD = self._vectors(0, token_ids)
+            sum_BLD = self._vectors(0, token_ids)
         else:
-            vectors_BLD = self._vectors_of_parts(token_ids)
-        return ops.cast(vectors_BLD, self.compute_dtype)
+            # Every part is looked up at every position, so shapes do not depend on the
+            # words. The projections of tails are narrow and cheap.
+            sum_BLD = 0
+            for number, part in enumerate(self.parts):
+                rows_BL = ops.clip(token_ids - part.begin, 0, part.end - part.begin - 1)
+                is_in_part_BL = ops.logical_and(
+                    token_ids >= part.begin, token_ids < part.end
+                )
+                sum_BLD += self._vectors(number, rows_BL, is_in_part_BL[:, :, None])
+        return ops.cast(sum_BLD, self.compute_dtype)
 
     def compute_output_shape(self, token_ids_shape: tuple[Any, ...]) -> tuple[Any, ...]:
         return (*token_ids_shape, self.hidden_size)
 
     def part_tables(self) -> list[Any]:
-        """The vectors `(V, E)` of each part's words, in the compute dtype."""
+        """The word vectors `(V, E)` of each part, in the compute dtype."""
         if self.tail_divisor == 1:
             tables = split_rows(self._tables[0], self.cutoffs)
         else:
@@ -152,38 +157,18 @@ class AdaptiveEmbedding(keras.layers.Layer):
         return [ops.cast(table_VE, self.compute_dtype) for table_VE in tables]
 
     def part_projections(self) -> list[Any]:
-        """The matrix `(E, D)` of each part in the compute dtype, or None of each."""
+        """The matrix `(E, D)` of each part in the compute dtype, or None."""
         if not self.is_projected:
             return [None] * len(self.parts)
-        projections = [ops.cast(one, self.compute_dtype) for one in self._projections]
-        if self.tail_divisor == 1:
-            return projections * len(self.parts)
-        return projections
-
-    def get_config(self) -> dict[str, Any]:
-        return with_arguments(super().get_config(), self, AdaptiveEmbedding)
-
-    def _vectors_of_parts(self, token_ids: Any) -> Any:
-        """Every part's vectors at every position, those of other parts' words 0.
-
-        The shapes do not depend on the words, and the projections of the tails, being
-        narrow, cost less than finding out where they are needed.
-        """
-        sum_BLD = 0
-        for number, part in enumerate(self.parts):
-            last = part.end - part.begin - 1
-            rows_BL = ops.clip(token_ids - part.begin, 0, last)
-            is_in_part_BL = ops.logical_and(
-                token_ids >= part.begin, token_ids < part.end
-            )
-            sum_BLD += self._vectors(number, rows_BL, is_in_part_BL[:, :, None])
-        return sum_BLD
+        projections = [
+            ops.cast(matrix_ED, self.compute_dtype) for matrix_ED in self._projections
+        ]
+        return projections * (len(self.parts) if self.tail_divisor == 1 else 1)
 
     def _vectors(self, number: int, rows_BL: Any, is_in_part_BL1: Any = None) -> Any:
-        """Rows of a table, 0 where they are not asked for, projected and scaled."""
+        """Rows of a table, projected and scaled; 0 outside the part."""
         table_VE = self._tables[number]
-        # After the reshape, the gradient is an ordinary tensor, not a list of rows
-        # of which some occur twice (`IndexEmbedding` says what becomes of these).
+        # See `IndexEmbedding` for the reshape.
         vectors_BLE = ops.take(ops.reshape(table_VE, table_VE.shape), rows_BL, axis=0)
         if is_in_part_BL1 is not None:
             vectors_BLE = ops.where(is_in_part_BL1, vectors_BLE, 0)
@@ -212,8 +197,8 @@ class AdaptiveEmbedding(keras.layers.Layer):
 def split_rows(table: Any, cutoffs: Sequence[int]) -> list[Any]:
     """The rows before, between and after the cutoffs.
 
-    The gradient of a split is one concatenation; that of slices would be as many
-    arrays of the table's size as there are slices, to be summed.
+    The gradient of a split is one concatenation; slices would each have a gradient of
+    the table's size.
     """
     if not cutoffs:
         return [ops.convert_to_tensor(table)]
@@ -224,22 +209,21 @@ def split_rows(table: Any, cutoffs: Sequence[int]) -> list[Any]:
 class AdaptiveSoftmax(keras.layers.Layer):
     """Distribution of the next word over a head and tails (Grave et al., 2017).
 
-    The head is a softmax over its words and over the tails, each of which has a vector
-    like a word; a tail is a softmax over its words:
+    The head is a softmax over its words and the tails, which have a vector each; a tail
+    is a softmax over its words:
 
         P(w) = P(w | head)                       for a word of the head
         P(w) = P(tail | head) * P(w | tail)      for another
 
-    so a tail costs nothing where no target is in it. Word vectors and the projections
-    of the tails are those of the embedding. The head has a separate projection, as in
+    so a tail is computed only at its own targets. Word vectors and the projections of
+    tails are shared with the embedding. The head has a separate projection, as in
     Transformer-XL, unless the embedding has none. Products are computed in the compute
     dtype, softmaxes in float32.
 
     Args:
         embedding: `AdaptiveEmbedding` with the words, parts and vectors.
-        static_shapes: bool. Whether to compute every tail at every position, in shapes
-            that do not depend on the targets, for XLA and JAX. The results are the
-            same, at the time and memory of a softmax over all words.
+        static_shapes: bool. Whether to compute every tail at every position, for XLA
+            and JAX: the same results at the cost of a softmax over all words.
         vocab_multiple: int. Multiple to which the words of every part are padded for
             GPU kernels; results are the same for any.
         **kwargs: arguments of `keras.layers.Layer`.
@@ -272,18 +256,13 @@ class AdaptiveSoftmax(keras.layers.Layer):
         vocab_multiple: int = 1,
         **kwargs: Any,
     ):
-        # Losses and weights stay float32; what is multiplied is cast here.
+        # Losses and weights stay float32; factors of products are cast in `call`.
         super().__init__(autocast=False, **kwargs)
         self.embedding = embedding
         self.static_shapes = static_shapes
         self.vocab_multiple = vocab_multiple
 
-    def build(
-        self,
-        hidden_shape: Any = None,
-        targets_shape: Any = None,
-        weights_shape: Any = None,
-    ) -> None:
+    def build(self, hidden_shape: Any = None) -> None:
         embedding = self.embedding
         if not embedding.built:
             embedding.build()
@@ -322,7 +301,6 @@ class AdaptiveSoftmax(keras.layers.Layer):
             for projection, table, bias in self._output_layers()
         )
         losses_N = _cross_entropy(_logits(hidden_ND, *head), self._columns(targets_N))
-        tail_losses = _every_loss if self.static_shapes else _gathered_losses
         for part, layer in zip(self.embedding.parts[1:], tails, strict=True):
             is_in_tail_N = ops.logical_and(
                 targets_N >= part.begin, targets_N < part.end
@@ -330,7 +308,17 @@ class AdaptiveSoftmax(keras.layers.Layer):
             if weights_N is not None:
                 is_in_tail_N = ops.logical_and(is_in_tail_N, weights_N != 0)
             words_N = ops.clip(targets_N - part.begin, 0, part.end - part.begin - 1)
-            losses_N += tail_losses(hidden_ND, words_N, is_in_tail_N, layer)
+            if self.static_shapes:
+                tail_losses_N = _cross_entropy(_logits(hidden_ND, *layer), words_N)
+                losses_N += ops.where(is_in_tail_N, tail_losses_N, 0)
+            else:
+                (positions_M,) = ops.nonzero(is_in_tail_N)
+                hidden_MD = ops.take(hidden_ND, positions_M, axis=0)
+                words_M = ops.take(words_N, positions_M, axis=0)
+                losses_M = _cross_entropy(_logits(hidden_MD, *layer), words_M)
+                losses_N += ops.scatter(
+                    positions_M[:, None], losses_M, ops.shape(words_N)
+                )
         if weights_N is not None:
             losses_N *= weights_N
         return ops.reshape(losses_N, ops.shape(targets))
@@ -359,7 +347,7 @@ class AdaptiveSoftmax(keras.layers.Layer):
         return ops.reshape(ops.cast(hidden, self.compute_dtype), (-1, size))
 
     def _output_layers(self) -> list[tuple[Any, Any, Any]]:
-        """Projection, vectors and bias of the head, clusters among it, and the tails.
+        """Projection, vectors and bias of the head, with its tails, and of each tail.
 
         Arguments of `_logits`: vectors in the compute dtype, bias in float32.
         """
@@ -376,7 +364,7 @@ class AdaptiveSoftmax(keras.layers.Layer):
         return list(zip(projections, tables, biases, strict=True))
 
     def _columns(self, targets_N: Any) -> Any:
-        """The column of the head that is right: the word's, or its tail's."""
+        """The right column of the head: the word's, or its tail's."""
         head, *tails = self.embedding.parts
         columns_N = ops.minimum(targets_N, head.end)
         for tail in tails[1:]:
@@ -395,26 +383,6 @@ class AdaptiveSoftmax(keras.layers.Layer):
     def from_config(cls, config: Mapping[str, Any]) -> "AdaptiveSoftmax":
         embedding = keras.saving.deserialize_keras_object(config["embedding"])
         return cls(**{**config, "embedding": embedding})
-
-
-def _every_loss(
-    hidden_ND: Any, words_N: Any, is_in_tail_N: Any, layer: tuple[Any, ...]
-) -> Any:
-    """Losses of a tail, computed at every position and kept where it counts."""
-    return ops.where(
-        is_in_tail_N, _cross_entropy(_logits(hidden_ND, *layer), words_N), 0
-    )
-
-
-def _gathered_losses(
-    hidden_ND: Any, words_N: Any, is_in_tail_N: Any, layer: tuple[Any, ...]
-) -> Any:
-    """The same, computed where it counts: shapes depend on how often that is."""
-    (positions_M,) = ops.nonzero(is_in_tail_N)
-    hidden_MD = ops.take(hidden_ND, positions_M, axis=0)
-    words_M = ops.take(words_N, positions_M, axis=0)
-    losses_M = _cross_entropy(_logits(hidden_MD, *layer), words_M)
-    return ops.scatter(positions_M[:, None], losses_M, ops.shape(words_N))
 
 
 def _logits(hidden_ND: Any, projection_ED: Any, vectors_VE: Any, bias_V: Any) -> Any:

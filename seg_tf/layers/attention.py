@@ -1,23 +1,22 @@
-"""Multi-head attention among positions of the same group."""
+"""Multi-head attention within groups of positions."""
 
 from typing import Any
 
 import keras
 from keras import ops
 
-from seg_tf.layers.common import Dropout, mark_hidden_matrix, with_arguments
+from seg_tf.layers.common import ArgumentsConfig, Dropout, mark_hidden_matrix
 from seg_tf.ops.attention import attention_weights, fused_attention, rotate
 
 # Shape key: B batch, T queries, K keys, D hidden size, H heads, E head size.
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class MultiHeadAttention(keras.layers.Layer):
-    """As `keras.layers.MultiHeadAttention`, with the same weights, in less memory.
+class MultiHeadAttention(ArgumentsConfig, keras.layers.Layer):
+    """`keras.layers.MultiHeadAttention`, with the same weights, in less memory.
 
-    With dropout on the attention weights, all `(B, H, T, K)` of them have to exist.
-    With a rate of 0, `seg_tf.ops.attention.fused_attention` needs memory for T + K
-    only.
+    Dropout on the attention weights needs all `(B, H, T, K)` of them. With a rate of 0,
+    `seg_tf.ops.attention.fused_attention` needs memory for T + K only.
 
     Args:
         num_heads: int. Attention heads, which share the width.
@@ -67,18 +66,10 @@ class MultiHeadAttention(keras.layers.Layer):
         self.output_initializer = keras.initializers.get(output_initializer)
         self.window = window
 
-    def build(
-        self,
-        query_shape: Any,
-        value_shape: Any,
-        query_group_shape: Any = None,
-        key_group_shape: Any = None,
-        rotation_shape: Any = None,
-    ) -> None:
+    def build(self, query_shape: Any, value_shape: Any) -> None:
         hidden_size = query_shape[-1]
         heads = (self.num_heads, hidden_size // self.num_heads)
-        # Checkpoints know the weights by the names of attributes and layers, which are
-        # those of Keras.
+        # The names of attributes and layers, which are Keras's, are in checkpoints.
         self.query_dense = self._projection("query", query_shape, heads)
         self.key_dense = self._projection("key", value_shape, heads)
         self.value_dense = self._projection("value", value_shape, heads)
@@ -141,9 +132,6 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def compute_output_shape(self, query_shape: Any, **other_shapes: Any) -> Any:
         return query_shape
-
-    def get_config(self) -> dict[str, Any]:
-        return with_arguments(super().get_config(), self, MultiHeadAttention)
 
     def _projection(
         self, name: str, shape: Any, heads: tuple[int, int]

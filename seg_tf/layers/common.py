@@ -1,8 +1,9 @@
-"""Shared by layers: configs, features, dropout, GELU, hidden matrices, recomputing."""
+"""Shared by layers: configs, features, dropout, GELU, and recomputation."""
 
 import difflib
 import functools
 import inspect
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
@@ -13,13 +14,7 @@ from keras import ops
 from seg_tf.features import FEATURES, tensor_specs
 
 _Parameters = ParamSpec("_Parameters")
-
-
 _Result = TypeVar("_Result")
-
-
-# Part of the base class's config.
-_KERAS = ("dtype", "kwargs")
 
 
 def with_arguments(
@@ -29,23 +24,40 @@ def with_arguments(
 
     Their values are the attributes of `instance` with the same names.
     """
-    names = [name for name in inspect.signature(cls).parameters if name not in _KERAS]
-    return {**config, **{name: _plain(getattr(instance, name)) for name in names}}
+    values = dict(config)
+    for name, parameter in inspect.signature(cls).parameters.items():
+        # Keras's own arguments are in the config of the base class.
+        if name == "dtype" or parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            continue
+        value = getattr(instance, name)
+        if isinstance(value, keras.initializers.Initializer):
+            value = keras.initializers.serialize(value)
+        values[name] = dict(value) if isinstance(value, Mapping) else value
+    return values
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, keras.initializers.Initializer):
-        return keras.initializers.serialize(value)
-    return dict(value) if isinstance(value, Mapping) else value
+class ArgumentsConfig:
+    """Mixin for Keras layers and models whose config is their constructor's arguments.
+
+    Each argument is stored in the attribute with its name. A subclass that overrides
+    `get_config` adds its arguments itself.
+    """
+
+    def get_config(self) -> dict[str, Any]:
+        parent: Any = super()
+        config = parent.get_config()
+        for cls in type(self).__mro__:
+            if issubclass(cls, ArgumentsConfig) and "get_config" not in vars(cls):
+                config = with_arguments(config, self, cls)
+        return config
 
 
 def checked_names(
     function: Callable[_Parameters, _Result],
 ) -> Callable[_Parameters, _Result]:
-    """Makes a class method refuse unknown arguments and suggest the nearest name.
+    """Makes a class method suggest the nearest name for an unknown argument.
 
-    The decorator goes below `@classmethod`. Calls with an unknown argument raise a
-    ValueError.
+    The decorator goes below `@classmethod`. Unknown arguments raise a ValueError.
     """
     known = list(inspect.signature(function).parameters)[1:]
 
@@ -67,11 +79,7 @@ def checked_names(
 
 
 def select_features(inputs: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Selects the features of `inputs` that are listed in `names`.
-
-    Raises:
-        ValueError: if one is missing.
-    """
+    """Selects features by name; raises a ValueError if one is missing."""
     missing = [name for name in names if name not in inputs]
     if missing:
         raise ValueError(
@@ -83,7 +91,7 @@ def select_features(inputs: Mapping[str, Any], names: Iterable[str]) -> dict[str
 
 def feature_inputs(names: Iterable[str]) -> dict[str, Any]:
     """Keras inputs of features of the batch contract, every dimension dynamic."""
-    sizes = {letter: None for one in FEATURES.values() for letter in one.shape}
+    sizes = {letter: None for feature in FEATURES.values() for letter in feature.shape}
     return {
         name: keras.Input(batch_shape=shape, dtype=dtype, name=name)
         for name, (shape, dtype) in tensor_specs(names, sizes).items()
@@ -114,15 +122,14 @@ class Dropout(keras.layers.Dropout):
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 def tanh_gelu(inputs: Any) -> Any:
-    """GELU with its normal distribution approximated by a hyperbolic tangent."""
+    """GELU in its tanh approximation."""
     return ops.gelu(inputs, approximate=True)
 
 
 def gelu(approximate: bool) -> Callable[[Any], Any]:
-    """GELU in the tanh form, as in BERT's published code, or exact, as in most ports.
+    """GELU in the tanh form of BERT's published code, or exact, as in most ports.
 
-    The two differ by less than 5e-4, which only matters for the last digits of a
-    loaded checkpoint. Keras can serialise both functions.
+    The two differ by less than 5e-4. Keras can serialise both functions.
     """
     return tanh_gelu if approximate else keras.activations.gelu
 
@@ -146,15 +153,14 @@ def recomputable(call: Callable[..., Any]) -> Callable[..., Any]:
 
     If it is true, a call with `training=True` keeps only its arguments for the backward
     pass, which repeats the call with the same weights and the same dropout. The layer
-    must return one tensor. (`keras.RematScope` does not work inside a `tf.function`,
-    and would draw other dropout masks the second time.)
+    must return one tensor. (`keras.RematScope` does not work inside a `tf.function`.)
     """
     signature = inspect.signature(call)
 
     @functools.wraps(call)
     def recomputing_call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        given = signature.bind(self, *args, **kwargs).arguments
-        if not (self.recompute and given.get("training")):
+        arguments = signature.bind(self, *args, **kwargs).arguments
+        if not (self.recompute and arguments.get("training")):
             return call(self, *args, **kwargs)
         # Variables among the arguments, such as shared ones, are read here.
         leaves = [
@@ -164,7 +170,7 @@ def recomputable(call: Callable[..., Any]) -> Callable[..., Any]:
         are_tensors = [ops.is_tensor(leaf) for leaf in leaves]
         variables, weights = self.variables, {id(weight) for weight in self.weights}
         # The states of dropout's generators.
-        states = [one for one in variables if id(one) not in weights]
+        states = [state for state in variables if id(state) not in weights]
 
         def compute(values: Sequence[Any], tensors: Sequence[Any]) -> Any:
             rest = iter(tensors)
@@ -172,32 +178,24 @@ def recomputable(call: Callable[..., Any]) -> Callable[..., Any]:
                 next(rest) if is_tensor else leaf
                 for leaf, is_tensor in zip(leaves, are_tensors, strict=True)
             ]
-            own_args, own_kwargs = keras.tree.pack_sequence_as((args, kwargs), filled)
+            new_args, new_kwargs = keras.tree.pack_sequence_as((args, kwargs), filled)
             mapping = zip(variables, values, strict=True)
             with keras.StatelessScope(state_mapping=mapping) as scope:
-                output = call(self, *own_args, **own_kwargs)
+                output = call(self, *new_args, **new_kwargs)
             return output, [scope.get_current_value(state) for state in states]
 
-        output, new_states = _recomputed(
-            compute,
-            [one.value for one in variables],
-            [leaf for leaf, is_one in zip(leaves, are_tensors, strict=True) if is_one],
+        if keras.backend.backend() == "tensorflow":
+            from seg_tf.ops import tensorflow_gradients
+
+            recompute = functools.partial(tensorflow_gradients.recomputed, compute)
+        else:
+            recompute = keras.remat(compute)
+        output, new_states = recompute(
+            [variable.value for variable in variables],
+            list(itertools.compress(leaves, are_tensors)),
         )
         for state, value in zip(states, new_states, strict=True):
             state.assign(value)
         return output
 
     return recomputing_call
-
-
-def _recomputed(
-    function: Callable[[Sequence[Any], Sequence[Any]], tuple[Any, list[Any]]],
-    weights: Sequence[Any],
-    tensors: Sequence[Any],
-) -> tuple[Any, list[Any]]:
-    """Calls a function of these tensors only; the backward pass repeats the call."""
-    if keras.backend.backend() == "tensorflow":
-        from seg_tf.ops import tensorflow_gradients
-
-        return tensorflow_gradients.recomputed(function, weights, tensors)
-    return keras.remat(function)(weights, tensors)

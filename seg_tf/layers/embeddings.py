@@ -8,14 +8,14 @@ import keras
 import keras_hub
 from keras import ops
 
-from seg_tf.layers.common import Dropout, with_arguments
+from seg_tf.layers.common import ArgumentsConfig, Dropout
 from seg_tf.ops import relative_logits
 
 # Shape key: B batch, L sequence length, R rows of a table, D hidden size.
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class IndexEmbedding(keras.layers.Layer):
+class IndexEmbedding(ArgumentsConfig, keras.layers.Layer):
     """Sums one learned vector for every index feature that has a table.
 
     With `position_index` only, this is BERT's position embedding; with
@@ -54,15 +54,14 @@ class IndexEmbedding(keras.layers.Layer):
         embeddings_initializer: Any = "uniform",
         **kwargs: Any,
     ):
-        # The tables are summed as they are stored; indices need no casting.
+        # Tables are summed in their dtype; indices need no cast.
         super().__init__(autocast=False, **kwargs)
         if not tables or min(tables.values()) < 1:
             raise ValueError(
                 "`tables` must name at least one feature and give each at least "
                 f"one row. Received: tables={dict(tables)}"
             )
-        # Weights are saved in the order of the tables, which must not depend on how
-        # somebody happened to write them down.
+        # Weights are saved in this order.
         self.tables = dict(sorted(tables.items()))
         self.hidden_size = hidden_size
         self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
@@ -88,10 +87,9 @@ class IndexEmbedding(keras.layers.Layer):
             )
         sum_BLD = None
         for name, table in self.embeddings.items():
-            # The gradient of gathering from a variable is a list of rows, some
-            # twice, whose squares Keras' Adam sums where it has to square the
-            # sum. After a reshape it is an ordinary tensor, which for tables of
-            # this size is also the faster form.
+            # The gradient of gathering from a variable is a list of rows. If a row
+            # occurs twice, Keras's Adam sums squares where it has to square the sum.
+            # After a reshape the gradient is an ordinary tensor, which is also faster.
             table_RD = ops.reshape(table, (self.tables[name], self.hidden_size))
             vectors_BLD = ops.take(table_RD, features[name], axis=0)
             sum_BLD = vectors_BLD if sum_BLD is None else sum_BLD + vectors_BLD
@@ -103,16 +101,13 @@ class IndexEmbedding(keras.layers.Layer):
         batch_and_length = next(iter(features_shape.values()))
         return (*batch_and_length, self.hidden_size)
 
-    def get_config(self) -> dict[str, Any]:
-        return with_arguments(super().get_config(), self, IndexEmbedding)
-
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class SinusoidalTable(keras.initializers.Initializer):
     """Row k starts as the sinusoids of position k (Transformer, section 3.5).
 
-    From the first update on, rows of neighbouring positions are similar and those of
-    distant ones are not, which random rows would have to learn.
+    Rows of neighbouring positions are similar from the start, which random rows would
+    have to learn.
 
     Args:
         stddev: float. Root mean square of the entries.
@@ -135,7 +130,7 @@ class SinusoidalTable(keras.initializers.Initializer):
 class EmbeddingLayers(NamedTuple):
     """Layers that sum the embeddings of tokens and indices, as in BERT.
 
-    `indices` is None where nothing but tokens is embedded.
+    `indices` is None if only tokens are embedded.
     """
 
     tokens: keras_hub.layers.ReversibleEmbedding
@@ -168,8 +163,8 @@ def embedding_layers(
     """
     if vocab_size is None or vocab_size < 1:
         raise ValueError(
-            "`vocab_size` must be at least 1; where a config leaves it to the "
-            f"records, pass theirs. Received: vocab_size={vocab_size}"
+            "`vocab_size` must be at least 1. A config without it uses the records' "
+            f"size. Received: vocab_size={vocab_size}"
         )
     tokens = keras_hub.layers.ReversibleEmbedding(
         vocab_size,

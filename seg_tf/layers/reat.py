@@ -1,13 +1,13 @@
-"""ReAT's layers: inside sentences, many of which share a row, and between sentences."""
+"""ReAT's layers: within sentences, and between the sentences of a text."""
 
 from typing import Any
 
 import keras
 from keras import ops
 
-from seg_tf.layers.common import gelu, mark_hidden_matrix, recomputable, with_arguments
+from seg_tf.layers.common import gelu, recomputable
 from seg_tf.layers.transformer import TransformerEncoder, TransformerLayer
-from seg_tf.ops.gathering import gather_vectors, text_of_positions, to_blocks
+from seg_tf.ops.gathering import gather_vectors
 
 # Shape key: B batch, L row length, N sentences, T block length, G blocks, D width.
 
@@ -16,9 +16,8 @@ from seg_tf.ops.gathering import gather_vectors, text_of_positions, to_blocks
 class SentenceTransformerLayer(TransformerLayer):
     """BERT's transformer layer within each sentence (ReAT, section II.B).
 
-    The paper computes an array of sentences × positions, most of which is padding. Here
-    short sentences share a block of positions, in which a mask separates them: the
-    results are the same, and every shape is known.
+    The paper computes a padded array of sentences × positions. Here short sentences
+    share a block of positions, and a mask separates them. The results are the same.
 
     Args:
         intermediate_size: int. Width inside the feed-forward block.
@@ -65,7 +64,7 @@ class SentenceTransformerLayer(TransformerLayer):
             **self._inner_arguments(), name="transformer_layer"
         )
 
-    def build(self, hidden_shape: Any, sentence_number_shape: Any = None) -> None:
+    def build(self, hidden_shape: Any) -> None:
         hidden_size = hidden_shape[-1]
         if self.num_heads < 1 or hidden_size % self.num_heads:
             raise ValueError(
@@ -78,34 +77,36 @@ class SentenceTransformerLayer(TransformerLayer):
     def call(
         self, hidden: Any, sentence_number: Any, training: bool | None = None
     ) -> Any:
-        # Padding sees padding: with nothing to see, a softmax would be over nothing.
-        number_GT = to_blocks(sentence_number, self.block_length)
+        length = hidden.shape[1]
+        if length is not None and length % self.block_length:
+            raise ValueError(
+                "`block_length` must divide the length of a row. Received: "
+                f"block_length={self.block_length}, rows of length {length}"
+            )
+        # Padding sees padding, so that no softmax is empty.
+        number_GT = ops.reshape(sentence_number, (-1, self.block_length))
         hidden_GTD = self.transformer_layer(
-            to_blocks(hidden, self.block_length),
+            ops.reshape(hidden, (-1, self.block_length, hidden.shape[2])),
             number_GT,
             number_GT,
             training=training,
         )
         return ops.reshape(hidden_GTD, ops.shape(hidden))
 
-    def get_config(self) -> dict[str, Any]:
-        return with_arguments(super().get_config(), self, SentenceTransformerLayer)
-
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class AlphaTransformerLayer(TransformerLayer):
-    """An alpha transformer layer (ReAT, section II.C and figure 2), with a batch.
+    """An alpha transformer layer (ReAT, section II.C and figure 2).
 
     Four blocks, each followed by a residual connection and LayerNorm: attention inside
     the sentence, feed-forward, *attention token mixing*, and a second feed-forward with
-    separate weights. In mixing, every position of a text attends to the `<Attn>`
-    positions of the sentences of its text. This is the only computation across
-    sentences.
+    separate weights. In mixing, every position attends to the `<Attn>` positions of its
+    text. This is the only computation across sentences.
 
     Args:
         intermediate_size: int. Width inside both feed-forward blocks.
         num_heads: int. Heads of both attentions, which share the width.
-        block_length: int. Positions of a block, which contains whole sentences.
+        block_length: int. As for `SentenceTransformerLayer`.
         **kwargs: further arguments of `TransformerLayer`.
 
     Call arguments:
@@ -113,7 +114,7 @@ class AlphaTransformerLayer(TransformerLayer):
         sentence_number: int tensor `(B, L)`, number of the sentence; 0 at padding.
         text_number: int tensor `(B, L)`, number of the text; 0 at padding.
         attention_positions: int tensor `(B, N)`, positions of the `<Attn>`.
-        sentence_mask: bool tensor `(B, N)`, False where there is no sentence.
+        sentence_mask: bool tensor `(B, N)`, False at empty slots.
         training: bool. Whether there is dropout.
 
     Returns:
@@ -121,15 +122,6 @@ class AlphaTransformerLayer(TransformerLayer):
 
     Raises:
         ValueError: if the heads do not divide the width, or `block_length` is below 1.
-
-    Example:
-    >>> layer = AlphaTransformerLayer(intermediate_size=16, num_heads=2, block_length=4)
-    >>> hidden = keras.random.normal((1, 8, 8))
-    >>> sentences = ops.array([[1, 1, 1, 0, 2, 2, 2, 2]])
-    >>> texts = ops.array([[1, 1, 1, 0, 1, 1, 1, 1]])
-    >>> mask = ops.ones((1, 2), dtype="bool")
-    >>> tuple(layer(hidden, sentences, texts, ops.array([[1, 5]]), mask).shape)
-    (1, 8, 8)
     """
 
     def __init__(
@@ -145,35 +137,24 @@ class AlphaTransformerLayer(TransformerLayer):
             **self._inner_arguments(), block_length=block_length, name="sentence_layer"
         )
 
-    def build(
-        self,
-        hidden_shape: Any,
-        sentence_number_shape: Any = None,
-        text_number_shape: Any = None,
-        attention_positions_shape: Any = None,
-        sentence_mask_shape: Any = None,
-    ) -> None:
-        hidden_size = hidden_shape[-1]
-        shape = (None, None, hidden_size)
-        self.sentence_layer.build(shape)
+    def build(self, hidden_shape: Any) -> None:
+        size = hidden_shape[-1]
+        self.sentence_layer.build(hidden_shape)
         self.mixing = self._attention("mixing")
-        self.mixing.build(shape, shape)
+        self.mixing.build((None, None, size), (None, None, size))
         self.intermediate_dense = self._dense(
-            self.intermediate_size,
             "feedforward_intermediate_dense",
+            self.intermediate_size,
+            size,
             activation=gelu(self.approximate_gelu),
         )
-        self.intermediate_dense.build(shape)
-        self.output_dense = self._dense(hidden_size, "feedforward_output_dense")
-        self.output_dense.build((None, None, self.intermediate_size))
-        self.mixing_layer_norm = self._layer_norm("mixing_layer_norm")
-        self.mixing_layer_norm.build(shape)
-        self.feedforward_layer_norm = self._layer_norm("feedforward_layer_norm")
-        self.feedforward_layer_norm.build(shape)
+        self.output_dense = self._dense(
+            "feedforward_output_dense", size, self.intermediate_size
+        )
+        self.mixing_layer_norm = self._norm("mixing_layer_norm", size)
+        self.feedforward_layer_norm = self._norm("feedforward_layer_norm", size)
         self.mixing_dropout = self._dropout("mixing_dropout")
         self.feedforward_dropout = self._dropout("feedforward_dropout")
-        mark_hidden_matrix(self.intermediate_dense.kernel)
-        mark_hidden_matrix(self.output_dense.kernel)
 
     @recomputable
     def call(
@@ -187,11 +168,12 @@ class AlphaTransformerLayer(TransformerLayer):
     ) -> Any:
         hidden_BLD = self.sentence_layer(hidden, sentence_number, training=training)
 
+        key_text_BN = ops.take_along_axis(text_number, attention_positions, axis=1)
         mixed_BLD = self.mixing(
             hidden_BLD,
             gather_vectors(hidden_BLD, attention_positions),
             text_number,
-            text_of_positions(text_number, attention_positions, sentence_mask),
+            ops.where(ops.cast(sentence_mask, "bool"), key_text_BN, -1),
             training=training,
         )
         mixed_BLD = self.mixing_dropout(mixed_BLD, training=training)
@@ -200,6 +182,3 @@ class AlphaTransformerLayer(TransformerLayer):
         inner_BLD = self.output_dense(self.intermediate_dense(hidden_BLD))
         inner_BLD = self.feedforward_dropout(inner_BLD, training=training)
         return self.feedforward_layer_norm(hidden_BLD + inner_BLD)
-
-    def get_config(self) -> dict[str, Any]:
-        return with_arguments(super().get_config(), self, AlphaTransformerLayer)

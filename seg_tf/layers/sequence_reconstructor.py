@@ -1,4 +1,4 @@
-"""The decoder of SLM: points at the sentences of a row one after another."""
+"""SLM's decoder, which points at the sentences of a row one after another."""
 
 # Shape key: B batch, C candidates, S steps, D hidden size.
 
@@ -8,24 +8,23 @@ import keras
 import keras_hub
 from keras import ops
 
-from seg_tf.layers.common import gelu, with_arguments
+from seg_tf.layers.common import ArgumentsConfig, gelu
 from seg_tf.ops.gathering import gather_vectors
 
-# Logit of what must not be pointed at: finite, so that rows of padding stay so.
+# Logit of a forbidden candidate: finite, so that rows of padding have no NaN.
 _NEVER = -1e9
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class SequenceReconstructor(keras.layers.Layer):
+class SequenceReconstructor(ArgumentsConfig, keras.layers.Layer):
     """SLM's Sequence Reconstructor: a transformer decoder that points (section 2.1).
 
     Step i reads the candidate that step i - 1 points at (`[CLS]` at first), attends to
     those read so far and to all candidates, and points at the next one by the inner
     product of its output with each candidate (eq. 1 and 2).
 
-    Neither candidates nor steps have positions, and permuting the candidates permutes
-    the logits. So only the candidates themselves can reveal an order. The caller passes
-    them in an order that does not depend on the gold one.
+    Neither candidates nor steps have positions: permuting the candidates permutes the
+    logits. The caller passes them in an order that does not depend on the gold order.
 
     Args:
         num_layers: int. Decoder layers.
@@ -37,8 +36,7 @@ class SequenceReconstructor(keras.layers.Layer):
             distribution that kernels start from.
         approximate_gelu: bool. GELU by tanh instead of erf.
         scale_pointers: bool. Whether the inner products are divided by the root of the
-            width, as in attention. Eq. 2 does not, and its products are as large as the
-            width.
+            width, as in attention. Eq. 2 does not.
         normalize_first: bool. Whether layers are pre-norm instead of post-norm; the
             outputs of the last layer are then not normalised.
         **kwargs: arguments of `keras.layers.Layer`.
@@ -113,12 +111,7 @@ class SequenceReconstructor(keras.layers.Layer):
             for layer in range(num_layers)
         ]
 
-    def build(
-        self,
-        candidates_shape: Any,
-        candidate_mask_shape: Any = None,
-        gold_candidates_shape: Any = None,
-    ) -> None:
+    def build(self, candidates_shape: Any) -> None:
         hidden_size = candidates_shape[-1]
         if self.num_heads < 1 or hidden_size % self.num_heads:
             raise ValueError(
@@ -146,14 +139,21 @@ class SequenceReconstructor(keras.layers.Layer):
                 training=training,
             )
         scale = hidden_BSD.shape[-1] ** -0.5 if self.scale_pointers else 1.0
-        return _pointer_logits(hidden_BSD, candidates, candidate_mask, scale)
+        # Eq. 2, whose products are too large for half precision.
+        logits_BSC = ops.einsum(
+            "bsd,bcd->bsc",
+            ops.cast(hidden_BSD, "float32"),
+            ops.cast(candidates, "float32") * scale,
+        )
+        mask_B1C = ops.cast(candidate_mask, "bool")[:, None]
+        return ops.where(mask_B1C, logits_BSC, _NEVER)
 
     def decode(self, candidates: Any, candidate_mask: Any) -> tuple[Any, Any]:
         """Points at the likeliest candidate at each step, and reads it at the next.
 
         Earlier choices, `[CLS]` and padding are excluded, and `[SEP]` is allowed only
         after every sentence, so the result is always a permutation of the sentences.
-        Nothing is differentiated. Arguments are those of a call.
+        There are no gradients. Arguments are as for a call.
 
         Returns:
             The order, int32 `(B, S)` with S = C - 1: the candidate of each step,
@@ -168,14 +168,14 @@ class SequenceReconstructor(keras.layers.Layer):
 
         def point(step: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
             left_BC, order_BS, probabilities_BS = state
-            # Steps to come, whose input is not known yet, are not seen by this one.
+            # Attention is causal: this step does not see the unknown later ones.
             logits_BSC = self(candidates, mask_BC, order_BS, training=False)
             sentences_BC = ops.logical_and(left_BC, is_sentence_BC)
             any_B1 = ops.any(sentences_BC, axis=1, keepdims=True)
             allowed_BC = ops.where(any_B1, sentences_BC, left_BC)
             logits_BC = ops.take(logits_BSC, step, axis=1)
             logits_BC = ops.where(allowed_BC, logits_BC, _NEVER)
-            # Where nothing is left this is slot 0, and its probability 0: padding.
+            # Slot 0 with probability 0 after the last step.
             slot_B1 = ops.argmax(logits_BC, axis=1, keepdims=True)
             slot_B1 = ops.cast(slot_B1, "int32")
             probability_B1 = ops.where(
@@ -198,18 +198,3 @@ class SequenceReconstructor(keras.layers.Layer):
         )
         _, order_BS, probabilities_BS = ops.fori_loop(0, num_steps, point, state)
         return order_BS, ops.stop_gradient(probabilities_BS)
-
-    def get_config(self) -> dict[str, Any]:
-        return with_arguments(super().get_config(), self, SequenceReconstructor)
-
-
-def _pointer_logits(
-    hidden_BSD: Any, candidates: Any, mask_BC: Any, scale: float
-) -> Any:
-    """Inner products (eq. 2, which has scale 1), too large for half precision."""
-    logits_BSC = ops.einsum(
-        "bsd,bcd->bsc",
-        ops.cast(hidden_BSD, "float32"),
-        ops.cast(candidates, "float32") * scale,
-    )
-    return ops.where(ops.cast(mask_BC, "bool")[:, None], logits_BSC, _NEVER)

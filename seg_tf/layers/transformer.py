@@ -7,6 +7,7 @@ from keras import ops
 
 from seg_tf.layers.attention import MultiHeadAttention
 from seg_tf.layers.common import (
+    ArgumentsConfig,
     Dropout,
     gelu,
     mark_hidden_matrix,
@@ -17,7 +18,7 @@ from seg_tf.layers.common import (
 # Shape key: B batch, L sequence length, D hidden size.
 
 
-class TransformerLayer(keras.layers.Layer):
+class TransformerLayer(ArgumentsConfig, keras.layers.Layer):
     """Base of the transformer layers of encoders.
 
     Args:
@@ -58,17 +59,14 @@ class TransformerLayer(keras.layers.Layer):
         self._initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
 
     def compute_output_shape(self, hidden_shape: Any, **other_shapes: Any) -> Any:
-        # Said, not inferred: Keras would try `call` on rows of a length of its own on
-        # JAX, which the block length of ReAT's layers does not divide.
+        # To infer it, Keras on JAX would call the layer with a row length that the
+        # block length of ReAT's layers does not divide.
         return hidden_shape
 
-    def get_config(self) -> dict[str, Any]:
-        return with_arguments(super().get_config(), self, TransformerLayer)
-
     def _inner_arguments(self) -> dict[str, Any]:
-        """Arguments of a layer inside this one, which is not recomputed separately."""
-        own = with_arguments({}, self, TransformerLayer)
-        return {**own, "recompute": False, "dtype": self.dtype_policy}
+        """Arguments of a layer inside this one."""
+        arguments = with_arguments({}, self, TransformerLayer)
+        return {**arguments, "recompute": False, "dtype": self.dtype_policy}
 
     def _attention(self, name: str, **arguments: Any) -> MultiHeadAttention:
         return MultiHeadAttention(
@@ -80,15 +78,24 @@ class TransformerLayer(keras.layers.Layer):
             **arguments,
         )
 
-    def _dense(self, size: int, name: str, **arguments: Any) -> keras.layers.Dense:
-        # One initializer draws the same numbers at every call.
+    def _dense(
+        self, name: str, size: int, input_size: int, **arguments: Any
+    ) -> keras.layers.Dense:
+        # An initializer draws the same numbers at every call.
         arguments.setdefault("kernel_initializer", self._initializer.clone())
-        return keras.layers.Dense(size, dtype=self.dtype_policy, name=name, **arguments)
-
-    def _layer_norm(self, name: str) -> keras.layers.LayerNormalization:
-        return keras.layers.LayerNormalization(
-            epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name
+        dense = keras.layers.Dense(
+            size, dtype=self.dtype_policy, name=name, **arguments
         )
+        dense.build((None, None, input_size))
+        mark_hidden_matrix(dense.kernel)
+        return dense
+
+    def _norm(
+        self, name: str, size: int, cls: Any = keras.layers.LayerNormalization
+    ) -> Any:
+        norm = cls(epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name)
+        norm.build((None, None, size))
+        return norm
 
     def _dropout(self, name: str) -> Dropout:
         return Dropout(self.dropout, dtype=self.dtype_policy, name=name)
@@ -104,9 +111,9 @@ class TransformerEncoder(TransformerLayer):
 
     Call arguments:
         hidden: float tensor `(B, L, D)`.
-        query_group: as for `MultiHeadAttention`.
-        key_group: as for `MultiHeadAttention`.
-        rotation: as for `MultiHeadAttention`.
+        query_group: as for `MultiHeadAttention`, like the following arguments.
+        key_group: see there.
+        rotation: see there.
         training: bool. Whether there is dropout.
 
     Returns:
@@ -119,35 +126,24 @@ class TransformerEncoder(TransformerLayer):
     (1, 4, 8)
     """
 
-    def build(
-        self,
-        hidden_shape: Any,
-        query_group_shape: Any = None,
-        key_group_shape: Any = None,
-        rotation_shape: Any = None,
-    ) -> None:
-        # Checkpoints know the weights by the names of attributes and layers, which are
-        # those of keras-hub.
+    def build(self, hidden_shape: Any) -> None:
+        # The names of attributes and layers, which are keras-hub's, are in checkpoints.
+        size = hidden_shape[-1]
         self._self_attention_layer = self._attention("self_attention_layer")
         self._self_attention_layer.build(hidden_shape, hidden_shape)
-        self._self_attention_layer_norm = self._layer_norm("self_attention_layer_norm")
-        self._self_attention_layer_norm.build(hidden_shape)
+        self._self_attention_layer_norm = self._norm("self_attention_layer_norm", size)
         self._self_attention_dropout = self._dropout("self_attention_dropout")
-        self._feedforward_layer_norm = self._layer_norm("feedforward_layer_norm")
-        self._feedforward_layer_norm.build(hidden_shape)
+        self._feedforward_layer_norm = self._norm("feedforward_layer_norm", size)
         self._feedforward_intermediate_dense = self._dense(
-            self.intermediate_size,
             "feedforward_intermediate_dense",
+            self.intermediate_size,
+            size,
             activation=gelu(self.approximate_gelu),
         )
-        self._feedforward_intermediate_dense.build(hidden_shape)
         self._feedforward_output_dense = self._dense(
-            hidden_shape[-1], "feedforward_output_dense"
+            "feedforward_output_dense", size, self.intermediate_size
         )
-        self._feedforward_output_dense.build((None, None, self.intermediate_size))
         self._feedforward_dropout = self._dropout("feedforward_dropout")
-        mark_hidden_matrix(self._feedforward_intermediate_dense.kernel)
-        mark_hidden_matrix(self._feedforward_output_dense.kernel)
 
     @recomputable
     def call(
@@ -188,24 +184,11 @@ class ModernTransformerLayer(TransformerLayer):
     so the layer starts as the identity (Zhang et al., 2019, arXiv:1901.09321).
 
     Args:
-        intermediate_size: int. Width inside the feed-forward block.
-        num_heads: int. Attention heads, which share the width.
-        dropout: float. Rate after each block.
-        attention_dropout: float. Rate on the attention weights.
-        layer_norm_epsilon: float. Added to the mean square in RMSNorm.
-        initializer_range: float. Standard deviation that other kernels start with.
-        approximate_gelu: bool. Tanh approximation of GELU; used only if `gated`.
-        recompute: bool. As for `TransformerLayer`.
+        intermediate_size: as for `TransformerLayer`, like all but the last two.
         gated: bool. Whether the feed-forward block is a gated GELU.
         window: int. Width of local attention; None is global.
-        **kwargs: arguments of `keras.layers.Layer`.
 
-    Call arguments:
-        hidden: float tensor `(B, L, D)`.
-        query_group: int tensor, as for `MultiHeadAttention`.
-        key_group: int tensor, as for `MultiHeadAttention`.
-        rotation: float tensor, as for `MultiHeadAttention`.
-        training: bool. Whether there is dropout.
+    Call arguments are those of `TransformerEncoder`.
 
     Returns:
         Tensor `(B, L, D)` in the compute dtype.
@@ -245,35 +228,28 @@ class ModernTransformerLayer(TransformerLayer):
         self.gated = gated
         self.window = window
 
-    def build(
-        self,
-        hidden_shape: Any,
-        query_group_shape: Any = None,
-        key_group_shape: Any = None,
-        rotation_shape: Any = None,
-    ) -> None:
-        self._attention_norm = self._rms_norm("attention_norm", hidden_shape)
+    def build(self, hidden_shape: Any) -> None:
+        size, rms_norm = hidden_shape[-1], keras.layers.RMSNormalization
+        self._attention_norm = self._norm("attention_norm", size, rms_norm)
         self._attention_layer = self._attention(
             "attention", use_bias=False, output_initializer="zeros", window=self.window
         )
         self._attention_layer.build(hidden_shape, hidden_shape)
         self._attention_dropout = self._dropout("attention_dropout")
-        self._feedforward_norm = self._rms_norm("feedforward_norm", hidden_shape)
+        self._feedforward_norm = self._norm("feedforward_norm", size, rms_norm)
         self._intermediate_dense = self._dense(
-            self.intermediate_size * (2 if self.gated else 1),
             "feedforward_intermediate",
+            self.intermediate_size * (2 if self.gated else 1),
+            size,
             use_bias=False,
         )
-        self._intermediate_dense.build(hidden_shape)
         self._output_dense = self._dense(
-            hidden_shape[-1],
             "feedforward_output",
+            size,
+            self.intermediate_size,
             use_bias=False,
             kernel_initializer="zeros",
         )
-        self._output_dense.build((None, None, self.intermediate_size))
-        for dense in (self._intermediate_dense, self._output_dense):
-            mark_hidden_matrix(dense.kernel)
         self._feedforward_dropout = self._dropout("feedforward_dropout")
 
     @recomputable
@@ -305,13 +281,3 @@ class ModernTransformerLayer(TransformerLayer):
         return self._attention_layer.attention_weights(
             normed_BLD, normed_BLD, *arguments
         )
-
-    def get_config(self) -> dict[str, Any]:
-        return with_arguments(super().get_config(), self, ModernTransformerLayer)
-
-    def _rms_norm(self, name: str, shape: Any) -> keras.layers.RMSNormalization:
-        norm = keras.layers.RMSNormalization(
-            epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name
-        )
-        norm.build(shape)
-        return norm

@@ -8,10 +8,10 @@ import keras
 from keras import ops
 
 from seg_tf.layers.common import (
+    ArgumentsConfig,
     Dropout,
     mark_hidden_matrix,
     recomputable,
-    with_arguments,
 )
 from seg_tf.ops.relative_logits import (
     AnglesOfPart,
@@ -26,35 +26,34 @@ from seg_tf.ops.relative_logits import (
 # part, H heads, E head size, S runs of keys with equal indices, U distances that occur,
 # P parts.
 
-# The parts of a relative position vector, in the order of it and of the indices.
+# The parts of a relative position vector and of the indices, in this order.
 PARTS = ("token", "sentence", "paragraph")
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class RelativePositions(keras.layers.Layer):
+class RelativePositions(ArgumentsConfig, keras.layers.Layer):
     """Prepares the relative position vectors of Segatron's eq. 3, once for all layers.
 
-    Distances are those of counters over a whole stream. Tokens are numbered without
-    a gap. A key of the memory whose number does not lead up to the first query counts
-    as absent, so a memory of another place, or an empty one, does no harm. Sentences
-    and paragraphs may have any numbers.
+    Indices count through a whole stream, tokens without a gap. A memory key whose token
+    number does not lead up to the first query counts as absent, so memory from
+    elsewhere in the stream is ignored. Sentences and paragraphs may have any numbers.
 
-    Dropout of position vectors drops numbers of R at each distance, for all pairs at
-    that distance, as in Transformer-XL.
+    Dropout drops entries of R at each distance, for all pairs at that distance, as in
+    Transformer-XL.
 
     Args:
         width: int. D, width of the position vector.
         parts: the parts of the vector, some of `("token", "sentence", "paragraph")` in
             this order. `("token",)` is Transformer-XL.
         dropout: float.
-        static_shapes: bool. Whether no shape depends on the text, as XLA and JAX need.
-            Slower; the results are the same, but dropout of sentence and paragraph is
-            drawn for every row instead of every distance.
+        static_shapes: bool. Whether no shape depends on the text, as XLA and JAX need:
+            slower, with the same results, except that dropout of sentences and
+            paragraphs is drawn for every row instead of every distance.
         **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         indices: int tensor `(B, T, 3)`: token, sentence and paragraph of the queries.
-        memory_indices: int tensor `(B, M, 3)`: those of the keys before them.
+        memory_indices: int tensor `(B, M, 3)`: the same for the keys before them.
 
     Returns:
         The positions, and the mask of keys that a query sees, bool `(B, 1, T, K)`.
@@ -89,35 +88,39 @@ class RelativePositions(keras.layers.Layer):
         memory_indices = ops.cast(memory_indices, "int32")
         is_there_BM = _is_before(memory_indices[:, :, 0], indices[:, :1, 0])
         mask = _visible(is_there_BM, ops.shape(indices)[1])
-        # Small numbers have exact angles: those of absent keys do not matter.
+        # Small numbers have exact angles. Absent keys do not matter.
         indices_BTP = indices - indices[:, :1]
         memory_BMP = ops.where(
             is_there_BM[:, :, None], memory_indices - indices[:, :1], 0
         )
         keys_BKP = ops.concatenate([memory_BMP, indices_BTP], axis=1)
-        return self._exact(indices_BTP, keys_BKP, training), mask
+        return self._positions(indices_BTP, keys_BKP, training), mask
 
-    def _exact(
+    def _positions(
         self, queries_BTP: Any, keys_BKP: Any, training: Any
     ) -> ExactPositions | StaticPositions:
+        segment_parts = [part for part in self.parts if part != "token"]
         tokens_KD = None
         if "token" in self.parts:
             distances = ops.arange(ops.shape(keys_BKP)[1] - 1, -1, -1, dtype="int32")
             tokens_KD = self._vectors("token", distances, training)
-        if not self._segment_parts:
+        if not segment_parts:
             return ExactPositions(tokens_KD, (), (), None)
         if self.static_shapes:
-            angles_of_parts = [
-                self._angles_of_part(part, queries_BTP, keys_BKP, training)
-                for part in self._segment_parts
+            part_angles = [
+                self._part_angles(part, queries_BTP, keys_BKP, training)
+                for part in segment_parts
             ]
-            return StaticPositions(tokens_KD, tuple(angles_of_parts))
-        runs_BSP, runs_of_keys_BSK = _runs(self._segments(keys_BKP))
+            return StaticPositions(tokens_KD, tuple(part_angles))
+        segments_BKP = ops.stack(
+            [keys_BKP[..., PARTS.index(part)] for part in segment_parts], axis=-1
+        )
+        runs_BSP, runs_of_keys_BSK = _runs(segments_BKP)
         num_queries = ops.shape(queries_BTP)[1]
-        own_run_BTS = ops.swapaxes(runs_of_keys_BSK[:, :, -num_queries:], 1, 2)
+        query_run_BTS = ops.swapaxes(runs_of_keys_BSK[:, :, -num_queries:], 1, 2)
         vectors, numbers = [], []
-        for number, part in enumerate(self._segment_parts):
-            distances_U, numbers_BTS = _distances(runs_BSP[..., number], own_run_BTS)
+        for number, part in enumerate(segment_parts):
+            distances_U, numbers_BTS = _distances(runs_BSP[..., number], query_run_BTS)
             vectors.append(self._vectors(part, distances_U, training))
             numbers.append(numbers_BTS)
         return ExactPositions(
@@ -127,7 +130,7 @@ class RelativePositions(keras.layers.Layer):
             ops.cast(runs_of_keys_BSK, self.compute_dtype),
         )
 
-    def _angles_of_part(
+    def _part_angles(
         self, part: str, queries_BTP: Any, keys_BKP: Any, training: Any
     ) -> AnglesOfPart:
         query_angles, key_angles = (
@@ -135,27 +138,17 @@ class RelativePositions(keras.layers.Layer):
             for indices in (queries_BTP, keys_BKP)
         )
         ones_B1F = ops.ones_like(query_angles[:, :1])
-        kept_sin, kept_cos = (self._dropped(ones_B1F, training) for _ in range(2))
-        sin, cos, key_cos, key_sin = (
-            ops.cast(one, self.compute_dtype)
-            for one in (
-                ops.sin(query_angles),
-                ops.cos(query_angles),
-                ops.cos(key_angles),
-                ops.sin(key_angles),
-            )
+        sin_mask, cos_mask = (self._dropped(ones_B1F, training) for _ in range(2))
+        sin, cos = (
+            ops.cast(wave(query_angles), self.compute_dtype)
+            for wave in (ops.sin, ops.cos)
         )
-        query = (kept_sin * sin, kept_cos * cos, kept_cos * sin, kept_sin * cos)
-        return AnglesOfPart(query, (key_cos, key_sin))
-
-    @property
-    def _segment_parts(self) -> list[str]:
-        return [part for part in self.parts if part != "token"]
-
-    def _segments(self, indices: Any) -> Any:
-        """The indices that the vector speaks of, tokens left out."""
-        numbers = [PARTS.index(part) for part in self._segment_parts]
-        return ops.stack([indices[..., number] for number in numbers], axis=-1)
+        key = tuple(
+            ops.cast(wave(key_angles), self.compute_dtype)
+            for wave in (ops.cos, ops.sin)
+        )
+        query = (sin_mask * sin, cos_mask * cos, cos_mask * sin, sin_mask * cos)
+        return AnglesOfPart(query, key)
 
     def _vectors(self, part: str, distances: Any, training: Any) -> Any:
         vectors = position_vectors(distances, self.widths[part])
@@ -165,14 +158,11 @@ class RelativePositions(keras.layers.Layer):
         vectors = ops.cast(vectors, self.compute_dtype)
         return self._dropout(vectors, training=training)
 
-    def get_config(self) -> dict[str, Any]:
-        return with_arguments(super().get_config(), self, RelativePositions)
-
 
 def _is_before(tokens_BM: Any, first_B1: Any) -> Any:
     """Mask of the memory's tokens that directly precede the first query."""
     size = ops.shape(tokens_BM)[1]
-    # In int32 a counter may run over: differences stay what they are.
+    # Differences remain right if an int32 counter overflows.
     return ops.equal(tokens_BM - first_B1, ops.arange(-size, 0, dtype="int32"))
 
 
@@ -198,23 +188,23 @@ def _runs(segments_BKP: Any) -> tuple[Any, Any]:
     return runs_BSP, runs_of_keys_BSK
 
 
-def _distances(index_BS: Any, own_run_BTS: Any) -> tuple[Any, Any]:
+def _distances(index_BS: Any, query_run_BTS: Any) -> tuple[Any, Any]:
     """The distances that occur between queries and runs."""
-    own_run_BT1 = ops.argmax(ops.cast(own_run_BTS, "int32"), axis=-1)[..., None]
-    index_BTS = ops.take_along_axis(index_BS[:, None, :], own_run_BT1, axis=2)
+    query_run_BT1 = ops.argmax(ops.cast(query_run_BTS, "int32"), axis=-1)[..., None]
+    index_BTS = ops.take_along_axis(index_BS[:, None, :], query_run_BT1, axis=2)
     distance_BTS = index_BTS - index_BS[:, None, :]
-    # To later keys there is none: their runs are not seen.
-    later_BTS = ops.arange(ops.shape(index_BS)[1]) > own_run_BT1
+    # Later runs are invisible.
+    later_BTS = ops.arange(ops.shape(index_BS)[1]) > query_run_BT1
     distance_BTS = ops.where(later_BTS, 0, distance_BTS)
     return ops.unique(distance_BTS, return_inverse=True)
 
 
-# What a masked logit is: far below all others, and a number in float16 too.
+# Far below all other logits, and finite in float16.
 _MASKED = -1e4
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class SegmentRelativeAttention(keras.layers.Layer):
+class SegmentRelativeAttention(ArgumentsConfig, keras.layers.Layer):
     """Relative multi-head attention with memory (Segatron, eq. 1 and 3).
 
     The logit of query i and key j is, divided by the root of the head size,
@@ -278,16 +268,23 @@ class SegmentRelativeAttention(keras.layers.Layer):
         training: Any = None,
     ) -> Any:
         keys_in_BKD = ops.concatenate([memory, hidden], axis=1)
-        query_BHTE = self._heads(hidden, self.query_kernel)
-        key_BHKE = self._heads(keys_in_BKD, self.key_kernel)
-        value_BHKE = self._heads(keys_in_BKD, self.value_kernel)
+        query_BHTE, key_BHKE, value_BHKE = (
+            ops.einsum("bkd,dhe->bhke", states_BKD, kernel_DHE)
+            for states_BKD, kernel_DHE in (
+                (hidden, self.query_kernel),
+                (keys_in_BKD, self.key_kernel),
+                (keys_in_BKD, self.value_kernel),
+            )
+        )
         scale = 1 / math.sqrt(self.head_size)
-        by_content = scale * (query_BHTE + self._per_head(content_bias))
-        by_position = scale * (query_BHTE + self._per_head(position_bias))
+        content_query, position_query = (
+            scale * (query_BHTE + ops.cast(bias_HE, self.compute_dtype)[:, None, :])
+            for bias_HE in (content_bias, position_bias)
+        )
         logits_BHTK = positions.logits(
-            by_content,
+            content_query,
             key_BHKE,
-            by_position,
+            position_query,
             ops.cast(self.position_kernel, self.compute_dtype),
         )
         logits_BHTK = ops.where(mask, ops.cast(logits_BHTK, "float32"), _MASKED)
@@ -300,27 +297,18 @@ class SegmentRelativeAttention(keras.layers.Layer):
         return hidden_shape
 
     def _add_kernel(self, name: str, shape: tuple[int, ...], axes: int = 1) -> Any:
-        # One initializer draws the same numbers at every call.
+        # An initializer draws the same numbers at every call.
         initializer = self.kernel_initializer.clone()
         kernel = self.add_weight(name=name, shape=shape, initializer=initializer)
         mark_hidden_matrix(kernel, axes)
         return kernel
 
-    def _heads(self, states_BKD: Any, kernel_DHE: Any) -> Any:
-        return ops.einsum("bkd,dhe->bhke", states_BKD, kernel_DHE)
-
-    def _per_head(self, bias_HE: Any) -> Any:
-        return ops.cast(bias_HE, self.compute_dtype)[:, None, :]
-
-    def get_config(self) -> dict[str, Any]:
-        return with_arguments(super().get_config(), self, SegmentRelativeAttention)
-
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class TransformerXLLayer(keras.layers.Layer):
+class TransformerXLLayer(ArgumentsConfig, keras.layers.Layer):
     """Post-norm layer around `SegmentRelativeAttention` (Dai et al., 2019).
 
-    Call arguments are those of `SegmentRelativeAttention`.
+    Call arguments and result are those of `SegmentRelativeAttention`.
 
     Args:
         num_heads: int.
@@ -333,9 +321,6 @@ class TransformerXLLayer(keras.layers.Layer):
         kernel_initializer: initializer of every kernel.
         recompute: bool. As for `seg_tf.layers.transformer.TransformerLayer`.
         **kwargs: arguments of `keras.layers.Layer`.
-
-    Returns:
-        Tensor `(B, T, D)`.
     """
 
     def __init__(
@@ -372,16 +357,15 @@ class TransformerXLLayer(keras.layers.Layer):
         self.attention.build(hidden_shape)
         self.attention_layer_norm = self._layer_norm("attention_layer_norm")
         self.attention_layer_norm.build(hidden_shape)
-        size = hidden_shape[-1]
         self.intermediate = self._dense(
             self.intermediate_size, "intermediate", activation="relu"
         )
         self.intermediate.build(hidden_shape)
-        self.output_dense = self._dense(size, "output")
+        self.output_dense = self._dense(hidden_shape[-1], "output")
         self.output_dense.build((*hidden_shape[:-1], self.intermediate_size))
         self.output_layer_norm = self._layer_norm("output_layer_norm")
         self.output_layer_norm.build(hidden_shape)
-        # One layer for all three: it has a rate and draws anew at each call.
+        # Shared: each call draws a new mask.
         self.dropout_layer = Dropout(
             self.dropout, dtype=self.dtype_policy, name="dropout"
         )
@@ -432,6 +416,3 @@ class TransformerXLLayer(keras.layers.Layer):
         return keras.layers.LayerNormalization(
             epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name
         )
-
-    def get_config(self) -> dict[str, Any]:
-        return with_arguments(super().get_config(), self, TransformerXLLayer)

@@ -11,7 +11,7 @@ from keras import ops
 
 from seg_tf.config import EncoderConfig, configured_by
 from seg_tf.features import INDEX_FEATURES
-from seg_tf.layers.common import feature_inputs, select_features, with_arguments
+from seg_tf.layers.common import ArgumentsConfig, feature_inputs, select_features
 from seg_tf.layers.embeddings import embedding_layers
 from seg_tf.layers.transformer import ModernTransformerLayer, TransformerEncoder
 from seg_tf.ops.attention import rotary_sizes, rotations
@@ -22,7 +22,7 @@ _WINDOW_NUMBER = "window_number"
 
 @configured_by(EncoderConfig)
 @keras.saving.register_keras_serializable(package="seg_tf")
-class Encoder(keras_hub.models.Backbone):
+class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
     """An encoder whose positions are any indices of the batch contract.
 
     `index_tables` defines the model (Segatron, section 3.2 and table 6):
@@ -37,8 +37,7 @@ class Encoder(keras_hub.models.Backbone):
     goes through LayerNorm and dropout and then through post-norm transformer layers. In
     the modern trunk all norms are RMSNorms and there are no biases: one norm after the
     embeddings, one before both blocks of each `ModernTransformerLayer` and one at the
-    end. There is no pooler: without next sentence prediction nothing trains it, so it
-    belongs to fine-tuning.
+    end. There is no pooler: nothing in pretraining would train it.
 
     With `rotary_shares` attention also depends on the distance between query and key,
     in either trunk (`seg_tf.ops.attention.rotations`).
@@ -62,8 +61,8 @@ class Encoder(keras_hub.models.Backbone):
         num_token_types: int. Rows of a token-type table whose row 0 is added at every
             position, as in the code of SegaBERT's authors; 0 has no table.
         reads_token_types: bool. Whether the feature `token_type` selects the row of
-            that table. Encoders loaded by `seg_tf.checkpoints.pretrained` read it;
-            pretraining, with rows of one text, does not. The weights are the same.
+            that table, as in encoders loaded by `seg_tf.checkpoints.pretrained`. The
+            weights are the same.
         packed_windows: bool. Whether a row may contain several windows, distinguished
             by the feature `window_number`, that do not see each other. The weights are
             the same.
@@ -139,88 +138,20 @@ class Encoder(keras_hub.models.Backbone):
     ):
         index_tables, rotary_shares = dict(index_tables), dict(rotary_shares or {})
         _check_features(index_tables, rotary_shares)
-        _check(hidden_size, num_heads, num_token_types, reads_token_types)
         _check_trunk(trunk, gated, local_window, global_every)
+        if reads_token_types and not num_token_types:
+            raise ValueError(
+                "`reads_token_types` needs a table of token types. Received: "
+                f"reads_token_types={reads_token_types}, num_token_types=0"
+            )
+        if num_heads < 1 or hidden_size % num_heads:
+            raise ValueError(
+                "`hidden_size` must be a multiple of `num_heads`. Received: "
+                f"hidden_size={hidden_size}, num_heads={num_heads}"
+            )
         if attention_dropout is None:
             attention_dropout = dropout
         initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
-
-        # === Layers ===
-        is_modern = trunk == "modern"
-        norm_arguments = {"epsilon": layer_norm_epsilon, "dtype": dtype}
-        norm_class = (
-            keras.layers.RMSNormalization
-            if is_modern
-            else keras.layers.LayerNormalization
-        )
-        embeddings = embedding_layers(
-            vocab_size,
-            _all_tables(index_tables, num_token_types),
-            hidden_size,
-            index_name="index_embedding",
-            dropout=dropout,
-            norm=norm_class(name="embeddings_layer_norm", **norm_arguments),
-            initializer=initializer,
-            dtype=dtype,
-        )
-        self.token_embedding = embeddings.tokens
-        self.index_embedding = embeddings.indices
-        self.embeddings_layer_norm = embeddings.norm
-        self.embeddings_dropout = embeddings.dropout
-        layer_class: Any = ModernTransformerLayer if is_modern else TransformerEncoder
-        self.transformer_layers = [
-            layer_class(
-                intermediate_size=intermediate_size,
-                num_heads=num_heads,
-                dropout=dropout,
-                attention_dropout=attention_dropout,
-                layer_norm_epsilon=layer_norm_epsilon,
-                initializer_range=initializer_range,
-                approximate_gelu=approximate_gelu,
-                recompute=recompute_layers,
-                dtype=dtype,
-                name=f"transformer_layer_{layer}",
-                **(
-                    {
-                        "gated": gated,
-                        "window": local_window if layer % global_every else None,
-                    }
-                    if is_modern
-                    else {}
-                ),
-            )
-            for layer in range(num_layers)
-        ]
-        if is_modern:
-            self.final_norm = norm_class(name="final_norm", **norm_arguments)
-
-        # === Functional model ===
-        inputs = feature_inputs(
-            _feature_names(
-                index_tables, rotary_shares, packed_windows, reads_token_types
-            )
-        )
-        token_ids = inputs["token_ids"]
-        indices = {
-            name: inputs[name] if name in inputs else ops.zeros_like(token_ids)
-            for name in _all_tables(index_tables, num_token_types)
-        }
-        hidden_BLD = embeddings(token_ids, indices)
-        arguments = list(_attention_groups(inputs))
-        if rotary_shares:
-            sizes = rotary_sizes(hidden_size // num_heads, rotary_shares)
-            arguments.append(rotations(inputs, sizes))
-        for layer in self.transformer_layers:
-            hidden_BLD = layer(hidden_BLD, *arguments)
-        if is_modern:
-            hidden_BLD = self.final_norm(hidden_BLD)
-        super().__init__(
-            inputs=inputs,
-            outputs=hidden_BLD,
-            dtype=dtype,
-            name=name,
-            trainable=trainable,
-        )
 
         # === Config ===
         self.vocab_size = vocab_size
@@ -244,6 +175,75 @@ class Encoder(keras_hub.models.Backbone):
         self.local_window = local_window
         self.global_every = global_every
 
+        # === Layers ===
+        is_modern = trunk == "modern"
+        norm_arguments = {"epsilon": layer_norm_epsilon, "dtype": dtype}
+        norm_class = (
+            keras.layers.RMSNormalization
+            if is_modern
+            else keras.layers.LayerNormalization
+        )
+        embeddings = embedding_layers(
+            vocab_size,
+            self._tables,
+            hidden_size,
+            index_name="index_embedding",
+            dropout=dropout,
+            norm=norm_class(name="embeddings_layer_norm", **norm_arguments),
+            initializer=initializer,
+            dtype=dtype,
+        )
+        self.token_embedding = embeddings.tokens
+        self.index_embedding = embeddings.indices
+        self.embeddings_layer_norm = embeddings.norm
+        self.embeddings_dropout = embeddings.dropout
+        self.transformer_layers = []
+        for number in range(num_layers):
+            arguments: dict[str, Any] = {
+                "intermediate_size": intermediate_size,
+                "num_heads": num_heads,
+                "dropout": dropout,
+                "attention_dropout": attention_dropout,
+                "layer_norm_epsilon": layer_norm_epsilon,
+                "initializer_range": initializer_range,
+                "approximate_gelu": approximate_gelu,
+                "recompute": recompute_layers,
+                "dtype": dtype,
+                "name": f"transformer_layer_{number}",
+            }
+            if is_modern:
+                window = local_window if number % global_every else None
+                layer = ModernTransformerLayer(**arguments, gated=gated, window=window)
+            else:
+                layer = TransformerEncoder(**arguments)
+            self.transformer_layers.append(layer)
+        if is_modern:
+            self.final_norm = norm_class(name="final_norm", **norm_arguments)
+
+        # === Functional model ===
+        inputs = feature_inputs(self.feature_names)
+        token_ids = inputs["token_ids"]
+        indices = {
+            name: inputs[name] if name in inputs else ops.zeros_like(token_ids)
+            for name in self._tables
+        }
+        hidden_BLD = embeddings(token_ids, indices)
+        positions = list(_attention_groups(inputs))
+        if rotary_shares:
+            sizes = rotary_sizes(hidden_size // num_heads, rotary_shares)
+            positions.append(rotations(inputs, sizes))
+        for layer in self.transformer_layers:
+            hidden_BLD = layer(hidden_BLD, *positions)
+        if is_modern:
+            hidden_BLD = self.final_norm(hidden_BLD)
+        super().__init__(
+            inputs=inputs,
+            outputs=hidden_BLD,
+            dtype=dtype,
+            name=name,
+            trainable=trainable,
+        )
+
     @property
     def has_bert_layers(self) -> bool:
         """Returns True for BERT's layers, with no positions inside attention."""
@@ -252,12 +252,10 @@ class Encoder(keras_hub.models.Backbone):
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features that the encoder reads from a batch."""
-        return _feature_names(
-            self.index_tables,
-            self.rotary_shares,
-            self.packed_windows,
-            self.reads_token_types,
-        )
+        names = ["token_ids", "padding_mask"]
+        names += [_WINDOW_NUMBER] if self.packed_windows else []
+        names += [_TOKEN_TYPE] if self.reads_token_types else []
+        return (*names, *{**self.index_tables, **self.rotary_shares})
 
     @property
     def index_caps(self) -> dict[str, int]:
@@ -265,49 +263,28 @@ class Encoder(keras_hub.models.Backbone):
 
         Rotary indices have no table and practically no bound.
         """
-        return {
-            **dict.fromkeys(self.rotary_shares, 2**30),
-            **_all_tables(self.index_tables, self.num_token_types),
-        }
+        return {**dict.fromkeys(self.rotary_shares, 2**30), **self._tables}
+
+    @property
+    def _tables(self) -> dict[str, int]:
+        types = {_TOKEN_TYPE: self.num_token_types} if self.num_token_types else {}
+        return {**self.index_tables, **types}
 
     def __call__(self, inputs: Mapping[str, Any], **kwargs: Any) -> Any:
         return super().__call__(select_features(inputs, self.feature_names), **kwargs)
 
-    def get_config(self) -> dict[str, Any]:
-        return with_arguments(super().get_config(), self, Encoder)
-
-
-def _feature_names(
-    index_tables: Mapping[str, int],
-    rotary_shares: Mapping[str, float],
-    packed_windows: bool,
-    reads_token_types: bool,
-) -> tuple[str, ...]:
-    window_number = (_WINDOW_NUMBER,) if packed_windows else ()
-    token_type = (_TOKEN_TYPE,) if reads_token_types else ()
-    indices = {**index_tables, **rotary_shares}
-    return ("token_ids", "padding_mask", *window_number, *token_type, *indices)
-
-
-def _all_tables(
-    index_tables: Mapping[str, int], num_token_types: int
-) -> dict[str, int]:
-    types = {_TOKEN_TYPE: num_token_types} if num_token_types else {}
-    return {**index_tables, **types}
-
 
 def _attention_groups(inputs: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Groups of queries and keys: all see what is no padding, or their window.
+    """Groups of queries and keys: all tokens, or those of the query's window.
 
-    Of packed windows padding sees padding: with nothing to see, a softmax would be over
-    nothing.
+    Next to packed windows, padding sees padding, so that no softmax is empty.
     """
     is_token_BL = ops.cast(inputs["padding_mask"], "bool")
     if _WINDOW_NUMBER in inputs:
         number_BL = ops.where(is_token_BL, inputs[_WINDOW_NUMBER], -1)
         return number_BL, number_BL
-    # Reduced, since a slice of a row of unknown length would be of unknown length too,
-    # and be attended to as if each query had a group of its own.
+    # Reduced to length 1. A slice of a row of unknown length would have unknown length
+    # too, as if each query had a separate group.
     one_group_B1 = ops.ones_like(ops.any(is_token_BL, axis=1, keepdims=True))
     return ops.cast(one_group_B1, "int32"), ops.cast(is_token_BL, "int32")
 
@@ -349,20 +326,4 @@ def _check_features(
         raise ValueError(
             "`index_tables` or `rotary_shares` must name an index: without one the "
             "encoder does not know the order of the tokens. Received: neither"
-        )
-
-
-def _check(
-    hidden_size: int, num_heads: int, num_token_types: int, reads_token_types: bool
-) -> None:
-    """Raises where keras-hub's layers would fail late or not at all."""
-    if reads_token_types and not num_token_types:
-        raise ValueError(
-            "`reads_token_types` needs a table of token types. Received: "
-            f"reads_token_types={reads_token_types}, num_token_types=0"
-        )
-    if num_heads < 1 or hidden_size % num_heads:
-        raise ValueError(
-            "`hidden_size` must be a multiple of `num_heads`. Received: "
-            f"hidden_size={hidden_size}, num_heads={num_heads}"
         )

@@ -1,4 +1,4 @@
-"""ReAT: layers inside sentences, then layers that mix those of a text."""
+"""ReAT: layers within sentences, then layers across the sentences of a text."""
 
 # Shape key: B batch, L row length, N sentences of a row, H and A hidden sizes.
 
@@ -11,10 +11,10 @@ import keras_hub
 
 from seg_tf.config import ReATConfig, configured_by
 from seg_tf.layers.common import (
+    ArgumentsConfig,
     feature_inputs,
     mark_hidden_matrix,
     select_features,
-    with_arguments,
 )
 from seg_tf.layers.embeddings import IndexEmbedding, SinusoidalTable, embedding_layers
 from seg_tf.layers.reat import AlphaTransformerLayer, SentenceTransformerLayer
@@ -33,7 +33,7 @@ _FEATURES = (
 
 @configured_by(ReATConfig)
 @keras.saving.register_keras_serializable(package="seg_tf")
-class ReAT(keras_hub.models.Backbone):
+class ReAT(ArgumentsConfig, keras_hub.models.Backbone):
     """Long Text Encoder Representations with Attention Tokens (Kawano and Shimizu).
 
     A row of a batch contains the sentences of one or more texts, each `<SS> <Attn>
@@ -42,9 +42,6 @@ class ReAT(keras_hub.models.Backbone):
     through LayerNorm and dropout, transformer layers inside each sentence, and an
     affine layer to the width of the alpha layers. Then the embedding of the sentence's
     place in its text is added, and alpha layers follow (section II.B and figure 1).
-
-    A text of one sentence is encoded as by BERT up to the alpha layers, in which mixing
-    adds the same vector, computed from its `<Attn>`, to all of its positions.
 
     Args:
         vocab_size: int. Rows of the token table.
@@ -70,8 +67,8 @@ class ReAT(keras_hub.models.Backbone):
             sentence positions.
         approximate_gelu: bool. GELU by tanh instead of erf.
         pooler: layer that `pool` applies to `<SS>`; None creates a dense layer with
-            tanh. It is part of the config, so that a model that uses `pool` too is
-            loaded with one pooler, as it was saved.
+            tanh. It is part of the config, so a saved model that calls `pool` is loaded
+            with a single pooler.
         recompute_layers: bool. Whether the backward pass of training recomputes each
             transformer layer: slower, in less memory, with the same results.
         dtype: dtype or dtype policy of all layers; None uses the global policy.
@@ -90,27 +87,6 @@ class ReAT(keras_hub.models.Backbone):
 
     Raises:
         ValueError: if heads do not divide their width, or `inputs` lacks a feature.
-
-    Example:
-    >>> from keras import ops
-    >>> reat = ReAT(
-    ...     vocab_size=100, block_length=4, max_sentences=8, num_sentence_layers=1,
-    ...     num_alpha_layers=1, hidden_size=8, alpha_hidden_size=12, num_heads=2,
-    ...     alpha_num_heads=3, intermediate_size=16, alpha_intermediate_size=16,
-    ... )
-    >>> sequence = reat({
-    ...     "token_ids": ops.array([[2, 5, 10, 3, 2, 5, 11, 3]]),
-    ...     "position_index": ops.array([[0, 1, 2, 3, 0, 1, 2, 3]]),
-    ...     "sentence_number": ops.array([[1, 1, 1, 1, 2, 2, 2, 2]]),
-    ...     "text_number": ops.array([[1, 1, 1, 1, 1, 1, 1, 1]]),
-    ...     "sentence_position": ops.array([[0, 0, 0, 0, 1, 1, 1, 1]]),
-    ...     "sentence_starts": ops.array([[0, 4]]),
-    ...     "sentence_mask": ops.array([[True, True]]),
-    ... })
-    >>> tuple(sequence.shape)
-    (1, 8, 12)
-    >>> tuple(reat.pool(sequence, ops.array([[0, 4]])).shape)
-    (1, 2, 12)
     """
 
     def __init__(
@@ -140,7 +116,7 @@ class ReAT(keras_hub.models.Backbone):
         initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
         if attention_dropout is None:
             attention_dropout = dropout
-        of_layers = {
+        layer_arguments = {
             "block_length": block_length,
             "dropout": dropout,
             "attention_dropout": attention_dropout,
@@ -189,11 +165,47 @@ class ReAT(keras_hub.models.Backbone):
         self.embeddings_dropout = embeddings.dropout
         self.sentence_layers = [
             SentenceTransformerLayer(
-                intermediate_size, num_heads, **of_layers, name=f"sentence_layer_{i}"
+                intermediate_size,
+                num_heads,
+                **layer_arguments,
+                name=f"sentence_layer_{number}",
             )
-            for i in range(num_sentence_layers)
+            for number in range(num_sentence_layers)
         ]
-        self._add_text_layers(initializer, pooler, of_layers)
+        self.affine = keras.layers.Dense(
+            alpha_hidden_size,
+            kernel_initializer=initializer.clone(),
+            dtype=dtype,
+            name="affine",
+        )
+        self.sentence_position_embedding = IndexEmbedding(
+            {"sentence_position": max_sentences},
+            alpha_hidden_size,
+            # As large as the affine map of a LayerNorm's output, to which it is added.
+            embeddings_initializer=SinusoidalTable(
+                initializer_range * math.sqrt(hidden_size)
+            ),
+            dtype=dtype,
+            name="sentence_position_embedding",
+        )
+        self.alpha_layers = [
+            AlphaTransformerLayer(
+                alpha_intermediate_size,
+                alpha_num_heads,
+                **layer_arguments,
+                name=f"alpha_layer_{number}",
+            )
+            for number in range(num_alpha_layers)
+        ]
+        self.pooler = pooler or keras.layers.Dense(
+            alpha_hidden_size,
+            activation="tanh",
+            kernel_initializer=initializer.clone(),
+            dtype=dtype,
+            name="pooler",
+        )
+        if not self.pooler.built:
+            self.pooler.build((None, None, alpha_hidden_size))
 
         # === Functional model ===
         inputs = feature_inputs(_FEATURES)
@@ -201,61 +213,8 @@ class ReAT(keras_hub.models.Backbone):
         hidden_BLH = embeddings(inputs["token_ids"], position_index)
         for layer in self.sentence_layers:
             hidden_BLH = layer(hidden_BLH, inputs["sentence_number"])
-        hidden_BLA = self._mixed(self.affine(hidden_BLH), inputs)
+        hidden_BLA = self.affine(hidden_BLH)
         mark_hidden_matrix(self.affine.kernel)
-        super().__init__(
-            inputs=inputs,
-            outputs=hidden_BLA,
-            dtype=dtype,
-            name=name,
-            trainable=trainable,
-        )
-
-    def _add_text_layers(
-        self,
-        initializer: keras.initializers.Initializer,
-        pooler: keras.layers.Layer | None,
-        of_layers: Mapping[str, Any],
-    ) -> None:
-        """Creates the layers of width `A`, in which the sentences of a text meet."""
-        dtype = of_layers["dtype"]
-        self.affine = keras.layers.Dense(
-            self.alpha_hidden_size,
-            kernel_initializer=initializer.clone(),
-            dtype=dtype,
-            name="affine",
-        )
-        self.sentence_position_embedding = IndexEmbedding(
-            {"sentence_position": self.max_sentences},
-            self.alpha_hidden_size,
-            # As large as what it is added to, an affine map of a LayerNorm's output.
-            embeddings_initializer=SinusoidalTable(
-                self.initializer_range * math.sqrt(self.hidden_size)
-            ),
-            dtype=dtype,
-            name="sentence_position_embedding",
-        )
-        self.alpha_layers = [
-            AlphaTransformerLayer(
-                self.alpha_intermediate_size,
-                self.alpha_num_heads,
-                **of_layers,
-                name=f"alpha_layer_{layer}",
-            )
-            for layer in range(self.num_alpha_layers)
-        ]
-        self.pooler = pooler or keras.layers.Dense(
-            self.alpha_hidden_size,
-            activation="tanh",
-            kernel_initializer=initializer.clone(),
-            dtype=dtype,
-            name="pooler",
-        )
-        if not self.pooler.built:
-            self.pooler.build((None, None, self.alpha_hidden_size))
-
-    def _mixed(self, hidden_BLA: Any, inputs: Mapping[str, Any]) -> Any:
-        """The alpha layers, on sentences that know their place in the text."""
         hidden_BLA = hidden_BLA + self.sentence_position_embedding(
             {"sentence_position": inputs["sentence_position"]}
         )
@@ -267,7 +226,13 @@ class ReAT(keras_hub.models.Backbone):
                 inputs["sentence_starts"] + 1,
                 inputs["sentence_mask"],
             )
-        return hidden_BLA
+        super().__init__(
+            inputs=inputs,
+            outputs=hidden_BLA,
+            dtype=dtype,
+            name=name,
+            trainable=trainable,
+        )
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -278,18 +243,15 @@ class ReAT(keras_hub.models.Backbone):
         return super().__call__(select_features(inputs, self.feature_names), **kwargs)
 
     def pool(self, sequence_output: Any, sentence_starts: Any) -> Any:
-        """Vectors of sentences `(B, N, A)`: a dense layer with tanh on their `<SS>`."""
+        """Sentence vectors `(B, N, A)`: the pooler at the sentences' `<SS>`."""
         return self.pooler(gather_vectors(sequence_output, sentence_starts))
-
-    def get_config(self) -> dict[str, Any]:
-        # The pooler is not serialized yet: Keras does it, and marks what it meets twice
-        # in a model. Of a copy made here loading would make a second pooler.
-        return with_arguments(super().get_config(), self, ReAT)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> "ReAT":
+        # `get_config` returns the pooler itself. Keras serialises it, and recognises it
+        # where a model uses it twice.
         pooler = config.get("pooler")
-        if isinstance(pooler, keras.layers.Layer):  # another model's own
+        if isinstance(pooler, keras.layers.Layer):  # another model's
             pooler = keras.saving.serialize_keras_object(pooler)
         if pooler is not None:
             pooler = keras.saving.deserialize_keras_object(pooler)

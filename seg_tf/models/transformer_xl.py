@@ -10,26 +10,26 @@ from keras import ops
 
 from seg_tf.config import TransformerXLConfig, configured_by
 from seg_tf.layers.adaptive import AdaptiveEmbedding
-from seg_tf.layers.common import Dropout, select_features, with_arguments
+from seg_tf.layers.common import ArgumentsConfig, Dropout, select_features
 from seg_tf.layers.transformer_xl import PARTS, RelativePositions, TransformerXLLayer
 
 _INDICES = tuple(f"stream_{part}" for part in PARTS)
 _MEMORY = ("memory_hidden", "memory_indices")
-# The number of no token: memory that has never been filled counts as absent.
+# Token number of memory that was never filled, and so counts as absent.
 _NOWHERE = -(2**31)
 
 
 @configured_by(TransformerXLConfig)
 @keras.saving.register_keras_serializable(package="seg_tf")
-class TransformerXL(keras.Model):
+class TransformerXL(ArgumentsConfig, keras.Model):
     """A language model's decoder with memory and relative positions.
 
     `position_parts` defines the model (Segatron, section 2.1): `("token",)` is
     Transformer-XL (Dai et al., 2019), all three parts are Sega-Transformer-XL.
 
     Memory is an input and an output: the input of every layer at the last
-    `memory_length` tokens, and their positions in the stream. A memory whose positions
-    do not lead up to the segment is ignored. No gradient flows into it.
+    `memory_length` tokens, and their positions in the stream. Memory whose positions do
+    not lead up to the segment is ignored. No gradient flows into it.
 
     Args:
         vocab_size: int.
@@ -133,26 +133,24 @@ class TransformerXL(keras.Model):
         )
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
         self.transformer_layers = [
-            self._transformer_layer(number) for number in range(num_layers)
+            TransformerXLLayer(
+                num_heads,
+                head_size,
+                intermediate_size,
+                dropout,
+                attention_dropout,
+                layer_norm_epsilon,
+                self._initializer(),
+                recompute_layers,
+                dtype=self.dtype_policy,
+                name=f"transformer_layer_{number}",
+            )
+            for number in range(num_layers)
         ]
         self.build()
 
-    def _transformer_layer(self, number: int) -> TransformerXLLayer:
-        return TransformerXLLayer(
-            self.num_heads,
-            self.head_size,
-            self.intermediate_size,
-            self.dropout,
-            self.attention_dropout,
-            self.layer_norm_epsilon,
-            self._initializer(),
-            self.recompute_layers,
-            dtype=self.dtype_policy,
-            name=f"transformer_layer_{number}",
-        )
-
     def build(self, input_shape: Any = None) -> None:
-        """Creates every weight: none depends on the shape of the inputs."""
+        """Creates all weights; none depends on the shape of the inputs."""
         self.token_embedding.build()
         for layer in self.transformer_layers:
             layer.build((None, None, self.hidden_size))
@@ -171,7 +169,7 @@ class TransformerXL(keras.Model):
         return ("token_ids", *_INDICES)
 
     def initial_memory(self, num_rows: Any) -> dict[str, Any]:
-        """The memory of rows that have none: `{name: tensor (num_rows, …)}`."""
+        """Empty memory: `{name: tensor (num_rows, …)}`."""
         size = self.memory_length
         hidden = (num_rows, self.num_layers, size, self.hidden_size)
         indices = (num_rows, size, len(_INDICES))
@@ -183,14 +181,11 @@ class TransformerXL(keras.Model):
     def call(
         self, inputs: Mapping[str, Any], training: Any = None
     ) -> tuple[Any, dict[str, Any]]:
-        has_memory = any(name in inputs for name in _MEMORY)
-        needed = (*self.feature_names, *(_MEMORY if has_memory else ()))
-        inputs = select_features(inputs, needed)
-        if not has_memory:
-            inputs = {
-                **inputs,
-                **self.initial_memory(ops.shape(inputs["token_ids"])[0]),
-            }
+        if not any(name in inputs for name in _MEMORY):
+            select_features(inputs, self.feature_names)
+            memory = self.initial_memory(ops.shape(inputs["token_ids"])[0])
+            inputs = {**inputs, **memory}
+        inputs = select_features(inputs, (*self.feature_names, *_MEMORY))
         memory_hidden_BNMD, memory_indices_BM3 = (inputs[name] for name in _MEMORY)
         indices_BT3 = ops.stack(
             [ops.cast(inputs[name], "int32") for name in _INDICES], axis=-1
@@ -232,6 +227,3 @@ class TransformerXL(keras.Model):
 
     def _initializer(self) -> keras.initializers.Initializer:
         return keras.initializers.RandomNormal(stddev=self.initializer_range)
-
-    def get_config(self) -> dict[str, Any]:
-        return with_arguments(super().get_config(), self, TransformerXL)

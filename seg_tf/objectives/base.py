@@ -5,11 +5,13 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import keras
 
+from seg_tf.layers.common import ArgumentsConfig
+
 
 class ObjectiveOutput(NamedTuple):
     """Loss and metrics of one batch, each as a sum and its weight, float32 scalars.
 
-    They add up over micro-batches and ranks; only the training step divides.
+    They are added over micro-batches and ranks; only the training step divides.
 
     Attributes:
         loss: `(sum, weight)`.
@@ -48,7 +50,7 @@ class Objective(Protocol):
         """
 
 
-class ObjectiveLayer(keras.layers.Layer):
+class ObjectiveLayer(ArgumentsConfig, keras.layers.Layer):
     """An objective with weights, on the output of one encoder.
 
     Args:
@@ -59,13 +61,13 @@ class ObjectiveLayer(keras.layers.Layer):
     """
 
     def __init__(self, encoder: Any, loss_weight: float = 1.0, **kwargs: Any):
-        # Sums and weights stay float32; the parts of an objective cast for themselves.
+        # Sums and weights stay float32; the layers inside cast their inputs.
         super().__init__(autocast=False, **kwargs)
         self.encoder = encoder
         self.loss_weight = loss_weight
 
     def count(self, features: Mapping[str, Any]) -> Any:
-        """The weight that the loss will be over, as in `Objective`."""
+        """Denominator of the loss, as in `Objective`."""
         raise NotImplementedError
 
     def call(
@@ -91,15 +93,15 @@ class ObjectiveLayer(keras.layers.Layer):
 
 
 def check_features(
-    features: Mapping[str, Any], needed: Sequence[str], purpose: str, inputs: str
+    features: Mapping[str, Any], names: Sequence[str], inputs: str
 ) -> None:
-    """Raises a ValueError if a batch lacks features `needed` for a `purpose`.
+    """Raises a ValueError if a batch lacks features.
 
-    `inputs` is the name of the config whose inputs contain them.
+    `inputs` is the config whose inputs contain them.
     """
-    missing = [name for name in needed if name not in features]
+    missing = [name for name in names if name not in features]
     if missing:
         raise ValueError(
-            f"`features` must hold {list(needed)} for {purpose}, as the inputs of "
-            f"`{inputs}` do. It lacks {missing}. Received: {sorted(features)}"
+            f"`features` must contain {list(names)}, like the inputs of `{inputs}`. It "
+            f"lacks {missing}. Received: {sorted(features)}"
         )

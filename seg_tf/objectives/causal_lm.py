@@ -18,8 +18,8 @@ from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput
 class CausalLM(ObjectiveLayer):
     """Transformer-XL's loss: an adaptive softmax at every position (Dai et al., 2019).
 
-    The loss is in nats, so its exponential is the perplexity. There is no accuracy: the
-    most probable word would need the probabilities of all words.
+    The loss is in nats, so its exponential is the perplexity. There is no accuracy,
+    which would need the probabilities of all words.
 
     Args:
         encoder: the decoder whose output is read. Its `token_embedding`, an
@@ -33,7 +33,7 @@ class CausalLM(ObjectiveLayer):
     Call arguments:
         sequence_output: float tensor `(B, L, D)` from the encoder.
         features: dict with `target_ids` int `(B, L)` and bool or int `padding_mask`
-            `(B, L)`, True where there is a word to predict.
+            `(B, L)`, True at words to predict.
         training: ignored; the softmax has no dropout.
 
     Returns:
@@ -73,7 +73,7 @@ class CausalLM(ObjectiveLayer):
         self.softmax.build(sequence_output_shape)
 
     def log_probabilities(self, sequence_output: Any) -> Any:
-        """The natural log of every next word's probability, of float32 `(B, L, V)`."""
+        """Log probability of every next word, float32 `(B, L, V)`."""
         return self.softmax.log_probabilities(sequence_output)
 
     def count(self, features: Mapping[str, Any]) -> Any:
@@ -96,10 +96,3 @@ class CausalLM(ObjectiveLayer):
     def derived_metrics(self, results: Mapping[str, Any]) -> dict[str, Any]:
         """The perplexity."""
         return {"perplexity": ops.exp(results["loss"])}
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "static_shapes": self.static_shapes,
-            "vocab_multiple": self.vocab_multiple,
-        }

@@ -9,11 +9,7 @@ import keras
 from keras import ops
 
 from seg_tf.config import ExchangeSentenceConfig, configured_by
-from seg_tf.objectives.base import (
-    ObjectiveLayer,
-    ObjectiveOutput,
-    check_features,
-)
+from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput, check_features
 from seg_tf.ops.losses import (
     binary_counts,
     binary_summary,
@@ -31,9 +27,8 @@ class ExchangeSentence(ObjectiveLayer):
     """ReAT's second objective (section II.E): was this sentence displaced?
 
     An affine classifier reads the pooled `<SS>` of each sentence. Texts of one sentence
-    have nothing to exchange and do not count. A model that has learned nothing has the
-    accuracy of the majority (0.8 at the paper's rate, which reports 0.797): see the
-    other metrics.
+    do not count. The majority class alone has an accuracy of 0.8 at the paper's rate
+    (the paper reports 0.797): see the other metrics.
 
     Args:
         encoder: the model whose output is read and whose `pool` computes the vectors of
@@ -72,7 +67,7 @@ class ExchangeSentence(ObjectiveLayer):
 
     def count(self, features: Mapping[str, Any]) -> Any:
         """Number of sentences of a batch that could be moved, a float32 scalar."""
-        _check_features(features)
+        check_features(features, _FEATURES, "ReATInputsConfig")
         return ops.sum(ops.cast(features["can_move"], "float32"))
 
     def call(
@@ -81,7 +76,7 @@ class ExchangeSentence(ObjectiveLayer):
         features: Mapping[str, Any],
         training: bool | None = None,
     ) -> ObjectiveOutput:
-        _check_features(features)
+        check_features(features, _FEATURES, "ReATInputsConfig")
         pooled_BND = self.encoder.pool(sequence_output, features["sentence_starts"])
         logits_BN2 = self.classifier(pooled_BND)
         is_moved_BN = ops.cast(features["is_moved"], "bool")
@@ -98,11 +93,5 @@ class ExchangeSentence(ObjectiveLayer):
         )
 
     def derived_metrics(self, results: Mapping[str, Any]) -> dict[str, Any]:
-        """Majority's accuracy, balanced accuracies and MCC, from the other results."""
+        """Majority accuracy, balanced accuracies and MCC."""
         return binary_summary(results)
-
-
-def _check_features(features: Mapping[str, Any]) -> None:
-    check_features(
-        features, _FEATURES, "exchange sentence prediction", "ReATInputsConfig"
-    )

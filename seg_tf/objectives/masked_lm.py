@@ -63,7 +63,7 @@ class MaskedLM(ObjectiveLayer):
             dtype=encoder.dtype_policy,
             name="head",
         )
-        # keras-hub turns it off, and would add a float32 bias to half-precision logits.
+        # Without autocast, keras-hub adds a float32 bias to half-precision logits.
         self.head.autocast = True
 
     def build(self, sequence_output_shape: Any, features_shape: Any = None) -> None:
@@ -95,12 +95,9 @@ class MaskedLM(ObjectiveLayer):
             metrics={"accuracy": masked_accuracy(logits_BPV, labels_BP, weights_BP)},
         )
 
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "vocab_multiple": self.vocab_multiple}
-
 
 class _Head(keras_hub.layers.MaskedLMHead):
-    """keras-hub's head, with padded logits and without dense layer if told so."""
+    """keras-hub's head, with padded logits, and optionally without dense layer."""
 
     def __init__(self, has_dense: bool, **kwargs: Any):
         super().__init__(**kwargs)

@@ -10,11 +10,7 @@ from keras import ops
 
 from seg_tf.config import SentenceUnshufflingConfig, configured_by
 from seg_tf.layers.sequence_reconstructor import SequenceReconstructor
-from seg_tf.objectives.base import (
-    ObjectiveLayer,
-    ObjectiveOutput,
-    check_features,
-)
+from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput, check_features
 from seg_tf.ops import order_metrics
 from seg_tf.ops.gathering import gather_vectors
 from seg_tf.ops.losses import masked_accuracy, masked_cross_entropy
@@ -35,13 +31,12 @@ class SentenceUnshuffling(ObjectiveLayer):
     """SLM's sentence-level language modelling (section 2.1, eq. 1 to 3).
 
     A Sequence Reconstructor reads only the encoder's outputs at `[CLS]`, at the
-    `[SENT]`s in the order of presentation and at `[SEP]`, and points at the sentences
-    in gold order, then at `[SEP]`. The loss of a row is the mean over its steps, also
-    if its sentences were not shuffled.
+    `[SENT]`s as presented and at `[SEP]`, and points at the sentences in gold order,
+    then at `[SEP]`. The loss of a row is the mean over its steps, even if its sentences
+    were not shuffled.
 
-    Metrics are over the shuffled rows of two or more sentences. Each comes with its
-    `chance`, the score of a guess, and with the score of `longest_first`, sorting by
-    length.
+    Metrics are over the shuffled rows of two or more sentences. Each has its `chance`,
+    the score of a guess, and the score of `longest_first`, sorting by length.
 
     Args:
         encoder: the encoder whose output is read. The reconstructor has its sizes,
@@ -108,7 +103,7 @@ class SentenceUnshuffling(ObjectiveLayer):
 
     def count(self, features: Mapping[str, Any]) -> Any:
         """Number of rows of a batch that have candidates, a float32 scalar."""
-        _check_features(features)
+        check_features(features, _FEATURES, "SentenceInputsConfig")
         has_candidates_B = ops.any(ops.cast(features["candidate_mask"], "bool"), axis=1)
         return ops.sum(ops.cast(has_candidates_B, "float32"))
 
@@ -118,7 +113,7 @@ class SentenceUnshuffling(ObjectiveLayer):
         features: Mapping[str, Any],
         training: bool | None = None,
     ) -> ObjectiveOutput:
-        _check_features(features)
+        check_features(features, _FEATURES, "SentenceInputsConfig")
         mask_BC = ops.cast(features["candidate_mask"], "bool")
         gold_BS = features["gold_candidates"]
         candidates_BCD = gather_vectors(
@@ -141,18 +136,6 @@ class SentenceUnshuffling(ObjectiveLayer):
             order_BS, _ = self.reconstructor.decode(candidates_BCD, mask_BC)
             metrics |= _order_metrics(order_BS, features, *rows)
         return ObjectiveOutput(loss=(loss_sum, self.count(features)), metrics=metrics)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "num_layers": self.num_layers,
-            "scale_pointers": self.scale_pointers,
-            "normalize_first": self.normalize_first,
-        }
-
-
-def _check_features(features: Mapping[str, Any]) -> None:
-    check_features(features, _FEATURES, "sentence unshuffling", "SentenceInputsConfig")
 
 
 def _pointer_metrics(
@@ -205,6 +188,6 @@ def _order_metrics(
 
 
 def _first(counts_B: Any, gold_BS: Any) -> Any:
-    """1 at the first steps of a row, as many as counted, 0 after: float32 (B, S)."""
+    """1 at the first `counts_B` steps of each row, otherwise 0: float32 (B, S)."""
     is_step_BS = order_metrics.is_place(counts_B, ops.shape(gold_BS)[1])
     return ops.cast(is_step_BS, "float32")

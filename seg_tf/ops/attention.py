@@ -84,9 +84,9 @@ def fused_attention(
         query: tensor `(B, T, H, E)`.
         key: tensor `(B, K, H, E)`.
         value: tensor `(B, K, H, E)`.
-        query_group: as for `visible_keys`.
-        key_group: as for `visible_keys`.
-        window: as for `visible_keys`.
+        query_group: as for `visible_keys`, like the other arguments.
+        key_group: see there.
+        window: see there.
 
     Returns:
         Tensor `(B, T, H, E)`.

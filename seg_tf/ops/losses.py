@@ -45,8 +45,6 @@ def binary_counts(
 ) -> dict[str, tuple[Any, Any]]:
     """Metrics of binary classification that can be summed over batches.
 
-    With few positives accuracy says little, so every metric comes with its baseline.
-
     Args:
         predictions: bool tensor of any shape.
         labels: bool tensor of that shape.
@@ -57,20 +55,20 @@ def binary_counts(
         `predicted_rate` of the predictions, `recall`, `specificity` and `f1`.
     """
     weights = ops.cast(weights, "float32")
-    is_yes, is_said = (
+    is_positive, is_predicted = (
         ops.cast(values, "float32") * weights for values in (labels, predictions)
     )
-    total, positives, said = (ops.sum(one) for one in (weights, is_yes, is_said))
-    found = ops.sum(is_yes * ops.cast(predictions, "float32"))
-    # Neither positive nor said to be.
-    rejected = total - positives - said + found
+    total, positives = ops.sum(weights), ops.sum(is_positive)
+    predicted = ops.sum(is_predicted)
+    true_positives = ops.sum(is_positive * ops.cast(predictions, "float32"))
+    true_negatives = total - positives - predicted + true_positives
     return {
-        "accuracy": (found + rejected, total),
+        "accuracy": (true_positives + true_negatives, total),
         "positive_rate": (positives, total),
-        "predicted_rate": (said, total),
-        "recall": (found, positives),
-        "specificity": (rejected, total - positives),
-        "f1": (2 * found, positives + said),
+        "predicted_rate": (predicted, total),
+        "recall": (true_positives, positives),
+        "specificity": (true_negatives, total - positives),
+        "f1": (2 * true_positives, positives + predicted),
     }
 
 
@@ -80,19 +78,13 @@ def counts_at_rate(
     """Recall and specificity with the share of positives as the threshold.
 
     With few positives, hardly any probability exceeds 0.5. The share of positives is
-    the threshold of the best balanced accuracy.
-
-    Args:
-        scores: float tensor, the log-odds of a positive.
-        labels: bool tensor of that shape.
-        weights: float tensor of that shape; 0 leaves an answer out.
-
-    Returns:
-        `recall_at_rate` and `specificity_at_rate`, pairs as in `binary_counts`.
+    the threshold of the best balanced accuracy. Arguments are those of `binary_counts`,
+    with `scores`, the log-odds of a positive. Returns `recall_at_rate` and
+    `specificity_at_rate`.
     """
     weights = ops.cast(weights, "float32")
     positives = ops.sum(ops.cast(labels, "float32") * weights)
-    # Without positives, or without anything else, -inf or inf.
+    # -inf without positives, inf without negatives.
     threshold = ops.log(positives) - ops.log(ops.sum(weights) - positives)
     counts = binary_counts(ops.cast(scores, "float32") > threshold, labels, weights)
     return {f"{name}_at_rate": counts[name] for name in ("recall", "specificity")}
@@ -101,24 +93,17 @@ def counts_at_rate(
 def pair_accuracy(scores: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
     """Share of pairs of a row in which the positive outscores the negative.
 
-    This is the area under the ROC curve over pairs of a row. It is 0.5 by chance, and
-    rises long before a positive gets a probability above 0.5.
-
-    Args:
-        scores: float tensor `(B, N)`.
-        labels: bool tensor `(B, N)`.
-        weights: float tensor `(B, N)`, 0 or 1; 0 leaves an answer out.
-
-    Returns:
-        The number of such pairs, where equal scores count half, and the number of all
-        pairs of a positive and a negative: float32 scalars.
+    This is the area under the ROC curve within rows. It is 0.5 by chance, and rises
+    long before a positive gets a probability above 0.5. Arguments are those of
+    `counts_at_rate`, of shape `(B, N)`. Returns the number of such pairs, where ties
+    count half, and the number of all pairs of a positive and a negative.
     """
     scores_BN = ops.cast(scores, "float32")
     weights_BN = ops.cast(weights, "float32")
-    is_yes_BN = ops.cast(labels, "float32") * weights_BN
-    is_no_BN = weights_BN - is_yes_BN
+    positive_BN = ops.cast(labels, "float32") * weights_BN
+    negative_BN = weights_BN - positive_BN
     signs_BNN = ops.sign(scores_BN[:, :, None] - scores_BN[:, None, :])
-    pairs_BNN = is_yes_BN[:, :, None] * is_no_BN[:, None, :]
+    pairs_BNN = positive_BN[:, :, None] * negative_BN[:, None, :]
     return ops.sum(pairs_BNN * (signs_BNN + 1) / 2), ops.sum(pairs_BNN)
 
 
@@ -129,13 +114,13 @@ def binary_summary(results: Mapping[str, Any]) -> dict[str, Any]:
         results: quotients of `binary_counts` and, optionally, `counts_at_rate`.
 
     Returns:
-        `majority_accuracy`, that of the more frequent answer; `balanced_accuracy`, the
-        mean of recall and specificity, 0.5 by chance, and `balanced_accuracy_at_rate`;
-        and `mcc`, Matthews' correlation coefficient, 0 by chance and for 0 / 0.
+        `majority_accuracy` of the more frequent answer; `balanced_accuracy`, the mean
+        of recall and specificity, 0.5 by chance, and `balanced_accuracy_at_rate`; and
+        `mcc`, Matthews' correlation coefficient, 0 by chance and for 0 / 0.
     """
-    yes, said = results["positive_rate"], results["predicted_rate"]
-    covariance = results["recall"] * yes - yes * said
-    variances = yes * (1 - yes) * said * (1 - said)
+    positive, predicted = results["positive_rate"], results["predicted_rate"]
+    covariance = results["recall"] * positive - positive * predicted
+    variances = positive * (1 - positive) * predicted * (1 - predicted)
     balanced = {
         f"balanced_accuracy{at}": (results[f"recall{at}"] + results[f"specificity{at}"])
         / 2
@@ -143,7 +128,7 @@ def binary_summary(results: Mapping[str, Any]) -> dict[str, Any]:
         if f"recall{at}" in results
     }
     return {
-        "majority_accuracy": ops.maximum(yes, 1 - yes),
+        "majority_accuracy": ops.maximum(positive, 1 - positive),
         **balanced,
         "mcc": ops.divide_no_nan(covariance, ops.sqrt(ops.maximum(variances, 0))),
     }
@@ -156,10 +141,9 @@ _NEVER = -3e4
 def pad_vocabulary(table: Any, bias: Any, multiple: int) -> tuple[Any, Any]:
     """Pads the vocabulary of an output layer to a size that suits GPU kernels.
 
-    Tensor cores are slow for rows of logits that do not begin at a multiple of 16 bytes
-    (8 numbers of half precision), and 30,522 is not a multiple of 8. Only the operands
-    of the product are padded, so weights, checkpoints and gradients keep their sizes.
-    The padding has probability 0 and gradient 0.
+    Tensor cores are slow unless rows of logits begin at a multiple of 16 bytes (8
+    numbers of half precision); 30,522 is not a multiple of 8. Only the operands of the
+    product are padded. The padding has probability 0 and gradient 0.
 
     Args:
         table: vectors of the words `(V, D)`.

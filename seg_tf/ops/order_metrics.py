@@ -1,16 +1,16 @@
 """Metrics of sentence ordering, as `(sum, weight)`.
 
-What the functions share:
+Arguments that the functions share:
 
 * `order` and `gold`, int tensors `(B, S)`, name a sentence for each of the first
-  `num_sentences` places of a row; both are permutations of the same names there, and
-  anything after;
+  `num_sentences` places of a row. Both are permutations of the same names there;
+  later places have no meaning;
 * `num_sentences` is an int tensor `(B,)`;
 * `weights`, a float tensor `(B,)`, leaves a row out where it is 0.
 
 Metrics return two float32 scalars. Compare each with its chance, the score of a guess,
-and with the score of `longest_first`, an order that needs no reading. A model knows
-something about order only if it is above both.
+and with the score of `longest_first`, an order that needs no reading. A model has
+learned something about order only if it is above both.
 """
 
 # Shape key: B batch, S places of an order.
@@ -23,37 +23,29 @@ from keras import ops
 def position_accuracy(
     order: Any, gold: Any, num_sentences: Any, weights: Any
 ) -> tuple[Any, Any]:
-    """Places that hold the right sentence, over all places."""
-    weights_B = ops.cast(weights, "float32")
-    hits_B = _num_hits(order, gold, num_sentences)
-    return ops.sum(hits_B * weights_B), _sum_of_places(num_sentences, weights_B)
+    """Places with the right sentence, over all places."""
+    return _over_places(_hits(order, gold, num_sentences), num_sentences, weights)
 
 
 def position_chance(num_sentences: Any, weights: Any) -> tuple[Any, Any]:
     """`position_accuracy` of a random order: 1 / N at each of N places."""
-    weights_B = ops.cast(weights, "float32")
-    return ops.sum(weights_B), _sum_of_places(num_sentences, weights_B)
+    return _over_places(ops.ones_like(weights), num_sentences, weights)
 
 
 def perfect_match(
     order: Any, gold: Any, num_sentences: Any, weights: Any
 ) -> tuple[Any, Any]:
     """Rows whose whole order is right, over all rows."""
-    weights_B = ops.cast(weights, "float32")
-    is_right_B = ops.equal(
-        _num_hits(order, gold, num_sentences), ops.cast(num_sentences, "float32")
-    )
-    is_right_B = ops.cast(is_right_B, "float32")
-    return ops.sum(is_right_B * weights_B), ops.sum(weights_B)
+    hits_B = _hits(order, gold, num_sentences)
+    return _over_rows(ops.equal(hits_B, ops.cast(num_sentences, "float32")), weights)
 
 
 def perfect_match_chance(
     num_sentences: Any, weights: Any, num_places: int
 ) -> tuple[Any, Any]:
     """`perfect_match` of a random order: 1 / N!. `num_places` is S."""
-    weights_B = ops.cast(weights, "float32")
     factors_BS = _inverse_choices(num_sentences, num_places, beyond=1.0)
-    return ops.sum(ops.prod(factors_BS, axis=1) * weights_B), ops.sum(weights_B)
+    return _over_rows(ops.prod(factors_BS, axis=1), weights)
 
 
 def pointer_chance(
@@ -63,16 +55,14 @@ def pointer_chance(
 
     Over all steps of all rows. `num_places` is S.
     """
-    weights_B = ops.cast(weights, "float32")
     chances_BS = _inverse_choices(num_sentences, num_places, beyond=0.0)
-    chances_B = ops.sum(chances_BS, axis=1)
-    return ops.sum(chances_B * weights_B), _sum_of_places(num_sentences, weights_B)
+    return _over_places(ops.sum(chances_BS, axis=1), num_sentences, weights)
 
 
 def longest_first(gold: Any, lengths: Any, num_sentences: Any) -> Any:
-    """An order, int32 `(B, S)`: the longest sentence first, among equals by name.
+    """An order, int32 `(B, S)`: the longest sentence first, ties by name.
 
-    `lengths`, int `(B, S)`, are those of the sentences of `gold`.
+    `lengths`, int `(B, S)`, are the lengths of the sentences of `gold`.
     """
     keys_BS = _length_keys(gold, lengths, num_sentences)
     ranking_BS = ops.argsort(-keys_BS, axis=1)
@@ -83,7 +73,6 @@ def pointer_longest_first(
     gold: Any, lengths: Any, num_sentences: Any, weights: Any
 ) -> tuple[Any, Any]:
     """Hits of guessing the longest of the sentences not yet placed, over all steps."""
-    weights_B = ops.cast(weights, "float32")
     num_places = ops.shape(gold)[1]
     keys_BS = _length_keys(gold, lengths, num_sentences)
     places_S = ops.arange(num_places, dtype="int32")
@@ -96,7 +85,7 @@ def pointer_longest_first(
         is_place(num_sentences, num_places),
     )
     hits_B = ops.sum(ops.cast(hits_BS, "float32"), axis=1)
-    return ops.sum(hits_B * weights_B), _sum_of_places(num_sentences, weights_B)
+    return _over_places(hits_B, num_sentences, weights)
 
 
 def kendall_tau(
@@ -108,10 +97,10 @@ def kendall_tau(
 ) -> tuple[Any, Any]:
     """Kendall's rank correlation of order and gold, summed over rows.
 
-    It is the share of pairs of sentences in the right order minus the share of the
-    others; a random order has 0. Rows without a pair have no weight. With `groups`, int
-    `(B, S)`, such as the paragraph of each sentence of `gold`, only pairs within a
-    group count.
+    It is the share of pairs of sentences in the right order minus the share in the
+    wrong order; a random order has 0. Rows without a pair have no weight. With
+    `groups`, int `(B, S)`, such as the paragraph of each sentence of `gold`, only pairs
+    within a group count.
     """
     is_place_BS = is_place(num_sentences, ops.shape(order)[1])
     order, gold = ops.cast(order, "int32"), ops.cast(gold, "int32")
@@ -120,7 +109,7 @@ def kendall_tau(
         ops.equal(order[:, :, None], gold[:, None, :]), is_place_BS[:, None, :]
     )
     gold_place_BS = ops.sum(ops.cast(same_BSS, "int32") * places_S, axis=2)
-    # 1 where the later of two places holds a later sentence, -1 where an earlier.
+    # 1 if the later of two places has the later sentence, otherwise -1.
     signs_BSS = ops.sign(gold_place_BS[:, None, :] - gold_place_BS[:, :, None])
     is_pair_BSS = ops.logical_and(
         ops.less(places_S[:, None], places_S[None, :]), is_place_BS[:, None, :]
@@ -134,13 +123,24 @@ def kendall_tau(
     pairs_B = ops.sum(is_pair_BSS, axis=(1, 2))
     signs_B = ops.sum(ops.cast(signs_BSS, "float32") * is_pair_BSS, axis=(1, 2))
     weights_B = ops.where(pairs_B > 0, ops.cast(weights, "float32"), 0)
-    return ops.sum(signs_B / ops.maximum(pairs_B, 1) * weights_B), ops.sum(weights_B)
+    return _over_rows(signs_B / ops.maximum(pairs_B, 1), weights_B)
 
 
 def is_place(num_sentences: Any, num_places: Any) -> Any:
     """True at the first N places of a row: bool `(B, S)`. `num_places` is S."""
     places_S = ops.arange(num_places, dtype="int32")
     return ops.less(places_S, ops.cast(num_sentences, "int32")[:, None])
+
+
+def _over_rows(values_B: Any, weights: Any) -> tuple[Any, Any]:
+    weights_B = ops.cast(weights, "float32")
+    return ops.sum(ops.cast(values_B, "float32") * weights_B), ops.sum(weights_B)
+
+
+def _over_places(values_B: Any, num_sentences: Any, weights: Any) -> tuple[Any, Any]:
+    weights_B = ops.cast(weights, "float32")
+    places_B = ops.cast(num_sentences, "float32") * weights_B
+    return _over_rows(values_B, weights_B)[0], ops.sum(places_B)
 
 
 def _length_keys(gold: Any, lengths: Any, num_sentences: Any) -> Any:
@@ -151,17 +151,13 @@ def _length_keys(gold: Any, lengths: Any, num_sentences: Any) -> Any:
     return ops.where(is_place(num_sentences, num_places), keys_BS, -1)
 
 
-def _num_hits(order: Any, gold: Any, num_sentences: Any) -> Any:
-    """Places of a row that hold the right sentence: float32 (B,)."""
+def _hits(order: Any, gold: Any, num_sentences: Any) -> Any:
+    """Number of places with the right sentence in each row: float32 (B,)."""
     hits_BS = ops.logical_and(
         ops.equal(ops.cast(order, "int32"), ops.cast(gold, "int32")),
         is_place(num_sentences, ops.shape(order)[1]),
     )
     return ops.sum(ops.cast(hits_BS, "float32"), axis=1)
-
-
-def _sum_of_places(num_sentences: Any, weights_B: Any) -> Any:
-    return ops.sum(ops.cast(num_sentences, "float32") * weights_B)
 
 
 def _inverse_choices(num_sentences: Any, num_places: int, beyond: float) -> Any:

@@ -1,17 +1,14 @@
-"""Relative attention logits, whose position term is exact or in a shifted form.
+"""Relative attention logits of Segatron's equation 3, exactly.
 
-Eq. 3 of Segatron wants for query i and key j the product of W_q E_i + v with W_R R_ij,
-where R_ij are the sinusoids of three distances, R(t_i - t_j) | R(s_i - s_j) |
-R(p_i - p_j). There are as many such vectors as pairs, so that nothing may compute them
-one by one. But there are few distances.
+For query i and key j, eq. 3 has the product of W_q E_i + v with W_R R_ij, where R_ij
+are the sinusoids of three distances, R(t_i - t_j) | R(s_i - s_j) | R(p_i - p_j). There
+is such a vector for every pair, but there are few distances.
 
-Tokens are numbered without a gap: all pairs share as many distances as there are keys,
-and every query's products with them, shifted by its place, are its logits
-(Transformer-XL, appendix B). The numbers of sentences and of paragraphs stay equal and
-step, and a shift would be wrong. They are the same for a run of keys, though, and so is
-the distance of a query to each key of the run. So every query's products are made with
-the few distances that occur, picked for each run, and brought to the keys of the runs
-by a product with ones and zeros.
+Tokens are numbered without a gap, so all pairs share K distances. A query's products
+with them, shifted by its place, are its logits (Transformer-XL, appendix B). Sentence
+and paragraph numbers stay constant over runs of keys, so a shift would be wrong.
+Instead, each query is multiplied with the distances that occur, the products are picked
+for each run, and a product with ones and zeros copies them to the keys of the run.
 """
 
 import math
@@ -19,9 +16,9 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-# Shape key: B batch, T queries, K keys (those of the memory first), H heads, E head
-# size, D width of a position vector, S runs of keys with equal indices, U distances
-# that occur, F half of the width of a part.
+# Shape key: B batch, T queries, K keys (memory first), H heads, E head size, D width of
+# a position vector, S runs of keys with equal indices, U distances that occur, F half
+# of the width of a part.
 
 _LONGEST_WAVE = 10_000.0
 
@@ -54,8 +51,7 @@ def angular_frequencies(width: int) -> list[float]:
 def angles(positions: Any, width: int) -> Any:
     """Angles of the sinusoids of positions `(...)`: float32 tensor `(..., width / 2)`.
 
-    They are as exact as float32 represents positions times frequencies: keep these
-    small.
+    Keep positions small: the product with the frequencies is rounded to float32.
     """
     frequencies = ops.convert_to_tensor(angular_frequencies(width), dtype="float32")
     return ops.cast(positions, "float32")[..., None] * frequencies
@@ -115,17 +111,14 @@ class ExactPositions(NamedTuple):
             begin = end
         if to_runs:
             to_runs_BHTS = sum(to_runs[1:], to_runs[0])
-            # One product brings them to their keys and adds the content's, so that
-            # nothing else as large as the logits is held.
+            # A single product copies them to their keys and adds the content's, so no
+            # other array as large as the logits is held.
             content_query = ops.concatenate([content_query, to_runs_BHTS], axis=-1)
-            key = ops.concatenate([key, self._runs_of_keys(key)], axis=-1)
+            runs_BKS = ops.swapaxes(self.runs_of_keys, 1, 2)
+            shape = (*ops.shape(key)[:3], ops.shape(runs_BKS)[2])
+            runs_BHKS = ops.broadcast_to(runs_BKS[:, None], shape)
+            key = ops.concatenate([key, runs_BHKS], axis=-1)
         return sum(token_terms, _content_logits(content_query, key))
-
-    def _runs_of_keys(self, key_BHKE: Any) -> Any:
-        """`runs_of_keys` for every head, `(B, H, K, S)`."""
-        runs_of_keys_BKS = ops.swapaxes(self.runs_of_keys, 1, 2)
-        shape = (*ops.shape(key_BHKE)[:3], ops.shape(runs_of_keys_BKS)[2])
-        return ops.broadcast_to(runs_of_keys_BKS[:, None], shape)
 
 
 class AnglesOfPart(NamedTuple):

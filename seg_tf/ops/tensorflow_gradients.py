@@ -1,8 +1,7 @@
-"""Gradients on TensorFlow that compute values of the forward pass again.
+"""Gradients on TensorFlow that recompute values of the forward pass.
 
-TensorFlow keeps what a forward pass computes until the backward pass has used it, and
-has no fused attention. JAX has both, as `jax.checkpoint` and
-`jax.nn.dot_product_attention`.
+TensorFlow keeps all values for the backward pass and has no fused attention. JAX has
+`jax.checkpoint` and `jax.nn.dot_product_attention`.
 """
 
 # Shape key: B batch, T queries, K keys, H heads, E head size, S queries of a block.
@@ -14,10 +13,10 @@ from typing import Any
 
 import tensorflow as tf
 
-# Attention weights of a row and head that are held at once, but for very many keys.
+# Size of a block: its weights for a row and head, unless there are very many keys.
 _MOST_WEIGHTS = 2**19
 _FEWEST_QUERIES = 64
-# Logit of a key that is not seen.
+# Logit of an invisible key.
 _UNSEEN = -1e9
 
 
@@ -31,21 +30,10 @@ def attention(
 ) -> tf.Tensor:
     """Attention whose weights exist for a block of queries at a time.
 
-    The forward pass never holds the weights of all pairs, and the backward pass
-    recomputes them. So memory grows with T + K instead of their product (Rabe and
-    Staats, 2021; Dao et al., 2022, appendix B).
-
-    Args:
-        query: `(B, T, H, E)`.
-        key: `(B, K, H, E)`.
-        value: `(B, K, H, E)`.
-        query_group: as for `seg_tf.ops.attention.visible_keys`.
-        key_group: as for `visible_keys`. The output of a query that sees no key is
-            undefined, and so is its gradient.
-        window: as for `visible_keys`.
-
-    Returns:
-        `(B, T, H, E)`.
+    The backward pass recomputes them, so memory grows with T + K instead of their
+    product (Rabe and Staats, 2021; Dao et al., 2022, appendix B). Arguments and result
+    are those of `seg_tf.ops.attention.fused_attention`. The output of a query that sees
+    no key is undefined, and so is its gradient.
     """
 
     @tf.custom_gradient
@@ -69,11 +57,11 @@ def _attention(
     blocks = _QueryBlocks(_length(query), _length(key), query.dtype)
     query_BHTE = blocks.pad(query * scale)
     key_BHKE, value_BHKE = _swapped(key), _swapped(value)
-    # With an axis of nothing for `pad` and `cut`.
+    # Shaped for `pad` and `cut`.
     group_B1T1 = query_group[:, None, :, None]
     is_one_group = query_group.shape[1] == 1
     if not is_one_group:
-        # In a graph, one group may turn out to be for all queries.
+        # In a graph, the axis may turn out to have size 1.
         group_BT = tf.broadcast_to(query_group, tf.shape(query)[:2])
         group_B1T1 = blocks.pad(group_BT[:, :, None, None])
 
@@ -99,33 +87,33 @@ def _attention(
 
     def backward(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
         upstream_BHTE = blocks.pad(upstream)
-        # A query's mean of the gradients of its weights, by these weights.
+        # For each query, the mean gradient of its weights under these weights.
         products = tf.cast(upstream, tf.float32) * tf.cast(output, tf.float32)
         mean_BHT1 = blocks.pad(tf.reduce_sum(products, axis=-1, keepdims=True))
 
         def gradients(
-            number: Any, of_key: tf.Tensor, of_value: tf.Tensor
+            number: Any, d_key: tf.Tensor, d_value: tf.Tensor
         ) -> tuple[tf.Tensor, ...]:
-            query_BHSE, upstream_BHSE, mean_BHS1 = (
-                blocks.cut(one, number)
-                for one in (query_BHTE, upstream_BHTE, mean_BHT1)
-            )
+            query_BHSE = blocks.cut(query_BHTE, number)
+            upstream_BHSE = blocks.cut(upstream_BHTE, number)
+            mean_BHS1 = blocks.cut(mean_BHT1, number)
             weights_BHSK = weights(number, query_BHSE)
-            of_weights = tf.matmul(upstream_BHSE, value_BHKE, transpose_b=True)
-            of_logits = weights_BHSK * (tf.cast(of_weights, tf.float32) - mean_BHS1)
-            of_logits = tf.cast(of_logits, query.dtype)
+            d_weights = tf.matmul(upstream_BHSE, value_BHKE, transpose_b=True)
+            d_logits = weights_BHSK * (tf.cast(d_weights, tf.float32) - mean_BHS1)
+            d_logits = tf.cast(d_logits, query.dtype)
             return (
-                scale * tf.matmul(of_logits, key_BHKE),
-                of_key + _transposed_product(of_logits, query_BHSE),
-                of_value + _transposed_product(weights_BHSK, upstream_BHSE),
+                scale * tf.matmul(d_logits, key_BHKE),
+                d_key + _transposed_product(d_logits, query_BHSE),
+                d_value + _transposed_product(weights_BHSK, upstream_BHSE),
             )
 
         zeros = tf.zeros(tf.shape(key_BHKE), tf.float32)
-        of_query, of_key, of_value = blocks.each(gradients, zeros, zeros)
-        of_key, of_value = (
-            _swapped(tf.cast(one, query.dtype)) for one in (of_key, of_value)
+        d_query, d_key, d_value = blocks.each(gradients, zeros, zeros)
+        return (
+            d_query,
+            _swapped(tf.cast(d_key, query.dtype)),
+            _swapped(tf.cast(d_value, query.dtype)),
         )
-        return of_query, of_key, of_value
 
     return output, backward
 
@@ -180,14 +168,11 @@ class _QueryBlocks:
             # Two blocks at once would need the memory of two.
             parallel_iterations=1,
         )
-        return self._joined(outputs.stack()), *new_sums
-
-    def _joined(self, outputs_NBHSE: tf.Tensor) -> tf.Tensor:
-        """The outputs of all blocks, `(B, T, H, E)`."""
+        outputs_NBHSE = outputs.stack()
         _, batch, heads, _, head_size = tf.unstack(tf.shape(outputs_NBHSE))
         shape = (batch, self._number * self._size, heads, head_size)
-        outputs = tf.reshape(tf.transpose(outputs_NBHSE, [1, 0, 3, 2, 4]), shape)
-        return outputs[:, : self._num_queries]
+        output = tf.reshape(tf.transpose(outputs_NBHSE, [1, 0, 3, 2, 4]), shape)
+        return output[:, : self._num_queries], *new_sums
 
 
 def _length(sequence: tf.Tensor) -> Any:
@@ -211,7 +196,7 @@ def recomputed(
     weights: Sequence[tf.Tensor],
     tensors: Sequence[tf.Tensor],
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-    """Calls a function and keeps nothing: the backward pass calls it again.
+    """Calls a function without keeping its values: the backward pass calls it again.
 
     `tf.recompute_grad` does the same, but adds to integers and copies the weights.
 
@@ -224,24 +209,24 @@ def recomputed(
     Returns:
         The results of the function.
     """
-    others: list[tf.Tensor] = []
+    other_results: list[tf.Tensor] = []
     num_weights = len(weights)
 
     @tf.custom_gradient
-    def first_time(*given: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
-        output, others[:] = function(given[:num_weights], given[num_weights:])
-        are_floats = [one.dtype.is_floating for one in given]
+    def forward(*inputs: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
+        output, other_results[:] = function(inputs[:num_weights], inputs[num_weights:])
+        are_floats = [value.dtype.is_floating for value in inputs]
 
-        def second_time(upstream: tf.Tensor) -> list[tf.Tensor | None]:
-            zero = _zero_after(upstream)
-            again = [
-                one + tf.cast(zero, one.dtype)
-                if is_float and number >= num_weights
-                else one
-                for number, (one, is_float) in enumerate(
-                    zip(given, are_floats, strict=True)
-                )
-            ]
+        def backward(upstream: tf.Tensor) -> list[tf.Tensor | None]:
+            # A 0 that depends on `upstream`, though no compiler can know that it is 0.
+            # Otherwise TensorFlow and XLA would find the same products twice in the
+            # graph, compute them once and keep them.
+            first = tf.reduce_sum(tf.reshape(upstream, [-1])[:1])
+            zero = tf.where(tf.math.is_nan(first), first, tf.zeros_like(first))
+            again = list(inputs)
+            for number in range(num_weights, len(inputs)):
+                if are_floats[number]:
+                    again[number] += tf.cast(zero, again[number].dtype)
             sources = list(itertools.compress(again, are_floats))
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch(sources)
@@ -249,18 +234,8 @@ def recomputed(
             gradients = iter(tape.gradient(output, sources, upstream))
             return [next(gradients) if is_float else None for is_float in are_floats]
 
-        return output, second_time
+        return output, backward
 
     # Variables, which a function must not read itself, are read here.
-    given = [tf.convert_to_tensor(one) for one in (*weights, *tensors)]
-    return first_time(*given), others
-
-
-def _zero_after(tensor: tf.Tensor) -> tf.Tensor:
-    """A 0 that has to wait for a tensor, although no compiler can know that it is 0.
-
-    Without it, TensorFlow and XLA would find the same products twice in the graph,
-    compute them once and keep them.
-    """
-    first = tf.reduce_sum(tf.reshape(tensor, [-1])[:1])
-    return tf.where(tf.math.is_nan(first), first, tf.zeros_like(first))
+    inputs = [tf.convert_to_tensor(value) for value in (*weights, *tensors)]
+    return forward(*inputs), other_results

@@ -29,46 +29,36 @@ class PaperValue(NamedTuple):
     released: Any = None
 
 
-def one_percent(config: RunConfig) -> int:
-    return max(1, round(config.training.num_updates / 100))
-
-
-def whole_run(config: RunConfig) -> int:
-    return config.training.num_updates
-
-
-def attention_dropout(config: RunConfig) -> float | None:
+def _attention_dropout(config: RunConfig) -> float | None:
     """0.1, or None where the run has a single dropout rate as well."""
     rate = getattr(config.model, "attention_dropout", 0.1)
     return None if rate is None else 0.1
 
 
-def mixed_precision(config: RunConfig) -> str:
+def _mixed_precision(config: RunConfig) -> str:
     """Any mixed policy: the paper does not name the half-precision type."""
     policy = config.training.dtype_policy
     return policy if policy.startswith("mixed_") else "mixed_float16"
 
 
-def predictions(config: RunConfig) -> int:
-    """80 for 512 positions, otherwise in proportion (BERT has 20 for 128)."""
-    return math.ceil(getattr(config.inputs, "window_length", 512) * 80 / 512)
+def _whole_run(config: RunConfig) -> int:
+    return config.training.num_updates
 
 
-def all_masked(config: RunConfig) -> int:
-    """Every masked position of a row without padding."""
-    return math.ceil(getattr(config.inputs, "row_length", 0) * 0.15)
-
-
+# Values of settings.toml that depend on the run.
 _FUNCTIONS: Mapping[str, Callable[[RunConfig], Any]] = {
-    f"@{function.__name__}": function
-    for function in (
-        one_percent,
-        whole_run,
-        attention_dropout,
-        mixed_precision,
-        predictions,
-        all_masked,
-    )
+    "@one_percent": lambda config: max(1, round(_whole_run(config) / 100)),
+    "@whole_run": _whole_run,
+    "@attention_dropout": _attention_dropout,
+    "@mixed_precision": _mixed_precision,
+    # 80 for 512 positions, otherwise in proportion (BERT has 20 for 128).
+    "@predictions": lambda config: math.ceil(
+        getattr(config.inputs, "window_length", 512) * 80 / 512
+    ),
+    # Every masked position of a row without padding.
+    "@all_masked": lambda config: math.ceil(
+        getattr(config.inputs, "row_length", 0) * 0.15
+    ),
 }
 
 
@@ -79,15 +69,14 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield from _flat(value, f"{path}.")
         elif isinstance(value, list):
             yield path, tuple(value)
+        elif isinstance(value, str):
+            yield path, _FUNCTIONS.get(value, value)
         else:
-            yield (
-                path,
-                _FUNCTIONS.get(value, value) if isinstance(value, str) else value,
-            )
+            yield path, value
 
 
 def _column(groups: str, says_as_bert: str) -> dict[str, PaperValue]:
-    """The settings of `groups`, of which the first that has a setting wins."""
+    """The settings of `groups`; the first group that has a setting wins."""
     values: dict[str, PaperValue] = {}
     released: dict[str, Any] = {}
     for group in groups.split():
@@ -104,8 +93,8 @@ def _column(groups: str, says_as_bert: str) -> dict[str, PaperValue]:
     }
 
 
-# What `RunConfig.paper` may name ("segabert_base", "slm_base_plain", …): a value for
-# each setting, by its path in a config.
+# By the names that `RunConfig.paper` may have ("segabert_base", "slm_base_plain", …):
+# a value for each setting, by its path in a config.
 COLUMNS: Mapping[str, Mapping[str, PaperValue]] = {
     name: _column(groups, paper.get("bert", ""))
     for paper in _SETTINGS["papers"].values()
@@ -145,16 +134,13 @@ class Deviation:
 
 
 def deviations(config: RunConfig) -> list[Deviation]:
-    """Every setting in which `config` departs from the column that it names.
-
-    Args:
-        config: a run; `config.paper` is one of `COLUMNS`.
+    """Every setting in which a run departs from its column of `COLUMNS`.
 
     Returns:
         Deviations in the order of the config's parts, empty if there are none.
 
     Raises:
-        ValueError: if there is no such column.
+        ValueError: if `config.paper` is not a column.
     """
     if config.paper not in COLUMNS:
         raise ValueError(
@@ -163,24 +149,24 @@ def deviations(config: RunConfig) -> list[Deviation]:
         )
     parts = [field.name for field in dataclasses.fields(config)]
     column = COLUMNS[config.paper]
-    found = []
+    deviating = []
     for setting in sorted(column, key=lambda name: parts.index(name.split(".")[0])):
         value, source, released = column[setting]
         expected = value(config) if callable(value) else value
         run = read_setting(config, setting)
         if not _same(run, expected):
             is_released = released is not None and _same(run, released)
-            found.append(Deviation(setting, expected, run, source, is_released))
-    return found
+            deviating.append(Deviation(setting, expected, run, source, is_released))
+    return deviating
 
 
 def describe(config: RunConfig) -> str:
     """The deviations of a run from its paper as text, one per line."""
-    found = deviations(config)
+    deviating = deviations(config)
     return "\n".join(
         [
-            f"Deviations from the paper ({config.paper}): {len(found) or 'none'}",
-            *(f"  {deviation}" for deviation in found),
+            f"Deviations from the paper ({config.paper}): {len(deviating) or 'none'}",
+            *(f"  {deviation}" for deviation in deviating),
             "Not compared, because no config field holds it:",
             *(f"  {point}" for point in _NOT_COMPARED[config.paper]),
         ]
@@ -204,7 +190,7 @@ def read_setting(config: RunConfig, setting: str) -> Any:
     if setting == "optimizer.warmup_updates" and value is None:
         return config.optimizer.warmup(config.training.num_updates)
     if setting == "optimizer.decay_updates" and value is None:
-        return whole_run(config)
+        return _whole_run(config)
     return dict(value) if isinstance(value, Mapping) else value
 
 

@@ -1,19 +1,28 @@
-"""Tables of the papers: their rows are runs, their columns figures of these runs."""
+"""The papers' tables: rows are runs, columns are figures of these runs.
 
+They are rendered as text, Markdown or CSV: the paper's figures, and ours below them.
+"""
+
+import csv
 import dataclasses
+import io
 import pathlib
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from seg_tf.command_line import aligned_table
 from seg_tf.papers.settings import COLUMNS
 from seg_tf.tasks import finetuning_settings, glue
 
+NOT_RUN = "not run"
+FORMATS = ("text", "markdown", "csv")
+
 
 class FineTuned(NamedTuple):
-    """Mean score of fine-tuned models over tasks, as in "glue/mrpc".
+    """Mean score of fine-tuned models over tasks such as "glue/mrpc".
 
-    The metric has the split before it where that is not dev ("test_accuracy").
+    The metric is prefixed by its split unless that is dev ("test_accuracy").
     """
 
     tasks: tuple[str, ...]
@@ -21,14 +30,14 @@ class FineTuned(NamedTuple):
 
 
 class Submitted(NamedTuple):
-    """A test score from GLUE's leaderboard, by the leaderboard's name of the column."""
+    """A test score from GLUE's leaderboard, by the name of the column there."""
 
     column: str
     metric: str
 
 
 class Perplexity(NamedTuple):
-    """Test perplexity, by `seg_tf.commands.evaluate_perplexity`."""
+    """Test perplexity from the command `evaluate-perplexity`."""
 
 
 class Validated(NamedTuple):
@@ -38,7 +47,7 @@ class Validated(NamedTuple):
 
 
 class BestSetting(NamedTuple):
-    """A value ("epochs", "learning_rate") of the setting of a task's best trials."""
+    """A value ("epochs", "learning_rate") of a task's best setting."""
 
     name: str
 
@@ -68,7 +77,7 @@ class Row:
     Attributes:
         name: its name in the table.
         run: name of its run's config, as in "segabert_base".
-        paper: the paper's figures, for the columns that it fills.
+        paper: the paper's figures by column.
         task: the task of a row of `BestSetting`s.
     """
 
@@ -84,12 +93,12 @@ class Table:
 
     Attributes:
         number: its number in the paper.
-        title: what it shows.
+        title: its subject.
         columns: figures by the names of their columns.
         rows: models that can be trained here; those of other works are left out.
         recipe: key of `finetuning_settings.RECIPES`, which says whether a score is the
             mean or the best of a setting's seeds.
-        decimals: of a score.
+        decimals: digits after the point of a score.
         notes: remarks, a line each.
     """
 
@@ -101,6 +110,8 @@ class Table:
     decimals: int = 1
     notes: tuple[str, ...] = ()
 
+
+# === Tables from tables.toml ===
 
 _MNLI = {"MNLI-m": "matched_accuracy", "MNLI-mm": "mismatched_accuracy"}
 
@@ -128,10 +139,6 @@ def _squad(version: str, prefix: str = "") -> Columns:
     }
 
 
-def _both_splits(qqp_metric: str) -> Columns:
-    return {**_glue("dev", qqp_metric, "dev "), **_glue("test", qqp_metric, "test ")}
-
-
 def _probed(*tasks: str) -> FineTuned:
     return FineTuned(tuple(f"discoeval/{task}" for task in tasks), "test_accuracy")
 
@@ -144,13 +151,16 @@ _SLM_ABLATION = {
 }
 _COLUMNS: Mapping[str, Columns] = {
     "perplexity": {"perplexity": Perplexity()},
-    "glue (F1 of QQP)": _both_splits("f1"),
-    "glue (accuracy of QQP)": _both_splits("accuracy"),
+    "glue (F1 of QQP)": {**_glue("dev", "f1", "dev "), **_glue("test", "f1", "test ")},
+    "glue (accuracy of QQP)": {
+        **_glue("dev", "accuracy", "dev "),
+        **_glue("test", "accuracy", "test "),
+    },
     "squad v1.1": _squad("v1.1"),
     "squad v2.0": _squad("v2.0"),
     "squad": _BOTH_SQUADS,
     "ablation of positions": {**_glue("dev", "f1"), **_squad("v1.1", "SQuAD ")},
-    # The paper's averages are those of all nine numbers.
+    # The paper averages all nine numbers.
     "ablation of slm": {**_SLM_ABLATION, "average": Average(tuple(_SLM_ABLATION))},
     "discoeval": {
         "SP": _probed("sp/arxiv", "sp/rocstory", "sp/wiki"),
@@ -173,23 +183,6 @@ _COLUMNS: Mapping[str, Columns] = {
 }
 
 
-def _rows(text: str, columns: Columns) -> Iterator[Row]:
-    for line in text.strip().splitlines():
-        name, run, figures = (cell.strip() for cell in line.split("|"))
-        paper = zip(columns, figures.split(), strict=True)
-        yield Row(name, run, {key: float(one) for key, one in paper if one != "-"})
-
-
-def _best_settings(run: str, recipe: str) -> Iterator[Row]:
-    for task, one in finetuning_settings.RECIPES[recipe].items():
-        if one.best:
-            paper = {
-                "epochs": one.best.num_epochs,
-                "learning rate": one.best.learning_rate,
-            }
-            yield Row(task, run, paper, task)
-
-
 def _table(
     *,
     columns: str = "",
@@ -197,10 +190,18 @@ def _table(
     settings: Mapping[str, str] | None = None,
     best_settings: str = "",
     notes: Sequence[str] = (),
-    **others: Any,
+    **arguments: Any,
 ) -> Table:
     figures = _COLUMNS[columns] if columns else {}
-    models = list(_rows(rows, figures))
+    models = []
+    for line in rows.strip().splitlines():
+        name, run, cells = (cell.strip() for cell in line.split("|"))
+        paper: dict[str, Any] = {
+            column: float(cell)
+            for column, cell in zip(figures, cells.split(), strict=True)
+            if cell != "-"
+        }
+        models.append(Row(name, run, paper))
     if settings:
         paper = {
             setting: value.value
@@ -210,8 +211,11 @@ def _table(
         figures = {setting: ConfigValue(setting) for setting in paper}
         models = [Row(settings["name"], settings["run"], paper)]
     elif best_settings:
-        models = list(_best_settings(best_settings, others["recipe"]))
-    return Table(columns=figures, rows=models, notes=tuple(notes), **others)
+        for task, recipe in finetuning_settings.RECIPES[arguments["recipe"]].items():
+            if best := recipe.best:
+                paper = {"epochs": best.num_epochs, "learning rate": best.learning_rate}
+                models.append(Row(task, best_settings, paper, task))
+    return Table(columns=figures, rows=models, notes=tuple(notes), **arguments)
 
 
 # By the name of the paper; "segabert" is the first version of "segatron".
@@ -227,3 +231,113 @@ TITLES = {
     "slm": "SLM",
     "reat": "ReAT",
 }
+
+# === Rendering ===
+
+
+class Caveat(NamedTuple):
+    """A difference from the paper, and the task or file concerned, if any."""
+
+    text: str
+    origin: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.origin}: {self.text}" if self.origin else self.text
+
+
+class RunFigure(NamedTuple):
+    """A figure of a run, None if it was not run, and its differences from the paper."""
+
+    value: Any = None
+    caveats: tuple[Caveat, ...] = ()
+
+
+_Rows = Sequence[tuple[Row, Mapping[str, RunFigure]]]
+
+
+def render(
+    tables: Sequence[Table],
+    measure: Callable[[Row, Table], Mapping[str, RunFigure]],
+    paper: str,
+    output_format: str,
+) -> str:
+    """All tables of a paper; in Markdown a page, with a heading for each.
+
+    Args:
+        tables: the tables.
+        measure: our figures of a table's row, by the names of the columns.
+        paper: name of the paper.
+        output_format: one of `FORMATS`.
+    """
+    measured = [
+        (table, [(row, measure(row, table)) for row in table.rows]) for table in tables
+    ]
+    if output_format == "csv":
+        return _csv(measured, paper)
+    markdown = output_format == "markdown"
+    heading = [f"# Tables of {paper}: the paper's figures and ours"] if markdown else []
+    blocks = [_block(table, rows, paper, markdown) for table, rows in measured]
+    return "\n\n".join(heading + blocks)
+
+
+def _block(table: Table, rows: _Rows, paper: str, markdown: bool) -> str:
+    title = f"{paper}, table {table.number}: {table.title}"
+    parts = [f"## {title}" if markdown else title]
+    if rows:
+        lines = [["model", "", *table.columns]]
+        for row, figures in rows:
+            theirs, ours = [row.name, "paper"], ["", "ours"]
+            for name, figure in table.columns.items():
+                theirs.append(_cell(row.paper.get(name), figure, table.decimals, "–"))
+                value = figures[name].value
+                ours.append(_cell(value, figure, table.decimals, NOT_RUN))
+            lines += [theirs, ours]
+        if markdown:
+            lines.insert(1, ["---", "---", *["--:"] * len(table.columns)])
+            parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
+        else:
+            parts.append(aligned_table(lines))
+    notes = [*table.notes, *_caveats(rows)]
+    if notes:
+        bullet = "* " if markdown else "  "
+        parts.append("\n".join(f"{bullet}{line}" for line in notes))
+    return ("\n\n" if markdown else "\n").join(parts)
+
+
+def _caveats(rows: _Rows) -> Iterator[str]:
+    """A line for each difference: the rows that have it, and in which tasks."""
+    origins: dict[str, dict[str, list[str]]] = {}
+    for row, figures in rows:
+        caveats = (caveat for figure in figures.values() for caveat in figure.caveats)
+        for text, origin in dict.fromkeys(caveats):
+            origins.setdefault(text, {}).setdefault(row.name, []).append(origin)
+    for text, tasks_by_row in origins.items():
+        names: dict[str, list[str]] = {}
+        for name, tasks in tasks_by_row.items():
+            names.setdefault(", ".join(filter(None, tasks)), []).append(name)
+        for tasks, rows_with in names.items():
+            yield f"{', '.join(rows_with)}: {text}{f' ({tasks})' if tasks else ''}"
+
+
+def _cell(value: Any, figure: Figure, decimals: int, absent: str) -> str:
+    if value is None:
+        return absent
+    if isinstance(value, float):
+        # Settings are not rounded: a beta_2 of 0.999 is not 1.0.
+        is_setting = isinstance(figure, ConfigValue | BestSetting)
+        return f"{value:g}" if is_setting else f"{value:.{decimals}f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _csv(measured: Sequence[tuple[Table, _Rows]], paper: str) -> str:
+    output = io.StringIO()
+    writer = csv.writer(output, lineterminator="\n")
+    header = ["paper", "table", "model", "run", "column", "of_paper", "ours"]
+    writer.writerow([*header, "deviations"])
+    for table, rows in measured:
+        for row, figures in rows:
+            for name, (value, caveats) in figures.items():
+                cells = [paper, table.number, row.name, row.run, name]
+                cells += [row.paper.get(name, ""), NOT_RUN if value is None else value]
+                writer.writerow([*cells, "; ".join(map(str, caveats))])
+    return output.getvalue()

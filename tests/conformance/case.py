@@ -1,4 +1,4 @@
-"""One public class and what its properties are tried with."""
+"""One public class and the inputs that try its properties."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -7,38 +7,62 @@ from typing import Any
 import keras
 import numpy as np
 
+from seg_tf.features import FEATURES
+from seg_tf.objectives.base import ObjectiveLayer
+
+Specs = Mapping[str, tuple[tuple[int | None, ...], str]]
+
+
+def feature_specs(*names: str) -> Specs:
+    """Specs of features of the batch contract, with two predictions of masked LM."""
+    return {
+        name: (
+            tuple({"P": 2}.get(letter) for letter in FEATURES[name].shape[1:]),
+            FEATURES[name].dtype,
+        )
+        for name in names
+    }
+
+
+def call_with_features(layer: Any, inputs: Mapping[str, Any]) -> Any:
+    if isinstance(layer, ObjectiveLayer):
+        return layer(inputs["sequence_output"], inputs)
+    return layer(inputs)
+
+
+def call_with_arguments(layer: Any, inputs: Mapping[str, Any]) -> Any:
+    return layer(**inputs)
+
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One public class and what its properties are tried with.
+    """One public class and the inputs that try its properties.
 
     Attributes:
         cls: the class.
-        arguments: arguments of its constructor, none of them a default.
+        arguments: arguments of its constructor, none of them a default; functions are
+            called with a dtype.
         specs: `{name: (shape without batch, dtype)}` of its inputs.
-        limits: exclusive upper bound of each integer input.
-        apply: calls the layer on a dict of inputs.
         reference: the same in NumPy, from the layer and the inputs.
-        float32_output: whether the output is float32 whatever the policy.
-        is_sum: whether the outputs are sums over the rows of a batch.
-        make_inputs: makes the inputs from batch and length, where they depend on one
-            another; None fills every shape for itself.
-        saved_within: the class whose case saves it, where a functional model cannot:
-            Keras would give it lists in place of named tuples.
+        apply: calls the layer on a dict of inputs.
+        limits: exclusive upper bound of each integer input; 2 by default.
+        make_inputs: makes the inputs from batch and length, if they depend on each
+            other; None fills every shape independently.
+        float32_output: whether the output is float32 under any policy.
+        saved_within: the class whose case saves it, if a functional model cannot.
         compiled_within: the case whose layer calls this one, and with which XLA and JAX
             compile it.
-        variant: what tells it from another case of the same class.
+        variant: distinguishes cases of the same class.
     """
 
     cls: type
     arguments: Mapping[str, Any]
-    specs: Mapping[str, tuple[tuple[int | None, ...], str]]
-    limits: Mapping[str, int]
-    apply: Callable[[Any, Mapping[str, Any]], Any]
+    specs: Specs
     reference: Callable[[Any, Mapping[str, np.ndarray]], Any]
-    float32_output: bool = False
-    is_sum: bool = False
+    apply: Callable[[Any, Mapping[str, Any]], Any] = call_with_features
+    limits: Mapping[str, int] = dataclasses.field(default_factory=dict)
     make_inputs: Callable[[int, int], dict[str, np.ndarray]] | None = None
+    float32_output: bool = False
     saved_within: str = ""
     compiled_within: str = ""
     variant: str = ""
@@ -47,8 +71,12 @@ class Case:
     def name(self) -> str:
         return self.cls.__name__ + (f"-{self.variant}" if self.variant else "")
 
+    @property
+    def is_objective(self) -> bool:
+        """True for objectives, whose outputs are sums over the rows in float32."""
+        return issubclass(self.cls, ObjectiveLayer)
+
     def make_arguments(self, dtype: str | None = None) -> dict[str, Any]:
-        """The constructor's arguments; those given as functions of a dtype are made."""
         return {
             name: value(dtype) if callable(value) else value
             for name, value in self.arguments.items()
@@ -95,7 +123,7 @@ def waves(shape: tuple[int, ...], number: int) -> np.ndarray:
 
 
 def squares(outputs: list[Any]) -> Any:
-    """Sum of all squares: not the plain sum, which a LayerNorm's output has fixed."""
+    """Sum of all squares. A LayerNorm's output has a fixed plain sum."""
     return sum(keras.ops.sum(output**2) for output in outputs)
 
 

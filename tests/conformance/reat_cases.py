@@ -5,12 +5,12 @@
 import numpy as np
 from keras import ops
 
-from seg_tf.layers.reat import AlphaTransformerLayer, SentenceTransformerLayer
-from seg_tf.models.reat import ReAT
-from seg_tf.objectives.exchange_sentence import ExchangeSentence
+from seg_tf.layers import AlphaTransformerLayer, SentenceTransformerLayer
+from seg_tf.models import ReAT
+from seg_tf.objectives import ExchangeSentence
 from seg_tf.ops.gathering import gather_vectors
 from tests import numpy_reat, numpy_reference, text_batches
-from tests.conformance.case import Case, waves
+from tests.conformance.case import Case, feature_specs, waves
 
 BLOCK_LENGTH = 10
 SENTENCE_LAYER_ARGUMENTS = {
@@ -59,10 +59,8 @@ def _text_inputs(batch, length):
 
 def _hidden_text_inputs(batch, length):
     inputs = _text_inputs(batch, length)
-    return {
-        "hidden": 3 * waves((*inputs["token_ids"].shape, 4), 2) - 1.5,
-        **inputs,
-    }
+    shape = inputs["token_ids"].shape
+    return {"hidden": 3 * waves((*shape, 4), 2) - 1.5, **inputs}
 
 
 def _exchange_inputs(batch, length):
@@ -84,6 +82,10 @@ def _at_starts(outputs, inputs):
     return vectors_BND * mask_BN[:, :, None]
 
 
+def _apply_sentence_layer(layer, inputs):
+    return _at_starts(layer(inputs["hidden"], inputs["sentence_number"]), inputs)
+
+
 def _apply_alpha_layer(layer, inputs):
     outputs = layer(
         inputs["hidden"],
@@ -93,6 +95,17 @@ def _apply_alpha_layer(layer, inputs):
         inputs["sentence_mask"],
     )
     return _at_starts(outputs, inputs)
+
+
+def _reference_layer(function):
+    """A reference of a layer by a function of `numpy_reat`."""
+
+    def reference(layer, inputs):
+        weights = numpy_reference.named_weights(layer)
+        outputs = function(weights, inputs["hidden"], inputs, **REAT_SETTINGS)
+        return _at_starts(outputs, inputs)
+
+    return reference
 
 
 def _reference_reat(layer, inputs):
@@ -115,29 +128,17 @@ def _reference_exchange(layer, inputs):
     return numpy_reat.exchange_sentence(logits, inputs["is_moved"], inputs["can_move"])
 
 
+HIDDEN = {"hidden": ((None, 4), "float32")}
 CASES = [
     Case(
         cls=SentenceTransformerLayer,
         arguments=SENTENCE_LAYER_ARGUMENTS,
         specs={
-            "hidden": ((None, 4), "float32"),
-            "sentence_number": ((None,), "int32"),
-            "sentence_starts": ((None,), "int32"),
-            "sentence_mask": ((None,), "bool"),
+            **HIDDEN,
+            **feature_specs("sentence_number", "sentence_starts", "sentence_mask"),
         },
-        limits={},
-        apply=lambda layer, inputs: _at_starts(
-            layer(inputs["hidden"], inputs["sentence_number"]), inputs
-        ),
-        reference=lambda layer, inputs: _at_starts(
-            numpy_reat.sentence_layer(
-                numpy_reference.named_weights(layer),
-                inputs["hidden"],
-                inputs,
-                **REAT_SETTINGS,
-            ),
-            inputs,
-        ),
+        apply=_apply_sentence_layer,
+        reference=_reference_layer(numpy_reat.sentence_layer),
         make_inputs=_hidden_text_inputs,
         compiled_within="ReAT",
     ),
@@ -145,39 +146,28 @@ CASES = [
         cls=AlphaTransformerLayer,
         arguments=SENTENCE_LAYER_ARGUMENTS,
         specs={
-            "hidden": ((None, 4), "float32"),
-            "sentence_number": ((None,), "int32"),
-            "text_number": ((None,), "int32"),
-            "sentence_starts": ((None,), "int32"),
-            "sentence_mask": ((None,), "bool"),
-        },
-        limits={},
-        apply=_apply_alpha_layer,
-        reference=lambda layer, inputs: _at_starts(
-            numpy_reat.alpha_layer(
-                numpy_reference.named_weights(layer),
-                inputs["hidden"],
-                inputs,
-                **REAT_SETTINGS,
+            **HIDDEN,
+            **feature_specs(
+                "sentence_number", "text_number", "sentence_starts", "sentence_mask"
             ),
-            inputs,
-        ),
+        },
+        apply=_apply_alpha_layer,
+        reference=_reference_layer(numpy_reat.alpha_layer),
         make_inputs=_hidden_text_inputs,
         compiled_within="ReAT",
     ),
     Case(
         cls=ReAT,
         arguments=REAT_ARGUMENTS,
-        specs={
-            "token_ids": ((None,), "int32"),
-            "position_index": ((None,), "int32"),
-            "sentence_number": ((None,), "int32"),
-            "text_number": ((None,), "int32"),
-            "sentence_position": ((None,), "int32"),
-            "sentence_starts": ((None,), "int32"),
-            "sentence_mask": ((None,), "bool"),
-        },
-        limits={},
+        specs=feature_specs(
+            "token_ids",
+            "position_index",
+            "sentence_number",
+            "text_number",
+            "sentence_position",
+            "sentence_starts",
+            "sentence_mask",
+        ),
         apply=lambda layer, inputs: _at_starts(layer(inputs), inputs),
         reference=_reference_reat,
         make_inputs=_text_inputs,
@@ -190,15 +180,9 @@ CASES = [
         },
         specs={
             "sequence_output": ((None, 6), "float32"),
-            "sentence_starts": ((None,), "int32"),
-            "is_moved": ((None,), "bool"),
-            "can_move": ((None,), "bool"),
+            **feature_specs("sentence_starts", "is_moved", "can_move"),
         },
-        limits={},
-        apply=lambda layer, inputs: layer(inputs["sequence_output"], inputs),
         reference=_reference_exchange,
-        float32_output=True,
-        is_sum=True,
         make_inputs=_exchange_inputs,
     ),
 ]

@@ -4,16 +4,16 @@ import keras
 import numpy as np
 from keras import ops
 
-from seg_tf.layers.transformer_xl import (
-    PARTS,
+from seg_tf.layers import (
     RelativePositions,
     SegmentRelativeAttention,
     TransformerXLLayer,
 )
-from seg_tf.models.transformer_xl import TransformerXL
+from seg_tf.layers.transformer_xl import PARTS
+from seg_tf.models import TransformerXL
 from tests import numpy_reference
 from tests import numpy_relative_attention as reference
-from tests.conformance.case import Case, waves
+from tests.conformance.case import Case, feature_specs, waves
 
 WIDTH, HEADS, HEAD_SIZE, MEMORY = 6, 2, 3, 2
 BIASES = [waves((HEADS, HEAD_SIZE), number) for number in (5, 6)]
@@ -48,6 +48,10 @@ MODEL_ARGUMENTS = {
 }
 
 
+def _random_normal(dtype):
+    return keras.initializers.RandomNormal(stddev=0.25)
+
+
 def _indices(batch, length):
     """Rows of a stream whose sentences have two tokens; every third has no memory."""
     row, place = np.arange(batch)[:, None], np.arange(MEMORY + length)[None]
@@ -75,24 +79,17 @@ def _apply_attention(layer, inputs):
     return layer(inputs["hidden"], inputs["memory"], *prepared, *BIASES)
 
 
-def _of_rows(function, inputs):
-    rows = zip(*(inputs[name] for name in ATTENTION_SPECS), strict=True)
-    return np.stack([function(*row) for row in rows])
+def _reference_layer(function, **arguments):
+    """A reference of a layer by a function of `numpy_relative_attention`."""
 
+    def compute(layer, inputs):
+        weights = numpy_reference.named_weights(layer)
+        rows = zip(*(inputs[name] for name in ATTENTION_SPECS), strict=True)
+        return np.stack(
+            [function(weights, *row, BIASES, PARTS, **arguments) for row in rows]
+        )
 
-def _reference_attention(layer, inputs):
-    weights = numpy_reference.named_weights(layer)
-    return _of_rows(
-        lambda *row: reference.attention(weights, *row, BIASES, PARTS), inputs
-    )
-
-
-def _reference_layer(layer, inputs):
-    weights = numpy_reference.named_weights(layer)
-    return _of_rows(
-        lambda *row: reference.layer(weights, *row, BIASES, PARTS, epsilon=1e-3),
-        inputs,
-    )
+    return compute
 
 
 def _apply_positions(layer, inputs):
@@ -145,7 +142,6 @@ CASES = [
             "static_shapes": True,
         },
         specs=INDEX_SPECS,
-        limits={},
         apply=_apply_positions,
         reference=_reference_positions,
         make_inputs=_index_inputs,
@@ -156,14 +152,11 @@ CASES = [
             "num_heads": HEADS,
             "head_size": HEAD_SIZE,
             "dropout": 0.25,
-            "kernel_initializer": lambda dtype: keras.initializers.RandomNormal(
-                stddev=0.25
-            ),
+            "kernel_initializer": _random_normal,
         },
         specs=ATTENTION_SPECS,
-        limits={},
         apply=_apply_attention,
-        reference=_reference_attention,
+        reference=_reference_layer(reference.attention),
         make_inputs=_attention_inputs,
         saved_within="TransformerXL",
     ),
@@ -176,15 +169,12 @@ CASES = [
             "dropout": 0.25,
             "attention_dropout": 0.2,
             "layer_norm_epsilon": 1e-3,
-            "kernel_initializer": lambda dtype: keras.initializers.RandomNormal(
-                stddev=0.25
-            ),
+            "kernel_initializer": _random_normal,
             "recompute": True,
         },
         specs=ATTENTION_SPECS,
-        limits={},
         apply=_apply_attention,
-        reference=_reference_layer,
+        reference=_reference_layer(reference.layer, epsilon=1e-3),
         make_inputs=_attention_inputs,
         saved_within="TransformerXL",
         compiled_within="TransformerXL",
@@ -193,12 +183,10 @@ CASES = [
         cls=TransformerXL,
         arguments=MODEL_ARGUMENTS,
         specs={
-            "token_ids": ((None,), "int32"),
-            **{f"stream_{part}": ((None,), "int32") for part in PARTS},
+            **feature_specs("token_ids", *(f"stream_{part}" for part in PARTS)),
             "memory_hidden": ((2, MEMORY, WIDTH), "float32"),
             "memory_indices": ((MEMORY, 3), "int32"),
         },
-        limits={},
         apply=_apply_model,
         reference=lambda model, inputs: reference.transformer_xl(
             numpy_reference.named_weights(model),

@@ -8,7 +8,7 @@ import pytest
 from seg_tf import remote_files
 from tests.data_pipelines import random_corpus
 from tests.data_pipelines.failing_files import FailingFileSystem
-from tests.shared_folders import made_once
+from tests.worlds import made_once
 
 
 @pytest.fixture(autouse=True)

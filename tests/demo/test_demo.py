@@ -1,7 +1,9 @@
 """The page: what a model answers, who may ask it, and clicks in a browser."""
 
+import base64
 import contextlib
 import http.client
+import io
 import json
 import re
 import socket
@@ -105,7 +107,9 @@ def test_attention_is_drawn_and_its_shares_are_those_of_the_head(model, run_dir)
     maps = attention_maps.attention_maps(pretrained.encoder, window)
     expected = attention_maps.attention_shares(maps.weights[1, 0], window)
     assert found["shares"] == pytest.approx(dict(expected), rel=1e-5)
-    assert found["image"].startswith("data:image/png;base64,iVBOR")
+    kind, _, image = found["image"].partition(",")
+    assert kind == "data:image/png;base64"
+    command_calls.check_image(io.BytesIO(base64.b64decode(image)))
     assert found["num_sentences"] == found["num_sentences_of_text"] == 4
     long = model.attention("W1 w2 w3 w4 w5 w6 w7. " * 20)
     assert long["num_sentences"] < long["num_sentences_of_text"] == 20

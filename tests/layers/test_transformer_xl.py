@@ -1,27 +1,26 @@
 """Relative attention with memory, against loops."""
 
+from typing import Any, NamedTuple
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.layers.transformer_xl import PARTS
+from seg_tf.layers.transformer_xl import (
+    PARTS,
+    RelativePositions,
+    SegmentRelativeAttention,
+)
+from seg_tf.ops import relative_logits
 from tests import numpy_relative_attention as reference
 from tests import official_models
-from tests.relative_attention_cases import (
-    COUNTERS,
-    HEAD_SIZE,
-    HEADS,
-    WIDTH,
-    Attention,
-    ReleasedPositions,
-    hidden_states,
-    stream_indices,
-)
+from tests.conformance.case import set_fixed_weights, waves
+from tests.numpy_reference import named_weights
 
 pytestmark = pytest.mark.slow
 
-
+HEADS, HEAD_SIZE, WIDTH = 2, 3, 14
 ABLATIONS = [
     PARTS,
     ("token", "sentence"),
@@ -29,188 +28,244 @@ ABLATIONS = [
     ("token",),
     ("sentence", "paragraph"),
 ]
+# Sentence and paragraph of eleven tokens: seven in the memory, four in the segment.
+COUNTERS = {
+    "a stream": ([5, 5, 5, 6, 6, 7, 7, 8, 8, 8, 9], [2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 4]),
+    "restarting": (
+        [0, 0, 1, 2, 0, 1, 1, 2, 0, 0, 1],
+        [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2],
+    ),
+    "jumping": (
+        [3, 40, 40, 7, 7, 7, 90, 2, 2, 61, 61],
+        [9, 9, 0, 0, 33, 33, 5, 5, 5, 8, 1],
+    ),
+    "all different": (list(range(20, 31)), list(range(11))),
+    "all the same": ([4] * 11, [1] * 11),
+}
 
 
-def split(values, memory_length):
+def stream_indices(counters, first_token=100):
+    """Indices (11, 3) of consecutive tokens."""
+    sentences, paragraphs = counters
+    tokens = first_token + np.arange(len(sentences))
+    return np.stack([tokens, sentences, paragraphs], axis=-1).astype("int32")
+
+
+def hidden_states(batch, length):
+    return 2 * waves((batch, length, WIDTH), 0) - 1
+
+
+def split(values, memory_length=7):
     return values[:, memory_length:], values[:, :memory_length]
 
 
-def expected(attention, hidden, memory, indices, memory_indices):
-    weights, biases, parts = attention.arguments()
-    rows = zip(hidden, memory, indices, memory_indices, strict=True)
-    return np.stack([reference.attention(weights, *row, biases, parts) for row in rows])
+def stream_inputs(name="a stream", first_token=100):
+    """Hidden states, memory, indices and memory indices of a row."""
+    indices = stream_indices(COUNTERS[name], first_token)[None]
+    return [*split(hidden_states(1, 11)), *split(indices)]
+
+
+class _ReleasedVectors(NamedTuple):
+    vectors: Any
+
+    def logits(self, content_query, key, position_query, kernel):
+        vectors = keras.ops.einsum("bkd,dhe->bkhe", self.vectors, kernel)
+        products = keras.ops.einsum("bhte,bkhe->bhtk", position_query, vectors)
+        content = keras.ops.matmul(content_query, keras.ops.swapaxes(key, 2, 3))
+        return content + relative_logits.shift(products)
+
+
+class ReleasedPositions(RelativePositions):
+    """Positions as the authors' code computes them instead of eq. 3.
+
+    Every key's indices are subtracted from the largest index, not from the query's, and
+    the products are shifted as if they rose by one from key to key. So each query gets
+    the boundaries that the row's last word sees.
+    """
+
+    def call(self, indices, memory_indices):
+        _, mask = super().call(indices, memory_indices)
+        keys = keras.ops.concatenate([memory_indices, indices], axis=1)
+        distances = keras.ops.max(keys, axis=1, keepdims=True) - keys
+        vectors = [
+            self._vectors(part, distances[..., PARTS.index(part)], None)
+            for part in self.parts
+        ]
+        return _ReleasedVectors(keras.ops.concatenate(vectors, axis=-1)), mask
+
+
+class Attention:
+    """An attention layer with fixed weights, its positions and biases."""
+
+    def __init__(self, parts=PARTS, cls=RelativePositions, **arguments):
+        self.parts = parts
+        self.positions = cls(**{"width": WIDTH, "parts": parts, **arguments})
+        self.layer = SegmentRelativeAttention(HEADS, HEAD_SIZE)
+        self.layer.build((None, None, WIDTH))
+        set_fixed_weights(self.layer)
+        self.biases = [waves((HEADS, HEAD_SIZE), number) for number in (1, 2)]
+
+    def __call__(self, hidden, memory, indices, memory_indices):
+        prepared = self.positions(indices, memory_indices)
+        return np.asarray(self.layer(hidden, memory, *prepared, *self.biases))
+
+    def expected(self, *inputs):
+        weights = named_weights(self.layer)
+        return np.stack(
+            [
+                reference.attention(weights, *row, self.biases, self.parts)
+                for row in zip(*inputs, strict=True)
+            ]
+        )
 
 
 @pytest.mark.parametrize("static_shapes", [False, True])
 @pytest.mark.parametrize("memory_length", [7, 3, 0])
 @pytest.mark.parametrize("parts", ABLATIONS, ids="-".join)
-def test_equals_four_loops(parts, memory_length, static_shapes):
+def test_equals_loops(parts, memory_length, static_shapes):
     attention = Attention(parts, static_shapes=static_shapes)
-    indices = np.stack([stream_indices(one) for one in COUNTERS.values()])
-    indices, memory_indices = split(indices, memory_length)
+    indices = np.stack([stream_indices(counters) for counters in COUNTERS.values()])
     hidden = hidden_states(len(COUNTERS), 11)
-    hidden, memory = split(hidden, memory_length)
-    inputs = (hidden, memory, indices, memory_indices)
-    np.testing.assert_allclose(
-        attention.numpy(*inputs), expected(attention, *inputs), atol=1e-5
-    )
+    inputs = (*split(hidden, memory_length), *split(indices, memory_length))
+    expected = attention.expected(*inputs)
+    np.testing.assert_allclose(attention(*inputs), expected, atol=1e-5)
 
 
-def test_logits_equal_four_loops():
-    # Of more tokens than the outputs above, and no softmax that might hide anything.
-    rng = np.random.default_rng(0)
+def test_logits_equal_loops():
+    # More tokens, and no softmax that might hide a difference.
     attention = Attention()
-    sentences = np.cumsum(rng.integers(0, 2, 60))
-    counters = (sentences, sentences // 4)
-    indices = stream_indices(counters)[None]
-    indices, memory_indices = split(indices, 35)
+    sentences = np.cumsum(np.random.default_rng(0).integers(0, 2, 60))
+    indices, memory_indices = split(
+        stream_indices((sentences, sentences // 4))[None], 35
+    )
     hidden, memory = split(hidden_states(1, 60), 35)
     positions, mask = attention.positions(indices, memory_indices)
-    weights, biases, parts = attention.arguments()
-    wanted = reference.logits(
-        weights, hidden[0], memory[0], indices[0], memory_indices[0], biases, parts
-    )
+    weights = named_weights(attention.layer)
+    row = (hidden[0], memory[0], indices[0], memory_indices[0])
+    expected = reference.logits(weights, *row, attention.biases, PARTS)
     query = np.einsum("td,dhe->hte", hidden[0], weights["query_kernel"])
-    by_position = (query + biases[1][:, None]) / np.sqrt(HEAD_SIZE)
-    by_content = (query + biases[0][:, None]) / np.sqrt(HEAD_SIZE)
+    content_query, position_query = (
+        (query + bias[:, None]) / np.sqrt(HEAD_SIZE) for bias in attention.biases
+    )
     keys = np.concatenate([memory[0], hidden[0]])
     key = np.einsum("kd,dhe->hke", keys, weights["key_kernel"])
-    inputs = (one[None].astype("float32") for one in (by_content, key, by_position))
-    found = positions.logits(*inputs, attention.layer.position_kernel)[0]
-    seen = ~np.isnan(wanted)
-    np.testing.assert_array_equal(np.broadcast_to(mask[0], seen.shape), seen)
-    np.testing.assert_allclose(np.array(found)[seen], wanted[seen], atol=1e-5)
+    inputs = (
+        array[None].astype("float32") for array in (content_query, key, position_query)
+    )
+    logits = np.array(positions.logits(*inputs, attention.layer.position_kernel)[0])
+    visible = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.broadcast_to(mask[0], visible.shape), visible)
+    np.testing.assert_allclose(logits[visible], expected[visible], atol=1e-5)
 
 
 @pytest.mark.parametrize(
-    ("memory_tokens", "num_seen"),
+    ("memory_tokens", "num_visible"),
     [
         pytest.param(range(93, 100), 7, id="before the segment"),
         pytest.param([-(2**31)] * 7, 0, id="never filled"),
         pytest.param([-(2**31)] * 4 + [97, 98, 99], 3, id="partly filled"),
-        pytest.param(range(50, 57), 0, id="of another place"),
+        pytest.param(range(50, 57), 0, id="from elsewhere"),
         pytest.param(range(92, 99), 0, id="one token missing"),
     ],
 )
-def test_memory_of_another_place_is_not_seen(memory_tokens, num_seen):
+def test_memory_from_elsewhere_is_invisible(memory_tokens, num_visible):
     attention = Attention()
-    indices, memory_indices = split(stream_indices(COUNTERS["a stream"], 93)[None], 7)
+    hidden, memory, indices, memory_indices = stream_inputs(first_token=93)
     memory_indices = memory_indices.copy()
     memory_indices[0, :, 0] = list(memory_tokens)
-    hidden, memory = split(hidden_states(1, 11), 7)
-    with_memory = attention.numpy(hidden, memory, indices, memory_indices)
-    rest = slice(7 - num_seen, None)
-    seen_alone = attention.numpy(
-        hidden, memory[:, rest], indices, memory_indices[:, rest]
-    )
-    np.testing.assert_allclose(with_memory, seen_alone, atol=1e-6)
-
-
-def test_counters_may_run_over():
-    attention = Attention()
-    inputs = [*split(hidden_states(1, 11), 7)]
-    indices, memory_indices = split(stream_indices(COUNTERS["a stream"])[None], 7)
-    near_the_end = np.array([2**31 - 109, 2**31 - 6, 2**31 - 3])
-
-    def moved(values):
-        return (values.astype("int64") + near_the_end).astype("int32")
-
-    assert moved(indices).min() < 0 < moved(memory_indices).max()
+    rest = slice(7 - num_visible, None)
     np.testing.assert_allclose(
-        attention.numpy(*inputs, moved(indices), moved(memory_indices)),
-        attention.numpy(*inputs, indices, memory_indices),
+        attention(hidden, memory, indices, memory_indices),
+        attention(hidden, memory[:, rest], indices, memory_indices[:, rest]),
         atol=1e-6,
     )
 
 
-@pytest.mark.parametrize("changed", ["tokens", "sentence", "paragraph", "both"])
-@pytest.mark.parametrize("place", range(4))
-def test_what_comes_after_changes_not_one_bit(place, changed):
+def test_counters_may_overflow():
     attention = Attention()
-    indices, memory_indices = split(stream_indices(COUNTERS["a stream"])[None], 7)
-    hidden, memory = split(hidden_states(1, 11), 7)
-    before = attention.numpy(hidden, memory, indices, memory_indices)
+    inputs = stream_inputs()
+    near_the_end = np.array([2**31 - 109, 2**31 - 6, 2**31 - 3])
+    moved = [
+        (part.astype("int64") + near_the_end).astype("int32") for part in inputs[2:]
+    ]
+    assert moved[0].min() < 0 < moved[1].max()
+    np.testing.assert_allclose(
+        attention(*inputs[:2], *moved), attention(*inputs), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("changed", ["tokens", "sentence", "paragraph"])
+@pytest.mark.parametrize("place", range(4))
+def test_later_positions_do_not_change_one_bit(place, changed):
+    attention = Attention()
+    hidden, memory, indices, memory_indices = stream_inputs()
+    before = attention(hidden, memory, indices, memory_indices)
     hidden, indices = hidden.copy(), indices.copy()
     if changed == "tokens":
         hidden[:, place:] += 3
-    if changed in ("sentence", "both"):
-        indices[:, place:, 1] += np.arange(4 - place) * 5 + 1
-    if changed in ("paragraph", "both"):
-        indices[:, place:, 2] += np.arange(4 - place) * 3 + 1
-    after = attention.numpy(hidden, memory, indices, memory_indices)
+    else:
+        indices[:, place:, PARTS.index(changed)] += np.arange(4 - place) * 5 + 1
+    after = attention(hidden, memory, indices, memory_indices)
     np.testing.assert_array_equal(after[:, :place], before[:, :place])
     assert (after[:, place:] != before[:, place:]).any()
 
 
-def test_released_form_lets_later_breaks_be_seen():
-    attention = Attention(positions=ReleasedPositions)
-    indices, memory_indices = split(stream_indices(COUNTERS["a stream"])[None], 7)
-    hidden, memory = split(hidden_states(1, 11), 7)
-    before = attention.numpy(hidden, memory, indices, memory_indices)
+def test_released_form_leaks_later_boundaries_and_is_exact_for_tokens_only():
+    attention = Attention(cls=ReleasedPositions)
+    hidden, memory, indices, memory_indices = stream_inputs()
+    before = attention(hidden, memory, indices, memory_indices)
     indices = indices.copy()
     indices[:, -1, 1] += 1
-    after = attention.numpy(hidden, memory, indices, memory_indices)
+    after = attention(hidden, memory, indices, memory_indices)
     assert np.abs(after - before)[:, :-1].max() > 1e-3
-
-
-def test_released_form_of_tokens_alone_is_exact():
-    indices, memory_indices = split(stream_indices(COUNTERS["jumping"])[None], 7)
-    inputs = (*split(hidden_states(1, 11), 7), indices, memory_indices)
-    released = Attention(("token",), positions=ReleasedPositions)
+    inputs = stream_inputs("jumping")
+    released = Attention(("token",), cls=ReleasedPositions)
     np.testing.assert_allclose(
-        released.numpy(*inputs), Attention(("token",)).numpy(*inputs), atol=1e-6
+        released(*inputs), Attention(("token",))(*inputs), atol=1e-6
     )
 
 
 @pytest.mark.parametrize("memory_length", [7, 0])
-def test_tokens_alone_equal_the_attention_of_tf_models_official(memory_length):
-    attention_class = official_models.relative_attention_class()
+def test_tokens_only_equal_the_attention_of_tf_models_official(memory_length):
     attention = Attention(("token",))
-    weights, biases, _ = attention.arguments()
-    indices, memory_indices = split(
-        stream_indices(COUNTERS["jumping"])[None], memory_length
-    )
+    weights = named_weights(attention.layer)
+    indices = stream_indices(COUNTERS["jumping"])[None]
     hidden, memory = split(hidden_states(1, 11), memory_length)
-    length = hidden.shape[1]
-    # It wants one distance more, in place of what our shift adds.
+    # It needs one more distance, where our shift pads.
     vectors = np.stack([reference.sinusoid(k, WIDTH) for k in range(11, -1, -1)])
-    place = np.arange(11)
-    mask = place[None, None] <= memory_length + np.arange(length)[None, :, None]
-    layer = attention_class(num_heads=HEADS, key_dim=HEAD_SIZE, use_bias=False)
-
-    def apply():
-        arguments = {
-            "query": hidden,
-            "value": hidden,
-            "content_attention_bias": biases[0],
-            "positional_attention_bias": biases[1],
-            "relative_position_encoding": vectors[None].astype("float32"),
-            "state": memory,
-            "attention_mask": mask,
-        }
-        return layer(**{k: tf.constant(value) for k, value in arguments.items()})
-
-    apply()
-    kernels = {weight.name.split("/")[-2]: weight for weight in layer.weights}
-    for name, kernel in kernels.items():
-        own = {"attention_output": "output", "encoding": "position"}.get(name, name)
-        kernel.assign(weights[f"{own}_kernel"])
-    np.testing.assert_allclose(
-        attention.numpy(hidden, memory, indices, memory_indices), apply(), atol=1e-5
+    last_key = memory_length + np.arange(hidden.shape[1])[None, :, None]
+    arguments = {
+        "query": hidden,
+        "value": hidden,
+        "content_attention_bias": attention.biases[0],
+        "positional_attention_bias": attention.biases[1],
+        "relative_position_encoding": vectors[None].astype("float32"),
+        "state": memory,
+        "attention_mask": np.arange(11)[None, None] <= last_key,
+    }
+    arguments = {name: tf.constant(value) for name, value in arguments.items()}
+    layer = official_models.nlp_layer("MultiHeadRelativeAttention")(
+        num_heads=HEADS, key_dim=HEAD_SIZE, use_bias=False
     )
+    layer(**arguments)
+    names = {"attention_output": "output", "encoding": "position"}
+    for kernel in layer.weights:
+        name = kernel.name.split("/")[-2]
+        kernel.assign(weights[f"{names.get(name, name)}_kernel"])
+    outputs = attention(hidden, memory, *split(indices, memory_length))
+    np.testing.assert_allclose(outputs, layer(**arguments), atol=1e-5)
 
 
 @pytest.mark.parametrize("static_shapes", [False, True])
-def test_dropped_numbers_of_the_position_vectors_are_made_up_for(static_shapes):
+def test_dropout_of_position_vectors_is_unbiased(static_shapes):
     attention = Attention(dropout=0.25, static_shapes=static_shapes)
-    indices, memory_indices = split(stream_indices(COUNTERS["a stream"])[None], 7)
+    _, _, indices, memory_indices = stream_inputs()
     query, key = (keras.ops.ones((1, HEADS, n, HEAD_SIZE)) for n in (4, 11))
     kernel = attention.layer.position_kernel
 
     @tf.function
     def logits(training):
-        inputs = (indices, memory_indices)
-        positions, _ = attention.positions(*inputs, training=training)
+        positions, _ = attention.positions(indices, memory_indices, training=training)
         return positions.logits(query, 0 * key, query, kernel)
 
     dropped = np.stack([logits(True) for _ in range(800)])

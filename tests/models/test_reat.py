@@ -4,16 +4,13 @@ import keras
 import numpy as np
 import pytest
 
-from seg_tf.models.reat import ReAT
+from seg_tf.layers import AlphaTransformerLayer
+from seg_tf.models import ReAT
 from tests import numpy_reat, numpy_reference
-from tests.text_batches import text_rows
+from tests.text_batches import some_rows, text_rows
 
 pytestmark = pytest.mark.slow
-
-
 BLOCK_LENGTH = 16
-
-
 SIZES = {
     "vocab_size": 31,
     "block_length": BLOCK_LENGTH,
@@ -28,11 +25,7 @@ SIZES = {
     "alpha_intermediate_size": 20,
     "layer_norm_epsilon": 1e-3,
 }
-
-
 LONG = list(range(7, 7 + BLOCK_LENGTH - 3))
-
-
 TEXTS = [
     [[7, 8, 9], [10], [11, 12, 13, 14], LONG],
     [[15, 16], [17]],
@@ -124,61 +117,17 @@ def test_sharing_blocks_gives_what_the_padded_array_does():
     )
 
 
-def test_neither_order_nor_place_of_sentences_in_the_row_matters():
-    reat = build_reat(dtype="float64")
+def test_sentences_influence_those_of_their_text_only():
+    reat = build_reat()
     features = rows_of([TEXTS])
-    turned = dict(features)
-    # The blocks the other way round, and the slots of the sentences.
-    for name, values in features.items():
-        if values.shape == features["token_ids"].shape:
-            blocks = values.reshape(1, -1, BLOCK_LENGTH)[:, ::-1]
-            turned[name] = blocks.reshape(values.shape)
-    starts = features["sentence_starts"]
-    moved = (7 - starts // BLOCK_LENGTH) * BLOCK_LENGTH + starts % BLOCK_LENGTH
-    turned["sentence_starts"] = moved[:, ::-1]
-    turned["sentence_mask"] = features["sentence_mask"][:, ::-1]
-    assert_same_vectors(
-        sentence_vectors(reat(turned), turned),
-        sentence_vectors(reat(features), features),
-        rtol=1e-11,
-        atol=1e-11,
-    )
-
-
-def test_texts_never_influence_each_other():
-    reat = build_reat()
-    changed = [TEXTS[0], [[25, 26], [27]], TEXTS[2]]
-    one, other = rows_of([TEXTS]), rows_of([changed])
-    before = sentence_vectors(reat(one), one)
-    after = sentence_vectors(reat(other), other)
+    changed = rows_of([[TEXTS[0], [TEXTS[1][0], [27]], TEXTS[2]]])
+    before = sentence_vectors(reat(features), features)
+    after = sentence_vectors(reat(changed), changed)
     for key, vectors in before.items():
-        is_same = np.array_equal(vectors, after[key])  # to the last bit
-        assert is_same == (key[1] != 2), key
-
-
-def test_sentences_of_a_text_do_influence_each_other():
-    reat = build_reat()
-    changed = [[TEXTS[0][0], [28], *TEXTS[0][2:]], *TEXTS[1:]]
-    one, other = rows_of([TEXTS]), rows_of([changed])
-    before = sentence_vectors(reat(one), one)
-    after = sentence_vectors(reat(other), other)
-    for key, vectors in before.items():
-        differs = np.abs(vectors - after[key]).max() > 1e-4
-        assert differs == (key[1] == 1), key
-
-
-def test_saved_model_has_its_pooler(tmp_path):
-    """No output of the model comes from it, yet it has to be there again."""
-    reat = build_reat()
-    reat.save(tmp_path / "reat.keras")
-    loaded = keras.models.load_model(tmp_path / "reat.keras")
-    features = rows_of([TEXTS])
-    vectors = [
-        np.asarray(one.pool(one(features), features["sentence_starts"]))
-        for one in (reat, loaded)
-    ]
-    np.testing.assert_array_equal(*vectors)
-    assert len({weight.path for weight in reat.weights}) == len(reat.weights)
+        if key[1] == 2:
+            assert np.abs(vectors - after[key]).max() > 1e-4, key
+        else:
+            np.testing.assert_array_equal(vectors, after[key], err_msg=str(key))
 
 
 def test_model_that_pools_is_loaded_with_one_pooler(tmp_path):
@@ -200,23 +149,44 @@ def test_model_that_pools_is_loaded_with_one_pooler(tmp_path):
     assert loaded.get_layer("pooler") is again.pooler is not reat.pooler
 
 
-def test_copy_has_a_pooler_of_its_own():
+def test_copy_has_a_separate_pooler():
     reat = build_reat()
     copy = ReAT.from_config(reat.get_config())
     assert copy.pooler is not reat.pooler
     assert len(copy.weights) == len(reat.weights)
-    before = [np.asarray(weight) for weight in reat.pooler.weights]
-    set_random_weights(copy, scale=0.7)
-    for weight, expected in zip(reat.pooler.weights, before, strict=True):
-        np.testing.assert_array_equal(np.asarray(weight), expected)
 
 
-def test_missing_features_are_named():
-    reat = build_reat()
-    features = rows_of([TEXTS])
-    del features["text_number"]
-    with pytest.raises(ValueError, match=r"lacks \['text_number'\]"):
-        reat(features)
+def test_mixing_sees_attention_tokens_only():
+    """If sentences compute nothing, other words of a text make no difference."""
+    layer = AlphaTransformerLayer(12, 2, block_length=10)
+    layer.build((None, None, 8))
+    set_random_weights(layer)
+    for weight in layer.sentence_layer.transformer_layer.trainable_weights:
+        if "attention_output" in weight.path or "output_dense" in weight.path:
+            weight.assign(np.zeros(weight.shape))
+    features = text_rows(
+        some_rows(3, 4), block_length=10, num_blocks=4, num_sentences=9
+    )
+    names = ("sentence_number", "text_number", "attention_positions", "sentence_mask")
+    features["attention_positions"] = features["sentence_starts"] + 1
+    inputs = [features[name] for name in names]
+    shape = (*features["token_ids"].shape, 8)
+    hidden = np.random.default_rng(4).normal(size=shape).astype("float32")
+    before = np.asarray(layer(hidden, *inputs))[0]
+    text, sentence = features["text_number"][0] == 3, features["sentence_number"][0]
+    first = sentence[text].min()
+    elsewhere = text & (sentence > first)
+    assert elsewhere.any()
+    is_attention = features["position_index"][0] == 1
+    for changes in (False, True):
+        places = text & (sentence == first) & (is_attention == changes)
+        changed = hidden.copy()
+        changed[0, np.flatnonzero(places)[-1], 0] += 1.0
+        after = np.asarray(layer(changed, *inputs))[0]
+        difference = np.abs(after - before).max(axis=1)
+        assert (difference[elsewhere] > 1e-3).all() == changes
+        assert (difference[elsewhere] == 0).all() != changes
+        assert (difference[~text & (sentence > 0)] == 0).all()
 
 
 @pytest.mark.parametrize(

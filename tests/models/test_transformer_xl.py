@@ -11,11 +11,7 @@ from seg_tf.layers.transformer_xl import PARTS
 from seg_tf.models.transformer_xl import TransformerXL
 
 pytestmark = pytest.mark.slow
-
-
 VOCAB_SIZE, LENGTH = 50, 24
-
-
 SIZES = {
     "vocab_size": VOCAB_SIZE,
     "num_layers": 3,
@@ -37,11 +33,6 @@ def build(**arguments):
 
 
 _built = functools.cache(build)
-
-
-@functools.cache
-def _read_whole():
-    return _built()(stream())[0]
 
 
 def stream(length=LENGTH, first_token=700):
@@ -110,9 +101,10 @@ def test_memory_holds_the_newest_places_and_no_gradient():
 @pytest.mark.parametrize(
     "changed", ["token_ids", "stream_sentence", "stream_paragraph"]
 )
-@pytest.mark.parametrize("place", [0, 1, 11, 17, 23])
+@pytest.mark.parametrize("place", [0, 11, 23])
 def test_what_comes_after_changes_not_one_bit(changed, place):
-    model, before, features = _built(), _read_whole(), stream()
+    model, features = _built(), stream()
+    before, _ = model(features)
     features = {**features, changed: features[changed].copy()}
     after = features[changed][:, place:]
     if changed == "token_ids":
@@ -153,22 +145,6 @@ def test_at_the_size_of_base_not_one_bit_changes_either(dtype):
     assert (found[:, 145:] != expected[:, 145:]).any()
 
 
-def test_tokens_alone_take_no_notice_of_sentences():
-    model = build(position_parts=("token",))
-    features = stream()
-    other = {**features, "stream_sentence": features["stream_sentence"][:, ::-1]}
-    np.testing.assert_array_equal(model(other)[0], model(features)[0])
-
-
-def test_static_shapes_change_nothing():
-    expected = build()(stream())
-    found = build(static_shapes=True)(stream())
-    for one, other in zip(
-        keras.tree.flatten(found), keras.tree.flatten(expected), strict=True
-    ):
-        np.testing.assert_allclose(one, other, atol=2e-5)
-
-
 def test_weights_are_those_of_any_memory_length(tmp_path):
     path = tmp_path / "model.weights.h5"
     model, longer = build(memory_length=4), build(memory_length=30)
@@ -184,10 +160,3 @@ def test_half_a_memory_is_refused():
     half = {"memory_hidden": model.initial_memory(2)["memory_hidden"]}
     with pytest.raises(ValueError, match=r"It lacks \['memory_indices'\]"):
         model({**stream(), **half})
-
-
-def test_missing_feature_is_named():
-    features = stream()
-    del features["stream_sentence"]
-    with pytest.raises(ValueError, match=r"It lacks \['stream_sentence'\]"):
-        build()(features)

@@ -1,13 +1,12 @@
 """Exchange sentence prediction, against plain NumPy."""
 
-import keras
 import numpy as np
 import pytest
 
 from seg_tf.models.reat import ReAT
 from seg_tf.objectives.exchange_sentence import ExchangeSentence
 from seg_tf.objectives.masked_lm import MaskedLM
-from tests import numpy_reat, numpy_reference
+from tests import numpy_reference
 from tests.models.test_reat import SIZES, TEXTS, build_reat, rows_of, set_random_weights
 
 pytestmark = pytest.mark.slow
@@ -29,29 +28,6 @@ def random_batch():
     return generator.normal(size=size).astype("float32"), features
 
 
-def test_loss_and_metrics_equal_plain_numpy():
-    objective = build_objective()
-    sequence, features = random_batch()
-    every = np.ones_like(features["sentence_mask"])
-    vectors = numpy_reat.pooled(
-        numpy_reference.named_weights(objective.encoder),
-        sequence,
-        {**features, "sentence_mask": every},
-    )
-    logits = numpy_reference.dense(
-        numpy_reference.named_weights(objective.classifier), vectors
-    )
-    loss, metrics = numpy_reat.exchange_sentence(
-        logits, features["is_moved"], features["can_move"]
-    )
-    found = objective(sequence, features)
-    np.testing.assert_allclose(found.loss, loss, rtol=1e-5)
-    assert found.metrics.keys() == metrics.keys()
-    for name, pair in metrics.items():
-        np.testing.assert_allclose(found.metrics[name], pair, err_msg=name)
-    assert loss[1] == objective.count(features) == features["can_move"].sum()
-
-
 def test_an_exchange_is_read_off_the_pooled_first_tokens_alone():
     """The place that the lists of `seg_tf.papers` name."""
     objective = build_objective()
@@ -70,21 +46,6 @@ def test_an_exchange_is_read_off_the_pooled_first_tokens_alone():
     labels = features["is_moved"][features["can_move"]].astype(int)
     losses = np.log(np.exp(bias).sum()) - bias[labels]
     assert float(objective(sequence, features).loss[0]) == pytest.approx(losses.sum())
-
-
-def test_sentences_that_cannot_move_do_not_count():
-    objective = build_objective()
-    sequence, features = random_batch()
-    changed = {
-        **features,
-        "is_moved": features["is_moved"] | ~features["can_move"],
-    }
-    for one, other in zip(
-        keras.tree.flatten(objective(sequence, features)),
-        keras.tree.flatten(objective(sequence, changed)),
-        strict=True,
-    ):
-        assert float(one) == float(other)
 
 
 def test_missing_features_are_named():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from sklearn import metrics
 
 from seg_tf.ops.losses import (
     binary_counts,
@@ -24,20 +25,27 @@ def random_batch(batch=3, predictions=4, vocab=11):
     return logits, labels, weights
 
 
-def test_cross_entropy_equals_plain_numpy():
-    total, weight = masked_cross_entropy(*random_batch())
+def test_cross_entropy_and_accuracy_equal_plain_numpy():
+    logits, labels, weights = random_batch()
+    variable = tf.constant(logits)
+    with tf.GradientTape() as tape:
+        tape.watch(variable)
+        total, weight = masked_cross_entropy(variable, labels, weights)
     assert np.isclose(total, numpy_reference.cross_entropy(*random_batch()), rtol=1e-6)
-    assert (total.dtype, weight.dtype) == ("float32", "float32")
-    assert float(weight) == 4
-
-
-def test_accuracy_equals_plain_numpy():
-    hits, weight = masked_accuracy(*random_batch())
+    assert (total.dtype, weight.dtype, float(weight)) == ("float32", "float32", 4)
+    # The gradient is softmax minus label.
+    exponents = np.exp(logits.astype("float64"))
+    expected = exponents / exponents.sum(axis=-1, keepdims=True)
+    for where in np.ndindex(*labels.shape):
+        expected[(*where, labels[where])] -= 1
+        expected[where] *= weights[where]
+    np.testing.assert_allclose(tape.gradient(total, variable), expected, atol=1e-6)
+    hits, weight = masked_accuracy(logits, labels, weights)
     assert float(hits) == numpy_reference.hits(*random_batch()) >= 3
     assert float(weight) == 4
 
 
-def test_no_weight_at_all_gives_zeros_and_zero_gradients():
+def test_no_weight_gives_zeros_and_zero_gradients():
     logits, labels, weights = random_batch()
     logits = tf.constant(logits)
     with tf.GradientTape() as tape:
@@ -48,67 +56,21 @@ def test_no_weight_at_all_gives_zeros_and_zero_gradients():
     assert float(masked_accuracy(logits, labels, 0 * weights)[0]) == 0
 
 
-def test_gradient_is_softmax_minus_label():
-    logits, labels, weights = random_batch()
-    variable = tf.constant(logits)
-    with tf.GradientTape() as tape:
-        tape.watch(variable)
-        total, _ = masked_cross_entropy(variable, labels, weights)
-    exponents = np.exp(logits.astype("float64"))
-    expected = exponents / exponents.sum(axis=-1, keepdims=True)
-    for where in np.ndindex(*labels.shape):
-        expected[(*where, labels[where])] -= 1
-        expected[where] *= weights[where]
-    np.testing.assert_allclose(tape.gradient(total, variable), expected, atol=1e-6)
-
-
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_softmax_of_half_precision_logits_is_taken_in_float32(dtype):
-    # e**20 overflows a float16, and 3,000 terms lose all digits in a sum of bfloat16.
+def test_softmax_of_half_precision_logits_is_computed_in_float32(dtype):
+    # e**20 overflows float16, and a bfloat16 sum of 3,000 terms loses all digits.
     logits = tf.cast(tf.linspace(0.0, 20.0, 3000)[None, None], dtype)
-    labels, weights = np.array([[17]]), np.array([[1.0]], "float32")
-    total, _ = masked_cross_entropy(logits, labels, weights)
-    expected = numpy_reference.cross_entropy(
-        np.asarray(tf.cast(logits, "float64")), labels, weights
-    )
+    target = np.array([[17]]), np.array([[1.0]], "float32")
+    total, _ = masked_cross_entropy(logits, *target)
+    exact = np.asarray(tf.cast(logits, "float64"))
     assert total.dtype == "float32"
-    assert np.isclose(total, expected, rtol=1e-6)
-
-
-def counted(predictions, labels, weights):
-    pairs = binary_counts(predictions, labels, weights)
-    return {
-        name: (float(total), float(weight)) for name, (total, weight) in pairs.items()
-    }
+    assert np.isclose(total, numpy_reference.cross_entropy(exact, *target), rtol=1e-6)
 
 
 def ratios(pairs):
     return {
-        name: total / weight if weight else 0.0
+        name: float(total) / float(weight) if weight else 0.0
         for name, (total, weight) in pairs.items()
-    }
-
-
-def by_hand(predictions, labels, weights):
-    """From the four counts of the confusion matrix, as the textbooks have them."""
-    counts = dict.fromkeys(("tp", "fp", "fn", "tn"), 0)
-    for said, yes, weight in zip(predictions, labels, weights, strict=True):
-        if weight:
-            name = {(1, 1): "tp", (1, 0): "fp", (0, 1): "fn", (0, 0): "tn"}
-            counts[name[int(said), int(yes)]] += 1
-    tp, fp, fn, tn = (counts[name] for name in ("tp", "fp", "fn", "tn"))
-    total = tp + fp + fn + tn
-    return {
-        "accuracy": (tp + tn) / total,
-        "positive_rate": (tp + fn) / total,
-        "predicted_rate": (tp + fp) / total,
-        "recall": tp / (tp + fn),
-        "specificity": tn / (tn + fp),
-        "f1": 2 * tp / (2 * tp + fp + fn),
-        "majority_accuracy": max(tp + fn, tn + fp) / total,
-        "balanced_accuracy": (tp / (tp + fn) + tn / (tn + fp)) / 2,
-        "mcc": (tp * tn - fp * fn)
-        / np.sqrt(float((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))),
     }
 
 
@@ -119,58 +81,61 @@ def random_answers(seed, count=200):
     return predictions, labels, (generator.random(count) < 0.8).astype("float32")
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_metrics_are_those_of_the_confusion_matrix(seed):
-    answers = random_answers(seed)
-    found = ratios(counted(*answers))
-    found |= {name: float(value) for name, value in binary_summary(found).items()}
-    expected = by_hand(*answers)
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        assert found[name] == pytest.approx(value, abs=1e-6), name
+def expected_metrics(predictions, labels, weights):
+    labels, predictions = labels[weights > 0], predictions[weights > 0]
+    return {
+        "accuracy": metrics.accuracy_score(labels, predictions),
+        "positive_rate": labels.mean(),
+        "predicted_rate": predictions.mean(),
+        "recall": metrics.recall_score(labels, predictions),
+        "specificity": metrics.recall_score(~labels, ~predictions),
+        "f1": metrics.f1_score(labels, predictions, zero_division=0.0),
+        "majority_accuracy": max(labels.mean(), 1 - labels.mean()),
+        "balanced_accuracy": metrics.balanced_accuracy_score(labels, predictions),
+        "mcc": metrics.matthews_corrcoef(labels, predictions),
+    }
 
 
-def test_counts_of_batches_add_up_to_those_of_all():
-    """As means of F1 or of MCC over batches would not."""
+NEGATIVES = np.zeros(50, bool), np.arange(50) % 5 == 0, np.ones(50, "float32")
+
+
+@pytest.mark.parametrize("answers", [*map(random_answers, range(3)), NEGATIVES])
+def test_binary_metrics_equal_scikit_learn(answers):
+    actual = ratios(binary_counts(*answers))
+    actual |= {name: float(value) for name, value in binary_summary(actual).items()}
+    assert actual == pytest.approx(expected_metrics(*answers), abs=1e-6)
+
+
+def test_counts_of_batches_add_up():
+    """Means of F1 or MCC over batches would not."""
     batches = [random_answers(seed, count) for seed, count in ((4, 30), (5, 170))]
     together = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
-    parts = [counted(*batch) for batch in batches]
-    for name, (total, weight) in counted(*together).items():
-        assert total == sum(part[name][0] for part in parts)
-        assert weight == sum(part[name][1] for part in parts)
-    summary = binary_summary(ratios(counted(*together)))
-    means = [binary_summary(ratios(part)) for part in parts]
-    assert float(summary["mcc"]) == pytest.approx(by_hand(*together)["mcc"], abs=1e-6)
-    assert abs(float(summary["mcc"]) - np.mean([float(m["mcc"]) for m in means])) > 1e-3
+    parts = [binary_counts(*batch) for batch in batches]
+    for name, pair in binary_counts(*together).items():
+        assert [float(value) for value in pair] == [
+            float(first + second)
+            for first, second in zip(*(part[name] for part in parts), strict=True)
+        ]
 
 
-def test_always_saying_no_is_as_accurate_as_the_majority_and_worth_nothing():
-    labels = np.arange(50) % 5 == 0
-    found = ratios(counted(np.zeros(50, bool), labels, np.ones(50)))
-    summary = binary_summary(found)
-    assert found["accuracy"] == pytest.approx(0.8)
-    assert float(summary["majority_accuracy"]) == pytest.approx(0.8)
-    assert float(summary["balanced_accuracy"]) == pytest.approx(0.5)
-    assert float(summary["mcc"]) == found["f1"] == 0
-
-
-def test_where_no_positive_is_likely_the_rate_still_tells_them_apart():
-    """Calibrated scores, all below 0: the plain threshold says no to every one."""
+def test_the_rate_of_positives_is_a_useful_threshold():
+    """Calibrated scores below 0: with a threshold of 0 there is no positive."""
     generator = np.random.default_rng(0)
     probabilities = generator.choice([0.1, 0.3], 20_000)
     labels = generator.random(20_000) < probabilities
     scores = np.log(probabilities / (1 - probabilities))
     weights = generator.random(20_000) < 0.9
-    plain = ratios(counted(scores > 0, labels, weights))
+    plain = ratios(binary_counts(scores > 0, labels, weights))
     assert plain["recall"] == 0
-    at_rate = {
-        name: float(part) / float(whole)
-        for name, (part, whole) in counts_at_rate(scores, labels, weights).items()
-    }
-    kept = labels[weights]
-    called = probabilities[weights] > kept.mean()
-    assert at_rate["recall_at_rate"] == pytest.approx(called[kept].mean())
-    assert at_rate["specificity_at_rate"] == pytest.approx((~called[~kept]).mean())
+    at_rate = ratios(counts_at_rate(scores, labels, weights))
+    labels, probabilities = labels[weights], probabilities[weights]
+    predictions = probabilities > labels.mean()
+    assert at_rate == pytest.approx(
+        {
+            "recall_at_rate": predictions[labels].mean(),
+            "specificity_at_rate": (~predictions[~labels]).mean(),
+        }
+    )
     summary = binary_summary({**plain, **at_rate})
     assert float(summary["balanced_accuracy"]) == 0.5
     assert float(summary["balanced_accuracy_at_rate"]) > 0.6

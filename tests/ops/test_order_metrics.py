@@ -10,11 +10,7 @@ from seg_tf.ops import order_metrics
 from tests import numpy_reference
 
 SIZES = np.array([5, 2, 1, 3, 5])
-
-
 WEIGHTS = np.array([1, 1, 1, 0, 0.5], "float32")
-
-
 PLACES = 6
 
 
@@ -22,7 +18,7 @@ def random_orders():
     """Orders and gold of rows of `SIZES`, and noise after them."""
     generator = np.random.default_rng(8)
     noise = generator.integers(0, 9, (2, len(SIZES), PLACES)).astype("int32")
-    noise[:, :, -1] = 7  # equal in both: must not be taken for a hit
+    noise[:, :, -1] = 7  # equal in both, but not a hit
     order, gold = noise
     for row, size in enumerate(SIZES):
         order[row, :size] = 1 + generator.permutation(size)
@@ -41,76 +37,51 @@ def rows():
     ]
 
 
-def measure(metric):
-    return metric(*random_orders(), SIZES, WEIGHTS)
+def assert_metric(actual, expected):
+    np.testing.assert_allclose(actual, expected, rtol=1e-6)
 
 
-def test_position_accuracy_counts_places_of_rows_with_weight():
+def test_accuracies_count_places_and_rows():
+    arguments = (*random_orders(), SIZES, WEIGHTS)
     hits = sum(w * np.equal(order, gold).sum() for order, gold, w in rows())
-    places = (SIZES * WEIGHTS).sum()
-    np.testing.assert_allclose(
-        measure(order_metrics.position_accuracy), (hits, places), rtol=1e-6
-    )
     assert hits >= 2 + 2 + 1
-
-
-def test_perfect_match_counts_rows():
+    actual = order_metrics.position_accuracy(*arguments)
+    assert_metric(actual, (hits, (SIZES * WEIGHTS).sum()))
     matches = sum(w * (order == gold) for order, gold, w in rows())
-    np.testing.assert_allclose(
-        measure(order_metrics.perfect_match), (matches, WEIGHTS.sum()), rtol=1e-6
-    )
     assert matches >= 2
+    assert_metric(order_metrics.perfect_match(*arguments), (matches, WEIGHTS.sum()))
 
 
 @pytest.mark.parametrize("size", [2, 3, 7, 20])
 def test_kendall_tau_equals_scipy_and_a_loop(size):
     generator = np.random.default_rng(size)
-    order, gold = (
-        np.stack([1 + generator.permutation(size) for _ in range(4)]) for _ in range(2)
-    )
-    for row in range(4):
+    for _ in range(4):
+        order, gold = (1 + generator.permutation(size) for _ in range(2))
         # Ranks of the sentences 1 to N in each.
-        expected = scipy.stats.kendalltau(order[row].argsort(), gold[row].argsort())
-        loop = numpy_reference.kendall_tau(order[row], gold[row])
-        assert loop == pytest.approx(expected.statistic)
-        tau, weight = order_metrics.kendall_tau(
-            order[row : row + 1], gold[row : row + 1], np.array([size]), np.ones(1)
+        expected = scipy.stats.kendalltau(order.argsort(), gold.argsort()).statistic
+        assert numpy_reference.kendall_tau(order, gold) == pytest.approx(expected)
+        actual = order_metrics.kendall_tau(
+            order[None], gold[None], np.array([size]), np.ones(1)
         )
-        assert float(tau) == pytest.approx(loop, abs=1e-6)
-        assert float(weight) == 1
+        np.testing.assert_allclose(actual, (expected, 1), atol=1e-6)
 
 
-def test_kendall_tau_of_padded_rows_is_a_weighted_sum():
-    expected = sum(
-        weight * numpy_reference.kendall_tau(order, gold)
-        for order, gold, weight in rows()
-        if len(gold) > 1
-    )
-    np.testing.assert_allclose(
-        # The row of one sentence has no pair, and no weight.
-        measure(order_metrics.kendall_tau),
-        (expected, WEIGHTS.sum() - 1),
-        rtol=1e-6,
-    )
-
-
-def test_kendall_tau_within_groups_leaves_out_the_other_pairs():
-    order, gold = random_orders()
-    # Sentences of two groups alternate, or all are alone.
+@pytest.mark.parametrize("has_groups", [False, True])
+def test_kendall_tau_of_rows_is_a_weighted_sum_over_pairs_of_groups(has_groups):
+    # Sentences of two groups alternate, or each is in a group of its own.
     groups = np.tile(np.arange(PLACES) % 2, (len(SIZES), 1))
     groups[1] = np.arange(PLACES)
-    taus = [
-        (numpy_reference.kendall_tau(*orders, groups[row, : SIZES[row]].tolist()), one)
-        for row, (*orders, one) in enumerate(rows())
-    ]
-    taus = [(tau, weight) for tau, weight in taus if tau is not None]
-    assert len(taus) == 3
-    assert taus[0][0] != numpy_reference.kendall_tau(*rows()[0][:2])
-    np.testing.assert_allclose(
-        order_metrics.kendall_tau(order, gold, SIZES, WEIGHTS, groups),
-        (sum(tau * weight for tau, weight in taus), sum(weight for _, weight in taus)),
-        rtol=1e-6,
+    taus = []
+    for row, (order, gold, weight) in enumerate(rows()):
+        row_groups = groups[row, : len(gold)].tolist() if has_groups else None
+        tau = numpy_reference.kendall_tau(order, gold, row_groups)
+        if tau is not None:  # otherwise no pair, and no weight
+            taus.append((tau * weight, weight))
+    assert len(taus) == (3 if has_groups else 4)
+    actual = order_metrics.kendall_tau(
+        *random_orders(), SIZES, WEIGHTS, groups if has_groups else None
     )
+    assert_metric(actual, np.sum(taus, axis=0))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -118,57 +89,45 @@ def test_longest_first_is_sorting_by_length(seed):
     _, gold = random_orders()
     # Few lengths, so that many are equal.
     lengths = np.random.default_rng(seed).integers(1, 4, gold.shape)
-    found = np.array(order_metrics.longest_first(gold, lengths, SIZES))
-    hits = places = 0
+    order = np.array(order_metrics.longest_first(gold, lengths, SIZES))
+    hits = 0
     for row, (_, names, weight) in enumerate(rows()):
         size = SIZES[row]
-        of_row = lengths[row, :size].tolist()
-        expected = numpy_reference.longest_first(names, of_row)
-        assert found[row, :size].tolist() == expected
+        row_lengths = lengths[row, :size].tolist()
+        expected = numpy_reference.longest_first(names, row_lengths)
+        assert order[row, :size].tolist() == expected
         hits += weight * sum(
-            numpy_reference.longest_first(names[step:], of_row[step:])[0] == names[step]
+            numpy_reference.longest_first(names[step:], row_lengths[step:])[0]
+            == names[step]
             for step in range(size)
         )
-        places += weight * size
-    np.testing.assert_allclose(
-        order_metrics.pointer_longest_first(gold, lengths, SIZES, WEIGHTS),
-        (hits, places),
-        rtol=1e-6,
-    )
+    actual = order_metrics.pointer_longest_first(gold, lengths, SIZES, WEIGHTS)
+    assert_metric(actual, (hits, (SIZES * WEIGHTS).sum()))
 
 
 def test_chances_are_those_of_counting():
     places = (SIZES * WEIGHTS).sum()
-    np.testing.assert_allclose(
-        order_metrics.position_chance(SIZES, WEIGHTS),
-        (sum(w * sum(1 / n for _ in range(n)) for n, w in _sized()), places),
-        rtol=1e-6,
-    )
-    np.testing.assert_allclose(
-        order_metrics.perfect_match_chance(SIZES, WEIGHTS, PLACES),
-        (sum(w / math.factorial(n) for n, w in _sized()), WEIGHTS.sum()),
-        rtol=1e-6,
-    )
-    np.testing.assert_allclose(
-        order_metrics.pointer_chance(SIZES, WEIGHTS, PLACES),
-        (sum(w * sum(1 / (n - i) for i in range(n)) for n, w in _sized()), places),
-        rtol=1e-6,
-    )
-
-
-def _sized():
-    return list(zip(SIZES.tolist(), WEIGHTS.tolist(), strict=True))
+    sized = list(zip(SIZES.tolist(), WEIGHTS.tolist(), strict=True))
+    actual = order_metrics.position_chance(SIZES, WEIGHTS)
+    assert_metric(actual, (sum(w * n / n for n, w in sized), places))
+    actual = order_metrics.perfect_match_chance(SIZES, WEIGHTS, PLACES)
+    assert_metric(actual, (sum(w / math.factorial(n) for n, w in sized), WEIGHTS.sum()))
+    expected = sum(w * sum(1 / (n - i) for i in range(n)) for n, w in sized)
+    actual = order_metrics.pointer_chance(SIZES, WEIGHTS, PLACES)
+    assert_metric(actual, (expected, places))
 
 
 @pytest.mark.parametrize("size", [0, -2])
-def test_rows_of_padding_without_weight_are_nothing(size):
+def test_rows_of_padding_without_weight_are_zero(size):
     sizes, weights = np.array([size]), np.zeros(1)
     zeros = np.zeros((1, 4), "int32")
-    for name in ("position_accuracy", "perfect_match", "kendall_tau"):
-        metric = getattr(order_metrics, name)
-        assert [float(one) for one in metric(zeros, zeros, sizes, weights)] == [0, 0]
-    for name in ("pointer_chance", "perfect_match_chance"):
-        metric = getattr(order_metrics, name)
-        assert [float(one) for one in metric(sizes, weights, 4)] == [0, 0]
-    chance = order_metrics.position_chance(sizes, weights)
-    assert [float(one) for one in chance] == [0, 0]
+    results = [
+        getattr(order_metrics, name)(zeros, zeros, sizes, weights)
+        for name in ("position_accuracy", "perfect_match", "kendall_tau")
+    ]
+    results += [
+        order_metrics.pointer_chance(sizes, weights, 4),
+        order_metrics.perfect_match_chance(sizes, weights, 4),
+        order_metrics.position_chance(sizes, weights),
+    ]
+    assert not np.any(np.array(results))

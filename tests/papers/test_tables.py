@@ -1,7 +1,6 @@
-"""The tables: of the papers as they are, and of trials that were made up."""
+"""The tables: the papers' own figures, and made-up trials in their place."""
 
 import csv
-import io
 import json
 import pathlib
 import statistics
@@ -10,19 +9,18 @@ import pytest
 
 from seg_tf.commands.paper_tables import Results
 from seg_tf.finetuning.trials import Setting, Trial, TrialsFolder
-from seg_tf.papers import rendering, tables
-from seg_tf.papers.rendering import Caveat, RunFigure
-from seg_tf.papers.tables import Average, ConfigValue, FineTuned, Row, Table, Validated
-from seg_tf.tasks import glue, squad
+from seg_tf.papers import tables
+from seg_tf.papers.tables import Average, Caveat, ConfigValue, Row, Table, Validated
+from seg_tf.tasks import glue
 from tests import command_calls
-from tests.finetuning import tiny_squad
 from tests.inference import tiny_slm
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 TABLES = {
-    paper: {table.number: table for table in of_paper}
-    for paper, of_paper in tables.TABLES.items()
+    paper: {table.number: table for table in tables.TABLES[paper]}
+    for paper in tables.TABLES
 }
+SLOW, FAST = (2e-5, 16, 3), (5e-5, 16, 3)
 
 
 def write_trials(folder, run, task, scores, **settings):
@@ -30,116 +28,73 @@ def write_trials(folder, run, task, scores, **settings):
     trials = TrialsFolder(folder)
     trials.prepare({"run": run, "task": task, "max_length": None, **settings})
     for (setting, seed), values in scores.items():
-        trial = Trial(Setting(*setting), seed)
-        path = trials.trial_folder(trial)
+        path = trials.trial_folder(Trial(Setting(*setting), seed))
         path.mkdir()
-        content = {"setting": vars_of(setting), "seed": seed, "scores": values}
-        (path / "trial.json").write_text(json.dumps({**content, "epochs": []}))
-
-
-def vars_of(setting):
-    return dict(zip(("learning_rate", "batch_size", "epochs"), setting, strict=True))
-
-
-SLOW, FAST = (2e-5, 16, 3), (5e-5, 16, 3)
+        names = ("learning_rate", "batch_size", "epochs")
+        content = {"setting": dict(zip(names, setting, strict=True)), "seed": seed}
+        content |= {"scores": values, "epochs": []}
+        (path / "trial.json").write_text(json.dumps(content))
 
 
 @pytest.fixture
 def runs(tmp_path):
+    f1 = {(SLOW, 1): 0.80, (SLOW, 2): 0.90, (FAST, 1): 0.91, (FAST, 2): 0.75}
+    scores = {key: {"f1": value, "accuracy": value} for key, value in f1.items()}
+    write_trials(tmp_path / "mrpc", "segabert_base", "glue/mrpc", scores, limit=100)
+    scores = {
+        ((5e-5, 32, 2), seed): {"exact": 80.0 + seed, "f1": 90.0 - seed}
+        for seed in (1, 2)
+    }
+    write_trials(tmp_path / "slm" / "squad", "slm_base", "squad/v1.1", scores)
+    # Baselines are in no table.
+    baseline = {(SLOW, 1): {"f1": 0.5}}
     write_trials(
-        tmp_path / "mrpc",
-        "segabert_base",
-        "glue/mrpc",
-        {
-            (SLOW, 1): {"f1": 0.80, "accuracy": 0.7},
-            (SLOW, 2): {"f1": 0.90, "accuracy": 0.8},
-            (FAST, 1): {"f1": 0.91, "accuracy": 0.9},
-            (FAST, 2): {"f1": 0.75, "accuracy": 0.6},
-        },
-        limit=100,
-    )
-    write_trials(
-        tmp_path / "slm" / "squad",
-        "slm_base",
-        "squad/v1.1",
-        {
-            ((5e-5, 32, 2), seed): {"exact": 80.0 + seed, "f1": 90.0 - seed}
-            for seed in (1, 2)
-        },
+        tmp_path / "new", "bert_base", "glue/mrpc", baseline, randomly_initialized=True
     )
     return tmp_path
 
 
 @pytest.mark.parametrize(
     "table",
-    [table for of_paper in tables.TABLES.values() for table in of_paper],
-    ids=lambda one: one.title,
+    [table for by_number in TABLES.values() for table in by_number.values()],
+    ids=lambda table: table.title,
 )
-def test_averages_of_the_papers_come_out(table: Table):
-    """So no figure was copied wrongly, and columns and metrics are the paper's."""
+def test_averages_of_the_papers_come_out(table):
+    """So figures are copied correctly, and columns and metrics are the paper's."""
     for name, figure in table.columns.items():
         for row in table.rows:
             if isinstance(figure, Average) and name in row.paper:
-                mean = statistics.fmean(row.paper[one] for one in figure.columns)
+                mean = statistics.fmean(row.paper[column] for column in figure.columns)
                 assert mean == pytest.approx(row.paper[name], abs=0.051), row.name
 
 
-def test_columns_are_scores_that_trials_have(tmp_path):
-    scores_of_squad = {}
-    for version in ("v1.1", "v2.0"):
-        content = tiny_squad.random_file(0, 1, version)
-        tiny_squad.write_files(tmp_path, version, dev=content)
-        data = squad.read(tmp_path / f"dev-{version}.json")
-        scores_of_squad[f"squad/{version}"] = squad.score_no_answers(data)
-    for by_number in TABLES.values():
-        for table in by_number.values():
-            for figure in table.columns.values():
-                if not isinstance(figure, FineTuned):
-                    continue
-                task = figure.tasks[0]
-                if task.startswith("squad"):
-                    assert figure.metric in scores_of_squad[task]
-                elif figure.tasks[0].startswith("glue"):
-                    (column,) = {
-                        one.task
-                        for one in glue.COLUMNS.values()
-                        if one.task.name == figure.tasks[0]
-                    }
-                    metric = figure.metric.removeprefix("mis").removeprefix("matched_")
-                    assert metric in column.metrics
+def measured(results, paper, number, **attributes):
+    table = TABLES[paper][number]
+    row = next(row for row in table.rows if vars(row).items() >= attributes.items())
+    return results.measure(row, table)
 
 
-def test_mean_of_the_seeds_of_the_best_setting(runs):
+def test_means_and_best_trials_are_reported_as_in_the_papers(runs):
     results = Results([runs])
-    table = TABLES["segatron"][2]
-    row = next(row for row in table.rows if row.run == "segabert_base")
-    found = results.measure(row, table)
+    assert results.runs == {"segabert_base", "slm_base"}
+    figures = measured(results, "segatron", 2, run="segabert_base")
     # The setting is chosen by its mean, not by its best seed.
-    assert found["dev MRPC"].value == pytest.approx(85.0)
-    assert list(map(str, found["dev MRPC"].caveats)) == [
+    assert figures["dev MRPC"].value == pytest.approx(85.0)
+    assert list(map(str, figures["dev MRPC"].caveats)) == [
         "glue/mrpc: limit: 100; paper all",
         "glue/mrpc: seeds: 2; paper 4",
         "glue/mrpc: settings tried: 2 of the paper's 72, and 0 others",
     ]
-    assert found["dev CoLA"].value is None
-    assert found["dev average"].value is None
+    assert figures["dev CoLA"].value is figures["dev average"].value is None
+    # The best of all trials, chosen by F1; exact match is that of the same trial.
+    figures = measured(results, "slm", 2)
+    assert (figures["v1.1 F1"].value, figures["v1.1 EM"].value) == (89.0, 81.0)
+    figures = measured(results, "slm", 8, task="squad/v1.1")
+    assert (figures["epochs"].value, figures["learning rate"].value) == (2, 5e-5)
 
 
-def test_best_of_all_trials_where_the_paper_reports_that(runs):
-    table = TABLES["slm"][2]
-    found = Results([runs]).measure(table.rows[0], table)
-    # Chosen by F1, so exact match is that of the same trial.
-    assert found["v1.1 F1"].value == 89.0
-    assert found["v1.1 EM"].value == 81.0
-    best = TABLES["slm"][8]
-    row = next(row for row in best.rows if row.task == "squad/v1.1")
-    found = Results([runs]).measure(row, best)
-    assert (found["epochs"].value, found["learning rate"].value) == (2, 5e-5)
-
-
-def test_perplexities_and_submissions(tmp_path):
-    (tmp_path / "lm").mkdir()
-    (tmp_path / "lm" / "perplexity.json").write_text(
+def test_perplexities_submissions_and_runs(tmp_path):
+    (tmp_path / "perplexity.json").write_text(
         json.dumps(
             {
                 "run": "transformer_xl_base",
@@ -151,60 +106,47 @@ def test_perplexities_and_submissions(tmp_path):
     scores = {column: {"f1": 70.0} for column in glue.PAPER_COLUMNS}
     scores["CoLA"] = {"matthews": 40.0}
     (tmp_path / "leaderboard.json").write_text(json.dumps({"bert_base": scores}))
-    results = Results([tmp_path])
-    table = TABLES["segatron"][1]
-    found = results.measure(table.rows[0], table)
-    assert found["perplexity"].value == 24.0
-    table = TABLES["segatron"][2]
-    found = results.measure(table.rows[0], table)
-    assert (found["test CoLA"].value, found["test QQP"].value) == (40.0, 70.0)
-    assert found["test SST-2"].value is None  # its metric is accuracy
-    (tmp_path / "lm" / "leaderboard.json").write_text('{"bert_base": {}}')
-    with pytest.raises(
-        ValueError, match=r"once\. Received: submission of bert_base in .*lm"
-    ):
-        Results([tmp_path])
-
-
-def test_settings_and_validation_are_of_the_run(tmp_path):
     config = tiny_slm.config()
     tiny_slm.write_checkpoint(tmp_path / "run", config)
-    rows = [
+    log = [
         {"kind": "validation", "updates": 5, "masked_lm_accuracy": 0.25},
         {"kind": "train", "updates": 6, "masked_lm_accuracy": 0.5},
     ]
-    (tmp_path / "run" / "log.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    (tmp_path / "run" / "log.jsonl").write_text("\n".join(map(json.dumps, log)) + "\n")
+    results = Results([tmp_path])
+    figures = measured(results, "segatron", 1, run="transformer_xl_base")
+    assert figures["perplexity"].value == 24.0
+    figures = measured(results, "segatron", 2, run="bert_base")
+    assert (figures["test CoLA"].value, figures["test QQP"].value) == (40.0, 70.0)
+    assert figures["test SST-2"].value is None  # its metric is accuracy
     columns = {
         "MLM": Validated("masked_lm_accuracy"),
         "width": ConfigValue("model.hidden_size"),
         "other": Validated("exchange_sentence_accuracy"),
     }
-    results = Results([tmp_path])
-    assert results.runs == {config.name}
-    found = results.measure(Row("tiny", config.name, {}), Table(1, "", columns))
-    # Of validation, not of training.
-    assert found["MLM"] == RunFigure(25.0, (Caveat("after 5 updates"),))
-    assert found["width"].value == config.model.hidden_size
-    assert found["other"].value is None
+    figures = results.measure(Row("tiny", config.name, {}), Table(1, "", columns))
+    # From validation, not from training.
+    assert figures["MLM"] == (25.0, (Caveat("after 5 updates"),))
+    assert figures["width"].value == config.model.hidden_size
+    assert figures["other"].value is None
 
 
-@pytest.mark.parametrize("paper", tables.TABLES)
+@pytest.mark.parametrize("paper", TABLES)
 def test_pages_have_the_figures_of_the_papers(paper, tmp_path):
     """docs/tables/*.md were printed with runs of tiny models."""
-    page = DOCS / "tables" / f"{paper}.md"
-    text = rendering.render(
+    text = tables.render(
         tables.TABLES[paper],
         Results([tmp_path]).measure,
         tables.TITLES[paper],
         "markdown",
     )
-    wanted = [line for line in text.splitlines() if line and "not run" not in line]
-    lines = iter(page.read_text(encoding="utf-8").splitlines())
-    missing = next((line for line in wanted if line not in lines), None)
-    assert missing is None, f"{page.name} lacks, here or at all: {missing}"
+    expected = [line for line in text.splitlines() if line and "not run" not in line]
+    lines = iter((DOCS / f"tables/{paper}.md").read_text("utf-8").splitlines())
+    missing = next((line for line in expected if line not in lines), None)
+    assert missing is None, f"{paper}.md lacks, here or at all: {missing}"
 
 
-def test_results_of_one_thing_twice_are_refused(runs):
+def test_duplicate_and_missing_results_are_refused(runs):
     write_trials(runs / "again", "segabert_base", "glue/mrpc", {(SLOW, 1): {"f1": 0.5}})
     with pytest.raises(
         ValueError, match=r"once\. Received: glue/mrpc of segabert_base"
@@ -214,28 +156,14 @@ def test_results_of_one_thing_twice_are_refused(runs):
         Results([runs / "missing"])
 
 
-def test_baselines_fill_no_row(tmp_path):
-    write_trials(
-        tmp_path / "new",
-        "bert_base",
-        "glue/mrpc",
-        {(SLOW, 1): {"f1": 0.5}},
-        randomly_initialized=True,
-    )
-    assert Results([tmp_path]).runs == set()
-
-
 def test_what_is_printed(runs):
     code, printed, errors = command_calls.call(
         "seg_tf.commands.paper_tables", "--paper=segatron", f"--runs={runs}"
     )
     assert code == 0, errors
-    assert "Segatron, table 2: GLUE\n" in printed
-    (line,) = [
-        line
-        for line in printed.split("table 2:")[1].split("table 3:")[0].splitlines()
-        if " 85.0" in line
-    ]
+    _, _, table = printed.partition("Segatron, table 2: GLUE\n")
+    table, _, _ = table.partition("table 3:")
+    (line,) = [line for line in table.splitlines() if " 85.0" in line]
     assert line.split()[0] == "ours"
     assert line.count("not run") == 19
     assert "SegaBERT base: seeds: 2; paper 4 (glue/mrpc)" in printed
@@ -243,13 +171,9 @@ def test_what_is_printed(runs):
     assert "In none of these tables: slm_base" in printed
 
 
-def test_runs_of_another_size_stand_in_and_files_are_written(tmp_path):
-    write_trials(
-        tmp_path / "tiny",
-        "slm_tiny",
-        "glue/rte",
-        {((1e-5, 32, 5), seed): {"accuracy": seed / 10} for seed in (5, 6)},
-    )
+def test_runs_of_another_size_and_csv(tmp_path):
+    scores = {((1e-5, 32, 5), seed): {"accuracy": seed / 10} for seed in (5, 6)}
+    write_trials(tmp_path / "tiny", "slm_tiny", "glue/rte", scores)
     output = tmp_path / "tables.csv"
     code, _, errors = command_calls.call(
         "seg_tf.commands.paper_tables",
@@ -257,54 +181,22 @@ def test_runs_of_another_size_stand_in_and_files_are_written(tmp_path):
         *("--format=csv", f"--output={output}"),
     )
     assert code == 0, errors
-    rows = list(csv.DictReader(io.StringIO(output.read_text())))
-    (row,) = [
-        one for one in rows if one["column"] == "dev RTE" and one["run"] == "slm_tiny"
-    ]
+    with open(output, encoding="utf-8") as file:
+        rows = {(row["run"], row["column"]): row for row in csv.DictReader(file)}
+    row = rows["slm_tiny", "dev RTE"]
     assert (row["of_paper"], row["ours"]) == ("81.2", "60.0")
-    assert {one["ours"] for one in rows if one["run"] == "slm_tiny_3m"} == {"not run"}
+    assert rows["slm_tiny_3m", "dev RTE"]["ours"] == "not run"
 
 
-def test_what_rows_and_tasks_have_in_common_is_said_once(tmp_path):
+def test_differences_that_rows_share_are_printed_once(tmp_path):
     for run in ("bert", "segabert"):
         for name, correlation in (("cola", -0.25), ("mrpc", 0.5)):
-            scores = {"matthews": correlation, "f1": correlation}
-            write_trials(
-                tmp_path / run / name,
-                f"{run}_base",
-                f"glue/{name}",
-                {(SLOW, 1): scores},
-                limit=7,
-            )
-    write_trials(
-        tmp_path / "sst", "bert_base", "glue/sst-2", {(SLOW, 1): {"accuracy": 0.5}}
-    )
+            scores = {(SLOW, 1): {"matthews": correlation, "f1": correlation}}
+            folder = tmp_path / run / name
+            write_trials(folder, f"{run}_base", f"glue/{name}", scores, limit=7)
     measure = Results([tmp_path]).measure
-    lines = rendering.render([TABLES["segabert"][3]], measure, "", "text").splitlines()
-    assert "  BERT base, SegaBERT base: limit: 7; paper all (glue/cola, glue/mrpc)" in (
-        lines
-    )
-    (_, ours) = (line for line in lines if "ours" in line and "-25.0" in line)
-    assert ours.split()[:2] == ["ours", "-25.0"]
-
-
-def test_settings_are_not_rounded(tmp_path):
-    text = rendering.render(
-        tables.TABLES["reat"], Results([tmp_path]).measure, "ReAT", "markdown"
-    )
-    (paper,) = (line for line in text.splitlines() if "ReAT base | paper | 3" in line)
-    assert "| 4e-05 |" in paper
-    assert "| 0.9 | 0.999 |" in paper
-
-
-def test_markdown_has_a_cell_for_every_column(runs):
-    text = rendering.render(
-        tables.TABLES["slm"], Results([runs]).measure, "SLM", "markdown"
-    )
-    heading, *blocks = text.split("\n## ")
-    assert heading.startswith("# Tables of SLM")
-    assert len(blocks) == len(tables.TABLES["slm"])
-    for block in blocks:
-        lines = [line for line in block.splitlines() if line.startswith("|")]
-        assert len({line.count("|") for line in lines}) <= 1
-    assert "find-sentences" in text
+    text = tables.render([TABLES["segabert"][3]], measure, "", "text")
+    note = "  BERT base, SegaBERT base: limit: 7; paper all (glue/cola, glue/mrpc)"
+    assert note in text.splitlines()
+    ours = [line for line in text.splitlines() if "ours" in line and "-25.0" in line]
+    assert ours[1].split()[:2] == ["ours", "-25.0"]

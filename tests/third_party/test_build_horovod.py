@@ -50,15 +50,6 @@ def test_patch_that_does_not_fit_names_file_and_line(tree):
         build_horovod.apply_patch(PATCH, tree)
 
 
-def test_our_patch_touches_the_files_that_its_readme_lists():
-    patch = build_horovod.PATCH.read_text(encoding="utf-8")
-    readme = (build_horovod.HERE / "README.md").read_text(encoding="utf-8")
-    names = [line[6:] for line in patch.splitlines() if line.startswith("+++ b/")]
-    assert len(names) == 3
-    for name in names:
-        assert f"`{name}`" in readme
-
-
 def test_version_changes_with_all_that_the_wheel_depends_on():
     def version(tensorflow="2.20.0", patch=b"patch", **options):
         return build_horovod.local_version(tensorflow, patch, options)
@@ -73,20 +64,6 @@ def test_version_changes_with_all_that_the_wheel_depends_on():
     assert len(others | {version()}) == 5
     # A shell without options accepts a build with them: see `ensure_installed`.
     assert version(HOROVOD_GPU_OPERATIONS="NCCL").startswith(version())
-
-
-def test_variables_of_running_processes_do_not_choose_a_build():
-    environment = {
-        "HOROVOD_GPU_OPERATIONS": "NCCL",
-        "HOROVOD_WITHOUT_MPI": "1",
-        "HOROVOD_RANK": "3",
-        "HOROVOD_CYCLE_TIME": "1",
-        "PATH": "/bin",
-    }
-    assert build_horovod.chosen_options(environment) == {
-        "HOROVOD_GPU_OPERATIONS": "NCCL",
-        "HOROVOD_WITHOUT_MPI": "1",
-    }
 
 
 @pytest.mark.parametrize(
@@ -134,20 +111,3 @@ def test_a_wheel_in_the_cache_is_installed_without_a_build(monkeypatch, tmp_path
     assert build_horovod.ensure_installed(tmp_path) == "0.28.1+tf9.patch0"
     (command,) = commands
     assert command[-1] == str(wheel)
-
-
-def test_no_compiler_is_told_apart_from_a_failed_build(monkeypatch, tmp_path):
-    monkeypatch.setattr(build_horovod.shutil, "which", lambda _: None)
-    with pytest.raises(build_horovod.NoCompilerError, match=r"C\+\+17 compiler"):
-        build_horovod.build("tf2.20.0.patch0", tmp_path)
-
-
-def test_defaults_yield_to_the_callers_variables(monkeypatch, tmp_path):
-    monkeypatch.delenv("HOROVOD_WITH_MPI", raising=False)
-    monkeypatch.setenv("HOROVOD_WITHOUT_PYTORCH", "0")
-    environment = build_horovod.build_environment("label", tmp_path)
-    assert environment["HOROVOD_WITHOUT_PYTORCH"] == "0"
-    assert environment["HOROVOD_WITHOUT_MPI"] == "1"
-    monkeypatch.setenv("HOROVOD_WITH_MPI", "1")
-    environment = build_horovod.build_environment("label", tmp_path)
-    assert "HOROVOD_WITHOUT_MPI" not in environment

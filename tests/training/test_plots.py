@@ -8,8 +8,6 @@ from seg_tf.training.logs import RunLog
 from seg_tf.training.run_folder import RunFolder
 from tests import command_calls
 
-PNG = b"\x89PNG\r\n\x1a\n"
-
 
 def write_log(folder, offset=0.0):
     folder.mkdir()
@@ -124,6 +122,13 @@ def test_metric_that_no_run_has_is_refused_with_those_there_are():
         )
 
 
+def test_curve_is_written_as_a_png(tmp_path):
+    output = tmp_path / "curves" / "loss.png"
+    plots.save_curves({"one": write_log(tmp_path / "one")}, output)
+    command_calls.check_image(output)
+    assert [path.name for path in output.parent.iterdir()] == ["loss.png"]
+
+
 def test_folder_without_a_log_is_refused(tmp_path):
     with pytest.raises(
         ValueError, match=r"must be the output folder of a run.*log\.js"
@@ -182,7 +187,7 @@ def test_command_plots_several_runs(tmp_path):
     ]
     done = command_calls.call(*command)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "x.png").read_bytes()[:8] == PNG
+    command_calls.check_image(tmp_path / "x.png")
     # Of the rows that this command draws only those of training have an accuracy.
     done = command_calls.call(*command, "--metric=loss,accuracy", "--training")
     assert done.returncode == 0, done.stderr
