@@ -25,7 +25,6 @@ VARIANTS = [
     (family, variant) for family in FAMILIES for variant in FAMILIES[family].RUNS
 ]
 RUNS = {f"{one}_{variant}": FAMILIES[one].RUNS[variant] for one, variant in VARIANTS}
-PARAGRAPHS_AND_SENTENCES = {"paragraph_index": 50, "sentence_index": 100}
 
 
 def described(family, variant):
@@ -64,25 +63,6 @@ def test_list_of_configs_has_a_line_for_each(capsys):
     assert all(len(line) > 1 for line in lines)
 
 
-@pytest.mark.parametrize("size", ["tiny", "base", "large"])
-def test_ablations_differ_in_their_tables_only(size):
-    ours, bert, bert_ps = (
-        RUNS[f"{model}_{size}"] for model in ("segabert", "bert", "bert_ps")
-    )
-    length = ours.inputs.window_length
-    assert ours.model.index_tables == {**PARAGRAPHS_AND_SENTENCES, "token_index": 256}
-    assert bert.model.index_tables == {"position_index": length}
-    assert bert_ps.model.index_tables == {
-        "position_index": length,
-        **PARAGRAPHS_AND_SENTENCES,
-    }
-    for other in (bert, bert_ps):
-        model = dataclasses.replace(other.model, index_tables=ours.model.index_tables)
-        assert ours == dataclasses.replace(
-            other, name=ours.name, paper=ours.paper, model=model
-        )
-
-
 @pytest.mark.parametrize("family", ["bert", "segabert"])
 @pytest.mark.parametrize("size", ["tiny", "large"])
 def test_second_phase_goes_on_from_the_weights_of_the_first(family, size):
@@ -94,31 +74,6 @@ def test_second_phase_goes_on_from_the_weights_of_the_first(family, size):
     assert f"--output_dir=runs/{first.name}" in first_text
     assert f"--initial_checkpoint=runs/{first.name}" in second_text
     assert "--initial_checkpoint" not in first_text
-
-
-@pytest.mark.parametrize(
-    ("name", "shuffle_rate", "reconstructor"),
-    [
-        ("slm_base", 0.5, True),
-        ("slm_base_shuffle_all", 1.0, True),
-        ("slm_base_shuffle_all_no_reconstructor", 1.0, False),
-        ("slm_base_no_shuffle", 0.0, False),
-    ],
-)
-def test_slm_s_ablations_are_rows_of_its_table_5(name, shuffle_rate, reconstructor):
-    run = RUNS[name]
-    assert run.inputs.shuffle_rate == shuffle_rate
-    assert ("sentence_unshuffling" in run.objectives) == reconstructor
-    assert run.objectives["masked_lm"] == RUNS["slm_base"].objectives["masked_lm"]
-    # They differ in nothing else.
-    base = RUNS["slm_base"]
-    assert base == dataclasses.replace(
-        run,
-        name=base.name,
-        paper=base.paper,
-        inputs=dataclasses.replace(run.inputs, shuffle_rate=0.5),
-        objectives=base.objectives,
-    )
 
 
 def test_every_run_of_slm_s_tables_has_a_config():
