@@ -300,11 +300,3 @@ def test_warm_up_that_is_longer_than_the_run_is_refused_by_its_flags(
 def test_callbacks_that_are_no_names_of_functions_are_refused(callbacks):
     with pytest.raises(ValueError, match="`callbacks` must be a tuple of names"):
         TrainingConfig(callbacks=callbacks)
-
-
-@pytest.mark.parametrize("share", [0.0, 1.5])
-def test_shares_of_a_run_lie_between_nothing_and_all(share):
-    with pytest.raises(ValueError, match="`warmup_share` must be above 0"):
-        AdamWConfig(warmup_share=share)
-    with pytest.raises(ValueError, match="`decay_share` must be above 0"):
-        StableAdamWConfig(decay_share=share)
