@@ -24,7 +24,6 @@ from seg_tf.config import (
 )
 from seg_tf.data.inputs import (
     MaskingConfig,
-    PackedWindowInputsConfig,
     ReATInputsConfig,
     SentenceInputsConfig,
     SpanMaskingConfig,
@@ -176,8 +175,6 @@ def test_contradictory_overrides_are_refused(argument, message):
 @pytest.mark.parametrize(
     ("config", "fields", "message"),
     [
-        (PackedWindowInputsConfig, {"max_windows_per_row": 0}, "at least 1.*=0"),
-        (SentenceInputsConfig, {"shuffle_rate": 1.1}, "between 0 and 1.*rate=1.1"),
         (SpanMaskingConfig, {"span_end_rate": 0.0}, "`span_end_rate`.*above 0.*=0.0"),
         (SpanMaskingConfig, {"mask_rate": 0.0}, "`mask_rate`.*mask_rate=0.0"),
         (AdamWConfig, {"warmup_share": 1.5}, "`warmup_share` must be above 0"),

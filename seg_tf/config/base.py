@@ -178,7 +178,7 @@ def _overridable(config: Any) -> Any:
     for field in dataclasses.fields(config):
         value = _overridable(getattr(config, field.name))
         if types.NoneType in _alternatives(hints[field.name]):
-            # A ConfigDict fixes the type of a field to that of its first value.
+            # A ConfigDict fixes the type of a field to the type of its first value.
             value = ml_collections.FieldReference(value, field_type=object)
         values[field.name] = value
     return values

@@ -213,7 +213,7 @@ def config_getter(
 
 
 def follow_source(
-    config: RunConfig, source: Mapping[str, Any], asked: Collection[str]
+    config: RunConfig, source: Mapping[str, Any], user_fields: Collection[str]
 ) -> tuple[RunConfig, dict[str, tuple[Any, Any]]]:
     """Adopts the settings of the weights that a run starts from.
 
@@ -223,7 +223,7 @@ def follow_source(
     Args:
         config: the run's; without an `EncoderConfig` it is returned unchanged.
         source: fields of an `EncoderConfig` that describe the source.
-        asked: paths of the fields that the user set, such as
+        user_fields: paths of the fields that the user set, such as
             `model.layer_norm_epsilon`; these stay.
 
     Returns:
@@ -237,7 +237,7 @@ def follow_source(
 
     def adopt(name: str, ours: Any, theirs: Any) -> Any:
         path = f"model.{name}"
-        if path in asked or path.rpartition(".")[0] in asked:
+        if path in user_fields or path.rpartition(".")[0] in user_fields:
             return ours
         if ours != theirs:
             adopted[path] = (ours, theirs)
@@ -263,9 +263,9 @@ def follow_source(
     return dataclasses.replace(config, model=model), adopted
 
 
-def describe_taken(taken: Mapping[str, tuple[Any, Any]]) -> str:
+def describe_taken(adopted: Mapping[str, tuple[Any, Any]]) -> str:
     """The adopted settings, on one line: `model.approximate_gelu=True (False)`."""
     return "; ".join(
         f"{path}={theirs} (the config says {ours})"
-        for path, (ours, theirs) in taken.items()
+        for path, (ours, theirs) in adopted.items()
     )

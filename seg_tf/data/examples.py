@@ -67,7 +67,18 @@ def _int64_feature(numbers: Sequence[int]) -> tf.train.Feature:
 
 def decode(serialized: bytes, widths: Mapping[str, str]) -> Item:
     """Inverse of `encode`; a ValueError if the bytes are not such a record."""
-    features = _features(serialized)
+    try:
+        features = tf.train.Example.FromString(serialized).features.feature
+    except Exception as error:  # The class differs between protobuf's engines.
+        raise ValueError(f"not a tf.train.Example: {error}") from error
+    for name in (*_TREE_LISTS, FIRST_INDEX, DOCUMENT_ID):
+        if name not in features:
+            raise ValueError(f"the feature `{name}` is missing")
+    numbers = {}
+    for name, count in ((FIRST_INDEX, 3), (DOCUMENT_ID, 1)):
+        numbers[name] = tuple(features[name].int64_list.value)
+        if len(numbers[name]) != count or min(numbers[name]) < 0:
+            raise ValueError(f"`{name}` is not {count} numbers of at least 0")
     lists = {}
     for name in NUMBER_LISTS:
         if name in features:
@@ -79,36 +90,10 @@ def decode(serialized: bytes, widths: Mapping[str, str]) -> Item:
         lists[TOKEN_IDS],
         lists[SENTENCE_LENGTHS],
         lists[PARAGRAPH_LENGTHS],
-        tuple(features[FIRST_INDEX].int64_list.value),
+        numbers[FIRST_INDEX],
     )
-    (document_id,) = features[DOCUMENT_ID].int64_list.value
+    (document_id,) = numbers[DOCUMENT_ID]
     return tree, document_id, lists.get(SHUFFLED_SENTENCE_INDICES)
-
-
-def list_sizes(serialized: bytes, widths: Mapping[str, str]) -> tuple[int, int, int]:
-    """Tokens, sentences and paragraphs of a record, without decoding it."""
-    features = _features(serialized)
-    tokens, sentences, paragraphs = (
-        sum(map(len, features[name].bytes_list.value)) // _dtype(widths[name]).itemsize
-        for name in _TREE_LISTS
-    )
-    return tokens, sentences, paragraphs
-
-
-def _features(serialized: bytes) -> Mapping[str, tf.train.Feature]:
-    """The features of a record; a ValueError if a required one is missing."""
-    try:
-        features = tf.train.Example.FromString(serialized).features.feature
-    except Exception as error:  # The class differs between protobuf's engines.
-        raise ValueError(f"not a tf.train.Example: {error}") from error
-    for name in (*_TREE_LISTS, FIRST_INDEX, DOCUMENT_ID):
-        if name not in features:
-            raise ValueError(f"the feature `{name}` is missing")
-    for name, count in ((FIRST_INDEX, 3), (DOCUMENT_ID, 1)):
-        numbers = features[name].int64_list.value
-        if len(numbers) != count or min(numbers) < 0:
-            raise ValueError(f"`{name}` is not {count} numbers of at least 0")
-    return features
 
 
 def _dtype(width: str) -> np.dtype:

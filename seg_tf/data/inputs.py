@@ -64,7 +64,7 @@ class MixtureSource:
 class MixtureInputs:
     """Reads several sources as one, each in proportion to its weight.
 
-    Sample n of a source, its masking included, is that of a run on this source only.
+    Sample n of a source, its masking included, equals sample n of a run on it only.
     An epoch ends when every source has been read to its end at least once.
 
     Args:
@@ -102,7 +102,7 @@ class MixtureInputs:
 
     @property
     def text_preparation(self) -> TextPreparation | None:
-        """That of the first source with a vocabulary file; all sources agree."""
+        """Text preparation of the first source with a vocabulary file; all agree."""
         known = (inputs.text_preparation for inputs in self._inputs)
         return next((preparation for preparation in known if preparation), None)
 

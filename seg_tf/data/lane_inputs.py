@@ -52,7 +52,7 @@ class WordStream:
             (shard.pieces, shard.sentences, shard.paragraphs)
             for shard in manifest.splits[split]
         ]
-        self._first_counts = _running_totals(sizes)
+        self._first_counts = np.cumsum([(0, 0, 0), *sizes], axis=0, dtype=np.int64)
         self.num_tokens = int(self._first_counts[-1, 0])
         # A lane passes from a shard, or a document, to the next.
         self._counts = functools.lru_cache(2 * num_places)(self._count_shard)
@@ -100,17 +100,19 @@ class WordStream:
 
     def _count_shard(self, number: int) -> np.ndarray:
         """Tokens, sentences and paragraphs before each document of a shard."""
-        path = self._paths[number]
-        sizes = []
-        for record in self._reader.records_of(number):
-            data = self._reader[record]
+        path, records = self._paths[number], self._reader.records_of(number)
+        counts = np.zeros((len(records) + 1, 3), np.int64)
+        for row, record in enumerate(records):
             try:
-                sizes.append(examples.list_sizes(data, self._widths))
+                tree, _, _ = examples.decode(self._reader[record], self._widths)
+            except shards.DamagedShardError:
+                raise
             except ValueError as error:
                 raise shards.DamagedShardError(
-                    f"{path}: record {len(sizes)}: {error}"
+                    f"{path}: record {row}: {error}"
                 ) from error
-        counts = _running_totals(sizes)
+            lists = (tree.token_ids, tree.sentence_lengths, tree.paragraph_lengths)
+            counts[row + 1] = counts[row] + list(map(len, lists))
         expected = self._first_counts[number + 1] - self._first_counts[number]
         if not np.array_equal(counts[-1], expected):
             raise shards.DamagedShardError(
@@ -130,11 +132,6 @@ class WordStream:
             np.cumsum(tree.sentence_lengths),
             np.cumsum(tree.paragraph_lengths),
         )
-
-
-def _running_totals(sizes: list[tuple[int, int, int]]) -> np.ndarray:
-    """Sums of all entries before each entry, and of all: int64 `(n + 1, 3)`."""
-    return np.cumsum([(0, 0, 0), *sizes], axis=0, dtype=np.int64)
 
 
 @configured_by(LaneInputsConfig)

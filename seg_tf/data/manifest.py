@@ -170,11 +170,11 @@ class Manifest:
 
     def counts(self) -> dict[str, Any]:
         """The totals of all shards, then those of each split."""
-        totals, *of_splits = (
+        totals, *split_totals = (
             {name: self.count(name, split) for name in COUNTS} | self.text_counts(split)
             for split in (None, *SPLITS)
         )
-        return totals | dict(zip(SPLITS, of_splits, strict=True))
+        return totals | dict(zip(SPLITS, split_totals, strict=True))
 
     def save(self, folder: pathlib.Path) -> None:
         """Writes `manifest.json`, which begins with the totals."""

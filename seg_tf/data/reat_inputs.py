@@ -122,10 +122,10 @@ class ReATInputs(WindowInputs):
         )
         num_short, num_long = _shares(len(short), len(long), self._long_rate)
 
-        def total(of_short: int, of_long: int) -> int:
+        def total(short_total: int, long_total: int) -> int:
             """Total of an epoch, from the totals of all short and all long rows."""
-            in_short = round(of_short * num_short / max(len(short), 1))
-            return in_short + round(of_long * num_long / max(len(long), 1))
+            in_short = round(short_total * num_short / max(len(short), 1))
+            return in_short + round(long_total * num_long / max(len(long), 1))
 
         def read_arrays(
             numbers: Sequence[int], long_numbers: Sequence[int]
@@ -176,9 +176,9 @@ class ReATInputs(WindowInputs):
 
         def prefetch(numbers: tf.Tensor) -> list[tf.Tensor]:
             # Rows of long texts are few, and different ones in each epoch.
-            of_short = tf.boolean_mask(numbers, numbers < num_short)
+            short_numbers = tf.boolean_mask(numbers, numbers < num_short)
             (needed,) = tf.numpy_function(
-                short.windows_of, [of_short], [tf.int64], stateful=False
+                short.windows_of, [short_numbers], [tf.int64], stateful=False
             )
             return windows.prefetch(needed)
 

@@ -10,7 +10,6 @@ its size.
 from __future__ import annotations
 
 import dataclasses
-import os
 import pathlib
 import struct
 from collections.abc import Callable, Iterable, Sequence
@@ -68,29 +67,17 @@ def masked_crc(data: bytes) -> int:
     return (((crc >> 15) | (crc << 17)) + _CRC_MASK_DELTA) & 0xFFFFFFFF
 
 
-def read_offsets(descriptor: int, size: int) -> list[int] | None:
-    """Offsets of the records of an open shard, and its end, from the record lengths.
-
-    Returns None if a length is damaged.
-    """
-    offsets = [0]
-    while offsets[-1] < size:
-        header = os.pread(descriptor, HEADER_BYTES, offsets[-1])
-        if len(header) < HEADER_BYTES:
-            return None
-        length, length_crc = struct.unpack("<QI", header)
-        if masked_crc(header[:8]) != length_crc:
-            return None
-        offsets.append(offsets[-1] + FRAME_BYTES + length)
-    return offsets if offsets[-1] == size else None
-
-
 def write_offsets(shard_path: pathlib.Path, path: pathlib.Path) -> None:
-    """Writes the missing offsets file of a shard."""
+    """Writes the offsets file of a shard, from the lengths of its records."""
+    offsets, size = [0], shard_path.stat().st_size
     with open(shard_path, "rb") as shard:
-        offsets = read_offsets(shard.fileno(), os.fstat(shard.fileno()).st_size)
-    if offsets is None:
-        raise ValueError(f"{shard_path}: the lengths of its records are damaged")
+        while offsets[-1] < size:
+            shard.seek(offsets[-1])
+            header = shard.read(HEADER_BYTES).ljust(HEADER_BYTES, b"\0")
+            length, length_crc = struct.unpack("<QI", header)
+            if masked_crc(header[:8]) != length_crc:
+                raise ValueError(f"{shard_path}: the lengths of records are damaged")
+            offsets.append(offsets[-1] + FRAME_BYTES + length)
     with files.written_aside(path) as aside:
         aside.write_bytes(struct.pack(f"<{len(offsets)}Q", *offsets))
 

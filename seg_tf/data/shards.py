@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf import files
-from seg_tf.data import mirrors, record_schema
+from seg_tf.data import mirrors
 from seg_tf.data.mirrors import DamagedShardError as DamagedShardError
 from seg_tf.data.record_schema import (
     FOOTER_BYTES,
@@ -206,16 +206,11 @@ class _OpenShard:
         num_offsets, rest = divmod(offsets_size, OFFSET_BYTES)
         # A record takes some bytes, so more offsets are certainly wrong.
         if rest or not 1 <= num_offsets <= self.size // FRAME_BYTES + 1:
-            raise self._damaged_offsets(f"{offsets_size} bytes")
+            raise self._mismatch(f"{offsets_size} bytes of offsets")
         self.num_records = num_offsets - 1
         (end,) = self._read_offsets(self.num_records, 1)
         if end != self.size:
-            if self._true_offsets is not None:
-                raise self._damaged_offsets(f"{end} at its end")
-            raise DamagedShardError(
-                f"{path}: expected {end} bytes, from {self._offsets_path.name}, found "
-                f"{self.size}. The file is truncated or was replaced; build it again"
-            )
+            raise self._mismatch(f"an end at byte {end}")
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
         # `os` may be gone when the interpreter ends.
@@ -235,11 +230,11 @@ class _OpenShard:
     def read(self, number: int) -> bytes:
         begin, end = self._extent(number)
         framed = os.pread(self._file, end - begin, begin)
-        record = f"{self.path}: record {number} (bytes {begin} to {end})"
         if len(framed) < end - begin:
             raise DamagedShardError(
-                f"{record} is cut off: the file ends at {begin + len(framed)}. It was "
-                "truncated while it was read; build it again or copy it anew"
+                f"{self.path}: record {number} (bytes {begin} to {end}) is cut off: "
+                f"the file ends at {begin + len(framed)}. It was truncated while it "
+                "was read; build it again or copy it anew"
             )
         data = framed[HEADER_BYTES:-FOOTER_BYTES]
         length, length_crc = struct.unpack("<QI", framed[:HEADER_BYTES])
@@ -249,14 +244,10 @@ class _OpenShard:
             or length != len(data)
             or masked_crc(data) != data_crc
         ):
-            offsets = self._true_offsets
-            if offsets is not None and [begin, end] != offsets[number : number + 2]:
-                raise self._damaged_offsets(
-                    f"bytes {begin} to {end} for record {number}"
-                )
             raise DamagedShardError(
-                f"{record} does not match its checksum. The file was damaged after it "
-                "was written; build it again or copy it anew"
+                f"{self.path}: record {number} (bytes {begin} to {end}, from "
+                f"{self._offsets_path.name}) does not match its checksum. One of the "
+                "files was damaged; build both again or copy both anew"
             )
         return data
 
@@ -264,25 +255,20 @@ class _OpenShard:
         """First byte of a record with its framing, and the byte after the last."""
         begin, end = self._read_offsets(number, 2)
         if not begin + FRAME_BYTES <= end <= self.size:
-            raise self._damaged_offsets(f"bytes {begin} to {end} for record {number}")
+            raise self._mismatch(f"bytes {begin} to {end} for record {number}")
         return begin, end
 
     def _read_offsets(self, first: int, count: int) -> tuple[int, ...]:
         data = os.pread(self._offsets, count * OFFSET_BYTES, first * OFFSET_BYTES)
         if len(data) < count * OFFSET_BYTES:
-            raise self._damaged_offsets(f"none of record {first}")
+            raise self._mismatch(f"none for record {first}")
         return struct.unpack(f"<{count}Q", data)
 
-    @functools.cached_property
-    def _true_offsets(self) -> list[int] | None:
-        """The offsets according to the record lengths; None if those are damaged."""
-        return record_schema.read_offsets(self._file, self.size)
-
-    def _damaged_offsets(self, content: str) -> DamagedShardError:
+    def _mismatch(self, content: str) -> DamagedShardError:
         return DamagedShardError(
-            f"{self._offsets_path}: expected where the records of {self.path.name} "
-            f"({self.size} bytes) begin and end, found {content}. The file was damaged "
-            "or replaced; build the records again or copy both files anew"
+            f"{self._offsets_path}: expected where the records of {self.path} "
+            f"({self.size} bytes) begin and end, found {content}. One of the files was "
+            "truncated, damaged or replaced; build both again or copy both anew"
         )
 
 

@@ -34,7 +34,7 @@ class RowShape:
 
     @property
     def widths(self) -> dict[str, int]:
-        """Length of each array of a row as it is stored."""
+        """Length of each array of a row."""
         names = ("lengths", "starts", "text_of_sentence", "place", "sentence_part")
         return {"pieces": self.length, **dict.fromkeys(names, self.num_sentences)}
 

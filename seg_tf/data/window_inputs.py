@@ -84,7 +84,7 @@ class WindowInputs(RecordInputs):
 
     # Layout of the rows in inference and fine-tuning.
     layout: type[Layout] = WindowLayout
-    # Features in addition to those of a window.
+    # Features that a single window lacks.
     row_features: tuple[str, ...] = ()
     # Indices that the rows can have.
     index_features: tuple[str, ...] = WINDOW_INDICES

@@ -33,7 +33,7 @@ Features = dict[str, tf.Tensor]
 class Rows:
     """The rows of an epoch of a split.
 
-    `length` is the number of positions of a row, `num_tokens` that of all rows except
+    `length` is the number of positions of a row, `num_tokens` counts all rows except
     padding. Rows consist of `num_parts` "windows" or "texts". `read` maps int64 `(B,)`
     numbers of rows, int64 `(B,)` positions in the epoch and uint64 `(B,)` random
     streams of the epoch to features `(B, …)`. `prefetch` maps numbers of rows to
@@ -124,13 +124,13 @@ class WindowRecords:
         return [tf.numpy_function(self._reader.prefetch, [numbers], [], stateful=True)]
 
     def read_trees(self, numbers: Sequence[int]) -> list[DocumentTree]:
-        """Windows as they are stored, outside the graph."""
+        """Stored windows, outside the graph."""
         widths = self.manifest.number_widths
         records = self._reader.read(numbers)
         return [examples.decode(record, widths)[0] for record in records]
 
     def read(self, numbers: tf.Tensor) -> tuple[Trees, tf.Tensor, tf.Tensor]:
-        """Windows `(W,)` as they are stored.
+        """Stored windows `(W,)`.
 
         Returns the trees; the index of the first piece in the document, int64 `(W, 3)`;
         and the stored permutation of the sentences, int32 `(W, S)`, padded with 0.

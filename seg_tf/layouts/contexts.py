@@ -86,7 +86,7 @@ class Contexts:
         paragraph = tf.cumsum(tf.cast(begins_paragraph, tf.int32))
 
         def counted(values: tf.Tensor, begins: tf.Tensor) -> tf.Tensor:
-            """Values minus those of the first sentence of a context or paragraph."""
+            """Values relative to the first sentence of a context or paragraph."""
             first = MarkedPositions(begins).last_before(sentence + 1)
             return values - tf.gather(values, first)
 

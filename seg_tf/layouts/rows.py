@@ -14,7 +14,7 @@ import tensorflow as tf
 from seg_tf.layouts.layout import Features, Layout, RowShape, TextCapacity
 from seg_tf.text.graph.trees import Trees
 
-# Special tokens of a row besides those of its sentences: `[CLS]` and `[SEP]`.
+# `[CLS]` and `[SEP]`; sentences may have more special tokens.
 NUM_SPECIAL_TOKENS = 2
 _SHORTEST_BUCKET = 16
 

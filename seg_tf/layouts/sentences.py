@@ -124,7 +124,7 @@ def sentence_rows(
       gold_lengths              2  1  0
 
     Paragraph and sentence index belong to the place, not to the sentence that is moved
-    there. `[CLS]` has the indices of the first place, `[SEP]` those of the last, with a
+    there. `[CLS]` has the indices of the first place, `[SEP]` of the last, with a
     token index one higher than the previous piece. Without `[SENT]` (section 5.1) the
     same pieces are moved in the same way.
 

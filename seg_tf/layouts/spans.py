@@ -54,8 +54,8 @@ def span_rows(
     # The question is sentence 1.
     rows["can_answer"] = _with_cls(rows["sentence_number"][:, 1:] > 1)
     if layout.sent_id is not None:
-        of_context = trees.is_sentence() & (trees.texts > 0)
-        rows["can_hold_answer"] = _with_cls(tf.pad(of_context, [[0, 0], [0, 1]]))
+        in_context = trees.is_sentence() & (trees.texts > 0)
+        rows["can_hold_answer"] = _with_cls(tf.pad(in_context, [[0, 0], [0, 1]]))
     return rows
 
 
@@ -251,19 +251,19 @@ class _SpanScores:
         max_answer_pieces: int,
     ):
         self.num_questions = num_questions
-        pieces, of_windows = windows.pieces()
+        pieces, window_numbers = windows.pieces()
         is_start = windows.is_max_context(num_questions)
         starts = tf.where(is_start, start_logits, _IMPOSSIBLE)
         self._starts = tf.concat([starts, [_IMPOSSIBLE]], 0)
         self._ends = tf.pad(end_logits, [[0, max_answer_pieces]])
         # Pieces from each to the end of its window.
-        left = tf.gather(windows.stops, of_windows) - pieces
+        left = tf.gather(windows.stops, window_numbers) - pieces
         self._left = tf.pad(left, [[0, 1]])
         self._more = tf.range(max_answer_pieces)
         best_K = tf.reduce_max(self._of(tf.range(tf.size(pieces))), axis=1)
         by_question = tf.RaggedTensor.from_value_rowids(
             best_K,
-            tf.gather(windows.questions, of_windows),
+            tf.gather(windows.questions, window_numbers),
             nrows=num_questions,
             validate=False,
         )

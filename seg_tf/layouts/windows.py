@@ -86,7 +86,7 @@ def window_rows(
       token_index          0  0  1      2  0      1
       token_type           0  0  0      0  1      1
 
-    `[CLS]` has the indices of the first piece; `[SEP]` has those of the previous piece
+    `[CLS]` has the indices of the first piece; `[SEP]` has the previous piece's
     but a token index one higher. The sentence index restarts in each paragraph, the
     token index in each sentence (Segatron, section 3.2).
 
@@ -106,25 +106,25 @@ def window_rows(
     position = tf.range(row_length)[tf.newaxis, :] + tf.zeros_like(count)
     sentence = tf.minimum(tf.searchsorted(ends, position, side="right"), count - 1)
     values = tf.gather(tf.stack(list(table.values()), axis=2), sentence, batch_dims=1)
-    here = dict(zip(table, tf.unstack(values, axis=2), strict=True))
+    columns = dict(zip(table, tf.unstack(values, axis=2), strict=True))
 
-    is_cls, is_sep = position == 0, position == here["separator"]
+    is_cls, is_sep = position == 0, position == columns["separator"]
     is_token = position < ends[:, -1:]
     # [CLS] stands where the first sentence begins, before its first piece.
-    offset = position - tf.maximum(here["start"], 1)
+    offset = position - tf.maximum(columns["start"], 1)
     is_piece = is_token & ~is_cls & ~is_sep
     return {
         **row_features(
             trees.pieces,
-            position - 1 - here["separators_before"],
+            position - 1 - columns["separators_before"],
             is_piece=is_piece,
             specials=tf.where(is_cls, special_ids["cls"], special_ids["sep"]),
             is_token=is_token,
             pad_id=special_ids["pad"],
             indices={
-                **here,
+                **columns,
                 "position_index": position,
-                "token_index": here["first_token"] + tf.maximum(offset, 0),
+                "token_index": columns["first_token"] + tf.maximum(offset, 0),
             },
             caps=caps,
         ),

@@ -56,7 +56,7 @@ def window_sizes(
         max_length: maximum number of positions of a row; None uses 384, as BERT does,
             for a model of sentences 512, as SLM does, or the length of pretraining if
             that is less.
-        stride: pieces from the start of a window to that of the next; None uses
+        stride: pieces between the starts of two windows; None uses
             BERT's 128, for rows below 384 a third of their length.
         max_question_pieces: maximum number of pieces of a question; None uses BERT's
             64, for rows below 128 half of their length.

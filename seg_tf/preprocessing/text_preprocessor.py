@@ -41,7 +41,7 @@ class TextPreprocessor(tf.Module):
             pretraining. The longest text of a longer example loses its last piece until
             the example fits.
         num_choices: answers of a multiple choice: an example is then a shared text and
-            this number of answers, each of which forms a row with it.
+            this number of answers, each in a row with it.
 
     Attributes:
         num_texts: strings of an example.

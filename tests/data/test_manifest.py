@@ -81,22 +81,16 @@ def list_twice(values):
         (put("schema_version", 3), "`schema_version` must be 2. Found: 3"),
         (put("schema_version", True), "`schema_version` must be 2. Found: True"),
         (put("newer", 1), "`newer` is an entry that this version .* newer one"),
-        (put("splits", "train", 0, "newer", 1), r"`splits.train\[0\].newer` is an"),
         (put("splits", {"train": []}), "`splits.validation` is missing"),
         (put("splits", "train", 3), "`splits.train` must be a list. Found: 3"),
         (put("splits", "train", 1, "file", "../x.tfrecord"),
          r"`splits.train\[1\].file` must be the name .* separators. Found: '\.\./x"),
-        (put("splits", "train", 1, "file", "vocab.txt"), "a .tfrecord file"),
         (list_twice, r"`splits.validation\[1\].file` must be a shard .* listed once"),
         (put("splits", "train", 0, "records", -1), "`splits.* an integer from 0 .*-1"),
         (put("splits", "train", 0, "records", 1.0), "integer from 0 .* Found: 1.0"),
-        (put("splits", "train", 0, "sha256", "x"), "64 hexadecimal digits. Found: 'x'"),
         (put("vocabulary", "special_ids", "mask", 50),
          "`vocabulary.special_ids.mask` must be an integer from 0 to 49. Found: 50"),
-        (put("vocabulary", "special_ids", {}), "`vocabulary.special_ids.pad` is mis"),
         (put("vocabulary", "lower_case", None), "true or false. Found: None"),
-        (put("vocabulary", []), "`vocabulary` must be an object. Found: a list of 0"),
-        (put("vocabulary", "file", "a/b"), "`vocabulary.file` must be the name of a"),
         (put("window_length", None), "`window_length` must be an integer for windows"),
         (put("kind", "rows"), "`kind` must be one of documents, windows"),
         (put("number_widths", "token_ids", "uint32"),
@@ -104,12 +98,8 @@ def list_twice(values):
         (put("options", "window_length", 99), "`options.window_length` must be 16"),
         (put("options", "cut_sentences", "no"), "`options.cut_sentences` must be true"),
         (put("counts", "records", 7), "`counts` must be the totals of the shards"),
-        (put("rejected", {"empty": "many"}), "`rejected.empty` must be an integer"),
-        (put("cleaning", {}), "`cleaning.before` is missing"),
         (put("passed_over", {"hidden": {"count": 1}}),
          "`passed_over.hidden.first` is missing"),
-        (put("broken_files", {"count": 1, "first": [], "bytes": -1, "of_bytes": 2}),
-         "`broken_files.bytes` must be an integer from 0"),
     ],
 )  # fmt: skip
 def test_an_edited_manifest_is_refused_by_its_entry(damaged, edit, message):
@@ -210,7 +200,7 @@ def test_every_damage_of_offsets_names_them(tmp_path_factory, data):
     else:
         damaged += data.draw(strategies.binary(min_size=1, max_size=20))
     offsets.write_bytes(damaged)
-    with pytest.raises(shards.DamagedShardError, match=r"a\.offsets: expected .*again"):
+    with pytest.raises(shards.DamagedShardError, match=r"a\.offsets.*again"):
         list(map(shards.RecordReader([path]).__getitem__, range(3)))
 
 

@@ -143,20 +143,6 @@ def test_every_piece_is_chosen_equally_often():
     assert np.sum((counts[1:41] - expected) ** 2 / expected) < 73
 
 
-@every_kind
-def test_a_row_depends_on_its_own_stream_alone(kind):
-    _, together = apply(masking(kind), [30, 40, 50])
-    token_ids, numbers = rows([30, 40, 50]), sentence_numbers([30, 40, 50])
-    for row in range(3):
-        alone = masking(kind)(
-            tf.constant(token_ids[row : row + 1]),
-            numbers[row : row + 1],
-            streams(3)[row : row + 1],
-        )
-        for name, values in alone.items():
-            np.testing.assert_array_equal(values[0], together[name][row])
-
-
 def span_masking(**overrides):
     settings = {
         "mask_rate": 0.15,

@@ -150,7 +150,6 @@ def test_shares_are_weighted_means_and_samples_name_their_source(folders):
     [
         ("window_length", {"window_length": 64}),
         ("vocabulary.sha256", {"vocabulary": {"sha256": "0" * 64}}),
-        ("vocabulary.lower_case", {"vocabulary": {"lower_case": False}}),
         ("sentence_splitter.name", {"sentence_splitter": {"name": "lines"}}),
     ],
 )

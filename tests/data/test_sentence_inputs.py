@@ -16,6 +16,7 @@ from seg_tf.data.inputs import (
 )
 from seg_tf.data.manifest import Manifest
 from seg_tf.data.sentence_inputs import merge
+from seg_tf.layouts.sentences import CANDIDATES
 from seg_tf.text.tree import DocumentTree
 from tests.data.test_window_inputs import (
     assert_same_rows,
@@ -130,106 +131,66 @@ def merged_structure(tree, sentences):
     return paragraphs, indices
 
 
+@pytest.mark.parametrize("shuffle_rate", [0.5, 1.0])
 @pytest.mark.parametrize("split", ["train", "validation"])
 def test_rows_hold_every_piece_of_a_window_and_follow_from_its_order(
-    records_dir, split
+    records_dir, split, shuffle_rate
 ):
-    inputs = build(records_dir)
-    windows = read_split(records_dir, split)
+    """Without sentence tokens, the same sentences take the same places."""
+    windows = {tuple(tree.token_ids): tree for tree in read_split(records_dir, split)}
+    # Of a document's windows only the first may be asked for its first sentence.
+    assert 0 < sum(any(tree.first_index) for tree in windows.values()) < len(windows)
+    inputs = build(records_dir, shuffle_rate=shuffle_rate)
+    plain_inputs = build(
+        records_dir,
+        config_class=ShuffledWindowInputsConfig,
+        shuffle_rate=shuffle_rate,
+        index_tables=PLAIN_TABLES,
+    )
+    rows, plain = (
+        take(getattr(form, f"{split}_dataset")(5), len(windows))
+        for form in (inputs, plain_inputs)
+    )
+    assert plain.keys() == rows.keys() - {"sentence_id", *CANDIDATES}
     if split == "train":
-        rows = take(inputs.train_dataset(5), len(windows))
-    else:
-        rows = take(inputs.validation_dataset(5), len(windows))
-    by_pieces = {tuple(tree.token_ids): tree for tree in windows}
-    assert len(by_pieces) == len(windows)
-    seen = set()
+        assert plain_inputs.fill == pytest.approx(plain["padding_mask"].mean())
+    np.testing.assert_array_equal(plain["is_shuffled"], rows["is_shuffled"])
+    seen, moved = set(), 0
     for number, token_ids in enumerate(unmasked(rows)):
         sentences = sentences_of(token_ids)
         pieces = tuple(itertools.chain(*sentences))
-        tree = by_pieces[pieces]
+        tree = windows[pieces]
         seen.add(pieces)
         assert len(sentences) == min(len(tree.sentence_lengths), MAX_SENTENCES)
         places = places_of(rows, number)
-        if not rows["is_shuffled"][number]:
-            assert places == list(range(len(sentences)))
-        expected = slow_row(
-            sentences,
-            places,
-            *merged_structure(tree, sentences),
-            first_is_context=any(tree.first_index),
-            row_length=ROW_LENGTH,
-            max_sentences=MAX_SENTENCES,
-            caps=TABLES,
-            special_ids=SPECIAL_IDS,
-            sent_id=SENT,
-        )
-        assert token_ids.tolist() == expected.pop("token_ids")
-        sentence_numbers = expected.pop("sentence_number")
-        for name, values in expected.items():
-            assert rows[name][number].tolist() == values, name
-        # Neither [SENT] nor another special token is ever predicted.
-        chosen = rows["masked_positions"][number][rows["masked_weights"][number] == 1]
-        assert all(sentence_numbers[position] for position in chosen)
-    assert len(seen) == len(windows)
-    # Of a document's windows only the first may be asked for its first sentence.
-    assert 0 < sum(any(tree.first_index) for tree in windows) < len(windows)
-
-
-@pytest.mark.parametrize("split", ["train", "validation"])
-def test_without_sentence_tokens_the_same_sentences_take_the_same_places(
-    records_dir, split
-):
-    with_tokens, plain = (
-        build(
-            records_dir,
-            config_class=config_class,
-            shuffle_rate=0.7,
-            index_tables=tables,
-        )
-        for config_class, tables in (
-            (SentenceInputsConfig, TABLES),
-            (ShuffledWindowInputsConfig, PLAIN_TABLES),
-        )
-    )
-    assert set(plain.feature_names) == set(with_tokens.feature_names) - {
-        "sentence_id",
-        "candidate_positions",
-        "candidate_mask",
-        "gold_candidates",
-        "gold_lengths",
-        "gold_paragraphs",
-    }
-    count = plain.num_train_samples if split == "train" else 8
-    windows = {tuple(tree.token_ids): tree for tree in read_split(records_dir, split)}
-    ours, theirs = (
-        take(getattr(one, f"{split}_dataset")(4), count) for one in (plain, with_tokens)
-    )
-    assert ours["token_ids"].shape == (count, WINDOW_LENGTH)
-    np.testing.assert_array_equal(ours["is_shuffled"], theirs["is_shuffled"])
-    moved = 0
-    for number, tokens in enumerate(unmasked(theirs)):
-        sentences = sentences_of(tokens)
-        places = places_of(theirs, number)
-        tree = windows[tuple(itertools.chain(*sentences))]
-        expected = slow_row(
-            sentences,
-            places,
-            *merged_structure(tree, sentences),
-            row_length=WINDOW_LENGTH,
-            caps=PLAIN_TABLES,
-            special_ids=SPECIAL_IDS,
-            sent_id=None,
-        )
-        assert unmasked(ours)[number].tolist() == expected.pop("token_ids")
-        sentence_numbers = expected.pop("sentence_number")
-        for name, values in expected.items():
-            assert ours[name][number].tolist() == values, name
-        chosen = ours["masked_positions"][number][ours["masked_weights"][number] == 1]
-        assert all(sentence_numbers[position] for position in chosen)
         moved += places != sorted(places)
+        if not rows["is_shuffled"][number]:
+            assert places == sorted(places)
+        for form, length, tables, sent_id in (
+            (rows, ROW_LENGTH, TABLES, SENT),
+            (plain, WINDOW_LENGTH, PLAIN_TABLES, None),
+        ):
+            expected = slow_row(
+                sentences,
+                places,
+                *merged_structure(tree, sentences),
+                first_is_context=any(tree.first_index),
+                row_length=length,
+                max_sentences=MAX_SENTENCES,
+                caps=tables,
+                special_ids=SPECIAL_IDS,
+                sent_id=sent_id,
+            )
+            assert unmasked(form)[number].tolist() == expected.pop("token_ids")
+            sentence_numbers = expected.pop("sentence_number")
+            for name, values in expected.items():
+                assert form[name][number].tolist() == values, name
+            # No special token is ever predicted.
+            is_chosen = form["masked_weights"][number] == 1
+            chosen = form["masked_positions"][number][is_chosen]
+            assert all(sentence_numbers[position] for position in chosen)
+    assert len(seen) == len(windows)
     assert moved
-    if split == "train":
-        assert plain.fill == pytest.approx(ours["padding_mask"].mean())
 
 
 def test_validation_takes_the_stored_order(records_dir):

@@ -144,7 +144,7 @@ def test_shards_that_change_while_they_are_read_are_named(tmp_path, monkeypatch)
         shards.DamagedShardError, match=r"0\.tfrecord: expected 51 bytes.*replaced"
     ):
         reader[0]
-    with pytest.raises(shards.DamagedShardError, match=r"1\.tfrecord: .*truncated"):
+    with pytest.raises(shards.DamagedShardError, match=r"1\.tfrecord .*truncated"):
         reader[4]  # Opened again.
 
 

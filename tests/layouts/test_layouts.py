@@ -2,12 +2,16 @@
 
 import dataclasses
 
+import keras
 import numpy as np
 import pytest
 
 from seg_tf.config import TransformerXLConfig
 from seg_tf.data.inputs import LaneInputsConfig
 from seg_tf.inference import text_windows
+from seg_tf.inference.sentence_encoder import SentenceEncoder
+from seg_tf.inference.texts import Sentence
+from seg_tf.layouts.layout import FirstToken, PooledSentences, SentenceTokens
 from seg_tf.layouts.rows import Segment, num_pieces
 from seg_tf.text.tree import DocumentTree
 from tests.finetuning.tiny_models import KINDS, example_of, some_texts, tiny
@@ -30,15 +34,16 @@ FIVE = [("w0", "w1 w2", "", "w3", "w4")]
 
 
 def encode(pretrained, layout, texts):
-    tuples = [(text,) if isinstance(text, str) else tuple(text) for text in texts]
-    capacity = layout.capacity(len(tuples[0]))
-    return [example_of(pretrained, one, capacity)[0] for one in tuples]
+    """Examples of texts, and which were cut."""
+    tuples = [(text,) if isinstance(text, str) else text for text in texts]
+    room = layout.capacity(len(tuples[0]))
+    return zip(*(example_of(pretrained, one, room) for one in tuples), strict=True)
 
 
 def rows(pretrained, texts, layout=None):
     """The features of texts in one batch."""
     layout = layout or pretrained.layout()
-    examples = encode(pretrained, layout, texts)
+    examples, _ = encode(pretrained, layout, texts)
     shape = np.max([layout.row_shape(one) for one in examples], axis=0)
     return layout.lay_out(examples, tuple(shape.tolist()))
 
@@ -124,7 +129,8 @@ def test_rows_of_sentences_are_those_of_pretraining_in_gold_order(kind):
     texts = some_texts(generator, 20, 3)
     features = rows(pretrained, texts)
     layout = pretrained.layout()
-    for row, example in enumerate(encode(pretrained, layout, texts)):
+    examples, _ = encode(pretrained, layout, texts)
+    for row, example in enumerate(examples):
         expected = slow_row(
             [one.pieces.tolist() for one in example],
             [0, 1, 2],
@@ -228,10 +234,11 @@ def test_cut_texts_fill_the_longest_row_and_no_more(kind, num_texts):
     layout = pretrained.layout(max_length=40)
     generator = np.random.default_rng(0)
     texts = some_texts(generator, 20, num_texts, longest=80)
-    examples = encode(pretrained, layout, texts)
+    examples, is_cut = encode(pretrained, layout, texts)
     specials = {"reat": 3 * num_texts}.get(kind, 1 + num_texts)
     specials += kind.endswith("slm")
     assert max(map(num_pieces, examples)) == 40 - specials
+    assert 0 < sum(is_cut) < 20 or num_texts > 1
     for example in examples:
         shape = layout.row_shape(example)
         assert kind == "reat" or shape[0] <= 40
@@ -279,3 +286,61 @@ def test_a_language_model_is_refused():
     )
     with pytest.raises(ValueError, match=r"of an encoder.*'xl'.*TransformerXLConfig"):
         dataclasses.replace(bert, config=config).layout()
+
+
+# --- Readouts ---------------------------------------------------------------------
+
+FIVE_TEXTS = some_texts(np.random.default_rng(4), 3, 5, longest=6)
+
+
+def text_vectors(kind, texts):
+    """`(examples, texts, width)`, and the sequence and features behind them."""
+    pretrained = tiny(kind)
+    features = rows(pretrained, texts)
+    sequence = pretrained.encoder(features)
+    readout = pretrained.layout().readout(len(texts[0]))
+    vectors = readout.text_vectors(pretrained.encoder, sequence, features)
+    return np.asarray(vectors), np.asarray(sequence), features
+
+
+def test_joint_vectors_of_slm_are_those_at_its_sentence_tokens():
+    vectors, sequence, features = text_vectors("slm", FIVE_TEXTS)
+    for row, ids in enumerate(features["token_ids"].tolist()):
+        at = [place for place, one in enumerate(ids) if one == 5]
+        assert len(at) == 5
+        np.testing.assert_array_equal(vectors[row], sequence[row, at])
+
+
+def test_joint_vectors_of_reat_are_those_of_a_long_text():
+    texts = [*FIVE_TEXTS, ("w1 " * 30, "w2", "w3 " * 7, "w4", "w5")]
+    vectors, *_ = text_vectors("reat", texts)
+    documents = [[Sentence(one, "") for one in text] for text in texts]
+    encoded = SentenceEncoder(tiny("reat")).encode_documents(documents)
+    for row, one in enumerate(encoded):
+        np.testing.assert_allclose(vectors[row], one.vectors, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["slm", "reat"])
+def test_texts_are_read_in_context_of_one_another(kind):
+    assert tiny(kind).layout().vectors_per_text
+    together, *_ = text_vectors(kind, FIVE_TEXTS)
+    alone, *_ = text_vectors(kind, [(text,) for text in FIVE_TEXTS[0]])
+    assert together.shape[1] == 5
+    assert np.abs(together[0] - alone[:, 0]).max() > 1e-3
+
+
+def test_a_window_has_one_vector():
+    assert not tiny("bert").layout().vectors_per_text
+    vectors, sequence, _ = text_vectors("bert", [(text,) for text in FIVE_TEXTS[0]])
+    np.testing.assert_array_equal(vectors, sequence[:, :1])
+
+
+@pytest.mark.parametrize(
+    "readout", [FirstToken(), SentenceTokens(num_texts=3), PooledSentences(num_texts=4)]
+)
+def test_keras_can_save_a_readout(readout):
+    saved = keras.saving.serialize_keras_object(readout)
+    restored = keras.saving.deserialize_keras_object(saved)
+    assert type(restored) is type(readout)
+    assert restored.num_vectors == readout.num_vectors
+    assert vars(restored) == vars(readout)

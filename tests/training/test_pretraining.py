@@ -275,10 +275,6 @@ def test_run_that_fails_leaves_its_curve(tmp_path):
     assert not (tmp_path / "two" / "loss_curve.png").exists()
 
 
-def drawn(folder):
-    return (folder / "loss_curve.png").read_bytes()[: len(PNG)]
-
-
 def test_checkpoints_are_those_of_the_intervals_and_the_best(unbroken):
     folder, _, result = unbroken
     checkpoints = Checkpoints(folder / "checkpoints", keep=3)
