@@ -156,9 +156,7 @@ def _results(folder: pathlib.Path) -> tuple[float, float | None, float]:
     """Last validation loss, and updates to the target and CPU seconds of a run."""
     lines = map(json.loads, (folder / "log.jsonl").read_text().splitlines())
     losses = {
-        line["updates"]: line["validation_loss"]
-        for line in lines
-        if "validation_loss" in line
+        line["updates"]: line["loss"] for line in lines if line["kind"] == "validation"
     }
     reached = [updates for updates, loss in losses.items() if loss <= _TARGET]
     seconds = json.loads((folder / "cpu_seconds.json").read_text())["seconds"]
