@@ -30,8 +30,6 @@ from seg_tf.data.inputs import (
     SpanMaskingConfig,
     WindowInputsConfig,
 )
-from seg_tf.models import Encoder
-from seg_tf.objectives import MaskedLM
 
 # Every value another than the default's.
 RUN = RunConfig(
@@ -230,19 +228,6 @@ def test_components_are_built_from_the_fields_of_their_configs():
     # Further arguments replace fields.
     expected = {"start": 2, "stop": 5, "step": 1}
     assert build_from(RangeConfig(), stop=5, step=1) == expected
-
-
-def test_encoder_and_objective_are_built_from_their_configs():
-    encoder = build_from(RUN.model, vocab_size=41)
-    assert isinstance(encoder, Encoder)
-    assert encoder.get_config()["vocab_size"] == 41
-    for field in dataclasses.fields(RUN.model):
-        if field.name != "vocab_size":
-            assert encoder.get_config()[field.name] == getattr(RUN.model, field.name)
-    objective = build_from(RUN.objectives["masked_lm"], encoder=encoder)
-    assert isinstance(objective, MaskedLM)
-    assert objective.loss_weight == 0.5
-    assert objective.encoder is encoder
 
 
 @pytest.mark.parametrize(
