@@ -31,7 +31,7 @@ _GROUPS = {
             "find-sentences": "Finds the sentences of a corpus nearest to a query.",
             "reorder-sentences": "Puts shuffled sentences in order.",
             "generate-text": "Continues a prompt with a language model.",
-            "evaluate-grammar": "Scores masked language models on BLiMP.",
+            "evaluate-grammar": "Scores masked language models on minimal pairs.",
             "evaluate-perplexity": "Measures the perplexity of a language model.",
             "evaluate-sentences": "Scores a sentence splitter against a treebank.",
             "evaluate-similarity": "Scores sentence vectors on similarity tasks.",

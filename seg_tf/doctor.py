@@ -72,16 +72,14 @@ def check_tensorflow(facts: dict[str, Any], num_gpus: int) -> list[str]:
     """Compares TensorFlow's devices with the GPUs that the NVIDIA driver offers."""
     if "failure" in facts:
         return [f"problem  TensorFlow and Keras: {facts['failure']}; make setup"]
-    lines = [f"ok       {facts['versions']}"]
+    lines, gpus = [f"ok       {facts['versions']}"], facts["gpus"]
     if facts["backend"] != "tensorflow":
         lines.append("problem  Keras's backend: export KERAS_BACKEND=tensorflow")
-    lines += [f"ok       GPU: {name}" for name in facts["gpus"]]
-    if len(facts["gpus"]) < num_gpus and "CUDA_VISIBLE_DEVICES" not in os.environ:
+    lines += [f"ok       GPU: {name}" for name in gpus]
+    if len(gpus) < num_gpus and "CUDA_VISIBLE_DEVICES" not in os.environ:
         cure = 'nvidia-smi; pip install "tensorflow[and-cuda]==2.20.*"'
-        lines.append(
-            f"problem  TensorFlow sees {len(facts['gpus'])} of {num_gpus} GPUs; {cure}"
-        )
-    elif not facts["gpus"]:
+        lines.append(f"problem  TensorFlow sees {len(gpus)} of {num_gpus} GPUs; {cure}")
+    elif not gpus:
         lines.append("ok       no GPU is used: training runs on the CPU")
     return lines
 

@@ -64,7 +64,7 @@ def test_name_that_is_not_utf8_becomes_text(tmp_path):
     ("name", "error", "message"),
     [
         ("nowhere", FileNotFoundError, r"input must.*nowhere'"),
-        ("text", ValueError, r"named \*\.md or \*\.markdown.*a glob takes"),
+        ("text", ValueError, r"named \*\.md or \*\.markdown.*a glob"),
         ("empty", ValueError, r"2 file\(s\) are all empty, 'a.md' among"),
         ("pipe", ValueError, r"'.*/pipe', which is a pipe.* Write"),
         ("pi*", ValueError, r"'.*/pipe', which is a pipe.* Write"),

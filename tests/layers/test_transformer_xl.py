@@ -194,22 +194,6 @@ def test_counters_may_overflow():
     )
 
 
-@pytest.mark.parametrize("changed", ["tokens", "sentence", "paragraph"])
-@pytest.mark.parametrize("place", range(4))
-def test_later_positions_do_not_change_one_bit(place, changed):
-    attention = Attention()
-    hidden, memory, indices, memory_indices = stream_inputs()
-    before = attention(hidden, memory, indices, memory_indices)
-    hidden, indices = hidden.copy(), indices.copy()
-    if changed == "tokens":
-        hidden[:, place:] += 3
-    else:
-        indices[:, place:, PARTS.index(changed)] += np.arange(4 - place) * 5 + 1
-    after = attention(hidden, memory, indices, memory_indices)
-    np.testing.assert_array_equal(after[:, :place], before[:, :place])
-    assert (after[:, place:] != before[:, place:]).any()
-
-
 def test_released_form_leaks_later_boundaries_and_is_exact_for_tokens_only():
     attention = Attention(cls=ReleasedPositions)
     hidden, memory, indices, memory_indices = stream_inputs()
