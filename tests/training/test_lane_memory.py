@@ -11,11 +11,10 @@ from seg_tf.training import build
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import Interrupted
-from seg_tf.training.run_folder import RunFolder, describe_run
 from seg_tf.training.tensorflow_engine import SharedLaneMemory
 from tests import scripted_runs
 from tests.training import word_runs
-from tests.training.stand_ins import At, as_built, make_updates, pretrain, terminate
+from tests.training.stand_ins import At, make_updates, pretrain, terminate
 
 pytestmark = pytest.mark.slow
 
@@ -132,18 +131,8 @@ def test_memory_that_is_not_finite_is_not_kept(records):
 
 
 def run(records, folder, *callbacks):
-    config = word_runs.CONFIG
-    inputs = build.build_inputs(config, str(records))
-    learner = as_built(config, inputs)
-    return pretrain(
-        config,
-        inputs,
-        learner,
-        RunFolder(folder),
-        describe_run(config, {"manifest_checksum": "abc"}),
-        callbacks=callbacks,
-        report=lambda line: None,
-    )
+    inputs = build.build_inputs(word_runs.CONFIG, str(records))
+    return pretrain(folder, word_runs.CONFIG, inputs, *callbacks)[1]
 
 
 def test_interrupted_run_equals_an_unbroken_one_memory_included(records, tmp_path):
