@@ -11,7 +11,7 @@ from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.config import AdamWConfig, RunConfig, TrainingConfig
 from seg_tf.data.inputs import MaskingConfig
 from seg_tf.training import build, dry_run, run_folder
-from seg_tf.training.run_folder import RunFolder, describe_run
+from seg_tf.training.run_folder import RunFolder
 from tests.fifth_model import FEATURES, MeanConfig, ParagraphInputsConfig, RowSizeConfig
 from tests.training.stand_ins import pretrain
 from tests.training.test_sentence_unshuffling_run import WINDOW_LENGTH, write_records
@@ -47,17 +47,8 @@ def _records(tmp_path_factory):
 
 @pytest.fixture(name="run", scope="module")
 def _run(records, tmp_path_factory):
-    inputs = build.build_inputs(CONFIG, str(records))
-    learner = build.build_learner(CONFIG, inputs)
     folder = RunFolder(tmp_path_factory.mktemp("run") / "fifth")
-    pretrain(
-        CONFIG,
-        inputs,
-        learner,
-        folder,
-        describe_run(CONFIG, {"manifest_checksum": "records"}),
-        report=str,
-    )
+    pretrain(folder.path, CONFIG, build.build_inputs(CONFIG, str(records)))
     return folder
 
 

@@ -4,13 +4,8 @@ An edit changes a checkpoint as an attacker or a broken tool could: every checks
 recomputed, so that only the content can give it away. A checkpoint must then be refused
 by an error that names its file, or be used and give the outputs of the original. An
 edit that makes another valid model, such as one with other finite weights, says so.
-
-To try more of them than the tests do, where N is their number:
-
-  python -m tests.checkpoints.edited_checkpoints N [SEED]
 """
 
-import collections
 import contextlib
 import io
 import json
@@ -19,8 +14,6 @@ import pathlib
 import random
 import shutil
 import signal
-import sys
-import tempfile
 import zipfile
 from collections.abc import Iterator
 from typing import Any
@@ -335,22 +328,3 @@ def outcome(
         signal.signal(signal.SIGALRM, before)
     other = "other model" if is_other_model else "silently different"
     return text, "equal" if is_equal else other
-
-
-def main(number: int, seed: int = 0) -> None:
-    counts: collections.Counter[str] = collections.Counter()
-    with tempfile.TemporaryDirectory() as name:
-        scratch = pathlib.Path(name)
-        run = example(scratch / "run")
-        expected = outputs(run)
-        for case in range(seed, seed + number):
-            text, how = outcome(case, run, expected, scratch)
-            print(f"{case} {text:.100}: {how:.200}", file=sys.stderr, flush=True)
-            counts[how if how in FINE else "WRONG"] += 1
-            if how not in FINE:
-                print(case, text, how, sep="\n  ", flush=True)
-    print(dict(counts))
-
-
-if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))

@@ -17,9 +17,8 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf.config import AdamWConfig, LossScaleConfig, RunConfig
-from seg_tf.training import build, horovod_distribution, run_folder
+from seg_tf.training import build, horovod_distribution
 from seg_tf.training.errors import TrainingStopped
-from seg_tf.training.run_folder import RunFolder
 from tests.training import engine_runs, test_sentence_unshuffling_run, word_runs
 from tests.training.stand_ins import (
     ArithmeticInputs,
@@ -167,19 +166,10 @@ class Stop(keras.callbacks.Callback):
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _stopped_run(config, inputs, processes, folder, callbacks=()):
+def _stopped_run(config, inputs, processes, folder, *callbacks):
     learner = as_built(config, inputs, processes)
-    run = run_folder.describe_run(config, {"manifest_checksum": "abc"})
     try:
-        pretrain(
-            config,
-            inputs,
-            learner,
-            RunFolder(folder),
-            run,
-            callbacks=callbacks,
-            report=lambda line: None,
-        )
+        pretrain(folder, config, inputs, *callbacks, learner=learner)
     except TrainingStopped as stop:
         return {"updates": learner.updates, "message": str(stop)}
     return {"updates": learner.updates, "message": ""}
@@ -191,7 +181,7 @@ def check_stop(processes, folder):
         callbacks = [Stop()] if processes.rank == signalled else []
         own = folder.parent / f"stopped-{signalled}" / f"by-{processes.rank}"
         stopped.append(
-            _stopped_run(CONFIG, ArithmeticInputs(), processes, own, callbacks)
+            _stopped_run(CONFIG, ArithmeticInputs(), processes, own, *callbacks)
         )
     return stopped
 

@@ -11,7 +11,8 @@ import tensorflow as tf
 from seg_tf.config import AdamWConfig, EncoderConfig, RunConfig, TrainingConfig
 from seg_tf.data import sample_order
 from seg_tf.data.inputs import MaskingConfig, WindowInputsConfig
-from seg_tf.training import build, checkpoint
+from seg_tf.training import build, checkpoint, run_folder
+from seg_tf.training.run_folder import RunFolder
 from seg_tf.training.trainer import Trainer
 
 VOCAB_SIZE = 50
@@ -173,9 +174,13 @@ def validate(learner, batches):
     return learner.take_validation_results()
 
 
-def pretrain(*arguments, **choice):
-    """Trains a run to its end; returns its result."""
-    return Trainer(*arguments, **choice).train()
+def pretrain(folder, config, inputs, *callbacks, learner=None, records=None, **choice):
+    """Trains a run in `folder` to its end; returns the learner and the result."""
+    learner = learner or as_built(config, inputs)
+    run = run_folder.describe_run(config, records or {"manifest_checksum": "abc"})
+    settings = {"callbacks": callbacks, "report": str, **choice}
+    trainer = Trainer(config, inputs, learner, RunFolder(folder), run, **settings)
+    return learner, trainer.train()
 
 
 class At(keras.callbacks.Callback):

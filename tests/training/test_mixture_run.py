@@ -14,7 +14,6 @@ from tests.training.stand_ins import (
     LENGTH,
     VOCAB_SIZE,
     At,
-    as_built,
     pretrain,
     small_config,
     terminate,
@@ -45,15 +44,8 @@ def run(folder, mixture, *callbacks):
     config = small_config()
     sources = record_sources.parse(mixture)
     inputs = build.build_inputs(config, sources)
-    result = pretrain(
-        config,
-        inputs,
-        as_built(config, inputs),
-        RunFolder(folder),
-        run_folder.describe_run(config, record_sources.describe(sources)),
-        callbacks=callbacks,
-        report=lambda line: None,
-    )
+    records = record_sources.describe(sources)
+    _, result = pretrain(folder, config, inputs, *callbacks, records=records)
     return result, [
         {name: value for name, value in row.items() if name not in throughput.FIGURES}
         for row in run_folder.read_log(folder / "log.jsonl")

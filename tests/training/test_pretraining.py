@@ -22,41 +22,22 @@ from tests.training.stand_ins import (
     VOCAB_SIZE,
     ArithmeticInputs,
     At,
-    as_built,
     pretrain,
     small_config,
     small_learner,
     terminate,
 )
+from tests.training.test_checkpoint import state_of
 
 pytestmark = pytest.mark.slow
 
 
 def run(folder, config=None, *callbacks, reports=None, **choice):
     """Pretrains into `folder`; returns the learner and the result."""
+    if reports is not None:
+        choice["report"] = reports.append
     config = config or small_config()
-    inputs = ArithmeticInputs()
-    learner = as_built(config, inputs)
-    result = pretrain(
-        config,
-        inputs,
-        learner,
-        RunFolder(folder),
-        run_folder.describe_run(config, {"manifest_checksum": "abc"}),
-        callbacks=callbacks,
-        report=(reports if reports is not None else []).append,
-        **choice,
-    )
-    return learner, result
-
-
-def state_of(learner):
-    variables = [*learner.variables, *learner.optimizer.variables]
-    variables += learner.counters
-    variables += learner.options.loss_scale.variables
-    # Dropout derives its state from the samples.
-    variables = [v for v in variables if "seed_generator" not in v.path]
-    return [np.asarray(variable.value) for variable in variables]
+    return pretrain(folder, config, ArithmeticInputs(), *callbacks, **choice)
 
 
 def rows_of(folder):

@@ -18,7 +18,6 @@ from seg_tf.config import (
 )
 from seg_tf.data.inputs import MaskingConfig, ReATInputsConfig
 from seg_tf.training import build, run_folder
-from seg_tf.training.run_folder import RunFolder, describe_run
 from tests.training.stand_ins import pretrain
 from tests.training.test_sentence_unshuffling_run import (
     records_dir as _documents_dir,  # noqa: F401 - a fixture
@@ -83,18 +82,9 @@ def write_records(documents_dir, folder):
 
 def test_documents_of_any_shape_train(records_dir, tmp_path):
     inputs = build.build_inputs(CONFIG, str(records_dir))
-    learner = build.build_learner(CONFIG, inputs)
-    folder = RunFolder(tmp_path / "run")
-    result = pretrain(
-        CONFIG,
-        inputs,
-        learner,
-        folder,
-        describe_run(CONFIG, {"manifest_checksum": "records"}),
-        report=str,
-    )
+    learner, result = pretrain(tmp_path, CONFIG, inputs)
     assert result.updates == 12
-    rows = run_folder.read_log(folder.log_file)
+    rows = run_folder.read_log(tmp_path / "log.jsonl")
     assert rows[0]["skipped_steps"] == 0
     seen = inputs.train_dataset(rows[0]["samples"])
     padding = 1 - np.mean(next(iter(seen))["padding_mask"])
@@ -118,7 +108,7 @@ def test_documents_of_any_shape_train(records_dir, tmp_path):
         expected = (own["recall"] - said) * yes / math.sqrt(variance) if variance else 0
         assert own["mcc"] == pytest.approx(expected)
 
-    loaded = load_pretrained(folder.path)
+    loaded = load_pretrained(tmp_path)
     batch = next(iter(inputs.validation_dataset(2)))
     for name, objective in loaded.objectives.items():
         expected = learner.objectives[name](learner.encoder(batch), batch)

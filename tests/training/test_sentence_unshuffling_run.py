@@ -26,7 +26,6 @@ from seg_tf.data.inputs import (
     WindowInputsConfig,
 )
 from seg_tf.training import build, run_folder
-from seg_tf.training.run_folder import RunFolder, describe_run
 from tests.training.stand_ins import pretrain
 
 pytestmark = pytest.mark.slow
@@ -118,18 +117,9 @@ def test_documents_of_any_shape_train_and_are_put_in_order(records_dir, tmp_path
     # The only sentence of a window that begins inside a document is no candidate.
     assert {0, 1} <= set(counts)
     assert counts.max() == MAX_SENTENCES
-    learner = build.build_learner(CONFIG, inputs)
-    folder = RunFolder(tmp_path / "run")
-    result = pretrain(
-        CONFIG,
-        inputs,
-        learner,
-        folder,
-        describe_run(CONFIG, {"manifest_checksum": "records"}),
-        report=str,
-    )
+    _, result = pretrain(tmp_path, CONFIG, inputs)
     assert result.updates == 12
-    rows = run_folder.read_log(folder.log_file)
+    rows = run_folder.read_log(tmp_path / "log.jsonl")
     trained = [row for row in rows if row["kind"] == run_folder.TRAIN]
     validated = [row for row in rows if row["kind"] == run_folder.VALIDATION]
     assert all(np.isfinite(row["sentence_unshuffling_loss"]) for row in rows)
