@@ -89,7 +89,7 @@ class MarkdownReader(base.TextReader):
     * comments and tags of HTML, see `without_html`;
     * front matter: YAML between `---` and `---` (or `...`) at the start of the file.
 
-    The title is that of the front matter, or the first heading without the prefix
+    The title comes from the front matter, or is the first heading without the prefix
     "Title: ".
 
     Args:

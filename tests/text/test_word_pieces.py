@@ -50,7 +50,6 @@ TROUBLE = (
 
 
 # Code points where all common scripts and signs are.
-COMMON_CHARACTERS = [chr(code_point) for code_point in range(0x3400)]
 
 
 def oracle(vocabulary, normalization):
@@ -162,23 +161,6 @@ def test_twelve_scripts(normalization):
 def test_all_pairs_of_troublesome_characters(trouble):
     texts = [f"a{x}{y}b" for x, y in itertools.product(TROUBLE, repeat=2)]
     assert differing(*trouble, texts) == []
-
-
-@functools.cache
-def of_common_characters(normalization):
-    vocabulary = character_vocabulary([*COMMON_CHARACTERS, "中"])
-    return WordPieces(vocabulary, normalization), oracle(vocabulary, normalization)
-
-
-@BOTH_CASES
-@pytest.mark.parametrize(
-    "context",
-    ["{}", "A{}b", "{0}{0} {0}", "\u0301{}e\u0301", "中{}.", "Σ{}Σ"],
-    ids=ascii,
-)
-def test_every_script_in_context(context, normalization):
-    texts = [context.format(character) for character in COMMON_CHARACTERS]
-    assert differing(*of_common_characters(normalization), texts) == []
 
 
 @pytest.mark.parametrize(
