@@ -26,7 +26,7 @@ _STRAY_TAG = re.compile(
 _SECTION = re.compile(r"^Section::::(.*?)\.?$", re.MULTILINE)
 _BULLET = re.compile(r"^BULLET::::(?:-|\d+\.)?[ \t]*", re.MULTILINE)
 # What remains of brackets whose content was left out; `main()` is text.
-_EMPTY_BRACKETS = re.compile(r"(?:[ \t]+|^)\([ \t,;:]*\)", re.MULTILINE)
+_EMPTY_BRACKETS = re.compile(r"(?:(?<![ \t])[ \t]++|^)\([ \t,;:]*+\)", re.MULTILINE)
 # ` = Title = `; a section is ` = = Section = = `.
 _WIKITEXT_TITLE = re.compile(rb"= (?!= ).*[^=] =$", re.DOTALL)
 

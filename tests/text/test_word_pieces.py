@@ -318,19 +318,6 @@ def test_pieces_are_those_of_word_pieces_and_stand_in_order(normalization, text)
     assert (stops <= len(text)).all()
 
 
-@hypothesis.given(text=strategies.text("aBéÉß中! e\u0301\u200b\xa0İ한", max_size=30))
-@hypothesis.settings(deadline=None, max_examples=150)
-def test_a_piece_is_among_the_characters_it_stands_for(text):
-    """Looked up without offsets: the characters alone, normalised, hold the piece."""
-    offsets, _ = encoders(UNCASED)
-    normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
-    for token_id, start, stop in zip(*offsets.encode(text), strict=True):
-        token = CHARACTERS.tokens[token_id]
-        if token != "[UNK]":
-            normalised = normalizer.normalize_str(text[start:stop])
-            assert token.removeprefix("##") in normalised
-
-
 def test_offsets_are_those_of_the_text_as_it_was():
     tokens = ["cafe", "##s", "a", "##b", ",", "ist", "中"]
     pieces = PieceOffsets(Vocabulary([*SPECIAL_TOKENS, *tokens]))

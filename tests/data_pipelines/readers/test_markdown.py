@@ -132,7 +132,7 @@ def test_inline_marks(text, expected):
     "mark",
     [
         *("*a ", "_a ", "`a ", "``a ", "[", "![", "[a](", "\\", "> ", "*", "\n```x"),
-        *("<!-- <script> `a ", "\na | b\n- | -"),
+        *("<!-- <script> `a ", "\na | b\n- | -", "`"),
     ],
 )
 def test_time_is_linear_in_the_number_of_marks(tmp_path, mark):
