@@ -160,11 +160,7 @@ def _lock_path(path: pathlib.Path) -> pathlib.Path:
 
 @contextlib.contextmanager
 def _writing(path: pathlib.Path) -> Iterator[None]:
-    """Locks `path` for writing, and removes what a killed writer left.
-
-    The lock file is removed when the block ends: one that exists belongs to a writer
-    that is at work or was killed.
-    """
+    """Locks `path` for writing, and removes what a killed writer left."""
     lock_path = _lock_path(path)
     in_use = ValueError(
         "The output must not be in use. Nothing was changed. Received: "

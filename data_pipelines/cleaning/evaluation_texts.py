@@ -84,9 +84,7 @@ class EvaluationTexts:
 def load(options: CleaningOptions) -> EvaluationTexts:
     """The texts that the options name.
 
-    Raises:
-        ValueError: if the file is not UTF-8, or all of its texts are too short.
-        OSError: if it cannot be read.
+    Raises a ValueError if the file is not UTF-8, or all of its texts are too short.
     """
     path, length = options.evaluation_texts, options.evaluation_words
     try:

@@ -1,4 +1,4 @@
-"""The cleaning steps, each of which drops documents, or lines of them, by one rule."""
+"""The cleaning steps. Each drops documents, or lines of them, by one rule."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ class Step:
     def apply(
         self, document_id: int, document: Document, counter: DropCounter
     ) -> Document | None:
-        """Returns the document, or what is left of it, or None; counts the rest."""
+        """Returns the document, shortened or unchanged, or None; counts what it drops."""
         why = self.reason(document_id, document)
         if why is None:
             return document
@@ -126,7 +126,7 @@ class EvaluationCopies(Step):
 
 @dataclasses.dataclass(frozen=True)
 class Duplicates(Step):
-    """Drops documents that repeat an earlier one: number -> that of the earlier."""
+    """Drops documents that repeat an earlier one, by their numbers."""
 
     duplicate_of: Mapping[int, int]
     name = "duplicates"
@@ -140,10 +140,7 @@ class Duplicates(Step):
 def steps_of_documents(options: CleaningOptions) -> list[Step]:
     """The steps that look at one document at a time, in their order.
 
-    Raises:
-        ValueError: if there is no such language function, or the evaluation texts
-            cannot be used.
-        OSError: if the evaluation texts cannot be read.
+    Raises a ValueError or OSError if a function or a file of the options is unusable.
     """
     steps: list[Step] = []
     if options.min_line_words:

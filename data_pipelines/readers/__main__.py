@@ -9,8 +9,8 @@ Ten documents drawn at random from the whole corpus, with the counts of all of i
 
   seg-tf readers --format=markdown --input=books --num_documents=10 --sample_seed=1
 
-`--input` may be a file, a folder or a glob, compressed or not, here or at a URL;
-`--reader_options` are those of a format (docs/sources.md):
+`--input` may be a file, a folder or a glob, compressed or not, local or a URL. Each
+format has `--reader_options` (docs/sources.md):
 
   seg-tf readers --format=json_lines --input='gs://bucket/c4/*.json.gz' \
       --reader_options=text_field=content.text

@@ -101,7 +101,7 @@ class DatasetsReader(_NamedReader):
             builder = datasets.load_dataset_builder(
                 dataset, self.config or None, revision=self.revision or None
             )
-        except Exception as error:  # Those of the Hub, of its client and of files.
+        except Exception as error:  # Of the Hub, its client or files.
             raise ValueError(
                 "`input` must name a dataset on the Hub or a folder. Received: "
                 f"{dataset!r}: {type(error).__name__}: {error}"
@@ -239,11 +239,7 @@ class TfdsReader(_NamedReader):
 
 @functools.lru_cache(maxsize=8)
 def _info(dataset: str, data_dir: str) -> Any:
-    """Description of a prepared dataset by TensorFlow Datasets.
-
-    Raises:
-        ValueError: if it is not prepared, or does not exist.
-    """
+    """Description of a prepared dataset by TensorFlow Datasets."""
     tfds = tables.import_extra("tensorflow_datasets", "tensorflow-datasets")
     folder = file_listing.to_path(dataset)
     if folder.is_dir():

@@ -123,7 +123,7 @@ def read_json_lines(
     fields: tuple[str, str],
     to_paragraphs: Callable[[str, str], Sequence[str]],
 ) -> Iterator[base.Document | base.RejectedDocument]:
-    """Reads one document per line.
+    """Reads one document per line; a DocumentError if the file is JSON, but no lines.
 
     Args:
         stream: the file's bytes.
@@ -131,9 +131,6 @@ def read_json_lines(
         reader: has the encoding and the size of the largest document.
         fields: names of the fields with the text and the title.
         to_paragraphs: turns a text and its title into paragraphs.
-
-    Raises:
-        DocumentError: if the file is JSON, but not one object per line.
     """
     max_bytes, is_first = reader.max_document_bytes, True
     for line in streams.lines(stream, max_bytes):

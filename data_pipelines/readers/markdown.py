@@ -9,7 +9,7 @@ from typing import ClassVar
 from data_pipelines.readers import base, streams
 
 # Fences may be in quotations and list items; backticks in the rest are a span of code.
-_FENCE = re.compile(r"[\s>]*(?:(?:[-*+]|\d{1,3}[.)])\s+)*(`{3,}(?!.*`)|~{3,})")
+_FENCE = re.compile(r"[\s>]*(?:(?:[-*+]|\d{1,3}[.)])\s+)*(`{3,}+(?!.*`)|~{3,})")
 _HEADING = re.compile(r" {0,3}#+(?:\s+|$)")
 _HEADING_END = re.compile(r"\s+#+\s*$")
 # `-----`, `* * *`, and the line under a heading, `=====`.
@@ -89,7 +89,7 @@ class MarkdownReader(base.TextReader):
     * comments and tags of HTML, see `without_html`;
     * front matter: YAML between `---` and `---` (or `...`) at the start of the file.
 
-    The title is that of the front matter, or the first heading without the prefix
+    The title comes from the front matter, or is the first heading without the prefix
     "Title: ".
 
     Args:

@@ -154,12 +154,7 @@ def _namespace(number: str | None, title: str, namespaces: dict[int, str]) -> in
 def _pages(
     stream: io.BufferedReader, max_bytes: int
 ) -> Iterator[ElementTree.Element | DocumentError]:
-    """Yields the head of a dump and its pages, holding one of them in memory.
-
-    A part of a dump may begin with a page, without the head. Damage to a page, or
-    between two pages, does not affect the next page. A DocumentError is raised if the
-    file is no dump or is cut off, or what is between two pages is too long.
-    """
+    """Yields the head of a dump and its pages, holding one of them in memory."""
     part, needs_end, after = _Part(is_page=False), None, "in its head"
     offset, line = 0, 1
     for piece in itertools.chain(_pieces(stream), [b""]):
@@ -219,7 +214,7 @@ def _pieces(stream: io.BufferedReader) -> Iterator[bytes]:
 
 
 class _Part:
-    """A page, or what is between two pages, as far as it is read."""
+    """A page, or the text between two pages, as far as it was read."""
 
     def __init__(self, is_page: bool):
         self.is_page, self.is_long, self.num_bytes = is_page, False, 0
@@ -255,10 +250,7 @@ class _Part:
     def parse(
         self, offset: int, line: int, after: str, max_bytes: int
     ) -> Iterator[ElementTree.Element | DocumentError]:
-        """Yields the part, or why it is lost; nothing for white space.
-
-        The offset and line are those of its end; `after` says what precedes it.
-        """
+        """Yields the part, or why it is lost; nothing for white space."""
         data = self.data
         if self.is_long:
             yield streams.too_long(max_bytes, self.page_id)

@@ -71,8 +71,8 @@ _MIN_WORD_SHARE = 0.85
 class PythonDocsReader(base.FileReader):
     """Docstrings of installed Python packages: a corpus that every machine has.
 
-    A module is a document. Its docstrings come in source order: the module's, then
-    those of its classes and functions. `prose_paragraphs` selects their paragraphs; one
+    A module is a document. Its docstrings come in source order: first the module's,
+    then its classes' and functions'. `prose_paragraphs` selects their paragraphs; one
     that a module repeats verbatim is taken once. A module without prose is no document
     and is not reported. Nothing is imported or run.
 
@@ -156,7 +156,7 @@ def _docstrings(code: bytes) -> Iterator[str]:
 
 @functools.cache
 def _roots() -> dict[str, pathlib.Path]:
-    """Folders of installed modules; that of packages may lie in the library's."""
+    """Folders of installed modules; packages may be inside the library's."""
     paths = sysconfig.get_paths()
     return {
         name: pathlib.Path(paths[name]) for name in ("purelib", "platlib", "stdlib")

@@ -25,9 +25,7 @@ class UnreachableError(OSError):
 def open_raw(path: file_listing.Path) -> io.RawIOBase:
     """Opens a local or remote file, seekable; a `HashedFile` is hashed on the way.
 
-    Raises:
-        UnreachableError: on opening, reading or seeking, if the file is remote.
-        OSError: if it is local.
+    Errors are OSErrors if it is local, and UnreachableErrors if it is remote.
     """
     if isinstance(path, HashedFile):
         return _Hashed(open_raw(path.path), path.checksum)
@@ -35,7 +33,7 @@ def open_raw(path: file_listing.Path) -> io.RawIOBase:
 
 
 def version(path: file_listing.Path) -> tuple:
-    """Size, times and inode, one of which changes when a file is written to.
+    """Size, times and inode; one changes when a file is written to.
 
     Raises `UnreachableError` or `OSError` as `open_raw` does.
     """

@@ -89,9 +89,8 @@ _COMPRESSIONS = {
 def open_binary(path: file_listing.Path) -> Iterator[io.BufferedReader]:
     """Opens a file unchanged, without looking for compression or an encoding.
 
-    Raises:
-        DocumentError: on opening or in the `with` block, if the file cannot be read.
-        UnreachableError: if the file is remote and cannot be reached.
+    A DocumentError is raised, in the block too, if the file cannot be read; an
+    UnreachableError if it is remote and cannot be reached.
     """
     try:
         with (
@@ -114,7 +113,7 @@ def open_text(
 ) -> Iterator[io.BufferedReader]:
     """Opens a file as a stream of UTF-8, decompressed, after its byte order mark.
 
-    The compression is detected from the first bytes, whatever the name. The file
+    The compression is detected from the first bytes, not from the name. The file
     objects of fsspec and of the standard library are not used: some end silently where
     a file is cut off or a later stream is damaged, and all lose text before a cut.
 
@@ -219,11 +218,7 @@ def _decompress(stream: io.BufferedReader, name: str) -> Iterator[bytes]:
 
 
 def codec_name(encoding: str) -> str:
-    """Python's name of an encoding; `utf8` and `utf-8-sig` become `"utf-8"`.
-
-    Raises:
-        ValueError: if Python has no such text encoding.
-    """
+    """Python's name of an encoding, or a ValueError; `utf-8-sig` becomes `"utf-8"`."""
     try:
         "a".encode(encoding)
         codecs.getincrementaldecoder(encoding)
@@ -248,10 +243,8 @@ codecs.register_error("data_pipelines.mark_undecodable", _mark_undecodable)
 
 
 def _transcode(stream: io.BufferedReader, encoding: str) -> Iterator[bytes]:
-    """Yields the text as UTF-8, in which an undecodable byte is a surrogate.
-
-    UTF-8 does not allow surrogates, so only the document with that byte is rejected.
-    """
+    """Yields the text as UTF-8, in which an undecodable byte is a surrogate."""
+    # UTF-8 does not allow surrogates, so only the document with that byte is rejected.
     decoder = codecs.getincrementaldecoder(encoding)("data_pipelines.mark_undecodable")
     is_end = False
     while not is_end:
@@ -328,7 +321,7 @@ def lines(stream: io.BufferedReader, max_bytes: int) -> Iterator[Line]:
 
 
 class Block:
-    """Consecutive lines that form a document, of which `max_bytes` are held."""
+    """Consecutive lines that form a document; holds at most `max_bytes`."""
 
     def __init__(self, first: Line, max_bytes: int):
         self.first = first
@@ -382,18 +375,11 @@ def read_all(stream: io.BufferedReader, max_bytes: int) -> bytes:
 def decode(
     data: bytes, first_line: int = 1, first_offset: int = 0, encoding: str | None = None
 ) -> str:
-    r"""Decodes a document and replaces its line ends by `\n`.
+    r"""Decodes a document of UTF-8 and replaces its line ends by `\n`.
 
-    Args:
-        data: the document in UTF-8.
-        first_line: number of its first line in the file.
-        first_offset: number of bytes before it in the file.
-        encoding: the encoding of the file, for error messages; None if the format has
-            no such option.
-
-    Raises:
-        DocumentError: if `data` is not UTF-8, or has a NUL byte, which binary files and
-            UTF-16 have and text does not.
+    `first_line` and `first_offset` are its place in the file, and `encoding` is that of
+    the file, for messages. A DocumentError is raised if `data` is not UTF-8, or has a
+    NUL byte, which binary files and UTF-16 have and text does not.
     """
 
     def place(index: int) -> str:

@@ -1,4 +1,4 @@
-"""Tables, of which a row is a document: CSV and TSV, Parquet and Arrow."""
+"""Tables whose rows are documents: CSV and TSV, Parquet and Arrow."""
 
 import collections
 import contextlib
@@ -337,9 +337,9 @@ def _batches(
                 [n for n in names if f"{c}.".startswith(f"{n}.")] for c in columns
             )
             # The error about a missing text lists all names.
-            wanted = [*text, *title] if text else names
+            selected = [*text, *title] if text else names
             yield from table.iter_batches(
-                _BATCH_ROWS, columns=wanted, use_threads=False
+                _BATCH_ROWS, columns=selected, use_threads=False
             )
         return
     options = pa.ipc.IpcReadOptions(use_threads=False)

@@ -121,7 +121,7 @@ MAX_CHARACTERS_READ = 20_000_000
 """For each opening that is never closed the parser reads the rest of the page. Reading
 this many characters takes it some seconds."""
 _CLOSINGS = {"}}": "{{", "]]": "[[", "|}": "{|", "]": "["}
-# Tables begin and end lines. The `|}` of `{{cite|url=|}}` ends none, but that of a
+# Tables begin and end lines. The `|}` of `{{cite|url=|}}` ends none, but the one of a
 # table in a template, `|}}}`, does: an even number of braces follows it.
 _COST_MARK = re.compile(
     r"\{\{|\}\}|\[\[|\]\]|^[ \t:]*\{\||^[ \t]*\|\}(?=(?:\}\})*(?!\}))"

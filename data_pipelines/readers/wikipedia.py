@@ -26,7 +26,7 @@ _STRAY_TAG = re.compile(
 _SECTION = re.compile(r"^Section::::(.*?)\.?$", re.MULTILINE)
 _BULLET = re.compile(r"^BULLET::::(?:-|\d+\.)?[ \t]*", re.MULTILINE)
 # What remains of brackets whose content was left out; `main()` is text.
-_EMPTY_BRACKETS = re.compile(r"(?:[ \t]+|^)\([ \t,;:]*\)", re.MULTILINE)
+_EMPTY_BRACKETS = re.compile(r"(?:(?<![ \t])[ \t]++|^)\([ \t,;:]*+\)", re.MULTILINE)
 # ` = Title = `; a section is ` = = Section = = `.
 _WIKITEXT_TITLE = re.compile(rb"= (?!= ).*[^=] =$", re.DOTALL)
 
@@ -93,10 +93,7 @@ class WikiExtractorReader(base.TextReader):
 def _blocks(
     stream: io.BufferedReader, max_bytes: int
 ) -> Iterator[streams.Block | DocumentError]:
-    """Splits a file into blocks from `<doc …>` to before `</doc>`, and errors.
-
-    A DocumentError is raised if the file does not begin with a block.
-    """
+    """Splits a file into blocks from `<doc …>` to before `</doc>`, and errors."""
     block, has_blocks, is_reported = None, False, False
     for line in streams.lines(stream, max_bytes):
         if line.data.startswith(b"<doc "):
@@ -145,7 +142,7 @@ class WikiTextReader(base.TextReader):
     """WikiText-2 and -103: tokenised Wikipedia articles, many to a file.
 
     A line that is not blank is a paragraph. Titles and headings (` = = … = = `) keep
-    their marks, and words stay as they are tokenised, `<unk>` included. A document
+    their marks, and words stay tokenised, `<unk>` included. A document
     begins at a line ` = Title = ` with a blank line (or the edge of the file) on either
     side; otherwise, a line of a formula such as ` = 1 rad / s … = ` would be a title.
     Text before the first title is a document without one.

@@ -57,7 +57,7 @@ class TextPreparation:
         normalization: changes to text before words were looked up.
         sentence_splitter: name and checksum of its parameters, as in a manifest.
         tokenizer: one of `TOKENIZERS`.
-        sentence_parameters: those of the splitter, as `PunktParameters.to_bytes`; None
+        sentence_parameters: the splitter's, as `PunktParameters.to_bytes`; None
             where the records do not contain them.
     """
 

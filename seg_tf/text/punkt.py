@@ -264,13 +264,11 @@ class CachedFunction(dict):
 
 
 class _Candidate(NamedTuple):
-    """Candidate for a boundary. Offsets count back from the next chunk's start.
+    """Candidate for a boundary. Offsets count back from the next chunk's start."""
 
-    `stop` is the offset of the end of the sentence, `begin` that of the next one; None
-    if that is the next chunk, whose first closing marks may belong here. `before` is
-    the token at the end, or None where the sentence ends whatever the next word is.
-    """
-
+    # End of the sentence; start of the next one, or None if that is the next chunk,
+    # whose first closing marks may belong here; the token at the end, or None where
+    # the sentence ends whatever the next word is.
     stop: int
     begin: int | None
     before: Before | None
@@ -399,10 +397,7 @@ class SentenceSplitter(Splitter):
         return (before.type, word_type) not in self.parameters.collocations
 
     def _candidate_of_chunk(self, chunk: str) -> _Candidate | None:
-        """Returns the candidate of `chunk` and the white space after it.
-
-        None if no sentence ends in it. Without white space it ends the paragraph.
-        """
+        """Returns the candidate of `chunk` and the white space after it."""
         core = chunk.rstrip(WHITE_SPACE)
         space = len(chunk) - len(core)
         is_plain_word = core[:-1].isalpha()
@@ -423,11 +418,8 @@ class SentenceSplitter(Splitter):
         return None
 
     def _follower(self, word: str) -> tuple[int, str | None]:
-        """Kinds of tokens after which a sentence ends if `word` is next, and its type.
-
-        The kinds are flags. A sentence end inside `word` counts for all of them,
-        collocations included: Punkt looks at the two words as one.
-        """
+        """Kinds of tokens (flags) after which `word` starts a sentence; its type."""
+        # A sentence end inside counts for all kinds: Punkt looks at two words as one.
         tokens = tokenize(word)
         if self._decision.contains_end(tokens):
             return _ALL_KINDS, None
@@ -436,10 +428,7 @@ class SentenceSplitter(Splitter):
         return kinds, word_type
 
     def _boundaries_by_context(self, text: str) -> Iterator[Boundary]:
-        """The boundaries in any `text`, each decided separately.
-
-        Slower. For white space between ASCII white space, and for separators.
-        """
+        """The boundaries in any `text`, each decided separately."""
         stripped = text.rstrip()
         for chunk_start, end in _last_ends(text):
             context = text[chunk_start : max(end.end("mark"), end.end("word"))]
@@ -450,11 +439,7 @@ class SentenceSplitter(Splitter):
 
 
 def _last_ends(text: str) -> Iterator[tuple[int, re.Match]]:
-    """Start of a chunk and the last possible sentence end in it, for each chunk.
-
-    Only ASCII white space separates chunks. A first end mark that is the first
-    character of its chunk counts separately as well.
-    """
+    """Start of a chunk and the last possible sentence end in it, for each chunk."""
     chunk_start, last = 0, None
     for match in _END.finditer(text):
         looked_up_to = last.start() if last else 0

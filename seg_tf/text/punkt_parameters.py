@@ -99,7 +99,7 @@ class PunktParameters:
 
     @functools.cached_property
     def checksum(self) -> str:
-        """SHA-256 of the tables in a canonical form, whatever they came from."""
+        """SHA-256 of the tables in a canonical form, independent of their source."""
         tables = json.dumps(_tables(self), sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(tables.encode("ascii")).hexdigest()
 

@@ -133,7 +133,7 @@ class FunctionSplitter(Splitter):
         try:
             answer = self._function(paragraph)
             sentences = [answer] if isinstance(answer, str) else list(answer)
-        except Exception as fault:  # Whatever the function does.
+        except Exception as fault:  # The function may raise anything.
             raise error(f"failed: {type(fault).__name__}: {fault}") from fault
         if isinstance(answer, str) or not all(isinstance(x, str) for x in sentences):
             raise error(f"must return a list of strings. Received: {answer!r}")
@@ -270,7 +270,7 @@ def load_function(name: str, argument: str) -> Callable[[str], object]:
         )
     try:
         module = _import(module_name)
-    except Exception as error:  # Whatever the module does when it is imported.
+    except Exception as error:  # The module may raise anything.
         if isinstance(error, ImportError):
             reason = (
                 f" ({error}). Its folder has to be the current one or in PYTHONPATH"

@@ -18,7 +18,7 @@ _WHITE_SPACE = re.compile(r"[ \t\r\f\v]")
 
 
 def decode_lines(content: bytes, source: str) -> tuple[str, ...]:
-    """The lines of a UTF-8 file with one token a line, whatever is on them.
+    """The lines of a UTF-8 file with one token a line.
 
     Raises:
         ValueError: if it is not UTF-8, naming `source`.
@@ -43,8 +43,8 @@ class TokenTable:
 
     Args:
         tokens: one string per id.
-        checksum: SHA-256 of the file that the tokens came from; by default that of a
-            file with these tokens.
+        checksum: SHA-256 of the file that the tokens came from; by default the
+            checksum of a file with these tokens.
         source: where the tokens came from, for error messages.
 
     Raises:

@@ -1,6 +1,6 @@
 """Text to word-piece ids and back, by the rules that BERT checkpoints expect.
 
-The ids are those of the exact tokenizer, Hugging Face's (`seg_tf.text.normalization`).
+The ids equal the exact tokenizer's, Hugging Face's (`seg_tf.text.normalization`).
 Nearly all of them are computed by tensorflow_text's kernels, many texts at once and
 over ten times as fast. The fast tokenizer differs from the exact one in known cases: it
 folds case further (ß to ss, … to three full stops) or, where accents stay, lower-cases
@@ -186,11 +186,7 @@ class WordPieces:
 def _split_some(
     texts: Sequence[str], chosen: np.ndarray
 ) -> tuple[list[str], np.ndarray]:
-    """Splits the chosen texts at spaces, which neither tokenizer reaches across.
-
-    Returns the resulting strings in order, and the number from each text. Most texts
-    with a difference have a single word in which it may occur.
-    """
+    """Splits the chosen texts at spaces, which neither tokenizer reaches across."""
     units: list[str] = []
     num_units = np.ones(len(texts), np.int64)
     begin = 0
@@ -293,10 +289,7 @@ def _encode_joined(
     joined: bytes,
     num_bytes: np.ndarray,
 ) -> Encoded:
-    """Ids of the texts in `joined`, which one byte separates.
-
-    One string is faster than many; the offsets of the pieces tell the texts apart.
-    """
+    """Ids of the texts in `joined`, which one byte separates."""
     ids, starts, _ = tokenizer.tokenize_with_offsets([joined])
     ends = np.searchsorted(starts.values.numpy(), np.cumsum(num_bytes + 1))
     return ids.values.numpy(), np.diff(ends, prepend=0)

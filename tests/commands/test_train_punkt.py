@@ -81,16 +81,6 @@ def test_paragraphs_of_a_file(tmp_path, blank_lines, expected):
     assert list(paragraphs) == expected
 
 
-def test_files_are_sorted_and_counted_once(tmp_path):
-    for name in ("b.txt", "a.txt"):
-        (tmp_path / name).write_text("x")
-    (tmp_path / "folder.txt").mkdir()
-    found = train_punkt.find_files([f"{tmp_path}/*.txt", f"{tmp_path}/a.txt"])
-    assert found == [f"{tmp_path}/a.txt", f"{tmp_path}/b.txt"]
-    with pytest.raises(ValueError, match="`--input` must name files"):
-        train_punkt.find_files([f"{tmp_path}/*.md"])
-
-
 def test_training_without_nltk_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "nltk.tokenize", None)
     with pytest.raises(ValueError, match="needs the package nltk"):

@@ -101,13 +101,6 @@ def test_words_are_those_that_pieces_are_cut_from(normalization):
     assert len({tuple(row) for row in found}) > 200
 
 
-def test_white_space_alone_parts_words_of_tokenised_text():
-    texts = list(random_texts(400))
-    found = split_rows(Words(VOCABULARY, "whitespace").encode(texts))
-    without_surrogates = [text.replace("\udc80", "") for text in texts]
-    assert found == [naive_ids(text.split()) for text in without_surrogates]
-
-
 @pytest.mark.parametrize(
     ("splitting", "text", "expected"),
     [
@@ -122,12 +115,3 @@ def test_marks_in_text_are_text(splitting, text, expected):
     ids, _ = words.encode([text])
     assert words.decode(ids) == expected
     assert VOCABULARY.eos_id not in ids
-
-
-def test_memory_is_bounded_and_forgetting_changes_nothing(monkeypatch):
-    texts = list(random_texts(200))
-    expected = split_rows(Words(VOCABULARY).encode(texts))
-    monkeypatch.setattr(encoding, "_MAX_CHUNKS", 5)
-    words = Words(VOCABULARY)
-    assert split_rows(words.encode(texts)) == expected
-    assert len(words._chunks) <= 5

@@ -1,10 +1,7 @@
 """Punkt parameters and corrections are read from every source, or refused precisely."""
 
 import dataclasses
-import hashlib
-import importlib.resources
 import json
-import pathlib
 import zipfile
 
 import nltk
@@ -137,15 +134,6 @@ def test_malformed_json_is_named(tmp_path, key, value, message):
     assert str(path) in str(caught.value)
 
 
-def test_name_of_nothing():
-    with pytest.raises(
-        ValueError, match=r"`sentence_parameters` must be .* Received: 'nope'"
-    ):
-        load_parameters("nope")
-    with pytest.raises(ValueError, match="`path` must be a JSON file"):
-        read_parameters(pathlib.Path("nope.json"))
-
-
 def test_nltk_data_in_a_folder_and_in_an_archive(tmp_path, monkeypatch):
     files = {f"punkt_tab/english/{name}": text for name, text in TAB_FILES.items()}
     unpacked = tmp_path / "unpacked" / "tokenizers"
@@ -231,11 +219,6 @@ def _read(tmp_path, text):
     return PunktCorrections.read(path)
 
 
-def _english():
-    data = importlib.resources.files("seg_tf.text") / "data"
-    return data / "english_corrections.toml"
-
-
 def test_a_file_is_spelt_out(tmp_path):
     assert _read(tmp_path, TEXT) == PunktCorrections(
         abbreviations=frozenset({"mme", "messrs", "ft", "9-in", "10-in", "11-in"}),
@@ -273,19 +256,6 @@ def test_a_file_is_spelt_out(tmp_path):
 def test_a_malformed_file_is_refused(tmp_path, text, message):
     with pytest.raises(ValueError, match=message):
         _read(tmp_path, text)
-
-
-def test_the_english_table_was_made_with_the_corrections_beside_it():
-    english, corrections = PunktParameters.english(), PunktCorrections.read(_english())
-    assert english.provenance["corrections"] == {
-        "file": "english_corrections.toml",
-        "sha256": hashlib.sha256(_english().read_bytes()).hexdigest(),
-    }
-    assert corrections.abbreviations <= english.abbreviation_types
-    assert not corrections.not_abbreviations & english.abbreviation_types
-    assert corrections.collocations <= english.collocations
-    assert corrections.sentence_starters <= english.sentence_starters
-    assert not corrections.not_sentence_starters & english.sentence_starters
 
 
 @pytest.mark.parametrize(

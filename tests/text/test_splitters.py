@@ -101,18 +101,6 @@ def test_function_is_kept_by_its_name(module, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("function:nowhere:f", "`sentence_parameters` must name a module that can"),
-        ("function:at_bars", "`sentence_parameters` must have the form `module:funct"),
-    ],
-)
-def test_missing_function_is_refused(name, message):
-    with pytest.raises(ValueError, match=message):
-        make_splitter(load_parameters(name))
-
-
-@pytest.mark.parametrize(
     "beside",
     [
         ("state.json", "encoder.weights.h5"),

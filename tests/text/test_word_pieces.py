@@ -50,7 +50,6 @@ TROUBLE = (
 
 
 # Code points where all common scripts and signs are.
-COMMON_CHARACTERS = [chr(code_point) for code_point in range(0x3400)]
 
 
 def oracle(vocabulary, normalization):
@@ -162,23 +161,6 @@ def test_twelve_scripts(normalization):
 def test_all_pairs_of_troublesome_characters(trouble):
     texts = [f"a{x}{y}b" for x, y in itertools.product(TROUBLE, repeat=2)]
     assert differing(*trouble, texts) == []
-
-
-@functools.cache
-def of_common_characters(normalization):
-    vocabulary = character_vocabulary([*COMMON_CHARACTERS, "中"])
-    return WordPieces(vocabulary, normalization), oracle(vocabulary, normalization)
-
-
-@BOTH_CASES
-@pytest.mark.parametrize(
-    "context",
-    ["{}", "A{}b", "{0}{0} {0}", "\u0301{}e\u0301", "中{}.", "Σ{}Σ"],
-    ids=ascii,
-)
-def test_every_script_in_context(context, normalization):
-    texts = [context.format(character) for character in COMMON_CHARACTERS]
-    assert differing(*of_common_characters(normalization), texts) == []
 
 
 @pytest.mark.parametrize(
@@ -334,19 +316,6 @@ def test_pieces_are_those_of_word_pieces_and_stand_in_order(normalization, text)
     assert (starts >= 0).all()
     assert (starts < stops).all()
     assert (stops <= len(text)).all()
-
-
-@hypothesis.given(text=strategies.text("aBéÉß中! e\u0301\u200b\xa0İ한", max_size=30))
-@hypothesis.settings(deadline=None, max_examples=150)
-def test_a_piece_is_among_the_characters_it_stands_for(text):
-    """Looked up without offsets: the characters alone, normalised, hold the piece."""
-    offsets, _ = encoders(UNCASED)
-    normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
-    for token_id, start, stop in zip(*offsets.encode(text), strict=True):
-        token = CHARACTERS.tokens[token_id]
-        if token != "[UNK]":
-            normalised = normalizer.normalize_str(text[start:stop])
-            assert token.removeprefix("##") in normalised
 
 
 def test_offsets_are_those_of_the_text_as_it_was():

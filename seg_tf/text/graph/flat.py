@@ -1,6 +1,6 @@
 """Flat tensors of characters, and operations on them, in the graph.
 
-Shape key: B texts, N positions, M of which are marked; R runs.
+Shape key: B texts, N positions, M marked ones; R runs.
 """
 
 import dataclasses
@@ -80,8 +80,8 @@ class MarkedPositions:
 def count_off(starts: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Runs of consecutive numbers, and the run that each number belongs to.
 
-    For example, starts [5, 0] and lengths [2, 3], int32 `(R,)`, give [5, 6, 0, 1, 2]
-    and [0, 0, 1, 1, 1].
+    Starts [5, 0] and lengths [2, 3], int32 `(R,)`, give [5, 6, 0, 1, 2] and
+    [0, 0, 1, 1, 1].
     """
     run = which_run(lengths)
     begins = tf.cumsum(lengths, exclusive=True)
@@ -108,19 +108,10 @@ def shifted(values: tf.Tensor, by: int, fill: bool | int) -> tf.Tensor:
 
 
 class CodePointTable(tf.Module):
-    """Looks up a number for each code point.
+    """Looks up a number for each code point, given an int array `(0x110000,)`.
 
     Most blocks of 256 code points are equal and stored once, so a table of all of
     Unicode takes kilobytes.
-
-    Args:
-        values: int array `(0x110000,)`, a number for each code point.
-
-    Example:
-        >>> table = np.zeros(NUM_CODE_POINTS, np.int32)
-        >>> table[ord("x")] = 7
-        >>> CodePointTable(table)(tf.constant([ord("x"), ord("y")])).numpy()
-        array([7, 0], dtype=int32)
     """
 
     def __init__(self, values: np.ndarray):

@@ -129,11 +129,7 @@ class GraphSentenceSplitter(tf.Module):
     def _contain_end(
         self, characters: Characters, tokens: Tokens, ends: _PossibleEnds
     ) -> tf.Tensor:
-        """Tells for each candidate if a sentence ends in its context: bool `(M,)`.
-
-        That is between any two neighbours of the tokens from the start of the chunk to
-        the end of the next word or, where a mark follows at once, to that mark.
-        """
+        """Tells for each candidate if a sentence ends in its context: bool `(M,)`."""
         every = tokens.spans
         is_left = self._decision.can_be_left(characters, every)
         # The last token has none after it.
@@ -159,18 +155,14 @@ class GraphSentenceSplitter(tf.Module):
     def _ends_at_mark(
         self, characters: Characters, tokens: Tokens, ends: _PossibleEnds
     ) -> tf.Tensor:
-        """Tells for each candidate if a sentence ends between its mark and the next.
-
-        Bool `(M,)`, True only for marks that are followed by another mark at once, or
-        alone in their context.
-        """
+        """Tells for each candidate if a sentence ends between its mark and the next."""
         after = ends.positions + 1
-        own = tf.maximum(tokens.starts.count_before(after) - 1, 0)
-        own_token = tokens.spans.take(own)
+        number = tf.maximum(tokens.starts.count_before(after) - 1, 0)
+        token = tokens.spans.take(number)
         closed = Spans(
-            tf.where(ends.is_alone, ends.positions, own_token.starts),
+            tf.where(ends.is_alone, ends.positions, token.starts),
             after,
-            own_token.are_dots & ~ends.is_alone,
+            token.are_dots & ~ends.is_alone,
         )
         following = tokens.starts.count_before(after)
         following = tf.minimum(following, tf.size(tokens.spans.starts) - 1)
@@ -207,11 +199,7 @@ def _with_linked_dots(
     end_token: MarkedPositions,
     first: tf.Tensor,
 ) -> tf.Tensor:
-    """Decides candidates whose mark is linked to a dot of the next word; keeps others.
-
-    Dots that are linked to the mark reach, over the space, to a dot in the next word:
-    one token, after which a sentence ends if the word continues.
-    """
+    """Decides candidates whose mark is linked to a dot of the next word."""
     starts_linked = shifted(tokens.linked_dots, -2, False)
     dot = MarkedPositions(tokens.linked_dots & ~starts_linked).last_before(
         ends.positions
@@ -310,10 +298,10 @@ class _Paragraphs:
         """The sentences between boundaries."""
         # Each paragraph that is not blank has one sentence more than boundaries.
         number = tf.cast(tf.where(~self._is_blank)[:, 0], tf.int32)
-        kept = MarkedPositions(~self._is_blank)
+        filled = MarkedPositions(~self._is_blank)
         at, stop, start = tf.unstack(boundaries, axis=1)
         paragraph = self.of(at)
-        ordinal = tf.range(tf.size(at)) + kept.count_before(paragraph)
+        ordinal = tf.range(tf.size(at)) + filled.count_before(paragraph)
         counts = tf.math.bincount(
             paragraph, minlength=tf.size(self._is_blank), dtype=tf.int32
         )
@@ -322,14 +310,14 @@ class _Paragraphs:
         size = tf.size(at) + tf.size(number)
 
         def merged(
-            of_paragraphs: tf.Tensor,
+            paragraph_values: tf.Tensor,
             where: tf.Tensor,
             values: tf.Tensor,
             positions: tf.Tensor,
         ) -> tf.Tensor:
             return tf.scatter_nd(
                 tf.concat([where, positions], 0)[:, tf.newaxis],
-                tf.concat([of_paragraphs, values], 0),
+                tf.concat([paragraph_values, values], 0),
                 [size],
             )
 
@@ -343,12 +331,9 @@ class _Paragraphs:
 class _PossibleEnds:
     """Marks that may end a sentence, the last of each chunk, each with its context.
 
-    Attributes:
-        positions: int32 `(M,)`, positions of the marks.
-        chunk_starts: where their chunks begin.
-        next_words, next_word_ends: where the next word begins and ends.
-        has_mark: bool `(M,)`, whether a mark that ends words follows.
-        is_alone: whether it is the first character of its chunk, and not the last mark.
+    All are `(M,)`: `positions` of the marks, `chunk_starts`, `next_words` and
+    `next_word_ends`; whether a mark that ends words follows (`has_mark`), and whether a
+    mark is the first character of its chunk, and not its last mark (`is_alone`).
     """
 
     def __init__(self, characters: Characters, paragraphs: _Paragraphs):
@@ -384,10 +369,7 @@ class _PossibleEnds:
         self.next_word_ends = spaces.next_from(self.next_words)
 
     def boundaries(self, characters: Characters, paragraphs: _Paragraphs) -> tf.Tensor:
-        """For each the mark, the end of its sentence and the start of the next.
-
-        Separate closing marks go with the sentence before them.
-        """
+        """For each the mark, the end of its sentence and the start of the next."""
         stop = self.positions + 1
         begin = tf.where(self.has_mark, stop, self.next_words)
         after = MarkedPositions(~characters.has(CLOSER)).next_from(begin)
@@ -529,10 +511,7 @@ def find_tokens(characters: Characters) -> Tokens:
 
 @dataclasses.dataclass(frozen=True)
 class _Runs:
-    """Runs of dashes or dots: bool `(N,)`, except for `lasts`, their last characters.
-
-    `begins_dots` are the first characters of runs of adjacent dots.
-    """
+    """Runs of dashes or dots: bool `(N,)`, and marks of their last characters."""
 
     begins: tf.Tensor
     begins_dots: tf.Tensor
@@ -543,7 +522,7 @@ class _Runs:
 
 def _find_runs(characters: Characters) -> _Runs:
     is_dot, is_dash = characters.equal(DOT), characters.equal(DASH)
-    # From a dot over a space to the next dot, two of which make a run.
+    # From a dot over a space to the next dot; two make a run.
     link = is_dot & ~shifted(is_dot, -1, False) & shifted(is_dot, 2, False)
     link &= shifted(characters.is_space & ~characters.has(ASCII_SPACE), 1, False)
     leads_on = link & (shifted(link, 2, False) | shifted(link, -2, False))
@@ -653,7 +632,7 @@ class _TokenTexts:
         is_lower = self._characters.flag_at(first, LOWER)
         never_lower = seen & Orthography.LOWER == 0
         never_upper_inside = seen & Orthography.UPPER_INSIDE == 0
-        of_upper = (
+        upper_evidence = (
             tf.where(seen & _STARTER > 0, Evidence.STARTER, 0)
             | tf.where(never_lower, Evidence.NAME, 0)
             | tf.where(~never_lower & never_upper_inside, Evidence.STARTS, 0)
@@ -662,7 +641,7 @@ class _TokenTexts:
             (seen & Orthography.UPPER > 0) | (seen & Orthography.LOWER_FIRST == 0)
         )
         evidence = tf.where(
-            is_upper, of_upper, tf.where(continues, Evidence.CONTINUES, 0)
+            is_upper, upper_evidence, tf.where(continues, Evidence.CONTINUES, 0)
         )
         is_mark = self._characters.flag_at(first, CONTINUES) & (self._length == 1)
         return tf.where(is_mark, Evidence.CONTINUES, evidence), word_type
@@ -689,8 +668,7 @@ class _TokenTexts:
 def small_letters() -> np.ndarray:
     """The small letter of every code point: int32 array `(0x110000,)`.
 
-    A character whose small letter is two characters stays as it is, and occurs in no
-    table.
+    A character whose small letter is two characters is not changed; no table has it.
     """
     lowered = (chr(code_point).lower() for code_point in range(NUM_CODE_POINTS))
     return np.array(
@@ -714,5 +692,5 @@ def _lookup(values: Mapping[str, int]) -> tf.lookup.StaticHashTable:
     )
 
 
-def _masks(of_kinds: Mapping[Kind, int]) -> np.ndarray:
-    return np.array([of_kinds.get(kind, 0) for kind in Kind], np.int32)
+def _masks(masks: Mapping[Kind, int]) -> np.ndarray:
+    return np.array([masks.get(kind, 0) for kind in Kind], np.int32)

@@ -284,12 +284,14 @@ class GraphTreeBuilder(tf.Module):
             before = tf.cumsum(values, exclusive=True)
             return before + values - tf.gather(before, first)
 
-        kept = tf.where(up_to_here(lengths) <= self._max_pieces, lengths, 0)
+        lengths_in_row = tf.where(up_to_here(lengths) <= self._max_pieces, lengths, 0)
         has_pieces = tf.cast(lengths > 0, tf.int32)
         number = up_to_here(has_pieces)
-        kept = tf.where(number == 1, tf.minimum(lengths, self._max_pieces), kept)
+        lengths_in_row = tf.where(
+            number == 1, tf.minimum(lengths, self._max_pieces), lengths_in_row
+        )
         if self._longest_part is not None:
-            number = up_to_here(-(-kept // self._longest_part))
+            number = up_to_here(-(-lengths_in_row // self._longest_part))
         if self._max_sentences is not None:
-            kept = tf.where(number <= self._max_sentences, kept, 0)
-        return kept
+            lengths_in_row = tf.where(number <= self._max_sentences, lengths_in_row, 0)
+        return lengths_in_row

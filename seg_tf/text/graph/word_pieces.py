@@ -1,4 +1,4 @@
-"""Word pieces in the graph, equal to those of the exact tokenizer.
+"""Word pieces in the graph, equal to the exact tokenizer's.
 
 The exact tokenizer (`seg_tf.text.normalization`) changes one character at a time, and
 ends words at white space and around some of the resulting characters. Tables of its
@@ -74,12 +74,7 @@ class _Words:
 
 
 class GraphWordPieces(tf.Module):
-    """Encodes spans of a flat tensor of characters as `WordPieces` does.
-
-    Args:
-        vocabulary: the tokens and their ids.
-        normalization: changes to text before words are looked up.
-    """
+    """Encodes spans of a flat tensor of characters as `WordPieces` does."""
 
     def __init__(self, vocabulary: Vocabulary, normalization: Normalization):
         super().__init__()
@@ -115,10 +110,10 @@ class GraphWordPieces(tf.Module):
         is_first = text != shifted(text, -1, -1)
         first = MarkedPositions(is_first).last_before(tf.range(tf.size(text)) + 1)
         is_kept = tf.range(tf.size(text)) - first < most_words
-        of_characters = tf.gather(is_kept, which_run(words.lengths))
+        is_character_kept = tf.gather(is_kept, which_run(words.lengths))
         words = _Words(
-            characters=tf.boolean_mask(words.characters, of_characters),
-            origins=tf.boolean_mask(words.origins, of_characters),
+            characters=tf.boolean_mask(words.characters, is_character_kept),
+            origins=tf.boolean_mask(words.origins, is_character_kept),
             lengths=tf.boolean_mask(words.lengths, is_kept),
             spans=tf.boolean_mask(words.spans, is_kept),
         )
@@ -150,14 +145,14 @@ class GraphWordPieces(tf.Module):
         self, code_points: tf.Tensor, starts: tf.Tensor, stops: tf.Tensor
     ) -> _Words:
         position, span = count_off(starts, stops - starts)
-        given = tf.gather(code_points, position)
-        entry = self._entry(given)
+        source_points = tf.gather(code_points, position)
+        entry = self._entry(source_points)
         at, source = count_off(
             tf.gather(self._starts, entry), tf.gather(self._lengths, entry)
         )
         normalized = tf.where(
             tf.gather(entry, source) == 0,
-            tf.gather(given, source),
+            tf.gather(source_points, source),
             tf.gather(self._sequences, at),
         )
         kind = self._kind(normalized)
@@ -225,13 +220,13 @@ def _normalized(normalization: Normalization) -> Iterator[str]:
     """Normalised form of each code point, without surrogate halves."""
     normalize = exact_normalizer(normalization).normalize_str
     for group in _groups(range(NUM_CODE_POINTS)):
-        asked = [
+        characters = [
             "" if code_point in _SURROGATES else chr(code_point) for code_point in group
         ]
-        if _BAR in asked:
-            yield from map(normalize, asked)
+        if _BAR in characters:
+            yield from map(normalize, characters)
         else:
-            yield from normalize(_BAR.join(asked)).split(_BAR)
+            yield from normalize(_BAR.join(characters)).split(_BAR)
 
 
 def _punctuation(code_points: list[int]) -> list[int]:

@@ -146,14 +146,6 @@ def test_too_many_documents_for_near_duplicates_are_refused(
         corpora.build(corpus[0], tmp_path / "near", NEAR)
 
 
-def test_another_threshold_is_another_build(corpus, built, tmp_path):
-    other = dataclasses.replace(NEAR, duplicate_threshold=0.95)
-    manifest = corpora.build(corpus[0], tmp_path, other)
-    dropped = manifest.cleaning["steps"]["duplicates"]["documents"]
-    assert dropped < Manifest.load(built).cleaning["steps"]["duplicates"]["documents"]
-    assert dropped == len(slow_duplicates(corpus[1], 0.95))
-
-
 def test_fingerprints_are_of_all_runs_of_five_words(monkeypatch):
     monkeypatch.setattr(duplicates, "_SHINGLES_AT_ONCE", 7)
     long = corpora.random_lines(random.Random(3), 20)
@@ -177,21 +169,6 @@ def test_exact_duplicates_repeat_the_first_of_equal_rows():
     assert duplicates.near_duplicates(np.zeros((0, 128), "<u4"), 0.8).shape == (2, 0)
 
 
-def test_documents_drift_away_from_the_first_and_some_stay():
-    """Each text has some other words than the one before: no chain empties a corpus."""
-    generator = random.Random(5)
-    words = [f"w{n}" for n in range(400)]
-    documents = {}
-    for number in range(12):
-        documents[number] = [" ".join(words)]
-        begin = 30 * number
-        words[begin : begin + 12] = [f"x{generator.random()}" for _ in range(12)]
-    expected = slow_duplicates(documents, 0.7)
-    assert 3 < len(expected) < 11
-    assert not set(expected.values()) & expected.keys()
-    assert near_duplicates(documents, 0.7) == expected
-
-
 def test_a_template_does_not_hide_copies_of_its_pages():
     generator = random.Random(6)
     template = [f"t{n}" for n in range(200)]
@@ -204,11 +181,3 @@ def test_a_template_does_not_hide_copies_of_its_pages():
     expected = {number + 6: number for number in range(6)}
     assert slow_duplicates(documents, 0.8) == expected
     assert near_duplicates(dict(sorted(documents.items())), 0.8) == expected
-
-
-def test_a_slice_of_which_nothing_is_left_is_no_obstacle(corpus, tmp_path):
-    options = dataclasses.replace(NEAR, min_document_words=150)
-    corpora.build(corpus[0], tmp_path, options, slice_megabytes=0.0005)
-    left = {n: x for n, x in corpus[1].items() if len(" ".join(x).split()) >= 150}
-    assert 5 < len(left) < len(corpus[1]) / 2
-    assert kept_ids(tmp_path) == left.keys() - slow_duplicates(left, 0.7).keys()

@@ -83,17 +83,6 @@ def test_bad_rows_are_rejected_and_damage_ends_the_file(datasets, tmp_path):
     assert "found only ['text']" in item.message
 
 
-def test_wrong_inputs_are_named(datasets, folder, tmp_path):
-    with pytest.raises(ValueError, match=r"one of \['train', 'valid.*Received: 'test'"):
-        reader().files(f"{folder}[test]")
-    with pytest.raises(ValueError, match=r"`input` must name a dataset.*'owner/none'"):
-        reader().files("owner/none")
-    (tmp_path / "pictures").mkdir()
-    (tmp_path / "pictures/a.png").write_bytes(b"PNG")
-    with pytest.raises(ValueError, match=r"`input` must.*Received: '.*pictures"):
-        reader().files(tmp_path / "pictures")
-
-
 def test_files_of_the_hub_have_the_names_of_the_dataset():
     path = file_listing.to_path("hf://datasets/allenai/c4@607bd4c8/en/train.json.gz")
     name = reader().source_name(path, "allenai/c4[validation]")

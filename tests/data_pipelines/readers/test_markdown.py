@@ -131,18 +131,8 @@ def test_inline_marks(text, expected):
 @pytest.mark.parametrize(
     "mark",
     [
-        "*a ",
-        "_a ",
-        "`a ",
-        "``a ",
-        "[",
-        "![",
-        "[a](",
-        "\\",
-        "> ",
-        "*",
-        "\n```x",
-        "<!-- <script> `a ",
+        *("*a ", "_a ", "`a ", "``a ", "[", "![", "[a](", "\\", "> ", "*", "\n```x"),
+        *("<!-- <script> `a ", "\na | b\n- | -", "`"),
     ],
 )
 def test_time_is_linear_in_the_number_of_marks(tmp_path, mark):
@@ -150,28 +140,23 @@ def test_time_is_linear_in_the_number_of_marks(tmp_path, mark):
     helpers.read_text(tmp_path, "markdown", "Text " + mark * 30_000)
 
 
-class TestBooks:
-    def test_all_120_are_read(self):
-        folder = sample_data("classic_books_md")
-        items = list(readers.get_reader("markdown").read_input(folder))
-        assert [item.source for item in items] == sorted(
-            path.relative_to(folder).as_posix() for path in folder.rglob("*.md")
-        )
-        assert len(items) == 120
-        assert all(isinstance(item, readers.Document) for item in items)
-        # As each of these books says of itself in its first two lines of text.
-        for item in items:
-            assert item.paragraphs[0] == f"Title: {item.title}"
-            assert item.paragraphs[1].startswith("Author: ")
-
-    def test_words_are_those_of_the_file(self):
-        folder = sample_data("classic_books_md")
-        path = folder / "Jack London" / "The House of Pride.md"
-        (document,) = readers.get_reader("markdown").read_input(path)
-        # This book has headings, emphasis, rules and nothing else.
-        text = re.sub(r"(?m)^(#+|-{3,}|\* \* \*)", "", path.read_text("utf-8"))
-        expected = text.replace("_", "").replace("*", "").split()
-        assert " ".join(document.paragraphs).split() == expected
+def test_120_books_are_read():
+    folder = sample_data("classic_books_md")
+    items = list(readers.get_reader("markdown").read_input(folder))
+    assert [item.source for item in items] == sorted(
+        path.relative_to(folder).as_posix() for path in folder.rglob("*.md")
+    )
+    assert len(items) == 120
+    # As each of these books says in its first two lines of text.
+    for item in items:
+        assert item.paragraphs[0] == f"Title: {item.title}"
+        assert item.paragraphs[1].startswith("Author: ")
+    # This book has headings, emphasis, rules and nothing else.
+    name = "Jack London/The House of Pride.md"
+    (document,) = [item for item in items if item.source == name]
+    text = re.sub(r"(?m)^(#+|-{3,}|\* \* \*)", "", (folder / name).read_text("utf-8"))
+    expected = text.replace("_", "").replace("*", "").split()
+    assert " ".join(document.paragraphs).split() == expected
 
 
 def test_front_matter_is_no_text_and_gives_the_title(tmp_path):

@@ -4,9 +4,6 @@ import bz2
 import gzip
 import json
 
-import pyarrow as pa
-import pyarrow.fs
-import pyarrow.parquet
 import pytest
 
 from data_pipelines import readers
@@ -44,27 +41,6 @@ def test_remote_files_are_read_as_local_ones(tmp_path, memory):
     assert local[-1].reason == "truncated_gzip"
     sizes = [path.stat().st_size for path in reader.files("memory://corpus")]
     assert sizes == [path.stat().st_size for path in reader.files(tmp_path)]
-
-
-def test_missing_hadoop_is_named(monkeypatch):
-    def no_hadoop(*arguments, **named):
-        raise OSError("Unable to load libjvm")
-
-    monkeypatch.setattr(pyarrow.fs, "HadoopFileSystem", no_hadoop)
-    with pytest.raises(
-        ValueError, match=r"libjvm.*Hadoop: set JAVA_HOME.*'hdfs://host/c'"
-    ):
-        file_listing.list_files("hdfs://host/c")
-
-
-def test_table_is_read_remotely(memory):
-    with memory.open("/table.parquet", "wb") as file:
-        pa.parquet.write_table(pa.table({"text": ["One.", "Two."]}), file)
-    items = readers.get_reader("parquet").read_input("memory://table.parquet")
-    assert [(item.paragraphs, item.source) for item in items] == [
-        (("One.",), "table.parquet"),
-        (("Two.",), "table.parquet"),
-    ]
 
 
 @pytest.mark.parametrize(

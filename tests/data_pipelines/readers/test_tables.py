@@ -51,30 +51,19 @@ def test_the_delimiter_is_of_the_name_or_the_option(tmp_path, name, options, del
     assert document.paragraphs == ("It is so.",)
 
 
-def test_malformed_rows_are_rejected_with_their_lines(tmp_path):
+def test_bad_rows_are_rejected_with_their_lines(tmp_path):
     text = 'id,text\n1,One.\n2\n\n3,"Three" four.\n5,"F\nive.",too much\n6,Six.\n'
     items = read_csv(tmp_path, text)
-    bad = [(item.reason, item.location) for item in items if hasattr(item, "reason")]
-    assert bad == [
-        ("malformed_row", "line 3"),
-        ("malformed_row", "line 5"),
-        ("malformed_row", "lines 6 to 7"),
-    ]
+    assert helpers.reasons(items) == ["", *["malformed_row"] * 3, ""]
+    locations = ["line 2", "line 3", "line 5", "lines 6 to 7", "line 8"]
+    assert [item.location for item in items] == locations
     assert "Expected 2 fields, as in the first row, found 1" in items[1].message
     assert "quotes=false" in items[2].message
-    assert [item.paragraphs for item in items if item not in items[1:4]] == [
-        ("One.",),
-        ("Six.",),
-    ]
-
-
-def test_a_row_that_cannot_be_decoded_is_rejected_alone(tmp_path):
     data = b'id,text\n1,"First\nsev\xe8n\nlines"\n2,Two.\n3,a\0b\n4,\n'
     items = helpers.read_bytes(tmp_path, "csv", data, "a.csv")
     assert helpers.reasons(items) == ["not_utf8", "", "nul_byte", "empty_document"]
     assert items[0].location == "lines 2 to 4"
     assert "line 3, byte 4" in items[0].message
-    assert "encoding=cp1252" in items[0].message
 
 
 def test_a_quotation_mark_that_nothing_closes_ends_the_file(tmp_path):
@@ -104,13 +93,6 @@ def test_columns_are_found_by_name_or_number(tmp_path):
     assert item.reason == "ambiguous_text_field"
 
 
-def test_a_line_that_is_too_long_costs_one_row(tmp_path):
-    text = f"text\nOne.\n{'word ' * 50}\nTwo.\n"
-    items = read_csv(tmp_path, text, max_document_megabytes=100e-6)
-    assert helpers.reasons(items) == ["", "too_long_document", ""]
-    assert items[1].location == "line 3"
-
-
 def test_glue_tables_have_their_rows():
     path = sample_data("glue", "SST-2", "dev.tsv")
     reader = readers.get_reader("csv", text_field="sentence", quotes=False)
@@ -133,29 +115,23 @@ EXPECTED = [
 ]
 
 
-def write_parquet(table, path):
-    pa.parquet.write_table(table, path, row_group_size=2)
+def write_ipc(new_writer):
+    def write(table, path):
+        with new_writer(str(path), table.schema) as writer:
+            writer.write_table(table, max_chunksize=3)
 
-
-def write_file(table, path):
-    with pa.ipc.new_file(str(path), table.schema) as writer:
-        writer.write_table(table, max_chunksize=3)
-
-
-def write_stream(table, path):
-    with pa.ipc.new_stream(str(path), table.schema) as writer:
-        writer.write_table(table, max_chunksize=3)
-
-
-def write_feather(table, path):
-    pa.feather.write_feather(table, str(path), compression="lz4")
+    return write
 
 
 WRITERS = {
-    ".parquet": write_parquet,
-    ".arrow": write_stream,
-    ".ipc": write_file,
-    ".feather": write_feather,
+    ".parquet": lambda table, path: pa.parquet.write_table(
+        table, path, row_group_size=2
+    ),
+    ".arrow": write_ipc(pa.ipc.new_stream),
+    ".ipc": write_ipc(pa.ipc.new_file),
+    ".feather": lambda table, path: pa.feather.write_feather(
+        table, str(path), compression="lz4"
+    ),
 }
 
 
@@ -196,27 +172,22 @@ def test_rows_are_documents_in_every_kind_of_file(tmp_path, suffix, kind):
     assert seen(read_parquet(path.rename(tmp_path / "file"))) == EXPECTED
 
 
-def test_missing_column_names_those_there_are(tmp_path):
-    path = tmp_path / "file.parquet"
-    write_parquet(pa.table({"body": ["a"], "id": [1]}), path)
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".ipc"])
+def test_columns_that_are_missing_or_not_unique(tmp_path, suffix):
+    path = tmp_path / f"rows{suffix}"
+    WRITERS[suffix](pa.table({"body": ["a"], "id": [1]}), path)
     (item,) = read_parquet(path)
     assert item.reason == "missing_text_field"
     assert "found only ['body', 'id']" in item.message
     (item,) = read_parquet(path, text_field="id")
     assert item.reason == "text_not_a_string"
     assert "found int64" in item.message
-
-
-@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".ipc"])
-def test_columns_of_one_name(tmp_path, suffix):
-    texts, others = pa.array(["a", "b"]), pa.array(["c", "d"])
-    path = tmp_path / f"rows{suffix}"
-    WRITERS[suffix](pa.table([texts, others], names=["text", "text"]), path)
+    texts = pa.array(["a", "b"])
+    WRITERS[suffix](pa.table([texts, texts], names=["text", "text"]), path)
     (item,) = read_parquet(path)
     assert item.reason == "ambiguous_text_field"
-    assert "found 2 of that name" in item.message
     names = ["text", "title", "title"]
-    WRITERS[suffix](pa.table([texts, others, others], names=names), path)
+    WRITERS[suffix](pa.table([texts, texts, texts], names=names), path)
     assert [(item.paragraphs, item.title) for item in read_parquet(path)] == [
         (("a",), ""),
         (("b",), ""),
@@ -258,7 +229,7 @@ def test_truncated_file_is_rejected_after_what_precedes(tmp_path, suffix):
 
 def test_damage_inside_is_rejected(tmp_path):
     path = tmp_path / "file.parquet"
-    write_parquet(pa.table({"text": ["Some text."] * 9}), path)
+    WRITERS[".parquet"](pa.table({"text": ["Some text."] * 9}), path)
     data = bytearray(path.read_bytes())
     data[4:40] = b"\xff" * 36
     path.write_bytes(data)
@@ -269,24 +240,3 @@ def test_damage_inside_is_rejected(tmp_path):
     assert [item.reason for item in read_parquet(path)] == ["damaged_table"]
     for unreadable in (tmp_path, tmp_path / "none"):
         assert [item.reason for item in read_parquet(unreadable)] == ["unreadable_file"]
-
-
-def test_memory_is_bounded_by_the_batch(tmp_path):
-    path = tmp_path / "file.parquet"
-    text = "words " * 200
-    table = pa.table({"text": [f"{number} {text}" for number in range(20_000)]})
-    pa.parquet.write_table(table, path, compression="none", use_dictionary=False)
-    size = path.stat().st_size
-    assert size > 20_000_000, "one row group"
-    del table
-    pool = pa.system_memory_pool()
-    previous = pa.default_memory_pool()
-    pa.set_memory_pool(pool)
-    try:
-        start = pool.bytes_allocated()
-        peak = 0
-        for _ in readers.get_reader("parquet").read(path):
-            peak = max(peak, pool.bytes_allocated() - start)
-    finally:
-        pa.set_memory_pool(previous)
-    assert 0 < peak < size / 3

@@ -9,9 +9,6 @@ import pytest
 import tensorflow_datasets as tfds
 
 from data_pipelines import readers
-from data_pipelines.builds import document_build
-from data_pipelines.builds.document_options import DocumentOptions
-from seg_tf.data.manifest import Manifest
 
 WIKI40B = (
     "\n_START_ARTICLE_\nThe  Mill\n_START_PARAGRAPH_\nIt stands._NEWLINE_It turns.\n"
@@ -170,26 +167,6 @@ def test_damage_is_rejected_after_what_precedes(data_dir, tmp_path, place):
     total = len(list(one.read(whole)))
     assert len(before) == (total - 1 if place == "end" else 1)
     assert last.location == f"example {len(before) + 1}"
-
-
-def test_records_are_built_with_a_split_for_validation(data_dir, tmp_path):
-    vocabulary = tmp_path / "vocab.txt"
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "text", "its", "."]
-    vocabulary.write_text("\n".join(pieces) + "\n")
-    options = DocumentOptions(
-        format="tfds",
-        input="mills/en",
-        validation_input="tfds:mills/en[validation]",
-        reader_options={"data_dir": str(data_dir)},
-        vocab_file=str(vocabulary),
-    )
-    document_build.build_documents(options, tmp_path / "records")
-    manifest = Manifest.load(tmp_path / "records")
-    assert manifest.count("documents", "train") == NUM_TRAIN
-    assert manifest.count("documents", "validation") == 3
-    assert [source["file"].split("/")[0] for source in manifest.sources] == [
-        *("train", "train", "validation"),
-    ]
 
 
 def test_other_formats_do_not_import_the_extras():

@@ -186,13 +186,6 @@ def test_sound_markup_costs_nothing(sound):
     assert wiki_markup.characters_read(sound * 400) == 0
 
 
-def test_each_opening_costs_the_rest_of_the_page():
-    markup = "abc <div> {{d [[e]] {{f|g}}"
-    assert wiki_markup.characters_read(markup) == (
-        len(markup) - markup.index("<div>") + len(markup) - markup.index("{{d")
-    )
-
-
 # Each is easy to read, and reads a run again from each of its characters.
 SLOW_CLEANINGS = (
     (r"\[\x03+\s+(\w[^\[\]\x03]*)\]", r"\1"),

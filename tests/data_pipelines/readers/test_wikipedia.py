@@ -1,9 +1,7 @@
 """WikiExtractor's `<doc>` blocks and JSON lines; WikiText."""
 
-import html
 import json
 
-import hypothesis
 import pytest
 from hypothesis import strategies
 
@@ -27,13 +25,6 @@ A song.
 
 </doc>
 """
-
-
-def write(title: str, paragraphs: list[str], number: int = 1) -> str:
-    """One block, as newer versions of WikiExtractor write it."""
-    lines = [html.escape(line, quote=False) for line in [title, "", *paragraphs]]
-    header = f'<doc id="{number}" url="u" title="{html.escape(title, quote=False)}">'
-    return "\n".join([header, *lines, "", "</doc>", ""])
 
 
 def test_documents_with_titles_and_locations(tmp_path):
@@ -105,11 +96,20 @@ def test_remains_of_markup_are_removed(tmp_path):
         "BULLET::::2. A <ins>new</ins> <q>word</q>. <section begin=x/>\n__NOTOC__\n"
         "The river (, ) flows (). Call main().\n<templatestyles src=x />\n"
     )
+    spaces = "y" + " " * 200_000 + "z"  # Would take minutes in quadratic time.
+    text += spaces + "\n"
     items = helpers.read_text(
         tmp_path, "wikiextractor", f'<doc id="1" title="T">\nT\n\n{text}</doc>\n'
     )
     assert helpers.paragraphs(items) == [
-        ["T", "History", "See B.", "A new word.", "The river flows. Call main()."]
+        [
+            "T",
+            "History",
+            "See B.",
+            "A new word.",
+            "The river flows. Call main().",
+            spaces,
+        ]
     ]
 
 
@@ -148,35 +148,6 @@ lines = strategies.text(
     min_size=1,
     max_size=40,
 ).map(str.strip)
-
-
-@hypothesis.given(
-    articles=strategies.lists(
-        strategies.tuples(
-            lines.filter(bool).map(lambda line: " ".join(line.split())),
-            strategies.lists(lines.filter(bool), min_size=1, max_size=5),
-        ),
-        max_size=5,
-    )
-)
-@hypothesis.settings(
-    deadline=None,
-    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
-)
-def test_reading_undoes_writing(tmp_path, articles):
-    hypothesis.assume(
-        not any(
-            "</" in line or "<b" in line.lower()
-            for _, body in articles
-            for line in body
-        )
-    )
-    text = "".join(write(title, body, n) for n, (title, body) in enumerate(articles))
-    if not articles:
-        return
-    found = helpers.paragraphs(helpers.read_text(tmp_path, "wikiextractor", text))
-    # A first paragraph that says the title is the title.
-    assert found == [[title, *body] for title, body in articles]
 
 
 def test_sample_has_the_articles_of_a_plain_loop():
