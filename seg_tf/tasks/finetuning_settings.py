@@ -20,7 +20,7 @@ _SLM = "SLM (arXiv:2010.16249)"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PaperSetting:
-    """One way to fine-tune: highest learning rate, batch size, passes over the data."""
+    """A highest learning rate, batch size and number of epochs."""
 
     learning_rate: float
     batch_size: int
@@ -110,17 +110,15 @@ def get(recipe: str, task: str) -> Recipe:
     Raises:
         ValueError: if there is no such recipe, or the paper does not have the task.
     """
-    if recipe not in RECIPES:
-        raise ValueError(
-            f"`recipe` must be one of {', '.join(RECIPES)}. Received: {recipe!r}"
-        )
-    of_tasks = RECIPES[recipe]
-    if task not in of_tasks:
-        raise ValueError(
-            f"`task` must be one that {recipe} has: {', '.join(of_tasks)}. Received: "
-            f"{task!r}"
-        )
-    return of_tasks[task]
+    for name, value, known in (
+        ("recipe", recipe, RECIPES),
+        ("task", task, RECIPES.get(recipe, ())),
+    ):
+        if value not in known:
+            raise ValueError(
+                f"`{name}` must be one of {', '.join(known)}. Received: {value!r}"
+            )
+    return RECIPES[recipe][task]
 
 
 def _one(
