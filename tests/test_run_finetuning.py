@@ -15,7 +15,6 @@ from seg_tf.finetuning import runners
 from seg_tf.finetuning.classification import ClassificationRunner
 from seg_tf.finetuning.optimizer import ReusableModel
 from seg_tf.interop import convert
-from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters
 from seg_tf.training import distribution, horovod_distribution
 from seg_tf.training.errors import TrainingStopped
@@ -311,32 +310,6 @@ def test_a_trial_that_diverges_is_named_and_the_others_reported(
     }
 
 
-def test_the_chief_names_what_diverged_elsewhere(fine_tune, monkeypatch):
-    class Two(distribution.Distribution):
-        size = 2
-
-        def __init__(self, rank):
-            self._rank = rank
-
-        rank = property(lambda self: self._rank)
-
-        def gather(self, value):
-            if not isinstance(value, list):
-                return [value, value]
-            gathered.append(value)
-            return [[], gathered[0]]
-
-    gathered = []
-    monkeypatch.setattr(horovod_distribution, "join", lambda: Two(1))
-    # Which ends well, for a launcher would end the others with it.
-    fine_tune("--learning_rate=0.003,1e25")
-    ((trial,),) = gathered
-    assert trial.setting.learning_rate == 1e25
-    monkeypatch.setattr(horovod_distribution, "join", lambda: Two(0))
-    with pytest.raises(TrainingStopped, match=r"1 of 1 trials .* lr 1e"):
-        fine_tune("--learning_rate=0.003")
-
-
 def test_the_papers_frozen_encoder_can_be_let_go(fine_tune, tmp_path, capsys):
     task_folders.write_bso(tmp_path)
     arguments = [f"--data_dir={tmp_path}", "--task=discoeval/bso/wiki", "--grid=slm"]
@@ -359,28 +332,6 @@ def test_the_papers_frozen_encoder_can_be_let_go(fine_tune, tmp_path, capsys):
     assert row["epochs_trained"] == "1"
 
 
-def test_the_splitter_of_the_flag_parts_contexts(fine_tune, tmp_path, monkeypatch):
-    content = tiny_squad.random_file(1, 2, "v1.1", num_words=20)
-    tiny_squad.write_files(tmp_path, "v1.1", train=content, dev=content)
-    parameters = PunktParameters(abbreviation_types=frozenset(["w1"]))
-    path = tmp_path / "abbreviations.json"
-    parameters.save(path)
-    seen = []
-    make_runner = runners.make_runner
-
-    def watched(*arguments, **settings):
-        seen.append(make_runner(*arguments, **settings))
-        return seen[-1]
-
-    monkeypatch.setattr(runners, "make_runner", watched)
-    arguments = [f"--data_dir={tmp_path}", "--dry_run"]
-    for more in ([], [f"--sentence_parameters={path}"]):
-        fine_tune(*arguments, *more, task="squad/v1.1")
-    one, other = (runner.describe()["sentence_splitter"] for runner in seen)
-    assert one == SentenceSplitter().parameters_checksum
-    assert other == SentenceSplitter(parameters).parameters_checksum
-
-
 def test_a_saved_classifier_has_the_parameters_of_the_flag(fine_tune, tmp_path):
     parameters = PunktParameters(abbreviation_types=frozenset(["w1"]))
     parameters.save(tmp_path / "abbreviations.json")
@@ -392,6 +343,30 @@ def test_a_saved_classifier_has_the_parameters_of_the_flag(fine_tune, tmp_path):
     assert saved.sentence_splitter["parameters_sha256"] == parameters.checksum
     with pytest.raises(ValueError, match="sentence_splitter"):
         fine_tune("--save_model", "--limit=8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--task=glue/rta"], "`task` must be one of.*perhaps for 'glue/rte'"),
+        (["--epochs=2,x"], "`--epochs` must be whole numbers.*Received: 2,x"),
+        (["--learning_rate=0"], "`learning_rates` must be positive"),
+        (["--task=glue/rte,glue/cola"], "hold the file of the split.*CoLA"),
+        (["--compare=nowhere"], "`--compare` must.*Found no nowhere/settings.json"),
+        (["--learning_rate=inf"], "`learning_rates` must be positive and finite"),
+        (["--seeds=-1"], "`seeds` must be 0 or more"),
+        (["--dev_limit=2"], "`--dev_limit` must be left out.*for SQuAD"),
+        (["--probe=joint"], "must be left out for probes of a frozen"),
+        (["--warmup_share=1"], "`warmup_share` must be in"),
+        (["--max_length=1000"], "`max_length` must be at most.*max_length=1000"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_trained(
+    fine_tune, tmp_path, arguments, message
+):
+    with pytest.raises((ValueError, OSError), match=message):
+        fine_tune(*arguments)
+    assert not (tmp_path / "out").exists()
 
 
 def test_dry_run_touches_nothing(fine_tune, tmp_path, capsys):
@@ -436,33 +411,3 @@ def test_options_reach_what_is_trained(fine_tune, tmp_path, monkeypatch):
         },
     }
     assert {name: settings[name] for name in expected} == expected
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--task=glue/rta"], "`task` must be one of.*perhaps for 'glue/rte'"),
-        (["--epochs=2,x"], "`--epochs` must be whole numbers.*Received: 2,x"),
-        (["--learning_rate=0"], "`learning_rates` must be positive"),
-        (["--task=glue/rte,glue/cola"], "hold the file of the split.*CoLA"),
-        (["--compare=nowhere"], "`--compare` must.*Found no nowhere/settings.json"),
-        (["--learning_rate=inf"], "`learning_rates` must be positive and finite"),
-        (["--seeds=-1"], "`seeds` must be 0 or more"),
-        (["--dev_limit=2"], "`--dev_limit` must be left out.*for SQuAD"),
-        (["--probe=joint"], "must be left out for probes of a frozen"),
-        (["--warmup_share=1"], "`warmup_share` must be in"),
-        (["--max_length=1000"], "`max_length` must be at most.*max_length=1000"),
-    ],
-)
-def test_what_cannot_be_is_refused_before_anything_is_trained(
-    fine_tune, tmp_path, arguments, message
-):
-    with pytest.raises((ValueError, OSError), match=message):
-        fine_tune(*arguments)
-    assert not (tmp_path / "out").exists()
-
-
-def test_help_teaches():
-    said = command_calls.call("run_finetuning.py", "--help").stdout
-    for words in ("--randomly_initialized", "--seeds=1,2,3", "--checkpoint:"):
-        assert words in said

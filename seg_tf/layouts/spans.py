@@ -159,6 +159,9 @@ class BestSpans:
         start_logits: float64 `(Q, N)`, and `end_logits`; their padding sums to
             `NO_SCORE`.
         counts: int32 `(Q,)`, the number of spans.
+        null_logits: float64 `(Q, 2)`, start and end logit of no answer, those of
+            `[CLS]` in the window where their sum is lowest, as in BERT's published
+            code.
     """
 
     texts: tf.Tensor
@@ -167,6 +170,12 @@ class BestSpans:
     start_logits: tf.Tensor
     end_logits: tf.Tensor
     counts: tf.Tensor
+    null_logits: tf.Tensor
+
+    @property
+    def null_scores(self) -> tf.Tensor:
+        """Float64 `(Q,)`: the sum of the two logits of no answer."""
+        return tf.reduce_sum(self.null_logits, axis=1)
 
     @property
     def scores(self) -> tf.Tensor:
@@ -180,11 +189,12 @@ def best_spans(
     windows: Windows,
     start_logits: tf.Tensor,
     end_logits: tf.Tensor,
+    null_logits: tf.Tensor,
     *,
     num_best: int,
     max_answer_pieces: int,
 ) -> BestSpans:
-    """The best of all spans of all windows of each question.
+    """Ranks all spans of all windows of each question, and no answer.
 
     Args:
         contexts: the contexts.
@@ -192,6 +202,8 @@ def best_spans(
         windows: all windows of the questions.
         start_logits: float `(K,)`, for each piece of a window to be the first.
         end_logits: float `(K,)`, for each piece of a window to be the last.
+        null_logits: float `(W, 2)`, start and end logit of `[CLS]`. Each question has
+            at least one window.
         num_best: N.
         max_answer_pieces: A, the maximum length of an answer.
     """
@@ -219,6 +231,10 @@ def best_spans(
         return tf.where(is_there, tf.gather(values, spans[:, :, end]), missing)
 
     no_logit = tf.constant(_NO_LOGIT, tf.float64)
+    null_logits = tf.cast(null_logits, tf.float64)
+    is_lowest = first_of_best(
+        -tf.reduce_sum(null_logits, axis=1), windows.questions, tf.size(asked)
+    )
     return BestSpans(
         texts=texts,
         starts=found(starts, 0, base) - base,
@@ -226,19 +242,8 @@ def best_spans(
         start_logits=found(tf.pad(start_logits, [[0, 1]]), 0, no_logit),
         end_logits=found(tf.pad(end_logits, [[0, 1]]), 1, no_logit),
         counts=counts,
+        null_logits=tf.boolean_mask(null_logits, is_lowest),
     )
-
-
-def best_window_per_question(
-    windows: Windows, null_scores: tf.Tensor, num_questions: int | tf.Tensor
-) -> tf.Tensor:
-    """The window of each question with the lowest null score: int32 `(Q,)`.
-
-    The null score, the sum of the logits of `[CLS]`, counts for "no answer" as in
-    BERT's published code. Windows are in order, at least one for each question.
-    """
-    is_best = first_of_best(-null_scores, windows.questions, num_questions)
-    return tf.cast(tf.where(is_best)[:, 0], tf.int32)
 
 
 def check_answer_sizes(num_best: int, max_answer_pieces: int) -> None:

@@ -94,8 +94,14 @@ _EXPLICIT_SIZES, _IMPLICIT_SIZES = (9_383, 3_613, 3_758), (8_693, 2_972, 3_024)
 _RST_SIZES = (17_051, 2_045, 2_308)
 _FOLDERS = dict(
     (
-        *(_task(f"sp/{one}", f"SP/{one}", 5, tuple("01234")) for one in _DOMAINS),
-        *(_task(f"bso/{one}", f"BSO/{one}", 2, sizes=_BSO_SIZES) for one in _DOMAINS),
+        *(
+            _task(f"sp/{domain}", f"SP/{domain}", 5, tuple("01234"))
+            for domain in _DOMAINS
+        ),
+        *(
+            _task(f"bso/{domain}", f"BSO/{domain}", 2, sizes=_BSO_SIZES)
+            for domain in _DOMAINS
+        ),
         _task("dc/chat", "DC/chat", 6, sizes=(5_816, 1_834, 2_418)),
         _task("dc/wiki", "DC/wiki", 6),
         _task("ssp", "SSP/abs", 1),
@@ -198,7 +204,7 @@ def _read_rst(path: pathlib.Path, labels: Sequence[str]) -> list[Example]:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeSettings:
-    """Settings of a task's probe, those of the benchmark's code.
+    """Settings of a task's probe, as in the benchmark's code.
 
     A probe is trained with Adam and evaluated on dev after every
     `passes_per_evaluation` passes over the training data. Training ends after
@@ -245,7 +251,7 @@ def combine_vectors(features: str, vectors: np.ndarray) -> np.ndarray:
         Features of shape `(num_examples, num_features)`.
 
     Raises:
-        ValueError: if there is no such combination, or not for so many texts.
+        ValueError: if there is no such combination, or not for this number of texts.
     """
     if features not in _COMBINATIONS:
         raise ValueError(

@@ -1,10 +1,10 @@
 """GLUE (Wang et al., 2019): its tasks, read from the benchmark's own files.
 
-The files are those of its download: `CoLA/train.tsv` and so on. Peculiarities:
+The files have the names of its download: `CoLA/train.tsv` and so on. Peculiarities:
 
 * Train and dev of CoLA have no header.
 * The labels of MRPC's test set are only in Microsoft's `msr_paraphrase_test.txt`, which
-  is read where there is no `test.tsv`.
+  is read if `test.tsv` is missing.
 * QQP as it was first released has rows that a line feed inside a question broke in two;
   today's form ("QQP-clean") has none. Both halves are left out, and a warning counts
   them and says where they are.

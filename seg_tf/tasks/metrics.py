@@ -22,7 +22,7 @@ def accuracy(labels: np.ndarray, predictions: np.ndarray) -> float:
 
 
 def f1(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """F1 of label 1, which stands for paraphrases in MRPC and QQP."""
+    """F1 of label 1, which means a paraphrase in MRPC and QQP."""
     return float(
         sklearn.metrics.f1_score(labels, predictions, pos_label=1, zero_division=0.0)
     )

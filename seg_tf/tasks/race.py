@@ -62,7 +62,9 @@ def _passage(path: pathlib.Path, level: str) -> list[Example]:
     article = passage.get("article")
     check(isinstance(article, str), "a text `article`", article)
     lists = [passage.get(name) for name in ("questions", "options", "answers")]
-    is_even = all(isinstance(one, list) and len(one) == len(lists[0]) for one in lists)
+    is_even = all(
+        isinstance(values, list) and len(values) == len(lists[0]) for values in lists
+    )
     check(is_even, "lists questions, options, answers of one length", lists)
     examples = []
     for number, (question, options, answer) in enumerate(zip(*lists, strict=True)):

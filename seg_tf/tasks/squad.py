@@ -152,7 +152,7 @@ def read(
         if not for_training or context.startswith(text, start):
             return Answer(text, start)
         context_spaces, text_spaces = (
-            one.replace("\xa0", " ") for one in (context, text)
+            string.replace("\xa0", " ") for string in (context, text)
         )
         starts = (
             context_spaces.rfind(text_spaces, 0, start + len(text)),
@@ -168,19 +168,21 @@ def read(
         num_moved += nearest != start
         return Answer(context[nearest : nearest + len(text)], nearest)
 
-    def read_question(asked: Any, context: str) -> Question:
+    def read_question(value: Any, context: str) -> Question:
         nonlocal place, has_flags
-        is_numeric = isinstance(asked, dict) and type(asked.get("id")) is int
-        identifier = str(asked["id"]) if is_numeric else get(asked, "id", str)
+        is_numeric = isinstance(value, dict) and type(value.get("id")) is int
+        identifier = str(value["id"]) if is_numeric else get(value, "id", str)
         place = f"{source}: question {identifier!r}"
         if identifier in identifiers:
             raise ValueError(f"{place} occurs twice; identifiers must be unique")
         identifiers.add(identifier)
-        has_flags |= "is_impossible" in asked
-        is_impossible = get(asked, "is_impossible", bool, default=False)
-        values = asked.get("answers")
+        has_flags |= "is_impossible" in value
+        is_impossible = get(value, "is_impossible", bool, default=False)
+        values = value.get("answers")
         if isinstance(values, dict):
-            texts, starts = (get(values, one, list) for one in ("text", "answer_start"))
+            texts, starts = (
+                get(values, name, list) for name in ("text", "answer_start")
+            )
             if len(texts) != len(starts):
                 raise ValueError(
                     f"{place}: `answers` needs one `answer_start` for each `text`. "
@@ -191,7 +193,7 @@ def read(
                 for text, start in zip(texts, starts, strict=True)
             ]
         else:
-            values = get(asked, "answers", list, default=[])
+            values = get(value, "answers", list, default=[])
         if is_impossible and values:
             raise ValueError(
                 f"{place}: an impossible question must have no `answers`. Received: "
@@ -203,7 +205,7 @@ def read(
                 "impossible. Received: neither"
             )
         answers = tuple(read_answer(value, context) for value in values)
-        return Question(identifier, get(asked, "question", str), answers, is_impossible)
+        return Question(identifier, get(value, "question", str), answers, is_impossible)
 
     passages = []
     for number, article in enumerate(get(content, "data", list), start=1):
@@ -215,10 +217,10 @@ def read(
             )
             context = get(paragraph, "context", str)
             questions = []
-            for count, asked in enumerate(get(paragraph, "qas", list), start=1):
+            for count, value in enumerate(get(paragraph, "qas", list), start=1):
                 place = f"{paragraph_place}, question {count}"
                 try:
-                    questions.append(read_question(asked, context))
+                    questions.append(read_question(value, context))
                 except ValueError as error:
                     rejected.append(str(error))
             passages.append(Passage(title, context, tuple(questions)))
@@ -351,7 +353,7 @@ class RankedAnswers:
 
     @property
     def null_odds(self) -> float | None:
-        """Score of no answer minus that of the best answer; None in version 1.1."""
+        """Score of no answer minus score of the best answer; None in version 1.1."""
         return self.null and self.null.score - self.candidates[0].score
 
     def answer(self, null_threshold: float = 0.0) -> str:
@@ -391,21 +393,23 @@ def best_null_threshold(
         ValueError: if no answer belongs to one of the questions.
     """
     known = {question.identifier: question for question in questions}
-    answers = [one for one in answers if one.identifier in known]
+    answers = [ranked for ranked in answers if ranked.identifier in known]
     if not answers:
         raise ValueError(
             "`answers` must be to some of the questions. Received: answers to none of "
             f"the {len(known):,} questions"
         )
-    asked = [known[one.identifier] for one in answers]
-    unanswered = np.array([float(not question.answers) for question in asked])
+    ranked_questions = [known[ranked.identifier] for ranked in answers]
+    unanswered = np.array(
+        [float(not question.answers) for question in ranked_questions]
+    )
     answered = np.array(
         [
-            _question_scores(question, one.candidates[0].text)[1]
-            for question, one in zip(asked, answers, strict=True)
+            _question_scores(question, ranked.candidates[0].text)[1]
+            for question, ranked in zip(ranked_questions, answers, strict=True)
         ]
     )
-    odds = np.array([one.null_odds for one in answers])
+    odds = np.array([ranked.null_odds for ranked in answers])
     order = np.argsort(odds, kind="stable")
     odds = odds[order]
     # How much better than never answering, with the first N answered.
@@ -426,7 +430,7 @@ def score_answers(
     """
 
     def scores(threshold: float = 0.0) -> dict[str, float]:
-        texts = {one.identifier: one.answer(threshold) for one in answers}
+        texts = {ranked.identifier: ranked.answer(threshold) for ranked in answers}
         return score_texts(data, texts)
 
     untuned = scores()
@@ -459,11 +463,17 @@ def write_predictions(
     """
     contents = {
         "predictions.json": {
-            one.identifier: one.answer(null_threshold) for one in answers
+            ranked.identifier: ranked.answer(null_threshold) for ranked in answers
         },
-        "nbest_predictions.json": {one.identifier: one.n_best() for one in answers},
+        "nbest_predictions.json": {
+            ranked.identifier: ranked.n_best() for ranked in answers
+        },
     }
-    odds = {one.identifier: one.null_odds for one in answers if one.null is not None}
+    odds = {
+        ranked.identifier: ranked.null_odds
+        for ranked in answers
+        if ranked.null is not None
+    }
     if odds:
         contents["null_odds.json"] = odds
     folder.mkdir(parents=True, exist_ok=True)
@@ -506,21 +516,23 @@ def evaluate(
             or in version 1.1 there are odds or a question has no answer.
     """
     questions = list(data.questions())
-    asked = [one for one in questions if one.identifier in predictions]
-    if not asked:
+    predicted = [
+        question for question in questions if question.identifier in predictions
+    ]
+    if not predicted:
         raise ValueError(
             "`predictions` must hold answers to some of the questions. Received: "
             f"{len(predictions):,} answers, none of which to the "
             f"{len(questions):,} questions"
         )
     scores = {
-        one.identifier: _question_scores(
-            one, predictions[one.identifier], data.has_impossible
+        question.identifier: _question_scores(
+            question, predictions[question.identifier], data.has_impossible
         )
-        for one in asked
+        for question in predicted
     }
-    has_answer = {one.identifier: bool(one.answers) for one in questions}
-    num_missing = len(questions) - len(asked)
+    has_answer = {question.identifier: bool(question.answers) for question in questions}
+    num_missing = len(questions) - len(predicted)
     if not data.has_impossible:
         if null_odds is not None or not all(has_answer.values()):
             raise ValueError(
@@ -560,7 +572,9 @@ def _means(
 ) -> dict[str, Any]:
     """Means in percent; a question without a score counts as 0."""
     pairs = [scores.get(identifier, (0.0, 0.0)) for identifier in identifiers]
-    exact, f1 = (100.0 * sum(one) / len(pairs) for one in zip(*pairs, strict=True))
+    exact, f1 = (
+        100.0 * sum(values) / len(pairs) for values in zip(*pairs, strict=True)
+    )
     return {"exact": exact, "f1": f1, "total": len(pairs)}
 
 

@@ -50,7 +50,7 @@ class Task:
         labels: names of the labels, as in the files; none for regression.
         num_texts: texts of an example.
         metrics: names of its metrics in `seg_tf.tasks.metrics`. The first is the main
-            one, which ranks models.
+            metric, which ranks models.
         splits: its splits, in the order train, dev, test.
         score_range: lowest and highest score of a regression task.
         num_choices: rows of an example of a multiple choice, each with a score; 1 for
@@ -167,7 +167,7 @@ class TableRow:
         )
 
     def number(self, column: str, lowest: float, highest: float) -> float:
-        """The number in a column, which must lie in a range."""
+        """The number in a column. It must be in a range."""
         try:
             number = float(self.field(column))
         except ValueError:

@@ -149,13 +149,6 @@ def test_nodes_are_read_in_order(tmp_path):
         tasks.read("discoeval/rst", tmp_path, "test")
 
 
-def test_labels_are_the_relations_of_all_orders():
-    labels = tasks.get("discoeval/rst").labels
-    assert len(labels) == len({*labels}) == 41
-    orders = collections.Counter(label[:2] for label in labels)
-    assert orders == {"NN": 12, "NS": 15, "SN": 14}
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -110,17 +110,6 @@ def test_low_precision_scores_are_summed_in_full(kind):
     assert metrics.pearson(labels, predictions) == pytest.approx(expected, abs=1e-12)
 
 
-def test_compute_gives_all_metrics_the_main_one_first():
-    found = metrics.compute(tasks.get("glue/mrpc"), [0, 1, 1, 1], [0, 1, 1, 0])
-    assert list(found.items()) == [("f1", pytest.approx(0.8)), ("accuracy", 0.75)]
-    found = metrics.compute(tasks.get("glue/sts-b"), [0.0, 2.5, 5.0], [1.0, 2.0, 30.0])
-    assert list(found) == ["spearman", "pearson"]
-    assert found["spearman"] == pytest.approx(1.0)
-    assert found["pearson"] < 0.95
-    several = metrics.compute(tasks.get("glue/mnli"), [0, 1, 2], [0, 2, 2])
-    assert several == {"accuracy": pytest.approx(2 / 3)}
-
-
 @pytest.mark.parametrize(
     "name, labels, predictions, message",
     [
