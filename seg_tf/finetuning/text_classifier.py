@@ -542,7 +542,6 @@ class TextClassifier(TextTask):
 class _WithoutDropout(keras.layers.Layer):
     """Calls a model in inference mode, although a functional model passes `training`.
 
-
     Args:
         model: what is called, with weights that are not trained.
         **kwargs: arguments of `keras.layers.Layer`.

@@ -212,8 +212,8 @@ class TextTask(keras.Model):
         """
         text, state = self._text_and_state()
         folder = pathlib.Path(folder).absolute()
-        if overwrite and (folder / contents.STATE_FILE).is_file():
-            is_saved_task(folder)  # raises for a damaged or foreign folder
+        is_replaced = overwrite and (folder / contents.STATE_FILE).is_file()
+        if is_replaced and is_saved_task(folder):
             target = files.written_aside(folder)
         else:
             target = output_paths.new_folder(folder)

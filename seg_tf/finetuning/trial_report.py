@@ -85,7 +85,7 @@ def compared_trials(path: pathlib.Path, settings: Mapping[str, Any]) -> Compared
     if compared["task"] != settings["task"]:
         raise ValueError(
             f"`--compare` must be the folder of trials of {settings['task']}. "
-            f"Received: {path}, which holds those of {there['task']}"
+            f"Received: {path}, which holds those of {compared['task']}"
         )
     # How SQuAD's texts are split depends on the model.
     reading = ("windows", "sentence_splitter")
