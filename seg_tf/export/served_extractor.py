@@ -11,7 +11,7 @@ import tensorflow as tf
 from seg_tf import features as batch_contract
 from seg_tf.export.served_model import ServedModel, checked
 from seg_tf.layouts.spans import best_spans, check_answer_sizes
-from seg_tf.preprocessing.span_preprocessor import AskedRows, SpanPreprocessor
+from seg_tf.preprocessing.span_preprocessor import QuestionRows, SpanPreprocessor
 
 # Of a long context not all windows are in memory.
 _WINDOWS_AT_ONCE = 32
@@ -95,7 +95,7 @@ class ServedExtractor(ServedModel):
         }
 
     def _answers(
-        self, read: AskedRows, logits: Mapping[str, tf.Tensor]
+        self, read: QuestionRows, logits: Mapping[str, tf.Tensor]
     ) -> dict[str, tf.Tensor]:
         """The outputs of `serving_default`."""
         is_piece = read.features["can_answer"][:, 1:]

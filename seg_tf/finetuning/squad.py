@@ -22,8 +22,7 @@ from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.spans import AnswerRanker, SpanExamples
 from seg_tf.finetuning.trials import MODEL_FOLDER, DevScores, Setting
 from seg_tf.layouts.contexts import Contexts, Questions, WindowSizes
-from seg_tf.preprocessing.contexts import GraphContextEncoder
-from seg_tf.preprocessing.window_sizes import window_sizes
+from seg_tf.preprocessing.span_preprocessor import GraphContextEncoder, window_sizes
 from seg_tf.tasks import squad
 from seg_tf.tasks.finetuning_settings import OptimizerSettings
 from seg_tf.tasks.squad import Answer, SquadFile
