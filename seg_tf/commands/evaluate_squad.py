@@ -1,22 +1,20 @@
 r"""Scores answers to SQuAD: exact match and F1, as the official scripts compute them.
 
-  python -m seg_tf.commands.evaluate_squad --dataset=dev-v1.1.json \
-    --predictions=answers.json
-  python -m seg_tf.commands.evaluate_squad --dataset=dev-v2.0.json \
-    --predictions=predictions.json --null_odds=null_odds.json
+  seg-tf evaluate_squad --dataset=dev-v1.1.json --predictions=answers.json
+  seg-tf evaluate_squad --dataset=dev-v2.0.json --predictions=predictions.json \
+    --null_odds=null_odds.json
 
 --predictions is a JSON object of question identifiers and answers; "" says that there
 is none. --null_odds, for version 2.0, is one of identifiers and numbers, greater where
-an answer is less likely: with it the best thresholds are reported, and what has greater
-odds than --no_answer_threshold counts as answered by "". That is 1 in the official
-script, which means nothing for probabilities, but for the differences of scores that
-models write: give the threshold that the predictions were made with, or inf.
+an answer is less likely: with it the best thresholds are reported, and questions with
+odds above --no_answer_threshold count as answered by "". The official default, 1, suits
+probabilities. For differences of scores, which models write, give the threshold that
+the predictions were made with, or inf.
 
-Printed is a JSON object, with scores in percent. Questions without a prediction score
-0, and are reported on stderr.
+The command prints a JSON object, with scores in percent. Questions without a prediction
+score 0, and are reported on stderr.
 """
 
-import math
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -41,46 +39,49 @@ def define_flags() -> None:
     flags.DEFINE_float(
         "no_answer_threshold", 1.0, "Greater odds count as answered by no answer."
     )
+    flags.DEFINE_float(
+        "max_rejected_share",
+        0.0,
+        "Largest share of invalid questions, which are left out.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
 
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    predictions = _read(values.predictions, "a string", lambda one: type(one) is str)
+    data = squad.read(values.dataset, max_rejected_share=values.max_rejected_share)
+    predictions = _read(values.predictions, "a string", (str,))
     null_odds = None
     if values.null_odds:
-        null_odds = _read(values.null_odds, "a number", _is_number)
-    scores = squad.evaluate(
-        squad.read(values.dataset),
-        predictions,
-        null_odds,
-        values.no_answer_threshold,
-    )
+        null_odds = _read(values.null_odds, "a number", (int, float))
+    scores = squad.evaluate(data, predictions, null_odds, values.no_answer_threshold)
     if scores["missing_predictions"]:
         print(
             f"Note: {scores['missing_predictions']:,} of {scores['total']:,} questions "
             f"have no prediction in {values.predictions}, and score 0",
             file=sys.stderr,
         )
+    if data.rejected:
+        print(f"Note: left out {len(data.rejected):,} questions", file=sys.stderr)
+    if not data.has_impossible:  # as the official script of version 1.1 prints it
+        scores = {"exact_match": scores.pop("exact"), **scores}
     print(files.to_json(scores), end="")
 
 
-def _read(path: str, kind: str, is_of_kind: Any) -> dict[str, Any]:
-    """A JSON object whose values are of a kind."""
+def _read(path: str, kind: str, types: tuple[type, ...]) -> dict[str, Any]:
+    """A JSON object whose values have one of the types."""
     content = files.read_json(pathlib.Path(path))
     if not isinstance(content, dict):
         raise ValueError(
             f"{path}: expected a JSON object. Received: {str(content)[:60]!r}"
         )
     for identifier, value in content.items():
-        if not is_of_kind(value):
+        if type(value) not in types or value != value:  # NaN
             raise ValueError(
                 f"{path}: question {identifier!r} must have {kind}. Received: {value!r}"
             )
     return content
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and not math.isnan(value)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 r"""Fine-tunes a pretrained encoder on tasks and reports scores.
 
-  python run_finetuning.py --task=glue/mrpc --data_dir=glue \
+  seg-tf finetune --task=glue/mrpc --data_dir=glue \
     --checkpoint=runs/segabert_tiny --output_dir=finetuned/mrpc
 
 A trial is one training, with one setting and one seed. Seeds often differ by more than
@@ -8,28 +8,28 @@ settings or models do, so give several:
 
   … --learning_rate=2e-5,3e-5,5e-5 --batch_size=16,32 --epochs=3,4 --seeds=1,2,3
 
---checkpoint may also name weights of another program, in a folder or as
-hf://organisation/name: they are converted once, as import_weights does, into the
-folder initial_checkpoint of --output_dir.
+Every setting is tried with every seed. --grid=paper tries the settings and number of
+seeds of the paper of the checkpoint's model; values that are given replace those of the
+grid. --dry_run prints the number of trials.
 
-Several values are all tried, every setting with every seed. --grid=paper tries those of
-the paper of the checkpoint's model, as many seeds as it ran; values that are given take
-the place of the grid's. --dry_run says how many trials that makes.
+--checkpoint may also name weights of another program, in a folder or as
+hf://organisation/name: they are converted once, as by import_weights, into the folder
+initial_checkpoint of --output_dir.
 
 --output_dir holds, for each task,
 
-  trials/           scores and predictions, a folder a trial
-  results.csv       a row a trial
-  summary.txt       a line a setting: mean, standard deviation, min and max of its seeds
+  trials/           scores and predictions, a folder for each trial
+  results.csv       a row for each trial
+  summary.txt       a line for each setting: mean, deviation, min and max of its seeds
   learning_curves.png
 
-of all its trials. Killed or stopped, the command continues with the first unfinished
-trial when it is given again; with further values or seeds it runs the missing trials. A
-trial that diverges does not stop the others; the command then ends with an error that
-names it. Other models, files or options need another folder.
+If the command is interrupted, the same command continues with the first unfinished
+trial; with further values or seeds it runs the missing trials. A trial that diverges
+does not stop the others; the command then ends with an error that names it. Other
+models, files or options need another folder.
 
---wandb=PROJECT and --mlflow=EXPERIMENT send epochs and scores to Weights & Biases or to
-MLflow as well, each trial as a run.
+--wandb=PROJECT and --mlflow=EXPERIMENT also send epochs and scores to Weights & Biases
+or to MLflow, with a run for each trial.
 
 Baselines are the score of the most frequent label, printed with the results, and that
 of the same model without pretraining:
@@ -43,14 +43,14 @@ of --predict_test for GLUE's leaderboard are collected in submission:
   … --task=glue/cola,glue/rte --predict_test --output_dir=finetuned/glue
 
 DiscoEval's tasks are fine-tuned too, or probed by that benchmark's protocol: vectors of
-a frozen encoder, computed once, and a logistic regression on them, which has no setting
-but its seed:
+a frozen encoder, computed once, and a logistic regression on them, whose only setting
+is its seed:
 
   … --task=discoeval/sp/rocstory --probe=per_sentence --seeds=1,2,3
 
-On several processes, each takes its share of the trials:
+On several processes, each runs its share of the trials:
 
-  horovodrun -np 4 python run_finetuning.py …
+  horovodrun -np 4 seg-tf finetune …
 
 `python -m seg_tf.tasks` lists the tasks: those of GLUE, DiscoEval and RACE, and SQuAD.
 """
@@ -71,52 +71,34 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags, tracker_flags
 from seg_tf.finetuning import runners, trial_report, trials
 from seg_tf.finetuning.probing import MODES
-from seg_tf.finetuning.trial_report import Compared
 from seg_tf.finetuning.trials import ADVICE, TaskRunner, Trial, TrialsFolder
 from seg_tf.interop import convert
 from seg_tf.tasks.finetuning_settings import OptimizerSettings
-from seg_tf.training import (
-    distribution,
-    engine,
-    horovod_distribution,
-    trackers,
-)
+from seg_tf.tasks.squad import MAX_REJECTED_SHARE
+from seg_tf.training import distribution, engine, horovod_distribution, trackers
 from seg_tf.training.errors import TrainingStopped
 
-# Flags whose values may differ between hosts; what lies there may not.
+# Flags whose values may differ between hosts; the content of these files may not.
 _PATHS = ("checkpoint", "vocab_file", "data_dir", "output_dir", "compare")
 _DTYPE_POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 
 
 @dataclasses.dataclass(frozen=True)
 class _Job:
-    """The trials of a task.
-
-    Attributes:
-        runner: what runs them.
-        folder: where they go.
-        settings: what they have in common.
-        wanted: all of them, finished ones too.
-        compared: trials to hold beside.
-    """
+    """The trials of a task, finished ones too, and trials to compare with."""
 
     runner: TaskRunner
     folder: TrialsFolder
     settings: Mapping[str, Any]
-    wanted: Sequence[Trial]
-    compared: Compared | None
+    trials: Sequence[Trial]
+    compared: trial_report.Compared | None
 
 
 def define_flags() -> None:
     model_flags.define_model_flags()
-    _define_task_flags()
-    _define_setting_flags()
-    _define_row_and_model_flags()
-    _define_output_flags()
     tracker_flags.define_tracker_flags()
 
-
-def _define_task_flags() -> None:
+    # === Task and files ===
     flags.DEFINE_list(
         "task",
         None,
@@ -127,63 +109,67 @@ def _define_task_flags() -> None:
         "data_dir", None, "Folder of the benchmark, or of the task.", required=True
     )
     flags.DEFINE_string("output_dir", None, "Folder to write to.", required=True)
-    flags.DEFINE_integer(
-        "limit", None, "Train on the first so many examples, to try.", lower_bound=1
+    flags.DEFINE_string(
+        "compare", None, "Another --output_dir of the same tasks, to compare with."
     )
     flags.DEFINE_integer(
-        "dev_limit",
-        None,
-        "Answer the first so many questions of SQuAD's dev split, to try.",
-        lower_bound=1,
+        "limit", None, "Train on the first N examples only.", lower_bound=1
+    )
+    flags.DEFINE_integer(
+        "dev_limit", None, "Answer the first N questions of SQuAD's dev split only.", 1
+    )
+    flags.DEFINE_float(
+        "max_rejected_share",
+        MAX_REJECTED_SHARE,
+        "Largest share of invalid questions of a SQuAD file, which are left out.",
+        lower_bound=0.0,
+        upper_bound=1.0,
     )
 
-
-def _define_setting_flags() -> None:
-    """Flags of the settings that are tried, and of a trial's training."""
+    # === Settings of trials ===
     flags.DEFINE_enum(
         "grid",
         None,
         list(runners.GRIDS),
-        "Tries what a paper tried; `paper` is that of the checkpoint's model.",
+        "Settings of a paper; `paper` is that of the checkpoint's model.",
     )
     flags.DEFINE_list(
         "learning_rate",
         [],
-        "Highest learning rates. Default: that which the checkpoint names, or 3e-5.",
+        "Peak learning rates. Default: the one that the checkpoint names, or 3e-5.",
     )
-    flags.DEFINE_list("batch_size", [], "Examples of an update. Default: 32.")
+    flags.DEFINE_list("batch_size", [], "Examples per update. Default: 32.")
     flags.DEFINE_list("epochs", [], "Passes over the training examples. Default: 3.")
     flags.DEFINE_list(
         "seeds",
         [],
         "Seeds of new weights, dropout and order, for every setting. Default: 1, or "
-        "1 up to as many as the paper of --grid ran.",
+        "1 to the number of runs in the paper of --grid.",
     )
-    of_optimizer = OptimizerSettings()
-    for name, what in (
+    defaults = OptimizerSettings()
+    for name, text in (
         ("warmup_share", "Share of the updates in which the learning rate rises."),
         ("weight_decay", "Decay of the weights, times the learning rate."),
-        ("epsilon", "What AdamW adds to the root of the second moment."),
+        ("epsilon", "Added to the root of the second moment by AdamW."),
         ("clip_norm", "Largest global norm of the gradients."),
     ):
-        usual = getattr(of_optimizer, name)
+        default = getattr(defaults, name)
         flags.DEFINE_float(
-            name, None, f"{what} Default: as the paper of --grid; without, {usual:g}."
+            name, None, f"{text} Default: as in the paper of --grid, or {default:g}."
         )
     flags.DEFINE_integer(
         "early_stopping",
         None,
-        "End a trial after so many epochs without a better main metric on the dev "
-        "split, and score the best epoch instead of the last.",
+        "End a trial after N epochs without a better main metric on the dev split, and "
+        "score the best epoch instead of the last.",
         lower_bound=1,
     )
 
-
-def _define_row_and_model_flags() -> None:
+    # === Model ===
     flags.DEFINE_integer(
         "max_length",
         None,
-        "Positions of a row at most. Default: those of --grid, or of pretraining.",
+        "Maximum row length. Default: that of --grid, or of pretraining.",
         lower_bound=1,
     )
     flags.DEFINE_bool(
@@ -192,90 +178,90 @@ def _define_row_and_model_flags() -> None:
     flags.DEFINE_bool(
         "keep_pooler",
         True,
-        "Start from the pooler of [CLS] that an imported checkpoint has, and not anew.",
+        "Start from the pooler of [CLS] of an imported checkpoint, if it has one.",
     )
     flags.DEFINE_bool(
         "freeze_encoder",
         False,
-        "Train only what is above the encoder. Default: as the paper of --grid did.",
+        "Train only the head. Default: as in the paper of --grid.",
     )
     flags.DEFINE_enum(
         "probe",
         None,
         list(MODES),
         "Train DiscoEval's probe on vectors of the frozen encoder, of every sentence "
-        "alone as in the benchmark, or of all sentences of an example together.",
+        "separately as in the benchmark, or of all sentences of an example together.",
     )
     flags.DEFINE_enum(
         "dtype_policy", "float32", list(_DTYPE_POLICIES), "Precision of computation."
     )
 
-
-def _define_output_flags() -> None:
+    # === Output ===
     flags.DEFINE_bool(
         "predict_test",
         False,
-        "Predict test splits too: those of GLUE for its leaderboard, into submission. "
-        "Every trial does, so it has to be given from the start.",
+        "Also predict test splits: those of GLUE for its leaderboard, into submission. "
+        "Every trial predicts them, so give the flag from the start.",
     )
     flags.DEFINE_bool(
-        "save_model", False, "Keep the model of every trial, in its folder `model`."
+        "save_model", False, "Save the model of every trial, in its folder `model`."
     )
-    flags.DEFINE_string(
-        "compare", None, "Another --output_dir of the same tasks, to compare with."
-    )
-    flags.DEFINE_bool("dry_run", False, "Print the trials and touch nothing.")
+    flags.DEFINE_bool("dry_run", False, "Print the trials and change nothing.")
     flags.DEFINE_list(
         "callbacks",
         [],
-        "Keras callbacks of your own, as package.module:function, comma-separated. "
-        "Each function is called for every trial with its folder.",
+        "Your own Keras callbacks, as package.module:function, comma-separated. Each "
+        "function is called for every trial with its folder.",
     )
 
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    # Those who have done their share wait for others, which is no fault.
+    # Processes that have finished their share wait for the others.
     os.environ.setdefault("HOROVOD_STALL_CHECK_DISABLE", "1")
     processes = horovod_distribution.join()
-    say = print if processes.is_chief else _say_nothing
+    report = print if processes.is_chief else lambda _: None
     output_dir = output_paths.folder_path(values.output_dir)
     names = list(dict.fromkeys(values.task))
-    given = [name for name in values if values[name].present]
+    present = [name for name in values if values[name].present]
     processes.check_agreement(
         {
             **engine.software(),
-            **{f"--{name}": values[name].value for name in given if name not in _PATHS},
+            **{
+                f"--{name}": values[name].value
+                for name in present
+                if name not in _PATHS
+            },
         }
     )
     for name in names:
-        runners.check_flags(name, given, values.probe)
+        runners.check_flags(name, present, values.probe)
     factories = trackers.find_factories(values.callbacks, "--callbacks")
     chosen_trackers = tracker_flags.chosen_trackers()
 
     def make_jobs() -> list[_Job]:
-        pretrained = _load_model(output_dir, processes, say)
-        parts = [""] if len(names) == 1 else names
+        pretrained = _load_model(output_dir, processes, report)
+        folders = [""] if len(names) == 1 else names
         return [
-            _make_job(name, part, pretrained, say)
-            for name, part in zip(names, parts, strict=True)
+            _make_job(name, folder, pretrained, report)
+            for name, folder in zip(names, folders, strict=True)
         ]
 
-    # Whatever can be refused, before anything is trained.
+    # All errors in arguments and files, before anything is trained.
     jobs = processes.call_together(make_jobs)
     processes.check_agreement({job.runner.name: job.settings for job in jobs})
     if values.dry_run:
-        say("Nothing was written; without --dry_run these trials are run")
+        report("Nothing was written; without --dry_run these trials are run")
         return
-    num_trials, diverged = sum(len(job.wanted) for job in jobs), []
+    num_trials, diverged = sum(len(job.trials) for job in jobs), []
     while jobs:
-        # Let go of afterwards, with its model.
+        # Removed from the list, so that its model is freed afterwards.
         job = jobs.pop(0)
-        diverged += _run(job, factories, chosen_trackers, processes, say)
+        diverged += _run(job, factories, chosen_trackers, processes, report)
     if values.predict_test and any(name.startswith("glue/") for name in names):
         submission = output_dir / trial_report.SUBMISSION_FOLDER
-        say(trial_report.describe_submission(submission))
-    # Others end well: a launcher would end the chief, which still writes, with them.
+        report(trial_report.describe_submission(submission))
+    # The chief only: a launcher would end it, still writing, if another process failed.
     if diverged and processes.is_chief:
         raise TrainingStopped(
             f"{len(diverged):,} of {num_trials:,} trials diverged and have no scores: "
@@ -286,32 +272,29 @@ def main(_: Sequence[str]) -> None:
 def _load_model(
     output_dir: pathlib.Path,
     processes: distribution.Distribution,
-    say: Callable[[str], Any],
+    report: Callable[[str], Any],
 ) -> Pretrained:
-    """The model that `--checkpoint` names; one of another program is converted."""
+    """The model of `--checkpoint`; one of another program is converted."""
     values = flags.FLAGS
     with contextlib.ExitStack() as stack:
-        made_in = None
+        folder = None
         if values.dry_run:
-            made_in = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        folder = convert.find_initial(
+            folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        checkpoint = convert.find_initial(
             values.checkpoint,
             output_dir,
             "--checkpoint",
             processes=processes,
-            made_in=made_in,
-            report=say,
+            made_in=folder,
+            report=report,
             vocab_file=pathlib.Path(values.vocab_file) if values.vocab_file else None,
             lower_case=values.lower_case,
         )
-        return model_flags.load_model(checkpoint=folder)
+        return model_flags.load_model(checkpoint=checkpoint)
 
 
 def _make_job(
-    name: str,
-    part: str,
-    pretrained: Pretrained,
-    say: Callable[[str], Any],
+    name: str, subfolder: str, pretrained: Pretrained, report: Callable[[str], Any]
 ) -> _Job:
     values = flags.FLAGS
     grid = runners.make_grid(
@@ -324,17 +307,19 @@ def _make_job(
         epochs=_numbers("epochs", int),
         seeds=_numbers("seeds", int),
     )
-    kind = runners.kind_of(name, values.probe)
+    kind = runners.kind_of_task(name, values.probe)
     options = {option: values[option].value for option in kind.options}
-    options["max_length"] = _max_length(pretrained, grid)
+    if values.max_length is None and grid.row_length is not None:
+        # The model has no positions beyond those of pretraining.
+        options["max_length"] = min(grid.row_length, pretrained.layout().max_length)
     if "freeze_encoder" in options and not values["freeze_encoder"].present:
         options["freeze_encoder"] = grid.freezes_encoder
     for note in grid.notes:
-        say(f"{name}: {note}")
-    given = {name: values[name].value for name in runners.OPTIMIZER_FLAGS}
-    given = {name: value for name, value in given.items() if value is not None}
-    optimizer = dataclasses.replace(grid.optimizer, **given)
-    folder = TrialsFolder(pathlib.Path(values.output_dir) / part)
+        report(f"{name}: {note}")
+    chosen = {flag: values[flag].value for flag in runners.OPTIMIZER_FLAGS}
+    chosen = {flag: value for flag, value in chosen.items() if value is not None}
+    optimizer = dataclasses.replace(grid.optimizer, **chosen)
+    folder = TrialsFolder(pathlib.Path(values.output_dir) / subfolder)
     runner = runners.make_runner(
         pretrained,
         name,
@@ -343,8 +328,9 @@ def _make_job(
         optimizer=optimizer,
         probe=values.probe,
         folder=folder.path,
-        report=say,
+        report=report,
     )
+    options.pop("max_rejected_share", None)  # checksums show what was left out
     settings = {
         "task": name,
         "run": pretrained.config.name,
@@ -360,17 +346,17 @@ def _make_job(
     compared = None
     if values.compare:
         compared = trial_report.compared_trials(
-            pathlib.Path(values.compare) / part, settings
+            pathlib.Path(values.compare) / subfolder, settings
         )
-    wanted = trials.all_trials(grid.settings, grid.seeds)
-    num_done = sum(map(folder.is_finished, wanted))
+    all_trials = trials.all_trials(grid.settings, grid.seeds)
+    num_done = sum(map(folder.is_finished, all_trials))
     frozen = ", the encoder is frozen" if options.get("freeze_encoder") else ""
-    say(
+    report(
         f"{name}: {runner.num_examples:,} examples, {len(grid.settings):,} settings "
-        f"with {len(grid.seeds)} seeds: {len(wanted):,} trials, {num_done:,} done"
+        f"with {len(grid.seeds)} seeds: {len(all_trials):,} trials, {num_done:,} done"
         f"{frozen}"
     )
-    return _Job(runner, folder, settings, wanted, compared)
+    return _Job(runner, folder, settings, all_trials, compared)
 
 
 def _run(
@@ -378,9 +364,9 @@ def _run(
     factories: Sequence[trackers.CallbackFactory],
     chosen_trackers: Mapping[str, str],
     processes: distribution.Distribution,
-    say: Callable[[str], Any],
+    report: Callable[[str], Any],
 ) -> list[str]:
-    """Runs the trials that are left; those that diverged, of all processes."""
+    """Runs unfinished trials; returns those that diverged, of all processes."""
     values = flags.FLAGS
     runner, folder = job.runner, job.folder
     name = runner.name
@@ -389,57 +375,41 @@ def _run(
     with folder.locked(processes.is_chief):
         if processes.is_chief:
             folder.prepare(job.settings)
-        left = [trial for trial in job.wanted if not folder.is_finished(trial)]
-        # What the chief sees: others may look when trials have been finished already.
-        own = processes.broadcast_object(left)[processes.rank :: processes.size]
+        unfinished = [trial for trial in job.trials if not folder.is_finished(trial)]
+        # The chief decides: other processes may look after some trials have finished.
+        unfinished = processes.broadcast_object(unfinished)
         failed = trials.run_trials(
             runner,
             folder,
-            own,
+            unfinished[processes.rank :: processes.size],
             name=name,
             patience=values.early_stopping,
             factories=factories,
             chosen_trackers=chosen_trackers,
         )
-        # All have to come here: the others' trials are done when they do.
+        # Waits for the trials of all processes.
         diverged = [
             f"{runner.name}, {trial}"
-            for of_process in processes.gather(failed)
-            for trial in of_process
+            for process_trials in processes.gather(failed)
+            for trial in process_trials
         ]
         if processes.is_chief and folder.finished():
-            say(f"\n{_report(job)}files: {folder.path}")
+            if values.predict_test:
+                submission = pathlib.Path(values.output_dir)
+                submission /= trial_report.SUBMISSION_FOLDER
+                trial_report.write_submission(folder, runner.main_metric, submission)
+            summary = trial_report.write_report(
+                folder,
+                runner,
+                uses_best_epochs=bool(values.early_stopping or values.probe),
+                compared=job.compared,
+            )
+            report(f"\n{summary}files: {folder.path}")
     return diverged
 
 
-def _report(job: _Job) -> str:
-    """Writes what people read; its summary."""
-    values = flags.FLAGS
-    if values.predict_test:
-        output_dir = pathlib.Path(values.output_dir)
-        trial_report.write_submission(
-            job.folder,
-            job.runner.main_metric,
-            output_dir / trial_report.SUBMISSION_FOLDER,
-        )
-    return trial_report.write_report(
-        job.folder,
-        job.runner,
-        of_best_epochs=bool(values.early_stopping or values.probe),
-        compared=job.compared,
-    )
-
-
-def _max_length(pretrained: Pretrained, grid: runners.Grid) -> int | None:
-    """That of the flag or of the grid, as far as the model has learnt positions."""
-    given = flags.FLAGS.max_length
-    if given is not None or grid.row_length is None:
-        return given
-    return min(grid.row_length, pretrained.layout().max_length)
-
-
 def _numbers(name: str, kind: type) -> list[Any]:
-    """The values of a flag that takes a list of numbers."""
+    """The values of a flag that is a list of numbers."""
     words = flags.FLAGS[name].value
     try:
         return list(map(kind, words))
@@ -448,10 +418,6 @@ def _numbers(name: str, kind: type) -> list[Any]:
         raise ValueError(
             f"`--{name}` must be {what}, comma-separated. Received: {','.join(words)}"
         ) from None
-
-
-def _say_nothing(_: str) -> None:
-    """Of several processes one speaks."""
 
 
 if __name__ == "__main__":

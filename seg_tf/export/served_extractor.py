@@ -10,11 +10,7 @@ import tensorflow as tf
 
 from seg_tf import features as batch_contract
 from seg_tf.export.served_model import ServedModel, checked
-from seg_tf.layouts.spans import (
-    best_spans,
-    best_window_per_question,
-    check_answer_sizes,
-)
+from seg_tf.layouts.spans import best_spans, check_answer_sizes
 from seg_tf.preprocessing.span_preprocessor import QuestionRows, SpanPreprocessor
 
 # Of a long context not all windows are in memory.
@@ -111,6 +107,7 @@ class ServedExtractor(ServedModel):
                 tf.boolean_mask(logits[name][:, 1:], is_piece)
                 for name in ("start", "end")
             ),
+            tf.stack([logits[name][:, 0] for name in ("start", "end")], axis=1),
             num_best=self._num_best,
             max_answer_pieces=self._max_answer_pieces,
         )
@@ -122,14 +119,7 @@ class ServedExtractor(ServedModel):
             "is_cut": read.questions.is_cut,
         }
         if self._null_threshold is not None:
-            of_cls = [
-                tf.cast(logits[name][:, 0], tf.float64) for name in ("start", "end")
-            ]
-            nulls = tf.add_n(of_cls)
-            surest = best_window_per_question(
-                read.windows, nulls, tf.size(found.counts)
-            )
-            odds = tf.gather(nulls, surest) - found.scores[:, 0]
+            odds = found.null_scores - found.scores[:, 0]
             is_null = odds > self._null_threshold
             outputs["span"] = outputs["answer"]
             outputs["null_odds"] = tf.cast(odds, tf.float32)

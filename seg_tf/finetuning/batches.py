@@ -1,8 +1,8 @@
 """Texts, labels and weights as batches for Keras.
 
 Every text goes through the `TextPreprocessor` of its classifier. `TextExamples` holds
-what fits into memory: texts are spelled once, and batches have rows of about one
-length. A `tf.data.Dataset` of strings is mapped by the preprocessor itself.
+what fits into memory: texts are encoded once, and the rows of a batch have similar
+lengths. A `tf.data.Dataset` of strings is mapped by the preprocessor itself.
 
 Shape key: E examples, R sizes of a row.
 """
@@ -22,7 +22,7 @@ from seg_tf.layouts.rows import Example, Segment
 from seg_tf.preprocessing.text_preprocessor import TextPreprocessor
 
 _PREFETCHED_BATCHES = 2
-_TEXTS_AT_ONCE = 1024
+_CHUNK_SIZE = 1024
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -41,10 +41,10 @@ def text_batches(
     """Batches of the features that the encoder of a checkpoint reads.
 
     Args:
-        pretrained: what `load_pretrained` returned.
+        pretrained: a result of `load_pretrained`.
         texts: a sequence of texts, or of tuples of texts.
         labels: as for `TextExamples`.
-        batch_size: examples of a batch; the last one may have fewer.
+        batch_size: examples per batch; the last one may have fewer.
         seed: as for `TextExamples.batches`.
         max_length: as for `TextPreprocessor`.
         num_choices: as for `TextPreprocessor`.
@@ -53,11 +53,8 @@ def text_batches(
 
     Returns:
         Finite dataset of features, or of pairs of features and labels.
-
-    Raises:
-        ValueError: as `TextExamples`.
     """
-    texts = as_tuples(texts)
+    texts = to_tuples(texts)
     num_texts = len(texts[0]) if num_choices == 1 else 2
     preprocessor = TextPreprocessor(pretrained, num_texts, max_length, num_choices)
     examples = TextExamples(
@@ -67,11 +64,11 @@ def text_batches(
 
 
 class TextExamples:
-    """Texts and labels, spelled once, for batches of any size and order.
+    """Texts and labels, encoded once, for batches of any size and order.
 
     Args:
-        preprocessor: that of the model.
-        texts: as for `as_tuples`.
+        preprocessor: preprocessor of the model.
+        texts: as for `to_tuples`.
         labels: array-like `(E,)` or `(E, 1)`: numbers of classes, or floats for a
             regression. None for prediction.
         sample_weight: array-like `(E,)`, weights in the loss, or None.
@@ -82,8 +79,7 @@ class TextExamples:
         labels: int32 or float32 array `(E,)`, or None.
 
     Raises:
-        ValueError: if there is no example, examples do not have the preprocessor's
-            number of texts, or labels or weights do not fit.
+        ValueError: if there is no example, or texts, labels or weights are invalid.
     """
 
     def __init__(
@@ -98,13 +94,21 @@ class TextExamples:
     ):
         self._layout = preprocessor.layout
         self._num_choices = preprocessor.num_choices
-        tuples = as_tuples(texts, preprocessor.num_texts)
+        tuples = to_tuples(texts, preprocessor.num_texts)
         self._size = len(tuples)
-        self.labels = _checked_labels(labels, self._size, num_classes)
-        self._weights = _checked_weights(sample_weight, self._size)
+        self.labels = check_labels(labels, self._size, num_classes)
+        self._weights = None
+        if sample_weight is not None:
+            self._weights = np.asarray(sample_weight, np.float32)
+            if self._weights.shape != (self._size,):
+                raise ValueError(
+                    "`sample_weight` must hold one weight for each of `texts`. "
+                    f"Received: weights of the shape {self._weights.shape}, "
+                    f"{self._size} examples"
+                )
 
         encode = preprocessor.encode
-        if self._size > _TEXTS_AT_ONCE:
+        if self._size > _CHUNK_SIZE:
             strings = [tf.TensorSpec([None], tf.string)] * preprocessor.num_texts
             encode = tf.function(encode, input_signature=[strings], autograph=False)
         with tf.device("CPU"):
@@ -112,17 +116,17 @@ class TextExamples:
                 tf.constant(list(map(utf8, column)))
                 for column in zip(*tuples, strict=True)
             ]
-            parts = [
-                encode([one[begin : begin + _TEXTS_AT_ONCE] for one in columns])
-                for begin in range(0, self._size, _TEXTS_AT_ONCE)
+            chunks = [
+                encode([column[begin : begin + _CHUNK_SIZE] for column in columns])
+                for begin in range(0, self._size, _CHUNK_SIZE)
             ]
             segments = [
-                tf.concat(of_text, axis=0)
-                for of_text in zip(*(some for some, _ in parts), strict=True)
+                tf.concat(chunk_texts, axis=0)
+                for chunk_texts in zip(*(texts for texts, _ in chunks), strict=True)
             ]
-        self._pieces = [one.values.numpy() for one in segments]
-        self._splits = [one.row_splits.numpy().tolist() for one in segments]
-        num_cut = sum(int(np.count_nonzero(is_cut)) for _, is_cut in parts)
+        self._pieces = [ragged.values.numpy() for ragged in segments]
+        self._splits = [ragged.row_splits.numpy().tolist() for ragged in segments]
+        num_cut = sum(int(np.count_nonzero(is_cut)) for _, is_cut in chunks)
         num_rows = self._size * self._num_choices
         if num_cut:
             what = "examples" if self._num_choices == 1 else "rows"
@@ -140,13 +144,9 @@ class TextExamples:
     def batches(self, batch_size: int, seed: int | None = None) -> tf.data.Dataset:
         """A dataset of batches, in a new order each time.
 
-        Examples of about one length share a batch. In a regression they do not: where
-        scores depend on the length, as in STS-B, each batch would have a mean score of
-        its own.
-
-        Args:
-            batch_size: examples of a batch; the last one may have fewer.
-            seed: of the orders; None keeps the order of the examples.
+        Examples of similar length share a batch. In a regression they do not: where
+        scores depend on the length, as in STS-B, the mean score would differ from batch
+        to batch.
 
         Raises:
             ValueError: if `batch_size` is not positive.
@@ -173,20 +173,17 @@ class TextExamples:
     def _make_batch(self, numbers: np.ndarray, row_shape: tuple[int, ...]) -> Any:
         choices = np.arange(self._num_choices)
         rows = (numbers[:, None] * self._num_choices + choices).reshape(-1)
-        laid_out = self._layout.lay_out(list(map(self._example, rows)), row_shape)
+        arrays = self._layout.lay_out(list(map(self._example, rows)), row_shape)
         return keras.utils.pack_x_y_sample_weight(
             {
                 name: array.astype(FEATURES[name].dtype)
-                for name, array in laid_out.items()
+                for name, array in arrays.items()
             },
             *(
                 None if values is None else values[numbers]
                 for values in (self.labels, self._weights)
             ),
         )
-
-
-# === Any dataset of rows ===
 
 
 def row_batches(
@@ -198,16 +195,6 @@ def row_batches(
 ) -> tf.data.Dataset:
     """A finite dataset of batches, in a new order each time.
 
-    Args:
-        make_batch: from the numbers of examples and the shape of their rows to a nested
-            structure of arrays.
-        row_shapes: int array `(E, R)`, the smallest row that holds each example.
-        batch_size: examples of a batch; the last one may have fewer.
-        seed: of the orders, the k-th a function of seed and k; None keeps the order of
-            the examples.
-        by_shape: whether examples of a random batch have rows of one shape, which
-            saves padding.
-
     Raises:
         ValueError: if `batch_size` is not positive.
     """
@@ -215,27 +202,27 @@ def row_batches(
         raise ValueError(
             f"`batch_size` must be at least 1. Received: batch_size={batch_size}"
         )
-    times = itertools.count()
+    epochs = itertools.count()
 
-    def batch_of(numbers: np.ndarray) -> Any:
+    def load(numbers: np.ndarray) -> Any:
         row_shape = tuple(row_shapes[numbers].max(axis=0).tolist())
         return make_batch(numbers, row_shape)
 
     def batches() -> Iterator[Any]:
         numbers = np.arange(len(row_shapes))
         if seed is None:
-            yield from map(batch_of, _cut(numbers, batch_size))
+            yield from map(load, _chunks(numbers, batch_size))
             return
-        generator = np.random.default_rng((seed, next(times)))
+        generator = np.random.default_rng((seed, next(epochs)))
         if by_shape:
             order = batches_by_shape(row_shapes, batch_size, generator)
         else:
-            order = _cut(generator.permutation(numbers), batch_size)
-        yield from map(batch_of, order)
+            order = _chunks(generator.permutation(numbers), batch_size)
+        yield from map(load, order)
 
     signature = keras.tree.map_structure(
         lambda array: tf.TensorSpec([None] * array.ndim, array.dtype),
-        batch_of(np.arange(1)),
+        load(np.arange(1)),
     )
     dataset = tf.data.Dataset.from_generator(batches, output_signature=signature)
     num_batches = -(-len(row_shapes) // batch_size)
@@ -255,26 +242,23 @@ def batches_by_shape(
     _, kinds = np.unique(row_shapes[order], axis=0, return_inverse=True)
     batches, remainders = [], []
     for kind in range(kinds.max() + 1):
-        of_kind = order[kinds.reshape(-1) == kind]
-        num_full = len(of_kind) // batch_size * batch_size
-        batches += _cut(of_kind[:num_full], batch_size)
-        remainders.append(of_kind[num_full:])
-    batches += _cut(np.concatenate(remainders), batch_size)
+        numbers = order[kinds.reshape(-1) == kind]
+        num_full = len(numbers) // batch_size * batch_size
+        batches += _chunks(numbers[:num_full], batch_size)
+        remainders.append(numbers[num_full:])
+    batches += _chunks(np.concatenate(remainders), batch_size)
     return [batches[number] for number in generator.permutation(len(batches))]
 
 
-def _cut(numbers: np.ndarray, batch_size: int) -> list[np.ndarray]:
-    return [
-        numbers[begin : begin + batch_size]
-        for begin in range(0, len(numbers), batch_size)
-    ]
+def _chunks(numbers: np.ndarray, size: int) -> list[np.ndarray]:
+    return [numbers[begin : begin + size] for begin in range(0, len(numbers), size)]
 
 
-# === What callers give ===
+# === Arguments of callers ===
 
 
 def is_text(values: Any) -> bool:
-    """Returns True for texts in any form, or none; False for features and batches."""
+    """Returns True for texts in any form, or an empty list; False for features."""
     if isinstance(values, str | bytes):
         return True
     if tf.is_tensor(values):
@@ -288,17 +272,17 @@ def is_text(values: Any) -> bool:
     return not len(values) or is_text(values[0])
 
 
-def as_tuples(texts: Any, num_texts: int | None = None) -> list[tuple[str, ...]]:
+def to_tuples(texts: Any, num_texts: int | None = None) -> list[tuple[str, ...]]:
     """Examples as tuples of texts.
 
     Args:
         texts: a sequence, array or tensor of strings, or of tuples of strings. A tuple
             of `num_texts` lists, arrays or tensors holds all first texts, all second
             texts and so on, as for keras-hub.
-        num_texts: texts of an example; None takes the number of the first.
+        num_texts: texts of an example; None uses the number of the first.
 
     Raises:
-        ValueError: if there is no example, or one has another number of texts.
+        ValueError: if there is no example, or one has a different number of texts.
     """
     if isinstance(texts, str | bytes):
         raise ValueError(
@@ -308,26 +292,25 @@ def as_tuples(texts: Any, num_texts: int | None = None) -> list[tuple[str, ...]]
     if (
         isinstance(texts, tuple)
         and len(texts) == num_texts != 1
-        and not any(isinstance(one, str | bytes | tuple) for one in texts)
+        and not any(isinstance(column, str | bytes | tuple) for column in texts)
     ):
-        columns = [_plain(one) for one in texts]
-        lengths = {len(column) for column in columns}
-        if len(lengths) > 1:
+        columns = [_to_list(column) for column in texts]
+        if len({len(column) for column in columns}) > 1:
             raise ValueError(
                 "`texts` must hold as many first texts as second ones. Received: "
                 + " and ".join(str(len(column)) for column in columns)
             )
         texts = list(zip(*columns, strict=True))
     tuples = []
-    for number, given in enumerate(_plain(texts)):
-        example = _plain(given)
+    for number, value in enumerate(_to_list(texts)):
+        example = _to_list(value)
         example = [example] if isinstance(example, str | bytes) else example
         if not isinstance(example, Sequence) or not all(
-            isinstance(one, str | bytes) for one in example
+            isinstance(text, str | bytes) for text in example
         ):
             raise ValueError(
                 "`texts` must hold texts or tuples of texts. Received: "
-                f"texts[{number}]={given!r}"
+                f"texts[{number}]={value!r}"
             )
         num_texts = num_texts or len(example)
         if len(example) != num_texts or not example:
@@ -337,8 +320,8 @@ def as_tuples(texts: Any, num_texts: int | None = None) -> list[tuple[str, ...]]
             )
         tuples.append(
             tuple(
-                one.decode("utf-8", "replace") if isinstance(one, bytes) else one
-                for one in example
+                text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+                for text in example
             )
         )
     if not tuples:
@@ -351,17 +334,18 @@ def utf8(text: str) -> bytes:
     return _SURROGATES.sub("\ufffd", text).encode()
 
 
-def _plain(values: Any) -> Any:
-    """Tensors and arrays as lists; whatever else it is stays as it is."""
+def _to_list(values: Any) -> Any:
+    """Tensors, arrays and columns of a table as lists; other values unchanged."""
     for method in ("numpy", "to_numpy", "tolist"):
         if hasattr(values, method):
             values = getattr(values, method)()
     return values
 
 
-def _checked_labels(
+def check_labels(
     labels: Any, num_examples: int, num_classes: int | None
 ) -> np.ndarray | None:
+    """Labels as an int32 or float32 array `(E,)`; None stays None."""
     if labels is None:
         return None
     labels = np.asarray(labels)
@@ -394,15 +378,3 @@ def _checked_labels(
         )
     is_float = num_classes is None and labels.dtype.kind == "f"
     return labels.astype(np.float32 if is_float else np.int32)
-
-
-def _checked_weights(weights: Any, num_examples: int) -> np.ndarray | None:
-    if weights is None:
-        return None
-    weights = np.asarray(weights, np.float32)
-    if weights.shape != (num_examples,):
-        raise ValueError(
-            "`sample_weight` must hold one weight for each of `texts`. Received: "
-            f"weights of the shape {weights.shape}, {num_examples} examples"
-        )
-    return weights

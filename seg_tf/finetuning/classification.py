@@ -37,25 +37,8 @@ class ClassificationRunner:
     """A `TaskRunner` of a task of `seg_tf.tasks`.
 
     Scores are the task's metrics on the dev split. Of MNLI's two dev splits, whose
-    scores have the prefixes "matched_" and "mismatched_", the first chooses. Every
-    epoch has the scores and the split's `loss` in its logs.
-
-    Args:
-        pretrained: the checkpoint.
-        task: the task, or its name.
-        data_dir: folder of the benchmark, or of the task.
-        limit: train on the first N examples only; None takes all.
-        max_length: maximum row length; None takes that of pretraining.
-        randomly_initialized: whether the encoder starts from new weights, as a
-            baseline.
-        keep_pooler: whether a pooler of the checkpoint is kept.
-        freeze_encoder: whether only the head is trained.
-        dtype_policy: of Keras, such as "mixed_bfloat16"; None takes the current one.
-        predict_test: whether to predict test splits as well: with labels they are
-            scored as `test_…`; those of GLUE become files for its leaderboard.
-        save_model: whether every trial keeps its model, in its folder `model`.
-        optimizer: its settings other than the learning rate.
-        report: called with lines of text.
+    scores have the prefixes "matched_" and "mismatched_", the first ranks settings. The
+    logs of every epoch have the scores and the split's `loss`.
 
     Raises:
         ValueError: if files are not valid, or texts do not fit.
@@ -82,7 +65,6 @@ class ClassificationRunner:
         report: Callable[[str], Any] = print,
     ):
         task = tasks.get(task) if isinstance(task, str) else task
-        self._task = task
         self._saves_model = save_model
         self._sentence_checksum = pretrained.sentence_parameters.checksum
         self._model = ReusableModel(
@@ -106,9 +88,9 @@ class ClassificationRunner:
             pretrained, task.num_texts, max_length, task.num_choices
         )
 
-        def read(task: Task, split: str) -> PredictedSplit:
-            examples = tasks.read(task, data_dir, split)
-            return PredictedSplit(task, split, examples, preprocessor, report)
+        def read(task: Task, split: str, limit: int | None = None) -> EncodedSplit:
+            examples = tasks.read(task, data_dir, split)[:limit]
+            return EncodedSplit(task, split, examples, preprocessor, report)
 
         dev_names = [name for name in task.split_names if name.startswith("dev")]
         if not dev_names or "train" not in task.split_names:
@@ -116,38 +98,50 @@ class ClassificationRunner:
                 "`task` must have examples to train on and a dev split. Received: "
                 f"{task.name}, with {', '.join(task.split_names)}"
             )
-        train = tasks.read(task, data_dir, "train")[:limit]
-        labels = [one.label for one in train]
-        self._train_checksum = tasks.checksum(train)
-        self.num_examples = len(train)
-        self._train = TextExamples(
-            preprocessor,
-            [one.texts for one in train],
-            labels,
-            report=lambda line: report(f"{task.name}, train: {line}"),
-        )
+        self._train = read(task, "train", limit)
         # By the prefix of their scores, as in "matched_"; "" for "dev".
         self._dev = {
             f"{kind}_" if kind else "": read(task, name)
             for name in dev_names
             for _, _, kind in [name.partition("_")]
         }
-        self._test = _test_splits(task, read) if predict_test else []
+        # Test splits, each with its columns of the leaderboard.
+        self._test: list[tuple[EncodedSplit, list[str]]] = []
+        if predict_test:
+            columns = [
+                column for column in glue.COLUMNS.values() if column.task == task
+            ]
+            self._test = [
+                (read(task, column.test_split), [column.name]) for column in columns
+            ]
+            if task.name == "glue/mnli":
+                # Its models predict the diagnostic set, which some downloads lack.
+                with contextlib.suppress(FileNotFoundError):
+                    self._test.append((read(tasks.get("glue/ax"), "test"), ["AX"]))
+            if not columns:
+                names = [name for name in task.split_names if name.startswith("test")]
+                self._test = [(read(task, name), []) for name in names]
         self.name = task.name
+        self.num_examples = len(self._train.examples)
         self.main_metric = next(iter(self._dev)) + task.main_metric
+        labels = self._train.labels
         if task.is_regression:
             self.baseline_name, guess = "mean score", float(np.mean(labels))
         else:
             self.baseline_name = "most frequent label"
             ((guess, _),) = Counter(sorted(labels)).most_common(1)
-        self.baseline = self._dev_scores(lambda split: [guess] * len(split.examples))
+        self.baseline = {
+            prefix + name: value
+            for prefix, split in self._dev.items()
+            for name, value in split.scores([guess] * len(split.examples)).items()
+        }
 
     def describe(self) -> dict[str, Any]:
-        """Checksums of what the scores of a trial, and its saved model, depend on."""
+        """Checksums of everything that scores and saved models depend on."""
         splits = [*self._dev.values(), *(split for split, _ in self._test)]
         checksums = {
-            "train": self._train_checksum,
-            **{split.name: tasks.checksum(split.examples) for split in splits},
+            split.name: tasks.checksum(split.examples)
+            for split in (self._train, *splits)
         }
         if self._saves_model:
             # Texts are sentences here, and may be documents where the model is served.
@@ -166,28 +160,36 @@ class ClassificationRunner:
         Writes `<split>_predictions.tsv`, and with `predict_test` the leaderboard's
         files to the folder `leaderboard`.
         """
+
+        def score_epoch(model: keras.Model) -> dict[str, float]:
+            scores: dict[str, float] = {}
+            for prefix, split in self._dev.items():
+                outputs = split.outputs(model)
+                scores[f"{prefix}loss"] = split.loss(outputs)
+                for name, value in split.scores(split.predictions(outputs)).items():
+                    scores[prefix + name] = value
+            return scores
+
         model = self._model.train(
-            self._train.batches(setting.batch_size, seed),
+            self._train.encoded.batches(setting.batch_size, seed),
             seed,
             setting.learning_rate,
             setting.epochs,
-            [DevScores(self._score), *callbacks],
+            [DevScores(score_epoch), *callbacks],
         )
         if self._saves_model:
             model.save_to_preset(folder / MODEL_FOLDER)
-
-        def predict(split: PredictedSplit) -> np.ndarray:
+        scores: dict[str, float] = {}
+        dev = [(prefix, split, []) for prefix, split in self._dev.items()]
+        test = [("test_", split, columns) for split, columns in self._test]
+        for prefix, split, columns in dev + test:
             predictions = split.predictions(split.outputs(model))
             tasks.write_predictions(
                 folder, split.name, split.task, split.examples, predictions
             )
-            return predictions
-
-        scores = self._dev_scores(predict)
-        for split, columns in self._test:
-            predictions = predict(split)
             if not columns:
-                scores |= _with_prefix("test_", split.scores(predictions))
+                for name, value in split.scores(predictions).items():
+                    scores[prefix + name] = value
             for column in columns:
                 (folder / LEADERBOARD_FOLDER).mkdir(exist_ok=True)
                 glue.write_submission_file(
@@ -195,34 +197,9 @@ class ClassificationRunner:
                 )
         return scores
 
-    def _dev_scores(
-        self, predict: Callable[["PredictedSplit"], Any]
-    ) -> dict[str, float]:
-        scores: dict[str, float] = {}
-        for prefix, split in self._dev.items():
-            scores |= _with_prefix(prefix, split.scores(predict(split)))
-        return scores
 
-    def _score(self, model: keras.Model) -> dict[str, float]:
-        scores: dict[str, float] = {}
-        for prefix, split in self._dev.items():
-            outputs = split.outputs(model)
-            of_split = split.scores(split.predictions(outputs))
-            of_split = {"loss": split.loss(outputs), **of_split}
-            scores |= _with_prefix(prefix, of_split)
-        return scores
-
-
-class PredictedSplit:
-    """A split in the order of its file, encoded once.
-
-    Args:
-        task: the task.
-        name: that of the split, as in "dev_matched".
-        examples: its examples.
-        preprocessor: that of the model.
-        report: called with a line of text if examples were cut.
-    """
+class EncodedSplit:
+    """A split in the order of its file, encoded once."""
 
     def __init__(
         self,
@@ -235,9 +212,11 @@ class PredictedSplit:
         self.task = task
         self.name = name
         self.examples = examples
-        self._encoded = TextExamples(
+        self.labels = [example.label for example in examples]
+        self.encoded = TextExamples(
             preprocessor,
-            [one.texts for one in examples],
+            [example.texts for example in examples],
+            self.labels if name == "train" else None,
             report=lambda line: report(f"{task.name}, {name}: {line}"),
         )
 
@@ -247,7 +226,7 @@ class PredictedSplit:
         Raises:
             TrainingDiverged: if outputs are not finite.
         """
-        outputs = model.predict(self._encoded.batches(_BATCH_SIZE), verbose=0)
+        outputs = model.predict(self.encoded.batches(_BATCH_SIZE), verbose=0)
         check_finite(
             np.isfinite(outputs).all(axis=1),
             f"examples of {self.task.name}, {self.name}",
@@ -262,36 +241,13 @@ class PredictedSplit:
 
     def scores(self, predictions: Sequence[int | float]) -> dict[str, float]:
         """The metrics of the task."""
-        labels = [one.label for one in self.examples]
-        return metrics.compute(self.task, labels, predictions)
+        return metrics.compute(self.task, self.labels, predictions)
 
     def loss(self, outputs: np.ndarray) -> float:
         """Mean of the training loss: cross-entropy, or squared error."""
-        labels = np.array([one.label for one in self.examples])
+        labels = np.array(self.labels)
         outputs = outputs.astype(np.float64)
         if self.task.is_regression:
             return float(np.mean((outputs[:, 0] - labels) ** 2))
         log_shares = scipy.special.log_softmax(outputs, axis=1)
         return float(-np.mean(log_shares[np.arange(len(labels)), labels]))
-
-
-def _test_splits(
-    task: Task, read: Callable[[Task, str], PredictedSplit]
-) -> list[tuple[PredictedSplit, list[str]]]:
-    """Test splits, and which columns of the leaderboard each is."""
-    columns = [column for column in glue.COLUMNS.values() if column.task == task]
-    splits = [(read(one.task, one.test_split), [one.name]) for one in columns]
-    if task.name == "glue/mnli":
-        # Its models predict the diagnostic set, which not every download holds.
-        diagnostic = glue.COLUMNS["AX"]
-        with contextlib.suppress(FileNotFoundError):
-            split = read(diagnostic.task, diagnostic.test_split)
-            splits.append((split, [diagnostic.name]))
-    if splits:
-        return splits
-    names = [name for name in task.split_names if name.startswith("test")]
-    return [(read(task, name), []) for name in names]
-
-
-def _with_prefix(prefix: str, scores: dict[str, float]) -> dict[str, float]:
-    return {prefix + name: value for name, value in scores.items()}

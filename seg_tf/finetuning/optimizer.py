@@ -22,12 +22,12 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
     """A learning rate that rises over the first updates, then falls linearly to 0.
 
     Like `seg_tf.training.optimizers.schedule.WarmupPolynomialDecay`, but its numbers
-    are variables, so that a compiled model can be trained again with others.
+    are variables, so that a compiled model can be trained again with other values.
 
     Args:
-        learning_rate: float. The highest rate.
+        learning_rate: float. The peak.
         num_updates: int. Updates of the whole training.
-        warmup_share: float. Share of them in which the rate rises.
+        warmup_share: float. Share of the updates in which the rate rises.
         for_one_fit: bool. Whether the next call of `fit` replaces the schedule by its
             own.
     """
@@ -43,21 +43,21 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.warmup_share = warmup_share
         self.for_one_fit = for_one_fit
         make = functools.partial(keras.Variable, trainable=False)
-        # Not int32: TensorFlow keeps such variables on the host, where what is
-        # compiled for a GPU cannot read them.
+        # Not int32: TensorFlow keeps such variables on the host, where code compiled
+        # for a GPU cannot read them.
         self._peak = make(0.0, dtype="float32", name="peak_learning_rate")
         self._num_updates = make(1, dtype="int64", name="num_updates")
         self._warmup_updates = make(0, dtype="int64", name="warmup_updates")
         self.set(learning_rate, num_updates)
 
     def set(self, learning_rate: float, num_updates: int) -> None:
-        """Sets it for another training."""
+        """Sets the schedule of another training."""
         self._peak.assign(learning_rate)
         self._num_updates.assign(num_updates)
         self._warmup_updates.assign(round(self.warmup_share * num_updates))
 
     def __call__(self, step: Any) -> Any:
-        """Rate of the update after `step` updates. Returns a float32 scalar."""
+        """Rate of the update after `step` updates, a float32 scalar."""
 
         def ratio(count: Any, total: Any) -> Any:
             total = ops.cast(ops.maximum(total, 1), "float32")
@@ -90,7 +90,7 @@ def finetuning_optimizer(
     global norm of 1.
 
     Args:
-        learning_rate: the highest rate.
+        learning_rate: the peak.
         num_updates: updates of the whole training: batches times epochs.
         settings: replace those of BERT.
     """
@@ -115,41 +115,35 @@ def scheduled_optimizer(
 
 
 class ReusableModel:
-    """Compiles a model once, and gives it the state of a new one for every training.
+    """Compiles a model once, and resets it to a new state for every training.
 
     Tracing the graph of a training step takes longer than some trials do, and
     TensorFlow never frees one.
-
-    Args:
-        make: from a seed to a new model, always with the same layers.
-        loss_of: from a model to its loss, or a loss for each output by name.
-        dtype_policy: under which it is made; None takes the current one.
-        optimizer: settings of the optimizer other than the learning rate.
     """
 
     def __init__(
         self,
         make: Callable[[int], keras.Model],
-        loss_of: Callable[[keras.Model], Any],
+        make_loss: Callable[[keras.Model], Any],
         dtype_policy: str | None = None,
         optimizer: OptimizerSettings = BERT_SETTINGS,
     ):
         self._make = make
         self._optimizer_settings = optimizer
-        self._loss_of = loss_of
+        self._make_loss = make_loss
         self._policy = dtype_policy or keras.config.dtype_policy()
         self._schedule = LinearWarmupDecay(0.0, 1, optimizer.warmup_share)
         self._model: keras.Model | None = None
 
     def start(self, seed: int, learning_rate: float, num_updates: int) -> keras.Model:
-        """The model, ready for `fit`, equal to one that was just made and compiled."""
+        """The model, ready for `fit`, equal to a newly compiled one."""
         with under_dtype_policy(self._policy):
             new = self._make(seed)
         if self._model is None:
             self._model = new
             new.compile(
                 scheduled_optimizer(self._schedule, self._optimizer_settings),
-                self._loss_of(new),
+                self._make_loss(new),
                 # Compiling every row length takes a CPU longer than it saves.
                 jit_compile=devices.has_gpu(),
             )
@@ -160,12 +154,6 @@ class ReusableModel:
             ]
         # All state: weights, and the generators of dropout.
         for value, variable in zip(new.variables, self._model.variables, strict=True):
-            if value.shape != variable.shape or value.dtype != variable.dtype:
-                raise ValueError(
-                    "`make` must make the same layers for every seed. Received: "
-                    f"{value.path} of {value.shape}, {value.dtype} instead of "
-                    f"{variable.path} of {variable.shape}, {variable.dtype}"
-                )
             variable.assign(value)
         for variable, value in self._optimizer_state:
             variable.assign(value)

@@ -20,10 +20,10 @@ from seg_tf.layers.common import checked_names, feature_inputs
 from seg_tf.ops.gathering import gather_vectors
 from seg_tf.preprocessing.span_preprocessor import SpanPreprocessor, window_sizes
 
-# Far below any logit, and a number in every precision that a loss is taken in.
+# Far below any logit, and finite in every precision.
 _IMPOSSIBLE = -1e9
 
-# Settings of a saved task that say which windows of a context it reads.
+# Settings of a saved task that determine its windows.
 _WINDOW_SETTINGS = ("max_length", "stride", "max_question_pieces")
 
 
@@ -34,7 +34,7 @@ class SpanExtractor(TextTask):
     The logit of a position is an affine function of its vector (BERT, section 4.2).
     A model of sentences points at the answer's sentence too, by the vectors of
     `[SENT]`, and is trained on the sum of the three losses (SLM, section 2.2 and figure
-    4). `[CLS]` stands for no answer.
+    4). `[CLS]` means no answer.
 
     Args:
         encoder: from features to a sequence `(B, L, D)`. It becomes part of the model
@@ -44,7 +44,7 @@ class SpanExtractor(TextTask):
         trainable: bool. Whether its weights are trained; None leaves that to its parts.
 
     Call arguments:
-        inputs: dict of the features that `feature_names` names: those of the encoder,
+        inputs: dict of the features that `feature_names` names: the encoder's,
             bool `can_answer` `(B, L)` and, for the pointer to sentences, int
             `candidate_positions` and bool `can_hold_answer`, both `(B, C)`.
 
@@ -61,24 +61,19 @@ class SpanExtractor(TextTask):
         trainable: bool | None = None,
     ):
         # === Layers ===
-        initializer = keras.initializers.TruncatedNormal(
-            stddev=encoder.initializer_range
-        )
+        def pointer(units: int, name: str) -> keras.layers.Dense:
+            initializer = keras.initializers.TruncatedNormal(
+                stddev=encoder.initializer_range
+            )
+            return keras.layers.Dense(
+                units, kernel_initializer=initializer, dtype="float32", name=name
+            )
+
         self.encoder = encoder
-        self.span_pointer = keras.layers.Dense(
-            2,
-            kernel_initializer=initializer.clone(),
-            dtype="float32",
-            name="span_pointer",
-        )
+        self.span_pointer = pointer(2, "span_pointer")
         self.sentence_pointer = None
         if points_at_sentences:
-            self.sentence_pointer = keras.layers.Dense(
-                1,
-                kernel_initializer=initializer.clone(),
-                dtype="float32",
-                name="sentence_pointer",
-            )
+            self.sentence_pointer = pointer(1, "sentence_pointer")
 
         # === Functional model ===
         names = (*encoder.feature_names, "can_answer")
@@ -87,16 +82,18 @@ class SpanExtractor(TextTask):
         inputs = feature_inputs(names)
         sequence_BLD = encoder(inputs)
         logits_BL2 = self.span_pointer(sequence_BLD)
+
+        def masked(logits: Any, is_possible: Any) -> Any:
+            return ops.where(ops.cast(is_possible, "bool"), logits, _IMPOSSIBLE)
+
         outputs = {
-            name: _masked(logits_BL2[:, :, number], inputs["can_answer"])
+            name: masked(logits_BL2[:, :, number], inputs["can_answer"])
             for number, name in enumerate(("start", "end"))
         }
         if points_at_sentences:
             candidates_BCD = gather_vectors(sequence_BLD, inputs["candidate_positions"])
             logits_BC1 = self.sentence_pointer(candidates_BCD)
-            outputs["sentence"] = _masked(
-                logits_BC1[:, :, 0], inputs["can_hold_answer"]
-            )
+            outputs["sentence"] = masked(logits_BC1[:, :, 0], inputs["can_hold_answer"])
         super().__init__(inputs=inputs, outputs=outputs, name=name, trainable=trainable)
 
         # === Config ===
@@ -132,7 +129,7 @@ class SpanExtractor(TextTask):
             randomly_initialized: whether the encoder starts from new weights, as a
                 baseline.
             seed: as for `TextClassifier.from_preset`.
-            name: of the model.
+            name: name of the model.
             sentence_function: as for `load_pretrained`.
 
         Raises:
@@ -141,19 +138,22 @@ class SpanExtractor(TextTask):
                 has other settings, the encoder does not read windows, or a window is
                 not possible.
         """
-        given = {
-            "max_length": max_length,
-            "stride": stride,
-            "max_question_pieces": max_question_pieces,
-            "points_at_sentences": points_at_sentences,
-            "randomly_initialized": randomly_initialized,
-            "seed": seed,
-            "name": name,
-        }
-        return cls._load(folder, sentence_function, given)
+        return cls._load(
+            folder,
+            sentence_function,
+            {
+                "max_length": max_length,
+                "stride": stride,
+                "max_question_pieces": max_question_pieces,
+                "points_at_sentences": points_at_sentences,
+                "randomly_initialized": randomly_initialized,
+                "seed": seed,
+                "name": name,
+            },
+        )
 
     @classmethod
-    def _on(
+    def _create(
         cls,
         pretrained: Pretrained,
         owns_encoder: bool = False,
@@ -165,9 +165,9 @@ class SpanExtractor(TextTask):
         windows = window_sizes(pretrained, **sizes)
         if points_at_sentences is None:
             points_at_sentences = pretrained.layout().sent_id is not None
-        encoder = cls._encoder_of(pretrained, owns_encoder, randomly_initialized)
+        encoder = cls._task_encoder(pretrained, owns_encoder, randomly_initialized)
         settings = {name: getattr(windows, name) for name in _WINDOW_SETTINGS}
-        return cls(encoder, points_at_sentences, name)._made_of(
+        return cls(encoder, points_at_sentences, name)._set_origin(
             pretrained, {**settings, "points_at_sentences": points_at_sentences}
         )
 
@@ -190,16 +190,15 @@ class SpanExtractor(TextTask):
 
         Args:
             questions: at least one.
-            contexts: as many; lines are paragraphs.
+            contexts: one for each question; lines are paragraphs.
             **choice: `max_answer_pieces`, `num_best` and `null_threshold` of
                 `seg_tf.export.served_extractor.ServedExtractor`.
 
         Returns:
-            The outputs of `ServedExtractor`, `answer` among them.
+            The outputs of `ServedExtractor`, such as `answer`.
 
         Raises:
-            ValueError: if there is no question, not as many contexts, or one of them
-                is no text.
+            ValueError: if questions or contexts are missing, or are no texts.
         """
         questions = check_texts(questions, "questions")
         contexts = check_texts(contexts, "contexts")
@@ -209,8 +208,8 @@ class SpanExtractor(TextTask):
                 f"{len(contexts)} contexts, {len(questions)} questions"
             )
         function = self._served(**choice).functions["serving_default"]
-        found = function(tf.constant(questions), tf.constant(contexts))
-        return {name: values.numpy() for name, values in found.items()}
+        outputs = function(tf.constant(questions), tf.constant(contexts))
+        return {name: values.numpy() for name, values in outputs.items()}
 
     def _served(self, **choice: Any) -> ServedExtractor:
         return ServedExtractor(self, self.preprocessor, **choice)
@@ -236,7 +235,3 @@ class SpanExtractor(TextTask):
             config["encoder"], custom_objects
         )
         return cls(**{**config, "encoder": encoder})
-
-
-def _masked(logits: Any, can_be: Any) -> Any:
-    return ops.where(ops.cast(can_be, "bool"), logits, _IMPOSSIBLE)

@@ -1,11 +1,10 @@
-"""Questions about contexts as batches of windows, and the answers that a model ranks.
+"""Questions about contexts as batches of windows, and the answers of a model.
 
 Shape key: W windows, L row length, N positions or candidates that a pointer may point
 at, K pieces of all windows.
 """
 
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -26,7 +25,6 @@ from seg_tf.layouts.rows import NUM_SPECIAL_TOKENS, bucket_length
 from seg_tf.layouts.spans import (
     answer_labels,
     best_spans,
-    best_window_per_question,
     check_answer_sizes,
     span_rows,
     span_trees,
@@ -37,7 +35,9 @@ from seg_tf.tasks.squad import Candidate, RankedAnswers
 _BATCH_SIZE = 64
 # Spans of this many questions are compared at once.
 _QUESTIONS_AT_ONCE = 256
-_NUMBERS, _LOGITS = (tf.TensorSpec([None], dtype) for dtype in (tf.int32, tf.float64))
+_NUMBERS = tf.TensorSpec([None], tf.int32)
+_LOGITS = tf.TensorSpec([None], tf.float64)
+_PAIRS = tf.TensorSpec([None, 2], tf.float64)
 
 
 class SpanExamples:
@@ -49,13 +49,13 @@ class SpanExamples:
         pretrained: a BERT, BERT with P.S., SegaBERT, SLM or a mixture.
         contexts: the texts that the questions are about.
         questions: at least one; a window of each holds a piece.
-        sizes: of the windows.
+        sizes: sizes of the windows.
         answers: first and last piece of the answer to each question, int32 `(Q,)`
             each, counted through all contexts; the last is before the first where there
             is none. None if there are no answers.
 
     Attributes:
-        windows: those of a question are adjacent, in the order of the context.
+        windows: the windows of a question are adjacent, in the order of the context.
 
     Raises:
         ValueError: if there is no question, the model is another one, or it embeds
@@ -79,13 +79,22 @@ class SpanExamples:
             none = np.zeros(len(questions.contexts), np.int32)
             answers = (none, none - 1)
         with tf.device("CPU"):
-            self.answers = tuple(tf.constant(of_each, tf.int32) for of_each in answers)
+            self.answers = tuple(tf.constant(pieces, tf.int32) for pieces in answers)
             self.windows = make_windows(contexts, questions, sizes)
-            self._row_shapes = self._shapes(sizes)
+            num_asked = tf.gather(questions.num_pieces(), self.windows.questions)
+            num_sentences = self.windows.num_sentences(contexts)
+            num_tokens = sizes.num_tokens(
+                num_asked, self.windows.lengths(), num_sentences
+            )
+        # The smallest row that holds each window.
+        lengths = num_tokens.numpy().tolist()
+        row_shapes = [[bucket_length(length, sizes.max_length) for length in lengths]]
+        if self._layout.sent_id is not None:
+            # The question is a sentence.
+            row_shapes.append(1 + num_sentences.numpy() + NUM_SPECIAL_TOKENS)
+        self._row_shapes = np.stack(row_shapes, axis=1).astype(np.int64)
         self._make_rows = tf.function(
-            self._rows,
-            input_signature=[tf.TensorSpec([None], tf.int32)] * 2,
-            autograph=False,
+            self._rows, input_signature=[_NUMBERS, _NUMBERS], autograph=False
         )
 
     def __len__(self) -> int:
@@ -106,13 +115,12 @@ class SpanExamples:
         """Batches for a `SpanExtractor`, in random order as for `TextExamples`.
 
         Args:
-            batch_size: windows of a batch; the last one may have fewer.
+            batch_size: windows per batch; the last one may have fewer.
             with_labels: whether to add the labels: positions `start` and `end` and, for
                 a model of sentences, `sentence`, the candidate whose sentence the
-                answer starts in. Without an answer all are 0, as is the position of
-                `[CLS]`.
-            seed: of the order; None keeps the order of the windows.
-            order: numbers of the windows to take; None takes all.
+                answer starts in. Without an answer all are 0, the position of `[CLS]`.
+            seed: seed of the order; None keeps the order of the windows.
+            order: numbers of the windows to use; None uses all.
 
         Returns:
             Finite dataset of features, or of pairs of features and labels.
@@ -134,40 +142,18 @@ class SpanExamples:
         self, numbers: tf.Tensor, row_shape: tf.Tensor
     ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
         """Features and labels of windows in rows of a given shape."""
-        shown = self.windows.take(numbers)
+        windows = self.windows.take(numbers)
         num_columns = None
         if self._layout.sent_id is not None:
             num_columns = row_shape[1] - NUM_SPECIAL_TOKENS
-        trees = span_trees(self.contexts, self.questions, shown, num_columns)
+        trees = span_trees(self.contexts, self.questions, windows, num_columns)
         rows = span_rows(trees, self._layout, row_shape[0])
-        answers = (tf.gather(values, shown.questions) for values in self.answers)
-        return self._layout.read_features(rows), answer_labels(rows, shown, *answers)
-
-    def _shapes(self, sizes: WindowSizes) -> np.ndarray:
-        """The smallest row that holds each window, `(W, R)`, as for `row_batches`."""
-        num_asked = tf.gather(self.questions.num_pieces(), self.windows.questions)
-        num_sentences = self.windows.num_sentences(self.contexts)
-        num_tokens = sizes.num_tokens(num_asked, self.windows.lengths(), num_sentences)
-        buckets = [
-            bucket_length(one, sizes.max_length) for one in num_tokens.numpy().tolist()
-        ]
-        shapes = [np.array(buckets)]
-        if self._layout.sent_id is not None:
-            # The question is a sentence.
-            shapes.append(1 + num_sentences.numpy() + NUM_SPECIAL_TOKENS)
-        return np.stack(shapes, axis=1)
+        answers = (tf.gather(pieces, windows.questions) for pieces in self.answers)
+        return self._layout.read_features(rows), answer_labels(rows, windows, *answers)
 
 
 class AnswerRanker:
-    """Asks models about the same windows, and ranks spans of the contexts as answers.
-
-    Args:
-        examples: the windows of all questions.
-        identifiers: of the questions.
-        contexts: the texts of `examples.contexts`, from which answers are cut.
-        has_null: whether there may be no answer (version 2.0).
-        num_best: answers to a question; fewer if the windows have fewer.
-        max_answer_pieces: the longest answer.
+    """Predicts answers to the questions of `SpanExamples`, with any model.
 
     Call arguments:
         model: a `SpanExtractor`.
@@ -185,7 +171,6 @@ class AnswerRanker:
         self,
         examples: SpanExamples,
         identifiers: Sequence[str],
-        contexts: Sequence[str],
         *,
         has_null: bool,
         num_best: int = 20,
@@ -194,108 +179,53 @@ class AnswerRanker:
         check_answer_sizes(num_best, max_answer_pieces)
         self._examples = examples
         self._identifiers = identifiers
-        self._texts = [contexts[one] for one in examples.questions.contexts.numpy()]
         self._has_null = has_null
-        # Windows of about one length share a batch.
+        # Windows of similar length share a batch.
         self._order = examples.in_order_of_length()
         self._batches = examples.batches(
             _BATCH_SIZE, with_labels=True, order=self._order
         )
-        lengths = examples.windows.lengths().numpy()
-        begins = np.cumsum(lengths) - lengths
-        # The pieces of all windows, in the order in which models are asked.
-        self._pieces = np.concatenate(
-            [np.arange(begins[one], begins[one] + lengths[one]) for one in self._order]
-        )
 
         @tf.function(
-            input_signature=(_NUMBERS, (_NUMBERS,) * 3, _LOGITS, _LOGITS),
-            autograph=False,
+            input_signature=[*[_NUMBERS] * 4, *[_LOGITS] * 2, _PAIRS], autograph=False
         )
-        def best(
-            asked: tf.Tensor,
-            windows: Sequence[tf.Tensor],
-            start_logits: tf.Tensor,
-            end_logits: tf.Tensor,
-        ) -> dict[str, tf.Tensor]:
+        def rank(contexts: tf.Tensor, *tensors: tf.Tensor) -> dict[str, tf.Tensor]:
             spans = best_spans(
                 examples.contexts,
-                asked,
-                Windows(*windows),
-                start_logits,
-                end_logits,
+                contexts,
+                Windows(*tensors[:3]),
+                *tensors[3:],
                 num_best=num_best,
                 max_answer_pieces=max_answer_pieces,
             )
             return vars(spans)
 
-        self._best = best
+        self._rank = rank
 
     def __call__(self, model: keras.Model) -> tuple[list[RankedAnswers], float]:
         logits, loss = self.predict(model)
-        return self.rank(logits), loss
+        return self.rank(*logits), loss
 
-    def rank(self, logits: Mapping[str, np.ndarray]) -> list[RankedAnswers]:
-        """The best answers to each question, from what `predict` returned."""
-        windows, num_questions = self._examples.windows, len(self._identifiers)
-        nulls = logits["null"].astype(np.float64)
-        surest = best_window_per_question(
-            windows, nulls.sum(axis=1), num_questions
-        ).numpy()
-        first_windows = np.searchsorted(windows.questions, np.arange(num_questions + 1))
-        first_pieces = np.append(0, np.cumsum(windows.lengths()))
-        ranked = []
-        for begin in range(0, num_questions, _QUESTIONS_AT_ONCE):
-            end = min(begin + _QUESTIONS_AT_ONCE, num_questions)
-            shown = slice(*first_windows[[begin, end]].tolist())
-            pieces = slice(*first_pieces[[shown.start, shown.stop]].tolist())
-            with tf.device("CPU"):
-                spans = self._best(
-                    self._examples.questions.contexts[begin:end],
-                    (
-                        windows.questions[shown] - begin,
-                        windows.starts[shown],
-                        windows.stops[shown],
-                    ),
-                    tf.constant(logits["start"][pieces], tf.float64),
-                    tf.constant(logits["end"][pieces], tf.float64),
-                )
-            counts, *columns = (
-                spans[name].numpy().tolist()
-                for name in ("counts", "starts", "ends", "start_logits", "end_logits")
-            )
-            for number, count, *of_question in zip(
-                range(begin, end), counts, *columns, strict=True
-            ):
-                text = self._texts[number]
-                best = itertools.islice(zip(*of_question, strict=True), count)
-                null = Candidate("", *nulls[surest[number]].tolist())
-                ranked.append(
-                    RankedAnswers(
-                        self._identifiers[number],
-                        tuple(
-                            Candidate(text[one:two], *rest) for one, two, *rest in best
-                        ),
-                        null if self._has_null else None,
-                    )
-                )
-        return ranked
-
-    def predict(self, model: keras.Model) -> tuple[dict[str, np.ndarray], float]:
-        """Logits of all windows, in their order, and the loss.
+    def predict(self, model: keras.Model) -> tuple[tuple[np.ndarray, ...], float]:
+        """Logits of all windows, and the loss.
 
         A pointer to sentences counts only in the loss: it is there for what the encoder
         learns from it, and the paper does not use it for answers (SLM, section 2.2).
 
         Returns:
-            `start` and `end`, float arrays `(K,)`; `null`, float array `(W, 2)`, start
-            and end logit of `[CLS]`; and the loss.
+            Start and end logits of pieces, float64 `(K,)` each, and of `[CLS]`, float64
+            `(W, 2)`, in the order of the windows; and the loss.
         """
-        parts: dict[str, list[np.ndarray]] = {"start": [], "end": [], "null": []}
-        loss = 0.0
+        lengths = self._examples.windows.lengths().numpy()
+        ends = np.cumsum(lengths)
+        piece_logits = np.zeros((2, ends[-1]))
+        null_logits = np.zeros((len(lengths), 2))
+        loss, num_done = 0.0, 0
         for batch, labels in self._batches:
             outputs = model.predict_on_batch(batch)
-            are_finite = [np.isfinite(one).all(axis=1) for one in outputs.values()]
+            are_finite = [
+                np.isfinite(logits).all(axis=1) for logits in outputs.values()
+            ]
             check_finite(np.all(are_finite, axis=0), "windows of a batch of SQuAD")
             for name, places_W in labels.items():
                 logits_WN = outputs[name].astype(np.float64)
@@ -304,14 +234,56 @@ class AnswerRanker:
                     np.sum(np.logaddexp.reduce(logits_WN, axis=1) - at_W[:, 0])
                 )
             is_piece = batch["can_answer"].numpy()[:, 1:]
-            for name in ("start", "end"):
-                parts[name].append(outputs[name][:, 1:][is_piece])
-            parts["null"].append(
-                np.stack([outputs[name][:, 0] for name in ("start", "end")], axis=1)
+            windows = self._order[num_done : num_done + len(is_piece)]
+            num_done += len(windows)
+            pieces = np.concatenate(
+                [
+                    np.arange(ends[window] - lengths[window], ends[window])
+                    for window in windows
+                ]
             )
-        logits = {}
-        for name, values in parts.items():
-            joined = np.concatenate(values)
-            logits[name] = np.empty_like(joined)
-            logits[name][self._order if name == "null" else self._pieces] = joined
-        return logits, loss / len(self._order)
+            for number, name in enumerate(("start", "end")):
+                piece_logits[number, pieces] = outputs[name][:, 1:][is_piece]
+                null_logits[windows, number] = outputs[name][:, 0]
+        return (*piece_logits, null_logits), loss / len(lengths)
+
+    def rank(
+        self, starts: np.ndarray, ends: np.ndarray, nulls: np.ndarray
+    ) -> list[RankedAnswers]:
+        """The best answers to each question, from the logits of `predict`."""
+        windows, num_questions = self._examples.windows, len(self._identifiers)
+        first_windows = np.searchsorted(windows.questions, np.arange(num_questions + 1))
+        first_pieces = np.append(0, np.cumsum(windows.lengths()))
+        ranked = []
+        for begin in range(0, num_questions, _QUESTIONS_AT_ONCE):
+            end = min(begin + _QUESTIONS_AT_ONCE, num_questions)
+            rows = slice(*first_windows[[begin, end]].tolist())
+            pieces = slice(*first_pieces[[rows.start, rows.stop]].tolist())
+            with tf.device("CPU"):
+                spans = self._rank(
+                    self._examples.questions.contexts[begin:end],
+                    windows.questions[rows] - begin,
+                    windows.starts[rows],
+                    windows.stops[rows],
+                    tf.constant(starts[pieces]),
+                    tf.constant(ends[pieces]),
+                    tf.constant(nulls[rows]),
+                )
+            spans = {name: values.numpy() for name, values in spans.items()}
+            for row, identifier in enumerate(self._identifiers[begin:end]):
+                count = spans["counts"][row]
+                texts, *logits = (
+                    spans[name][row, :count].tolist()
+                    for name in ("texts", "start_logits", "end_logits")
+                )
+                candidates = (
+                    Candidate(text.decode(), *pair)
+                    for text, *pair in zip(texts, *logits, strict=True)
+                )
+                null = Candidate("", *spans["null_logits"][row].tolist())
+                ranked.append(
+                    RankedAnswers(
+                        identifier, tuple(candidates), null if self._has_null else None
+                    )
+                )
+        return ranked

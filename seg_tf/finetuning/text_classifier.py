@@ -15,7 +15,7 @@ from keras import ops
 
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.export.served_classifier import ServedClassifier
-from seg_tf.finetuning.batches import TextExamples, as_tuples, is_text
+from seg_tf.finetuning.batches import TextExamples, is_text, to_tuples
 from seg_tf.finetuning.optimizer import (
     DEFAULT_LEARNING_RATE,
     LinearWarmupDecay,
@@ -33,7 +33,7 @@ _BATCH_SIZE = 32
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class TextClassifier(TextTask):
-    """An encoder, dropout and an affine layer on the vectors that stand for the texts.
+    """An encoder, dropout and an affine layer on the vectors of the texts.
 
     The vectors depend on the encoder (see `seg_tf.layouts.layout`): the pooled
     `[CLS]` (BERT, SegaBERT), `[CLS]` and `[SENT]`s (SLM, section 2.2 and figure 4), or
@@ -58,9 +58,9 @@ class TextClassifier(TextTask):
         dropout: float. Rate before the affine layer.
         freeze_encoder: bool. Whether the encoder keeps its weights; then there is no
             dropout in it either.
-        multiple_choice: bool. Whether the classes are answers, each of which has a row
-            and one score by the same weights: a batch has `B * num_classes` rows, those
-            of an example one after another.
+        multiple_choice: bool. Whether the classes are answers. Each answer has a row
+            and is scored by the same weights: a batch has `B * num_classes` rows, in
+            the order of the examples.
         name: str. Name of the model.
         trainable: bool. Whether its weights are trained; None leaves that to its parts.
 
@@ -69,7 +69,7 @@ class TextClassifier(TextTask):
 
     Returns:
         Logits, or the numbers of a regression: float32 tensor `(B, num_classes)`
-        whatever the dtype policy.
+        for any dtype policy.
 
     Raises:
         ValueError: if there is no class.
@@ -163,33 +163,33 @@ class TextClassifier(TextTask):
         them.
 
         Args:
-            folder: a run or a checkpoint, whose encoder gets a new head; or what
-                `save_to_preset` wrote; or what `load_pretrained` returned, whose
-                encoder is copied.
+            folder: a run or a checkpoint, whose encoder gets a new head; a folder of
+                `save_to_preset`; or a result of `load_pretrained`, whose encoder is
+                copied.
             num_classes: outputs; 1 is a regression. None is one for each of `labels`.
             num_texts: texts of an example: 2 for pairs. None is 1.
-            num_choices: answers of a multiple choice, each of which is a row of two
-                texts, the shared one and its own. None is 1.
+            num_choices: answers of a multiple choice. Each answer is a row of two
+                texts, the shared text and its own. None is 1.
             labels: names of the classes, in the order of their numbers.
-            max_length: maximum row length; None takes that of pretraining.
+            max_length: maximum row length; None uses that of pretraining.
             dropout: as for the class; None is 0.1.
             freeze_encoder: as for the class.
             randomly_initialized: whether the encoder starts from new weights, as a
                 baseline.
             keep_pooler: whether the pooler of `[CLS]` starts from the weights of an
                 imported checkpoint that has one, as in transformers. None is True.
-            seed: of new weights and of dropout; None draws from Python's generator, as
-                Keras does.
-            name: of the model.
+            seed: seed of new weights and of dropout; None draws from Python's
+                generator, as Keras does.
+            name: name of the model.
             sentence_function: as for `load_pretrained`.
 
         Raises:
             CheckpointError: if there is no checkpoint, or it is damaged.
             ValueError: if an argument is unknown, a saved task is of another class or
-                has other settings, the checkpoint has no encoder of texts, so many
-                texts do not fit, or there are not as many labels as classes.
+                has other settings, the checkpoint has no encoder of texts, the
+                texts do not fit, or the labels do not match the classes.
         """
-        given = {
+        settings = {
             "num_classes": num_classes,
             "num_texts": num_texts,
             "num_choices": num_choices,
@@ -202,10 +202,10 @@ class TextClassifier(TextTask):
             "seed": seed,
             "name": name,
         }
-        return cls._load(folder, sentence_function, given)
+        return cls._load(folder, sentence_function, settings)
 
     @classmethod
-    def _on(
+    def _create(
         cls,
         pretrained: Pretrained,
         owns_encoder: bool = False,
@@ -221,25 +221,29 @@ class TextClassifier(TextTask):
         name: str | None = None,
     ) -> Self:
         num_classes = len(labels) if num_classes is None else num_classes
-        if num_classes == 1 and labels:
+        is_complete = len({*labels}) == len(labels) == num_classes > 1
+        if labels and not is_complete:
             raise ValueError(
-                "`labels` must be empty for a regression, which gives a value. "
-                f"Received: {', '.join(labels)}"
-            )
-        if labels and (len(set(labels)), len(labels)) != (num_classes, num_classes):
-            raise ValueError(
-                "`labels` must name every class of the model, in order and each once. "
-                f"Received: {len(labels)} labels ({', '.join(labels)}), {num_classes} "
-                "classes"
+                "`labels` must name every class of the model, in order and each once; "
+                "a regression has none. Received: "
+                f"{len(labels)} labels ({', '.join(labels)}), {num_classes} classes"
             )
         is_choice = num_choices > 1
         readout = pretrained.layout(max_length).readout(2 if is_choice else num_texts)
-        encoder = cls._encoder_of(pretrained, owns_encoder, randomly_initialized)
+        encoder = cls._task_encoder(pretrained, owns_encoder, randomly_initialized)
         task = cls(
             encoder, readout, num_classes, dropout, freeze_encoder, is_choice, name
         )
-        if keep_pooler and not randomly_initialized:
-            task._restore_pooler(pretrained.folder)
+        pooler = foreign_weights.read_pooler(pretrained.folder)
+        if keep_pooler and not randomly_initialized and task.pooler and pooler:
+            weights = [pooler["pooler/kernel"], pooler["pooler/bias"]]
+            if weights[0].shape != tuple(task.pooler.kernel.shape):
+                raise ValueError(
+                    f"{pretrained.folder / foreign_weights.POOLER_FILE}: the kernel "
+                    f"must have the shape {tuple(task.pooler.kernel.shape)}. Received: "
+                    f"{weights[0].shape}. `keep_pooler=False` starts a new pooler"
+                )
+            task.pooler.set_weights(weights)
         settings = {
             "num_classes": num_classes,
             "num_texts": num_texts,
@@ -250,22 +254,7 @@ class TextClassifier(TextTask):
         }
         if is_choice:
             settings["num_choices"] = num_choices
-        return task._made_of(pretrained, settings)
-
-    def _restore_pooler(self, folder: pathlib.Path) -> None:
-        """Takes the weights of the pooler in a checkpoint, if both have one."""
-        pooler = foreign_weights.read_pooler(folder)
-        if self.pooler is None or pooler is None:
-            return
-        kernel, bias = pooler["pooler/kernel"], pooler["pooler/bias"]
-        if kernel.shape != tuple(self.pooler.kernel.shape):
-            raise ValueError(
-                f"{folder / foreign_weights.POOLER_FILE}: the kernel must have the "
-                f"shape {tuple(self.pooler.kernel.shape)} of this model's pooler. "
-                f"Received: {kernel.shape}. `keep_pooler=False` starts a new pooler"
-            )
-        self.pooler.kernel.assign(kernel)
-        self.pooler.bias.assign(bias)
+        return task._set_origin(pretrained, settings)
 
     # === Training and prediction ===
 
@@ -303,18 +292,18 @@ class TextClassifier(TextTask):
                 `num_texts=2` also a tuple of all first and all second texts; a
                 `tf.data.Dataset` of batches of texts and labels; or features.
             y: labels of texts, as numbers or names.
-            batch_size: examples of an update; None is 32.
+            batch_size: examples per update; None is 32.
             epochs: passes over the examples.
             validation_data: texts and labels, and perhaps weights, or batches.
             validation_split: share of the texts, the last ones, to validate on.
             sample_weight: weights of the examples in the loss.
-            seed: of the order of texts.
-            learning_rate: the highest one. None takes that of the previous call, or
-                else the one that the checkpoint names, or else 3e-5.
+            seed: seed of the order of texts.
+            learning_rate: the peak. None uses the rate of the previous call, or of the
+                checkpoint, or 3e-5.
             **arguments: further ones of `keras.Model.fit`.
 
         Raises:
-            ValueError: if texts or labels do not fit; if `learning_rate` is not
+            ValueError: if texts or labels are invalid; if `learning_rate` is not
                 positive and finite, or is given for a model that you compiled; or if
                 the learning rate of such a model has already fallen to 0.
         """
@@ -324,15 +313,16 @@ class TextClassifier(TextTask):
             )
             validation_split = 0.0
         if isinstance(validation_data, tuple | list) and is_text(validation_data[0]):
+            texts, *rest = validation_data
             try:
-                validation_data = self._labelled(*validation_data).batches(_BATCH_SIZE)
+                data = self._keras_data(texts, *rest)
             except ValueError as error:
                 raise ValueError(f"`validation_data`: {error}") from error
+            validation_data = data["x"]
         schedule = self._schedule()
         is_ours = not self.compiled or (schedule is not None and schedule.for_one_fit)
         if is_ours and "steps_per_epoch" not in arguments:
-            # Before rows are made of texts.
-            x = _counted(x)
+            x = _with_cardinality(x)  # before texts become rows
         data = self._keras_data(x, y, sample_weight, batch_size, seed)
         if is_ours:
             num_batches = arguments.get("steps_per_epoch") or _num_batches(data["x"])
@@ -346,7 +336,7 @@ class TextClassifier(TextTask):
         return super().fit(
             **data,
             epochs=epochs,
-            validation_data=self._with_rows(_counted(validation_data)),
+            validation_data=self._with_rows(_with_cardinality(validation_data)),
             validation_split=validation_split,
             **arguments,
         )
@@ -371,13 +361,14 @@ class TextClassifier(TextTask):
     ) -> np.ndarray:
         """Logits `(E, num_classes)`, as `keras.Model.predict`, and of texts."""
         if is_text(x):
-            x, batch_size = self._examples(x).batches(batch_size or _BATCH_SIZE), None
+            examples = TextExamples(self.preprocessor, x)
+            x, batch_size = examples.batches(batch_size or _BATCH_SIZE), None
         return super().predict(self._with_rows(x), batch_size=batch_size, **arguments)
 
     def predict_labels(
         self, x: Any, batch_size: int | None = None, **arguments: Any
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The likeliest class of each text.
+        """The most likely class of each text.
 
         Args:
             x: as for `predict`.
@@ -397,35 +388,54 @@ class TextClassifier(TextTask):
                 "regression. Received: a model with num_classes=1"
             )
         logits = self.predict(x, batch_size, **arguments)
-        names = np.array(self.settings["labels"] or range(self.num_classes))
+        names = np.array(self._label_names() or range(self.num_classes))
         return names[logits.argmax(axis=1)], scipy.special.softmax(logits, axis=1)
+
+    def _label_names(self) -> Sequence[str]:
+        return self.settings["labels"] if self.pretrained else ()
 
     def _served(self) -> ServedClassifier:
         if self.multiple_choice:
             raise ValueError(
                 "`export` takes classifiers of texts. Received: a multiple choice"
             )
-        names = self.settings["labels"] or map(str, range(self.num_classes))
-        of_classes = list(names) if self.num_classes > 1 else []
-        return ServedClassifier(self, self.preprocessor, of_classes)
+        names = self._label_names() or list(map(str, range(self.num_classes)))
+        return ServedClassifier(
+            self, self.preprocessor, names if self.num_classes > 1 else []
+        )
 
     def _keras_data(
         self,
         x: Any,
-        y: Any,
-        sample_weight: Any,
-        batch_size: int | None,
+        y: Any = None,
+        sample_weight: Any = None,
+        batch_size: int | None = None,
         seed: int | None = None,
     ) -> dict[str, Any]:
-        """Arguments of Keras's methods; texts are batches of rows then."""
-        if is_text(x):
-            examples = self._labelled(x, y, sample_weight)
-            return {"x": examples.batches(batch_size or _BATCH_SIZE, seed)}
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return {"x": self._with_rows(x), "y": y, "batch_size": batch_size, **weights}
+        """Arguments of Keras's methods, in which texts have become rows."""
+        if not is_text(x):
+            weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+            return {
+                "x": self._with_rows(x),
+                "y": y,
+                "batch_size": batch_size,
+                **weights,
+            }
+        if y is None:
+            raise ValueError("`labels` must be given with `texts`. Received: None")
+        labels = y.numpy() if tf.is_tensor(y) else np.asarray(y)
+        if labels.size and isinstance(labels.flat[0], str | bytes):
+            labels = np.vectorize(self._label_number, otypes=[np.int32])(labels)
+        elif self.num_classes == 1 and labels.dtype.kind in "iu":
+            labels = labels.astype(np.float32)  # whole scores are no classes
+        num_classes = self.num_classes if self.num_classes > 1 else None
+        examples = TextExamples(
+            self.preprocessor, x, labels, sample_weight, num_classes=num_classes
+        )
+        return {"x": examples.batches(batch_size or _BATCH_SIZE, seed)}
 
     def _with_rows(self, batches: Any) -> Any:
-        """Batches of texts as rows; anything else stays as it is."""
+        """Batches of texts as rows; anything else unchanged."""
         if not isinstance(batches, tf.data.Dataset):
             return batches
         texts, labels, _ = keras.utils.unpack_x_y_sample_weight(batches.element_spec)
@@ -435,80 +445,65 @@ class TextClassifier(TextTask):
             raise ValueError(
                 "Labels of a dataset of texts must be numbers. Received: strings"
             )
+        if labels is not None and labels.shape.rank == 2 and labels.shape[1] != 1:
+            raise ValueError(
+                "Labels of a dataset of texts must be numbers of classes, not one-hot "
+                f"rows. Received: labels of the shape {labels.shape}"
+            )
 
         def rows(x: Any, y: Any = None, sample_weight: Any = None) -> Any:
-            if y is not None and y.shape.rank == 2 and y.shape[1] == 1:
+            if y is not None and y.shape.rank == 2:
                 y = y[:, 0]
             return self.preprocessor(x, y, sample_weight)
 
         mapped = batches.map(rows, num_parallel_calls=tf.data.AUTOTUNE)
         return mapped.prefetch(tf.data.AUTOTUNE)
 
-    def _labelled(self, texts: Any, labels: Any = None, *weights: Any) -> TextExamples:
-        if labels is None:
-            raise ValueError("`labels` must be given with `texts`. Received: None")
-        return self._examples(texts, labels, *weights)
-
-    def _examples(
-        self, texts: Any, labels: Any = None, sample_weight: Any = None
-    ) -> TextExamples:
-        if labels is not None:
-            labels = labels.numpy() if tf.is_tensor(labels) else np.asarray(labels)
-            if labels.size and isinstance(labels.flat[0], str | bytes):
-                labels = np.vectorize(self._number_of, otypes=[np.int32])(labels)
-            elif self.num_classes == 1 and labels.dtype.kind in "iu":
-                # Scores, if whole ones, and no classes.
-                labels = labels.astype(np.float32)
-        return TextExamples(
-            self.preprocessor,
-            texts,
-            labels,
-            sample_weight,
-            num_classes=self.num_classes if self.num_classes > 1 else None,
-        )
-
-    def _number_of(self, label: str | bytes) -> int:
+    def _label_number(self, label: str | bytes) -> int:
         label = label.decode() if isinstance(label, bytes) else label
-        names = self.settings["labels"]
+        names = self._label_names()
         if label not in names:
             raise ValueError(
-                "`labels` must be among those of the model, "
+                "`labels` must be labels of the model, "
                 f"{', '.join(names) or 'none'}. Received: {str(label)!r}"
             )
-        return names.index(label)
+        return list(names).index(label)
 
     def _split(self, texts: Any, labels: Any, weights: Any, share: float) -> Any:
         """Training texts, labels and weights, and validation data."""
-        texts = as_tuples(texts, self.preprocessor.num_texts)
+        texts = to_tuples(texts, self.preprocessor.num_texts)
         num_train = len(texts) - int(len(texts) * share)
         if not 0 < num_train < len(texts):
             raise ValueError(
                 "`validation_split` must leave texts for training and for validation. "
                 f"Received: validation_split={share}, {len(texts)} texts"
             )
-        given = (texts, labels, weights)
-        train, held_out = (
-            [None if values is None else values[part] for values in given]
+        train, validation = (
+            [
+                None if values is None else values[part]
+                for values in (texts, labels, weights)
+            ]
             for part in (slice(num_train), slice(num_train, None))
         )
-        return *train, held_out
+        return *train, validation
 
     def _compile(self, learning_rate: float | None, num_updates: int) -> None:
         """Compiles the model for one call of `fit`."""
         if learning_rate is None:
             schedule = self._schedule()
-            named = self.pretrained and self.pretrained.finetuning_learning_rate
-            learning_rate = named or DEFAULT_LEARNING_RATE
+            learning_rate = DEFAULT_LEARNING_RATE
             if schedule is not None:
                 learning_rate = schedule.get_config()["learning_rate"]
+            elif self.pretrained and self.pretrained.finetuning_learning_rate:
+                learning_rate = self.pretrained.finetuning_learning_rate
         if not 0 < learning_rate < float("inf"):
             raise ValueError(
                 "`learning_rate` must be positive and finite. Received: "
                 f"learning_rate={learning_rate}"
             )
         schedule = LinearWarmupDecay(learning_rate, num_updates, for_one_fit=True)
-        # Not by its name: Keras would make its variables while the step is traced, and
-        # trace the step again.
+        # An object, because Keras creates the variables of a metric given by name
+        # while the step is traced, and traces it again.
         accuracy = keras.metrics.SparseCategoricalAccuracy("accuracy")
         self.compile(
             scheduled_optimizer(schedule),
@@ -537,17 +532,15 @@ class TextClassifier(TextTask):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Self:
-        made = {
+        parts = {
             name: keras.saving.deserialize_keras_object(config[name], custom_objects)
             for name in ("encoder", "readout")
         }
-        return cls(**{**config, **made})
+        return cls(**{**config, **parts})
 
 
 class _WithoutDropout(keras.layers.Layer):
-    """Calls a model as in inference, whatever the model around it is doing.
-
-    A functional model hands its own `training` to all of its layers.
+    """Calls a model in inference mode, although a functional model passes `training`.
 
     Args:
         model: what is called, with weights that are not trained.
@@ -562,8 +555,8 @@ class _WithoutDropout(keras.layers.Layer):
         return self.model(inputs, training=False)
 
 
-def _counted(batches: Any) -> Any:
-    """A dataset with a known number of batches; if it is unknown, they are counted."""
+def _with_cardinality(batches: Any) -> Any:
+    """A dataset with a known number of batches, which are counted if necessary."""
     if (
         isinstance(batches, tf.data.Dataset)
         and int(batches.cardinality()) == tf.data.UNKNOWN_CARDINALITY
@@ -574,7 +567,7 @@ def _counted(batches: Any) -> Any:
 
 
 def _num_batches(batches: Any) -> int:
-    """Batches of a pass, for the schedule of the learning rate."""
+    """Batches per epoch, for the schedule of the learning rate."""
     number = tf.data.INFINITE_CARDINALITY
     if isinstance(batches, tf.data.Dataset):
         number = int(batches.cardinality())

@@ -9,34 +9,41 @@ from typing import Any, Self
 import keras
 import tensorflow as tf
 
-from seg_tf import output_paths
+from seg_tf import files, output_paths
 from seg_tf.checkpoints import contents, folders
 from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
-from seg_tf.config import to_dict
+from seg_tf.config import from_config_dict, to_dict
 from seg_tf.export import saved_model
 from seg_tf.export.served_model import ServedModel
 from seg_tf.finetuning.optimizer import LinearWarmupDecay
 from seg_tf.layers.common import checked_names, select_features
-from seg_tf.text.encoding import TextPreparation
+from seg_tf.text.encoding import (
+    SENTENCE_PARAMETERS_FILE,
+    VOCABULARY_FILE,
+    TextPreparation,
+    read_vocabulary,
+)
+from seg_tf.text.normalization import Normalization
+from seg_tf.text.splitters import read_parameters
 
-# Settings that are not saved: all weights, the pooler's too, are those of the task.
-_OF_SAVED_TASKS = {"num_choices": 1, "randomly_initialized": False, "keep_pooler": True}
+# Settings that are not saved: a task has all of its weights, also the pooler's.
+_UNSAVED = {"num_choices": 1, "randomly_initialized": False, "keep_pooler": True}
 
 
 class TextTask(keras.Model):
     """An encoder with a head, and all that is needed to use both on text.
 
-    A saved task is a checkpoint whose one objective is the head: commands that read a
+    A saved task is a checkpoint whose only objective is the head: commands that read a
     checkpoint read it too, with the fine-tuned encoder.
 
     Attributes:
         pretrained: vocabulary, casing and row form, with the model's own encoder; None
-            for a model that Keras loaded from a `.keras` file.
+            for a model that was built from an encoder, without text.
         settings: arguments of `from_preset` that a copy of the model needs.
 
     Call arguments:
-        inputs: dict of the features that `feature_names` names. Others are ignored.
+        inputs: dict of the features in `feature_names`. Others are ignored.
 
     Raises:
         ValueError: if a feature is missing.
@@ -75,12 +82,12 @@ class TextTask(keras.Model):
                 )
         optimizer = getattr(self, "optimizer", None)
         if optimizer is not None and not optimizer.built:
-            # Variables made while the step is traced have it traced a second time.
+            # Variables created while the step is traced cause a second tracing.
             optimizer.build(self.trainable_variables)
         return super().fit(x, *args, shuffle=shuffle, **kwargs)
 
     def _schedule(self) -> LinearWarmupDecay | None:
-        """The fine-tuning schedule that the model was compiled with, if any."""
+        """The fine-tuning schedule of the compiled optimizer, if any."""
         # In float16 there is a loss scale around the optimizer.
         optimizer = getattr(self, "optimizer", None)
         optimizer = getattr(optimizer, "inner_optimizer", optimizer)
@@ -97,7 +104,7 @@ class TextTask(keras.Model):
         """A saved task; each class has further settings for new ones.
 
         Args:
-            folder: what `save_to_preset` wrote.
+            folder: a folder written by `save_to_preset`.
             sentence_function: as for `load_pretrained`.
 
         Raises:
@@ -111,39 +118,36 @@ class TextTask(keras.Model):
         cls,
         folder: str | pathlib.Path | Pretrained,
         sentence_function: str | None,
-        given: Mapping[str, Any],
+        settings: Mapping[str, Any],
     ) -> Self:
         """A new task on the encoder of a checkpoint, or a saved task.
 
-        Args:
-            folder: as for `from_preset`.
-            sentence_function: as for `load_pretrained`.
-            given: settings; None stands for one that was not given.
+        Settings that are None were not given.
         """
-        given = {name: value for name, value in given.items() if value is not None}
-        with seeded(given.pop("seed", None)):
+        settings = {key: value for key, value in settings.items() if value is not None}
+        with seeded(settings.pop("seed", None)):
             if isinstance(folder, Pretrained):
-                return cls._on(folder, **given)
+                return cls._create(folder, **settings)
             pretrained = load_pretrained(folder, sentence_function=sentence_function)
             saved = contents.read_state(pretrained.folder).get("task")
             if saved is None:
-                return cls._on(pretrained, owns_encoder=True, **given)
-            classes = {one.__name__: one for one in (cls, *cls.__subclasses__())}
+                return cls._create(pretrained, owns_encoder=True, **settings)
+            classes = {kind.__name__: kind for kind in (cls, *cls.__subclasses__())}
             if saved["class"] not in classes:
                 raise ValueError(
                     f"`folder` must hold a {cls.__name__}. Received: {folder}, which "
                     f"holds a {saved['class']}"
                 )
-            fixed = {**_OF_SAVED_TASKS, **saved["settings"]}
-            for name, value in given.items():
+            fixed = {**_UNSAVED, **saved["settings"]}
+            for name, value in settings.items():
                 if json.dumps(fixed.get(name, value)) != json.dumps(value):
                     raise ValueError(
-                        f"`{name}` must be that of the saved task or be left out. "
+                        f"`{name}` must be as in the saved task or be left out. "
                         f"Received: {name}={value!r}, and {folder}, saved with "
                         f"{fixed[name]!r}"
                     )
-            task = classes[saved["class"]]._on(
-                pretrained, owns_encoder=True, **{**given, **saved["settings"]}
+            task = classes[saved["class"]]._create(
+                pretrained, owns_encoder=True, **{**settings, **saved["settings"]}
             )
         # The encoder has its weights already.
         contents.restore_others(
@@ -152,48 +156,75 @@ class TextTask(keras.Model):
         return task
 
     @classmethod
-    def _on(
+    def _create(
         cls, pretrained: Pretrained, owns_encoder: bool = False, **settings: Any
     ) -> Self:
-        """A new task; each class has its own settings and their defaults.
-
-        Args:
-            pretrained: the checkpoint.
-            owns_encoder: whether its encoder becomes part of the task; otherwise a copy
-                does.
-            **settings: those that were given to `from_preset`.
-        """
+        """A new task on the encoder of a checkpoint, or on a copy of it."""
         raise NotImplementedError
 
     @staticmethod
-    def _encoder_of(
+    def _task_encoder(
         pretrained: Pretrained, owns_encoder: bool, randomly_initialized: bool
     ) -> keras.Model:
         encoder = pretrained.encoder
-        # Rows of fine-tuning are one window each.
+        # A row of fine-tuning is one window.
         is_packed = getattr(encoder, "packed_windows", False)
         if owns_encoder and not randomly_initialized and not is_packed:
             return encoder
         return copy_encoder(pretrained, randomly_initialized=randomly_initialized)
 
-    def _made_of(self, pretrained: Pretrained, settings: Mapping[str, Any]) -> Self:
-        """Remembers what the task was made of."""
+    def _set_origin(self, pretrained: Pretrained, settings: Mapping[str, Any]) -> Self:
         self.pretrained = dataclasses.replace(
             pretrained, encoder=self.encoder, objectives={}
         )
         self.settings = dict(settings)
         return self
 
-    def save_to_preset(self, folder: str | pathlib.Path) -> None:
+    def prepared(self) -> Pretrained:
+        """Vocabulary and row form of the model.
+
+        Raises:
+            ValueError: if it has none.
+        """
+        if self.pretrained is None:
+            raise ValueError(
+                "A model that was built without a preset reads features, not text. "
+                "`from_preset` loads a vocabulary as well. Received: "
+                f"{self.name!r}, without one"
+            )
+        return self.pretrained
+
+    # === Saving ===
+
+    def save_to_preset(
+        self, folder: str | pathlib.Path, overwrite: bool = False
+    ) -> None:
         """Writes the model, its vocabulary and its settings.
 
         Args:
             folder: a new folder.
+            overwrite: whether a saved task in `folder` is replaced.
 
         Raises:
-            ValueError: if the model was loaded from a file without a vocabulary.
+            ValueError: if the model has no vocabulary, or `folder` holds something
+                that may not be replaced.
             OSError: if the folder cannot be written.
         """
+        text, state = self._text_and_state()
+        folder = pathlib.Path(folder).absolute()
+        is_replaced = overwrite and (folder / contents.STATE_FILE).is_file()
+        if is_replaced and is_saved_task(folder):
+            target = files.written_aside(folder)
+        else:
+            target = output_paths.new_folder(folder)
+        with target as unfinished:
+            unfinished.mkdir(exist_ok=True)
+            contents.write(
+                unfinished, self.encoder, {"task": self}, state, text.files()
+            )
+
+    def _text_and_state(self) -> tuple[TextPreparation, dict[str, Any]]:
+        """What a copy of the model needs besides its weights."""
         pretrained = self.prepared()
         vocabulary = pretrained.vocabulary
         parameters = pretrained.sentence_parameters
@@ -205,7 +236,7 @@ class TextTask(keras.Model):
             parameters.to_bytes(),
         )
         config = dataclasses.replace(pretrained.config, objectives={})
-        state = {
+        return text, {
             "config": to_dict(config),
             "task": {"class": type(self).__name__, "settings": dict(self.settings)},
             "text": text.described(),
@@ -216,10 +247,38 @@ class TextTask(keras.Model):
             "validation": None,
             "finetuning_learning_rate": pretrained.finetuning_learning_rate,
         }
-        with output_paths.new_folder(pathlib.Path(folder)) as unfinished:
-            contents.write(
-                unfinished, self.encoder, {"task": self}, state, text.files()
-            )
+
+    def save_assets(self, dir_path: str) -> None:
+        """Called by Keras: a `.keras` file contains the vocabulary too."""
+        if self.pretrained is None:
+            return
+        text, state = self._text_and_state()
+        folder = pathlib.Path(dir_path)
+        for name, content in text.files().items():
+            (folder / name).write_bytes(content)
+        files.write_json(folder / contents.STATE_FILE, state)
+
+    def load_assets(self, dir_path: str) -> None:
+        """Called by Keras."""
+        folder = pathlib.Path(dir_path)
+        if not (folder / contents.STATE_FILE).is_file():
+            return
+        state = files.read_json(folder / contents.STATE_FILE)
+        text = state["text"]
+        pretrained = Pretrained(
+            encoder=self.encoder,
+            objectives={},
+            config=from_config_dict(state["config"]),
+            vocabulary=read_vocabulary(text["tokenizer"], folder / VOCABULARY_FILE),
+            tokenizer=text["tokenizer"],
+            normalization=Normalization.from_described(text),
+            sentence_splitter=text["sentence_splitter"],
+            folder=pathlib.Path(self.name),
+            weights_checksum="",
+            sentence_parameters=read_parameters(folder / SENTENCE_PARAMETERS_FILE),
+            finetuning_learning_rate=state["finetuning_learning_rate"],
+        )
+        self._set_origin(pretrained, state["task"]["settings"])
 
     def export(
         self,
@@ -252,19 +311,6 @@ class TextTask(keras.Model):
     def _served(self, **choice: Any) -> ServedModel:
         """The model that `export` saves."""
         raise NotImplementedError
-
-    def prepared(self) -> Pretrained:
-        """Vocabulary and row form of the model.
-
-        Raises:
-            ValueError: if it was loaded from a file without them.
-        """
-        if self.pretrained is None:
-            raise ValueError(
-                "A model that Keras loaded from a .keras file reads features, not "
-                "text. Save it with `save_to_preset` and load it with `from_preset`"
-            )
-        return self.pretrained
 
 
 def is_saved_task(folder: str | pathlib.Path) -> bool:

@@ -25,13 +25,10 @@ from seg_tf.finetuning.trials import (
 from seg_tf.tasks import glue
 
 SUBMISSION_FOLDER = "submission"
-# More colours could not be told apart.
-MOST_CURVES = 8
-# Chosen on dev, and listed among the scores.
+# More colours cannot be distinguished.
+MAX_CURVES = 8
+# Values chosen on dev, among the scores.
 _CHOICES = ("l2", "null_threshold")
-
-
-# === Settings over seeds ===
 
 
 def by_setting(trials: Sequence[Trial]) -> dict[Setting, list[Trial]]:
@@ -44,20 +41,20 @@ def by_setting(trials: Sequence[Trial]) -> dict[Setting, list[Trial]]:
 
 def mean_score(trials: Sequence[Trial], name: str) -> float | None:
     """Mean of a score; None if a trial does not have it."""
-    if any(name not in one.scores for one in trials):
+    if any(name not in trial.scores for trial in trials):
         return None
-    return statistics.fmean(one.scores[name] for one in trials)
+    return statistics.fmean(trial.scores[name] for trial in trials)
 
 
 def best_setting(trials: Sequence[Trial], main_metric: str) -> list[Trial]:
-    """The trials of the setting with the highest mean; of equals the first."""
+    """The trials of the first setting with the highest mean."""
     groups = by_setting(trials).values()
-    return max(groups, key=lambda some: mean_score(some, main_metric))
+    return max(groups, key=lambda group: mean_score(group, main_metric))
 
 
 def best_trial(trials: Sequence[Trial], main_metric: str) -> Trial:
-    """The trial with the highest main metric; of equals the first."""
-    return max(trials, key=lambda one: one.scores[main_metric])
+    """The first trial with the highest main metric."""
+    return max(trials, key=lambda trial: trial.scores[main_metric])
 
 
 # === Trials to compare with ===
@@ -65,13 +62,7 @@ def best_trial(trials: Sequence[Trial], main_metric: str) -> Trial:
 
 @dataclasses.dataclass(frozen=True)
 class Compared:
-    """Finished trials of the same task in another folder.
-
-    Attributes:
-        trials: the trials.
-        name: what to call them.
-        differences: how they were run otherwise, besides the model, as lines of text.
-    """
+    """Finished trials of the same task in another folder."""
 
     trials: Sequence[Trial]
     name: str
@@ -81,47 +72,39 @@ class Compared:
 def compared_trials(path: pathlib.Path, settings: Mapping[str, Any]) -> Compared:
     """Finished trials of a task in another folder.
 
-    Args:
-        path: the folder.
-        settings: those of the trials that they are compared with.
-
     Raises:
         ValueError: if there are none, or they are of another task or of other data.
     """
     folder = TrialsFolder(path)
     try:
-        there = folder.settings()
+        compared = folder.settings()
     except ValueError as error:
         raise ValueError(
             f"`--compare` must be a folder of trials. Received: {path}. {error}"
         ) from error
-    if there["task"] != settings["task"]:
+    if compared["task"] != settings["task"]:
         raise ValueError(
             f"`--compare` must be the folder of trials of {settings['task']}. "
-            f"Received: {path}, which holds those of {there['task']}"
+            f"Received: {path}, which holds those of {compared['task']}"
         )
     # How SQuAD's texts are split depends on the model.
     reading = ("windows", "sentence_splitter")
-
-    def data(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-        """Settings that must agree; the other folder may lack test splits."""
+    data, options = [], []
+    for these, those in ((compared, settings), (settings, compared)):
+        # The other folder may lack test splits.
         checksums = {
             name: checksum
-            for name, checksum in one["files_sha256"].items()
+            for name, checksum in these["files_sha256"].items()
             if name not in reading
-            and (name in other["files_sha256"] or not name.startswith("test"))
+            and (name in those["files_sha256"] or not name.startswith("test"))
         }
-        limits = {name: one.get(name) for name in ("limit", "dev_limit")}
-        return {"files_sha256": checksums, **limits}
-
-    def options(one: Mapping[str, Any]) -> dict[str, Any]:
-        """Settings that may differ, which are reported."""
-        return {name: one.get(name) for name in ("max_length", "early_stopping")} | {
-            name: one["files_sha256"].get(name) for name in reading
-        }
-
-    unfair = differing_settings(data(there, settings), data(settings, there))
-    if unfair:
+        limits = {name: these.get(name) for name in ("limit", "dev_limit")}
+        data.append({"files_sha256": checksums, **limits})
+        options.append(
+            {name: these.get(name) for name in ("max_length", "early_stopping")}
+            | {name: these["files_sha256"].get(name) for name in reading}
+        )
+    if unfair := differing_settings(*data):
         raise ValueError(
             "`--compare` must hold trials of the same examples. Received: "
             f"{path}, whose trials differ in " + "; ".join(unfair)
@@ -131,9 +114,8 @@ def compared_trials(path: pathlib.Path, settings: Mapping[str, Any]) -> Compared
         raise ValueError(
             f"`--compare` must hold finished trials. Received: {path}, without"
         )
-    name = "randomly initialized" if there["randomly_initialized"] else "compared"
-    differences = differing_settings(options(there), options(settings))
-    return Compared(trials, name, tuple(differences))
+    name = "randomly initialized" if compared["randomly_initialized"] else "compared"
+    return Compared(trials, name, tuple(differing_settings(*options)))
 
 
 # === Tables and curves ===
@@ -143,30 +125,22 @@ def write_report(
     folder: TrialsFolder,
     runner: TaskRunner,
     *,
-    of_best_epochs: bool = False,
+    uses_best_epochs: bool = False,
     compared: Compared | None = None,
 ) -> str:
-    """Writes `results.csv`, `summary.txt` and `learning_curves.png`.
-
-    Args:
-        folder: with at least one finished trial; all of them count.
-        runner: that of the trials.
-        of_best_epochs: whether scores are those of trials' best epochs, as with early
-            stopping, or of their last.
-        compared: trials to compare with.
-
-    Returns:
-        The summary.
-    """
+    """Writes `results.csv`, `summary.txt` and `learning_curves.png`."""
     trials, main_metric = folder.finished(), runner.main_metric
     best = best_trial(trials, main_metric)
-    epoch = "best" if of_best_epochs else "last"
+    epoch = "best" if uses_best_epochs else "last"
     score = format_score(best.scores[main_metric], runner.in_percent)
+    baseline = {
+        "baseline": runner.baseline,
+        "baseline_name": runner.baseline_name,
+    }
     table = summary(
         trials,
         main_metric,
-        baseline=runner.baseline,
-        baseline_name=runner.baseline_name,
+        **baseline,
         compared=compared,
         in_percent=runner.in_percent,
     )
@@ -179,29 +153,23 @@ best trial: {best}: {score}
         text += f"note: the {compared.name} trials differ in {difference}\n"
     write_csv(trials, folder.path / "results.csv")
     files.write_text(folder.path / "summary.txt", text)
-    figure = learning_curves(
-        trials,
-        main_metric,
-        title=runner.name,
-        baseline=runner.baseline.get(main_metric),
-        baseline_name=runner.baseline_name,
-    )
+    figure = learning_curves(trials, main_metric, title=runner.name, **baseline)
     with files.written_aside(folder.path / "learning_curves.png") as unfinished:
         figure.savefig(unfinished, format="png", dpi=120)
     return text
 
 
 def write_csv(trials: Sequence[Trial], path: pathlib.Path) -> None:
-    """Writes a row a trial: setting, seed, epochs trained, scores."""
-    score_names = list(dict.fromkeys(name for one in trials for name in one.scores))
+    """Writes a row for each trial: setting, seed, epochs trained, scores."""
+    score_names = list(dict.fromkeys(name for trial in trials for name in trial.scores))
     fields = ("learning_rate", "batch_size", "epochs")
     output = io.StringIO()
     writer = csv.writer(output, lineterminator="\n")
     writer.writerow([*fields, "seed", "epochs_trained", *score_names])
-    for one in trials:
-        setting = (getattr(one.setting, name) for name in fields)
-        scores = (one.scores.get(name, "") for name in score_names)
-        writer.writerow([*setting, one.seed, len(one.epochs), *scores])
+    for trial in trials:
+        setting = (getattr(trial.setting, name) for name in fields)
+        scores = (trial.scores.get(name, "") for name in score_names)
+        writer.writerow([*setting, trial.seed, len(trial.epochs), *scores])
     files.write_text(path, output.getvalue())
 
 
@@ -214,17 +182,7 @@ def summary(
     compared: Compared | None = None,
     in_percent: bool = False,
 ) -> str:
-    """A table with a line a setting, the best marked, and lines to compare with.
-
-    Args:
-        trials: at least one.
-        main_metric: the score that chooses.
-        baseline: scores without a model.
-        baseline_name: what that is.
-        compared: trials of the same task, such as those of a randomly initialized
-            encoder.
-        in_percent: whether scores are percentages.
-    """
+    """A table with a line for each setting, the best marked, and for comparisons."""
     best = best_setting(trials, main_metric)
     names = [
         name for name in best[0].scores if name != main_metric and name not in _CHOICES
@@ -233,26 +191,28 @@ def summary(
     def shown(value: float | None, sign: str = "") -> str:
         return format_score(value, in_percent, sign)
 
-    def cells(some: Sequence[Trial]) -> list[str]:
-        scores = [one.scores[main_metric] for one in some]
+    def cells(group: Sequence[Trial]) -> list[str]:
+        scores = [trial.scores[main_metric] for trial in group]
         deviation = statistics.stdev(scores) if len(scores) > 1 else None
         values = [statistics.fmean(scores), deviation, min(scores), max(scores)]
-        values += [mean_score(some, name) for name in names]
+        values += [mean_score(group, name) for name in names]
         return [str(len(scores)), *map(shown, values)]
 
-    others = by_setting(compared.trials) if compared else {}
+    def difference(group: Sequence[Trial], base: Sequence[Trial]) -> list[str]:
+        other = mean_score(base, main_metric)
+        return [shown(other), shown(mean_score(group, main_metric) - other, "+")]
+
+    base_groups = by_setting(compared.trials) if compared else {}
     header = ["", "setting", "seeds", f"{main_metric} mean", "std", "min", "max"]
     header += [f"{name} mean" for name in names]
     header += [compared.name, "difference"] if compared else []
     lines = [header]
-    for setting, some in by_setting(trials).items():
-        line = ["*" if some == best else "", str(setting), *cells(some)]
-        if compared:
-            other = difference = None
-            if setting in others:
-                other = mean_score(others[setting], main_metric)
-                difference = mean_score(some, main_metric) - other
-            line += [shown(other), shown(difference, "+")]
+    for setting, group in by_setting(trials).items():
+        line = ["*" if group == best else "", str(setting), *cells(group)]
+        if setting in base_groups:
+            line += difference(group, base_groups[setting])
+        elif compared:
+            line += ["–", "–"]
         lines.append(line)
     if baseline:
         main, *more = (shown(baseline.get(name)) for name in (main_metric, *names))
@@ -260,10 +220,7 @@ def summary(
     if compared:
         other = best_setting(compared.trials, main_metric)
         name = f"{compared.name}, its best: {other[0].setting}"
-        mean = mean_score(other, main_metric)
-        difference = mean_score(best, main_metric) - mean
-        line = ["", name, *cells(other), shown(mean), shown(difference, "+")]
-        lines.append(line)
+        lines.append(["", name, *cells(other), *difference(best, other)])
     return aligned_table([[*line, *[""] * (len(header) - len(line))] for line in lines])
 
 
@@ -279,24 +236,17 @@ def learning_curves(
     main_metric: str,
     *,
     title: str,
-    baseline: float | None = None,
+    baseline: Mapping[str, float] | None = None,
     baseline_name: str = "most frequent label",
 ) -> Figure:
     """Draws training loss, dev loss and main metric by epoch.
 
-    A thin line for every seed, in the color of its setting, and a thick one for the
-    mean over seeds, as far as all of them got. Of a probe, which is trained with
-    several strengths of its penalty, the training with the chosen one is drawn. Of many
-    settings the best `MOST_CURVES` are drawn, by their mean.
-
-    Args:
-        trials: those of one task.
-        main_metric: the score that chooses.
-        title: of the figure.
-        baseline: main metric without a model, drawn dashed.
-        baseline_name: what that is.
+    Each seed has a thin line in the color of its setting, and the mean over seeds a
+    thick one up to the shortest trial. A probe, which is trained with several strengths
+    of its penalty, is drawn with the chosen one. Only the best `MAX_CURVES` settings
+    are drawn, by their mean.
     """
-    # Of MNLI, the loss of the dev split whose score chooses.
+    # MNLI has two dev losses.
     dev_loss = DEV + "_".join([*main_metric.split("_")[:-1], "loss"])
     labels = {
         "loss": "training loss",
@@ -304,15 +254,15 @@ def learning_curves(
         DEV + main_metric: f"dev {main_metric}",
     }
     groups = by_setting(trials)
-    drawn = sorted(groups, key=lambda one: -mean_score(groups[one], main_metric))
-    drawn = drawn[:MOST_CURVES]
+    drawn = sorted(groups, key=lambda name: -mean_score(groups[name], main_metric))
+    drawn = drawn[:MAX_CURVES]
     panels = [
         name
         for name in labels
         if any(
             name in row
-            for one in drawn
-            for trial in groups[one]
+            for setting in drawn
+            for trial in groups[setting]
             for row in trial.epochs
         )
     ]
@@ -340,15 +290,14 @@ def learning_curves(
             line = {"marker": "o", "markersize": 3, "color": f"C{color}"}
             line["label"] = f"{setting} ({seeds})"
             axes.plot(range(1, 1 + len(means)), means, **line)
-        if name == DEV + main_metric and baseline is not None:
+        if name == DEV + main_metric and main_metric in (baseline or {}):
             line = {"color": "gray", "linestyle": "--", "linewidth": 1}
-            axes.axhline(baseline, label=baseline_name, **line)
+            axes.axhline(baseline[main_metric], label=baseline_name, **line)
         axes.set_xlabel("epoch")
         axes.set_ylabel(labels[name])
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.grid(visible=True, alpha=0.3)
     if panels:
-        # The last panel has all there is to explain.
         figure.legend(
             *axes.get_legend_handles_labels(), loc="outside lower center", ncols=2
         )
@@ -361,7 +310,7 @@ def learning_curves(
 def write_submission(
     folder: TrialsFolder, main_metric: str, output_dir: pathlib.Path
 ) -> None:
-    """Copies what the best trial predicted for the leaderboard, if there is one."""
+    """Copies the leaderboard files of the best trial, if there are any."""
     best = best_trial(folder.finished(), main_metric)
     for path in sorted((best.folder / LEADERBOARD_FOLDER).glob("*.tsv")):
         output_dir.mkdir(parents=True, exist_ok=True)
@@ -374,6 +323,6 @@ def describe_submission(output_dir: pathlib.Path) -> str:
     if not problems:
         return f"{output_dir}: complete; zip its files for the leaderboard"
     return (
-        f"{output_dir}: not yet what the leaderboard takes, for {len(problems)} "
+        f"{output_dir}: not yet complete for the leaderboard, for {len(problems)} "
         f"reasons; the first: {problems[0]}"
     )

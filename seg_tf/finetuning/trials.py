@@ -1,16 +1,15 @@
 """Trials: trainings of a task with settings × seeds, in one folder.
 
-The folder holds `settings.json`, what all its trials share, and `trials`, with a folder
-for each finished trial: `trial.json` (setting, seed, scores, logs of the epochs), its
-predictions and, on request, its model. A trial that was interrupted starts anew.
+The folder holds `settings.json`, common to all trials, and `trials`, with a folder for
+each finished trial: `trial.json` (setting, seed, scores, logs of the epochs), its
+predictions and, on request, its model. An interrupted trial starts from the beginning.
 """
 
 import contextlib
 import dataclasses
 import itertools
 import pathlib
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TextIO
 
 import keras
@@ -33,34 +32,22 @@ ADVICE = "A lower learning rate, or another dtype policy, may help"
 
 
 class TrainingDiverged(ValueError):
-    """A training whose outputs are not finite; other trials may go well."""
+    """A training whose outputs are not finite; other trials may succeed."""
 
 
-def check_finite(are_finite: np.ndarray, outputs_of: str) -> None:
-    """Raises `TrainingDiverged` unless the outputs for all examples are finite.
-
-    Args:
-        are_finite: bool array `(examples,)`.
-        outputs_of: what the examples are, as in "examples of glue/rte, dev".
-    """
+def check_finite(are_finite: np.ndarray, described: str) -> None:
+    """Raises `TrainingDiverged` unless the outputs for all examples are finite."""
     num_wrong = int((~are_finite).sum())
     if num_wrong:
         raise TrainingDiverged(
-            f"The outputs for {num_wrong:,} of {len(are_finite):,} {outputs_of}, are "
+            f"The outputs for {num_wrong:,} of {len(are_finite):,} {described}, are "
             f"not finite: the training diverged. {ADVICE}"
         )
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """Hyperparameters that papers try several values of.
-
-    Attributes:
-        learning_rate: its highest value.
-        batch_size: examples of an update.
-        epochs: passes over the training data.
-        probe: how texts were encoded for a probe; None for fine-tuning.
-    """
+    """Hyperparameters that papers vary."""
 
     learning_rate: float
     batch_size: int
@@ -76,15 +63,7 @@ class Setting:
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """One training: a setting and a seed and, once it is finished, its results.
-
-    Attributes:
-        setting: what it is trained with.
-        seed: of new weights, dropout and the order of examples.
-        scores: of the model that it ended with.
-        epochs: logs of each epoch.
-        folder: with its predictions.
-    """
+    """A setting and a seed and, once it is finished, the results of the training."""
 
     setting: Setting
     seed: int
@@ -95,10 +74,10 @@ class Trial:
     @property
     def name(self) -> str:
         """Name of its folder."""
-        one = self.setting
+        setting = self.setting
         return (
-            f"lr={one.learning_rate}_batch={one.batch_size}_epochs={one.epochs}_"
-            f"seed={self.seed}"
+            f"lr={setting.learning_rate}_batch={setting.batch_size}_"
+            f"epochs={setting.epochs}_seed={self.seed}"
         )
 
     def __str__(self) -> str:
@@ -108,15 +87,15 @@ class Trial:
 class TaskRunner(Protocol):
     """Trains models of one task, from one checkpoint.
 
-    Made once for all trials: files are read and texts encoded once.
+    The constructor reads files and encodes texts once, for all trials.
 
     Attributes:
-        name: that of the task, as in "glue/mrpc".
-        main_metric: the score that chooses among settings.
+        name: name of the task, as in "glue/mrpc".
+        main_metric: the score that ranks settings.
         baseline: scores without a model.
-        baseline_name: what that is, as in "most frequent label".
-        in_percent: whether scores are percentages; else they are shares.
-        num_examples: examples trained on.
+        baseline_name: name of the baseline, as in "most frequent label".
+        in_percent: whether scores are percentages; otherwise they are shares.
+        num_examples: number of training examples.
     """
 
     name: str
@@ -138,13 +117,6 @@ class TaskRunner(Protocol):
     ) -> dict[str, float]:
         """Trains one model and returns its scores on the dev split.
 
-        Args:
-            setting: what to train with.
-            seed: of new weights, dropout and the order of examples.
-            folder: existing folder for predictions.
-            callbacks: for Keras's `fit`. A runner that scores every epoch adds those
-                scores to the epoch's logs first, under `dev_<score>`.
-
         Raises:
             TrainingDiverged: if the model's outputs are not finite.
         """
@@ -153,10 +125,7 @@ class TaskRunner(Protocol):
 class DevScores(keras.callbacks.Callback):
     """Adds scores to the logs of every epoch, as `dev_<score>`.
 
-    They are computed from all predictions together, which metrics such as F1 need.
-
-    Args:
-        score: from the model to its scores.
+    Metrics such as F1 need all predictions together.
     """
 
     def __init__(self, score: Callable[[keras.Model], Mapping[str, float]]):
@@ -170,17 +139,13 @@ class DevScores(keras.callbacks.Callback):
 
 
 def all_trials(settings: Iterable[Setting], seeds: Sequence[int]) -> list[Trial]:
-    """Every setting with every seed, those of a setting together; none twice."""
+    """Every setting with every seed, without repetitions."""
     pairs = itertools.product(settings, seeds)
     return list(dict.fromkeys(itertools.starmap(Trial, pairs)))
 
 
 class TrialsFolder:
-    """The folder of a task's trials.
-
-    Args:
-        path: the folder, which need not exist.
-    """
+    """The folder of a task's trials."""
 
     def __init__(self, path: pathlib.Path):
         self.path = path
@@ -189,9 +154,6 @@ class TrialsFolder:
 
     def locked(self, is_chief: bool = True) -> contextlib.AbstractContextManager[None]:
         """Keeps a second command from working on the same trials.
-
-        Args:
-            is_chief: of several processes of one command, one holds the lock.
 
         Raises:
             ValueError: if another command holds it.
@@ -208,11 +170,7 @@ class TrialsFolder:
         )
 
     def check(self, settings: Mapping[str, Any]) -> None:
-        """Makes sure that existing trials, if any, were run with these settings.
-
-        Raises:
-            ValueError: if not, naming those that differ.
-        """
+        """Raises a ValueError if existing trials were run with other settings."""
         if not self._settings_file.exists():
             return
         differences = differing_settings(self.settings(), settings)
@@ -238,12 +196,12 @@ class TrialsFolder:
         """
         if not self._settings_file.exists():
             raise ValueError(
-                "A folder of trials must hold what `run_finetuning.py` wrote. Found no "
-                f"{self._settings_file}"
+                "A folder of trials must be the --output_dir of `seg-tf finetune`. "
+                f"Found no {self._settings_file}"
             )
         settings = files.read_json(self._settings_file)
         version = settings.pop("version", 1)
-        # Other programs have files of this name, which are no trials.
+        # Other programs may have files of this name.
         if "task" in settings and version != VERSION:
             raise ValueError(
                 f"{self._settings_file}: `version` must be {VERSION}. Received: "
@@ -265,9 +223,11 @@ class TrialsFolder:
             content = files.read_json(path)
             setting = Setting(**content.pop("setting"))
             trials.append(Trial(setting, **content, folder=path.parent))
-        return sorted(
-            trials, key=lambda one: (*dataclasses.astuple(one.setting)[:3], one.seed)
-        )
+
+        def order(trial: Trial) -> tuple[Any, ...]:
+            return (*dataclasses.astuple(trial.setting)[:3], trial.seed)
+
+        return sorted(trials, key=order)
 
     def run(
         self,
@@ -277,27 +237,32 @@ class TrialsFolder:
         factories: Iterable[trackers.CallbackFactory] = (),
         chosen_trackers: Mapping[str, str] | None = None,
     ) -> dict[str, float]:
-        """Runs a trial from its start; its folder gets its name when it is finished.
-
-        Args:
-            runner: that of the task.
-            trial: the trial.
-            callbacks: for Keras's `fit`.
-            factories: make further callbacks from the trial's folder, which are told of
-                epochs and scores (`trackers.send_row`).
-            chosen_trackers: project or experiment by tracker.
+        """Runs a trial. Its folder appears when it is finished.
 
         Raises:
-            TrainingDiverged: if it diverged; nothing is left of it.
+            TrainingDiverged: if it diverged; nothing is written.
         """
         self._trials.mkdir(parents=True, exist_ok=True)
         with files.written_aside(self.trial_folder(trial)) as unfinished:
             unfinished.mkdir()
             with contextlib.ExitStack() as stack:
                 added = trackers.make_callbacks(factories, unfinished)
-                started = list(self._trackers(trial, chosen_trackers or {}))
-                for tracker in started:
-                    stack.push(tracker.close)
+                started = []
+                title = self.path.absolute().name
+                for name, project in (chosen_trackers or {}).items():
+                    parameters = {
+                        **dataclasses.asdict(trial.setting),
+                        **self.settings(),
+                        "seed": trial.seed,
+                    }
+                    run = trackers.TrackedRun(
+                        name=f"{title}: {trial}",
+                        group=title,
+                        parameters=parameters,
+                        id_file=self.path / "trackers" / f"{trial.name}.json",
+                    )
+                    started.append(trackers.Tracker(name, project, run))
+                    stack.push(started[-1].close)
                 sinks = [*added, *started]
                 epochs = _EpochLogs(sinks)
                 scores = runner.run(
@@ -322,20 +287,6 @@ class TrialsFolder:
             )
         return scores
 
-    def _trackers(
-        self, trial: Trial, chosen: Mapping[str, str]
-    ) -> Iterator[trackers.Tracker]:
-        title = self.path.absolute().name
-        for name, project in chosen.items():
-            setting = dataclasses.asdict(trial.setting)
-            run = trackers.TrackedRun(
-                name=f"{title}: {trial}",
-                group=title,
-                parameters={**setting, **self.settings(), "seed": trial.seed},
-                id_file=self.path / "trackers" / f"{trial.name}.json",
-            )
-            yield trackers.Tracker(name, project, run)
-
 
 def run_trials(
     runner: TaskRunner,
@@ -348,21 +299,10 @@ def run_trials(
     chosen_trackers: Mapping[str, str] | None = None,
     stream: TextIO | None = None,
 ) -> list[Trial]:
-    """Runs trials one after another, past those that diverge.
-
-    Args:
-        runner: that of the task.
-        folder: where they go; it has to be prepared.
-        trials: unfinished ones.
-        name: what progress is shown under; None takes the task's name.
-        patience: ends a trial after this many epochs without a better main metric, and
-            restores the weights of the best epoch; None trains all epochs.
-        factories: as for `TrialsFolder.run`.
-        chosen_trackers: as for `TrialsFolder.run`.
-        stream: where progress is written; None takes stderr.
+    """Runs trials one after another, and continues after those that diverge.
 
     Returns:
-        Those that diverged, and have no scores.
+        Trials that diverged, and have no scores.
 
     Raises:
         ValueError: if the runner does not score every epoch, which patience needs.
@@ -404,7 +344,7 @@ class _EarlyStopping(keras.callbacks.EarlyStopping):
 
 
 class _EpochLogs(keras.callbacks.Callback):
-    """Keeps the logs of every epoch and sends them to trackers and callbacks."""
+    """Collects the logs of every epoch and sends them to trackers and callbacks."""
 
     def __init__(self, sinks: Sequence[Any]):
         super().__init__()
@@ -422,10 +362,8 @@ class _EpochLogs(keras.callbacks.Callback):
 class _Progress(keras.callbacks.Callback):
     """A bar of all epochs of all trials; without a terminal, a line for each."""
 
-    # Between two lines of one epoch.
-    seconds_between_lines = 60
     # Probes have more, and shorter ones, without a line for each.
-    most_epochs_with_lines = 50
+    max_epochs_with_lines = 50
 
     def __init__(
         self,
@@ -438,8 +376,7 @@ class _Progress(keras.callbacks.Callback):
         self._name = name
         self._main_metric = main_metric
         self._num_trials, self._number = len(trials), 0
-        self._epochs_before = self._epochs_of_trial = self._epoch = 0
-        self._last_line = time.monotonic()
+        self._epochs_before = self._num_epochs = self._epoch = 0
         self._progress = Progress(
             sum(trial.setting.epochs for trial in trials),
             stream=stream,
@@ -452,9 +389,9 @@ class _Progress(keras.callbacks.Callback):
     def start(self, trial: Trial) -> None:
         self._trial = trial
         self._number += 1
-        # Early stopping may have left out epochs of the one before.
-        self._epochs_before += self._epochs_of_trial
-        self._epochs_of_trial, self._epoch = trial.setting.epochs, 0
+        # Early stopping may have skipped epochs of the previous trial.
+        self._epochs_before += self._num_epochs
+        self._num_epochs, self._epoch = trial.setting.epochs, 0
         self._title = f"{self._name}: trial {self._number}/{self._num_trials}"
         self._progress.bar.set_description_str(f"{self._title}, {trial}")
 
@@ -462,10 +399,11 @@ class _Progress(keras.callbacks.Callback):
         outcome = "none: diverged"
         if scores is not None:
             outcome = f"{scores[self._main_metric]:.4f}"
-        done = self._epochs_before + self._epochs_of_trial
-        self._progress.advance(done)
-        self._progress.bar.set_postfix({f"last {self._main_metric}": outcome})
-        self._line(f"{self._trial}: {self._main_metric} {outcome}", done)
+        self._show(
+            self._num_epochs,
+            {f"last {self._main_metric}": outcome},
+            f"{self._trial}: {self._main_metric} {outcome}",
+        )
 
     def close(self) -> None:
         self._progress.close()
@@ -475,23 +413,26 @@ class _Progress(keras.callbacks.Callback):
     ) -> None:
         # The last update does not end the epoch: the dev split follows.
         steps = self.params["steps"]
-        self._show(self._epoch + min(batch + 1, steps - 0.5) / steps, logs or {})
+        self._show(
+            self._epoch + min(batch + 1, steps - 0.5) / steps, self._texts(logs or {})
+        )
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         self._epoch = epoch + 1
-        self._show(float(self._epoch), logs or {})
+        texts = self._texts(logs or {})
+        line = f"epoch {self._epoch}/{self._num_epochs}  {joined(texts)}"
+        has_line = self._num_epochs <= self.max_epochs_with_lines
+        self._show(self._epoch, texts, line if has_line else None)
 
-    def _show(self, epochs: float, logs: Mapping[str, Any]) -> None:
+    def _texts(self, logs: Mapping[str, Any]) -> dict[str, str]:
         names = ("loss", DEV + self._main_metric)
-        texts = {name: f"{float(logs[name]):.4f}" for name in names if name in logs}
+        return {name: f"{float(logs[name]):.4f}" for name in names if name in logs}
+
+    def _show(
+        self, epochs: float, texts: Mapping[str, str], line: str | None = None
+    ) -> None:
         self._progress.bar.set_postfix(texts, refresh=False)
         self._progress.advance(self._epochs_before + epochs)
-        is_short = self._epochs_of_trial <= self.most_epochs_with_lines
-        seconds = time.monotonic() - self._last_line
-        if (epochs.is_integer() and is_short) or seconds >= self.seconds_between_lines:
-            text = f"epoch {epochs:.3g}/{self._epochs_of_trial}  {joined(texts)}"
-            self._line(text, self._epochs_before + epochs)
-
-    def _line(self, text: str, done: float) -> None:
-        self._last_line = time.monotonic()
-        self._progress.line(f"{self._title}, {text}", done)
+        if line:
+            done = self._epochs_before + epochs
+            self._progress.line(f"{self._title}, {line}", done)

@@ -153,6 +153,8 @@ class BestSpans:
     Texts are strings `(Q, N)`, padded with ""; `starts` and `ends` the characters in
     their context, int32 `(Q, N)`, padded with 0. Logits are float64 `(Q, N)`; at
     padding their sum is `NO_SCORE`. `counts` are the numbers of spans, int32 `(Q,)`.
+    `null_logits`, float64 `(Q, 2)`, are start and end logit of no answer: those of
+    `[CLS]` in the window where their sum is lowest, as in BERT's published code.
     """
 
     texts: tf.Tensor
@@ -161,6 +163,12 @@ class BestSpans:
     start_logits: tf.Tensor
     end_logits: tf.Tensor
     counts: tf.Tensor
+    null_logits: tf.Tensor
+
+    @property
+    def null_scores(self) -> tf.Tensor:
+        """Float64 `(Q,)`: the sum of the two logits of no answer."""
+        return tf.reduce_sum(self.null_logits, axis=1)
 
     @property
     def scores(self) -> tf.Tensor:
@@ -174,15 +182,17 @@ def best_spans(
     windows: Windows,
     start_logits: tf.Tensor,
     end_logits: tf.Tensor,
+    null_logits: tf.Tensor,
     *,
     num_best: int,
     max_answer_pieces: int,
 ) -> BestSpans:
-    """The best `num_best` of all spans of all windows of each question.
+    """Ranks all spans of all windows of each question, and no answer.
 
     `question_contexts` is int32 `(Q,)`, the context of each question. The logits, float
     `(K,)`, are those of each piece of a window as the first and as the last of an
-    answer of at most `max_answer_pieces`.
+    answer of at most `max_answer_pieces`; `null_logits`, float `(W, 2)`, those of
+    `[CLS]`. Windows are in order, at least one for each question.
     """
     start_logits = tf.cast(start_logits, tf.float64)
     end_logits = tf.cast(end_logits, tf.float64)
@@ -208,6 +218,12 @@ def best_spans(
         return tf.where(is_span, tf.gather(values, spans[:, :, end]), missing)
 
     no_logit = tf.constant(_NO_LOGIT, tf.float64)
+    null_logits = tf.cast(null_logits, tf.float64)
+    is_lowest = first_of_best(
+        -tf.reduce_sum(null_logits, axis=1),
+        windows.questions,
+        tf.size(question_contexts),
+    )
     return BestSpans(
         texts=texts,
         starts=at_spans(starts, 0, base) - base,
@@ -215,19 +231,8 @@ def best_spans(
         start_logits=at_spans(tf.pad(start_logits, [[0, 1]]), 0, no_logit),
         end_logits=at_spans(tf.pad(end_logits, [[0, 1]]), 1, no_logit),
         counts=counts,
+        null_logits=tf.boolean_mask(null_logits, is_lowest),
     )
-
-
-def best_window_per_question(
-    windows: Windows, null_scores: tf.Tensor, num_questions: int | tf.Tensor
-) -> tf.Tensor:
-    """The window of each question with the lowest null score: int32 `(Q,)`.
-
-    The null score, the sum of the logits of `[CLS]`, means "no answer" as in BERT's
-    published code. Windows are in order, at least one for each question.
-    """
-    is_best = first_of_best(-null_scores, windows.questions, num_questions)
-    return tf.cast(tf.where(is_best)[:, 0], tf.int32)
 
 
 def check_answer_sizes(num_best: int, max_answer_pieces: int) -> None:

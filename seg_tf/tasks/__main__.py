@@ -4,7 +4,7 @@
 
 --data_dir is the folder of the benchmark, as its download leaves it, or of the task.
 Without --split all splits whose files exist are shown; without --task all tasks are
-listed, SQuAD's too, whose files are not shown here. --show prints random examples.
+listed, with SQuAD, whose files are not shown here. --show prints random examples.
 """
 
 import collections
@@ -40,7 +40,14 @@ def define_flags() -> None:
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     if not values.task:
-        print("\n".join((*map(_line_of, tasks.names()), *_SQUAD_LINES)))
+        for name in tasks.names():
+            task = tasks.get(name)
+            kind = "a score" if task.is_regression else f"{len(task.labels)} labels"
+            texts = "1 text" if task.num_texts == 1 else f"{task.num_texts} texts"
+            sizes = [f"{split.name} {split.num_examples:,}" for split in task.splits]
+            metrics = "/".join(task.metrics)
+            print(f"{name:24} {texts}, {kind}; {metrics}; {', '.join(sizes)}")
+        print("\n".join(_SQUAD_LINES))
         return
     task = tasks.get(values.task)
     if not values.data_dir:
@@ -58,33 +65,37 @@ def main(_: Sequence[str]) -> None:
             if len(missing) == len(names):
                 raise missing[0] from None
             continue
-        for line in (
-            *_summary(task, task.split(name), examples),
-            *_drawn(task, examples, values.show, values.seed),
-        ):
-            print(line)
+        print("\n".join(_summary(task, task.split(name), examples)))
+        drawn = range(len(examples))
+        drawn = random.Random(values.seed).sample(drawn, min(values.show, len(drawn)))
+        for example in (examples[number] for number in sorted(drawn)):
+            label = example.label
+            if label is not None and not task.is_regression:
+                label = task.labels[label]
+            print(f"  {example.identifier}: {'no label' if label is None else label}")
+            print("\n".join(f"    {text}" for text in example.texts))
     for error in missing:
         print(f"Not shown: {error}")
 
 
-def _line_of(name: str) -> str:
-    task = tasks.get(name)
-    kind = "a score" if task.is_regression else f"{len(task.labels)} labels"
-    texts = "1 text" if task.num_texts == 1 else f"{task.num_texts} texts"
-    sizes = ", ".join(f"{split.name} {split.num_examples:,}" for split in task.splits)
-    return f"{name:24} {texts}, {kind}; {'/'.join(task.metrics)}; {sizes}"
-
-
 def _summary(task: Task, split: Split, examples: Sequence[Example]) -> Iterator[str]:
-    as_published = (
-        "as published"
-        if len(examples) == split.num_examples
-        else f"published: {split.num_examples:,}"
-    )
-    yield f"{task.name}, {split.name}: {len(examples):,} examples ({as_published})"
-    yield from _label_lines(task, [one.label for one in examples])
+    published = f"published: {split.num_examples:,}"
+    if len(examples) == split.num_examples:
+        published = "as published"
+    yield f"{task.name}, {split.name}: {len(examples):,} examples ({published})"
+    labels = [example.label for example in examples if example.label is not None]
+    if not labels:
+        yield "  no labels"
+    elif task.is_regression:
+        lowest, middle, highest = np.percentile(labels, [0, 50, 100])
+        yield f"  scores: {lowest:g} to {highest:g}, half below {middle:g}"
+    else:
+        counts = collections.Counter(labels)
+        for number, word in enumerate(task.labels):
+            share = counts[number] / len(labels)
+            yield f"  label {word}: {counts[number]:,} ({share:.1%})"
     for number in range(task.num_texts):
-        lengths = [len(one.texts[number].split()) for one in examples]
+        lengths = [len(example.texts[number].split()) for example in examples]
         quantiles = np.percentile(lengths, list(_QUANTILES.values()))
         described = ", ".join(
             f"{name} {value:.0f}"
@@ -93,34 +104,6 @@ def _summary(task: Task, split: Split, examples: Sequence[Example]) -> Iterator[
         num_empty = lengths.count(0)
         empty = f"; {num_empty:,} empty" if num_empty else ""
         yield f"  words of text {number + 1}: {described}{empty}"
-
-
-def _label_lines(task: Task, labels: Sequence[int | float | None]) -> Iterator[str]:
-    known = [label for label in labels if label is not None]
-    if not known:
-        yield "  no labels"
-    elif task.is_regression:
-        lowest, middle, highest = np.percentile(known, [0, 50, 100])
-        yield f"  scores: {lowest:g} to {highest:g}, half below {middle:g}"
-    else:
-        counts = collections.Counter(known)
-        for number, word in enumerate(task.labels):
-            share = counts[number] / len(known)
-            yield f"  label {word}: {counts[number]:,} ({share:.1%})"
-
-
-def _drawn(
-    task: Task, examples: Sequence[Example], count: int, seed: int
-) -> Iterator[str]:
-    drawn = random.Random(seed).sample(range(len(examples)), min(count, len(examples)))
-    for number in sorted(drawn):
-        one = examples[number]
-        label = one.label
-        if label is not None and not task.is_regression:
-            label = task.labels[label]
-        yield f"  {one.identifier}: {'no label' if label is None else label}"
-        for text in one.texts:
-            yield f"    {text}"
 
 
 if __name__ == "__main__":

@@ -90,20 +90,23 @@ def _task(
 
 
 _BSO_SIZES = tuple(2 * size for size in _USUAL_SIZES)
-_PDTB_SIZES = {
-    "explicit": (9_383, 3_613, 3_758),
-    "implicit": (8_693, 2_972, 3_024),
-}
+_EXPLICIT_SIZES, _IMPLICIT_SIZES = (9_383, 3_613, 3_758), (8_693, 2_972, 3_024)
 _RST_SIZES = (17_051, 2_045, 2_308)
 _FOLDERS = dict(
     (
-        *(_task(f"sp/{one}", f"SP/{one}", 5, tuple("01234")) for one in _DOMAINS),
-        *(_task(f"bso/{one}", f"BSO/{one}", 2, sizes=_BSO_SIZES) for one in _DOMAINS),
+        *(
+            _task(f"sp/{domain}", f"SP/{domain}", 5, tuple("01234"))
+            for domain in _DOMAINS
+        ),
+        *(
+            _task(f"bso/{domain}", f"BSO/{domain}", 2, sizes=_BSO_SIZES)
+            for domain in _DOMAINS
+        ),
         _task("dc/chat", "DC/chat", 6, sizes=(5_816, 1_834, 2_418)),
         _task("dc/wiki", "DC/wiki", 6),
         _task("ssp", "SSP/abs", 1),
-        _task("pdtb/explicit", "PDTB/Explicit", 2, _EXPLICIT, _PDTB_SIZES["explicit"]),
-        _task("pdtb/implicit", "PDTB/Implicit", 2, _IMPLICIT, _PDTB_SIZES["implicit"]),
+        _task("pdtb/explicit", "PDTB/Explicit", 2, _EXPLICIT, _EXPLICIT_SIZES),
+        _task("pdtb/implicit", "PDTB/Implicit", 2, _IMPLICIT, _IMPLICIT_SIZES),
         _task("rst", "RST", 2, _RST_LABELS, _RST_SIZES, texts_have_units=True),
     )
 )
@@ -113,7 +116,7 @@ TASKS = tuple(_FOLDERS)
 def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
     """The examples of a split of a task in `TASKS`: see `seg_tf.tasks.read`."""
     folder, split = _FOLDERS[task], task.split(split_name)
-    kind = _kind(task)
+    kind = task.name.split("/")[1]
     if kind == "rst":
         path = find_file(data_dir, folder, [_RST_FILES[split.name]])
         return _read_rst(path, task.labels)
@@ -134,10 +137,6 @@ def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
             label = row.label(_LABEL, labels)
             examples.append(Example(row.fields[1:], label, str(number)))
     return examples
-
-
-def _kind(task: Task) -> str:
-    return task.name.split("/")[1]
 
 
 def _check_labels(path: pathlib.Path, task: Task) -> None:
@@ -163,11 +162,7 @@ class _DataOnly(pickle.Unpickler):
 
 
 def _read_rst(path: pathlib.Path, labels: Sequence[str]) -> list[Example]:
-    """The inner nodes of discourse trees; each text has a discourse unit a line.
-
-    A file is a pickled list of `(relation, units of the first child, units of the
-    second)`, the units as lists of texts.
-    """
+    """Reads a pickled list of `(relation, units of child 1, units of child 2)`."""
 
     def are_units(value: Any) -> bool:
         return (
@@ -185,12 +180,8 @@ def _read_rst(path: pathlib.Path, labels: Sequence[str]) -> list[Example]:
                 f"{path} must be a pickled list of texts. Received: "
                 f"{type(error).__name__}: {error}"
             ) from error
-    if not isinstance(nodes, list):
-        raise ValueError(
-            f"{path} must be a pickled list. Received: {type(nodes).__name__}"
-        )
     examples = []
-    for number, node in enumerate(nodes):
+    for number, node in enumerate(nodes if isinstance(nodes, list) else [nodes]):
         if not (
             isinstance(node, tuple | list)
             and len(node) == 3
@@ -213,14 +204,13 @@ def _read_rst(path: pathlib.Path, labels: Sequence[str]) -> list[Example]:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeSettings:
-    """Settings of a task's probe, those of the benchmark's code.
+    """Settings of a task's probe, as in the benchmark's code.
 
-    A probe is trained with Adam. After every `passes_per_evaluation` passes over the
-    training data its accuracy on dev is measured. Training ends with the evaluation at
-    which more than `max_passes` have been made, or at which accuracy has failed to rise
-    `tenacity` + 1 times in all, not necessarily in a row. The weights that were best on
-    dev are kept. Of several `l2` the one best on dev is taken; as in PyTorch's Adam,
-    its gradient is part of what Adam scales.
+    A probe is trained with Adam and evaluated on dev after every
+    `passes_per_evaluation` passes over the training data. Training ends after
+    `max_passes`, or once accuracy has failed to rise `tenacity` + 1 times in total. The
+    weights that were best on dev are used, of the best of several `l2`. As in PyTorch's
+    Adam, the gradient of the penalty is part of what Adam scales.
 
     In the benchmark's code DC changes a settings object that all tasks share, so tasks
     that run after it get its hidden layer; here they do not.
@@ -261,7 +251,7 @@ def combine_vectors(features: str, vectors: np.ndarray) -> np.ndarray:
         Features of shape `(num_examples, num_features)`.
 
     Raises:
-        ValueError: if there is no such combination, or not for so many texts.
+        ValueError: if there is no such combination, or not for this number of texts.
     """
     if features not in _COMBINATIONS:
         raise ValueError(
@@ -316,4 +306,4 @@ def settings_of(task: Task) -> ProbeSettings:
             "`task` must be one of DiscoEval, whose protocol has probes. Received: "
             f"{task.name!r}"
         )
-    return _SETTINGS[_kind(task)]
+    return _SETTINGS[task.name.split("/")[1]]

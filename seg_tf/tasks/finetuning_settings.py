@@ -6,7 +6,7 @@ Three recipes, by paper:
 * "segabert_base": the base models of the report before it, the same for all tasks;
 * "slm": SLM, and its DiscoEval tasks, whose encoder is frozen.
 
-A learning rate is that of the whole batch, on any number of devices.
+A learning rate applies to the whole batch, on any number of devices.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ _SLM = "SLM (arXiv:2010.16249)"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PaperSetting:
-    """One way to fine-tune: highest learning rate, batch size, passes over the data."""
+    """A highest learning rate, batch size and number of epochs."""
 
     learning_rate: float
     batch_size: int
@@ -48,15 +48,15 @@ class OptimizerSettings:
     clip_norm: float = 1.0
 
     def __post_init__(self) -> None:
-        for name, is_good, wanted in (
+        for name, is_valid, rule in (
             ("warmup_share", 0 <= self.warmup_share < 1, "in [0, 1)"),
             ("weight_decay", 0 <= self.weight_decay < 1, "in [0, 1)"),
             ("epsilon", 0 < self.epsilon < 1, "in (0, 1)"),
             ("clip_norm", 0 < self.clip_norm < float("inf"), "positive and finite"),
         ):
-            if not is_good:
+            if not is_valid:
                 value = getattr(self, name)
-                raise ValueError(f"`{name}` must be {wanted}. Received: {name}={value}")
+                raise ValueError(f"`{name}` must be {rule}. Received: {name}={value}")
 
 
 # "The other hyper-parameters are the same as in the HuggingFace Transformers library",
@@ -110,20 +110,18 @@ def get(recipe: str, task: str) -> Recipe:
     Raises:
         ValueError: if there is no such recipe, or the paper does not have the task.
     """
-    if recipe not in RECIPES:
-        raise ValueError(
-            f"`recipe` must be one of {', '.join(RECIPES)}. Received: {recipe!r}"
-        )
-    of_tasks = RECIPES[recipe]
-    if task not in of_tasks:
-        raise ValueError(
-            f"`task` must be one that {recipe} has: {', '.join(of_tasks)}. Received: "
-            f"{task!r}"
-        )
-    return of_tasks[task]
+    for name, value, known in (
+        ("recipe", recipe, RECIPES),
+        ("task", task, RECIPES.get(recipe, ())),
+    ):
+        if value not in known:
+            raise ValueError(
+                f"`{name}` must be one of {', '.join(known)}. Received: {value!r}"
+            )
+    return RECIPES[recipe][task]
 
 
-def _one(
+def _single(
     setting: PaperSetting,
     source: str,
     num_runs: int | None = None,
@@ -143,7 +141,7 @@ def _one(
 
 
 def _slm(task: str, num_epochs: int, learning_rate: float) -> Recipe:
-    """Appendix A has the grid of most tasks, section 3.2 that of the others as well."""
+    """Appendix A has the grid of most tasks, section 3.2 the rest."""
     benchmark = task.split("/")[0]
     is_probe = benchmark == "discoeval"
     return Recipe(
@@ -184,8 +182,13 @@ _SLM_BEST: Mapping[str, tuple[int, float]] = {
     "glue/mnli": (2, 3e-5),
     "glue/qnli": (2, 3e-5),
     "glue/rte": (5, 1e-5),
-    **{f"discoeval/sp/{one}": (13, 1e-4) for one in ("arxiv", "rocstory", "wiki")},
-    **{f"discoeval/bso/{one}": (13, 5e-5) for one in ("arxiv", "rocstory", "wiki")},
+    **{
+        f"discoeval/sp/{domain}": (13, 1e-4) for domain in ("arxiv", "rocstory", "wiki")
+    },
+    **{
+        f"discoeval/bso/{domain}": (13, 5e-5)
+        for domain in ("arxiv", "rocstory", "wiki")
+    },
     "discoeval/dc/chat": (15, 5e-5),
     "discoeval/dc/wiki": (15, 5e-5),
     "discoeval/ssp": (10, 1e-4),
@@ -197,21 +200,21 @@ RECIPES: Mapping[str, Mapping[str, Recipe]] = {
         **dict.fromkeys(_SMALL_TASKS, _SEGATRON_GRID),
         **dict.fromkeys(
             _LARGE_TASKS,
-            _one(_SEGATRON_LARGE, f"{_SEGATRON}, section 4.2 and table 2", 4),
+            _single(_SEGATRON_LARGE, f"{_SEGATRON}, section 4.2 and table 2", 4),
         ),
-        "squad/v1.1": _one(
+        "squad/v1.1": _single(
             _SEGATRON_SQUAD, f"{_SEGATRON}, section 4.3, table 6", 4, row_length=384
         ),
-        "squad/v2.0": _one(
+        "squad/v2.0": _single(
             _SEGATRON_SQUAD, f"{_SEGATRON}, section 4.3", row_length=384
         ),
     },
     "segabert_base": {
         **dict.fromkeys(
             (*_SMALL_TASKS, *_LARGE_TASKS),
-            _one(_SEGATRON_LARGE, f"{_SEGABERT}, section 3.1"),
+            _single(_SEGATRON_LARGE, f"{_SEGABERT}, section 3.1"),
         ),
-        "squad/v1.1": _one(
+        "squad/v1.1": _single(
             _SEGATRON_SQUAD, f"{_SEGABERT}, section 3.2", row_length=384
         ),
     },

@@ -1,14 +1,10 @@
 """GLUE (Wang et al., 2019): its tasks, read from the benchmark's own files.
 
-The files are those of its download: `CoLA/train.tsv` and so on. Peculiarities:
+The files have the names of its download: `CoLA/train.tsv` and so on. Peculiarities:
 
 * Train and dev of CoLA have no header.
-* MRPC has two forms. GLUE's script leaves `train.tsv`, `dev.tsv` and, without labels,
-  `test.tsv`. Microsoft (and SentEval) has `msr_paraphrase_train.txt`, of whose 4,076
-  pairs `dev_ids.tsv` of GLUE names the 408 of dev, and `msr_paraphrase_test.txt`, which
-  has the labels. The former is preferred. Without it the pairs of `dev_ids.tsv`, or of
-  a `dev.tsv`, are kept out of train; without these train is all pairs, and there is no
-  dev.
+* The labels of MRPC's test set are only in Microsoft's `msr_paraphrase_test.txt`, which
+  is read if `test.tsv` is missing.
 * QQP as it was first released has rows that a line feed inside a question broke in two;
   today's form ("QQP-clean") has none. Both halves are left out, and a warning counts
   them and says where they are.
@@ -17,7 +13,7 @@ The files are those of its download: `CoLA/train.tsv` and so on. Peculiarities:
 import dataclasses
 import logging
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -29,9 +25,6 @@ _LOGGER = logging.getLogger(__name__)
 _ENTAILMENT = ("entailment", "not_entailment")
 _NLI_LABELS = ("entailment", "neutral", "contradiction")
 _PAIR = ("sentence1", "sentence2")
-# Columns that number the rows of a file.
-_IDENTIFIERS = ("index", "id")
-_MRPC_IDS = ("#1 ID", "#2 ID")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -143,19 +136,33 @@ TASKS = tuple(_LAYOUTS)
 def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
     """The examples of a split of a task in `TASKS`: see `seg_tf.tasks.read`."""
     layout, split = _LAYOUTS[task], task.split(split_name)
+    required, columns = layout.texts, ()
     broken: list[TableRow] = []
+    on_short_row = None
+    if split.has_labels:
+        required, columns = (*required, layout.label), layout.headerless
+        # Every row of a test set counts, or predictions would belong to other rows.
+        on_short_row = broken.append if layout.may_be_broken else None
+    names = [name.format(split=split.name) for name in layout.file_names]
+    if layout is _MRPC and split.name == "test":
+        names.append("msr_paraphrase_test.txt")
+    rows = read_rows(
+        find_file(data_dir, layout.folder, names),
+        required=required,
+        columns=columns,
+        on_short_row=on_short_row,
+    )
     examples = []
-    for number, row in enumerate(_rows(data_dir, layout, split, broken)):
+    for number, row in enumerate(rows):
         label = None
         if layout.label in row.columns:
             if task.is_regression:
                 label = row.number(layout.label, *task.score_range)
             else:
                 label = row.label(layout.label, task.labels)
-        numbered = [row.field(name) for name in _IDENTIFIERS if name in row.columns]
-        identifier = numbered[0] if numbered else str(number)
+        numbered = [row.field(name) for name in ("index", "id") if name in row.columns]
         texts = tuple(map(row.field, layout.texts))
-        examples.append(Example(texts, label, identifier))
+        examples.append(Example(texts, label, (*numbered, str(number))[0]))
     if broken:
         _LOGGER.warning(
             "%s: %d rows with too few columns are left out, as is usual: line feeds "
@@ -166,74 +173,6 @@ def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
             ", …" if len(broken) > 5 else "",
         )
     return examples
-
-
-def _rows(
-    data_dir: pathlib.Path, layout: _GlueFiles, split: Split, broken: list[TableRow]
-) -> Iterator[TableRow]:
-    required = layout.texts
-    if split.has_labels:
-        required = (*required, layout.label)
-    if layout is _MRPC:
-        return _mrpc_rows(data_dir, split.name, required)
-    names = [name.format(split=split.name) for name in layout.file_names]
-    # Of a test set every row counts: without one, predictions would be of other rows.
-    may_be_broken = layout.may_be_broken and split.has_labels
-    return read_rows(
-        find_file(data_dir, layout.folder, names),
-        required=required,
-        columns=layout.headerless if split.has_labels else (),
-        on_short_row=broken.append if may_be_broken else None,
-    )
-
-
-def _mrpc_rows(
-    data_dir: pathlib.Path, split: str, required: Sequence[str]
-) -> Iterator[TableRow]:
-    """Rows of a split of MRPC, in either of its forms."""
-
-    def existing(name: str) -> pathlib.Path | None:
-        try:
-            return find_file(data_dir, _MRPC.folder, [name])
-        except FileNotFoundError:
-            return None
-
-    names = [f"{split}.tsv"]
-    all_pairs = existing("msr_paraphrase_train.txt")
-    dev_ids, dev = existing("dev_ids.tsv"), existing("dev.tsv")
-    if split == "test":
-        names.append("msr_paraphrase_test.txt")
-    elif not existing(names[0]) and all_pairs:
-        names.append("dev_ids.tsv")
-        if split == "train" or dev_ids:
-            rows: Iterator[TableRow] = iter(())
-            if dev_ids:
-                rows = read_rows(dev_ids, required=_MRPC_IDS, columns=_MRPC_IDS)
-            elif dev:
-                rows = read_rows(dev, required=_MRPC_IDS)
-            ids_of_dev = {tuple(map(row.field, _MRPC_IDS)) for row in rows}
-            return _part_of_mrpc(all_pairs, split, ids_of_dev, required)
-    return read_rows(find_file(data_dir, _MRPC.folder, names), required=required)
-
-
-def _part_of_mrpc(
-    path: pathlib.Path,
-    split: str,
-    ids_of_dev: set[tuple[str, ...]],
-    required: Sequence[str],
-) -> Iterator[TableRow]:
-    """The rows of all pairs that belong to train, or to dev."""
-    missing = set(ids_of_dev)
-    for row in read_rows(path, required=(*required, *_MRPC_IDS)):
-        ids = tuple(map(row.field, _MRPC_IDS))
-        missing.discard(ids)
-        if (ids in ids_of_dev) == (split == "dev"):
-            yield row
-    if missing:
-        raise ValueError(
-            f"{path} must hold all pairs of dev. Received: a file without "
-            f"{len(missing)} of {len(ids_of_dev)}, such as {' and '.join(min(missing))}"
-        )
 
 
 # === Leaderboard ===
@@ -289,7 +228,7 @@ def write_submission_file(
     predictions: Sequence[int | float],
     output_dir: pathlib.Path,
 ) -> None:
-    """Writes the file of a column atomically.
+    """Writes the file of a column of the leaderboard atomically.
 
     Args:
         column: one of `COLUMNS`, as in "MNLI-m".
@@ -299,9 +238,7 @@ def write_submission_file(
         output_dir: an existing folder.
 
     Raises:
-        ValueError: if there is no such column, there are not as many predictions as
-            examples, or one that the task does not have.
-        OSError: if the file cannot be written.
+        ValueError: if there is no such column, or predictions are invalid.
     """
     if column not in COLUMNS:
         raise ValueError(

@@ -3,9 +3,7 @@
 A metric maps the labels and the predictions of a split to a number, as a share (0.88,
 not 88). Where its formula has no value it is 0, without a warning: F1 where neither a
 label nor a prediction is positive; correlations where all labels or all predictions are
-the same.
-
-Predictions that are not finite come from a model that diverged, and are an error.
+the same. Predictions of a model that diverged, which are not finite, are an error.
 """
 
 import warnings
@@ -24,7 +22,7 @@ def accuracy(labels: np.ndarray, predictions: np.ndarray) -> float:
 
 
 def f1(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """F1 of label 1, which MRPC and QQP give to paraphrases."""
+    """F1 of label 1, which means a paraphrase in MRPC and QQP."""
     return float(
         sklearn.metrics.f1_score(labels, predictions, pos_label=1, zero_division=0.0)
     )
@@ -32,19 +30,21 @@ def f1(labels: np.ndarray, predictions: np.ndarray) -> float:
 
 def matthews(labels: np.ndarray, predictions: np.ndarray) -> float:
     """Matthews' correlation; with more than two labels its generalisation, R_K."""
-    if _is_constant(labels) or _is_constant(predictions):
-        return 0.0
-    return float(sklearn.metrics.matthews_corrcoef(labels, predictions))
+    return _correlation(sklearn.metrics.matthews_corrcoef, labels, predictions)
 
 
 def pearson(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """Pearson's correlation: how near to a line predictions lie."""
-    return _correlation(scipy.stats.pearsonr, labels, predictions)
+    """Pearson's linear correlation."""
+    return _correlation(
+        lambda *values: scipy.stats.pearsonr(*values).statistic, labels, predictions
+    )
 
 
 def spearman(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """Spearman's correlation: Pearson's of the ranks, ties sharing theirs."""
-    return _correlation(scipy.stats.spearmanr, labels, predictions)
+    """Spearman's rank correlation; ties share a rank."""
+    return _correlation(
+        lambda *values: scipy.stats.spearmanr(*values).statistic, labels, predictions
+    )
 
 
 METRICS: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
@@ -88,10 +88,8 @@ def compute(
 
 def check_values(task: Task, name: str, values: np.ndarray) -> None:
     """Raises a ValueError unless values are finite, and numbers of labels if any."""
-    if task.is_regression:
-        rule = "finite"
-        is_wrong = ~np.isfinite(values)
-    else:
+    rule, is_wrong = "finite", ~np.isfinite(values)
+    if not task.is_regression:
         rule = f"numbers of labels, whole and from 0 to {len(task.labels) - 1}"
         is_wrong = ~np.isin(values, np.arange(len(task.labels)))
     if is_wrong.any():
@@ -105,14 +103,9 @@ def check_values(task: Task, name: str, values: np.ndarray) -> None:
 def _correlation(
     function: Callable, labels: np.ndarray, predictions: np.ndarray
 ) -> float:
-    if _is_constant(labels) or _is_constant(predictions):
+    if np.all(labels == labels[0]) or np.all(predictions == predictions[0]):
         return 0.0
-    known, predicted = labels.astype(np.float64), predictions.astype(np.float64)
     with warnings.catch_warnings():
-        # Of values that differ in their last digits alone, the best there is.
+        # Values that differ only in their last digits still have a correlation.
         warnings.simplefilter("ignore", scipy.stats.NearConstantInputWarning)
-        return float(function(known, predicted).statistic)
-
-
-def _is_constant(values: np.ndarray) -> bool:
-    return bool(np.all(values == values[0]))
+        return float(function(labels.astype(float), predictions.astype(float)))

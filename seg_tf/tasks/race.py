@@ -40,19 +40,16 @@ def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
     for level in _LEVELS[task.name][0]:
         places = [place / split.name / level for place in (data_dir / "RACE", data_dir)]
         folder = next((place for place in places if place.is_dir()), None)
-        paths = sorted(folder.glob("*.txt"), key=_number) if folder else []
+        paths = list(folder.glob("*.txt")) if folder else []
         if not paths:
             raise FileNotFoundError(
                 "`data_dir` must be the folder of RACE, or hold it. Received: "
                 f"{data_dir}; there is no .txt in {' or '.join(map(str, places))}"
             )
-        for path in paths:
+        # Numbers sort by value.
+        for path in sorted(paths, key=lambda path: (len(path.stem), path.stem)):
             examples += _passage(path, level)
     return examples
-
-
-def _number(path: pathlib.Path) -> tuple[int, str]:
-    return (int(path.stem) if path.stem.isdecimal() else -1, path.stem)
 
 
 def _passage(path: pathlib.Path, level: str) -> list[Example]:
@@ -65,22 +62,20 @@ def _passage(path: pathlib.Path, level: str) -> list[Example]:
     article = passage.get("article")
     check(isinstance(article, str), "a text `article`", article)
     lists = [passage.get(name) for name in ("questions", "options", "answers")]
-    is_even = all(isinstance(one, list) and len(one) == len(lists[0]) for one in lists)
+    is_even = all(
+        isinstance(values, list) and len(values) == len(lists[0]) for values in lists
+    )
     check(is_even, "lists questions, options, answers of one length", lists)
     examples = []
     for number, (question, options, answer) in enumerate(zip(*lists, strict=True)):
         place = f"question {number + 1} with "
         check(isinstance(question, str), place + "a text", question)
         is_four = isinstance(options, list) and len(options) == len(_LABELS)
-        is_four = is_four and all(isinstance(one, str) for one in options)
+        is_four = is_four and all(isinstance(option, str) for option in options)
         check(is_four, place + "four texts as `options`", options)
         check(answer in _LABELS, place + "an answer from A to D", answer)
-        is_cloze = "_" in question
-        answered = (
-            question.replace("_", option) if is_cloze else f"{question} {option}"
-            for option in options
-        )
+        cloze = question if "_" in question else f"{question} _"
+        texts = (article, *(cloze.replace("_", option) for option in options))
         identifier = f"{level}/{path.stem}-{number}"
-        label = _LABELS.index(answer)
-        examples.append(Example((article, *answered), label, identifier))
+        examples.append(Example(texts, _LABELS.index(answer), identifier))
     return examples

@@ -7,9 +7,9 @@
 | `sts-b-test` | `sts-test.csv` of the STS benchmark's own download | 0 to 5 |
 | `sick-r` | `SICK_test_annotated.txt` | 1 to 5 |
 
-Those of 2012 to 2016 (Agirre et al.) have several parts, of which SemEval's FNWN and so
-on are named by their files. A pair whose line of scores is empty was not scored and is
-left out. SMT of 2013 is not given out freely and is read if it exists.
+Those of 2012 to 2016 (Agirre et al.) have several parts, named by their files. A pair
+whose line of scores is empty was not scored and is left out. SMT of 2013 is not freely
+available and is read if it exists.
 """
 
 import dataclasses
@@ -52,7 +52,7 @@ class SimilaritySet:
 
     @property
     def pairs(self) -> list[Example]:
-        """Those of all parts."""
+        """Pairs of all parts."""
         return [pair for part in self.parts.values() for pair in part]
 
 
@@ -87,22 +87,17 @@ def read(name: str, data_dir: str | pathlib.Path) -> SimilaritySet:
 
 
 def _read_year(data_dir: pathlib.Path, folder: str) -> SimilaritySet:
-    """All parts of a year, by the names of their files."""
     place = data_dir / folder if (data_dir / folder).is_dir() else data_dir
     parts: dict[str, list[Example]] = {}
     num_unscored = 0
     for path in sorted(place.glob(f"{_INPUT}*.txt")):
         part = path.name.removeprefix(_INPUT).removesuffix(".txt")
-        texts, scores = (
-            list(read_rows(file, required=columns, columns=columns))
-            for file, columns in (
-                (path, _PAIR),
-                (path.with_name(f"{_SCORES}{part}.txt"), ("score",)),
-            )
-        )
+        score_path = path.with_name(f"{_SCORES}{part}.txt")
+        texts = list(read_rows(path, required=_PAIR, columns=_PAIR))
+        scores = list(read_rows(score_path, required=("score",), columns=("score",)))
         if len(texts) != len(scores):
             raise ValueError(
-                f"{path} must have as many lines as {scores[0].path}. Received: "
+                f"{path} must have as many lines as {score_path}. Received: "
                 f"{len(texts):,} and {len(scores):,}"
             )
         parts[part] = [

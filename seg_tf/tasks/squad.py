@@ -6,8 +6,9 @@ Rajpurkar et al., 2016, and Rajpurkar, Jia and Liang, 2018. A file is
       {"id": …, "question": …, "answers": [{"text": …, "answer_start": …}, …],
        "is_impossible": …}]}]}]}
 
-with `is_impossible` in version 2.0 only. A training file has one answer a question, a
-development file several, by different people.
+with `is_impossible` in version 2.0 only. `answers` may also have the form of Hugging
+Face, `{"text": […], "answer_start": […]}`. A training file has one answer for each
+question, a development file several, by different people.
 """
 
 import collections
@@ -24,6 +25,7 @@ import numpy as np
 
 from seg_tf import files
 
+MAX_REJECTED_SHARE = 0.05
 _METRICS = ("exact", "f1")
 _ARTICLE = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -54,7 +56,7 @@ class Question:
         identifier: unique in a file.
         text: the question.
         answers: by different people; none if the passage does not answer it, or if
-            the file holds no answers.
+            the file has no answers.
         is_impossible: whether the passage does not answer it.
     """
 
@@ -82,11 +84,15 @@ class SquadFile:
         has_impossible: whether it is of version 2.0, in which a passage need not
             answer a question.
         passages: in the order of the file.
+        num_moved: answers whose `answer_start` was corrected.
+        rejected: why questions were left out, a message for each.
     """
 
     source: str
     has_impossible: bool
     passages: tuple[Passage, ...]
+    num_moved: int = 0
+    rejected: tuple[str, ...] = ()
 
     def questions(self) -> Iterator[Question]:
         """All questions, in the order of the file."""
@@ -94,71 +100,112 @@ class SquadFile:
             yield from passage.questions
 
 
-def read(path: str | os.PathLike) -> SquadFile:
+def read(
+    path: str | os.PathLike,
+    *,
+    for_training: bool = False,
+    max_rejected_share: float = 0.0,
+) -> SquadFile:
     """Reads a SQuAD file.
 
     It is of version 2.0 if it says so (`"version": "v2.0"`), or if a question has
-    `is_impossible`. Positions of answers are checked by `read_split` only: scores need
-    just their text.
+    `is_impossible`.
 
     Args:
         path: a JSON file in the official format.
+        for_training: whether every question needs an answer that occurs in its context,
+            or must be impossible. Answers are moved to the occurrence nearest to
+            `answer_start`, where no-break spaces equal spaces. Scores need only texts.
+        max_rejected_share: largest share of invalid questions, which are left out.
 
     Raises:
         OSError: if it cannot be read.
-        ValueError: if it is no such file, or an identifier occurs twice. The message
+        ValueError: if the file, or too many of its questions, are invalid. The message
             names the file, and the question or the place in the file.
     """
     content = files.read_json(pathlib.Path(path))
     place = source = str(path)
     identifiers: set[str] = set()
-    found_impossible = False
+    has_flags = False
+    num_moved = 0
+    rejected = []
 
     def get(value: Any, name: str, kind: type, default: Any = None) -> Any:
-        """A member of a JSON object; without a default it has to be there."""
-        if not isinstance(value, dict):
-            raise ValueError(
-                f"{place}: expected an object with `{name}`. Received: {_shown(value)}"
-            )
-        if name not in value:
-            if default is not None:
-                return default
-            raise ValueError(
-                f"{place}: expected a member `{name}`. Received: "
-                f"{', '.join(value) or 'none'}"
-            )
+        """A member of a JSON object; required if there is no default."""
+        member = value.get(name, default) if isinstance(value, dict) else None
         # In Python True and False are ints.
-        if type(value[name]) is not kind:
+        if type(member) is not kind:
             raise ValueError(
-                f"{place}: `{name}` must be a JSON {_JSON_NAMES[kind]}. Received: "
-                f"{_shown(value[name])}"
+                f"{place}: expected a JSON {_JSON_NAMES[kind]} `{name}`. Received: "
+                f"{_shown(value if member is None else member)}"
             )
-        return value[name]
+        return member
 
-    def question(asked: Any) -> Question:
-        nonlocal place, found_impossible
-        identifier = get(asked, "id", str)
+    def read_answer(value: Any, context: str) -> Answer:
+        nonlocal num_moved
+        text, start = get(value, "text", str), get(value, "answer_start", int)
+        if start < 0 or not text:
+            raise ValueError(
+                f"{place}: an answer needs a `text`, and an `answer_start` of at least "
+                f"0. Received: {text!r} at {start}"
+            )
+        if not for_training or context.startswith(text, start):
+            return Answer(text, start)
+        context_spaces, text_spaces = (
+            string.replace("\xa0", " ") for string in (context, text)
+        )
+        starts = (
+            context_spaces.rfind(text_spaces, 0, start + len(text)),
+            context_spaces.find(text_spaces, start),
+        )
+        starts = [place for place in starts if place >= 0]
+        if not starts:
+            raise ValueError(
+                f"{place}: the text of an answer must occur in the context. Received: "
+                f"{text!r}"
+            )
+        nearest = min(starts, key=lambda at: abs(at - start))
+        num_moved += nearest != start
+        return Answer(context[nearest : nearest + len(text)], nearest)
+
+    def read_question(value: Any, context: str) -> Question:
+        nonlocal place, has_flags
+        is_numeric = isinstance(value, dict) and type(value.get("id")) is int
+        identifier = str(value["id"]) if is_numeric else get(value, "id", str)
         place = f"{source}: question {identifier!r}"
         if identifier in identifiers:
             raise ValueError(f"{place} occurs twice; identifiers must be unique")
         identifiers.add(identifier)
-        text = get(asked, "question", str)
-        answers = []
-        for answer in get(asked, "answers", list, default=[]):
-            start = get(answer, "answer_start", int)
-            if start < 0:
+        has_flags |= "is_impossible" in value
+        is_impossible = get(value, "is_impossible", bool, default=False)
+        values = value.get("answers")
+        if isinstance(values, dict):
+            texts, starts = (
+                get(values, name, list) for name in ("text", "answer_start")
+            )
+            if len(texts) != len(starts):
                 raise ValueError(
-                    f"{place}: `answer_start` must be at least 0. Received: {start}"
+                    f"{place}: `answers` needs one `answer_start` for each `text`. "
+                    f"Received: {len(starts)} for {len(texts)}"
                 )
-            answers.append(Answer(get(answer, "text", str), start))
-        found_impossible |= "is_impossible" in asked
-        is_impossible = get(asked, "is_impossible", bool, default=False)
-        if is_impossible and answers:
+            values = [
+                {"text": text, "answer_start": start}
+                for text, start in zip(texts, starts, strict=True)
+            ]
+        else:
+            values = get(value, "answers", list, default=[])
+        if is_impossible and values:
             raise ValueError(
                 f"{place}: an impossible question must have no `answers`. Received: "
-                f"{answers[0].text!r}"
+                f"{_shown(values[0])}"
             )
-        return Question(identifier, text, tuple(answers), is_impossible)
+        if for_training and not (values or is_impossible):
+            raise ValueError(
+                f"{place}: a question to train on must have an answer or be "
+                "impossible. Received: neither"
+            )
+        answers = tuple(read_answer(value, context) for value in values)
+        return Question(identifier, get(value, "question", str), answers, is_impossible)
 
     passages = []
     for number, article in enumerate(get(content, "data", list), start=1):
@@ -170,13 +217,25 @@ def read(path: str | os.PathLike) -> SquadFile:
             )
             context = get(paragraph, "context", str)
             questions = []
-            for count, asked in enumerate(get(paragraph, "qas", list), start=1):
+            for count, value in enumerate(get(paragraph, "qas", list), start=1):
                 place = f"{paragraph_place}, question {count}"
-                questions.append(question(asked))
+                try:
+                    questions.append(read_question(value, context))
+                except ValueError as error:
+                    rejected.append(str(error))
             passages.append(Passage(title, context, tuple(questions)))
+    num_valid = sum(len(passage.questions) for passage in passages)
+    if len(rejected) > max_rejected_share * (num_valid + len(rejected)):
+        raise ValueError(
+            f"{rejected[0]}. {len(rejected):,} of {num_valid + len(rejected):,} "
+            "questions are invalid, more than `max_rejected_share`="
+            f"{max_rejected_share:g}"
+        )
     version = str(content.get("version", "")).removeprefix("v")
-    has_impossible = version.startswith("2") or found_impossible
-    return SquadFile(source, has_impossible, tuple(passages))
+    has_impossible = version.startswith("2") or has_flags
+    return SquadFile(
+        source, has_impossible, tuple(passages), num_moved, tuple(rejected)
+    )
 
 
 def read_split(
@@ -185,119 +244,72 @@ def read_split(
     split: str,
     limit: int | None = None,
     report: Callable[[str], Any] = print,
+    max_rejected_share: float = MAX_REJECTED_SHARE,
 ) -> SquadFile:
-    """The file of a split; training data is checked, and its answers are aligned.
+    """Reads the file of a split.
 
     Args:
         data_dir: folder with the files, or with their folder `squad`.
         version: "v1.1" or "v2.0".
         split: "train" or "dev".
-        limit: keep the first N questions only; None keeps all.
-        report: called with a line of text if answers had to be moved.
+        limit: read the first N questions only; None reads all.
+        report: called with a line if answers were moved or questions left out.
+        max_rejected_share: as for `read`.
 
     Raises:
         OSError: if there is no file, or it cannot be read.
-        ValueError: if there are several files, if it is of the other version, or holds
-            nothing that can be trained on.
+        ValueError: if there are several files, or the file is of the other version, is
+            invalid or has no questions.
     """
     if limit is not None and limit < 1:
         raise ValueError(f"`limit` must be at least 1. Received: limit={limit}")
-    data = read(_find(pathlib.Path(data_dir).expanduser(), version, split))
+    data = read(
+        _find(pathlib.Path(data_dir).expanduser(), version, split),
+        for_training=split == "train",
+        max_rejected_share=max_rejected_share,
+    )
     if data.has_impossible != (version == "v2.0"):
         received = "v2.0" if data.has_impossible else "v1.1"
         raise ValueError(
             f"{data.source}: expected a file of version {version}. Received: one of "
             f"{received}"
         )
+    if data.rejected:
+        report(
+            f"{data.source}: left out {len(data.rejected):,} invalid questions. The "
+            f"first: {data.rejected[0]}"
+        )
+    if data.num_moved:
+        report(f"{data.source}: corrected the start of {data.num_moved:,} answers")
     if limit is not None:
         passages = []
         for passage in data.passages:
             if limit > 0:
-                kept = dataclasses.replace(passage, questions=passage.questions[:limit])
-                passages.append(kept)
-                limit -= len(kept.questions)
+                questions = passage.questions[:limit]
+                passages.append(dataclasses.replace(passage, questions=questions))
+                limit -= len(questions)
         data = dataclasses.replace(data, passages=tuple(passages))
     if next(data.questions(), None) is None:
         raise ValueError(
             f"{data.source}: expected a file with questions. Received: one with none"
         )
-    if split == "train":
-        for question in data.questions():
-            if not (question.answers or question.is_impossible):
-                raise ValueError(
-                    f"{data.source}: question {question.identifier!r}: a question to "
-                    "train on must have an answer or be impossible. Received: neither"
-                )
-        data, num_moved = align(data)
-        if num_moved:
-            report(f"{data.source}: answers moved to where they stand: {num_moved:,}")
     return data
-
-
-def align(data: SquadFile) -> tuple[SquadFile, int]:
-    """Corrects the start of answers whose text is not found there.
-
-    Official files have none; files whose contexts other software has stripped of
-    leading space, or translated, do. An answer is moved to the nearest place in the
-    context that holds its text.
-
-    Returns:
-        The same data, every answer in its place, and how many were moved.
-
-    Raises:
-        ValueError: if the text of an answer is not in its context, naming file and
-            question.
-    """
-    num_moved = 0
-
-    def aligned(answer: Answer, question: Question, context: str) -> Answer:
-        nonlocal num_moved
-        if context.startswith(answer.text, answer.start):
-            return answer
-        starts = (
-            context.rfind(answer.text, 0, answer.stop),
-            context.find(answer.text, answer.start),
-        )
-        starts = [start for start in starts if start >= 0]
-        if not starts:
-            raise ValueError(
-                f"{data.source}: question {question.identifier!r}: the text of an "
-                f"answer must stand in the context. Received: {answer.text!r}"
-            )
-        num_moved += 1
-        return Answer(answer.text, min(starts, key=lambda at: abs(at - answer.start)))
-
-    passages = []
-    for passage in data.passages:
-        questions = (
-            dataclasses.replace(
-                one,
-                answers=tuple(
-                    aligned(two, one, passage.context) for two in one.answers
-                ),
-            )
-            for one in passage.questions
-        )
-        passages.append(dataclasses.replace(passage, questions=tuple(questions)))
-    return dataclasses.replace(data, passages=tuple(passages)), num_moved
 
 
 def _find(folder: pathlib.Path, version: str, split: str) -> pathlib.Path:
     """`train-v1.1.json`, or the one file whose name continues before `.json`."""
     name = f"{split}-{version}.json"
     folders = (folder, folder / "squad")
-    for place in folders:
-        if (place / name).is_file():
-            return place / name
-    for place in folders:
-        others = sorted(place.glob(f"{split}-{version}[-._]*.json"))
-        if len(others) > 1:
-            raise ValueError(
-                f"`data_dir` must hold {name}, or one file alone that begins so. "
-                f"Received: {', '.join(map(str, others))}"
-            )
-        if others:
-            return others[0]
+    for pattern in (name, f"{split}-{version}[-._]*.json"):
+        for place in folders:
+            paths = sorted(place.glob(pattern))
+            if len(paths) > 1:
+                raise ValueError(
+                    f"`data_dir` must hold {name}, or only one file that begins so. "
+                    f"Received: {', '.join(map(str, paths))}"
+                )
+            if paths:
+                return paths[0]
     raise FileNotFoundError(
         f"`data_dir` must be the folder of SQuAD's files and hold {name}. Received: "
         f"{folder}; there is neither {folders[0] / name} nor {folders[1] / name}"
@@ -340,14 +352,9 @@ class RankedAnswers:
     null: Candidate | None = None
 
     @property
-    def null_odds(self) -> float:
-        """Score of no answer, less that of the best answer."""
-        if self.null is None:
-            raise ValueError(
-                "`null_odds` are for version 2.0. Received: question "
-                f"{self.identifier!r}, whose windows have no `null` logits"
-            )
-        return self.null.score - self.candidates[0].score
+    def null_odds(self) -> float | None:
+        """Score of no answer minus score of the best answer; None in version 1.1."""
+        return self.null and self.null.score - self.candidates[0].score
 
     def answer(self, null_threshold: float = 0.0) -> str:
         """The best answer, or "" if the odds of no answer are above the threshold."""
@@ -380,29 +387,29 @@ def best_null_threshold(
     """The threshold of `RankedAnswers.answer` with the best F1 on these questions.
 
     Unlike the official search it never separates questions of equal odds, and has a
-    threshold for never answering: answers really score what it promises.
-
-    Args:
-        questions: with their answers, such as those of the development file.
-        answers: to them.
+    threshold for never answering, so the answers really reach the score it reports.
 
     Raises:
-        ValueError: if there is no answer.
+        ValueError: if no answer belongs to one of the questions.
     """
-    questions = list(questions)
-    scores = question_scores(
-        questions, {one.identifier: one.candidates[0].text for one in answers}
-    )
-    if not scores:
+    known = {question.identifier: question for question in questions}
+    answers = [ranked for ranked in answers if ranked.identifier in known]
+    if not answers:
         raise ValueError(
-            "`answers` must be to some of the questions. Received: "
-            f"{len(answers):,} answers, to none of the {len(questions):,} questions"
+            "`answers` must be to some of the questions. Received: answers to none of "
+            f"the {len(known):,} questions"
         )
-    has_answer = {one.identifier: bool(one.answers) for one in questions}
-    known = [one for one in answers if one.identifier in scores]
-    unanswered = np.array([float(not has_answer[one.identifier]) for one in known])
-    answered = np.array([scores[one.identifier][1] for one in known])
-    odds = np.array([one.null_odds for one in known])
+    ranked_questions = [known[ranked.identifier] for ranked in answers]
+    unanswered = np.array(
+        [float(not question.answers) for question in ranked_questions]
+    )
+    answered = np.array(
+        [
+            _question_scores(question, ranked.candidates[0].text)[1]
+            for question, ranked in zip(ranked_questions, answers, strict=True)
+        ]
+    )
+    odds = np.array([ranked.null_odds for ranked in answers])
     order = np.argsort(odds, kind="stable")
     odds = odds[order]
     # How much better than never answering, with the first N answered.
@@ -415,72 +422,58 @@ def best_null_threshold(
 def score_answers(
     data: SquadFile, answers: Sequence[RankedAnswers]
 ) -> dict[str, float]:
-    """Scores by the official rules, in percent.
+    """The scores of `evaluate` for the best answers to all questions.
 
-    Args:
-        data: what was asked.
-        answers: to all questions.
-
-    Returns:
-        `exact` and `f1`. In version 2.0 also:
-
-        * `null_threshold`, that with the best F1 on these very questions, as papers
-          report the development set; `exact` and `f1` are those that it gives;
-        * `HasAns_exact`, `HasAns_f1`, `NoAns_exact` and `NoAns_f1`, those of the
-          questions with and without an answer, if there are any;
-        * `untuned_exact` and `untuned_f1`, with the threshold 0.
+    In version 2.0, `null_threshold` has the best F1 on these questions, as papers
+    report the development set, and all scores use it but `untuned_exact` and
+    `untuned_f1`, whose threshold is 0.
     """
-    untuned = _scores(data, {one.identifier: one.answer() for one in answers})
+
+    def scores(threshold: float = 0.0) -> dict[str, float]:
+        texts = {ranked.identifier: ranked.answer(threshold) for ranked in answers}
+        return score_texts(data, texts)
+
+    untuned = scores()
     if not data.has_impossible:
         return untuned
     threshold = best_null_threshold(data.questions(), answers)
-    tuned = {one.identifier: one.answer(threshold) for one in answers}
     return {
-        **_scores(data, tuned),
+        **scores(threshold),
         **{f"untuned_{name}": untuned[name] for name in _METRICS},
         "null_threshold": threshold,
     }
 
 
-def score_no_answers(data: SquadFile) -> dict[str, float]:
-    """Scores of never giving an answer, which is right where there is none."""
-    return _scores(data, {one.identifier: "" for one in data.questions()})
-
-
-def _scores(data: SquadFile, predictions: dict[str, str]) -> dict[str, float]:
-    scores: dict[str, Any] = evaluate(data, predictions)
-    if "exact_match" in scores:
-        scores["exact"] = scores["exact_match"]
-    names = [
-        f"{prefix}{name}" for prefix in ("", "HasAns_", "NoAns_") for name in _METRICS
-    ]
-    return {name: float(scores[name]) for name in names if name in scores}
+def score_texts(data: SquadFile, texts: Mapping[str, str]) -> dict[str, float]:
+    """Exact match and F1 of `evaluate`, without the counts."""
+    scores = evaluate(data, texts)
+    return {name: value for name, value in scores.items() if name.endswith(_METRICS)}
 
 
 def write_predictions(
     folder: pathlib.Path,
-    answers: Iterable[RankedAnswers],
+    answers: Sequence[RankedAnswers],
     null_threshold: float = 0.0,
 ) -> None:
     """Writes answers under the names, and in the form, of BERT's published code.
 
-    `predictions.json` is what the official scripts read, `nbest_predictions.json` has
-    all candidates, and `null_odds.json`, for version 2.0, is where the official script
-    looks for the best threshold. Each file is written atomically.
-
-    Args:
-        folder: created if needed.
-        answers: to all questions.
-        null_threshold: of `RankedAnswers.answer`.
+    The official scripts read `predictions.json`, `nbest_predictions.json` has all
+    candidates, and in `null_odds.json`, for version 2.0, the official script searches
+    the best threshold. Each file is written atomically.
     """
-    answers = list(answers)
     contents = {
         "predictions.json": {
-            one.identifier: one.answer(null_threshold) for one in answers
+            ranked.identifier: ranked.answer(null_threshold) for ranked in answers
         },
-        "nbest_predictions.json": {one.identifier: one.n_best() for one in answers},
+        "nbest_predictions.json": {
+            ranked.identifier: ranked.n_best() for ranked in answers
+        },
     }
-    odds = {one.identifier: one.null_odds for one in answers if one.null is not None}
+    odds = {
+        ranked.identifier: ranked.null_odds
+        for ranked in answers
+        if ranked.null is not None
+    }
     if odds:
         contents["null_odds.json"] = odds
     folder.mkdir(parents=True, exist_ok=True)
@@ -498,161 +491,116 @@ def evaluate(
     null_odds: Mapping[str, float] | None = None,
     no_answer_threshold: float = 1.0,
 ) -> dict[str, Any]:
-    """Scores by the rules of the file's version.
+    """Scores by the rules of the file's version, in percent.
 
     `evaluate-v1.1.py` and `evaluate-v2.0.py` disagree on answers without a word:
     version 1.1 gives them an F1 of 0, version 2.0 an F1 of 1 if there is no answer.
 
     Args:
         data: what was asked.
-        predictions: identifier of a question -> answer.
-        null_odds: as for `evaluate_v2`.
-        no_answer_threshold: as for `evaluate_v2`.
-
-    Raises:
-        ValueError: if version 1.1 is given `null_odds`, or as the two functions.
-    """
-    if data.has_impossible:
-        return evaluate_v2(
-            data.questions(), predictions, null_odds, no_answer_threshold
-        )
-    if null_odds is not None:
-        raise ValueError(
-            "`null_odds` are for version 2.0: in version 1.1 every question has an "
-            f"answer. Received: {data.source}"
-        )
-    return evaluate_v1(data.questions(), predictions)
-
-
-def evaluate_v1(
-    questions: Iterable[Question], predictions: Mapping[str, str]
-) -> dict[str, Any]:
-    """Scores of version 1.1.
-
-    Args:
-        questions: with their answers.
         predictions: identifier of a question -> answer. A question without one scores
-            0; further ones do not matter.
-
-    Returns:
-        `exact_match` and `f1` in percent, `total` questions and
-        `missing_predictions`.
-
-    Raises:
-        ValueError: if a question has no answers, if there is no question, or none
-            with a prediction.
-    """
-    exact_sum = f1_sum = 0.0
-    questions = _with_some_prediction(questions, predictions)
-    for question in questions:
-        if not question.answers:
-            raise ValueError(
-                "In version 1.1 every question must have an answer. Received: "
-                f"question {question.identifier!r}, which has none"
-            )
-        if question.identifier in predictions:
-            predicted = normalized_words(predictions[question.identifier])
-            gold = [normalized_words(answer.text) for answer in question.answers]
-            exact_sum += max(words == predicted for words in gold)
-            f1_sum += max(_f1(words, predicted) for words in gold)
-    return {
-        "exact_match": 100.0 * exact_sum / len(questions),
-        "f1": 100.0 * f1_sum / len(questions),
-        "total": len(questions),
-        "missing_predictions": _count_missing(questions, predictions),
-    }
-
-
-def evaluate_v2(
-    questions: Iterable[Question],
-    predictions: Mapping[str, str],
-    null_odds: Mapping[str, float] | None = None,
-    no_answer_threshold: float = 1.0,
-) -> dict[str, Any]:
-    """Scores of version 2.0, in which "" is right where there is no answer.
-
-    Args:
-        questions: with their answers.
-        predictions: identifier of a question -> answer. A question without one scores
-            0, where the official script fails; further ones do not matter.
-        null_odds: identifier -> how likely it is that there is no answer: a
-            probability, or the score of no answer less that of the best one.
+            0, where the official script of version 2.0 fails.
+        null_odds: for version 2.0: identifier -> how likely it is that there is no
+            answer, as a probability or a difference of scores.
         no_answer_threshold: greater odds count as answered by "". The official
-            default, 1, is one for probabilities.
+            default, 1, suits probabilities.
 
     Returns:
-        `exact` and `f1` in percent and the `total` they are of; `HasAns_…` and
-        `NoAns_…`, the same three of the questions with and without an answer, if there
-        are any; and `missing_predictions`. With `null_odds`, `best_exact` and
-        `best_f1`, and the thresholds that give them, `best_exact_thresh` and
-        `best_f1_thresh`, by the official search, whose best may be out of reach (see
-        `best_null_threshold`).
+        `exact`, `f1`, `total` and `missing_predictions`. In version 2.0 also the first
+        three for questions with and without an answer, `HasAns_…` and `NoAns_…`; with
+        `null_odds`, `best_exact`, `best_f1` and their thresholds `best_…_thresh` by the
+        official search, whose best may be out of reach (see `best_null_threshold`).
 
     Raises:
-        ValueError: if there is no question, none with a prediction, or one with a
-            prediction has no odds.
+        ValueError: if no question has a prediction, one with a prediction has no odds,
+            or in version 1.1 there are odds or a question has no answer.
     """
-    questions = _with_some_prediction(questions, predictions)
-    scores = question_scores(questions, predictions)
-    has_answer = {one.identifier: bool(one.answers) for one in questions}
+    questions = list(data.questions())
+    predicted = [
+        question for question in questions if question.identifier in predictions
+    ]
+    if not predicted:
+        raise ValueError(
+            "`predictions` must hold answers to some of the questions. Received: "
+            f"{len(predictions):,} answers, none of which to the "
+            f"{len(questions):,} questions"
+        )
+    scores = {
+        question.identifier: _question_scores(
+            question, predictions[question.identifier], data.has_impossible
+        )
+        for question in predicted
+    }
+    has_answer = {question.identifier: bool(question.answers) for question in questions}
+    num_missing = len(questions) - len(predicted)
+    if not data.has_impossible:
+        if null_odds is not None or not all(has_answer.values()):
+            raise ValueError(
+                "In version 1.1 every question must have an answer, and `null_odds` "
+                f"must be left out. Received: {data.source}"
+            )
+        return {**_means(scores, has_answer), "missing_predictions": num_missing}
     final = dict(scores)
-    if null_odds is not None:
-        missing = [identifier for identifier in scores if identifier not in null_odds]
-        if missing:
+    for identifier in scores if null_odds is not None else ():
+        if identifier not in null_odds:
             raise ValueError(
                 "`null_odds` must hold every question with a prediction. Received: "
-                f"none of {missing[0]!r}, nor of {len(missing) - 1:,} others"
+                f"none of {identifier!r}"
             )
-        for identifier in scores:
-            if null_odds[identifier] > no_answer_threshold:
-                final[identifier] = (float(not has_answer[identifier]),) * 2
-
-    def means(identifiers: Iterable[str]) -> dict[str, Any]:
-        """In percent; a question without a score counts as 0."""
-        pairs = [final.get(identifier, (0.0, 0.0)) for identifier in identifiers]
-        exact, f1 = (100.0 * sum(one) / len(pairs) for one in zip(*pairs, strict=True))
-        return {"exact": exact, "f1": f1, "total": len(pairs)}
-
-    result = means(has_answer)
+        if null_odds[identifier] > no_answer_threshold:
+            final[identifier] = (float(not has_answer[identifier]),) * 2
+    result = _means(final, has_answer)
     for prefix, kind in (("HasAns", True), ("NoAns", False)):
-        of_kind = [one for one, known in has_answer.items() if known is kind]
-        if of_kind:
-            for name, value in means(of_kind).items():
-                result[f"{prefix}_{name}"] = value
-    if null_odds is not None:
-        for at, name in enumerate(_METRICS):
-            best, threshold = _official_best_threshold(
-                {one: pair[at] for one, pair in scores.items()},
-                predictions,
-                null_odds,
-                has_answer,
-            )
-            result[f"best_{name}"] = 100.0 * best / len(questions)
-            result[f"best_{name}_thresh"] = threshold
-    result["missing_predictions"] = _count_missing(questions, predictions)
-    return result
-
-
-def question_scores(
-    questions: Iterable[Question], predictions: Mapping[str, str]
-) -> dict[str, tuple[float, float]]:
-    """Exact match and F1 of each question that has a prediction, by version 2.0."""
-    scores = {}
-    for question in questions:
-        if question.identifier not in predictions:
-            continue
-        predicted = normalized_words(predictions[question.identifier])
-        gold = [normalized_words(answer.text) for answer in question.answers]
-        # An answer of articles and punctuation alone is none.
-        gold = list(filter(None, gold)) or [[]]
-        scores[question.identifier] = (
-            float(predicted in gold),
-            max(
-                _f1(words, predicted) if words and predicted else words == predicted
-                for words in gold
-            ),
+        identifiers = [name for name, known in has_answer.items() if known is kind]
+        if identifiers:
+            means = _means(final, identifiers)
+            result |= {f"{prefix}_{name}": value for name, value in means.items()}
+    for at, name in enumerate(_METRICS if null_odds is not None else ()):
+        best, threshold = _official_best_threshold(
+            {identifier: pair[at] for identifier, pair in scores.items()},
+            predictions,
+            null_odds,
+            has_answer,
         )
-    return scores
+        result[f"best_{name}"] = 100.0 * best / len(questions)
+        result[f"best_{name}_thresh"] = threshold
+    return {**result, "missing_predictions": num_missing}
+
+
+def _means(
+    scores: Mapping[str, tuple[float, float]], identifiers: Iterable[str]
+) -> dict[str, Any]:
+    """Means in percent; a question without a score counts as 0."""
+    pairs = [scores.get(identifier, (0.0, 0.0)) for identifier in identifiers]
+    exact, f1 = (
+        100.0 * sum(values) / len(pairs) for values in zip(*pairs, strict=True)
+    )
+    return {"exact": exact, "f1": f1, "total": len(pairs)}
+
+
+def _question_scores(
+    question: Question, prediction: str, has_impossible: bool = True
+) -> tuple[float, float]:
+    """Exact match and F1 of an answer."""
+    predicted = normalized_words(prediction)
+    gold = [normalized_words(answer.text) for answer in question.answers]
+    if has_impossible:
+        # In version 2.0 an answer of only articles and punctuation is none.
+        gold = list(filter(None, gold)) or [[]]
+    exact = max((words == predicted for words in gold), default=False)
+    f1s = []
+    for words in gold:
+        num_common = sum(
+            (collections.Counter(words) & collections.Counter(predicted)).values()
+        )
+        f1 = 0.0
+        if num_common:
+            precision, recall = num_common / len(predicted), num_common / len(words)
+            f1 = 2 * precision * recall / (precision + recall)
+        elif has_impossible:
+            f1 = float(words == predicted)
+        f1s.append(f1)
+    return float(exact), max(f1s, default=0.0)
 
 
 def normalized_words(text: str) -> list[str]:
@@ -663,16 +611,6 @@ def normalized_words(text: str) -> list[str]:
         ['cats', '1000', 'thousand', 'lives']
     """
     return _ARTICLE.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split()
-
-
-def _f1(gold: list[str], predicted: list[str]) -> float:
-    """F1 of the bags of words; 0 if one is empty."""
-    common = collections.Counter(gold) & collections.Counter(predicted)
-    num_common = sum(common.values())
-    if not num_common:
-        return 0.0
-    precision, recall = num_common / len(predicted), num_common / len(gold)
-    return 2 * precision * recall / (precision + recall)
 
 
 def _official_best_threshold(
@@ -694,22 +632,3 @@ def _official_best_threshold(
         if current > best:
             best, threshold = current, null_odds[identifier]
     return best, threshold
-
-
-def _with_some_prediction(
-    questions: Iterable[Question], predictions: Mapping[str, str]
-) -> list[Question]:
-    questions = list(questions)
-    if not any(one.identifier in predictions for one in questions):
-        raise ValueError(
-            "`predictions` must hold answers to some of the questions. Received: "
-            f"{len(predictions):,} answers, none of which to the "
-            f"{len(questions):,} questions"
-        )
-    return questions
-
-
-def _count_missing(
-    questions: Iterable[Question], predictions: Mapping[str, str]
-) -> int:
-    return sum(question.identifier not in predictions for question in questions)

@@ -14,11 +14,11 @@ class Example:
     """One row of a task.
 
     Attributes:
-        texts: one or more texts, as the file has them; of a multiple choice the shared
-            text and one for each answer.
+        texts: one or more texts, as in the file; of a multiple choice the shared text
+            and one for each answer.
         label: number of the label in `Task.labels`; for regression the score; None
-            where the file does not tell (test sets).
-        identifier: the row's index as the file has it, or its number, from 0.
+            in test sets without labels.
+        identifier: the index of the row in the file, or its number, from 0.
     """
 
     texts: tuple[str, ...]
@@ -47,16 +47,16 @@ class Task:
 
     Attributes:
         name: benchmark and task, as in "glue/mrpc".
-        labels: names of the labels, as files have them; none for regression.
+        labels: names of the labels, as in the files; none for regression.
         num_texts: texts of an example.
-        metrics: names of its metrics in `seg_tf.tasks.metrics`; the first is the main
-            one, which says which of several models is best.
+        metrics: names of its metrics in `seg_tf.tasks.metrics`. The first is the main
+            metric, which ranks models.
         splits: its splits, in the order train, dev, test.
         score_range: lowest and highest score of a regression task.
-        num_choices: rows of an example of a multiple choice, which have a score each;
-            1 for other tasks.
-        texts_have_units: whether each line of a text is a unit, which a probe encodes
-            separately: the vector of the text is their mean.
+        num_choices: rows of an example of a multiple choice, each with a score; 1 for
+            other tasks.
+        texts_have_units: whether each line of a text is a unit that probes encode
+            separately; the vector of the text is then their mean.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Task:
 
     @property
     def num_outputs(self) -> int:
-        """Outputs of a model for an example: one a label, or the score."""
+        """Outputs of a model for an example: one for each label, or the score."""
         return len(self.labels) or 1
 
     @property
@@ -93,11 +93,7 @@ class Task:
         return tuple(split.name for split in self.splits)
 
     def split(self, name: str) -> Split:
-        """The split of that name.
-
-        Raises:
-            ValueError: if there is none.
-        """
+        """The split of that name. Raises a ValueError if there is none."""
         for split in self.splits:
             if split.name == name:
                 return split
@@ -109,7 +105,7 @@ class Task:
 
 def checksum(examples: Sequence[Example]) -> str:
     """SHA-256 of texts and labels of examples."""
-    content = json.dumps([(one.texts, one.label) for one in examples])
+    content = json.dumps([(example.texts, example.label) for example in examples])
     return hashlib.sha256(content.encode()).hexdigest()
 
 
@@ -120,24 +116,26 @@ def write_predictions(
     examples: Sequence[Example],
     predictions: Sequence[int | float],
 ) -> None:
-    """Writes `<split>_predictions.tsv`: a row an example, with names of labels.
+    """Writes `<split>_predictions.tsv`: index, label and prediction of each example.
 
     Args:
         folder: existing folder.
         split: name of the split.
         task: the task.
-        examples: all of the split; labels that are None are left empty.
-        predictions: number of a label, or score, of each.
+        examples: all examples of the split; labels that are None are left empty.
+        predictions: number of a label, or score, of each example.
     """
-
-    def word(value: int | float | None) -> str:
-        if value is None:
-            return ""
-        return f"{value:g}" if task.is_regression else task.labels[value]
-
     lines = ["index\tlabel\tprediction"]
-    for example, value in zip(examples, predictions, strict=True):
-        lines.append("\t".join((example.identifier, word(example.label), word(value))))
+    for example, prediction in zip(examples, predictions, strict=True):
+        words = [
+            ""
+            if value is None
+            else f"{value:g}"
+            if task.is_regression
+            else task.labels[value]
+            for value in (example.label, prediction)
+        ]
+        lines.append("\t".join((example.identifier, *words)))
     text = "".join(f"{line}\n" for line in lines)
     files.write_text(folder / f"{split}_predictions.tsv", text)
 
@@ -150,14 +148,7 @@ def write_predictions(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TableRow:
-    """One row of a file.
-
-    Attributes:
-        path: the file.
-        line: number of the line, from 1.
-        columns: names of the columns.
-        fields: their contents.
-    """
+    """One row of a file; `line` counts from 1."""
 
     path: pathlib.Path
     line: int
@@ -176,18 +167,17 @@ class TableRow:
         )
 
     def number(self, column: str, lowest: float, highest: float) -> float:
-        """The number in a column, which must lie in a range."""
-        rule = f"a number from {lowest:g} to {highest:g}"
+        """The number in a column. It must be in a range."""
         try:
             number = float(self.field(column))
         except ValueError:
-            raise self.error(column, rule) from None
-        if not lowest <= number <= highest:  # not a number is in no range
-            raise self.error(column, rule)
+            number = float("nan")
+        if not lowest <= number <= highest:  # NaN is in no range
+            raise self.error(column, f"a number from {lowest:g} to {highest:g}")
         return number
 
     def label(self, column: str, names: Sequence[str]) -> int:
-        """The number, among `names`, of the name in a column."""
+        """The index in `names` of the name in a column."""
         name = self.field(column)
         if name not in names:
             missing = "" if name else "; the label is missing"
@@ -203,10 +193,10 @@ def find_file(
     Args:
         data_dir: folder of the benchmark, or of the task.
         folder: the task's folder in the benchmark's.
-        names: names of the file; the first that exists is taken.
+        names: possible file names; the first that exists is used.
 
     Raises:
-        FileNotFoundError: if there is none, naming what was looked for.
+        FileNotFoundError: if none exists, naming all candidates.
     """
     candidates = [
         place / name for place in (data_dir / folder, data_dir) for name in names
@@ -229,7 +219,7 @@ def read_rows(
     on_short_row: Callable[[TableRow], None] | None = None,
     more_columns: bool = False,
 ) -> Iterator[TableRow]:
-    """Yields the rows of a file, each with as many fields as there are columns.
+    """Yields the rows of a file, each with one field for each column.
 
     Args:
         path: the file: UTF-8, perhaps with a byte-order mark.
@@ -240,14 +230,23 @@ def read_rows(
         more_columns: whether rows may have fields after those of `columns`.
 
     Raises:
-        ValueError: if the file is not UTF-8, holds no row, lacks a column, or if a row
+        ValueError: if the file is not UTF-8, is empty or lacks a column, or if a row
             has a wrong number of fields; file, line and column are named.
     """
     names = tuple(columns)
     is_empty = True
     with open(path, "rb") as file:
         for line, content in enumerate(file, start=1):
-            fields = _fields(path, line, content)
+            content = content.removesuffix(b"\n").removesuffix(b"\r")
+            try:
+                text = content.decode("utf-8-sig" if line == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                column = content[: error.start].count(b"\t") + 1
+                raise ValueError(
+                    f"{path}:{line}: column {column} must be UTF-8. Received: "
+                    f"{content[error.start : error.start + 1]!r} ({error.reason})"
+                ) from None
+            fields = tuple(text.split("\t"))
             if not names:
                 names = fields
                 if missing := [name for name in required if name not in names]:
@@ -268,29 +267,7 @@ def read_rows(
             else:
                 raise ValueError(
                     f"{path}:{line}: a row must have {len(names)} columns "
-                    f"({', '.join(names)}). Received: {len(fields)}, "
-                    f"{_shortened(content)}"
+                    f"({', '.join(names)}). Received: {len(fields)}, {text[:60]!r}"
                 )
     if is_empty:
         raise ValueError(f"{path} must hold rows. Received: a file without any")
-
-
-def _fields(path: pathlib.Path, line: int, content: bytes) -> tuple[str, ...]:
-    content = content.removesuffix(b"\n").removesuffix(b"\r")
-    try:
-        text = content.decode("utf-8-sig" if line == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        column = content[: error.start].count(b"\t") + 1
-        raise ValueError(
-            f"{path}:{line}: column {column} must be UTF-8. Received: "
-            f"{content[error.start : error.start + 1]!r} ({error.reason}) after "
-            f"{_shortened(content[: error.start], from_the_end=True)}"
-        ) from None
-    return tuple(text.split("\t"))
-
-
-def _shortened(content: bytes, from_the_end: bool = False) -> str:
-    text = content.decode("utf-8", "replace").rstrip("\r\n")
-    if len(text) <= 60:
-        return repr(text)
-    return f"…{text[-60:]!r}" if from_the_end else f"{text[:60]!r}…"

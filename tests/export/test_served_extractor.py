@@ -78,9 +78,8 @@ def examples_of(pretrained):
 
 def answers_of_keras(extractor, examples, has_null, **choice):
     """What the model answers outside of the graph."""
-    _, contexts = zip(*asked(), strict=True)
-    names = [str(number) for number in range(len(contexts))]
-    ranker = AnswerRanker(examples, names, contexts, has_null=has_null, **choice)
+    names = [str(number) for number in range(len(asked()))]
+    ranker = AnswerRanker(examples, names, has_null=has_null, **choice)
     return ranker(extractor)[0]
 
 

@@ -5,11 +5,11 @@ import pytest
 import tensorflow as tf
 
 from seg_tf.finetuning.batches import (
-    as_tuples,
     batches_by_shape,
     is_text,
     row_batches,
     text_batches,
+    to_tuples,
 )
 from seg_tf.preprocessing.text_preprocessor import cut_longest
 from tests.finetuning.tiny_models import some_texts, tiny
@@ -41,7 +41,7 @@ PAIRS = [("a", "b"), ("c", "d")]
 def test_texts_in_every_form(texts, num_texts, expected):
     texts = texts() if callable(texts) else texts
     assert is_text(texts)
-    assert as_tuples(texts, num_texts) == expected
+    assert to_tuples(texts, num_texts) == expected
 
 
 def test_features_and_batches_are_no_texts():
@@ -65,12 +65,7 @@ def test_features_and_batches_are_no_texts():
 )
 def test_other_texts_are_refused(texts, message):
     with pytest.raises(ValueError, match=message):
-        as_tuples(texts)
-
-
-def test_texts_by_columns_are_equally_many():
-    with pytest.raises(ValueError, match=r"as second ones\. Received: 2 and 1"):
-        as_tuples((["a", "b"], ["c"]), 2)
+        to_tuples(texts)
 
 
 def cut_piece_by_piece(lengths, room):
@@ -121,15 +116,6 @@ def test_labels_stay_with_their_texts(kind, seed):
     assert sorted(seen) == sorted(labels)
 
 
-@pytest.mark.parametrize(
-    ("labels", "dtype"),
-    [([0, 1], "int32"), ([True, False], "int32"), (np.array([0.5, 1]), "float32")],
-)
-def test_labels_are_ints_for_classes_and_floats_for_numbers(labels, dtype):
-    ((_, of_batch),) = batches(["w0", "w1"], labels)
-    assert of_batch.dtype == dtype
-
-
 @pytest.mark.parametrize("kind", [int, float])
 def test_scores_of_a_regression_do_not_hang_together_by_length(kind):
     # Long texts have high scores, and short ones low: the mean of a batch by length
@@ -177,13 +163,6 @@ def test_half_a_surrogate_pair_is_no_piece():
     assert features["token_ids"].numpy()[0, :4].tolist() == [2, 7, 8, 3]
 
 
-def test_thousands_of_texts_are_spelled_in_parts():
-    texts = [f"w{number % 50}" for number in range(1030)]
-    (features,) = batches(texts, batch_size=len(texts))
-    expected = [7 + number % 50 for number in range(1030)]
-    assert features["token_ids"][:, 1].numpy().tolist() == expected
-
-
 # === Which examples come together ===
 
 
@@ -210,17 +189,6 @@ def test_examples_of_one_shape_come_together():
     ]
     # Two batches of 16 and one of 32 are full; what is left makes one and a rest.
     assert len(mixed) == 1
-
-
-def test_order_and_company_are_drawn():
-    first, second = draw(1), draw(2)
-    assert draw(1) == first
-    assert first != second
-    assert {frozenset(one) for one in first} != {frozenset(one) for one in second}
-    orders = {
-        tuple(SHAPES[batch, 0].max() for batch in draw(seed)) for seed in range(9)
-    }
-    assert len(orders) > 1
 
 
 def dataset(seed, labels=None, by_shape=True):
@@ -251,35 +219,6 @@ def test_each_time_there_is_another_order_and_it_hangs_on_the_seed_alone():
     assert len(batches) == 5
 
 
-def test_batches_may_be_of_any_shapes():
-    batches = numbers_of(dataset(seed=4, by_shape=False))
-    assert sorted(np.concatenate(batches)) == list(range(41))
-    assert [len(batch) for batch in batches] == [10, 10, 10, 10, 1]
-    assert all(len(set(SHAPES[batch, 0])) > 1 for batch in batches[:4])
-    assert numbers_of(dataset(seed=4, by_shape=False)) == batches
-    assert numbers_of(dataset(seed=5, by_shape=False)) != batches
-
-
-def test_without_a_seed_examples_stay_in_order():
-    batches = dataset(seed=None)
-    for _ in range(2):
-        assert np.concatenate(numbers_of(batches)).tolist() == list(range(41))
-
-
 def test_rows_are_as_long_as_the_longest_of_their_batch():
     lengths = [batch["token_ids"].shape[1] for batch in dataset(seed=None)]
     assert lengths == [16, 16, 32, 32, 48]
-
-
-def test_labels_come_with_their_rows():
-    labels = {"start": np.arange(41) * 2, "place": np.arange(82.0).reshape(41, 2)}
-    for features, of_batch in dataset(seed=1, labels=labels):
-        numbers = features["token_ids"][:, 0]
-        assert (of_batch["start"] == 2 * numbers.numpy()).numpy().all()
-        assert (of_batch["place"][:, 0] == 2.0 * numbers.numpy()).numpy().all()
-        assert features["token_ids"].dtype.name == "int32"
-
-
-def test_batches_hold_an_example():
-    with pytest.raises(ValueError, match=r"at least 1\. Received: batch_size=0"):
-        row_batches(None, SHAPES, 0, None)

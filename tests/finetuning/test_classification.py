@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from seg_tf.finetuning.batches import text_batches
-from seg_tf.finetuning.classification import ClassificationRunner, PredictedSplit
+from seg_tf.finetuning.classification import ClassificationRunner, EncodedSplit
 from seg_tf.finetuning.text_classifier import TextClassifier
 from seg_tf.finetuning.trials import Setting, TrainingDiverged
 from seg_tf.preprocessing.text_preprocessor import TextPreprocessor
@@ -72,13 +72,6 @@ def test_a_task_is_learnt_and_scored(rte, tmp_path):
     assert {label for _, label, _ in rows} == set(task_folders.RTE_LABELS)
 
 
-def test_baseline_is_the_most_frequent_label(rte):
-    # Of every three examples two have the first label.
-    assert rte.baseline == {"accuracy": pytest.approx(2 / 3)}
-    assert rte.main_metric == "accuracy"
-    assert rte.num_examples == 48
-
-
 def test_test_split_becomes_a_file_for_the_leaderboard(rte, tmp_path):
     rte.run(SHORT, 1, tmp_path)
     lines = (tmp_path / "leaderboard/RTE.tsv").read_text().splitlines()
@@ -99,26 +92,6 @@ def test_a_trial_is_a_function_of_setting_and_seed(rte, tmp_path):
     first, other, again = run(1), run(2), run(1)
     assert first == again
     assert first != other
-
-
-def test_first_log_is_what_keras_computes_of_the_same_model(rte, tmp_path):
-    """The dev loss by hand is the one that `evaluate` gives."""
-    seen = {}
-
-    class Evaluate(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch, logs=None):
-            examples = rte._dev[""].examples
-            batches = text_batches(
-                tiny("slm"),
-                [one.texts for one in examples],
-                [one.label for one in examples],
-                batch_size=5,
-            )
-            seen["by_keras"] = self.model.evaluate(batches, verbose=0)
-            seen["by_us"] = logs["dev_loss"]
-
-    rte.run(SHORT, 1, tmp_path, [Evaluate()])
-    assert seen["by_us"] == pytest.approx(seen["by_keras"], rel=1e-5)
 
 
 def test_regression_is_learnt_and_its_loss_is_no_broadcast(tmp_path):
@@ -146,14 +119,6 @@ def test_both_dev_sets_of_mnli_and_the_diagnostic_set(tmp_path):
         assert logs.rows[0][f"dev_{half}_accuracy"] == scores[f"{half}_accuracy"]
     found = {path.name for path in (tmp_path / "leaderboard").iterdir()}
     assert found == {"MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"}
-
-
-def test_limit_takes_the_first_examples_of_training_alone():
-    limited = runner("rte", limit=10)
-    assert limited.num_examples == 10
-    every = runner("rte").describe()
-    assert limited.describe()["dev"] == every["dev"]
-    assert limited.describe()["train"] != every["train"]
 
 
 def test_test_splits_that_are_predicted_are_described(rte):
@@ -235,7 +200,7 @@ def preprocessor():
 def test_diverged_outputs_are_an_error():
     task = get("glue/rte")
     examples = [Example(("w1", "w2"), 0, "0"), Example(("w3", "w4"), 1, "1")]
-    split = PredictedSplit(task, "dev", examples, preprocessor(), pytest.fail)
+    split = EncodedSplit(task, "dev", examples, preprocessor(), pytest.fail)
 
     class Diverged:
         def predict(self, batches, verbose):
@@ -243,13 +208,3 @@ def test_diverged_outputs_are_an_error():
 
     with pytest.raises(TrainingDiverged, match="1 of 2 examples of glue/rte, dev, are"):
         split.outputs(Diverged())
-
-
-def test_split_computes_loss_and_predictions():
-    task = get("glue/sts-b")
-    examples = [Example(("w1", "w2"), 4.5, "0"), Example(("w3", "w4"), 1.0, "1")]
-    split = PredictedSplit(task, "dev", examples, preprocessor(), pytest.fail)
-    outputs = np.array([[6.5], [-1.0]], "float32")
-    # Predictions are cut to the range of scores, what is trained is not.
-    assert split.predictions(outputs).tolist() == [5.0, 0.0]
-    assert split.loss(outputs) == pytest.approx((2.0**2 + 2.0**2) / 2)

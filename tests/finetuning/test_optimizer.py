@@ -1,7 +1,6 @@
 """The optimizer of fine-tuning against slow NumPy, and a model that is used again."""
 
 import pathlib
-import random
 import subprocess
 import sys
 
@@ -157,15 +156,6 @@ def test_a_training_does_not_depend_on_those_before(dtype_policy):
     assert any((one != other).any() for one, other in zip(first, again, strict=True))
 
 
-def test_setting_and_seed_count():
-    used = reusable()
-    losses = [
-        tuple(train(used, **arguments)[1])
-        for arguments in ({"seed": 1}, {"seed": 2}, {"seed": 1, "learning_rate": 0.1})
-    ]
-    assert len(set(losses)) == 3
-
-
 def test_graph_is_traced_once():
     traced = []
 
@@ -181,23 +171,6 @@ def test_graph_is_traced_once():
     assert len(traced) == before > 0
 
 
-def test_policy_holds_for_the_model_alone():
-    model = reusable(dtype_policy="mixed_bfloat16").start(1, 0.1, 9)
-    assert model.layers[0].compute_dtype == "bfloat16"
-    assert keras.config.dtype_policy().name == "float32"
-
-
-@pytest.mark.parametrize("dtype_policy", ["float32", "mixed_float16"])
-def test_step_reads_no_int32_variable(dtype_policy):
-    model = reusable(dtype_policy=dtype_policy).start(1, 0.1, 9)
-    step = tf.function(lambda: model.train_step((INPUTS, TARGETS)))
-    read = step.get_concrete_function().graph.variables
-    assert {"num_updates", "warmup_updates"} <= {
-        variable.name.split(":")[0].split("/")[-1] for variable in read
-    }
-    assert tf.int32 not in {variable.dtype for variable in read}
-
-
 def test_compiled_step_runs_where_int32_variables_stay_on_the_host():
     done = subprocess.run(
         [sys.executable, "-m", "tests.finetuning.second_device"],
@@ -209,15 +182,3 @@ def test_compiled_step_runs_where_int32_variables_stay_on_the_host():
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.split() == ["float32", "True", "mixed_float16", "True"]
-
-
-def test_other_layers_are_an_error():
-    used = reusable(lambda seed: keras.Sequential([keras.Input((3,)), dense(seed)]))
-    used.start(1, 0.1, 9)
-    with pytest.raises(ValueError, match=r"`make`.*\(3, 2\)"):
-        used.start(2, 0.1, 9)
-
-
-def dense(units):
-    random.seed(0)
-    return keras.layers.Dense(units)

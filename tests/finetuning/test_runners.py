@@ -5,10 +5,9 @@ import math
 
 import pytest
 
-from seg_tf import tasks
 from seg_tf.finetuning import runners
 from seg_tf.finetuning.classification import ClassificationRunner
-from seg_tf.finetuning.probing.probe_runner import ProbeRunner
+from seg_tf.finetuning.probing import ProbeRunner
 from seg_tf.finetuning.runners import make_grid
 from seg_tf.finetuning.squad import SquadRunner
 from seg_tf.finetuning.trials import Setting
@@ -68,15 +67,6 @@ def test_every_kind_of_task_has_a_runner_of_one_protocol(
     assert not list(tmp_path.iterdir())
 
 
-def test_all_tasks_have_a_kind():
-    names = runners.task_names()
-    assert set(tasks.names()) < set(names)
-    kinds = {name: runners.kind_of(name) for name in names}
-    squad = {name for name, kind in kinds.items() if kind is runners.SQUAD}
-    assert squad == {"squad/v1.1", "squad/v2.0"}
-    assert runners.kind_of("discoeval/ssp", "joint") is runners.PROBE
-
-
 @pytest.mark.parametrize(
     ("task", "probe", "given", "message"),
     [
@@ -92,15 +82,6 @@ def test_all_tasks_have_a_kind():
 def test_flags_of_other_kinds_are_refused(task, probe, given, message):
     with pytest.raises(ValueError, match=message):
         runners.check_flags(task, ["checkpoint", given], probe)
-
-
-def test_flags_that_apply_are_not():
-    everywhere = ["limit", "max_length", "randomly_initialized", "seeds", "output_dir"]
-    everywhere.append("sentence_parameters")
-    runners.check_flags("glue/rte", [*everywhere, "grid", "epochs", "predict_test"])
-    of_squad = ["grid", "epochs", "dev_limit"]
-    runners.check_flags("squad/v1.1", [*everywhere, *of_squad])
-    runners.check_flags("discoeval/ssp", [*everywhere, "probe"], "joint")
 
 
 # === Grids ===
@@ -156,17 +137,6 @@ def test_the_papers_grid_is_that_of_the_model(
     assert len(set(grid.settings)) == len(grid.settings) == num_settings
     assert grid.seeds == tuple(range(1, 1 + num_seeds))
     assert grid.row_length == row_length
-
-
-def test_given_values_take_the_place_of_the_papers():
-    grid = make_grid(tiny("slm"), "glue/rte", "paper", epochs=[1], seeds=[9])
-    assert grid.settings == tuple(Setting(one, 32, 1) for one in (1e-5, 3e-5, 5e-5))
-    assert grid.seeds == (9,)
-
-
-def test_another_papers_grid_can_be_named():
-    grid = make_grid(tiny("slm"), "glue/rte", "segabert_base")
-    assert grid.settings == (Setting(3e-5, 256, 3),)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import random
 import shutil
 
 import keras
+import keras_hub
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -23,6 +24,7 @@ from seg_tf.finetuning.text_classifier import TextClassifier
 from seg_tf.interop.weights import write_pooler
 from seg_tf.models.encoder import Encoder
 from tests.finetuning.tiny_models import some_texts, tiny
+from tests.inference.tiny_slm import VOCABULARY
 
 pytestmark = pytest.mark.slow
 
@@ -103,17 +105,6 @@ def test_head_equals_plain_numpy(kind, num_texts):
 
 
 @each_kind
-def test_encoder_is_that_of_the_checkpoint(kind):
-    classifier, features = classify(kind, pairs(1))
-    pretrained = tiny(kind)
-    shared = {id(weight) for weight in pretrained.encoder.weights}
-    assert not [one.path for one in classifier.encoder.weights if id(one) in shared]
-    np.testing.assert_array_equal(
-        classifier.encoder(features), pretrained.encoder(features)
-    )
-
-
-@each_kind
 def test_padding_and_company_do_not_change_a_prediction(kind):
     texts = [*pairs(1, longest=4), *pairs(2, longest=30)]
     classifier, features = classify(kind, texts)
@@ -122,16 +113,6 @@ def test_padding_and_company_do_not_change_a_prediction(kind):
     for row, text in enumerate(texts):
         alone = classifier(features_of(tiny(kind), [text]))
         np.testing.assert_allclose(alone[0], together[row], atol=1e-5)
-
-
-@each_kind
-def test_both_texts_and_their_order_count(kind):
-    (first, second), (third, _), *_ = pairs(1)
-    texts = [(first, second), (second, first), (first, third), (third, second)]
-    classifier, features = classify(kind, texts)
-    logits = np.asarray(classifier(features))
-    for row in range(1, 4):
-        assert np.abs(logits[row] - logits[0]).max() > 1e-4
 
 
 @pytest.mark.parametrize(
@@ -188,26 +169,6 @@ def test_a_rule_is_learnt_without_touching_the_checkpoint(kind):
     assert history["accuracy"][-1] == 1.0
     for weight, old in zip(pretrained.encoder.weights, before, strict=True):
         np.testing.assert_array_equal(weight, old)
-
-
-def test_evaluation_and_prediction_are_of_all_texts_in_order():
-    pretrained = tiny("segabert")
-    texts, labels = counted_words(23)
-    classifier = TextClassifier.from_preset(pretrained, 2, seed=1)
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    classifier.compile(loss=loss, metrics=[accuracy_metric()], jit_compile=False)
-    batches = text_batches(pretrained, texts, batch_size=10)
-    logits = classifier.predict(batches, verbose=0)
-    np.testing.assert_allclose(
-        logits, classifier(features_of(pretrained, texts)), atol=1e-5
-    )
-    batches = text_batches(pretrained, texts, labels, batch_size=10)
-    results = classifier.evaluate(batches, verbose=0, return_dict=True)
-    accuracy = (logits.argmax(axis=1) == labels).mean()
-    np.testing.assert_allclose(results["accuracy"], accuracy, atol=1e-6)
-    np.testing.assert_allclose(
-        results["loss"], loss(np.array(labels), logits), atol=1e-5
-    )
 
 
 def test_one_class_is_a_regression_and_a_frozen_encoder_stays():
@@ -272,52 +233,32 @@ def test_a_seed_gives_the_same_new_weights(kind):
     assert (again.classifier.kernel.numpy() != twins[0].classifier.kernel.numpy()).any()
 
 
-def test_a_baseline_has_the_architecture_and_no_weight_of_the_checkpoint():
-    baseline, _ = classify("segabert", pairs(1), randomly_initialized=True)
-    pretrained = tiny("segabert").encoder
-    for one, other in zip(baseline.encoder.weights, pretrained.weights, strict=True):
-        assert one.shape == other.shape
-        if one.path.endswith(("kernel", "_index", "embeddings")):
-            assert (one.numpy() != other.numpy()).mean() > 0.99, one.path
-
-
-def test_token_types_are_read_where_there_is_a_table():
-    pretrained = tiny("bert", num_token_types=2)
-    features = features_of(pretrained, pairs(1))
-    classifier = TextClassifier.from_preset(pretrained, 2, 2)
-    assert "token_type" in classifier.feature_names
-    one_type = {**features, "token_type": 0 * features["token_type"]}
-    np.testing.assert_array_equal(
-        classifier.encoder(one_type), pretrained.encoder(one_type)
-    )
-    difference = classifier(one_type) - classifier(features)
-    assert np.abs(difference).max() > 1e-3
-
-
-def test_a_folder_is_enough(run_dir):
-    classifier = TextClassifier.from_preset(run_dir, num_classes=2, num_texts=2, seed=1)
-    assert classifier.classifier.kernel.shape == (3 * 16, 2)
+def test_a_keras_file_has_the_vocabulary(run_dir, tmp_path):
+    classifier = TextClassifier.from_preset(run_dir, labels=["bad", "good"], seed=1)
+    classifier.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    texts = ["w1 w2", "w3"]
+    expected = classifier.predict_labels(texts, verbose=0)
+    for values, wanted in zip(
+        loaded.predict_labels(texts, verbose=0), expected, strict=True
+    ):
+        np.testing.assert_array_equal(values, wanted)
+    loaded.fit(texts, ["good", "bad"], verbose=0)
+    loaded.save_to_preset(tmp_path / "saved")
+    again = TextClassifier.from_preset(tmp_path / "saved").predict(texts, verbose=0)
+    np.testing.assert_array_equal(again, loaded.predict(texts, verbose=0))
+    # A model of an encoder only knows no text.
+    bare = TextClassifier(classifier.encoder, classifier.readout, 2)
+    with pytest.raises(ValueError, match="reads features, not text"):
+        bare.predict(texts)
 
 
 @pytest.mark.parametrize("name", seg_tf.__all__)
 def test_an_argument_that_no_preset_has_is_an_error(name):
     load = getattr(seg_tf, name).from_preset
-    parameters = inspect.signature(load).parameters
-    assert parameters["folder"]
-    for known in parameters:
+    for known in inspect.signature(load).parameters:
         with pytest.raises(ValueError, match=rf"`{known}s` must .* mean `{known}`\? R"):
             load("runs/none", **{f"{known}s": 1})
-
-
-def test_the_other_spelling_of_initialized_is_an_error(run_dir):
-    with pytest.raises(ValueError, match="Did you mean `randomly_initialized`"):
-        TextClassifier.from_preset(run_dir, randomly_initialised=True)
-    classifier = TextClassifier.from_preset(
-        run_dir, 2, randomly_initialized=True, freeze_encoder=True
-    )
-    before = load_pretrained(run_dir).encoder.get_weights()[0]
-    assert np.abs(classifier.encoder.get_weights()[0] - before).max() > 1e-3
-    assert not classifier.encoder.trainable_weights
 
 
 # A contrast that word counts do not show: the last word decides.
@@ -350,23 +291,6 @@ def test_texts_are_learnt_and_saved(run_dir, tmp_path):
     np.testing.assert_array_equal(again.predict(texts, verbose=0), logits)
 
 
-def test_the_encoder_of_a_saved_task_is_loaded_once(run_dir, tmp_path, monkeypatch):
-    classifier = TextClassifier.from_preset(run_dir, num_classes=2)
-    classifier.save_to_preset(tmp_path / "saved")
-    loaded = []
-    load_weights = keras.Model.load_weights
-
-    def counted(model, path, *arguments, **settings):
-        loaded.append(path.name)
-        return load_weights(model, path, *arguments, **settings)
-
-    monkeypatch.setattr(keras.Model, "load_weights", counted)
-    again = TextClassifier.from_preset(tmp_path / "saved")
-    assert loaded == [contents.ENCODER_FILE]
-    for ours, theirs in zip(classifier.get_weights(), again.get_weights(), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-
-
 def test_a_saved_task_is_a_checkpoint_with_settings_of_its_own(run_dir, tmp_path):
     folder = tmp_path / "saved"
     classifier = TextClassifier.from_preset(run_dir, num_classes=3, max_length=12)
@@ -381,12 +305,19 @@ def test_a_saved_task_is_a_checkpoint_with_settings_of_its_own(run_dir, tmp_path
         TextClassifier.from_preset(folder, num_classes=2)
     for anew in ({"randomly_initialized": True}, {"num_choices": 2}):
         (name,) = anew
-        with pytest.raises(ValueError, match=rf"`{name}` must be that of the saved"):
+        with pytest.raises(ValueError, match=rf"`{name}` must be as in the saved"):
             TextClassifier.from_preset(folder, **anew)
     with pytest.raises(ValueError, match=r"must hold a SpanExtractor.*a TextClassif"):
         SpanExtractor.from_preset(folder)
     with pytest.raises(ValueError, match="new or empty"):
         classifier.save_to_preset(folder)
+    smaller = TextClassifier.from_preset(run_dir, num_classes=2)
+    smaller.save_to_preset(folder, overwrite=True)
+    assert TextClassifier.from_preset(folder).num_classes == 2
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/notes.txt").touch()
+    with pytest.raises(ValueError, match="new or empty"):
+        smaller.save_to_preset(tmp_path / "mine", overwrite=True)
 
 
 def test_texts_are_trained_on_without_compiling(run_dir):
@@ -484,12 +415,6 @@ def test_the_learning_rate_is_that_of_the_checkpoint(run_dir, tmp_path):
             load_pretrained(folder)
 
 
-def test_a_label_that_the_model_does_not_know_is_named(run_dir):
-    classifier = TextClassifier.from_preset(run_dir, labels=["bad", "good"])
-    with pytest.raises(ValueError, match=r"`labels` .* bad, good. Received: 'fair'"):
-        classifier.fit(["w1", "w2"], ["good", "fair"])
-
-
 @pytest.fixture(name="untrained", scope="module")
 def _untrained():
     """A classifier that refuses what it is given."""
@@ -526,57 +451,12 @@ def test_labels_that_are_no_classes_are_an_error(untrained, labels, message):
         untrained.fit(["w10", "w11"], [0, 1], validation_data=(["w10", "w11"], labels))
 
 
-def test_classes_may_be_whole_floats():
-    batches = text_batches(
-        tiny("bert"), ["w10", "w11"], [1.0, 0.0], batch_size=2, num_classes=2
-    )
-    ((_, labels),) = batches
-    assert labels.dtype == "int32"
-    assert labels.numpy().tolist() == [1, 0]
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_values_of_a_regression_are_finite(value):
-    classifier = TextClassifier.from_preset(tiny("bert"), 1)
-    with pytest.raises(ValueError, match=rf"finite .* labels\[1\]={value}$"):
-        classifier.fit(["w10", "w11"], [-3.5, value])
-
-
-def test_whole_scores_of_a_regression_are_no_classes(monkeypatch):
-    classifier = TextClassifier.from_preset(tiny("bert"), 1)
-    fitted = []
-    monkeypatch.setattr(
-        keras.Model, "fit", lambda _, batches, *__, **___: fitted.append(batches)
-    )
-    classifier.fit(["w10", "w11"], [3, 1])
-    assert fitted[0].element_spec[1].dtype == "float32"
-
-
-def test_as_many_texts_as_the_model_was_made_for():
-    classifier = TextClassifier.from_preset(tiny("bert"), 2, num_texts=2)
-    with pytest.raises(ValueError, match=r"of 2 texts.* Received: texts\[0\] of 1$"):
-        classifier.predict(["w10"])
-
-
-def test_a_model_of_a_keras_file_reads_no_texts(tmp_path):
-    classifier = TextClassifier.from_preset(tiny("bert"), 2)
-    classifier.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    with pytest.raises(ValueError, match="reads features, not text"):
-        loaded.predict(["w1"])
-
-
 def test_a_missing_feature_is_named():
     classifier, features = classify("segabert", pairs(1))
     features = {**features, "other": 0}
     del features["token_index"]
     with pytest.raises(ValueError, match=r"lacks \['token_index'\]"):
         classifier(features)
-
-
-def test_there_has_to_be_a_class():
-    with pytest.raises(ValueError, match=r"`num_classes`.*num_classes=0"):
-        TextClassifier.from_preset(tiny("bert"), 0)
 
 
 def test_the_pooler_of_an_imported_checkpoint_is_kept(tmp_path):
@@ -608,56 +488,85 @@ SECOND = ["w9", "w8 w7", "w6 w5", "w4"]
 CLASSES = np.array([0, 1, 1, 0])
 
 
-def datasets(x, y, weights=None):
-    """A dataset of batches of two, whose number nobody knows."""
-    values = (x, y) if weights is None else (x, y, weights)
-    dataset = tf.data.Dataset.from_tensor_slices(values).batch(2)
+def dataset_of(x, y, *weights):
+    """A dataset of batches of two, of unknown cardinality."""
+    dataset = tf.data.Dataset.from_tensor_slices((x, y, *weights)).batch(2)
     return dataset.filter(lambda *_: True)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: (np.array(WORDS), CLASSES, {}),
-        lambda: (tf.constant(WORDS), tf.constant(CLASSES), {}),
-        lambda: (WORDS, CLASSES[:, np.newaxis], {}),
-        lambda: (WORDS, ["bad", "good", "good", "bad"], {}),
-        lambda: (tf.constant(WORDS), tf.constant(["bad", "good", "good", "bad"]), {}),
-        lambda: (WORDS, CLASSES, {"sample_weight": [1.0, 0.5, 2.0, 0.0]}),
-        lambda: (WORDS, CLASSES, {"class_weight": {0: 1.0, 1: 2.0}}),
-        lambda: (WORDS, CLASSES, {"validation_split": 0.5}),
-        lambda: (WORDS, CLASSES, {"validation_data": (WORDS, CLASSES, np.ones(4))}),
-        lambda: (WORDS, CLASSES, {"validation_data": datasets(WORDS, CLASSES)}),
-        lambda: (datasets(WORDS, CLASSES), None, {}),
-        lambda: (datasets(WORDS, CLASSES[:, np.newaxis]), None, {}),
-        lambda: (datasets(WORDS, CLASSES, np.ones(4, "float32")), None, {}),
-    ],
-)
-def test_texts_in_the_ways_of_keras(make, keras_user):
-    x, y, arguments = make()
-    history = keras_user.fit(x, y, batch_size=None, verbose=0, **arguments).history
-    assert np.isfinite(history["loss"]).all()
-    assert ("val_loss" in history) == any(name.startswith("val") for name in arguments)
+PAIRS = (WORDS, SECOND)
+CALLS = {
+    "lists": lambda: ("fit", WORDS, CLASSES.tolist(), {}),
+    "arrays": lambda: ("fit", np.array(WORDS), CLASSES, {}),
+    "tensors": lambda: ("fit", tf.constant(WORDS), tf.constant(CLASSES), {}),
+    "column of labels": lambda: ("fit", tf.constant(WORDS), CLASSES[:, None], {}),
+    "weights": lambda: ("fit", WORDS, CLASSES, {"sample_weight": np.arange(4.0)}),
+    "class weights": lambda: ("fit", WORDS, CLASSES, {"class_weight": {0: 1, 1: 2}}),
+    "split": lambda: ("fit", np.array(WORDS), CLASSES, {"validation_split": 0.5}),
+    "validation with weights": lambda: (
+        *("fit", tf.constant(WORDS), CLASSES),
+        {"validation_data": (tf.constant(WORDS), CLASSES, np.ones(4))},
+    ),
+    "dataset": lambda: ("fit", dataset_of(WORDS, CLASSES), None, {}),
+    "weighted dataset": lambda: (
+        *("fit", dataset_of(WORDS, CLASSES, np.ones(4, "float32")), None),
+        {"validation_data": dataset_of(WORDS, CLASSES)},
+    ),
+    "pairs": lambda: ("fit", tuple(map(tf.constant, PAIRS)), CLASSES, {}),
+    "pairs of lists": lambda: ("fit", PAIRS, CLASSES, {}),
+    "dataset of pairs": lambda: ("fit", dataset_of(PAIRS, CLASSES), None, {}),
+    "evaluate": lambda: ("evaluate", tf.constant(WORDS), CLASSES, {}),
+    "evaluate pairs": lambda: ("evaluate", PAIRS, CLASSES, {}),
+    "predict": lambda: ("predict", tf.constant(WORDS), None, {}),
+    "predict a dataset": lambda: (
+        *("predict", tf.data.Dataset.from_tensor_slices(WORDS).batch(3), None),
+        {},
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def models():
+    """Classifiers of this library, of one text and of two, and one of keras-hub."""
+    tokenizer = keras_hub.tokenizers.BertTokenizer(list(VOCABULARY.tokens), True)
+    backbone = keras_hub.models.BertBackbone(
+        VOCABULARY.size, 1, 2, 12, 16, max_sequence_length=16
+    )
+    preprocessor = keras_hub.models.BertTextClassifierPreprocessor(tokenizer, 16)
+    theirs = keras_hub.models.BertTextClassifier(backbone, 2, preprocessor)
+    single, pair = (
+        TextClassifier.from_preset(tiny("bert"), 2, num_texts, seed=1)
+        for num_texts in (1, 2)
+    )
+    return {
+        "ours": {False: single, True: pair},
+        "theirs": dict.fromkeys((0, 1), theirs),
+    }
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("library", ["ours", "theirs"])
+def test_calls_of_keras_hub(models, library, name):
+    method, x, y, arguments = CALLS[name]()
+    model = models[library]["pairs" in name]
+    if y is not None:
+        arguments["y"] = y
+    result = getattr(model, method)(x, verbose=0, **arguments)
+    if method == "predict":
+        assert np.shape(result) == (4, 2)
+        return
+    if method == "fit":
+        losses = result.history["loss"] + result.history.get("val_loss", [])
+        has_validation = any(one.startswith("validation") for one in arguments)
+        assert len(losses) == 1 + has_validation
+    else:
+        losses = result
+    assert np.isfinite(losses).all()
 
 
 @pytest.fixture(scope="module")
 def keras_user():
     return TextClassifier.from_preset(tiny("bert"), labels=["bad", "good"], seed=1)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: list(zip(WORDS, SECOND, strict=True)),
-        lambda: (WORDS, SECOND),
-        lambda: (np.array(WORDS), tf.constant(SECOND)),
-        lambda: np.array([WORDS, SECOND]).T,
-    ],
-)
-def test_pairs_by_example_or_by_text(make):
-    pairs = TextClassifier.from_preset(tiny("bert"), 2, 2, seed=1)
-    expected = pairs.predict(list(zip(WORDS, SECOND, strict=True)), verbose=0)
-    np.testing.assert_array_equal(pairs.predict(make(), verbose=0), expected)
 
 
 def test_evaluation_before_training_leaves_the_schedule_to_fit():
@@ -692,15 +601,23 @@ def test_labels_are_predicted_with_their_probabilities(keras_user):
     ("arguments", "message"),
     [
         ({"y": np.eye(2)[CLASSES]}, r"not one-hot rows; `np.argmax"),
+        ({"y": ["good", "fair", "good", "bad"]}, r"bad, good\. Received: 'fair'"),
         ({"sample_weight": [1.0]}, r"one weight for each of `texts`.*\(1,\), 4 exam"),
         ({"validation_split": 0.01}, r"leave texts for .*=0\.01, 4 texts"),
         ({"x": {"token_ids": np.zeros((4, 9))}}, "known number of batches"),
+        (
+            {"x": lambda: dataset_of(WORDS, np.eye(2)[CLASSES]), "y": None},
+            "not one-hot rows",
+        ),
     ],
 )
 def test_what_keras_would_not_understand_is_said(arguments, message):
-    classifier = TextClassifier.from_preset(tiny("bert"), 2)
+    classifier = TextClassifier.from_preset(tiny("bert"), labels=["bad", "good"])
+    arguments = {"x": WORDS, "y": CLASSES, **arguments}
+    if callable(arguments["x"]):
+        arguments["x"] = arguments["x"]()
     with pytest.raises(ValueError, match=message):
-        classifier.fit(**{"x": WORDS, "y": CLASSES, **arguments})
+        classifier.fit(**arguments)
 
 
 def test_the_encoder_of_a_folder_is_built_once(run_dir, monkeypatch):
@@ -739,6 +656,13 @@ def test_logits_are_the_scores_of_each_answer_with_the_shared_text(choice):
     assert np.ptp(logits, axis=1).min() > 1e-3
 
 
+def test_wrong_numbers_of_answers_and_export_are_refused(choice, tmp_path):
+    with pytest.raises(ValueError, match="examples of 5 texts"):
+        choice.predict([("w1", "w2", "w3")], verbose=0)
+    with pytest.raises(ValueError, match="a multiple choice"):
+        choice.export(tmp_path / "served")
+
+
 def test_learns_which_answer_is_right_and_is_saved(tmp_path):
     generator = np.random.default_rng(4)
     texts, labels = [], []
@@ -758,10 +682,3 @@ def test_learns_which_answer_is_right_and_is_saved(tmp_path):
     made.save_to_preset(tmp_path / "saved")
     copy = TextClassifier.from_preset(tmp_path / "saved")
     np.testing.assert_allclose(copy.predict(texts, verbose=0), logits, atol=1e-5)
-
-
-def test_wrong_numbers_of_answers_and_export_are_refused(choice, tmp_path):
-    with pytest.raises(ValueError, match="examples of 5 texts"):
-        choice.predict([("w1", "w2", "w3")], verbose=0)
-    with pytest.raises(ValueError, match="a multiple choice"):
-        choice.export(tmp_path / "served")

@@ -27,16 +27,6 @@ def run(runner, folder, trials=TRIALS, **arguments):
     return run_trials(runner, folder, left, **{"stream": io.StringIO(), **arguments})
 
 
-def test_every_setting_has_every_seed_once():
-    assert [(trial.setting, trial.seed) for trial in TRIALS] == [
-        (SETTINGS[0], 1),
-        (SETTINGS[0], 2),
-        (SETTINGS[1], 1),
-        (SETTINGS[1], 2),
-    ]
-    assert all_trials([*SETTINGS, SETTINGS[0]], [1, 2, 1]) == TRIALS
-
-
 def test_a_finished_trial_is_a_folder_with_scores_epochs_and_predictions(folder):
     run(ScriptedRunner(), folder, TRIALS[:1])
     path = folder.path / "trials/lr=0.0001_batch=16_epochs=2_seed=1"
@@ -87,23 +77,6 @@ def test_a_trial_that_diverges_keeps_no_other_from_being_run(folder):
     assert runner.runs[4:] == [TRIALS[1], TRIALS[3]]
 
 
-def test_other_errors_end_the_trials(folder):
-    runner = ScriptedRunner(dev_scores=())
-    with pytest.raises(IndexError):
-        run(runner, folder)
-    assert runner.runs == TRIALS[:1]
-
-
-def test_what_a_cut_off_left_is_removed_by_the_next_command(folder):
-    runner = ScriptedRunner(dies_in=[1])
-    with pytest.raises(KeyboardInterrupt):
-        run(runner, folder)
-    # Of a trial that no later command may ask for again.
-    folder.prepare(folder.settings())
-    (left,) = folder.path.glob("trials/*")
-    assert left == folder.trial_folder(TRIALS[0])
-
-
 def test_other_settings_are_an_error_that_names_them(folder):
     same = {"task": "scripted/task", "limit": None}
     folder.check(same)
@@ -115,11 +88,6 @@ def test_other_settings_are_an_error_that_names_them(folder):
     files.write_json(folder.path / "settings.json", same)
     with pytest.raises(ValueError, match=r"json: `version` must be 2.*: 1, of"):
         folder.check(same)
-
-
-def test_a_folder_without_trials_is_an_error(tmp_path):
-    with pytest.raises(ValueError, match=r"Found no .*settings\.json"):
-        TrialsFolder(tmp_path).settings()
 
 
 def test_a_folder_is_locked_by_one_command(folder):
@@ -206,11 +174,6 @@ def test_a_trial_that_was_cut_off_continues_its_run(folder, wandb):
     assert [one.exit_code for one in wandb.runs.values()] == [0, 0]
     # Trackers' files are no trials.
     assert len(folder.finished()) == 2
-
-
-def test_a_trial_that_diverges_is_a_failed_run(folder, wandb):
-    assert tracked(folder, ScriptedRunner(diverges_in=[0])) == TRIALS[:1]
-    assert [one.exit_code for one in wandb.runs.values()] == [1, 0]
 
 
 def test_files_of_callbacks_of_ones_own_are_kept_with_the_trial(folder, wandb):

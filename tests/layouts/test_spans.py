@@ -70,18 +70,22 @@ class Asked:
     def text_of(self, question, first, last):
         return self.texts[question][self.starts[first] : self.stops[last]]
 
-    def best(self, logits, num_best=20, max_answer_pieces=30):
-        """For each question the texts, scores and places that were found."""
+    def rank(self, logits, nulls=None, num_best=20, max_answer_pieces=30):
         start, end = (np.concatenate(one) for one in zip(*logits, strict=True))
-        found = span_answers.best_spans(
+        return span_answers.best_spans(
             self.contexts,
             tf.range(len(self.texts)),
             self.windows,
             tf.constant(start),
             tf.constant(end),
+            np.zeros((len(self.bounds), 2)) if nulls is None else np.array(nulls),
             num_best=num_best,
             max_answer_pieces=max_answer_pieces,
         )
+
+    def best(self, logits, num_best=20, **arguments):
+        """For each question the texts, scores and places that were found."""
+        found = self.rank(logits, num_best=num_best, **arguments)
         ranked = []
         for number, text in enumerate(self.texts):
             count = int(found.counts[number])
@@ -189,12 +193,9 @@ def test_answers_are_those_of_berts_code():
     )
     ranked = asked.best(logits, max_answer_pieces=6)
     assert len(asked.bounds) > len(ranked) == 25
-    null_scores = np.array(nulls).sum(axis=1)
-    surest = span_answers.best_window_per_question(asked.windows, null_scores, 25)
+    null_scores = asked.rank(logits, nulls).null_scores.numpy()
     num_compared = 0
-    for number, (of_question, null) in enumerate(
-        zip(ranked, null_scores[surest], strict=True)
-    ):
+    for number, (of_question, null) in enumerate(zip(ranked, null_scores, strict=True)):
         name = f"q{number}"
         null_odds = null - of_question[0][1]
         assert null_odds == pytest.approx(odds[name])
@@ -211,9 +212,11 @@ def test_answers_are_those_of_berts_code():
 def test_null_scores_are_those_of_the_best_window():
     asked = Asked.about(" ".join(LETTERS), "a", " ".join(LETTERS[:12]))
     assert [question for question, _, _ in asked.bounds] == [0, 0, 0, 1, 2]
-    scores = np.array([4.0, 1.0, 2.0, 7.0, -3.0])
-    found = span_answers.best_window_per_question(asked.windows, scores, 3)
-    assert found.numpy().tolist() == [1, 3, 4]
+    nulls = np.array([[4.0, 0.0], [2.0, -1.0], [0.0, 2.0], [7.0, 0.0], [-5.0, 2.0]])
+    logits = [(np.zeros(len(flags)),) * 2 for flags in asked.flags]
+    found = asked.rank(logits, nulls)
+    assert found.null_logits.numpy().tolist() == nulls[[1, 3, 4]].tolist()
+    assert found.null_scores.numpy().tolist() == [1.0, 7.0, -3.0]
 
 
 def test_contexts_without_a_piece_have_no_answer():

@@ -104,10 +104,3 @@ def test_without_a_task_all_are_listed(capsys):
 def test_what_cannot_be_shown_is_refused(arguments, error, message):
     with pytest.raises(error, match=message):
         command_calls.run(command, *arguments)
-
-
-def test_the_script_ends_in_one_line():
-    code, _, errors = command_calls.call("seg_tf.tasks", "--task=glue/wnli")
-    assert code == 1
-    assert errors.startswith("error: `--data_dir` must name")
-    assert errors.count("\n") == 1

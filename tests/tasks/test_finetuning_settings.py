@@ -48,13 +48,6 @@ def test_best_of_slm_is_table_8(prefix, epochs, rate):
         assert (recipe.optimizer.warmup_share, recipe.optimizer.epsilon) == (0.1, 1e-6)
 
 
-def test_slm_has_every_task_of_its_benchmarks_but_wnli_and_the_diagnostic_set():
-    known = {*tasks.names(), *SQUAD} - {"glue/wnli", "glue/ax"}
-    known -= {name for name in known if name.startswith("race")}
-    known -= {"discoeval/rst"}  # the paper leaves it out
-    assert set(finetuning_settings.RECIPES["slm"]) == known
-
-
 @pytest.mark.parametrize("recipe", ["segatron", "segabert_base"])
 def test_segatron_has_the_defaults_of_the_scripts_of_2020(recipe):
     for task, of_task in finetuning_settings.RECIPES[recipe].items():
@@ -109,20 +102,6 @@ def test_other_tasks_of_segatron_have_one_setting(recipe, task, rate, size, epoc
     assert list(found.settings()) == [expected]
 
 
-@pytest.mark.parametrize(
-    "recipe, task, num_runs",
-    [
-        ("segatron", "squad/v1.1", 4),  # table 6
-        ("segatron", "squad/v2.0", None),
-        ("segatron", "glue/qnli", 4),
-        ("segabert_base", "squad/v1.1", None),
-    ],
-)
-def test_runs_of_segatron_are_as_many_as_it_says(recipe, task, num_runs):
-    found = finetuning_settings.get(recipe, task)
-    assert (found.num_runs, found.score) == (num_runs, "mean" if num_runs else "")
-
-
 def test_slm_freezes_the_encoder_for_discoeval_alone():
     for name, recipe in finetuning_settings.RECIPES["slm"].items():
         assert recipe.freezes_encoder == name.startswith("discoeval/")
@@ -140,7 +119,7 @@ def test_recipes_are_sound(recipe):
     "recipe, task, message",
     [
         ("reat", "glue/qqp", "`recipe` must be one of segatron, .* 'reat'"),
-        ("slm", "glue/wnli", "`task` must be one that slm has: .* 'glue/wnli'"),
+        ("slm", "glue/wnli", "`task` must be one of squad/v1.1, .* 'glue/wnli'"),
     ],
 )
 def test_what_no_paper_has_is_refused(recipe, task, message):

@@ -4,7 +4,6 @@ import csv
 import dataclasses
 import logging
 import os
-import re
 
 import numpy as np
 import pytest
@@ -34,21 +33,13 @@ COMPLETE = [
 ]
 # What `Split.num_examples` must say of the files that the sample data lacks.
 OTHER_SIZES = {
-    ("glue/sst-2", "test"): 1_821,
-    ("glue/mrpc", "test"): 1_725,
-    ("glue/qqp", "train"): 363_846,
-    ("glue/qqp", "dev"): 40_430,
-    ("glue/qqp", "test"): 390_965,
-    ("glue/mnli", "train"): 392_702,
-    ("glue/mnli", "dev_matched"): 9_815,
-    ("glue/mnli", "dev_mismatched"): 9_832,
-    ("glue/mnli", "test_matched"): 9_796,
-    ("glue/mnli", "test_mismatched"): 9_847,
-    ("glue/qnli", "train"): 104_743,
-    ("glue/wnli", "train"): 635,
-    ("glue/wnli", "dev"): 71,
-    ("glue/wnli", "test"): 146,
-    ("glue/ax", "test"): 1_104,
+    "glue/sst-2": (67_349, 872, 1_821),
+    "glue/mrpc": (3_668, 408, 1_725),
+    "glue/qqp": (363_846, 40_430, 390_965),
+    "glue/mnli": (392_702, 9_815, 9_832, 9_796, 9_847),
+    "glue/qnli": (104_743, 5_463, 5_463),
+    "glue/wnli": (635, 71, 146),
+    "glue/ax": (1_104,),
 }
 
 
@@ -78,27 +69,16 @@ def test_real_files_are_read_whole(name, split, file, texts, label, size):
     assert [int(one.identifier) for one in found] == list(range(size))
 
 
-@pytest.mark.parametrize("key", OTHER_SIZES, ids=" ".join)
-def test_sizes_are_the_published_ones(key):
-    name, split = key
-    assert tasks.get(name).split(split).num_examples == OTHER_SIZES[key]
+@pytest.mark.parametrize("name", OTHER_SIZES)
+def test_sizes_are_the_published_ones(name):
+    sizes = tuple(split.num_examples for split in tasks.get(name).splits)
+    assert sizes == OTHER_SIZES[name]
 
 
 def write(path, *lines):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     return path
-
-
-def test_real_questions_of_quora(tmp_path):
-    source = sample_data("glue", "QQP", "train_slice_23k.tsv")
-    (tmp_path / "QQP").mkdir()
-    (tmp_path / "QQP" / "train.tsv").symlink_to(source)
-    found = tasks.read("glue/qqp", tmp_path, "train")
-    expected = csv_rows(source, has_header=True)
-    assert [(one.identifier, *one.texts, str(one.label)) for one in found] == [
-        (row[0], *row[3:]) for row in expected
-    ]
 
 
 QQP_HEADER = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate"
@@ -162,25 +142,6 @@ def test_mnli_takes_the_gold_label_and_no_annotators(tmp_path):
     ]
 
 
-def test_a_training_file_without_labels_is_refused(tmp_path):
-    write(tmp_path / "QNLI" / "train.tsv", "index\tquestion\tsentence", "0\ta\tb")
-    with pytest.raises(ValueError, match=r"train\.tsv:1: the header .* it lacks label"):
-        tasks.read("glue/qnli", tmp_path, "train")
-
-
-def test_a_header_in_cola_is_no_example(tmp_path):
-    write(tmp_path / "CoLA" / "train.tsv", "source\tlabel\tnote\tsentence")
-    with pytest.raises(ValueError, match=r":1: column 2 \(label\) .* 'label'"):
-        tasks.read("glue/cola", tmp_path, "train")
-
-
-def test_quotes_of_qnli_are_unbalanced_and_kept():
-    """The case that a reader of quoted fields would swallow rows in."""
-    found = tasks.read("glue/qnli", sample_data("glue"), "dev")
-    unbalanced = [one for one in found if sum(t.count('"') for t in one.texts) % 2]
-    assert len(unbalanced) > 20
-
-
 @pytest.mark.parametrize(
     "name, hint", [("mrpc", "glue/mrpc"), ("GLUE/STSB", "glue/sts-b"), ("zzz", None)]
 )
@@ -196,15 +157,14 @@ def test_unknown_splits_are_told_the_known_ones(tmp_path):
         tasks.read("glue/mnli", tmp_path, "dev")
 
 
-def test_a_task_of_ones_own_is_refused(tmp_path):
-    own = dataclasses.replace(tasks.get("glue/rte"), labels=("no", "yes"))
+def test_what_is_not_there_is_named(tmp_path):
+    task = dataclasses.replace(tasks.get("glue/rte"), labels=("no", "yes"))
     with pytest.raises(ValueError, match=r"one that `get` gives.*glue/rte.*'no'"):
-        tasks.read(own, tmp_path, "train")
-
-
-def test_missing_files_are_named(tmp_path):
+        tasks.read(task, tmp_path, "train")
     with pytest.raises(FileNotFoundError, match=r"MNLI/dev_matched\.tsv"):
         tasks.read("glue/mnli", tmp_path, "dev_matched")
+    with pytest.raises(ValueError, match="`labels` or a `score_range`"):
+        tasks.Task(name="x", labels=(), num_texts=1, metrics=("f1",), splits=())
 
 
 def test_every_task_is_complete():
@@ -215,85 +175,18 @@ def test_every_task_is_complete():
         assert len(set(task.labels)) == len(task.labels)
 
 
-def test_contradicting_tasks_are_refused():
-    with pytest.raises(ValueError, match="`labels` or a `score_range`"):
-        tasks.Task(name="x", labels=(), num_texts=1, metrics=("f1",), splits=())
-
-
-# === MRPC ===
-
-
-HEADER = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String"
-ROWS = [
-    f"{number % 2}\t{number}\t{number}5\ta{number}\tb{number}" for number in range(6)
-]
-
-
-def texts(folder, split):
-    return [one.texts[0] for one in tasks.read("glue/mrpc", folder, split)]
-
-
-@pytest.fixture
-def folder(tmp_path):
-    write(tmp_path / "MRPC" / "msr_paraphrase_train.txt", HEADER, *ROWS)
-    return tmp_path
-
-
-def test_dev_ids_part_all_pairs(folder):
-    # A pair is two numbers: (4, 15) is not (4, 45).
-    write(folder / "MRPC" / "dev_ids.tsv", "1\t15", "3\t35")
-    assert texts(folder, "dev") == ["a1", "a3"]
-    assert texts(folder, "train") == ["a0", "a2", "a4", "a5"]
-
-
-def test_a_dev_file_keeps_its_pairs_out_of_train(folder):
-    write(folder / "MRPC" / "dev.tsv", HEADER, ROWS[4])
-    assert texts(folder, "dev") == ["a4"]
-    assert texts(folder, "train") == ["a0", "a1", "a2", "a3", "a5"]
-
-
-def test_all_pairs_are_train_where_there_is_no_dev(folder):
-    assert len(texts(folder, "train")) == 6
-    with pytest.raises(FileNotFoundError, match=r"MRPC/dev\.tsv.*MRPC/dev_ids\.tsv"):
-        texts(folder, "dev")
-
-
-def test_what_the_script_leaves_comes_first(folder):
-    write(folder / "MRPC" / "train.tsv", HEADER, ROWS[2])
-    write(folder / "MRPC" / "dev_ids.tsv", "1\t15")
-    assert texts(folder, "train") == ["a2"]
-
-
-@pytest.mark.parametrize("split", ["train", "dev"])
-def test_pairs_of_dev_that_are_missing_are_an_error(folder, split):
-    write(folder / "MRPC" / "dev_ids.tsv", "1\t15", "4\t15")
-    with pytest.raises(ValueError, match="a file without 1 of 2, such as 4 and 15"):
-        texts(folder, split)
-
-
-def test_both_test_sets_are_read(folder):
-    write(folder / "MRPC" / "msr_paraphrase_test.txt", HEADER, ROWS[1])
-    assert tasks.read("glue/mrpc", folder, "test") == [
+def test_both_test_sets_of_mrpc_are_read(tmp_path):
+    header = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String"
+    row = "1\t1\t15\ta1\tb1"
+    write(tmp_path / "MRPC" / "msr_paraphrase_test.txt", header, row)
+    assert tasks.read("glue/mrpc", tmp_path, "test") == [
         tasks.Example(("a1", "b1"), 1, "0")
     ]
     header = "index\t#1 ID\t#2 ID\t#1 String\t#2 String"
-    write(folder / "MRPC" / "test.tsv", header, "0\t1\t15\ta1\tb1")
-    assert tasks.read("glue/mrpc", folder, "test") == [
+    write(tmp_path / "MRPC" / "test.tsv", header, "0\t1\t15\ta1\tb1")
+    assert tasks.read("glue/mrpc", tmp_path, "test") == [
         tasks.Example(("a1", "b1"), None, "0")
     ]
-
-
-def test_real_pairs_without_those_of_dev_are_the_real_train(tmp_path):
-    """GLUE's own train.tsv is the oracle of the parting."""
-    source = sample_data("glue", "MRPC")
-    for name in ("msr_paraphrase_train.txt", "dev.tsv"):
-        (tmp_path / name).symlink_to(source / name)
-    assert len(texts(tmp_path, "train")) == 3_668
-    assert tasks.read("glue/mrpc", tmp_path, "train") == tasks.read(
-        "glue/mrpc", source, "train"
-    )
-    (tmp_path / "dev.tsv").unlink()
-    assert len(texts(tmp_path, "train")) == 4_076
 
 
 # === Leaderboard ===
@@ -307,14 +200,10 @@ def examples(count):
     "column, predictions, words",
     [
         ("CoLA", [1, 0, 1], ["1", "0", "1"]),
-        ("WNLI", [1, 0, 1], ["1", "0", "1"]),
         ("MNLI-m", [0, 1, 2], ["entailment", "neutral", "contradiction"]),
-        ("MNLI-mm", [2, 2, 0], ["contradiction", "contradiction", "entailment"]),
         ("AX", [1, 0, 2], ["neutral", "entailment", "contradiction"]),
         ("QNLI", [0, 1, 0], ["entailment", "not_entailment", "entailment"]),
-        ("RTE", [1, 1, 0], ["not_entailment", "not_entailment", "entailment"]),
         ("STS-B", [5.7, -0.2, 3.14159], ["5.000", "0.000", "3.142"]),
-        ("STS-B", [0, 5, 2], ["0.000", "5.000", "2.000"]),
     ],
 )
 @pytest.mark.parametrize("kind", [list, np.array, lambda x: np.array(x, np.float32)])
@@ -325,17 +214,6 @@ def test_files_have_header_index_and_word(tmp_path, column, predictions, words, 
     expected = "\n".join(["index\tprediction", *lines, ""])
     assert path.read_bytes() == expected.encode()
     assert os.listdir(tmp_path) == [path.name]
-
-
-def test_real_test_set_comes_out_as_it_went_in(tmp_path):
-    found = tasks.read("glue/rte", sample_data("glue"), "test")
-    glue.write_submission_file("RTE", found, np.arange(len(found)) % 2, tmp_path)
-    lines = (tmp_path / "RTE.tsv").read_text().splitlines()
-    assert len(lines) == 3_001
-    assert all(
-        re.fullmatch(rf"{number}\t(not_)?entailment", line)
-        for number, line in enumerate(lines[1:])
-    )
 
 
 @pytest.mark.parametrize(
