@@ -98,13 +98,6 @@ class BlockLayout(Layout):
         return len(self._parts(example)) <= self.max_sentences
 
     def row_shape(self, example: Example) -> tuple[int, int]:
-        num_blocks, num_slots = self.exact_shape(example)
-        # One of few numbers of blocks: 1 to 8, 10, 12, 14, 16, 20, 24, and so on.
-        step = max(1, (1 << (num_blocks - 1).bit_length()) // 8)
-        return -(-num_blocks // step) * step, 1 << (num_slots - 1).bit_length()
-
-    def exact_shape(self, example: Example) -> tuple[int, int]:
-        """Exact numbers of blocks and places that an example needs."""
         parts = self._parts(example)
         if len(parts) > self.max_sentences:
             raise ValueError(
@@ -115,7 +108,10 @@ class BlockLayout(Layout):
         _, num_blocks = block_placing.place_in_fewest_blocks(
             parts + NUM_SPECIAL_TOKENS, self.block_length
         )
-        return num_blocks, max(_MIN_SLOTS, len(parts))
+        # One of few numbers of blocks: 1 to 8, 10, 12, 14, 16, 20, 24, and so on.
+        step = max(1, (1 << (num_blocks - 1).bit_length()) // 8)
+        num_slots = max(_MIN_SLOTS, len(parts))
+        return -(-num_blocks // step) * step, 1 << (num_slots - 1).bit_length()
 
     def _parts(self, example: Example) -> np.ndarray:
         """Pieces of each part."""
