@@ -21,7 +21,7 @@ class Step:
     def apply(
         self, document_id: int, document: Document, counter: DropCounter
     ) -> Document | None:
-        """Returns the document, shortened or unchanged, or None; counts what it drops."""
+        """Returns the document, maybe shortened, or None; counts what it drops."""
         why = self.reason(document_id, document)
         if why is None:
             return document
