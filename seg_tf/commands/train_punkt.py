@@ -31,11 +31,9 @@ Training needs the package nltk (part of the extra "dev"); splitting does not.
 
 import collections
 import dataclasses
-import glob
 import hashlib
 import importlib.metadata
 import itertools
-import os
 import pathlib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -44,7 +42,7 @@ from typing import Any
 from absl import app, flags
 from tqdm import tqdm
 
-from seg_tf import files
+from seg_tf import file_listing, files
 from seg_tf.text.punkt import tokenize, type_of
 from seg_tf.text.punkt_parameters import (
     UNIVERSAL_TERMINATORS,
@@ -82,19 +80,6 @@ class TrainingOptions:
     min_capitalised_count: int = _option(
         3, "Capitals after a period for a word to be listed."
     )
-
-
-def find_files(patterns: Sequence[str]) -> list[str]:
-    """The files that paths and glob patterns name, sorted, each once."""
-    paths = set()
-    for pattern in patterns:
-        matches = set(filter(os.path.isfile, glob.glob(pattern)))
-        if not matches:
-            raise ValueError(
-                f"`--input` must name files. Received: {pattern!r}, which names none"
-            )
-        paths |= matches
-    return sorted(paths)
 
 
 def read_paragraphs(
@@ -244,7 +229,10 @@ def main(argv: Sequence[str]) -> None:
     if len(argv) > 1:
         raise ValueError(f"unexpected argument {argv[1]!r}; all options are flags")
     _import_nltk()
-    paths = find_files(_FLAGS.input)[:: _FLAGS.every]
+    paths = {
+        str(path) for item in _FLAGS.input for path in file_listing.list_files(item)
+    }
+    paths = sorted(paths)[:: _FLAGS.every]
     corrections, origin = PunktCorrections(), {}
     if _FLAGS.corrections:
         path = pathlib.Path(_FLAGS.corrections)
@@ -310,7 +298,10 @@ def main(argv: Sequence[str]) -> None:
 
 def define_flags() -> None:
     flags.DEFINE_multi_string(
-        "input", None, "Text file or glob pattern; may be repeated.", required=True
+        "input",
+        None,
+        "Text file, folder or glob pattern; may be repeated.",
+        required=True,
     )
     flags.DEFINE_integer(
         "every", 1, "Of the files, sorted, use every n-th, from the first.", 1

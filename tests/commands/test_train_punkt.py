@@ -169,4 +169,4 @@ def test_command_reports_an_error_in_one_line(tmp_path):
         f"--output={tmp_path}/out.json",
     )
     assert result.returncode == 1
-    assert result.stderr.strip().startswith("error: `--input` must name files")
+    assert result.stderr.strip().startswith("error: The input must exist")
