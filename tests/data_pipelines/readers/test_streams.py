@@ -12,8 +12,7 @@ import types
 import pytest
 import zstandard
 
-from data_pipelines import readers
-from data_pipelines.builds import text_flags
+from data_pipelines import command_flags, readers
 from data_pipelines.readers import streams
 from tests.data_pipelines.readers import helpers
 from tests.data_pipelines.readers.test_formats import one_document
@@ -421,5 +420,5 @@ def test_the_limit_is_a_positive_number(size):
 )
 def test_the_default_limit_is_no_option_of_a_build(monkeypatch, size, expected):
     values = types.SimpleNamespace(reader_options=["a=b"], max_document_megabytes=size)
-    monkeypatch.setattr(text_flags.flags, "FLAGS", values)
-    assert text_flags.reader_options() == expected
+    monkeypatch.setattr(command_flags.flags, "FLAGS", values)
+    assert command_flags.reader_options() == expected

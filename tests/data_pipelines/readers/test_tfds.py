@@ -9,8 +9,7 @@ import pytest
 import tensorflow_datasets as tfds
 
 from data_pipelines import readers
-from data_pipelines.builds import document_build
-from data_pipelines.builds.document_options import DocumentOptions
+from data_pipelines.builds.documents import DocumentOptions, build_documents
 from seg_tf.data.manifest import Manifest
 
 WIKI40B = (
@@ -212,7 +211,7 @@ def test_records_are_built_with_a_split_for_validation(data_dir, tmp_path):
         reader_options={"data_dir": str(data_dir)},
         vocab_file=str(vocabulary),
     )
-    document_build.build_documents(options, tmp_path / "records")
+    build_documents(options, tmp_path / "records")
     manifest = Manifest.load(tmp_path / "records")
     assert manifest.count("documents", "train") == NUM_TRAIN
     assert manifest.count("documents", "validation") == 3
