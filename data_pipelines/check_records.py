@@ -84,7 +84,7 @@ def _check_shard(path: pathlib.Path, manifest: Manifest, shard: Shard) -> Iterat
             yield str(error)
         return
     try:
-        mirrors.healed([path], check_checksum)
+        mirrors.with_repair([path], check_checksum)
     except (OSError, ValueError) as error:
         yield str(error)
     counts = dict.fromkeys(COUNTS, 0)
@@ -125,7 +125,7 @@ def _length_faults(
     """Yields the differences between a shard's lengths file and its windows."""
     lengths_path = kind.path(path)
     try:
-        lengths = mirrors.healed([lengths_path], lambda: kind.read_shard(path))
+        lengths = mirrors.with_repair([lengths_path], lambda: kind.read_shard(path))
     except (OSError, ValueError) as error:
         yield str(error)
         return

@@ -17,14 +17,34 @@ EOS, UNKNOWN_WORD = "<eos>", "<unk>"
 _WHITE_SPACE = re.compile(r"[ \t\r\f\v]")
 
 
+def decode_lines(content: bytes, source: str) -> tuple[str, ...]:
+    """The lines of a UTF-8 file with one token a line, whatever is on them.
+
+    Raises:
+        ValueError: if it is not UTF-8, naming `source`.
+    """
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"A vocabulary must be UTF-8 text. Received: {source}, which is not at "
+            f"byte {error.start} ({error.reason})"
+        ) from error
+    # Not `splitlines`: vocabularies contain pieces such as U+2028 and U+0085.
+    lines = text.split("\n")
+    if not lines[-1].strip():
+        lines.pop()
+    return tuple(line.rstrip(" \t\r") for line in lines)
+
+
 @dataclasses.dataclass(frozen=True)
 class TokenTable:
     """Base class of vocabularies: distinct tokens in the order of their ids.
 
     Args:
         tokens: one string per id.
-        checksum: SHA-256 of the file that the tokens came from. Computed from the
-            tokens, as that file would contain them, if not given.
+        checksum: SHA-256 of the file that the tokens came from; by default that of a
+            file with these tokens.
         source: where the tokens came from, for error messages.
 
     Raises:
@@ -53,18 +73,7 @@ class TokenTable:
             ValueError: if it is not such a vocabulary.
         """
         content = pathlib.Path(path).read_bytes()
-        try:
-            text = content.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise ValueError(
-                f"A vocabulary must be UTF-8 text. Received: {path}, which is not at "
-                f"byte {error.start} ({error.reason})"
-            ) from error
-        # Not `splitlines`: vocabularies contain pieces such as U+2028 and U+0085.
-        lines = text.split("\n")
-        if not lines[-1].strip():
-            lines.pop()
-        tokens = tuple(line.rstrip(" \t\r") for line in lines)
+        tokens = decode_lines(content, str(path))
         return cls(tokens, hashlib.sha256(content).hexdigest(), str(path))
 
     def to_bytes(self) -> bytes:
@@ -108,7 +117,7 @@ class TokenTable:
         for token_id in ids:
             if not 0 <= token_id < self.size:
                 raise ValueError(
-                    f"`ids` must lie between 0 and {self.size - 1}, the last id of "
+                    f"`ids` must be between 0 and {self.size - 1}, the last id of "
                     f"{self.source}. Received: {token_id}"
                 )
             tokens.append(self.tokens[token_id])
@@ -155,29 +164,23 @@ class Vocabulary(TokenTable):
     def sent_id(self) -> int:
         """Id of `[SENT]`, SLM's token before a sentence.
 
-        Without such a row, that of the first `[unused…]` row, so that a model keeps the
-        vocabulary of the checkpoints it is compared with.
-
-        Raises:
-            ValueError: if there is neither.
+        Without such a row, it is the first `[unused…]` row, so that a model keeps the
+        vocabulary of the checkpoints it is compared with. A ValueError is raised if
+        there is neither.
         """
         return self._id_or_unused(SENT)
 
     @functools.cached_property
     def attention_id(self) -> int:
-        """Id of ReAT's `<Attn>`: the row `[ATTN]`, or the first unused one.
-
-        Raises:
-            ValueError: if there is neither.
-        """
+        """Id of ReAT's `<Attn>`: the row `[ATTN]`, or the first unused one."""
         return self._id_or_unused(ATTENTION)
 
-    def _id_or_unused(self, wanted: str) -> int:
+    def _id_or_unused(self, name: str) -> int:
         for token in self.tokens:
-            if token == wanted or token.startswith("[unused"):
-                return self.ids.get(wanted, self.ids[token])
+            if token == name or token.startswith("[unused"):
+                return self.ids.get(name, self.ids[token])
         raise ValueError(
-            f"A vocabulary must hold {wanted} or a row [unused…] to take its place. "
+            f"A vocabulary must hold {name} or a row [unused…] to take its place. "
             f"Received: {self.source} ({self.size} tokens). `python -m "
             "data_pipelines.build_vocab` makes such rows"
         )
@@ -248,10 +251,10 @@ class WordVocabulary(TokenTable):
     def _check_special_tokens(self) -> None:
         hint = "`python -m data_pipelines.build_word_vocab` makes such vocabularies"
         if self.tokens[:1] != (EOS,):
-            found = repr(self.tokens[0]) if self.tokens else "nothing"
+            first = repr(self.tokens[0]) if self.tokens else "nothing"
             raise ValueError(
                 f"A vocabulary of words must have {EOS} on line 1. Received: "
-                f"{self.source}, with {found} there. {hint}"
+                f"{self.source}, with {first} there. {hint}"
             )
         if UNKNOWN_WORD not in self.ids:
             raise ValueError(

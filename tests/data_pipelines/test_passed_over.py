@@ -66,7 +66,7 @@ def test_a_file_that_a_glob_matches_is_not_passed_over(text):
 
 def test_without_a_file_the_error_counts_what_there_is(text):
     (text / "a.txt").unlink()
-    with pytest.raises(ValueError, match=r"\*\.txt.*holds none and 2 others"):
+    with pytest.raises(ValueError, match=r"\*\.txt.*contains none, but 2 different"):
         get_reader("plain_text").files(text)
 
 
