@@ -33,7 +33,7 @@ from data_pipelines.builds.sharded_build import ShardedBuild, report_name
 from data_pipelines.builds.slices import Cursor, PlannedSlice, Slice
 from data_pipelines.builds.sources import SourceLedger
 from data_pipelines.cleaning.cleaning_options import NEAR
-from data_pipelines.readers import RejectedDocument, get_reader
+from data_pipelines.readers import RejectedDocument, get_reader, raw_files
 from seg_tf import file_listing, files
 from seg_tf.text.splitters import load_parameters
 
@@ -238,7 +238,7 @@ class MeasureSource:
         items: list[MeasuredItem] = []
         result: Any = None
         try:
-            sha256 = sources.checksum(source.path)
+            sha256 = raw_files.checksum(source.path)
             for item in reader.read_unparsed(source.path, source.name):
                 if isinstance(item, RejectedDocument):
                     slices.check_strict(self.options, item)
@@ -286,7 +286,7 @@ class ReadItems:
             for number, item in itertools.islice(items, first - position, stop):
                 yield key, pickle.dumps((source.number, number, item))
             position = last
-        sha256 = sources.checksum(source.path)
+        sha256 = raw_files.checksum(source.path)
         sources.check_checksum(source.path, source.checksum, sha256, source.output_dir)
 
 

@@ -8,9 +8,8 @@ goes to a maker, and at the end; a file with new times is hashed again.
 
 from __future__ import annotations
 
-import hashlib
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from data_pipelines import BuildError
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 CHECKSUMS_FILE = "checksums.json"
 """In the progress folder: the checksums that the first command took."""
-_CHUNK_BYTES = 1 << 20
 
 
 def list_sources(
@@ -71,18 +69,6 @@ def list_sources(
             f"{options.format}"
         )
     return train | validation
-
-
-def checksum(
-    path: file_listing.Path, on_read: Callable[[int], object] = lambda num_bytes: None
-) -> str:
-    """SHA-256 of a local or remote file; `on_read` receives the sizes of its parts."""
-    digest = hashlib.sha256()
-    with raw_files.open_raw(path) as raw:
-        while chunk := raw.read(_CHUNK_BYTES):
-            digest.update(chunk)
-            on_read(len(chunk))
-    return digest.hexdigest()
 
 
 def check_checksum(
@@ -155,7 +141,9 @@ class SourceLedger:
         names = list(names)
         total = sum(self.sizes[name] for name in names)
         with command_line.progress_bar(total, "hashing inputs") as bar:
-            return {name: checksum(self.paths[name], bar.update) for name in names}
+            return {
+                name: raw_files.checksum(self.paths[name], bar.update) for name in names
+            }
 
     def _check(self, name: str, expected: str, actual: str) -> None:
         check_checksum(self.paths[name], expected, actual, self._output_dir)
