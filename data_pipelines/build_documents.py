@@ -29,7 +29,7 @@ from absl import flags
 from data_pipelines import command_flags
 from data_pipelines.builds import documents, remote_output
 from data_pipelines.builds.documents import DocumentOptions
-from data_pipelines.cleaning import cleaning_options
+from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from seg_tf.text import encoding
 from seg_tf.text.normalization import define_normalization_flags
 from seg_tf.text.splitters import FUNCTION_HELP, PARAMETERS_HELP, load_parameters
@@ -57,7 +57,7 @@ def define_flags() -> None:
     )
     flags.DEFINE_string("sentence_parameters", "english", PARAMETERS_HELP)
     flags.DEFINE_string("sentence_function", None, FUNCTION_HELP)
-    cleaning_options.define_flags()
+    command_flags.define_option_flags(CleaningOptions)
     command_flags.define_run_flags()
 
 
@@ -67,7 +67,7 @@ def options_from_flags() -> DocumentOptions:
     options: DocumentOptions = command_flags.options_from_flags(
         DocumentOptions,
         reader_options=command_flags.reader_options(),
-        cleaning=cleaning_options.options_from_flags(),
+        cleaning=command_flags.options_from_flags(CleaningOptions),
         sentence_parameters=load_parameters(
             values.sentence_parameters, values.sentence_function
         ),

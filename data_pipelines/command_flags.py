@@ -95,9 +95,10 @@ def define_records_flag() -> None:
 
 
 def define_option_flags(options: type, *names: str) -> None:
-    """Defines a flag for each named field of an options dataclass.
+    """Defines flags for the named fields of an options dataclass, by default for all.
 
-    The default is that of the field, the help its description in the docstring.
+    The default is that of the field, the help its metadata `help` or its description
+    in the docstring.
     """
     text = (inspect.getdoc(options) or "").partition("Attributes:\n")[2]
     helps = dict(re.findall(r"^    (\w+): (.+?)(?=^    \w|\Z)", text, re.M | re.S))
@@ -109,16 +110,17 @@ def define_option_flags(options: type, *names: str) -> None:
         str: flags.DEFINE_string,
     }
     for field in dataclasses.fields(options):
-        if field.name in names:
-            is_required = field.default is dataclasses.MISSING
-            kind = (typing.get_args(kinds[field.name]) or [kinds[field.name]])[0]
-            help_text = " ".join(helps[field.name].split())
-            define[kind](
-                field.name,
-                None if is_required else field.default,
-                help_text[0].upper() + help_text[1:],
-                required=is_required,
-            )
+        if names and field.name not in names:
+            continue
+        help_text = field.metadata.get("help") or " ".join(helps[field.name].split())
+        is_required = field.default is dataclasses.MISSING
+        kind = (typing.get_args(kinds[field.name]) or [kinds[field.name]])[0]
+        define[kind](
+            field.name,
+            None if is_required else field.default,
+            help_text[0].upper() + help_text[1:],
+            required=is_required,
+        )
 
 
 def options_from_flags(options: type, **values: Any) -> Any:

@@ -15,11 +15,12 @@ The lost share of a corpus is the larger of two:
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import pathlib
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from data_pipelines import BuildError
@@ -219,12 +220,8 @@ def check(
     num_lost, num_read = sum(lost.values()), manifest.count("documents")
     if manifest.cleaning:
         num_read = manifest.cleaning["before"]["documents"]
-    examples = []
-    for item in _read(rejected_file):
-        if is_lost(item.reason):
-            examples.append(str(item))
-            if len(examples) == _NUM_EXAMPLES:
-                break
+    items = (str(item) for item in _read(rejected_file) if is_lost(item.reason))
+    examples = itertools.islice(items, _NUM_EXAMPLES)
     if num_lost > max_share * (num_lost + num_read):
         text = _lost_documents(num_lost, num_lost + num_read, lost)
         raise _error(text, max_share, examples)
@@ -270,7 +267,7 @@ def _lost_documents(
 
 
 def _files_error(
-    described: Mapping[str, Any], max_share: float, examples: Sequence[str]
+    described: Mapping[str, Any], max_share: float, examples: Iterable[str]
 ) -> TooManyRejectedError:
     names = ", ".join(described["first"])
     more = described["count"] - len(described["first"])
@@ -284,7 +281,7 @@ def _files_error(
 
 
 def _error(
-    text: str, max_share: float, examples: Sequence[str]
+    text: str, max_share: float, examples: Iterable[str]
 ) -> TooManyRejectedError:
     return TooManyRejectedError(
         f"{text}: more than --max_rejected_share={max_share:g} allows. The first: "
