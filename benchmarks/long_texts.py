@@ -77,10 +77,8 @@ def _chapter() -> list[str]:
 
 def _build_records(num_words: int, folder: pathlib.Path) -> None:
     """Records of the first words of the chapter: one document, one window."""
-    from data_pipelines import build_windows
-    from data_pipelines.builds import document_build
-    from data_pipelines.builds.document_options import DocumentOptions
-    from data_pipelines.builds.window_building import WindowOptions
+    from data_pipelines.builds.documents import DocumentOptions, build_documents
+    from data_pipelines.builds.windows import WindowOptions, build_windows
 
     paragraphs, left = [], num_words
     for paragraph in _chapter():
@@ -105,11 +103,11 @@ def _build_records(num_words: int, folder: pathlib.Path) -> None:
         validation_input=str(folder / "validation.md"),
         vocab_file=str(sample_data.VOCABULARY),
     )
-    documents = document_build.build_documents(options, folder / "documents")
+    documents = build_documents(options, folder / "documents")
     windows = WindowOptions(
         window_length=documents.count("pieces", "train") + 2, short_window_rate=0.0
     )
-    build_windows.build_windows(windows, folder / "documents", folder)
+    build_windows(windows, folder / "documents", folder)
 
 
 def _config(side: str, manifest: Any) -> Any:

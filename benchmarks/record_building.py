@@ -41,17 +41,15 @@ def _copy_sample(folder: pathlib.Path) -> int:
 
 
 def _ours(text: pathlib.Path, output: pathlib.Path) -> None:
-    from data_pipelines import build_windows
-    from data_pipelines.builds import document_build
-    from data_pipelines.builds.document_options import DocumentOptions
-    from data_pipelines.builds.window_building import WindowOptions
+    from data_pipelines.builds.documents import DocumentOptions, build_documents
+    from data_pipelines.builds.windows import WindowOptions, build_windows
 
     shutil.rmtree(output, ignore_errors=True)
     options = DocumentOptions(
         format="wikiextractor", input=str(text), vocab_file=_VOCAB.value
     )
-    document_build.build_documents(options, output / "documents")
-    build_windows.build_windows(
+    build_documents(options, output / "documents")
+    build_windows(
         WindowOptions(window_length=_LENGTH.value), output / "documents", output
     )
 

@@ -14,16 +14,14 @@ VOCABULARY = SAMPLE_DATA / "bert_vocab" / "bert-base-uncased-vocab.txt"
 
 def build_wikipedia_windows(output_dir: pathlib.Path, window_length: int = 512) -> None:
     """Builds window records of a tenth of the Wikipedia sample."""
-    from data_pipelines import build_windows
-    from data_pipelines.builds import document_build
-    from data_pipelines.builds.document_options import DocumentOptions
-    from data_pipelines.builds.window_building import WindowOptions
+    from data_pipelines.builds.documents import DocumentOptions, build_documents
+    from data_pipelines.builds.windows import WindowOptions, build_windows
 
     options = DocumentOptions(
         format="wikiextractor",
         input=str(WIKIPEDIA / "wiki_0*"),
         vocab_file=str(VOCABULARY),
     )
-    document_build.build_documents(options, output_dir / "documents")
+    build_documents(options, output_dir / "documents")
     windows = WindowOptions(window_length=window_length)
-    build_windows.build_windows(windows, output_dir / "documents", output_dir)
+    build_windows(windows, output_dir / "documents", output_dir)

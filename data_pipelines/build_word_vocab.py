@@ -6,9 +6,9 @@ r"""Counts the words of a corpus and writes them as a vocabulary, frequent ones 
     --input=wiki.train.tokens --tokenizer=whitespace --min_count=1 --output=words.txt
 
 The first line, id 0, is <eos>, the end of a paragraph. Words follow by falling
-frequency, which is what an adaptive softmax needs; ties in the order of the words.
-<unk>, any other word, is placed by its frequency in text that has it (WikiText
-has), else right after <eos>. The same text gives the same file. Next:
+frequency, as an adaptive softmax requires; ties are sorted by word. <unk>, any other
+word, is placed by its frequency if the text contains it (as WikiText does), else right
+after <eos>. The same text gives the same file. Next:
 
   python -m data_pipelines.build_documents --tokenizer=words --vocab_file=words.txt …
 """
@@ -20,12 +20,8 @@ from typing import Any
 
 from absl import flags
 
-from data_pipelines.builds import vocabulary_files
-from data_pipelines.builds.word_counts import (
-    WordCounter,
-    count_words,
-    report_stripped,
-)
+from data_pipelines import command_flags
+from data_pipelines.builds.vocabularies import WordCounter, count_words
 from seg_tf.text.encoding import SPLITTERS
 from seg_tf.text.normalization import Normalization, define_normalization_flags
 from seg_tf.text.vocabulary import EOS, UNKNOWN_WORD, WordVocabulary
@@ -37,13 +33,14 @@ class WordVocabularyOptions:
 
     Attributes:
         tokenizer: "words" or "whitespace".
-        vocab_size: the most tokens, `<eos>` and `<unk>` included; None for no limit.
-        min_count: how often a word has to occur.
+        vocab_size: maximum number of tokens, including `<eos>` and `<unk>`; None for
+            no limit.
+        min_count: minimum number of occurrences of a word.
         lower_case: whether words are lower-cased.
-        strip_accents: whether words are stripped of accents; None follows `lower_case`.
+        strip_accents: whether accents are stripped; None follows `lower_case`.
         split_ideographs: whether each Chinese character is a word, for the tokenizer
             "words".
-        max_words: distinct words that are held while counting, about.
+        max_words: approximate number of distinct words in memory while counting.
     """
 
     tokenizer: str
@@ -62,14 +59,14 @@ class WordVocabularyOptions:
             )
         if self.vocab_size is None and self.min_count is None:
             raise ValueError(
-                "`vocab_size` or `min_count` must say how many words there shall be "
-                "(min_count=1 takes all). Received: neither"
+                "`vocab_size` or `min_count` must limit the number of words "
+                "(min_count=1 keeps all). Received: neither"
             )
         if self.vocab_size is not None and not 3 <= self.vocab_size <= self.max_words:
             raise ValueError(
-                "`vocab_size` must leave room for a word beside <eos> and <unk>, and "
-                f"be at most `max_words`. Received: vocab_size={self.vocab_size}, "
-                f"max_words={self.max_words}"
+                "`vocab_size` must leave room for a word in addition to <eos> and "
+                f"<unk>, and be at most `max_words`. Received: vocab_size="
+                f"{self.vocab_size}, max_words={self.max_words}"
             )
 
 
@@ -79,12 +76,12 @@ def build_word_vocabulary(
     options: WordVocabularyOptions,
     reader_options: Mapping[str, Any] | None = None,
 ) -> WordVocabulary:
-    """Makes a vocabulary of the words of a corpus; says on stderr what it covers.
+    """Makes a vocabulary of the words of a corpus; reports its coverage on stderr.
 
     Args:
         format: name of the reader.
         input_path: file, folder or glob.
-        options: what the vocabulary depends on beside the text.
+        options: options of the vocabulary.
         reader_options: options of the reader.
 
     Raises:
@@ -96,16 +93,14 @@ def build_word_vocabulary(
     )
     split = SPLITTERS[options.tokenizer](normalization)
     counter = WordCounter(split, options.max_words)
-    counts = count_words(format, input_path, counter, reader_options or {})
-    report_stripped(counter, normalization)
-    # Of a literal <eos> in text the tokenizer makes <unk>.
+    counts = count_words(
+        format, input_path, counter, reader_options or {}, normalization
+    )
+    # The tokenizer maps a literal <eos> in text to <unk>.
     counts.pop(EOS, None)
     literal_unknown = counts.pop(UNKNOWN_WORD, 0)
-    words = {
-        word: count
-        for word, count in counts.items()
-        if count >= (options.min_count or 1)
-    }
+    min_count = options.min_count or 1
+    words = {word: count for word, count in counts.items() if count >= min_count}
     if options.vocab_size is not None:
         words = dict(list(words.items())[: options.vocab_size - 2])
     if not words:
@@ -124,50 +119,34 @@ def build_word_vocabulary(
         f"{num_tokens:,} tokens: {counter.num_words:,} words, {len(counts):,} of them "
         f"distinct, and {counter.num_texts:,} {EOS}. {num_unknown:,} tokens "
         f"({num_unknown / num_tokens:.2%}) are {UNKNOWN_WORD}, {literal_unknown:,} of "
-        "them so in the text",
+        "them literally in the text",
         file=sys.stderr,
     )
     if counter.has_forgotten:
         print(
             f"Not all distinct words fit max_words={options.max_words:,}: the rarest "
-            "were forgotten on the way, and rare ones may be counted too low",
+            "were dropped on the way, and counts of rare words may be too low",
             file=sys.stderr,
         )
     return WordVocabulary(tuple(tokens))
 
 
-# --- The script -----------------------------------------------------------------
-
-
-def _define_flags() -> None:
-    vocabulary_files.define_flags()
+if __name__ == "__main__":
+    command_flags.define_vocabulary_flags()
+    names = ("vocab_size", "min_count", "max_words")
+    command_flags.define_option_flags(WordVocabularyOptions, *names)
     flags.DEFINE_enum(
         "tokenizer",
         None,
         list(SPLITTERS),
-        "Tokenizer: words splits at white space and punctuation, whitespace "
-        "splits at white space (text that is tokenised already).",
+        "Tokenizer: words splits at white space and punctuation, whitespace splits at "
+        "white space (for tokenized text).",
         required=True,
     )
-    flags.DEFINE_integer(
-        "vocab_size", None, "The most tokens, <eos> and <unk> included.", lower_bound=3
-    )
-    flags.DEFINE_integer("min_count", None, "Least count of a word.", lower_bound=1)
     define_normalization_flags(
         "Lower-case and, without --nostrip_accents, strip accents (uncased). The "
         "default is that of word-level language models; build_vocab lower-cases, as "
-        "BERT's uncased models do. What is built with a vocabulary follows its rows.",
+        "BERT's uncased models do. Builds follow the rows of their vocabulary.",
         lower_case=WordVocabularyOptions.lower_case,
     )
-    flags.DEFINE_integer(
-        "max_words",
-        WordVocabularyOptions.max_words,
-        "Distinct words that are kept while counting, the most frequent ones. Bounds "
-        "memory.",
-        lower_bound=3,
-    )
-
-
-if __name__ == "__main__":
-    _define_flags()
-    vocabulary_files.run(build_word_vocabulary, WordVocabularyOptions)
+    command_flags.run_vocabulary(build_word_vocabulary, WordVocabularyOptions)

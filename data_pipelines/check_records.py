@@ -2,11 +2,11 @@
 
   python -m data_pipelines.check_records --records_dir=records
 
-Checks that every shard is there with the size and checksum of the manifest, that
-each record matches its own checksum and is well-formed (sizes sum up, ids lie in
-the vocabulary, the permutation is one, <eos> ends the paragraphs of words), and that
-the counts and the lengths beside the windows agree. Prints every fault with shard and
-record, and exits with 1 if there is one.
+Checks that every shard has the size and checksum of the manifest, that each record
+matches its own checksum and is well-formed (sizes add up, ids are in the vocabulary,
+permutations are valid, <eos> ends the paragraphs of words), and that the counts and the
+lengths stored next to the windows agree. Prints every fault with shard and record, and
+exits with 1 if there is one.
 """
 
 import pathlib
@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from absl import flags
 
+from data_pipelines import command_flags
 from seg_tf import command_line, files
 from seg_tf.data import examples, mirrors, record_schema, shards
 from seg_tf.data.manifest import (
@@ -31,30 +32,26 @@ from seg_tf.text.vocabulary import EOS
 
 
 def check_folder(folder: pathlib.Path) -> Iterator[str]:
-    """Checks a folder of records.
+    """Checks a folder of records; yields one line per fault.
 
     Args:
-        folder: what `build_documents` or `build_windows` made.
-
-    Yields:
-        One line for each fault.
+        folder: output of `build_documents` or `build_windows`.
 
     Raises:
         ValueError: if there is no readable manifest.
     """
     manifest = Manifest.load(folder)
-    vocabulary = folder / manifest.vocabulary["file"]
     try:
         vocabulary_path(manifest, folder)
     except FileNotFoundError:
-        yield f"{vocabulary}: the vocabulary is missing"
+        yield f"{folder / manifest.vocabulary['file']}: the vocabulary is missing"
     except (OSError, ValueError) as error:
         yield str(error)
     listed = [shard for split in SPLITS for shard in manifest.splits[split]]
     total = sum(shard.bytes for shard in listed)
     with command_line.progress_bar(total, "checking") as bar:
         for shard in listed:
-            yield from _check_shard(folder, manifest, shard)
+            yield from _check_shard(folder / shard.file, manifest, shard)
             bar.update(shard.bytes)
     known = {shard.file for shard in listed}
     for path in sorted(folder.glob("*.tfrecord")):
@@ -62,10 +59,13 @@ def check_folder(folder: pathlib.Path) -> Iterator[str]:
             yield f"{path}: the shard is not part of the manifest"
 
 
-def _check_shard(
-    folder: pathlib.Path, manifest: Manifest, shard: Shard
-) -> Iterator[str]:
-    path = folder / shard.file
+def _check_shard(path: pathlib.Path, manifest: Manifest, shard: Shard) -> Iterator[str]:
+    def check_checksum() -> None:
+        if (checksum := files.checksum(path)) != shard.sha256:
+            raise ValueError(
+                f"{path}: expected sha256 {shard.sha256}, found {checksum}"
+            )
+
     try:
         mirrors.fetch(path)
     except OSError as error:
@@ -80,11 +80,11 @@ def _check_shard(
     try:
         reader = shards.RecordReader([path], in_order=True)
     except (OSError, shards.DamagedShardError) as error:
-        if size == shard.bytes:  # It is the offsets' fault then, or both are missing.
+        if size == shard.bytes:  # Then the offsets are at fault, or both are missing.
             yield str(error)
         return
     try:
-        mirrors.with_repair([path], lambda: _check_sum(path, shard))
+        mirrors.with_repair([path], check_checksum)
     except (OSError, ValueError) as error:
         yield str(error)
     counts = dict.fromkeys(COUNTS, 0)
@@ -95,13 +95,11 @@ def _check_shard(
             tree, document_id, permutation = examples.decode(
                 reader[number], manifest.number_widths
             )
-        except shards.DamagedShardError as error:
-            yield str(error)
-            continue
         except ValueError as error:
-            yield f"{path}: record {number}: {error}"
+            is_named = isinstance(error, shards.DamagedShardError)
+            yield str(error) if is_named else f"{path}: record {number}: {error}"
             continue
-        for fault in _faults(tree, permutation, manifest):
+        for fault in _record_faults(tree, permutation, manifest):
             yield f"{path}: record {number}: {fault}"
         document_ids.add(document_id)
         counts["records"] += 1
@@ -113,15 +111,10 @@ def _check_shard(
     for name, count in counts.items():
         if count != getattr(shard, name):
             yield f"{path}: expected {getattr(shard, name)} {name}, found {count}"
-    # After a record that cannot be read, the positions of the next are unknown.
+    # After an unreadable record, the positions of the next ones are unknown.
     if manifest.kind == "windows" and len(sentence_lengths) == len(reader):
         for kind in record_schema.LENGTHS:
             yield from _length_faults(path, kind, sentence_lengths)
-
-
-def _check_sum(path: pathlib.Path, shard: Shard) -> None:
-    if (found := files.checksum(path)) != shard.sha256:
-        raise ValueError(f"{path}: expected sha256 {shard.sha256}, found {found}")
 
 
 def _length_faults(
@@ -130,32 +123,27 @@ def _length_faults(
     sentence_lengths: Sequence[np.ndarray],
 ) -> Iterator[str]:
     """Yields the differences between a shard's lengths file and its windows."""
+    lengths_path = kind.path(path)
     try:
-        lengths = mirrors.with_repair([kind.path(path)], lambda: kind.read_shard(path))
+        lengths = mirrors.with_repair([lengths_path], lambda: kind.read_shard(path))
     except (OSError, ValueError) as error:
         yield str(error)
         return
-    expected = [kind.of_windows([of_window]) for of_window in sentence_lengths]
-    num_lengths = sum(map(len, expected))
-    if len(lengths) != num_lengths:
-        yield f"{kind.path(path)}: expected {num_lengths} lengths, found {len(lengths)}"
+    expected = [kind.of_windows([window]) for window in sentence_lengths]
+    sizes = list(map(len, expected))
+    if len(lengths) != sum(sizes):
+        yield f"{lengths_path}: expected {sum(sizes)} lengths, found {len(lengths)}"
         return
-    begin = 0
-    for number, of_window in enumerate(expected):
-        found = lengths[begin : begin + len(of_window)]
-        if not np.array_equal(found, of_window):
+    parts = np.split(lengths, np.cumsum(sizes)[:-1])
+    for number, (right, stored) in enumerate(zip(expected, parts, strict=False)):
+        if not np.array_equal(stored, right):
             yield (
-                f"{kind.path(path)}: record {number}: expected {_listed(of_window)}, "
-                f"found {_listed(found)}"
+                f"{lengths_path}: record {number}: expected "
+                f"{', '.join(map(str, right))}, found {', '.join(map(str, stored))}"
             )
-        begin += len(of_window)
 
 
-def _listed(numbers: np.ndarray) -> str:
-    return ", ".join(map(str, numbers))
-
-
-def _faults(
+def _record_faults(
     tree: DocumentTree, permutation: np.ndarray | None, manifest: Manifest
 ) -> Iterator[str]:
     vocab_size = manifest.vocabulary["size"]
@@ -169,21 +157,18 @@ def _faults(
     elif (paragraph_end := manifest.vocabulary["special_ids"].get("eos")) is not None:
         sentence_ends = np.cumsum(tree.sentence_lengths)
         expected = sentence_ends[np.cumsum(tree.paragraph_lengths) - 1] - 1
-        found = np.flatnonzero(tree.token_ids == paragraph_end)
-        if not np.array_equal(found, expected):
+        if not np.array_equal(
+            np.flatnonzero(tree.token_ids == paragraph_end), expected
+        ):
             yield f"expected {EOS} at the end of each paragraph and nowhere else"
     if manifest.kind != "windows":
         return
     capacity = manifest.window_length - NUM_SPECIAL_TOKENS
     if len(tree.token_ids) > capacity:
         yield f"expected at most {capacity} pieces, found {len(tree.token_ids)}"
-    if permutation is None or not np.array_equal(
-        np.sort(permutation), np.arange(len(tree.sentence_lengths))
-    ):
-        yield (
-            f"expected a permutation of {len(tree.sentence_lengths)} sentences, found "
-            f"{permutation}"
-        )
+    num_sentences = len(tree.sentence_lengths)
+    if permutation is None or sorted(permutation) != list(range(num_sentences)):
+        yield f"expected a permutation of {num_sentences}, found {permutation}"
 
 
 def main(_: Sequence[str]) -> None:
@@ -202,7 +187,5 @@ def main(_: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string(
-        "records_dir", None, "Folder with manifest.json.", required=True
-    )
+    command_flags.define_records_flag()
     sys.exit(command_line.run(main))

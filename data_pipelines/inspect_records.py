@@ -5,8 +5,8 @@
   python -m data_pipelines.inspect_records --records_dir=records/documents --record=0
 
 Each sentence is a line of word pieces, or of words, under its paragraph. For word
-pieces `--tokens` adds a table with paragraph, sentence and token index of every token
-as the model sees them, `*` marking a value that a cap changed.
+pieces, `--tokens` adds a table with paragraph, sentence and token index of every token
+as the model sees them; `*` marks a value that a cap changed.
 """
 
 import random
@@ -16,33 +16,34 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from absl import flags
 
+from data_pipelines import command_flags
 from seg_tf import command_line
 from seg_tf.config import EncoderConfig
 from seg_tf.data import examples, mirrors, shards
-from seg_tf.data.manifest import (
-    SPLITS,
-    Manifest,
-    shard_paths,
-    vocabulary_path,
-)
+from seg_tf.data.manifest import SPLITS, Manifest, shard_paths, vocabulary_path
 from seg_tf.layouts.rows import NUM_SPECIAL_TOKENS
 from seg_tf.layouts.windows import window_rows
 from seg_tf.text import encoding
 from seg_tf.text.graph.trees import Trees
 from seg_tf.text.tree import DocumentTree
 
-_INDEX_NAMES = ("paragraph_index", "sentence_index", "token_index")
+# Index name -> the flag of its cap, and the width of its column.
+_INDICES = {
+    "paragraph_index": ("max_paragraphs", 9),
+    "sentence_index": ("max_sentences", 8),
+    "token_index": ("max_tokens", 6),
+}
 
 
 def tree_lines(
     tree: DocumentTree, tokens: Sequence[str], caps: Mapping[str, int]
 ) -> Iterator[str]:
-    """A tree as indented text: paragraphs, sentences, pieces.
+    """A tree as indented lines: paragraphs, sentences, pieces.
 
     Args:
         tree: document or window.
         tokens: the vocabulary.
-        caps: rows of the index tables; a line says where one applies.
+        caps: rows of the index tables; a line reports each cap that applies.
     """
     paragraph, sentence, token = tree.first_index
     begin = first = 0
@@ -50,14 +51,13 @@ def tree_lines(
         yield f"paragraph {paragraph}"
         for length in tree.sentence_lengths[first : first + num_sentences]:
             pieces = " ".join(tokens[i] for i in tree.token_ids[begin : begin + length])
-            inside = f" (from token {token})" if token else ""
-            yield f"  sentence {sentence}{inside}: {pieces}"
+            offset = f" (from token {token})" if token else ""
+            yield f"  sentence {sentence}{offset}: {pieces}"
             begin, sentence, token = begin + length, sentence + 1, 0
         paragraph, first, sentence = paragraph + 1, first + num_sentences, 0
     true_indices = tree.indices()
     for name, cap in caps.items():
-        over = int(np.sum(true_indices[name] >= cap))
-        if over:
+        if over := int(np.sum(true_indices[name] >= cap)):
             yield (
                 f"cap: {over} of {len(tree.token_ids)} pieces have {name} "
                 f"{cap} or more (up to {true_indices[name].max()})"
@@ -67,7 +67,7 @@ def tree_lines(
 def token_table(
     tree: DocumentTree, tokens: Sequence[str], caps: Mapping[str, int]
 ) -> Iterator[str]:
-    """One line a token, `[CLS]` and `[SEP]` included, with the capped indices."""
+    """One line per token, including `[CLS]` and `[SEP]`, with the capped indices."""
     capped, unbounded = (
         window_rows(
             Trees.of_document(tree),
@@ -77,39 +77,15 @@ def token_table(
         )
         for some_caps in (caps, dict.fromkeys(caps, np.iinfo(np.int32).max))
     )
-    names = ["[CLS]", *(tokens[i] for i in tree.token_ids), "[SEP]"]
     yield f"{'position':>8}  {'paragraph':>9}  {'sentence':>8}  {'token':>6}  piece"
+    names = ["[CLS]", *(tokens[i] for i in tree.token_ids), "[SEP]"]
     for position, name in enumerate(names):
-        cells = []
-        for index_name, width in zip(_INDEX_NAMES, (9, 8, 6), strict=True):
+        cells = [f"{position:>8}"]
+        for index_name, (_, width) in _INDICES.items():
             value = int(capped[index_name][0, position])
             mark = "*" if value != int(unbounded[index_name][0, position]) else ""
             cells.append(f"{value}{mark}".rjust(width))
-        yield f"{position:>8}  {'  '.join(cells)}  {name}"
-
-
-def _chosen_numbers(num_records: int) -> list[int]:
-    values = flags.FLAGS
-    if values.random:
-        generator = random.Random(values.seed)
-        count = min(values.random, num_records)
-        return sorted(generator.sample(range(num_records), count))
-    if not 0 <= values.record < num_records:
-        raise ValueError(
-            f"`--record` must be below {num_records}, the records of the "
-            f"{values.split} split. Received: {values.record}"
-        )
-    return [values.record]
-
-
-def _caps() -> dict[str, int]:
-    """Rows of the index tables."""
-    tables = EncoderConfig().index_tables
-    flag_names = ("max_paragraphs", "max_sentences", "max_tokens")
-    return {
-        name: flags.FLAGS[flag].value or tables[name]
-        for name, flag in zip(_INDEX_NAMES, flag_names, strict=True)
-    }
+        yield "  ".join([*cells, name])
 
 
 def main(_: Sequence[str]) -> None:
@@ -119,15 +95,27 @@ def main(_: Sequence[str]) -> None:
     reader = shards.RecordReader(shard_paths(manifest, folder, values.split))
     vocabulary_file = vocabulary_path(manifest, folder)
     tokens = encoding.read_vocabulary(manifest.tokenizer, vocabulary_file).tokens
-    has_pieces = manifest.tokenizer == encoding.WORD_PIECES
-    if values.tokens and not has_pieces:
+    caps = {}
+    if manifest.tokenizer == encoding.WORD_PIECES:
+        defaults = EncoderConfig().index_tables
+        for name, (flag, _) in _INDICES.items():
+            caps[name] = values[flag].value or defaults[name]
+    elif values.tokens:
         raise ValueError(
             "`--tokens` shows the indices that encoders embed; words are read as a "
             f"stream, which only counts. Received: {folder}, with tokenizer="
             f"{manifest.tokenizer}"
         )
-    caps = _caps() if has_pieces else {}
-    for number in _chosen_numbers(len(reader)):
+    if not 0 <= values.record < len(reader):
+        raise ValueError(
+            f"`--record` must be below {len(reader)}, the records of the "
+            f"{values.split} split. Received: {values.record}"
+        )
+    numbers = [values.record]
+    if values.random:
+        count = min(values.random, len(reader))
+        numbers = random.Random(values.seed).sample(range(len(reader)), count)
+    for number in sorted(numbers):
         tree, document_id, permutation = examples.decode(
             reader[number], manifest.number_widths
         )
@@ -140,37 +128,30 @@ def main(_: Sequence[str]) -> None:
             f"=== {values.split} record {number} of {len(reader)}: document "
             f"{document_id}, {len(tree.token_ids)} {manifest.tokens_name}, "
             f"{len(tree.sentence_lengths)} sentences, "
-            f"{len(tree.paragraph_lengths)} paragraphs"
+            f"{len(tree.paragraph_lengths)} paragraphs",
+            *tree_lines(tree, tokens, caps),
+            sep="\n",
         )
-        for line in tree_lines(tree, tokens, caps):
-            print(line)
         if permutation is not None:
             print(f"sentences shuffled for evaluation: {permutation.tolist()}")
         if values.tokens:
-            for line in token_table(tree, tokens, caps):
-                print(line)
+            print(*token_table(tree, tokens, caps), sep="\n")
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string(
-        "records_dir", None, "Folder with manifest.json.", required=True
-    )
+    command_flags.define_records_flag()
     flags.DEFINE_enum("split", "train", SPLITS, "Name of the split.")
     flags.DEFINE_integer("record", 0, "Number of the record.", lower_bound=0)
     flags.DEFINE_integer(
-        "random", 0, "Print so many records, drawn at random.", lower_bound=0
+        "random", 0, "Print this many records, drawn at random.", lower_bound=0
     )
     flags.DEFINE_integer("seed", 0, "Seed of --random.")
     flags.DEFINE_bool("tokens", False, "Add the table of every token's indices.")
-    for flag, what in (
-        ("max_paragraphs", "paragraph"),
-        ("max_sentences", "sentence"),
-        ("max_tokens", "token"),
-    ):
+    for index_name, (flag, _) in _INDICES.items():
         flags.DEFINE_integer(
             flag,
             None,
-            f"Rows of the {what} table (default: the paper's).",
+            f"Rows of the {index_name} table (default: the paper's).",
             lower_bound=1,
         )
     sys.exit(command_line.run(main))

@@ -1,41 +1,52 @@
-"""Makes the shards of a build with Apache Beam, on as many machines as a runner has.
+"""Makes the shards of a build with Apache Beam, on all machines of a runner.
 
-A build takes three jobs, one after the other: the files are measured, from which
-follows where slices begin and end (`slice_plan`); files are read again, documents
-grouped by slice, and each slice is made into its shards; shards of documents are cut
-into windows. Where exact duplicates are dropped, a job before computes fingerprints of
-the documents of each slice.
+A build runs several jobs in sequence. Files are measured, which determines where slices
+begin and end. Files are read again, documents grouped by slice, and each slice is made
+into its shards. Shards of documents are cut into windows. If exact duplicates are
+dropped, an earlier job computes the fingerprints of each slice's documents.
 
-The functions are those of the local engine, and so is every byte of the result. What a
-job has made is not made again when the same command is given again.
+Both engines use the same makers, so their results are identical. Finished
+work is not repeated when the same command runs again.
+
+A step is an object that is pickled once, with everything it needs, and works on any
+machine that reaches the sources and the output folder. It writes to its own folder and
+renames the result into place, the shards before the report on them. The runner may
+repeat it, or run it twice at the same time: the same bytes get the same names.
 """
+
+from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import pathlib
+import pickle
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from data_pipelines.builds import (
-    beam_jobs,
-    beam_steps,
-    document_building,
-    duplicate_search,
-    slice_plan,
-    window_building,
-)
-from data_pipelines.builds.beam_steps import SourceFile
-from data_pipelines.builds.document_options import DocumentOptions
-from data_pipelines.builds.errors import BuildError
-from data_pipelines.builds.losses import LossWatch
-from data_pipelines.builds.sharded_build import Maker, ShardedBuild, SliceTask
-from data_pipelines.builds.slice_plan import PlannedSlice
-from data_pipelines.builds.source_checksums import SourceLedger
-from data_pipelines.builds.window_building import WindowMaker, WindowOptions
+from data_pipelines import BuildError
+from data_pipelines.builds import beam_jobs, makers, slices, sources
+from data_pipelines.builds.losses import LossWatch, Rejections, is_lost
+from data_pipelines.builds.makers import Maker
+from data_pipelines.builds.sharded_build import ShardedBuild, report_name
+from data_pipelines.builds.slices import Cursor, PlannedSlice, Slice
+from data_pipelines.builds.sources import SourceLedger
 from data_pipelines.cleaning.cleaning_options import NEAR
-from seg_tf import files
-from seg_tf.data.manifest import Manifest
+from data_pipelines.readers import RejectedDocument, get_reader, raw_files
+from seg_tf import file_listing, files
 from seg_tf.text.splitters import load_parameters
+
+if TYPE_CHECKING:
+    from data_pipelines.builds.documents import DocumentOptions
+    from data_pipelines.builds.windows import ShardPair
+
+# Number, first document, and the cursor of the end. All machines code numbers alike.
+SliceKey = tuple[int, int, int, int, int]
+# A pickled item of a slice, with its file's number and its place there.
+KeyedItem = tuple[SliceKey, bytes]
+# Characters of a document; the rejection of a lost one; None for other rejections.
+MeasuredItem = int | RejectedDocument | None
 
 
 class BeamEngine:
@@ -43,129 +54,118 @@ class BeamEngine:
 
     Args:
         beam_options: options of Beam and its runner, as on a command line:
-            `["--runner=FlinkRunner", "--flink_master=host:8081"]`. All workers have
-            to reach the sources and the output folder under the same paths.
+            `["--runner=FlinkRunner", "--flink_master=host:8081"]`. All workers must
+            reach the sources and the output folder under the same paths.
 
     Raises:
         BuildError: if Apache Beam is not installed.
-        ValueError: if Beam has no such runner, or an option has no such value.
+        ValueError: if Beam has no such runner, or an option has an invalid value.
     """
 
     def __init__(self, beam_options: Sequence[str] = ()):
-        beam_jobs.check_beam()
         beam_jobs.check_options(beam_options)
         self._run = functools.partial(beam_jobs.run, tuple(beam_options))
 
     def make_documents(
-        self,
-        build: ShardedBuild,
-        options: DocumentOptions,
-        sources: Mapping[str, pathlib.Path],
-    ) -> tuple[dict[int, dict], list[dict]]:
-        """Makes the document shards that are missing: see `LocalEngine`."""
+        self, build: ShardedBuild, options: DocumentOptions, ledger: SourceLedger
+    ) -> dict[int, dict]:
+        """Makes the missing document shards: see `LocalEngine`."""
         if options.cleaning.duplicates == NEAR:
             raise ValueError(
                 "`duplicates` must be None or 'exact' with --engine=beam. Received: "
-                f"'near'. {duplicate_search.ADVICE}"
+                f"'near'. {makers.NEAR_ADVICE}"
             )
         build = _absolute(build)
-        ledger = SourceLedger(sources, build.output_dir, build.progress_dir)
-        plan = self._plan(build, options, _source_files(build, sources, ledger), ledger)
-        found = _source_files(build, sources, ledger)  # With the checksums.
-        make_slices = functools.partial(self._make_slices, options, found, plan)
-        new_maker = functools.partial(duplicate_search.FingerprintMaker, options)
-        duplicates = duplicate_search.find_duplicates(
+        plan = self._plan(build, options, ledger)
+        make_slices = functools.partial(
+            self._make_slices, options, _source_files(build, ledger), plan
+        )
+        new_maker: Callable[[], Maker] = functools.partial(
+            makers.FingerprintMaker, options
+        )
+        duplicates = makers.find_duplicates(
             options,
             build,
             functools.partial(make_slices, "make fingerprints", new_maker),
         )
-        carried = _with_files_beside(build, options)
         new_maker = functools.partial(
-            document_building.new_slice_maker, carried, duplicates
+            makers.SliceMaker, _with_copied_files(build, options), duplicates
         )
-        return make_slices("make documents", new_maker, build), ledger.describe()
+        return make_slices("make documents", new_maker, build)
 
     def make_windows(
-        self, build: ShardedBuild, options: WindowOptions, documents_dir: pathlib.Path
-    ) -> dict[int, dict]:
-        """Makes the window shards that are missing: see `LocalEngine`."""
-        build = _absolute(build)
-        tasks = list(window_building.tasks(Manifest.load(documents_dir)))
-        new_maker = functools.partial(WindowMaker, options, documents_dir.absolute())
-        return self._run_tasks(build, tasks, "cut windows", new_maker)
-
-    def _run_tasks(
         self,
         build: ShardedBuild,
-        tasks: Sequence[SliceTask],
-        name: str,
+        pairs: Sequence[ShardPair],
         new_maker: Callable[[], Maker],
     ) -> dict[int, dict]:
-        """Does a maker's work on every task that has no report yet."""
+        """Makes the missing window shards: see `LocalEngine`."""
         import apache_beam as beam
 
+        build = _absolute(build)
         done = build.reports().keys()
-        payloads = [task.payload for task in tasks if task.number not in done]
-        make = beam_steps.MakeShards(build.output_dir, build.progress_dir, new_maker)
-        self._run(payloads, name >> beam.Map(make))
-        return _all_reports(build, len(tasks))
+        missing = [pair for pair in pairs if pair.number not in done]
+        make = MakeShards(build.output_dir, build.progress_dir, new_maker)
+        self._run(missing, "cut windows" >> beam.Map(make))
+        return _all_reports(build, len(pairs))
 
     def _plan(
-        self,
-        build: ShardedBuild,
-        options: DocumentOptions,
-        sources: Sequence[SourceFile],
-        ledger: SourceLedger,
+        self, build: ShardedBuild, options: DocumentOptions, ledger: SourceLedger
     ) -> list[PlannedSlice]:
-        """Measures all files and plans; the ledger gets their checksums."""
+        """Measures all files and plans the slices; starts the ledger."""
         import apache_beam as beam
 
-        sizes = {source.name: source.num_bytes for source in sources}
-        watch = LossWatch(options.max_rejected_share, sizes)
+        watch = LossWatch(options.max_rejected_share, ledger.sizes)
+        checksums = []
+        source_files = _source_files(build, ledger)
 
-        def measured(measure: beam_steps.MeasureSource) -> Iterator[list[int | None]]:
-            for source in sources:
+        def sizes(measure: MeasureSource) -> Iterator[list[int | None]]:
+            for source in source_files:
                 try:
-                    items, sha256 = measure.of_source(source.number)
+                    items, sha256 = measure.result(source.number)
                 except FileNotFoundError as error:
-                    raise _not_there(build, f"the size of {source.name}") from error
-                ledger.note_whole(source.number, sha256)
-                yield [_watched(item, watch) for item in items]
+                    raise _missing(build, f"the size of {source.name}") from error
+                checksums.append(sha256)
+                for item in items:
+                    if isinstance(item, int):
+                        watch.add_document()
+                    elif item is not None:
+                        watch.add_rejected(item)
+                yield [item if isinstance(item, int) else None for item in items]
 
         with files.folder_aside(build.progress_dir) as folder:
-            measure = beam_steps.MeasureSource(options, folder)
-            self._run(sources, "measure files" >> beam.Map(measure))
-            plan = slice_plan.plan_slices(options.slice_characters, measured(measure))
-            plan = list(plan)
-        ledger.save()
+            measure = MeasureSource(options, folder)
+            self._run(source_files, "measure files" >> beam.Map(measure))
+            plan = list(slices.plan_slices(options.slice_characters, sizes(measure)))
+        ledger.start(build.progress_dir, checksums)
         return plan
 
     def _make_slices(
         self,
         options: DocumentOptions,
-        sources: Sequence[SourceFile],
+        source_files: Sequence[SourceFile],
         plan: Sequence[PlannedSlice],
         name: str,
         new_maker: Callable[[], Maker],
         build: ShardedBuild,
     ) -> dict[int, dict]:
-        """Does a maker's work on every slice that has no report yet."""
+        """Makes every slice that has no report yet."""
         import apache_beam as beam
 
         done = build.reports().keys()
         missing = [planned for planned in plan if planned.number not in done]
         to_read = [
-            dataclasses.replace(sources[number], slices=tuple(slices))
-            for number, slices in slice_plan.slices_of_files(missing).items()
-            if number < len(sources)
+            dataclasses.replace(source_files[number], slices=tuple(parts))
+            for number, parts in slices.slices_by_file(missing).items()
+            if number < len(source_files)
         ]
-        read = beam.FlatMap(beam_steps.ReadItems(options))
-        make = beam_steps.MakeShards(build.output_dir, build.progress_dir, new_maker)
+        read = beam.FlatMap(ReadItems(options)).with_output_types(KeyedItem)
+        make = MakeShards(build.output_dir, build.progress_dir, new_maker)
         self._run(
             to_read,
-            "read files" >> read.with_output_types(beam_steps.KeyedItem),
+            "read files" >> read,
             "group by slice" >> beam.GroupByKey(),
-            "gather" >> beam.MapTuple(beam_steps.gather_slice),
+            "gather" >> beam.MapTuple(gather_slice),
             name >> beam.Map(make),
         )
         return _all_reports(build, len(plan))
@@ -176,22 +176,19 @@ def _absolute(build: ShardedBuild) -> ShardedBuild:
     return ShardedBuild(build.output_dir.absolute(), build.options)
 
 
-def _source_files(
-    build: ShardedBuild, sources: Mapping[str, pathlib.Path], ledger: SourceLedger
-) -> list[SourceFile]:
+def _source_files(build: ShardedBuild, ledger: SourceLedger) -> list[SourceFile]:
     return [
         SourceFile(
-            *(number, name, path.absolute(), ledger.size(number)),
-            *(ledger.known(number), build.output_dir),
+            number, name, path.absolute(), ledger.checksums.get(name), build.output_dir
         )
-        for number, (name, path) in enumerate(sources.items())
+        for number, (name, path) in enumerate(ledger.paths.items())
     ]
 
 
-def _with_files_beside(
+def _with_copied_files(
     build: ShardedBuild, options: DocumentOptions
 ) -> DocumentOptions:
-    """The options for workers elsewhere: a copy of the vocabulary, and parameters."""
+    """The options for other machines: a copied vocabulary, and loaded parameters."""
     vocabulary = build.progress_dir / "vocab.txt"
     shutil.copyfile(options.vocab_file, vocabulary)
     parameters = load_parameters(options.sentence_parameters)
@@ -200,26 +197,134 @@ def _with_files_beside(
     )
 
 
-def _watched(item: beam_steps.MeasuredItem, watch: LossWatch) -> int | None:
-    """The size of a measured document, which the watch is told of."""
-    if isinstance(item, int):
-        watch.add_document()
-        return item
-    if item is not None:
-        watch.add_rejected(item)
-    return None
-
-
 def _all_reports(build: ShardedBuild, number: int) -> dict[int, dict]:
     reports = build.reports()
-    missing = number - len(reports)
-    if missing:
-        raise _not_there(build, f"the shards of {missing} slices")
+    if missing := number - len(reports):
+        raise _missing(build, f"the shards of {missing} slices")
     return reports
 
 
-def _not_there(build: ShardedBuild, what: str) -> BuildError:
+def _missing(build: ShardedBuild, what: str) -> BuildError:
     return BuildError(
-        f"{build.output_dir}: the Beam job ended without {what}. All workers have to "
-        f"write to this very folder. {beam_jobs.GO_ON}"
+        f"{build.output_dir}: the Beam job ended without {what}. All workers must "
+        f"write to this very folder. {beam_jobs.RESUME}"
     )
+
+
+# --- Steps ---------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceFile:
+    """A file to read, with the `slices` that are needed of it, in order."""
+
+    number: int
+    name: str
+    path: file_listing.Path
+    checksum: str | None
+    output_dir: pathlib.Path
+    slices: tuple[PlannedSlice, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class MeasureSource:
+    """Writes the sizes of a file's documents, and its checksum, to a folder."""
+
+    options: DocumentOptions
+    folder: pathlib.Path
+
+    def __call__(self, source: SourceFile) -> None:
+        reader = get_reader(self.options.format, **self.options.reader_options)
+        items: list[MeasuredItem] = []
+        result: Any = None
+        try:
+            sha256 = raw_files.checksum(source.path)
+            for item in reader.read_unparsed(source.path, source.name):
+                if isinstance(item, RejectedDocument):
+                    slices.check_strict(self.options, item)
+                    items.append(item if is_lost(item.reason) else None)
+                else:
+                    items.append(item.num_characters)
+            result = items, sha256
+        except BuildError as error:
+            result = error
+        with files.folder_aside(self.folder) as folder:
+            (folder / "result").write_bytes(pickle.dumps(result))
+            (folder / "result").replace(self._path(source.number))
+
+    def result(self, number: int) -> tuple[list[MeasuredItem], str]:
+        """The documents of a file and its checksum; raises the step's BuildError."""
+        result = pickle.loads(self._path(number).read_bytes())
+        if isinstance(result, BuildError):
+            raise result
+        return result
+
+    def _path(self, number: int) -> pathlib.Path:
+        return self.folder / f"{number:06d}.pickle"
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadItems:
+    """Reads a file and assigns each document to its slice.
+
+    Raises:
+        BuildError: if the file has changed since it was measured. That fails the job
+            before any slice is made: no group of documents is complete yet.
+    """
+
+    options: DocumentOptions
+
+    def __call__(self, source: SourceFile) -> Iterator[KeyedItem]:
+        reader = get_reader(self.options.format, **self.options.reader_options)
+        items = enumerate(reader.read_unparsed(source.path, source.name))
+        position = 0
+        for planned in source.slices:
+            first, last = planned.range_in(source.number)
+            stop = None if last is None else last - position
+            end = dataclasses.astuple(planned.end)
+            key = planned.number, planned.begin.document_id, *end
+            for number, item in itertools.islice(items, first - position, stop):
+                yield key, pickle.dumps((source.number, number, item))
+            position = last
+        sha256 = raw_files.checksum(source.path)
+        sources.check_checksum(source.path, source.checksum, sha256, source.output_dir)
+
+
+def gather_slice(key: SliceKey, values: Iterable[bytes]) -> Slice:
+    """The slice that `slices.read_slices` makes of the same documents."""
+    number, first_document_id, *end = key
+    documents, rejected = [], Rejections()
+    # Places are unique, so sorting never compares items.
+    for _, _, item in sorted(map(pickle.loads, values), key=lambda value: value[:2]):
+        if isinstance(item, RejectedDocument):
+            rejected.add(item)
+        else:
+            documents.append(item)
+    return Slice(number, first_document_id, documents, rejected, Cursor(*end))
+
+
+@dataclasses.dataclass
+class MakeShards:
+    """Makes the files of a slice, then the report on them.
+
+    `new_maker` may take seconds and is called once per process.
+    """
+
+    output_dir: pathlib.Path
+    progress_dir: pathlib.Path
+    new_maker: Callable[[], Maker]
+    _maker: Maker | None = None
+
+    def __call__(self, payload: Slice | ShardPair) -> None:
+        name = report_name(payload.number)
+        if (self.progress_dir / name).exists():
+            return  # The runner repeats finished work.
+        self._maker = self._maker or self.new_maker()
+        with files.folder_aside(self.progress_dir) as folder:
+            report = self._maker.make(payload, folder)
+            for path in folder.iterdir():
+                path.replace(self.output_dir / path.name)
+            files.sync(self.output_dir)
+            files.write_json(folder / name, report)
+            (folder / name).replace(self.progress_dir / name)
+            files.sync(self.progress_dir)

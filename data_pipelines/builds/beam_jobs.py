@@ -1,4 +1,4 @@
-"""Apache Beam on this machine: its options, checked, and jobs."""
+"""Apache Beam on this machine: checked options, and jobs."""
 
 import contextlib
 import io
@@ -9,82 +9,66 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from data_pipelines.builds.errors import BuildError
+from data_pipelines import BuildError
 
-GO_ON = "What is finished is kept: run the same command again to go on"
+RESUME = "Finished work is kept: run the same command again to resume"
 
 
-def check_beam() -> None:
-    """Makes sure that Apache Beam can be imported.
+def check_options(beam_options: Sequence[str]) -> None:
+    """Checks options of Beam and its runner before there is a job.
+
+    Unknown options only lead to a warning: a runner's job server may know them.
 
     Raises:
-        BuildError: if not, saying what to do.
+        BuildError: if Apache Beam is not installed.
+        ValueError: if there is no such runner, an option has an invalid value, or Beam
+            would start processes of this machine.
     """
     try:
         with _quiet():
-            import apache_beam  # noqa: F401
+            from apache_beam.options import pipeline_options, pipeline_options_validator
     except ImportError as error:
         raise BuildError(
             "`--engine=beam` needs Apache Beam, which is not installed: "
             f"make setup-corpora ({error})"
         ) from error
 
+    def refuse(reason: str) -> ValueError:
+        return ValueError(
+            f"The options after `--` must be options of Beam: {reason}. Received: "
+            f"{' '.join(beam_options)}"
+        )
 
-def check_options(beam_options: Sequence[str]) -> None:
-    """Makes sure that a job can be given these options, before there is one.
-
-    An option of no known name is not told from one of the runner's own, which a job
-    server may be the only one to know; a warning tells of it.
-
-    Args:
-        beam_options: options of Beam and its runner, as on a command line.
-
-    Raises:
-        ValueError: if there is no such runner, or an option has no such value, or has
-            Beam start processes of this machine.
-    """
-    from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
-    from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
-
-    said = io.StringIO()
+    output = io.StringIO()
     try:
-        with _quiet(), contextlib.redirect_stderr(said):
-            options = PipelineOptions(list(beam_options))
-            # Beam parses by and by; this is all that it knows, and adds what it
-            # does not know as the runners do.
-            given = options.get_all_options(retain_unknown_options=True)
-            unknown = sorted(given.keys() - options.get_all_options().keys())
+        with _quiet(), contextlib.redirect_stderr(output):
+            options = pipeline_options.PipelineOptions(list(beam_options))
+            # Beam parses lazily; this is everything, including unknown options.
+            values = options.get_all_options(retain_unknown_options=True)
+            unknown = sorted(values.keys() - options.get_all_options().keys())
     except SystemExit as error:
         if not error.code:  # `-- --help`
             raise
         # The last of the usage: "script.py: error: argument --name: what is wrong".
-        reason = said.getvalue().strip().rpartition(": error: ")[2]
-        raise _bad_options(reason, beam_options) from error
+        reason = output.getvalue().strip().rpartition(": error: ")[2]
+        raise refuse(reason) from error
     if unknown:
         logging.warning(
             "Beam has no option %s; only a runner's job server may know it",
             ", ".join(f"--{name}" for name in unknown),
         )
-    if given.get("direct_running_mode") == "multi_processing":
-        raise _bad_options(
-            "with --direct_running_mode=multi_processing Beam waits for ever for a "
-            "worker that was killed. Processes of this machine are those of "
-            "`--engine=local --num_workers=…`",
-            beam_options,
+    if values.get("direct_running_mode") == "multi_processing":
+        raise refuse(
+            "with --direct_running_mode=multi_processing Beam waits forever for a "
+            "worker that was killed. For processes of this machine use "
+            "`--engine=local --num_workers=…`"
         )
-    runner = _find_runner(options.view_as(StandardOptions).runner)
+    runner = _find_runner(options.view_as(pipeline_options.StandardOptions).runner)
     with _quiet():
-        problems = PipelineOptionsValidator(options, runner).validate()
+        validator = pipeline_options_validator.PipelineOptionsValidator(options, runner)
+        problems = validator.validate()
     if problems:
-        reason = "; ".join(problem.strip().rstrip(".") for problem in problems)
-        raise _bad_options(reason, beam_options)
-
-
-def _bad_options(reason: str, beam_options: Sequence[str]) -> ValueError:
-    return ValueError(
-        f"What follows after `--` must be options that Beam can use: {reason}. "
-        f"Received: {' '.join(beam_options)}"
-    )
+        raise refuse("; ".join(problem.strip().rstrip(".") for problem in problems))
 
 
 def _find_runner(name: str) -> Any:
@@ -95,7 +79,7 @@ def _find_runner(name: str) -> Any:
             runner = create_runner(name)
         if not isinstance(runner, PipelineRunner):
             raise ValueError(f"{name} is another class")
-    except Exception as error:  # Of modules that are not there, among others.
+    except Exception as error:  # Among others, errors of missing modules.
         raise ValueError(
             f"`--runner` must be a runner that Beam has. {str(error).rstrip('.')}. "
             f"Received: --runner={name}"
@@ -105,33 +89,27 @@ def _find_runner(name: str) -> Any:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Beam's import tells of each Google client library that is not there."""
+    """Hides that Beam logs each missing Google client library when imported."""
     logging.disable(logging.WARNING)
     try:
         yield
     finally:
         logging.disable(logging.NOTSET)
-        # Later Beam tells of each port that it opens.
+        # Later Beam logs each port that it opens.
         logging.getLogger("apache_beam").setLevel(logging.WARNING)
 
 
 def run(beam_options: Sequence[str], elements: Collection[Any], *steps: Any) -> None:
-    """Runs a job and waits for its end.
+    """Runs transforms on `elements` in sequence and waits for the end of the job.
 
-    Args:
-        beam_options: options of Beam and its runner, as on a command line.
-        elements: what the first step takes, spread over all workers.
-        steps: transforms, one after the other.
-
-    Raises:
-        BuildError: if the job does not succeed.
+    Raises BuildError if it does not succeed.
     """
     if not elements:
         return
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    # Workers log each step otherwise. Of an option given twice the last counts.
+    # Otherwise workers log each step. The last of repeated options counts.
     options = ["--default_sdk_harness_log_level=WARNING", *beam_options]
     print(f"Beam job: {steps[-1].label} ({len(elements):,} inputs)", file=sys.stderr)
     try:
@@ -146,12 +124,12 @@ def run(beam_options: Sequence[str], elements: Collection[Any], *steps: Any) -> 
             raise
         raise BuildError(_reason(error)) from error
     if state != "DONE":
-        raise BuildError(f"the Beam job ended as {state}. {GO_ON}")
+        raise BuildError(f"the Beam job ended as {state}. {RESUME}")
 
 
 def _reason(error: Exception) -> str:
-    """Our own words in an error, which may be a worker's traceback; else its end."""
-    said = f"{type(error).__name__}: {error}".strip()
-    if own := re.search(r"BuildError: (.+?)( \[while running .*)?$", said, re.M):
-        return own[1]
-    return f"the Beam job failed: {said.splitlines()[-1].strip()}. {GO_ON}"
+    """The message of a BuildError inside a worker's traceback; else the last line."""
+    text = f"{type(error).__name__}: {error}".strip()
+    if match := re.search(r"BuildError: (.+?)( \[while running .*)?$", text, re.M):
+        return match[1]
+    return f"the Beam job failed: {text.splitlines()[-1].strip()}. {RESUME}"

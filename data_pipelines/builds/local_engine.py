@@ -1,127 +1,231 @@
-"""Makes the shards of a build with processes of this machine."""
+"""Makes the shards of a build with processes of this machine.
 
+Workers are children of a server process that has imported what they need, not of the
+process that gives them work. That process may be killed and cannot tell them, so each
+worker watches for its end; the server ends when the last worker has gone.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
 import dataclasses
 import functools
+import logging
+import multiprocessing
+import os
 import pathlib
-from collections.abc import Callable, Mapping
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import resource_tracker
+from typing import TYPE_CHECKING, Any
 
-from data_pipelines.builds import (
-    document_building,
-    document_slices,
-    duplicate_search,
-    window_building,
-)
-from data_pipelines.builds.document_options import DocumentOptions
+import psutil
+
+from data_pipelines import BuildError
+from data_pipelines.builds import makers, slices
 from data_pipelines.builds.losses import LossWatch
-from data_pipelines.builds.sharded_build import Maker, ShardedBuild
-from data_pipelines.builds.source_checksums import SourceLedger
-from data_pipelines.builds.window_building import WindowOptions
-from seg_tf import command_line
-from seg_tf.data.manifest import Manifest
+from data_pipelines.builds.makers import Maker
+from data_pipelines.builds.sharded_build import ShardedBuild, report_name
+from data_pipelines.builds.sources import SourceLedger
+from seg_tf import command_line, files
+
+if TYPE_CHECKING:
+    from data_pipelines.builds.documents import DocumentOptions
+    from data_pipelines.builds.windows import ShardPair
+
+_PARENT_IS_GONE = 1
+_maker: Any = None  # The maker of this worker process.
 
 
 @dataclasses.dataclass(frozen=True)
 class LocalEngine:
-    """Reads in this process and makes shards in `num_workers`.
+    """Reads in this process and makes shards in `num_workers`; 1 works in this process.
 
-    `data_pipelines.builds.beam_engine.BeamEngine` has the same methods and makes the
-    same shards; each continues what the other has left unfinished.
-
-    Args:
-        num_workers: processes; 1 works in this one.
+    `BeamEngine` has the same methods and makes identical shards; each engine can resume
+    a build of the other.
     """
 
     num_workers: int = 1
 
     def make_documents(
-        self,
-        build: ShardedBuild,
-        options: DocumentOptions,
-        sources: Mapping[str, pathlib.Path],
-    ) -> tuple[dict[int, dict], list[dict]]:
-        """Makes the document shards that are missing.
-
-        Args:
-            build: the build, opened.
-            options: the build's options.
-            sources: name -> path of every source file, in order.
-
-        Returns:
-            The reports of all slices, by number, and the manifest's entries on the
-            sources.
-
-        Raises:
-            BuildError: if a source has changed since the build began to read it.
-        """
-        ledger = SourceLedger(sources, build.output_dir, build.progress_dir)
-        new_maker = functools.partial(duplicate_search.FingerprintMaker, options)
-        duplicates = duplicate_search.find_duplicates(
-            options,
-            build,
-            lambda search: self._make_slices(
-                search, options, sources, ledger, new_maker, "fingerprints"
-            ),
-        )
-        new_maker = functools.partial(
-            document_building.new_slice_maker, options, duplicates
-        )
-        reports = self._make_slices(
-            build, options, sources, ledger, new_maker, "documents"
-        )
-        return reports, ledger.describe()
-
-    def make_windows(
-        self, build: ShardedBuild, options: WindowOptions, documents_dir: pathlib.Path
+        self, build: ShardedBuild, options: DocumentOptions, ledger: SourceLedger
     ) -> dict[int, dict]:
-        """Makes the window shards that are missing.
-
-        Args:
-            build: the build, opened.
-            options: what the windows depend on.
-            documents_dir: a finished build of documents.
+        """Makes the missing document shards of an opened build.
 
         Returns:
             The reports of all slices, by number.
+
+        Raises:
+            BuildError: if a source has changed since the build began to read it, or a
+                worker process dies.
         """
-        tasks = list(window_building.tasks(Manifest.load(documents_dir)))
-        total = sum(task.progress for task in tasks)
-        new_maker = functools.partial(
-            window_building.WindowMaker, options, documents_dir
+        ledger.start(build.progress_dir)
+        make_slices = functools.partial(self._make_slices, options, ledger)
+        new_maker: Callable[[], Maker] = functools.partial(
+            makers.FingerprintMaker, options
         )
+        duplicates = makers.find_duplicates(
+            options,
+            build,
+            lambda search: make_slices(search, new_maker, "fingerprints"),
+        )
+        return make_slices(
+            build,
+            functools.partial(makers.SliceMaker, options, duplicates),
+            "documents",
+        )
+
+    def make_windows(
+        self,
+        build: ShardedBuild,
+        pairs: Sequence[ShardPair],
+        new_maker: Callable[[], Maker],
+    ) -> dict[int, dict]:
+        """Makes the missing window shards of an opened build.
+
+        Args:
+            build: the build.
+            pairs: all shards of documents.
+            new_maker: returns a `WindowMaker`.
+
+        Returns:
+            The reports of all pairs, by number.
+        """
+        total = sum(pair.num_bytes for pair in pairs)
         with command_line.progress_bar(total, "windows") as bar:
-            return build.run(
-                tasks,
-                new_maker,
-                num_workers=self.num_workers,
-                on_progress=bar.update,
-            )
+            return self._run(build, pairs, new_maker, bar.update)
 
     def _make_slices(
         self,
-        build: ShardedBuild,
         options: DocumentOptions,
-        sources: Mapping[str, pathlib.Path],
         ledger: SourceLedger,
+        build: ShardedBuild,
         new_maker: Callable[[], Maker],
         name: str,
     ) -> dict[int, dict]:
-        """Has makers make every slice that has no report yet."""
+        """Makes every slice that has no report yet."""
         done = build.reports()
-        number, cursor = document_slices.resume_point(done)
-        # Files that are not read again must not have changed either.
-        ledger.compare(range(cursor.file_number))
-        sizes = {name: ledger.size(place) for place, name in enumerate(sources)}
-        watch = LossWatch(options.max_rejected_share, sizes)
+        number, cursor = slices.resume_point(done)
+        watch = LossWatch(options.max_rejected_share, ledger.sizes)
         watch.resume((done[before] for before in range(number)), cursor.document_id)
-        tasks = document_slices.read_slices(
-            options, sources, cursor, number, ledger, watch
+        payloads = slices.read_slices(options, ledger, cursor, number, watch)
+        sizes = list(ledger.sizes.values())
+        with command_line.progress_bar(sum(sizes), name) as bar:
+            bar.update(sum(sizes[: cursor.file_number]))
+            return self._run(build, payloads, new_maker, bar.update)
+
+    def _run(
+        self,
+        build: ShardedBuild,
+        payloads: Iterable[Any],
+        new_maker: Callable[[], Maker],
+        on_progress: Callable[[int], object],
+    ) -> dict[int, dict]:
+        """Makes the payloads that have no report yet; returns all reports."""
+        reports = build.reports()
+
+        def missing() -> Iterator[Any]:
+            for payload in payloads:
+                if payload.number in reports:
+                    logging.info("slice %d was finished before", payload.number)
+                    on_progress(payload.num_bytes)
+                else:
+                    yield payload
+
+        def finish(payload: Any, report: dict) -> None:
+            files.write_json(build.progress_dir / report_name(payload.number), report)
+            reports[payload.number] = report
+            on_progress(payload.num_bytes)
+
+        if self.num_workers == 1:
+            maker = new_maker()
+            for payload in missing():
+                finish(payload, maker.make(payload, build.output_dir))
+            return reports
+        try:
+            with _pool(self.num_workers, new_maker) as pool:
+                _make_in_pool(pool, missing(), build.output_dir, finish)
+        except BrokenProcessPool as error:
+            raise BuildError(
+                "a worker process died (out of memory, or killed). Finished work is "
+                "kept: run the same command again to resume"
+            ) from error
+        return reports
+
+
+def _make_in_pool(
+    pool: ProcessPoolExecutor,
+    payloads: Iterator[Any],
+    folder: pathlib.Path,
+    finish: Callable[[Any, dict], None],
+) -> None:
+    """Submits at most one payload more than there are workers, to bound memory."""
+    running: dict[concurrent.futures.Future, Any] = {}
+    exhausted = False
+    while running or not exhausted:
+        while not exhausted and len(running) <= pool._max_workers:
+            payload = next(payloads, None)
+            if payload is None:
+                exhausted = True
+            else:
+                running[pool.submit(_make, payload, folder)] = payload
+        finished, _ = concurrent.futures.wait(
+            running, return_when=concurrent.futures.FIRST_COMPLETED
         )
-        total = sum(sizes.values())
-        with command_line.progress_bar(total, name) as bar:
-            bar.update(sum(list(sizes.values())[: cursor.file_number]))
-            return build.run(
-                tasks,
-                new_maker,
-                num_workers=self.num_workers,
-                on_progress=bar.update,
-            )
+        for future in finished:
+            finish(running.pop(future), future.result())
+
+
+@contextlib.contextmanager
+def _pool(
+    num_workers: int, new_maker: Callable[[], Maker]
+) -> Iterator[ProcessPoolExecutor]:
+    """A pool for `_make` whose processes outlive neither the block nor this process.
+
+    An error in the block waits for running payloads. An interrupt or SIGTERM
+    (`command_line.Terminated`) kills the workers, whose work is safe at any moment.
+    """
+    # It must stay until the end, when it removes the semaphores of other processes.
+    resource_tracker.ensure_running()
+    earlier = set(psutil.Process().children(recursive=True))
+    context = multiprocessing.get_context("spawn")
+    if "forkserver" in multiprocessing.get_all_start_methods():
+        # The server imports TensorFlow once, for all workers. It runs nothing of it,
+        # so forking is safe.
+        context = multiprocessing.get_context("forkserver")
+        modules = ("data_pipelines.builds.makers", "seg_tf.data.examples")
+        context.set_forkserver_preload([*modules, "tensorflow_text"])
+    executor = ProcessPoolExecutor(num_workers, context, _start, (new_maker,))
+    try:
+        yield executor
+    except Exception:
+        raise
+    except BaseException:
+        # The server too, which may be about to start a worker.
+        for process in set(psutil.Process().children(recursive=True)) - earlier:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        raise
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _start(new_maker: Callable[[], Maker]) -> None:
+    # Ctrl-C reaches all processes of a terminal; the parent process ends this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    global _maker
+    _maker = new_maker()
+
+
+def _end_with_parent() -> None:
+    multiprocessing.parent_process().join()
+    os._exit(_PARENT_IS_GONE)
+
+
+def _make(payload: Any, folder: pathlib.Path) -> dict:
+    return _maker.make(payload, folder)

@@ -1,13 +1,14 @@
-"""Counts that show if vocabulary and sentence splitter fit a text, and warnings.
+"""Counts that show whether vocabulary and sentence splitter fit a text, and warnings.
 
-Counted while documents are built, in every shard:
+Counted in every shard of documents:
 
 * `words`: tokens that begin a word, as the tokenizer splits words (at white space and,
-  but for `--tokenizer=whitespace`, around punctuation and ideographs). `<eos>` is none.
+  except for `--tokenizer=whitespace`, around punctuation and ideographs), without
+  `<eos>`.
 * `unknown_words`: words that the vocabulary cannot express, each one token `[UNK]` or
   `<unk>`.
-* `unsplit_pieces`: tokens in paragraphs that are a single sentence of more than
-  `LONG_SENTENCE` tokens. There the sentence splitter found nothing to split at.
+* `unsplit_pieces`: tokens in paragraphs of a single sentence with more than
+  `LONG_SENTENCE` tokens, in which the sentence splitter found no boundary.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,24 +22,18 @@ from seg_tf.text.tree import DocumentTree
 from seg_tf.text.vocabulary import TokenTable
 
 LONG_SENTENCE = 200
-"""Tokens of the longest sentence that is a paragraph and goes unnoticed."""
-MAX_UNSPLIT_SHARE = 0.2
-"""Share of the tokens in unsplit paragraphs above which a build warns."""
-MAX_UNKNOWN_SHARE = {
+"""Maximum tokens of a one-sentence paragraph that does not count as unsplit."""
+_MAX_UNSPLIT_SHARE = 0.2
+_MAX_UNKNOWN_SHARE = {
     encoding.WORD_PIECES: 0.01,
-    # Vocabularies of whole words leave out rare ones by design.
+    # Vocabularies of whole words leave out rare words by design.
     encoding.WORDS: 0.1,
     encoding.WHITESPACE: 0.1,
 }
-"""Share of unknown words above which a build warns, by tokenizer."""
 
 
 class TextCounter:
-    """Counts words, unknown words and unsplit pieces of documents.
-
-    Args:
-        vocabulary: that of the documents.
-    """
+    """Counts words, unknown words and unsplit pieces of documents."""
 
     def __init__(self, vocabulary: TokenTable):
         self._unknown_id = vocabulary.special_ids["unk"]
@@ -54,7 +49,7 @@ class TextCounter:
         )
 
     def count(self, trees: Iterable[DocumentTree]) -> dict[str, int]:
-        """Counts whole documents; returns the fields of a `Shard` by name."""
+        """Counts whole documents; returns fields of a `Shard` by name."""
         trees = list(trees)
         if not trees:
             return dict.fromkeys(TEXT_COUNTS, 0)
@@ -70,16 +65,23 @@ class TextCounter:
         }
 
 
+def shares(manifest: Manifest, counts: Mapping[str, int]) -> tuple[float, float]:
+    """Shares of unknown words among words, and of unsplit pieces among pieces."""
+    unknown = counts["unknown_words"] / max(counts["words"], 1)
+    return unknown, counts["unsplit_pieces"] / max(manifest.count("pieces"), 1)
+
+
 def summary(manifest: Manifest) -> str | None:
-    """The counts as a line for people; None for windows."""
+    """The counts as a readable line; None for windows."""
     counts = manifest.text_counts()
     if not counts:
         return None
     unknown, unsplit = shares(manifest, counts)
-    pieces = manifest.count("pieces")
     line = f"text: {counts['words']:,} words"
     if manifest.tokenizer == encoding.WORD_PIECES:
-        line += f", {pieces / max(counts['words'], 1):.2f} pieces a word"
+        line += (
+            f", {manifest.count('pieces') / max(counts['words'], 1):.2f} pieces a word"
+        )
     return (
         f"{line}, {counts['unknown_words']:,} ({unknown:.2%}) unknown; {unsplit:.2%} "
         f"of {manifest.tokens_name} in paragraphs of one sentence longer than "
@@ -87,49 +89,35 @@ def summary(manifest: Manifest) -> str | None:
     )
 
 
-def shares(manifest: Manifest, counts: Mapping[str, int]) -> tuple[float, float]:
-    """Share of unknown words in all words, and of unsplit pieces in all pieces.
-
-    Args:
-        manifest: that of documents.
-        counts: its `text_counts()`, not empty.
-    """
-    unknown = counts["unknown_words"] / max(counts["words"], 1)
-    return unknown, counts["unsplit_pieces"] / max(manifest.count("pieces"), 1)
-
-
 def warnings(manifest: Manifest) -> list[str]:
-    """Warnings of a vocabulary or a sentence splitter that does not fit the text."""
+    """Warnings about a vocabulary or a sentence splitter that does not fit the text."""
     counts = manifest.text_counts()
     if not counts:
         return []
     unknown, unsplit = shares(manifest, counts)
-    found = []
-    if unknown > MAX_UNKNOWN_SHARE[manifest.tokenizer]:
-        found.append(
+    texts = []
+    if unknown > _MAX_UNKNOWN_SHARE[manifest.tokenizer]:
+        advice = (
+            "Use a vocabulary of the text's language and characters: `python -m "
+            "data_pipelines.build_vocab` learns one from the text"
+        )
+        if manifest.tokenizer != encoding.WORD_PIECES:
+            advice = (
+                "Use a larger vocabulary, or one of this text: `python -m "
+                "data_pipelines.build_word_vocab` makes it"
+            )
+        texts.append(
             f"{unknown:.1%} of all words ({counts['unknown_words']:,} of "
             f"{counts['words']:,}) are unknown to the vocabulary, and nothing is "
-            f"learned from them. {_cure_of_unknown(manifest)}"
+            f"learned from them. {advice}"
         )
-    if unsplit > MAX_UNSPLIT_SHARE:
-        found.append(
-            f"{unsplit:.1%} of all {manifest.tokens_name} are in paragraphs that are "
-            f"one sentence of more than {LONG_SENTENCE}: the splitter "
+    if unsplit > _MAX_UNSPLIT_SHARE:
+        texts.append(
+            f"{unsplit:.1%} of all {manifest.tokens_name} are in paragraphs of one "
+            f"sentence of more than {LONG_SENTENCE}: the splitter "
             f"{manifest.sentence_splitter['name']} found no end of a sentence there. "
-            "Give --sentence_parameters of the text's language (`python -m "
+            "Use --sentence_parameters of the text's language (`python -m "
             "seg_tf.commands.train_punkt` learns them from text). Punkt ends sentences "
-            "at . ? and ! alone: text with other marks stays whole"
+            "only at . ? and !, so text with other marks stays whole"
         )
-    return found
-
-
-def _cure_of_unknown(manifest: Manifest) -> str:
-    if manifest.tokenizer != encoding.WORD_PIECES:
-        return (
-            "Take a larger vocabulary, or one of this text: `python -m "
-            "data_pipelines.build_word_vocab` makes it"
-        )
-    return (
-        "Take a vocabulary of the text's language and characters: `python -m "
-        "data_pipelines.build_vocab` learns one from the text"
-    )
+    return texts

@@ -4,8 +4,6 @@ import dataclasses
 import pathlib
 from typing import Any
 
-from absl import flags
-
 from seg_tf import files
 
 EXACT, NEAR = "exact", "near"
@@ -146,21 +144,3 @@ class CleaningOptions:
 
 NO_CLEANING = CleaningOptions()
 """Drops nothing."""
-
-
-def define_flags() -> None:
-    """Defines the flags of the cleaning steps."""
-    for field in dataclasses.fields(CleaningOptions):
-        define = {
-            int: flags.DEFINE_integer,
-            int | None: flags.DEFINE_integer,
-            float: flags.DEFINE_float,
-            float | None: flags.DEFINE_float,
-        }.get(field.type, flags.DEFINE_string)
-        define(field.name, field.default, field.metadata["help"])
-
-
-def options_from_flags() -> CleaningOptions:
-    """The options that the flags describe."""
-    names = [field.name for field in dataclasses.fields(CleaningOptions)]
-    return CleaningOptions(**{name: flags.FLAGS[name].value for name in names})

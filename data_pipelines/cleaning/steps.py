@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from data_pipelines.builds.errors import BuildError
+from data_pipelines import BuildError
 from data_pipelines.cleaning import evaluation_texts
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.cleaning.drop_counts import DropCounter

@@ -36,12 +36,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from absl import flags
 
-from data_pipelines import readers
-from data_pipelines.builds import text_flags
+from data_pipelines import command_flags, readers
 from data_pipelines.readers.base import PassedOver, passed_over_summary
 from seg_tf import command_line, files, output_paths
 
-text_flags.define_text_flags()
+command_flags.define_text_flags()
 _NUM_DOCUMENTS = flags.DEFINE_integer(
     "num_documents", 3, "Documents to print.", lower_bound=0
 )
@@ -157,7 +156,7 @@ def main(_: Sequence[str]) -> None:
         output = output_paths.local_path(_OUTPUT.value, "output", "file or folder")
         if not output.is_dir():
             output = output_paths.file_path(_OUTPUT.value, "output")
-    reader = readers.get_reader(values.format, **text_flags.reader_options())
+    reader = readers.get_reader(values.format, **command_flags.reader_options())
     passed_over = PassedOver()
     sources = reader.sources(values.input, passed_over)
     counts = _Counts()

@@ -139,8 +139,6 @@ class FileReader:
 
     suffixes: ClassVar[tuple[str, ...]] = ()
     """File names that a folder is searched for; empty accepts every file."""
-    reads_in_order: ClassVar[bool] = True
-    """True if files are read through `streams`, from the first byte to the last."""
 
     max_document_megabytes: float = MAX_DOCUMENT_MEGABYTES
 

@@ -6,7 +6,7 @@ import os
 import pathlib
 import re
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from data_pipelines.readers import base, json_lines, raw_files, streams, tables
 from data_pipelines.readers.streams import DocumentError
@@ -25,8 +25,6 @@ _WIKI40B = re.compile("(_START_ARTICLE_|_START_SECTION_|_START_PARAGRAPH_)")
 @dataclasses.dataclass(frozen=True)
 class _NamedReader(tables.TableReader):
     """Base class of readers whose input is the name of a dataset."""
-
-    reads_in_order: ClassVar[bool] = False
 
     split: str = "train"
     drop_title: bool = False
@@ -140,8 +138,7 @@ class DatasetsReader(_NamedReader):
             raise
         # Every kind of file and every kind of storage raises different exceptions.
         except Exception as error:
-            file = path.path if isinstance(path, raw_files.HashedFile) else path
-            if not isinstance(file, pathlib.Path) and not isinstance(error, ValueError):
+            if not isinstance(path, pathlib.Path) and not isinstance(error, ValueError):
                 raise raw_files.UnreachableError(
                     f"{path}: cannot be read: {type(error).__name__}: {error}"
                 ) from error

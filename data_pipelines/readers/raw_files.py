@@ -1,11 +1,10 @@
-"""Local and remote files as raw bytes, hashed while they are read."""
+"""Local and remote files as raw bytes."""
 
 import contextlib
-import dataclasses
 import hashlib
 import io
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from seg_tf import file_listing, remote_files
@@ -23,12 +22,10 @@ class UnreachableError(OSError):
 
 
 def open_raw(path: file_listing.Path) -> io.RawIOBase:
-    """Opens a local or remote file, seekable; a `HashedFile` is hashed on the way.
+    """Opens a local or remote file, seekable.
 
     Errors are OSErrors if it is local, and UnreachableErrors if it is remote.
     """
-    if isinstance(path, HashedFile):
-        return _Hashed(open_raw(path.path), path.checksum)
     return io.FileIO(path) if isinstance(path, pathlib.Path) else _Remote(path)
 
 
@@ -42,101 +39,19 @@ def version(path: file_listing.Path) -> tuple:
     return status.st_size, status.st_mtime, status.st_ctime, status.st_ino
 
 
-class RunningChecksum:
-    """SHA-256 of the first `num_bytes` bytes of a file, as far as it has been read.
+def checksum(
+    path: file_listing.Path, on_read: Callable[[int], object] = lambda num_bytes: None
+) -> str:
+    """SHA-256 of a file, in hexadecimal; `on_read` receives the sizes of its parts.
 
-    Args:
-        known: number of first bytes -> their SHA-256, from earlier reads. The first
-            mismatch is the attribute `difference`: `(number of first bytes, expected,
-            actual)`.
+    Raises `UnreachableError` or `OSError` as `open_raw` does.
     """
-
-    def __init__(self, known: Mapping[int, str] | None = None):
-        self._hash = hashlib.sha256()
-        self._known = sorted((known or {}).items(), reverse=True)
-        self.num_bytes = 0
-        self.difference: tuple[int, str, str] | None = None
-
-    def hexdigest(self) -> str:
-        """The checksum so far, in hexadecimal."""
-        return self._hash.hexdigest()
-
-    def add(self, position: int, data: bytes | bytearray | memoryview) -> None:
-        """Hashes bytes read at a position of the file.
-
-        Bytes that were hashed before are skipped, and so are bytes after a gap, which
-        `read_rest` reads later.
-        """
-        seen = self.num_bytes - position
-        if not 0 <= seen < len(data):
-            return
-        data = memoryview(data)[seen:]
-        while self._known and self._known[-1][0] <= self.num_bytes + len(data):
-            rest = self._known[-1][0] - self.num_bytes
-            self._update(data[:rest])
-            data = data[rest:]
-            self._compare()
-        self._update(data)
-
-    def read_rest(
-        self,
-        path: file_listing.Path,
-        on_read: Callable[[int], object] = lambda num_bytes: None,
-    ) -> None:
-        """Hashes the bytes of a file that were not read; `on_read` gets their numbers.
-
-        Raises an `OSError` if the file cannot be read.
-        """
-        with open_raw(path) as raw:
-            raw.seek(self.num_bytes)
-            while chunk := raw.read(_CHUNK_BYTES):
-                self.add(self.num_bytes, chunk)
-                on_read(len(chunk))
-        if self._known:  # The file has become shorter.
-            self._compare()
-
-    def _update(self, data: memoryview) -> None:
-        self._hash.update(data)
-        self.num_bytes += len(data)
-
-    def _compare(self) -> None:
-        length, expected = self._known.pop()
-        if self.hexdigest() != expected and self.difference is None:
-            self.difference = length, expected, self.hexdigest()
-
-
-@dataclasses.dataclass(frozen=True)
-class HashedFile:
-    """A path, with its attributes, whose bytes are hashed while they are read."""
-
-    path: file_listing.Path
-    checksum: RunningChecksum
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.path, name)
-
-    def __str__(self) -> str:
-        return str(self.path)
-
-
-class _Hashed(io.RawIOBase):
-    """A raw file that passes the bytes it reads to a checksum."""
-
-    def __init__(self, raw: io.RawIOBase, checksum: RunningChecksum):
-        super().__init__()
-        self._raw, self._checksum = raw, checksum
-        self.seek, self.tell = raw.seek, raw.tell
-        self.readable, self.seekable = raw.readable, raw.seekable
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:
-        position = self._raw.tell()
-        size = self._raw.readinto(buffer)
-        self._checksum.add(position, memoryview(buffer)[:size])
-        return size
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
+    digest = hashlib.sha256()
+    with open_raw(path) as raw:
+        while chunk := raw.read(_CHUNK_BYTES):
+            digest.update(chunk)
+            on_read(len(chunk))
+    return digest.hexdigest()
 
 
 def _reach(path: file_listing.Path, call: Callable[[], Any]) -> Any:

@@ -275,7 +275,6 @@ class ParquetReader(TableReader):
     suffixes: ClassVar[tuple[str, ...]] = (
         *(".parquet", ".pq", ".arrow", ".feather", ".ipc"),
     )
-    reads_in_order: ClassVar[bool] = False
 
     def files(
         self, input_path: str, passed_over: base.PassedOver | None = None

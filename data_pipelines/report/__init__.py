@@ -1,3 +1,1 @@
-"""A page that shows what a corpus is like and what became of it."""
-
-FILE_NAME = "report.html"
+"""A page that shows what a corpus is like and what was left out of it."""

@@ -1,4 +1,4 @@
-r"""Writes a page on records: what went in, what was left out, how long things are.
+r"""Writes a page about records: sources, what was left out, and lengths.
 
   python -m data_pipelines.report --records_dir=records
   python -m data_pipelines.report --records_dir=windows-128 --documents_dir=documents \
@@ -6,8 +6,8 @@ r"""Writes a page on records: what went in, what was left out, how long things a
 
 Sources and options, counts, what could not be read, what each cleaning step dropped
 with examples, histograms of the lengths of documents, paragraphs and sentences, padding
-at several window lengths, and how much of the text has indices that SegaBERT's tables
-have no row for. One HTML file, which loads nothing else.
+at several window lengths, and the share of the text whose indices exceed SegaBERT's
+tables. One HTML file, which loads nothing else.
 """
 
 import sys
@@ -15,7 +15,8 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from data_pipelines.report import FILE_NAME, page
+from data_pipelines import command_flags
+from data_pipelines.report import page
 from seg_tf import command_line, output_paths
 from seg_tf.data import mirrors
 
@@ -23,7 +24,7 @@ from seg_tf.data import mirrors
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     records_dir = mirrors.local_records(values.records_dir)
-    output = records_dir / FILE_NAME
+    output = records_dir / command_flags.REPORT_NAME
     if values.output is not None or records_dir.is_dir():
         output = output_paths.file_path(values.output or str(output), "output")
     documents_dir = values.documents_dir and mirrors.local_records(values.documents_dir)
@@ -37,21 +38,22 @@ def main(_: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string(
-        "records_dir", None, "Folder with manifest.json.", required=True
-    )
+    command_flags.define_records_flag()
     flags.DEFINE_string(
         "documents_dir",
         None,
-        "The whole documents, if they do not lie in the records' folder `documents`.",
+        "The whole documents, if they are not in the folder `documents` of the "
+        "records.",
     )
     flags.DEFINE_string(
-        "output", None, f"The file. Default: {FILE_NAME} in --records_dir."
+        "output",
+        None,
+        f"The file. Default: {command_flags.REPORT_NAME} in --records_dir.",
     )
     flags.DEFINE_integer(
         "max_documents",
         page.MAX_DOCUMENTS,
-        "Documents to measure, drawn at random; all if there are no more.",
+        "Number of documents to measure, drawn at random.",
         lower_bound=1,
     )
     sys.exit(command_line.run(main))

@@ -1,15 +1,21 @@
-"""The report as one HTML file that needs no other; every text is escaped."""
+"""The report as a self-contained HTML file, in which every text is escaped."""
 
+import io
+import math
 import pathlib
 import string
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+import matplotlib
+import numpy as np
+from matplotlib import ticker
+from matplotlib.figure import Figure
+
 from data_pipelines.builds import text_counts
 from data_pipelines.cleaning import drop_counts
 from data_pipelines.readers.base import passed_over_summary
-from data_pipelines.report import charts
 from data_pipelines.report.measurements import CAPS, Measurements, measure
 from seg_tf import files
 from seg_tf.data.manifest import COUNTS, FILE_NAME, SPLITS, Manifest
@@ -17,7 +23,6 @@ from seg_tf.text import encoding
 from seg_tf.text.normalization import Normalization
 
 MAX_DOCUMENTS = 20_000
-DOCUMENTS_FOLDER = "documents"
 _MAX_SOURCES = 12
 _STEP_NAMES = {
     "short_lines": "Lines without enough words",
@@ -25,6 +30,9 @@ _STEP_NAMES = {
     "language": "Documents of other languages",
     "duplicates": "Documents that repeat an earlier one",
 }
+# The salt determines the ids of elements and no date is written: pages are repeatable.
+_CHART_SETTINGS = {"svg.hashsalt": "report", "svg.fonttype": "none", "font.size": 9}
+_NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 
 def write_report(
@@ -34,27 +42,27 @@ def write_report(
     documents_dir: pathlib.Path | None = None,
     max_documents: int = MAX_DOCUMENTS,
 ) -> None:
-    """Writes the page on a folder of documents, or of windows of them.
+    """Writes the page about a folder of documents, or of windows of them.
 
     Args:
-        records_dir: what `build_documents`, `build_windows` or `build_records` made.
+        records_dir: output of `build_documents`, `build_windows` or `build_records`.
         output: the HTML file.
-        documents_dir: the whole documents that windows were cut from; None is the
-            folder `documents` of `records_dir`.
-        max_documents: documents to measure lengths of, at most; counts are of all.
+        documents_dir: the documents that the windows were cut from; None is the folder
+            `documents` of `records_dir`.
+        max_documents: maximum number of documents to measure; counts are of all.
 
     Raises:
         ValueError: if there are no whole documents, or not those of the windows.
     """
     manifest = documents = Manifest.load(records_dir)
+    documents_dir = documents_dir or records_dir / "documents"
     if manifest.kind == "windows":
-        documents_dir = documents_dir or records_dir / DOCUMENTS_FOLDER
-        documents = _documents_of(records_dir, manifest, documents_dir)
+        documents = _documents(records_dir, manifest, documents_dir)
     else:
         documents_dir = records_dir
-    found = measure(documents_dir, max_documents)
-    measured = f"{found.num_documents:,} documents drawn at random"
-    if found.num_documents == found.num_all_documents:
+    measurements = measure(documents_dir, max_documents)
+    measured = f"{measurements.num_documents:,} documents drawn at random"
+    if measurements.num_documents == measurements.num_all_documents:
         measured = "all documents"
     template = pathlib.Path(__file__).with_suffix(".html").read_text(encoding="utf-8")
     page = string.Template(template).substitute(
@@ -68,33 +76,37 @@ def write_report(
         build=_build(documents, manifest),
         left_out=left_out(documents),
         cleaning=_cleaning(documents.cleaning),
-        lengths=_lengths(found),
-        padding=_padding(found),
-        caps=_caps(found),
+        lengths=_lengths(measurements),
+        padding=_padding(measurements),
+        caps=_caps(measurements),
     )
     files.write_text(output, page)
 
 
-def _documents_of(
+def _documents(
     records_dir: pathlib.Path, windows: Manifest, documents_dir: pathlib.Path
 ) -> Manifest:
-    held = "no manifest"
+    content = "no manifest"
     if (documents_dir / FILE_NAME).is_file():
         documents = Manifest.load(documents_dir)
-        found = files.checksum(documents_dir / FILE_NAME)
-        if found == windows.options.get("documents_manifest_sha256"):
+        checksum = files.checksum(documents_dir / FILE_NAME)
+        if checksum == windows.options.get("documents_manifest_sha256"):
             return documents
-        held = f"other {documents.kind}"
+        content = f"other {documents.kind}"
     raise ValueError(
-        "`documents_dir` must hold the whole documents that the windows in "
-        f"{records_dir} were cut from. Received: {documents_dir}, which holds {held}"
+        "`documents_dir` must contain the whole documents that the windows in "
+        f"{records_dir} were cut from. Received: {documents_dir}, which contains "
+        f"{content}"
     )
+
+
+# --- Elements ------------------------------------------------------------------------
 
 
 def _table(
     head: Sequence[str], rows: Iterable[Sequence[object]], *, text_columns: int = 1
 ) -> str:
-    """A table; all of its columns but the first ones hold numbers."""
+    """A table; all columns but the first `text_columns` contain numbers."""
 
     def line(cells: Sequence[object], tag: str) -> str:
         texts = (f"{c:,}" if isinstance(c, int) else str(c) for c in cells)
@@ -111,43 +123,85 @@ def _table(
     )
 
 
+def _percent(share: float) -> str:
+    """A readable share with two significant digits."""
+    value = 100 * share
+    if value == 0 or value >= 10:
+        return f"{value:.0f} %" if value in (0, 100) else f"{value:.1f} %"
+    return f"{value:.1f} %" if value >= 1 else f"{value:.2g} %"
+
+
+def histogram(
+    bins: Sequence[tuple[int, int, int]], marks: Sequence[tuple[str, float]]
+) -> str:
+    """A histogram of lengths over a logarithmic axis as SVG; areas are shares.
+
+    Args:
+        bins: first length, last length and count of each bin, ascending.
+        marks: name and length of vertical lines.
+    """
+    with matplotlib.rc_context(_CHART_SETTINGS):
+        figure = Figure(figsize=(5, 2.4), layout="constrained")
+        axes = figure.add_subplot()
+        firsts, lasts, counts = zip(*bins, strict=True)
+        edges = np.log2([*firsts, lasts[-1] + 1])
+        widths = np.diff(edges)
+        heights = counts / np.sum(counts) / widths
+        style = {"color": "#3b6fb6", "edgecolor": "white", "clip_on": False}
+        axes.bar(edges[:-1], heights, widths, align="edge", **style)
+        for name, length in marks:
+            # The bar of an integer reaches to the next: a mark is in its middle.
+            at = math.log2(length * (length + 1)) / 2
+            axes.axvline(at, color="black", linestyle=":", clip_on=False)
+            axes.text(at, 1.02, name, ha="center", transform=axes.get_xaxis_transform())
+        axes.set_xlim(edges[0], edges[-1])
+        axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True, min_n_ticks=1))
+        axes.xaxis.set_major_formatter(lambda power, _: f"{2**power:,.0f}")
+        axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.4g} %")
+        axes.grid(axis="y", color="#e3e8ee", clip_on=False)
+        axes.set_axisbelow(True)
+        axes.spines[:].set_visible(False)
+        axes.tick_params(length=0)
+        output = io.StringIO()
+        figure.savefig(output, format="svg", metadata=_NO_METADATA, transparent=True)
+    text = output.getvalue()
+    # Without the XML declaration, which an element of a page must not have.
+    return text[text.index("<svg") :]
+
+
+# --- Sections ------------------------------------------------------------------------
+
+
 def _counts(documents: Manifest, manifest: Manifest) -> str:
-    counted = [(documents, what, what) for what in COUNTS[:3]]
-    counted.append((documents, "pieces", documents.tokens_name))
+    columns = [(documents, name, name) for name in COUNTS[:3]]
+    columns.append((documents, "pieces", documents.tokens_name))
     if manifest.kind == "windows":
         label = f"windows of {manifest.window_length} positions"
-        counted.append((manifest, "records", label))
-    tiles = "".join(
-        f'<div class="tile"><b>{source.count(what):,}</b>{label}</div>'
-        for source, what, label in counted
-    )
+        columns.append((manifest, "records", label))
     rows = [
-        (split, *(source.count(what, split) for source, what, _ in counted))
-        for split in SPLITS
+        (split or "all", *(source.count(name, split) for source, name, _ in columns))
+        for split in (*SPLITS, None)
     ]
-    head = ("split", *(label.split(" of ")[0] for *_, label in counted))
-    return f'<div class="tiles">{tiles}</div>{_table(head, rows)}'
+    return _table(("split", *(label for *_, label in columns)), rows)
 
 
 def text_fit(documents: Manifest) -> str:
     """Unknown words and unsplit paragraphs, with the warnings of the build."""
     counts = documents.text_counts()
-    unknown, unsplit = map(charts.percent, text_counts.shares(documents, counts))
+    unknown, unsplit = map(_percent, text_counts.shares(documents, counts))
     name, words = documents.tokens_name, counts["words"]
-    long = (
-        f"{name} in paragraphs of one sentence longer than {text_counts.LONG_SENTENCE}"
-    )
+    long = f"{name} in paragraphs of one sentence > {text_counts.LONG_SENTENCE}"
     rows = [
         ("words", words, ""),
-        (f"{name} a word", f"{documents.count('pieces') / max(words, 1):.2f}", ""),
         ("unknown words", counts["unknown_words"], unknown),
         (long, counts["unsplit_pieces"], unsplit),
     ]
-    if documents.tokenizer != encoding.WORD_PIECES:
-        del rows[1]  # One a word, and the ends of paragraphs.
+    if documents.tokenizer == encoding.WORD_PIECES:
+        rate = f"{documents.count('pieces') / max(words, 1):.2f}"
+        rows.append(("pieces a word", rate, ""))
     warnings = text_counts.warnings(documents)
-    quoted = "".join(f"<blockquote>{escape(text)}.</blockquote>" for text in warnings)
-    return quoted + _table(("", "count", "share"), rows)
+    quotes = "".join(f"<blockquote>{escape(text)}.</blockquote>" for text in warnings)
+    return quotes + _table(("", "count", "share"), rows)
 
 
 def _build(documents: Manifest, manifest: Manifest) -> str:
@@ -177,32 +231,31 @@ def _flat(options: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, s
 
 
 def left_out(documents: Manifest) -> str:
-    """Documents that could not be read, and the files that were passed over."""
-    parts = [_table(("reason", "documents"), documents.rejected.items())]
-    if not documents.rejected:
-        parts = ["<p>Every document could be read.</p>"]
+    """Documents that could not be read, and files that were passed over."""
+    html = "<p>Every document could be read.</p>"
+    if documents.rejected:
+        html = _table(("reason", "documents"), documents.rejected.items())
     if documents.passed_over:
-        names = passed_over_summary(documents.passed_over)
-        parts.append(f"<p>Files {escape(names)}.</p>")
-    return "".join(parts)
+        html += f"<p>Files {escape(passed_over_summary(documents.passed_over))}.</p>"
+    return html
 
 
-def _cleaning(found: Mapping[str, Any] | None) -> str:
-    if found is None:
-        return "<p>No cleaning step was on: all text that was read is there.</p>"
-    total = max(found["before"]["characters"], 1)
-    sizes = {"read": found["before"]}
-    sizes |= {f"− {step}": dropped for step, dropped in found["steps"].items()}
+def _cleaning(cleaning: Mapping[str, Any] | None) -> str:
+    if cleaning is None:
+        return "<p>No cleaning step was on.</p>"
+    total = max(cleaning["before"]["characters"], 1)
+    sizes = {"read": cleaning["before"]}
+    sizes |= {f"− {step}": dropped for step, dropped in cleaning["steps"].items()}
     rows = [
         (
             name,
             *(size[what] for what in drop_counts.COUNTS),
-            charts.percent(size["characters"] / total),
+            _percent(size["characters"] / total),
         )
-        for name, size in (sizes | {"left": found["after"]}).items()
+        for name, size in (sizes | {"left": cleaning["after"]}).items()
     ]
     parts = [_table(("step", *drop_counts.COUNTS, "of all characters"), rows)]
-    for step, dropped in found["steps"].items():
+    for step, dropped in cleaning["steps"].items():
         parts.append(f"<h3>{escape(_STEP_NAMES.get(step, step))}</h3>")
         for example in dropped["examples"]:
             place = "document {document_id}, {source}, {location}".format(**example)
@@ -211,57 +264,52 @@ def _cleaning(found: Mapping[str, Any] | None) -> str:
                 f"<blockquote><cite>{escape(place + why)}</cite>"
                 f"{escape(example['text'])}</blockquote>"
             )
-        if not dropped["examples"]:
-            parts.append("<p>None were found.</p>")
     return "".join(parts)
 
 
-def _lengths(found: Measurements) -> str:
+def _lengths(measurements: Measurements) -> str:
     rows, figures = [], []
-    for name, measured in found.lengths.items():
-        median, high = measured.quantile(0.5), measured.quantile(0.95)
-        rows.append((name, f"{measured.mean:,.1f}", median, high, measured.longest))
+    for name, counts in measurements.lengths.items():
+        median, high = counts.quantile(0.5), counts.quantile(0.95)
+        rows.append((name, f"{counts.mean:,.1f}", median, high, counts.longest))
         marks = [("median", median), ("95 %", high)] if high > median else []
-        chart = charts.histogram(measured.binned(), marks)
-        caption = f"<figcaption>{escape(name.capitalize())}</figcaption>"
-        figures.append(f"<figure>{caption}{chart}</figure>")
+        figures.append(
+            f"<figure><figcaption>{escape(name.capitalize())}</figcaption>"
+            f"{histogram(counts.binned(), marks)}</figure>"
+        )
     head = ("", "mean", "median", "95 % have at most", "longest")
     return f'{_table(head, rows)}<div class="figures">{"".join(figures)}</div>'
 
 
-def _padding(found: Measurements) -> str:
-    if not found.windows:
+def _padding(measurements: Measurements) -> str:
+    if not measurements.windows:
         return "<p>Documents of words are read as one stream, without padding.</p>"
-    bars, rows = [], []
-    for length, counts in found.windows.items():
-        shares, number = (counts.padding, counts.packed_padding), len(counts.lengths)
-        bars.append((f"{length:,}", *shares))
-        mean = f"{counts.pieces / number:,.1f}"
-        rows.append((f"{length:,}", number, mean, *map(charts.percent, shares)))
-    chart = charts.paired_bars(bars, ("a window a row", "several windows a row"))
-    head = ("positions", "windows", "pieces a window", "padding", "packed")
-    return f"<figure>{chart}</figure>{_table(head, rows)}"
-
-
-def _caps(found: Measurements) -> str:
-    if not found.over_cap:
-        return "<p>Models of words have no tables of indices.</p>"
-    indices = [
-        (name.replace("_", " "), CAPS[name], _share(over, found.num_tokens))
-        for name, over in found.over_cap.items()
-    ]
-    windows = [
+    rows = [
         (
             f"{length:,}",
-            _share(counts.pieces_slid, counts.pieces),
-            _share(counts.pieces_clamped, counts.pieces),
+            len(counts.lengths),
+            f"{counts.pieces / len(counts.lengths):,.1f}",
+            *map(_percent, (counts.padding, counts.packed_padding)),
         )
-        for length, counts in found.windows.items()
+        for length, counts in measurements.windows.items()
+    ]
+    head = ("positions", "windows", "pieces a window", "padding", "padding if packed")
+    return _table(head, rows)
+
+
+def _caps(measurements: Measurements) -> str:
+    if not measurements.over_cap:
+        return "<p>Models of words have no tables of indices.</p>"
+    num_tokens = max(measurements.num_tokens, 1)
+    indices = [
+        (name.replace("_", " "), CAPS[name], _percent(over / num_tokens))
+        for name, over in measurements.over_cap.items()
+    ]
+    windows = [
+        (f"{length:,}", *(_percent(n / max(counts.pieces, 1)) for n in over))
+        for length, counts in measurements.windows.items()
+        if (over := (counts.pieces_slid, counts.pieces_clamped))
     ]
     head = ("index in the document", "rows of SegaBERT’s table", "pieces over them")
     window_head = ("window of", "paragraph indices slid", "and still over the table")
     return _table(head, indices) + _table(window_head, windows)
-
-
-def _share(count: int, total: int) -> str:
-    return charts.percent(count / max(total, 1))

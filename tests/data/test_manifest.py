@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import strategies
 
-from data_pipelines import build_windows, check_records
-from data_pipelines.builds.errors import BuildError
-from data_pipelines.builds.window_building import WindowOptions
+from data_pipelines import BuildError, check_records
+from data_pipelines.builds.windows import WindowOptions, build_windows
 from data_pipelines.report.page import write_report
 from seg_tf.data import record_schema, shards
 from seg_tf.data.manifest import (
@@ -129,7 +128,7 @@ def use(folder, tmp_path):
         record_schema.read_sentence_lengths(manifest.splits[split], folder)
     vocabulary_path(manifest, folder)
     write_report(folder, tmp_path / "report.html")
-    build_windows.build_windows(WindowOptions(window_length=16), folder, tmp_path / "w")
+    build_windows(WindowOptions(window_length=16), folder, tmp_path / "w")
 
 
 JSON = strategies.recursive(

@@ -5,7 +5,7 @@ import pathlib
 
 import numpy as np
 
-from data_pipelines.builds import window_cutting
+from data_pipelines.builds import windows
 from seg_tf import files
 from seg_tf.data import examples, record_schema
 from seg_tf.data.manifest import SPLITS, Manifest
@@ -72,7 +72,7 @@ def write_windows(
         for number, trees in enumerate(documents.get(split, [])):
             items = []
             for tree in trees:
-                for window in window_cutting.cut_windows(
+                for window in windows.cut_windows(
                     tree,
                     document_id,
                     capacity=window_length - 2,

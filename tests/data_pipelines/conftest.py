@@ -6,7 +6,7 @@ import fsspec
 import pytest
 
 from seg_tf import remote_files
-from tests.data_pipelines import random_corpus
+from tests.data_pipelines import small_corpus
 from tests.data_pipelines.failing_files import FailingFileSystem
 from tests.worlds import made_once
 
@@ -37,14 +37,14 @@ def failing(memory, monkeypatch):
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory):
-    """See `random_corpus.write`."""
-    return made_once(tmp_path_factory, "corpus", random_corpus.write)
+    """See `small_corpus.write_random`."""
+    return made_once(tmp_path_factory, "corpus", small_corpus.write_random)
 
 
 @pytest.fixture(scope="session")
 def built(corpus, tmp_path_factory):
     return made_once(
-        tmp_path_factory, "built", lambda folder: random_corpus.build(corpus, folder)
+        tmp_path_factory, "built", lambda folder: small_corpus.build(corpus, folder)
     )
 
 
@@ -54,6 +54,6 @@ def cut_built(corpus, built, tmp_path_factory):
 
     def write(folder):
         shutil.copytree(built / "documents", folder / "documents")
-        random_corpus.build(corpus, folder, window_options=random_corpus.CUT_SENTENCES)
+        small_corpus.build(corpus, folder, window_options=small_corpus.CUT_SENTENCES)
 
     return made_once(tmp_path_factory, "cut_built", write)

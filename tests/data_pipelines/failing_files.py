@@ -26,17 +26,13 @@ class FailingFileSystem(MemoryFileSystem):
 
     def _open(self, path, mode="rb", **options):
         file = super()._open(path, mode, **options)
-        if mode != "rb" or self.error is None:
-            return file
-        return _FailingFile(file.getvalue(), self.error)
+        return _FailingFile(file.getvalue()) if mode == "rb" else file
 
 
 class _FailingFile(io.BytesIO):
-    def __init__(self, content: bytes, error: Exception):
-        super().__init__(content)
-        self._error = error
-
     def read(self, size=-1):
-        if self.tell() >= _BYTES_BEFORE:
-            raise self._error
-        return super().read(min(size, _BYTES_BEFORE) if size >= 0 else _BYTES_BEFORE)
+        if self.tell() >= _BYTES_BEFORE and FailingFileSystem.error is not None:
+            raise FailingFileSystem.error
+        if FailingFileSystem.error is not None or size > _BYTES_BEFORE:
+            size = min(size, _BYTES_BEFORE) if size >= 0 else _BYTES_BEFORE
+        return super().read(size)

@@ -1,4 +1,4 @@
-"""Records hold the text of a corpus, whatever builds them."""
+"""Records contain the text of a corpus, whatever builds them."""
 
 import dataclasses
 import json
@@ -7,10 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
-from data_pipelines.builds import (
-    document_build,
-)
-from data_pipelines.builds.errors import BuildError
+from data_pipelines import BuildError
+from data_pipelines.builds.documents import build_documents, summary
 from data_pipelines.builds.local_engine import LocalEngine
 from seg_tf.data import examples
 from seg_tf.data.manifest import Manifest, text_preparation
@@ -21,15 +19,15 @@ from seg_tf.text.vocabulary import Vocabulary
 from seg_tf.text.word_pieces import WordPieces
 from tests import command_calls
 from tests.data_pipelines.builders import read_split
-from tests.data_pipelines.builds.test_window_cutting import slow_full_windows
-from tests.data_pipelines.random_corpus import (
+from tests.data_pipelines.builds.test_windows import described, slow_full_windows
+from tests.data_pipelines.small_corpus import (
     CUT_SENTENCES,
     NUM_DOCUMENTS,
     build,
     command,
+    contents,
     document_options,
 )
-from tests.data_pipelines.small_corpus import contents
 
 pytestmark = pytest.mark.slow
 
@@ -50,12 +48,12 @@ def test_trees_equal_splitting_and_encoding_by_hand(corpus, built):
             if line == "{broken":
                 continue
             tree = [
-                [pieces.encode([sentence])[0].tolist() for sentence in found]
+                [pieces.encode([sentence])[0].tolist() for sentence in sentences]
                 for paragraph in json.loads(line)["text"].split("\n")
-                if (found := splitter.split(paragraph))
+                if (sentences := splitter.split(paragraph))
             ]
             expected.append([sentences for sentences in tree if any(sentences)])
-    found = {}
+    trees = {}
     manifest = Manifest.load(built / "documents")
     for split, shards in manifest.splits.items():
         for shard in shards:
@@ -63,89 +61,75 @@ def test_trees_equal_splitting_and_encoding_by_hand(corpus, built):
             for tree, number, _ in examples.read_trees(path, manifest.number_widths):
                 sentences = np.split(tree.token_ids, np.cumsum(tree.sentence_lengths))
                 ends = np.cumsum(tree.paragraph_lengths)
-                found[number] = [
+                trees[number] = [
                     [s.tolist() for s in sentences[end - count : end]]
                     for end, count in zip(ends, tree.paragraph_lengths, strict=True)
                 ]
                 assert split == ("validation" if number % 10 == 1 else "train")
-    assert len(found) == NUM_DOCUMENTS
+    assert len(trees) == NUM_DOCUMENTS
     for number, tree in enumerate(expected):
-        assert found.get(number, []) == tree
+        assert trees.get(number, []) == tree
 
 
 @pytest.mark.parametrize("kind", ["built", "cut_built"])
-def test_windows_hold_the_same_pieces_as_the_documents(kind, request):
+def test_windows_contain_the_same_pieces_as_the_documents(kind, request):
     folder = request.getfixturevalue(kind)
     for split in ("train", "validation"):
-        documents = read_split(folder / "documents", split)
-        windows = read_split(folder, split)
-        np.testing.assert_array_equal(
-            np.concatenate([tree.token_ids for tree in windows]),
-            np.concatenate([tree.token_ids for tree in documents]),
+        documents, windows = (
+            np.concatenate([tree.token_ids for tree in read_split(place, split)])
+            for place in (folder / "documents", folder)
         )
+        np.testing.assert_array_equal(windows, documents)
 
 
 def test_cut_sentences_make_fewer_windows_with_true_indices(
     corpus, built, cut_built, tmp_path
 ):
-    assert Manifest.load(cut_built).count("records") < Manifest.load(built).count(
-        "records"
-    )
+    plain, cut = map(Manifest.load, (built, cut_built))
+    assert cut.count("records") < plain.count("records")
+    assert plain.options["cut_sentences"] is False
+    assert cut.options == {**plain.options, "cut_sentences": True}
     shutil.copytree(built / "documents", tmp_path / "documents")
     options = dataclasses.replace(CUT_SENTENCES, short_window_rate=0.0)
-    build(corpus, tmp_path, window_options=options)
+    build(corpus, tmp_path, options)
     for split in ("train", "validation"):
-        windows = iter(read_split(tmp_path, split))
-        for document in read_split(tmp_path / "documents", split):
-            for expected in slow_full_windows(document, options.capacity):
-                found = next(windows)
-                assert expected == (
-                    found.token_ids.tolist(),
-                    found.sentence_lengths.tolist(),
-                    found.paragraph_lengths.tolist(),
-                    found.first_index,
-                )
-        assert not list(windows)
+        assert [described(window) for window in read_split(tmp_path, split)] == [
+            window
+            for document in read_split(tmp_path / "documents", split)
+            for window in slow_full_windows(document, options.capacity)
+        ]
 
 
-def test_the_manifest_says_whether_sentences_are_cut(built, cut_built):
-    plain, cut = Manifest.load(built).options, Manifest.load(cut_built).options
-    assert plain["cut_sentences"] is False
-    assert cut == {**plain, "cut_sentences": True}
-
-
-def test_manifest_counts_and_lists_what_was_left_out(built):
+def test_the_manifest_counts_what_was_left_out_and_names_no_place(corpus, built):
     manifest = Manifest.load(built)
     assert manifest.rejected == {"malformed_json": 1, "no_word_pieces": 1}
-    listed = (built / "documents" / "rejected.jsonl").read_text().splitlines()
-    first = json.loads(listed[0])
+    lines = (built / "documents" / "rejected.jsonl").read_text().splitlines()
+    first = json.loads(lines[0])
+    assert first.keys() == {"source", "location", "reason", "message"}
     assert first["source"] == "part-0.jsonl"
     assert "line 8" in first["location"]
     assert manifest.count("documents") == NUM_DOCUMENTS
-    assert manifest.count("pieces") == Manifest.load(built / "documents").count(
-        "pieces"
-    )
+    documents = Manifest.load(built / "documents")
+    assert manifest.count("pieces") == documents.count("pieces")
     assert len(manifest.sources) == 5
-
-
-def test_manifest_has_no_trace_of_the_place(corpus, built):
     text = (built / "manifest.json").read_text()
     assert str(corpus) not in text
     assert str(built) not in text
 
 
-def test_bytes_are_the_same_for_two_workers(corpus, built, tmp_path):
-    build(corpus, tmp_path, num_workers=2)
-    assert contents(tmp_path) == contents(built)
-
-
-def test_bytes_of_cut_sentences_are_the_same_for_three_workers(
-    corpus, cut_built, tmp_path
+@pytest.mark.parametrize(
+    ("kind", "flags"),
+    [
+        ("built", ["--num_workers=2"]),
+        ("cut_built", ["--num_workers=3", "--cut_sentences"]),
+    ],
+)
+def test_bytes_are_the_same_for_any_number_of_workers(
+    corpus, request, tmp_path, kind, flags
 ):
-    arguments = command(corpus, tmp_path, "--cut_sentences", "--num_workers=3")
-    finished = command_calls.call(*arguments)
+    finished = command_calls.call(*command(corpus, tmp_path, *flags))
     assert finished.returncode == 0, finished.stderr
-    assert contents(tmp_path) == contents(cut_built)
+    assert contents(tmp_path) == contents(request.getfixturevalue(kind))
 
 
 def test_strict_stops_at_the_first_bad_document(corpus, tmp_path):
@@ -166,30 +150,36 @@ def test_a_corpus_without_a_readable_document_is_refused_with_its_list(
     assert not (output_dir / "documents" / "manifest.json").exists()
 
 
-def test_parameters_from_a_file_leave_no_path_in_the_manifest(corpus, tmp_path):
-    table = tmp_path / "table.json"
-    load_parameters("english").save(table)
-    build(corpus, tmp_path / "out", sentence_parameters=str(table))
-    text = (tmp_path / "out" / "manifest.json").read_text()
-    assert str(tmp_path) not in text
-    assert load_parameters("english").checksum in text
+# --- Sentences --------------------------------------------------------------------
 
 
-def test_records_hold_the_parameters_of_their_splitter(corpus, tmp_path):
-    parameters = PunktParameters(abbreviation_types=frozenset({"bzw"}), name="own")
-    parameters.save(tmp_path / "own.json")
+def test_records_keep_the_parameters_of_their_splitter(corpus, tmp_path):
+    parameters = PunktParameters(abbreviation_types=frozenset({"bzw"}), name="other")
+    path = tmp_path / "parameters.json"
+
+    class EditingEngine(LocalEngine):
+        """Edits the file during the build, which changes nothing."""
+
+        def make_documents(self, *arguments):
+            load_parameters("english").save(path)
+            return super().make_documents(*arguments)
+
     records = tmp_path / "out"
-    build(corpus, records, sentence_parameters=str(tmp_path / "own.json"))
+    parameters.save(path)
+    build(corpus, records, sentence_parameters=str(path), engine=EditingEngine())
+    assert load_parameters(str(path)) != parameters
+    assert str(tmp_path) not in (records / "manifest.json").read_text()
     manifest = Manifest.load(records)
-    held = text_preparation(manifest, records).sentence_parameters
-    assert held == parameters.to_bytes()
+    assert manifest.sentence_splitter["parameters_sha256"] == parameters.checksum
+    stored = text_preparation(manifest, records).sentence_parameters
+    assert stored == parameters.to_bytes()
     load_parameters("english").save(records / "sentence_parameters.json")
     with pytest.raises(ValueError, match=r"sentence_parameters\.json: not the param"):
         text_preparation(manifest, records)
 
 
-def test_sentences_may_be_those_of_a_function(corpus, tmp_path, monkeypatch):
-    """As records hold it, the function is the one that later readers of text use."""
+def test_sentences_may_come_from_a_function(corpus, built, tmp_path, monkeypatch):
+    """Later readers of text use the function that records name."""
     (tmp_path / "sentences_of_a_build.py").write_text(
         "def words(paragraph):\n    return paragraph.split()\n"
     )
@@ -197,66 +187,33 @@ def test_sentences_may_be_those_of_a_function(corpus, tmp_path, monkeypatch):
     name = "function:sentences_of_a_build:words"
     records = tmp_path / "out"
     build(corpus, records, sentence_parameters=name)
-    build(corpus, tmp_path / "english")
-    manifest, english = map(Manifest.load, (records, tmp_path / "english"))
+    manifest, english = map(Manifest.load, (records, built))
     assert manifest.sentence_splitter["name"] == name
     assert manifest.count("sentences") > 2 * english.count("sentences")
-    held = text_preparation(manifest, records).sentence_parameters
-    assert held == load_parameters(name).to_bytes()
-    before = contents(records)
-    build(corpus, records, sentence_parameters=name)
-    assert contents(records) == before
+    stored = text_preparation(manifest, records).sentence_parameters
+    assert stored == load_parameters(name).to_bytes()
     path = str(records / "sentence_parameters.json")
     with pytest.raises(ValueError, match="a function that only a file names is not"):
         build(corpus, tmp_path / "another", sentence_parameters=path)
 
 
-def test_parameters_edited_during_a_build_change_nothing(corpus, tmp_path):
-    own = tmp_path / "own.json"
-    parameters = PunktParameters(abbreviation_types=frozenset({"man", "ship"}))
-
-    class EditingEngine(LocalEngine):
-        def make_documents(self, *arguments):
-            load_parameters("english").save(own)
-            return super().make_documents(*arguments)
-
-    parameters.save(own)
-    options = document_options(corpus, sentence_parameters=str(own))
-    document_build.build_documents(options, tmp_path / "left_alone")
-    document_build.build_documents(
-        options, tmp_path / "edited", engine=EditingEngine(1)
-    )
-    assert load_parameters(str(own)) != parameters
-    assert contents(tmp_path / "edited") == contents(tmp_path / "left_alone")
+# --- Validation and errors --------------------------------------------------------
 
 
-def test_one_document_is_never_enough_to_validate_but_two_are(corpus):
+def test_two_documents_are_enough_to_validate_but_one_is_not(corpus, tmp_path):
     options = document_options(corpus, validation_fraction=0.01)
-    assert [options.split_of(i, "a.jsonl") for i in (0, 1, 2, 100, 101)] == [
-        "train",
-        "validation",
-        "train",
-        "train",
-        "validation",
-    ]
-
-
-def test_build_that_holds_nothing_out_says_so(corpus, tmp_path):
+    splits = [options.split_of(i, "a.jsonl") for i in (0, 1, 2, 100, 101)]
+    assert splits == ["train", "validation", "train", "train", "validation"]
     text = tmp_path / "one.jsonl"
     text.write_text('{"text": "The only document. It is short."}\n')
-    warned = []
-    for name, given in (("one", str(text)), ("all", str(corpus / "text"))):
-        options = document_options(corpus, input=given, validation_fraction=0.01)
-        manifest = document_build.build_documents(options, tmp_path / name)
-        summary = document_build.summary(manifest)
-        warned.append("warning: nothing is held out" in summary)
-        assert warned[-1] == ("--config.training.validation_interval=0" in summary)
-    assert warned == [True, False]
+    for input_path, is_warned in ((text, True), (corpus / "text", False)):
+        options = dataclasses.replace(options, input=str(input_path))
+        manifest = build_documents(options, tmp_path / str(is_warned))
+        assert ("warning: no documents are held out" in summary(manifest)) == is_warned
 
 
 def test_user_errors_are_one_line(corpus, tmp_path):
-    missing = command(corpus, tmp_path, "--input=/no/such/folder")
-    finished = command_calls.call(*missing)
+    finished = command_calls.call(*command(corpus, tmp_path, "--input=/no/such/folder"))
     assert finished.returncode == 1
     assert "Traceback" not in finished.stderr
     assert "/no/such/folder" in finished.stderr.splitlines()[-1]

@@ -1,32 +1,22 @@
-"""Inputs that change, at equal size too, between two commands or while being read."""
+"""Inputs that change, at equal size too, between two commands or during a build."""
 
-import hashlib
 import json
 import os
-import pathlib
 
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from data_pipelines.builds import (
-    beam_engine,
-    beam_steps,
-    document_build,
-    document_building,
-    document_slices,
-    source_checksums,
-)
-from data_pipelines.builds.document_slices import Cursor
-from data_pipelines.builds.errors import BuildError
+from data_pipelines import BuildError
+from data_pipelines.builds import beam_engine
+from data_pipelines.builds.documents import build_documents
 from data_pipelines.builds.local_engine import LocalEngine
-from data_pipelines.builds.text_worker import SliceMaker
+from data_pipelines.builds.makers import SliceMaker
 from data_pipelines.cleaning import duplicates
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
-from data_pipelines.readers import raw_files
+from seg_tf import files
 from tests.data_pipelines import small_corpus
-from tests.data_pipelines.interruptions import interrupted
-from tests.data_pipelines.small_corpus import contents
+from tests.data_pipelines.small_corpus import contents, interrupted
 
 pytestmark = pytest.mark.slow
 
@@ -52,26 +42,26 @@ def corpus(tmp_path):
     return tmp_path
 
 
-def options_of(corpus, **overrides):
+def build(corpus, name="out", engine=None, **overrides):
     # Slices of 9 of the 20 documents of a file.
     settings = {"validation_fraction": 0.1, "slice_megabytes": 0.0004, **overrides}
-    return small_corpus.options_of(corpus / "text", corpus / "vocab.txt", **settings)
-
-
-def build(corpus, name="out", engine=None, **overrides):
-    return document_build.build_documents(
-        options_of(corpus, **overrides), corpus / name, engine=engine
-    )
+    options = small_corpus.options_of(corpus / "text", corpus / "vocab.txt", **settings)
+    return build_documents(options, corpus / name, engine=engine)
 
 
 def edit(path):
-    """Changes a file's text, and neither its size nor the time of its last change."""
+    """Changes a file's text, but neither its size nor the time of its last change."""
     before, status = path.read_bytes(), path.stat()
     path.write_bytes(before.replace(b"ship", b"boat"))
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert path.stat().st_size == status.st_size
     assert path.read_bytes() != before
     return before
+
+
+def grow(path):
+    with open(path, "a") as file:
+        file.write(json.dumps({"text": "The ship came home."}) + "\n")
 
 
 def test_a_finished_build_is_not_that_of_an_edited_input(corpus):
@@ -84,12 +74,7 @@ def test_a_finished_build_is_not_that_of_an_edited_input(corpus):
     assert contents(corpus / "out") == before
     path.write_bytes(text)
     assert build(corpus) == manifest
-
-
-def test_an_input_of_another_size_is_named(corpus):
-    build(corpus)
-    with open(corpus / "text" / "1.jsonl", "a") as file:
-        file.write("\n")
+    grow(path)
     with pytest.raises(BuildError, match=r"another `sources\.1` .*'1\.jsonl'"):
         build(corpus)
 
@@ -122,37 +107,29 @@ def test_an_unfinished_build_does_not_mix_texts(corpus, engine, name):
     assert contents(corpus / "out") == expected
 
 
-def test_a_line_of_notes_that_a_kill_cut_off_is_no_obstacle(corpus):
-    expected = contents(build(corpus, "whole") and corpus / "whole")
-    with interrupted(SliceMaker, 3):
-        build(corpus)
-    notes = corpus / "out" / ".progress" / source_checksums.NOTES_FILE
-    notes.write_bytes(notes.read_bytes()[:-7])
-    build(corpus)
-    assert contents(corpus / "out") == expected
-
-
-def grow(path):
-    with open(path, "a") as file:
-        file.write(json.dumps({"text": "The ship came home."}) + "\n")
-
-
 @pytest.mark.parametrize("change", [edit, grow])
 @pytest.mark.parametrize(("name", "stopped_at"), [("0.jsonl", 4), ("1.jsonl", 3)])
 def test_an_input_that_changes_during_the_build(
     corpus, monkeypatch, change, name, stopped_at
 ):
-    make = SliceMaker.make
+    expected = contents(build(corpus, "whole") and corpus / "whole")
+    make, path = SliceMaker.make, corpus / "text" / name
+    before = path.read_bytes()
 
     def make_and_change(self, payload, folder):
         if payload.number == stopped_at:
-            change(corpus / "text" / name)
+            change(path)
         return make(self, payload, folder)
 
-    monkeypatch.setattr(SliceMaker, "make", make_and_change)
-    with pytest.raises(BuildError, match=rf"{name}: the file has changed"):
-        build(corpus)
+    with monkeypatch.context() as patch:
+        patch.setattr(SliceMaker, "make", make_and_change)
+        with pytest.raises(BuildError, match=rf"{name}: the file has changed"):
+            build(corpus)
     assert not (corpus / "out" / "manifest.json").exists()
+    # No slice was made of the changed text.
+    path.write_bytes(before)
+    build(corpus)
+    assert contents(corpus / "out") == expected
 
 
 def test_a_new_time_of_the_same_bytes_is_no_change(corpus, monkeypatch):
@@ -168,7 +145,7 @@ def test_a_new_time_of_the_same_bytes_is_no_change(corpus, monkeypatch):
     assert build(corpus) == manifest
 
 
-def test_an_input_that_changes_between_two_looks_at_the_corpus(corpus, monkeypatch):
+def test_an_input_that_changes_between_two_passes_over_the_corpus(corpus, monkeypatch):
     find = duplicates.exact_duplicates
 
     def edit_and_find(*arguments):
@@ -180,11 +157,10 @@ def test_an_input_that_changes_between_two_looks_at_the_corpus(corpus, monkeypat
         build(corpus, cleaning=CleaningOptions(duplicates="exact"))
 
 
-def test_a_table_is_hashed_before_its_rows_are_read(corpus):
-    (corpus / "tables").mkdir()
-    path = corpus / "tables" / "a.parquet"
+def test_a_table_is_hashed_whatever_part_of_it_is_read(corpus):
+    path = corpus / "a.parquet"
     write_text(path, TEXTS)
-    tables = {"format": "parquet", "input": str(corpus / "tables")}
+    tables = {"format": "parquet", "input": str(path)}
     with interrupted(SliceMaker, 1):
         build(corpus, **tables)
     text = edit(path)
@@ -192,16 +168,10 @@ def test_a_table_is_hashed_before_its_rows_are_read(corpus):
         build(corpus, **tables)
     path.write_bytes(text)
     (source,) = build(corpus, **tables).sources
-    assert source["sha256"] == raw_checksum(path)
+    assert source["sha256"] == files.checksum(path)
 
 
-def raw_checksum(path):
-    checksum = raw_files.RunningChecksum()
-    checksum.read_rest(path)
-    return checksum.hexdigest()
-
-
-def test_a_remote_input_that_was_edited_is_named(corpus, memory):
+def test_an_edited_remote_input_is_named(corpus, memory):
     lines = (corpus / "text" / "0.jsonl").read_bytes()
     memory.pipe("/text/a.jsonl", lines)
     build(corpus, input="memory://text")
@@ -211,39 +181,13 @@ def test_a_remote_input_that_was_edited_is_named(corpus, memory):
 
 
 def test_a_beam_step_fails_at_a_file_that_changed_after_it_was_measured(corpus):
-    options = options_of(corpus)
-    sources = document_building.list_sources(options)
-    ledger = source_checksums.SourceLedger(sources)
-    list(document_slices.read_slices(options, sources, Cursor(), 0, ledger))
-    path = pathlib.Path(sources["1.jsonl"])
-    source = beam_steps.SourceFile(
-        *(1, "1.jsonl", path, path.stat().st_size, ledger.known(1), corpus / "out")
+    options = small_corpus.options_of(corpus / "text", corpus / "vocab.txt")
+    path = corpus / "text" / "1.jsonl"
+    source = beam_engine.SourceFile(
+        1, path.name, path, files.checksum(path), corpus / "out"
     )
-    # No slice wants anything of this file: its last bytes are compared all the same.
-    assert not list(beam_steps.ReadItems(options)(source))
+    # No slice needs documents of this file: it is compared all the same.
+    assert not list(beam_engine.ReadItems(options)(source))
     edit(path)
     with pytest.raises(BuildError, match=rf"{path}: .*{CHANGED}"):
-        list(beam_steps.ReadItems(options)(source))
-
-
-@pytest.mark.parametrize("sizes", [[100], [1, 2, 97], [40, 40, 20]])
-def test_prefixes_are_compared_wherever_reads_end(sizes):
-    data = bytes(range(100))
-    known = {n: hashlib.sha256(data[:n]).hexdigest() for n in (0, 1, 40, 99)}
-    for flipped in range(100):
-        changed = bytearray(data)
-        changed[flipped] ^= 1
-        for content in (data, bytes(changed)):
-            checksum = raw_files.RunningChecksum(known)
-            position = 0
-            for size in sizes:
-                checksum.add(position, content[position : position + size])
-                # What was read twice, or after a gap, is not hashed.
-                checksum.add(max(position - 3, 0), content[:1])
-                checksum.add(position + size + 1, b"x")
-                position += size
-            assert checksum.hexdigest() == hashlib.sha256(content).hexdigest()
-            first = min((n for n in known if n > flipped), default=None)
-            expected = None if content == data else first
-            found = checksum.difference and checksum.difference[0]
-            assert found == expected
+        list(beam_engine.ReadItems(options)(source))

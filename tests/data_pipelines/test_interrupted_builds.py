@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -10,19 +11,21 @@ import time
 import psutil
 import pytest
 
-from data_pipelines.builds import document_building
-from data_pipelines.builds.errors import BuildError
-from data_pipelines.builds.text_worker import SliceMaker
+from data_pipelines import BuildError
+from data_pipelines.builds import makers
+from data_pipelines.builds.makers import SliceMaker
 from tests import command_calls, full_disks
-from tests.data_pipelines.interruptions import interrupted, noted
-from tests.data_pipelines.random_corpus import (
-    REPOSITORY,
+from tests.data_pipelines.small_corpus import (
     build,
     command,
+    contents,
+    interrupted,
+    noted,
 )
-from tests.data_pipelines.small_corpus import contents
 
 pytestmark = pytest.mark.slow
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("fail_after", [0, 1, 4])
@@ -107,7 +110,7 @@ class DeadlyMaker:
 
 def build_with_deadly_worker(corpus, output_dir):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(document_building, "new_slice_maker", DeadlyMaker)
+        patch.setattr(makers, "SliceMaker", DeadlyMaker)
         build(corpus, output_dir, num_workers=2)
 
 

@@ -7,10 +7,7 @@ import pytest
 from seg_tf import output_paths
 from tests import command_calls
 
-pytestmark = pytest.mark.slow
-
 TEXT = ("--format=json_lines", "--input=missing.jsonl")
-DOCUMENTS = (*TEXT, "--vocab_file=missing.txt")
 FILE = "`--output` must be a file of this machine or of a shared file system"
 
 
@@ -63,7 +60,11 @@ def test_unusable_paths_are_refused(folder, function, value, reason):
         ("readers", (*TEXT, "--output=gs://bucket/x"), "`--output` must be a file or"),
         (
             "build_records",
-            (*DOCUMENTS, "--output_dir=records", "--report=gs://bucket/x"),
+            (
+                "--vocab_file=missing.txt",
+                "--output_dir=records",
+                "--report=gs://bucket/x",
+            ),
             "`--report` must be a file of this machine or of a shared file system",
         ),
     ],

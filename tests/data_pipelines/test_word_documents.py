@@ -1,15 +1,14 @@
-"""Documents of whole words: built from text, looked at, checked, refused elsewhere."""
+"""Documents of whole words: built from text, checked, read, and refused elsewhere."""
 
 from collections import Counter
 
 import numpy as np
 import pytest
 
-from data_pipelines import build_windows, check_records
+from data_pipelines import BuildError, check_records
 from data_pipelines.build_word_vocab import WordVocabularyOptions, build_word_vocabulary
-from data_pipelines.builds import document_build
-from data_pipelines.builds.document_options import DocumentOptions
-from data_pipelines.builds.window_building import WindowOptions
+from data_pipelines.builds.documents import DocumentOptions, build_documents
+from data_pipelines.builds.windows import WindowOptions, build_windows
 from seg_tf.config import build_from
 from seg_tf.data import examples
 from seg_tf.data.inputs import WindowInputsConfig
@@ -22,12 +21,7 @@ from tests.sample_data import sample_data
 pytestmark = pytest.mark.slow
 
 WORDS = ["<eos>", "<unk>", "The", "dog", "ran", ".", "sat", "!", "(", ")"]
-TEXT = """\
-The dog ran. The cat sat!
-
-\x01\x02
-
-The dog (cat) ran."""
+TEXT = "The dog ran. The cat sat!\n\n\x01\x02\n\nThe dog (cat) ran."
 
 
 @pytest.fixture
@@ -52,51 +46,50 @@ def options(corpus, **overrides):
     return DocumentOptions(**{**settings, **overrides})
 
 
+def words_of(tree):
+    return " ".join(WORDS[token_id] for token_id in tree.token_ids)
+
+
 def test_every_paragraph_ends_with_its_mark(corpus, tmp_path):
-    manifest = document_build.build_documents(options(corpus), tmp_path / "out")
+    manifest = build_documents(options(corpus), tmp_path / "out")
     trees = read_all(tmp_path / "out")
     assert len(trees) == 3
     for tree in trees:
-        words = " ".join(WORDS[token_id] for token_id in tree.token_ids)
-        assert words == (
+        assert words_of(tree) == (
             "The dog ran . The <unk> sat ! <eos> The dog ( <unk> ) ran . <eos>"
         )
         assert tree.sentence_lengths.tolist() == [4, 5, 8]
         assert tree.paragraph_lengths.tolist() == [2, 1]
-    assert manifest.tokenizer == "words"
-    assert manifest.vocabulary["lower_case"] is False
     assert manifest.vocabulary["special_ids"] == {"unk": 1, "eos": 0}
     assert manifest.rejected == {"no_words": 1}
-    assert manifest.options.keys().isdisjoint({"tokenizer", "lower_case"})
     assert not list(check_records.check_folder(tmp_path / "out"))
+    # Another tokenizer or casing is another build.
+    for overrides in ({"tokenizer": "whitespace"}, {"lower_case": True}):
+        (name,) = overrides
+        with pytest.raises(BuildError, match=rf"`vocabulary\.{name}`"):
+            build_documents(options(corpus, **overrides), tmp_path / "out")
+    with pytest.raises(ValueError, match="one of word_pieces, words, whitespace"):
+        options(corpus, tokenizer="characters")
+    # Training reads the build.
+    inputs = LaneInputs(
+        target_length=5, validation_lanes=2, records_dir=tmp_path / "out", seed=0
+    )
+    batch = next(iter(inputs.train_dataset(2)))
+    assert " ".join(WORDS[i] for i in batch["token_ids"][0]) == "The dog ran . The"
+    assert batch["stream_sentence"][0].numpy().tolist() == [0, 0, 0, 0, 1]
+    assert inputs.text_preparation.tokenizer == "words"
 
 
-def test_tokenised_words_stay_as_they_are(corpus, tmp_path):
-    given = options(corpus, tokenizer="whitespace", lower_case=True)
-    manifest = document_build.build_documents(given, tmp_path / "out")
-    tree = read_all(tmp_path / "out")[0]
-    words = " ".join(WORDS[token_id] for token_id in tree.token_ids)
+def test_tokenized_words_stay_unchanged(corpus, tmp_path):
+    overrides = {"tokenizer": "whitespace", "lower_case": True}
+    manifest = build_documents(options(corpus, **overrides), tmp_path / "out")
     # In lower case `the` is unknown, as are `ran.` and `sat!`.
-    assert words == (
+    assert words_of(read_all(tmp_path / "out")[0]) == (
         "<unk> dog <unk> <unk> <unk> <unk> <eos> "
         "<unk> <eos> <unk> dog <unk> <unk> <eos>"
     )
-    assert (manifest.tokenizer, manifest.vocabulary["lower_case"]) == (
-        "whitespace",
-        True,
-    )
-
-
-@pytest.mark.parametrize(
-    "overrides", [{"tokenizer": "whitespace"}, {"lower_case": True}]
-)
-def test_another_tokenizer_is_another_build(corpus, tmp_path, overrides):
-    document_build.build_documents(options(corpus), tmp_path / "out")
-    (name,) = overrides
-    with pytest.raises(document_build.BuildError, match=rf"`vocabulary\.{name}`"):
-        document_build.build_documents(options(corpus, **overrides), tmp_path / "out")
-    with pytest.raises(ValueError, match="one of word_pieces, words, whitespace"):
-        options(corpus, tokenizer="characters")
+    assert manifest.tokenizer == "whitespace"
+    assert manifest.vocabulary["lower_case"] is True
 
 
 def test_tokens_of_wikitext_are_its_words_and_paragraphs(tmp_path):
@@ -109,31 +102,26 @@ def test_tokens_of_wikitext_are_its_words_and_paragraphs(tmp_path):
     )
     words_file = tmp_path / "words.txt"
     words_file.write_bytes(vocabulary.to_bytes())
-    folder = tmp_path / "out"
-    manifest = document_build.build_documents(
-        DocumentOptions(
-            format="wikitext",
-            input=str(path),
-            vocab_file=str(words_file),
-            tokenizer="whitespace",
-            validation_fraction=0.0,
-        ),
-        folder,
-    )
+    settings = {
+        "format": "wikitext",
+        "input": str(path),
+        "vocab_file": str(words_file),
+        "tokenizer": "whitespace",
+        "validation_fraction": 0.0,
+    }
+    manifest = build_documents(DocumentOptions(**settings), tmp_path / "out")
     lines = path.read_text(encoding="utf-8").splitlines()
     blank = sum(not line.strip() for line in lines)
-    words = sum(len(line.split()) for line in lines)
-    assert manifest.count("pieces") == words + len(lines) - blank
     assert manifest.count("paragraphs") == len(lines) - blank
     assert manifest.count("pieces") + blank == 217_646
     # Word by word, too: nothing is lost, changed or out of place.
-    found = np.concatenate([tree.token_ids for tree in read_all(folder)])
+    ids = np.concatenate([tree.token_ids for tree in read_all(tmp_path / "out")])
     expected = " <eos> ".join(line for line in lines if line.strip()).split()
-    assert [vocabulary.tokens[i] for i in found] == [*expected, "<eos>"]
-    assert Counter(found.tolist())[vocabulary.unk_id] == expected.count("<unk>")
+    assert [vocabulary.tokens[i] for i in ids] == [*expected, "<eos>"]
+    assert Counter(ids.tolist())[vocabulary.unk_id] == expected.count("<unk>")
 
 
-# --- Who may read them ------------------------------------------------------------
+# --- Readers of the records -------------------------------------------------------
 
 
 @pytest.fixture
@@ -144,13 +132,11 @@ def folder(tmp_path):
     return tmp_path / "words"
 
 
-def test_windows_are_not_cut(folder, tmp_path):
-    with pytest.raises(ValueError, match=r"tokenizer=words.*build_documents` alone"):
-        build_windows.build_windows(WindowOptions(), folder, tmp_path / "windows")
+def test_windows_are_refused(folder, corpus, tmp_path):
+    message = r"tokenizer=words.*only `python -m data_pip"
+    with pytest.raises(ValueError, match=message):
+        build_windows(WindowOptions(), folder, tmp_path / "windows")
     assert not (tmp_path / "windows").exists()
-
-
-def test_both_steps_are_refused_before_the_dear_first_one(corpus, tmp_path):
     done = command_calls.call(
         *("data_pipelines.build_records", "--format=plain_text", f"--input={corpus}"),
         *("--tokenizer=words", f"--vocab_file={tmp_path / 'words.txt'}"),
@@ -159,9 +145,6 @@ def test_both_steps_are_refused_before_the_dear_first_one(corpus, tmp_path):
     assert done.returncode == 1
     assert "error: Windows are cut from documents of word pieces" in done.stderr
     assert not (tmp_path / "out").exists()
-
-
-def test_models_of_windows_refuse_them(folder):
     config = WindowInputsConfig(window_length=32)
     with pytest.raises(ValueError, match=r"documents of words.*LaneInputsConfig"):
         build_from(config, records_dir=folder, index_tables={}, seed=0)
@@ -169,46 +152,25 @@ def test_models_of_windows_refuse_them(folder):
 
 def test_checking_finds_a_paragraph_without_its_end(folder):
     assert not list(check_records.check_folder(folder))
-    manifest = Manifest.load(folder)
-    tree, document_id, _ = next(
-        examples.read_trees(folder / "train-00000.tfrecord", manifest.number_widths)
-    )
+    path, widths = folder / "train-00000.tfrecord", Manifest.load(folder).number_widths
+    tree, document_id, _ = next(examples.read_trees(path, widths))
     tree.token_ids[-1] = 7
-    examples.write_trees(
-        folder / "train-00000.tfrecord",
-        [(tree, document_id, None)],
-        manifest.number_widths,
-    )
+    examples.write_trees(path, [(tree, document_id, None)], widths)
     faults = "\n".join(check_records.check_folder(folder))
     assert "record 0: expected <eos> at the end of each paragraph" in faults
 
 
-def inspect(folder, *more):
-    return command_calls.call(
-        "data_pipelines.inspect_records", f"--records_dir={folder}", *more
-    )
-
-
 def test_inspection_shows_words(folder):
+    command = ("data_pipelines.inspect_records", f"--records_dir={folder}")
     tree = read_all(folder)[1]
-    done = inspect(folder, "--record=1")
+    done = command_calls.call(*command, "--record=1")
     assert done.returncode == 0, done.stderr
     assert f"document 1, {len(tree.token_ids)} words, " in done.stdout
     first = tree.token_ids[: tree.sentence_lengths[0]]
     shown = " ".join("<eos>" if i == 0 else f"w{i}" for i in first)
     assert f"  sentence 0: {shown}\n" in done.stdout
     assert done.stdout.count("<eos>") == len(tree.paragraph_lengths)
-    refused = inspect(folder, "--tokens")
-    assert refused.returncode == 1
-    assert "with tokenizer=words" in refused.stderr
-
-
-def test_training_reads_what_a_build_made(corpus, tmp_path):
-    document_build.build_documents(options(corpus), tmp_path / "out")
-    inputs = LaneInputs(
-        target_length=5, validation_lanes=2, records_dir=tmp_path / "out", seed=0
-    )
-    batch = next(iter(inputs.train_dataset(2)))
-    assert " ".join(WORDS[i] for i in batch["token_ids"][0]) == "The dog ran . The"
-    assert batch["stream_sentence"][0].numpy().tolist() == [0, 0, 0, 0, 1]
-    assert inputs.text_preparation.tokenizer == "words"
+    for flag, message in (("--tokens", "tokenizer=words"), ("--record=3", "below 3")):
+        refused = command_calls.call(*command, flag)
+        assert refused.returncode == 1
+        assert message in refused.stderr

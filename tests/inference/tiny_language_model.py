@@ -5,8 +5,7 @@ import functools
 import keras
 import numpy as np
 
-from data_pipelines.builds import document_build
-from data_pipelines.builds.document_options import DocumentOptions
+from data_pipelines.builds.documents import DocumentOptions, build_documents
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.config import CausalLMConfig, RunConfig, TransformerXLConfig
 from seg_tf.data.inputs import LaneInputsConfig
@@ -46,7 +45,7 @@ def build_records(texts, folder):
         tokenizer="whitespace",
         validation_fraction=0.0,
     )
-    document_build.build_documents(options, folder / "records")
+    build_documents(options, folder / "records")
     return folder / "records"
 
 

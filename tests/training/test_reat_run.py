@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from data_pipelines import build_windows
-from data_pipelines.builds.window_building import WindowOptions
+from data_pipelines.builds.windows import WindowOptions, build_windows
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.config import (
     AdamWConfig,
@@ -74,9 +73,7 @@ def _records_dir(_documents_dir, tmp_path_factory):  # noqa: F811
 
 def write_records(documents_dir, folder):
     """Windows of the documents of `test_sentence_unshuffling_run`, in `folder`."""
-    build_windows.build_windows(
-        WindowOptions(window_length=600), documents_dir / "documents", folder
-    )
+    build_windows(WindowOptions(window_length=600), documents_dir / "documents", folder)
     return folder
 
 

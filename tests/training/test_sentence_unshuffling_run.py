@@ -5,10 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from data_pipelines import build_windows
-from data_pipelines.builds import document_build
-from data_pipelines.builds.document_options import DocumentOptions
-from data_pipelines.builds.window_building import WindowOptions
+from data_pipelines.builds.documents import DocumentOptions, build_documents
+from data_pipelines.builds.windows import WindowOptions, build_windows
 from seg_tf.config import (
     AdamWConfig,
     EncoderConfig,
@@ -91,7 +89,7 @@ def write_records(folder):
     letters = [*"abcdefghijklmnopqrstuvwxyz.!?"]
     pieces = [*specials, *letters, *(f"##{one}" for one in letters), "and", "go", "on"]
     (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces))
-    document_build.build_documents(
+    build_documents(
         DocumentOptions(
             format="json_lines",
             input=str(folder / "text.jsonl"),
@@ -100,7 +98,7 @@ def write_records(folder):
         ),
         folder / "documents",
     )
-    build_windows.build_windows(
+    build_windows(
         WindowOptions(window_length=WINDOW_LENGTH), folder / "documents", folder
     )
     return folder

@@ -3,7 +3,7 @@
 import json
 import random
 
-from data_pipelines.builds import document_build
+from data_pipelines.builds.documents import build_documents
 from tests.data_pipelines import small_corpus
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.!?é"
@@ -72,6 +72,6 @@ def options(folder, cleaning, **overrides):
 
 
 def build(folder, output_dir, cleaning, num_workers=1, **overrides):
-    return document_build.build_documents(
+    return build_documents(
         options(folder, cleaning, **overrides), output_dir, num_workers=num_workers
     )

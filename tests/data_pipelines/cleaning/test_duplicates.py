@@ -6,9 +6,8 @@ import random
 import numpy as np
 import pytest
 
-from data_pipelines.builds.duplicate_search import FingerprintMaker
-from data_pipelines.builds.errors import BuildError
-from data_pipelines.builds.text_worker import SliceMaker
+from data_pipelines import BuildError
+from data_pipelines.builds.makers import FingerprintMaker, SliceMaker
 from data_pipelines.cleaning import duplicates
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.readers import Document
@@ -20,8 +19,7 @@ from tests.data_pipelines.cleaning.slow_duplicates import (
     slow_min_hash,
     true_similarity,
 )
-from tests.data_pipelines.interruptions import interrupted, noted
-from tests.data_pipelines.small_corpus import contents
+from tests.data_pipelines.small_corpus import contents, interrupted, noted
 
 NEAR = CleaningOptions(duplicates="near", duplicate_threshold=0.7)
 EXACT = CleaningOptions(duplicates="exact")

@@ -4,8 +4,7 @@ import sys
 
 import pytest
 
-from data_pipelines import check_records
-from data_pipelines.builds.errors import BuildError
+from data_pipelines import BuildError, check_records
 from data_pipelines.cleaning import drop_counts, steps
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.readers import Document

@@ -6,8 +6,7 @@ import json
 import pytest
 
 from data_pipelines import readers
-from data_pipelines.builds import document_build
-from data_pipelines.builds.document_options import DocumentOptions
+from data_pipelines.builds.documents import DocumentOptions, build_documents
 from seg_tf import file_listing
 from seg_tf.data.manifest import Manifest
 from tests.data_pipelines import small_corpus
@@ -98,7 +97,7 @@ def test_builds_hold_the_files_and_their_checksums(datasets, folder, tmp_path):
         vocab_file=str(small_corpus.write_vocabulary(tmp_path)),
         slice_megabytes=0.0001,
     )
-    document_build.build_documents(options, tmp_path / "records", num_workers=2)
+    build_documents(options, tmp_path / "records", num_workers=2)
     manifest = Manifest.load(tmp_path / "records")
     assert manifest.count("documents", "train") == 30
     assert manifest.count("documents", "validation") == 1

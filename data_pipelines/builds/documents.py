@@ -1,0 +1,313 @@
+"""Builds whole documents: options to shards and their manifest."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import pathlib
+import shutil
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from data_pipelines import BuildError
+from data_pipelines.builds import losses, sharded_build, text_counts
+from data_pipelines.builds.local_engine import LocalEngine
+from data_pipelines.builds.sharded_build import REJECTED_FILE, ShardedBuild
+from data_pipelines.builds.sources import SourceLedger, list_sources
+from data_pipelines.cleaning import drop_counts, evaluation_texts, steps
+from data_pipelines.cleaning.cleaning_options import NO_CLEANING, CleaningOptions
+from data_pipelines.readers import COUNTED_REASONS
+from data_pipelines.readers.base import PassedOver, passed_over_summary
+from seg_tf import files
+from seg_tf.data import record_schema
+from seg_tf.data.manifest import COUNTS, SPLITS, Manifest
+from seg_tf.text import encoding
+from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
+from seg_tf.text.normalization import Casing, Normalization, choose_normalization
+from seg_tf.text.splitters import SentenceParameters, load_parameters, make_splitter
+from seg_tf.text.vocabulary import TokenTable
+
+if TYPE_CHECKING:
+    from data_pipelines.builds.beam_engine import BeamEngine
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DocumentOptions:
+    """Settings that determine the records of a document build.
+
+    Attributes:
+        format: name of a reader.
+        reader_options: options of that reader.
+        input: file, folder or glob, or another input that the format accepts, or
+            several separated by commas.
+        vocab_file: a file with one token per line.
+        tokenizer: one of `seg_tf.text.encoding.TOKENIZERS`.
+        lower_case: whether text is lower-cased. None follows the vocabulary
+            (`seg_tf.text.normalization.choose_normalization`).
+        strip_accents: whether accents are stripped; None as in `lower_case`.
+        split_ideographs: whether each Chinese character is a word; None as in
+            `lower_case`.
+        sentence_parameters: parameters of the splitter, or what `load_parameters`
+            accepts.
+        validation_input: file, folder or glob of the validation split, read like
+            `input`; then all of `input` is the training split.
+        validation_fraction: share of the documents of `input` that are held out for
+            validation, spread evenly over all inputs. None is 0.01, or nothing with a
+            `validation_input`.
+        slice_megabytes: text of one slice, which becomes a shard of each split, in
+            millions of characters. Less keeps more workers busy on a small corpus and
+            takes less memory (3 bytes or more per character in each worker); more
+            makes fewer, larger shards.
+        strict: whether the build stops at the first rejected document.
+        max_rejected_share: share of the corpus that may be lost: of documents, or of
+            bytes in files that cannot be read to their end. Checked at the end, and on
+            the way after 1,000 documents. Finished work is kept.
+        cleaning: the cleaning steps.
+    """
+
+    format: str
+    input: str
+    vocab_file: str
+    reader_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    tokenizer: str = encoding.WORD_PIECES
+    lower_case: bool | None = None
+    strip_accents: bool | None = None
+    split_ideographs: bool | None = None
+    sentence_parameters: SentenceParameters | str = "english"
+    validation_input: str | None = None
+    validation_fraction: float | None = None
+    slice_megabytes: float = 8.0
+    strict: bool = False
+    max_rejected_share: float = 0.05
+    cleaning: CleaningOptions = NO_CLEANING
+
+    def __post_init__(self):
+        encoding.check_tokenizer(self.tokenizer)
+        if self.validation_input is None:
+            if self.validation_fraction is None:
+                object.__setattr__(self, "validation_fraction", 0.01)
+            if not 0 <= self.validation_fraction <= 0.5:
+                raise ValueError(
+                    "`validation_fraction` must lie between 0 and 0.5. "
+                    f"Received: {self.validation_fraction}"
+                )
+        elif self.validation_fraction is not None:
+            raise ValueError(
+                "`validation_fraction` must not be given with `validation_input`, "
+                "which is the whole validation split. Received: "
+                f"validation_fraction={self.validation_fraction}, "
+                f"validation_input={self.validation_input!r}"
+            )
+        if self.slice_megabytes <= 0:
+            raise ValueError(
+                f"`slice_megabytes` must be positive. Received: {self.slice_megabytes}"
+            )
+        if not 0 <= self.max_rejected_share <= 1:
+            raise ValueError(
+                "`max_rejected_share` must lie between 0 and 1. Received: "
+                f"{self.max_rejected_share}"
+            )
+
+    @property
+    def normalization(self) -> Normalization:
+        """Changes to text before words are looked up, once the vocabulary is known."""
+        return Normalization(self.lower_case, self.strip_accents, self.split_ideographs)
+
+    @property
+    def slice_characters(self) -> int:
+        """Characters that complete a slice."""
+        return int(self.slice_megabytes * 1e6)
+
+    def split_of(self, document_id: int, source: str) -> str:
+        """The split of a document.
+
+        With a `validation_input`, names of sources begin with their split
+        (`list_sources`). Otherwise the second document is the first to be held out, so
+        even a corpus of two documents has one for validation.
+        """
+        if self.validation_input is not None:
+            return source.partition("/")[0]
+        if not self.validation_fraction:
+            return "train"
+        every = round(1 / self.validation_fraction)
+        return "validation" if document_id % every == 1 else "train"
+
+
+def build_documents(
+    options: DocumentOptions,
+    output_dir: pathlib.Path,
+    *,
+    num_workers: int = 1,
+    overwrite: bool = False,
+    engine: LocalEngine | BeamEngine | None = None,
+) -> Manifest:
+    """Builds the document shards and their manifest.
+
+    Args:
+        options: what the result depends on.
+        output_dir: folder of the build.
+        num_workers: processes of this machine.
+        overwrite: whether an existing build there is removed first.
+        engine: makes the shards; None is a `LocalEngine` of `num_workers`. All engines
+            give identical bytes.
+
+    Returns:
+        The manifest. If the same build is already complete, only reads it and compares
+        the checksums of the inputs.
+
+    Raises:
+        OSError: if an input is missing.
+        ValueError: if an input is empty, both inputs contain the same file, the
+            vocabulary is unusable, or there is no such language function.
+        BuildError: if the folder contains another build, another process is building
+            there, an input has changed since the build read it, nothing could be read,
+            or more was lost than `options.max_rejected_share`.
+    """
+    # Reports a missing language function or file before anything is read.
+    steps.steps_of_documents(options.cleaning)
+    if options.cleaning.evaluation_texts is not None:
+        print(evaluation_texts.summary(options.cleaning), file=sys.stderr)
+    not_read = PassedOver()
+    ledger = SourceLedger(list_sources(options, not_read), output_dir)
+    if not_read.names:
+        logging.warning("%s", passed_over_summary(not_read.described()))
+    vocabulary = encoding.read_vocabulary(options.tokenizer, options.vocab_file)
+    # Read once: edits of the file during the build have no effect.
+    parameters = load_parameters(options.sentence_parameters)
+    make_splitter(parameters)  # Reports a missing function at once.
+    options = dataclasses.replace(options, sentence_parameters=parameters)
+    options = _with_normalization(options, vocabulary)
+    described = _describe(options, vocabulary)
+    rejected_file = output_dir / REJECTED_FILE
+    sizes = [[name, size] for name, size in ledger.sizes.items()]
+    if not overwrite:
+        expected = {"kind": "documents", **described, "sources": sizes}
+        finished = sharded_build.finished_manifest(output_dir, expected)
+        if finished is not None:
+            ledger.compare({item["file"]: item["sha256"] for item in finished.sources})
+            losses.check(options, finished, rejected_file)
+            _warn(finished)
+            return finished
+
+    build = ShardedBuild(output_dir, {**described, "sources": sizes})
+    with build.opened(overwrite=overwrite):
+        try:
+            engine = engine or LocalEngine(num_workers)
+            reports = engine.make_documents(build, options, ledger)
+        except losses.TooManyRejectedError:
+            # Without finished slices the next command may have other options.
+            if not any(build.progress_dir.rglob("*-*.*")):
+                build.abandon()
+            raise
+        losses.write(rejected_file, reports)
+        manifest = Manifest(
+            kind="documents",
+            **described,
+            number_widths=record_schema.number_widths(vocabulary.size, None),
+            window_length=None,
+            sources=ledger.describe(),
+            splits=sharded_build.shards_by_split(reports),
+            cleaning=drop_counts.merge(
+                reports[number]["cleaning"]
+                for number in sorted(reports)
+                if "cleaning" in reports[number]
+            ),
+            passed_over=not_read.described(),
+            **losses.manifest_entries(reports, ledger.sizes),
+        )
+        try:
+            losses.check_not_empty(options, manifest, rejected_file)
+        except BuildError:
+            # Nothing to resume from: the next command will have other options.
+            shards = (shard for split in SPLITS for shard in manifest.splits[split])
+            build.abandon(shard.file for shard in shards)
+            raise
+        losses.check(options, manifest, rejected_file)
+        with files.written_aside(output_dir / VOCABULARY_FILE) as aside:
+            shutil.copyfile(options.vocab_file, aside)
+        with files.written_aside(output_dir / SENTENCE_PARAMETERS_FILE) as aside:
+            aside.write_bytes(parameters.to_bytes())
+        manifest.save(output_dir)
+        build.close()
+    _warn(manifest)
+    return manifest
+
+
+def _warn(manifest: Manifest) -> None:
+    for warning in text_counts.warnings(manifest):
+        logging.warning("%s", warning)
+
+
+def _with_normalization(
+    options: DocumentOptions, vocabulary: TokenTable
+) -> DocumentOptions:
+    """The options with the normalization of the vocabulary, where they set none."""
+    normalization = choose_normalization(
+        vocabulary, options.lower_case, options.strip_accents, options.split_ideographs
+    )
+    if options.lower_case is None:
+        print(
+            f"Text is {normalization}: {Casing.of(vocabulary)}. "
+            "--[no]lower_case, --[no]strip_accents and --[no]split_ideographs override "
+            "this",
+            file=sys.stderr,
+        )
+    return dataclasses.replace(options, **dataclasses.asdict(normalization))
+
+
+def _describe(options: DocumentOptions, vocabulary: TokenTable) -> dict[str, Any]:
+    """The manifest's entries that follow from the options, without any local path."""
+    parameters = options.sentence_parameters
+    names = ("format", "reader_options", "validation_fraction", "slice_megabytes")
+    return {
+        "vocabulary": {
+            "file": VOCABULARY_FILE,
+            "size": vocabulary.size,
+            "sha256": vocabulary.checksum,
+            # Settings of the normalization only where they differ from BERT's.
+            **options.normalization.described(),
+            "special_ids": dict(vocabulary.special_ids),
+            "tokenizer": options.tokenizer,
+        },
+        "sentence_splitter": {
+            "name": parameters.name,
+            "parameters_sha256": parameters.checksum,
+        },
+        "options": {
+            **{name: getattr(options, name) for name in names},
+            "cleaning": options.cleaning.described(),
+        },
+    }
+
+
+def counts(manifest: Manifest) -> str:
+    """The counts of a build, one line per split."""
+    names = {name: name for name in COUNTS} | {"pieces": manifest.tokens_name}
+    return "\n".join(
+        f"{split}: "
+        + ", ".join(f"{manifest.count(what, split):,} {names[what]}" for what in names)
+        for split in SPLITS
+    )
+
+
+def summary(manifest: Manifest) -> str:
+    """The counts of a build and everything that was left out, as readable lines."""
+    lines = [counts(manifest)]
+    if (text := text_counts.summary(manifest)) is not None:
+        lines.append(text)
+    if not manifest.count("records", "validation"):
+        lines.append(
+            "warning: no documents are held out, so nothing measures what a run has "
+            "learned. Build with a larger --validation_fraction or with "
+            "--validation_input, or train with --config.training.validation_interval=0"
+        )
+    if manifest.rejected:
+        is_listed = not COUNTED_REASONS.issuperset(manifest.rejected)
+        where = f" (see {REJECTED_FILE})" if is_listed else ""
+        lines.append(f"left out: {losses.readable(manifest.rejected)}{where}")
+    if manifest.passed_over:
+        lines.append(passed_over_summary(manifest.passed_over))
+    if manifest.cleaning:
+        lines.append(drop_counts.summary(manifest.cleaning))
+    return "\n".join(lines)

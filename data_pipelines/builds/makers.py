@@ -1,0 +1,261 @@
+"""Makers of both engines: text to shards of documents, and the search for duplicates.
+
+A maker is loaded once in each worker. Its `make(payload, folder)` writes the files of a
+slice to a folder and returns a report that JSON can store.
+"""
+
+from __future__ import annotations
+
+import copy
+import pathlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from data_pipelines import BuildError
+from data_pipelines.builds import slices
+from data_pipelines.builds.losses import Rejections
+from data_pipelines.builds.sharded_build import ShardedBuild
+from data_pipelines.builds.slices import Slice
+from data_pipelines.builds.text_counts import TextCounter
+from data_pipelines.cleaning import steps
+from data_pipelines.cleaning.cleaning_options import NEAR
+from data_pipelines.cleaning.drop_counts import DropCounter
+from data_pipelines.readers import Document, RejectedDocument, get_reader
+from seg_tf import files
+from seg_tf.data import record_schema
+from seg_tf.data.manifest import SPLITS, shard_name
+from seg_tf.text import encoding
+from seg_tf.text.splitters import SentenceFunctionError, load_parameters, make_splitter
+from seg_tf.text.tree import DocumentTree, TreeBuilder
+
+if TYPE_CHECKING:
+    from data_pipelines.builds.documents import DocumentOptions
+
+NEAR_ADVICE = (
+    "Drop near duplicates before the build, for example with datatrove's MinHash "
+    "deduplication, whose JSON lines --format=json_lines reads; or use "
+    "--duplicates=exact"
+)
+# Documents are encoded in batches of about this many characters, which keeps memory
+# small and the tokenizer's calls large.
+_BATCH_CHARACTERS = 1 << 19
+_DUPLICATES_FILE = "duplicates.npy"
+
+
+class Maker(Protocol):
+    """Makes the files of slices."""
+
+    def make(self, payload: Any, folder: pathlib.Path) -> dict: ...
+
+
+class SliceMaker:
+    """Makes the train and the validation shard of a slice."""
+
+    def __init__(
+        self, options: DocumentOptions, duplicates: pathlib.Path | None = None
+    ):
+        tokenizer = options.tokenizer
+        vocabulary = encoding.read_vocabulary(tokenizer, options.vocab_file)
+        splitter = make_splitter(load_parameters(options.sentence_parameters))
+        encoder = encoding.text_encoder(tokenizer, vocabulary, options.normalization)
+        self._options = options
+        self._reader = get_reader(options.format, **options.reader_options)
+        self._steps = steps.steps_of_documents(options.cleaning)
+        self._duplicates = duplicates
+        self._builder = TreeBuilder(
+            encoding.sentence_splitter(tokenizer, splitter), encoder.encode
+        )
+        self._paragraph_end = vocabulary.special_ids.get("eos")
+        self._widths = record_schema.number_widths(vocabulary.size, None)
+        self._counter = TextCounter(vocabulary)
+
+    def make(self, payload: Slice, folder: pathlib.Path) -> dict:
+        """Writes the shards of a slice; returns the report."""
+        # TensorFlow takes seconds to import; the parent process never needs it.
+        from seg_tf.data import examples
+
+        rejected = copy.deepcopy(payload.rejected)
+        documents = slices.parsed_documents(
+            self._options, self._reader, payload, rejected
+        )
+        counter = None
+        if self._options.cleaning.is_on:
+            cleaning_steps = list(self._steps)
+            if self._duplicates is not None:
+                repeated = duplicates_in_slice(self._duplicates, payload)
+                cleaning_steps.append(steps.Duplicates(repeated))
+            counter = DropCounter([step.name for step in cleaning_steps])
+            documents = steps.clean(documents, cleaning_steps, counter)
+        trees: dict[str, list[tuple]] = {split: [] for split in SPLITS}
+        for document_id, document, tree in self._trees(documents):
+            if len(tree.token_ids):
+                split = self._options.split_of(document_id, document.source)
+                trees[split].append((tree, document_id, None))
+            else:
+                rejected.add(self._without_tokens(document))
+        shards = {}
+        for split, items in trees.items():
+            path = folder / shard_name(split, payload.number)
+            shard = examples.write_trees(path, items, self._widths)
+            counts = self._counter.count(tree for tree, _, _ in items)
+            shards[split] = {**vars(shard), **counts}
+        report = {"shards": shards, **payload.report(rejected)}
+        return report if counter is None else {**report, "cleaning": counter.report()}
+
+    def _without_tokens(self, document: Document) -> RejectedDocument:
+        has_pieces = self._options.tokenizer == encoding.WORD_PIECES
+        reason, token = (
+            ("no_word_pieces", "word piece")
+            if has_pieces
+            else (
+                "no_words",
+                "word",
+            )
+        )
+        message = (
+            f"expected text, found characters that make no {token} (control characters "
+            "only)"
+        )
+        return RejectedDocument(document.source, document.location, reason, message)
+
+    def _trees(
+        self, documents: Iterable[tuple[int, Document]]
+    ) -> Iterator[tuple[int, Document, DocumentTree]]:
+        batch: list[tuple[int, Document]] = []
+        characters = 0
+        for document_id, document in documents:
+            batch.append((document_id, document))
+            characters += document.num_characters
+            if characters >= _BATCH_CHARACTERS:
+                yield from self._build(batch)
+                batch, characters = [], 0
+        yield from self._build(batch)
+
+    def _build(
+        self, batch: list[tuple[int, Document]]
+    ) -> Iterator[tuple[int, Document, DocumentTree]]:
+        try:
+            trees = self._builder.build([document.paragraphs for _, document in batch])
+        except SentenceFunctionError as error:
+            document = next(
+                document
+                for _, document in batch
+                if error.paragraph in document.paragraphs
+            )
+            raise BuildError(
+                f"{document.source}, {document.location}: {error}"
+            ) from error
+        for (document_id, document), tree in zip(batch, trees, strict=True):
+            if self._paragraph_end is not None:
+                tree = tree.with_paragraph_ends(self._paragraph_end)
+            yield document_id, document, tree
+
+
+# --- Documents that repeat an earlier one --------------------------------------------
+
+
+class FingerprintMaker:
+    """Computes the fingerprints of a slice's documents, after other cleaning steps."""
+
+    def __init__(self, options: DocumentOptions):
+        self._options = options
+        self._reader = get_reader(options.format, **options.reader_options)
+        self._steps = steps.steps_of_documents(options.cleaning)
+
+    def make(self, payload: Slice, folder: pathlib.Path) -> dict:
+        """Writes the fingerprints of a slice; returns the report."""
+        # The library and its imports are only needed for this search.
+        from data_pipelines.cleaning import duplicates
+
+        is_near = self._options.cleaning.duplicates == NEAR
+        num_documents = payload.first_document_id + len(payload.documents)
+        if is_near and num_documents > duplicates.MAX_NEAR_DOCUMENTS:
+            raise BuildError(
+                "`duplicates` must be 'exact' for more than "
+                f"{duplicates.MAX_NEAR_DOCUMENTS:,} documents, because near duplicates "
+                f"are searched in memory. Received: 'near'. {NEAR_ADVICE}"
+            )
+        fingerprint = (
+            duplicates.near_fingerprint if is_near else duplicates.exact_fingerprint
+        )
+        documents = slices.parsed_documents(
+            self._options, self._reader, payload, Rejections()
+        )
+        counter = DropCounter([step.name for step in self._steps])
+        document_ids, fingerprints = [], []
+        for document_id, document in steps.clean(documents, self._steps, counter):
+            document_ids.append(document_id)
+            fingerprints.append(fingerprint(duplicates.normalised_words(document)))
+        width = len(fingerprint([]))
+        path = folder / _fingerprints_name(payload.number)
+        with files.written_aside(path) as aside, open(aside, "wb") as file:
+            np.savez(
+                file,
+                document_ids=np.array(document_ids, "<i8"),
+                fingerprints=np.array(fingerprints, "<u4").reshape(-1, width),
+            )
+        return payload.report(payload.rejected)
+
+
+def _fingerprints_name(slice_number: int) -> str:
+    return f"fingerprints-{slice_number:05d}.npz"
+
+
+def find_duplicates(
+    options: DocumentOptions,
+    build: ShardedBuild,
+    make_fingerprints: Callable[[ShardedBuild], Mapping[int, dict]],
+) -> pathlib.Path | None:
+    """Finds the documents of a corpus that repeat an earlier one.
+
+    Workers compute fingerprints and this process compares them. An interrupted search
+    resumes with the slices that have no fingerprints yet.
+
+    Args:
+        options: options of the build.
+        build: the opened build, whose progress folder stores the result.
+        make_fingerprints: runs `FingerprintMaker` on all slices without a report in the
+            given build.
+
+    Returns:
+        The file for `duplicates_in_slice`; None if `options` requests no search.
+    """
+    if options.cleaning.duplicates is None:
+        return None
+    folder = build.progress_dir / "duplicate_search"
+    result = folder / _DUPLICATES_FILE
+    if result.exists():
+        return result
+    from data_pipelines.cleaning import duplicates
+
+    folder.mkdir(parents=True, exist_ok=True)
+    search = ShardedBuild(folder, build.options)
+    with search.opened():
+        numbers = sorted(make_fingerprints(search))
+        pairs = np.zeros((2, 0), np.int64)
+        if numbers:
+            parts = [np.load(folder / _fingerprints_name(n)) for n in numbers]
+            ids, fingerprints = (
+                np.concatenate([part[name] for part in parts])
+                for name in ("document_ids", "fingerprints")
+            )
+            if options.cleaning.duplicates == NEAR:
+                threshold = options.cleaning.duplicate_threshold
+                pairs = ids[duplicates.near_duplicates(fingerprints, threshold)]
+            else:
+                pairs = ids[duplicates.exact_duplicates(fingerprints)]
+        with files.written_aside(result) as aside, open(aside, "wb") as file:
+            np.save(file, pairs)
+    return result
+
+
+def duplicates_in_slice(path: pathlib.Path, payload: Slice) -> dict[int, int]:
+    """Numbers of a slice's duplicates -> numbers of the documents they repeat."""
+    dropped, repeated = np.load(path, mmap_mode="r")
+    first = payload.first_document_id
+    begin, end = np.searchsorted(dropped, [first, first + len(payload.documents)])
+    return dict(
+        zip(dropped[begin:end].tolist(), repeated[begin:end].tolist(), strict=True)
+    )

@@ -1,0 +1,213 @@
+"""Cuts a corpus into slices; each becomes one shard per split.
+
+The sources are read in order and their documents numbered. The slices depend only on
+the text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from data_pipelines import BuildError
+from data_pipelines.builds.losses import LossWatch, Rejections
+from data_pipelines.builds.sources import SourceLedger
+from data_pipelines.readers import (
+    LEFT_OUT_REASONS,
+    Document,
+    FileReader,
+    RejectedDocument,
+    UnparsedDocument,
+    get_reader,
+)
+
+if TYPE_CHECKING:
+    from data_pipelines.builds.documents import DocumentOptions
+
+
+@dataclasses.dataclass(frozen=True)
+class Cursor:
+    """A position in the sources: the next item, and the number of its document."""
+
+    file_number: int = 0
+    items_read: int = 0
+    document_id: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Slice:
+    """Consecutive documents of the corpus.
+
+    Attributes:
+        number: number of the slice, which names its shards and report.
+        first_document_id: number of its first document.
+        documents: items of the reader's `read_unparsed`.
+        rejected: documents that the reader rejected among them.
+        next: where the next slice begins.
+        num_bytes: approximate size in the sources, for progress bars.
+    """
+
+    number: int
+    first_document_id: int
+    documents: list[Document | UnparsedDocument]
+    rejected: Rejections
+    next: Cursor
+    num_bytes: int = dataclasses.field(default=0, compare=False)
+
+    def report(self, rejected: Rejections) -> dict[str, Any]:
+        """What resuming and the manifest need, given all rejections of the slice."""
+        return {
+            "next": vars(self.next),
+            "rejected": [dataclasses.asdict(item) for item in rejected.listed],
+            "num_rejected_when_read": len(self.rejected.listed),
+            "counted": rejected.counted,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedSlice:
+    """A slice by its begin and end in the sources."""
+
+    number: int
+    begin: Cursor
+    end: Cursor
+
+    def range_in(self, file_number: int) -> tuple[int, int | None]:
+        """Begin and end of the slice among a file's items; None is the file's end."""
+        begin, end = self.begin, self.end
+        return (
+            begin.items_read if begin.file_number == file_number else 0,
+            end.items_read if end.file_number == file_number else None,
+        )
+
+
+def plan_slices(
+    limit: int,
+    sizes: Iterable[Iterable[int | None]],
+    begin: Cursor = Cursor(),
+    number: int = 0,
+) -> Iterator[PlannedSlice]:
+    """Cuts a corpus into slices, lazily.
+
+    Args:
+        limit: characters that complete a slice.
+        sizes: for each file from `begin` on, the characters of each document, or None
+            for a document that the reader rejected.
+        begin: where the first slice begins.
+        number: number of the first slice.
+    """
+    characters, is_open = 0, False
+    file_number, items_read = begin.file_number, begin.items_read
+    document_id = begin.document_id
+    for file_sizes in sizes:
+        for size in file_sizes:
+            items_read, is_open = items_read + 1, True
+            if size is None:
+                continue
+            document_id += 1
+            characters += size
+            if characters >= limit:
+                end = Cursor(file_number, items_read, document_id)
+                yield PlannedSlice(number, begin, end)
+                number, begin, characters, is_open = number + 1, end, 0, False
+        file_number, items_read = file_number + 1, 0
+    if is_open:
+        yield PlannedSlice(number, begin, Cursor(file_number, 0, document_id))
+
+
+def slices_by_file(plan: Iterable[PlannedSlice]) -> dict[int, list[PlannedSlice]]:
+    """Number of a file -> the slices that may contain documents of it, in order."""
+    slices: dict[int, list[PlannedSlice]] = {}
+    for planned in plan:
+        for number in range(planned.begin.file_number, planned.end.file_number + 1):
+            slices.setdefault(number, []).append(planned)
+    return slices
+
+
+def resume_point(reports: Mapping[int, dict]) -> tuple[int, Cursor]:
+    """The first slice without a report, and where it begins."""
+    number = 0
+    while number in reports:
+        number += 1
+    return number, Cursor(**reports[number - 1]["next"]) if number else Cursor()
+
+
+def read_slices(
+    options: DocumentOptions,
+    ledger: SourceLedger,
+    begin: Cursor = Cursor(),
+    number: int = 0,
+    watch: LossWatch | None = None,
+) -> Iterator[Slice]:
+    """Reads the sources from `begin` on and cuts them into slices.
+
+    Raises:
+        BuildError: with `options.strict`, at the first rejected document; if a file has
+            changed; or if too many documents are lost (`watch`).
+    """
+    watch = watch or LossWatch(1.0, ledger.sizes)
+    reader = get_reader(options.format, **options.reader_options)
+    names = list(ledger.paths)
+    documents: list[Document | UnparsedDocument] = []
+    rejected, num_bytes = Rejections(), 0
+
+    def item_sizes(file_number: int) -> Iterator[int | None]:
+        nonlocal num_bytes
+        name = names[file_number]
+        skip = begin.items_read if file_number == begin.file_number else 0
+        items = reader.read_unparsed(ledger.paths[name], name)
+        unreported = ledger.sizes[name]
+        for item in itertools.islice(items, skip, None):
+            if isinstance(item, RejectedDocument):
+                check_strict(options, item)
+                rejected.add(item)
+                watch.add_rejected(item)
+                yield None
+            else:
+                documents.append(item)
+                watch.add_document()
+                # Characters approximate bytes; the file's end corrects them.
+                part = min(item.num_characters, unreported)
+                num_bytes += part
+                unreported -= part
+                yield item.num_characters
+        num_bytes += unreported
+
+    sizes = map(item_sizes, range(begin.file_number, len(names)))
+    for planned in plan_slices(options.slice_characters, sizes, begin, number):
+        first, last = planned.begin.file_number, planned.end.file_number
+        ledger.check_unchanged(names[first : last + 1])
+        yield Slice(
+            planned.number,
+            planned.begin.document_id,
+            documents,
+            rejected,
+            planned.end,
+            num_bytes,
+        )
+        documents, rejected, num_bytes = [], Rejections(), 0
+
+
+def check_strict(options: DocumentOptions, item: RejectedDocument) -> None:
+    """Raises BuildError at a rejected document, with `options.strict`."""
+    if options.strict and item.reason not in LEFT_OUT_REASONS:
+        raise BuildError(f"{item}. Stopped because of --strict")
+
+
+def parsed_documents(
+    options: DocumentOptions,
+    reader: FileReader,
+    payload: Slice,
+    rejected: Rejections,
+) -> Iterator[tuple[int, Document]]:
+    """Numbers and documents of a slice; `rejected` receives those that do not parse."""
+    for document_id, item in enumerate(payload.documents, payload.first_document_id):
+        if isinstance(item, UnparsedDocument):
+            item = reader.parse(item)
+        if isinstance(item, RejectedDocument):
+            check_strict(options, item)
+            rejected.add(item)
+        else:
+            yield document_id, item

@@ -1,0 +1,149 @@
+"""The inputs of a build, which must not change while it runs.
+
+The checksum of every file is taken when a command starts. A command that resumes a
+build, or finds it finished, compares them with the first command's. While a
+build runs, the size and times of a file are compared before each slice read from it
+goes to a maker, and at the end; a file with new times is hashed again.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from data_pipelines import BuildError
+from data_pipelines.readers import Document, get_reader, raw_files
+from data_pipelines.readers.base import PassedOver
+from seg_tf import command_line, file_listing, files
+
+if TYPE_CHECKING:
+    from data_pipelines.builds.documents import DocumentOptions
+
+CHECKSUMS_FILE = "checksums.json"
+"""In the progress folder: the checksums that the first command took."""
+
+
+def list_sources(
+    options: DocumentOptions, passed_over: PassedOver | None = None
+) -> dict[str, file_listing.Path]:
+    """Lists the files to read, in order, by machine-independent names.
+
+    With a `validation_input`, names begin with the split: first `train/`, for the files
+    of `input`, then `validation/`. Equal names in both inputs stay distinct.
+    `passed_over` receives each file that is not read.
+
+    Raises:
+        FileNotFoundError: if an input does not exist.
+        ValueError: if an input contains no text, both contain the same file, or no
+            document can be read from `validation_input`.
+    """
+    reader = get_reader(options.format, **options.reader_options)
+
+    def named(input_path: str, prefix: str = "") -> dict[str, file_listing.Path]:
+        not_read = PassedOver()
+        sources = reader.sources(input_path, not_read)
+        if passed_over is not None:
+            passed_over.extend(not_read, prefix)
+        return {prefix + name: path for name, path in sources.items()}
+
+    if options.validation_input is None:
+        return named(options.input)
+    train = named(options.input, "train/")
+    validation = named(options.validation_input, "validation/")
+    train_files = {path.resolve() for path in train.values()}
+    for path in validation.values():
+        if path.resolve() in train_files:
+            raise ValueError(
+                "`validation_input` must contain no file of `input`. "
+                f"Received: {str(path)!r} in both"
+            )
+    # Looks for one document before all of `input` is read.
+    items = (
+        item for name, path in validation.items() for item in reader.read(path, name)
+    )
+    if not any(isinstance(item, Document) for item in items):
+        raise ValueError(
+            "`validation_input` must contain a document. Received: "
+            f"{options.validation_input!r}, which contains none in format "
+            f"{options.format}"
+        )
+    return train | validation
+
+
+def check_checksum(
+    path: file_listing.Path,
+    expected: str,
+    actual: str,
+    output_dir: pathlib.Path,
+) -> None:
+    """Raises BuildError if a file has another checksum than the build read."""
+    if actual != expected:
+        raise BuildError(
+            f"{path}: the file has changed since the build in {output_dir} read it "
+            f"(expected sha256 {expected}, found {actual}). Records must not mix two "
+            "texts: restore the file and run the same command again, or choose another "
+            "--output_dir, or --overwrite"
+        )
+
+
+class SourceLedger:
+    """The files that a build reads: name -> path, bytes and SHA-256, in order.
+
+    The checksums are known after `start` or `compare`.
+    """
+
+    def __init__(
+        self, paths: Mapping[str, file_listing.Path], output_dir: pathlib.Path
+    ):
+        self.paths = dict(paths)
+        self._output_dir = output_dir
+        self._versions = {name: raw_files.version(path) for name, path in paths.items()}
+        self.sizes = {name: version[0] for name, version in self._versions.items()}
+        self.checksums: dict[str, str] = {}
+
+    def start(
+        self, progress_dir: pathlib.Path, checksums: Sequence[str] | None = None
+    ) -> None:
+        """Compares the checksums with the first command's, or stores them.
+
+        Computes them if `checksums` is None. Raises BuildError if a file has changed.
+        """
+        if checksums is not None:
+            self.checksums = dict(zip(self.paths, checksums, strict=True))
+        path = progress_dir / CHECKSUMS_FILE
+        self.compare(files.read_json(path) if path.exists() else {})
+        files.write_json(path, self.checksums)
+
+    def compare(self, expected: Mapping[str, str]) -> None:
+        """Raises BuildError if a file has another checksum than expected."""
+        self.checksums = self.checksums or self._hash(self.paths)
+        for name, sha256 in expected.items():
+            self._check(name, sha256, self.checksums[name])
+
+    def check_unchanged(self, names: Iterable[str]) -> None:
+        """Raises BuildError if files have changed since `start`."""
+        for name in names:
+            version = raw_files.version(self.paths[name])
+            if version != self._versions[name]:
+                self._check(name, self.checksums[name], self._hash([name])[name])
+                self._versions[name] = version
+
+    def describe(self) -> tuple[dict[str, Any], ...]:
+        """The manifest's entries, after a last check."""
+        self.check_unchanged(self.paths)
+        return tuple(
+            {"file": name, "bytes": size, "sha256": self.checksums[name]}
+            for name, size in self.sizes.items()
+        )
+
+    def _hash(self, names: Iterable[str]) -> dict[str, str]:
+        names = list(names)
+        total = sum(self.sizes[name] for name in names)
+        with command_line.progress_bar(total, "hashing inputs") as bar:
+            return {
+                name: raw_files.checksum(self.paths[name], bar.update) for name in names
+            }
+
+    def _check(self, name: str, expected: str, actual: str) -> None:
+        check_checksum(self.paths[name], expected, actual, self._output_dir)

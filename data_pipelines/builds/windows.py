@@ -1,0 +1,321 @@
+"""Cuts whole documents into windows of at most a given number of pieces."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+import shutil
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from data_pipelines.builds import sharded_build
+from data_pipelines.builds.local_engine import LocalEngine
+from data_pipelines.builds.sharded_build import ShardedBuild
+from seg_tf import files
+from seg_tf.data import record_schema
+from seg_tf.data.manifest import (
+    FILE_NAME,
+    NUM_SPECIAL_TOKENS,
+    SPLITS,
+    Manifest,
+    Shard,
+    shard_name,
+)
+from seg_tf.text import encoding
+from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
+from seg_tf.text.tree import DocumentTree
+
+if TYPE_CHECKING:
+    from data_pipelines.builds.beam_engine import BeamEngine
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WindowOptions:
+    """Settings that determine the windows cut from documents.
+
+    Attributes:
+        window_length: positions of a window, including `[CLS]` and `[SEP]`. The config
+            that trains on the records must have the same.
+        short_window_rate: probability that a window aims at a random shorter length.
+        cut_sentences: whether windows are filled to the last piece, inside a sentence
+            if needed. For masked LM, above all with several windows per row; not for
+            sentence unshuffling.
+        seed: seed of lengths and sentence permutations.
+    """
+
+    window_length: int = 512
+    short_window_rate: float = 0.01
+    cut_sentences: bool = False
+    seed: int = 0
+
+    def __post_init__(self):
+        if not 8 <= self.window_length <= 65_535:
+            raise ValueError(
+                "`window_length` must lie between 8 and 65535. "
+                f"Received: {self.window_length}"
+            )
+        if not 0 <= self.short_window_rate <= 1:
+            raise ValueError(
+                "`short_window_rate` must lie between 0 and 1. "
+                f"Received: {self.short_window_rate}"
+            )
+
+    @property
+    def capacity(self) -> int:
+        """Maximum number of pieces of a window."""
+        return self.window_length - NUM_SPECIAL_TOKENS
+
+
+class Window(NamedTuple):
+    """A window of a document, and a permutation of its sentences."""
+
+    tree: DocumentTree
+    shuffled_sentence_indices: np.ndarray
+
+
+def cut_windows(
+    tree: DocumentTree,
+    document_id: int,
+    *,
+    capacity: int,
+    short_window_rate: float,
+    cut_sentences: bool,
+    seed: int,
+) -> Iterator[Window]:
+    """Cuts a document into consecutive windows; no piece is lost or repeated.
+
+    A window takes whole sentences while they fit. A sentence longer than a window is
+    cut, and the next window continues it at its true token index. With probability
+    `short_window_rate` a window aims at a length drawn uniformly from 2 to `capacity`
+    instead: BERT's way to see short inputs before fine-tuning (0.01 in the authors'
+    Segatron code). With `cut_sentences` a window takes exactly as many pieces as it
+    aims at. `seed` and `document_id` determine the random draws.
+    """
+    # TensorFlow takes seconds to import; the parent process never needs it.
+    from seg_tf.data import randomness
+
+    sentence_ends = np.cumsum(tree.sentence_lengths)
+    indices = tree.indices()
+    num_pieces = len(tree.token_ids)
+    draws = randomness.key(seed, randomness.SHORT_WINDOWS, document_id)
+    begin, number = 0, 0
+    while begin < num_pieces:
+        target = capacity
+        chance = randomness.key(draws, number, 0) / 2**64
+        if chance < short_window_rate and capacity >= 2:
+            target = 2 + randomness.key(draws, number, 1) % (capacity - 1)
+        if cut_sentences:
+            end = min(begin + target, num_pieces)
+        else:
+            end = _whole_sentences_end(sentence_ends, begin, target, capacity)
+        window = _slice(tree, indices, sentence_ends, begin, end)
+        stream = randomness.key(
+            seed, randomness.SENTENCE_PERMUTATION, document_id, number
+        )
+        keys = randomness.uniform_integers(stream, len(window.sentence_lengths))
+        yield Window(window, np.argsort(keys, kind="stable"))
+        begin, number = end, number + 1
+
+
+def _whole_sentences_end(
+    sentence_ends: np.ndarray, begin: int, target: int, capacity: int
+) -> int:
+    num_whole = int(np.searchsorted(sentence_ends, begin + target, side="right"))
+    if num_whole and sentence_ends[num_whole - 1] > begin:
+        return int(sentence_ends[num_whole - 1])
+    # Not even one sentence fits the target: take as much of it as a window can hold.
+    return min(int(sentence_ends[num_whole]), begin + capacity)
+
+
+def _slice(
+    tree: DocumentTree,
+    indices: dict[str, np.ndarray],
+    sentence_ends: np.ndarray,
+    begin: int,
+    end: int,
+) -> DocumentTree:
+    first_sentence = int(np.searchsorted(sentence_ends, begin, side="right"))
+    last_sentence = int(np.searchsorted(sentence_ends, end, side="left"))
+    sentence_lengths = np.array(
+        tree.sentence_lengths[first_sentence : last_sentence + 1]
+    )
+    sentence_lengths[-1] -= sentence_ends[last_sentence] - end
+    first_piece = {name: int(values[begin]) for name, values in indices.items()}
+    sentence_lengths[0] -= first_piece["token_index"]
+    paragraph_ends = np.cumsum(tree.paragraph_lengths)
+    inner_ends = paragraph_ends[
+        (paragraph_ends > first_sentence) & (paragraph_ends <= last_sentence)
+    ]
+    bounds = np.concatenate([[first_sentence], inner_ends, [last_sentence + 1]])
+    return DocumentTree(
+        tree.token_ids[begin:end],
+        sentence_lengths,
+        np.diff(bounds),
+        (
+            first_piece["paragraph_index"],
+            first_piece["sentence_index"],
+            first_piece["token_index"],
+        ),
+    )
+
+
+# --- Builds --------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardPair:
+    """The train and the validation shard of one slice of documents."""
+
+    number: int
+    shards: dict[str, Shard]
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(shard.bytes for shard in self.shards.values())
+
+
+class WindowMaker:
+    """Cuts the documents of a pair of shards into windows."""
+
+    def __init__(self, options: WindowOptions, documents_dir: pathlib.Path):
+        self._options = options
+        self._documents_dir = documents_dir
+        manifest = Manifest.load(documents_dir)
+        self._document_widths = manifest.number_widths
+        self._widths = record_schema.number_widths(
+            manifest.vocabulary["size"], options.capacity
+        )
+
+    def make(self, pair: ShardPair, folder: pathlib.Path) -> dict:
+        """Writes the window shards of a pair; returns the report."""
+        from seg_tf.data import examples
+
+        entries = {}
+        for split, shard in pair.shards.items():
+            path = folder / shard_name(split, pair.number)
+            windows = self._cut(self._documents_dir / shard.file)
+            entries[split] = vars(examples.write_windows(path, windows, self._widths))
+        return {"shards": entries}
+
+    def _cut(self, path: pathlib.Path) -> Iterator[tuple]:
+        from seg_tf.data import examples
+
+        options = self._options
+        for tree, document_id, _ in examples.read_trees(path, self._document_widths):
+            for window in cut_windows(
+                tree,
+                document_id,
+                capacity=options.capacity,
+                short_window_rate=options.short_window_rate,
+                cut_sentences=options.cut_sentences,
+                seed=options.seed,
+            ):
+                yield window.tree, document_id, window.shuffled_sentence_indices
+
+
+def check_word_pieces(tokenizer: str) -> None:
+    """Raises ValueError if documents are not of word pieces, as windows require."""
+    if tokenizer != encoding.WORD_PIECES:
+        raise ValueError(
+            "Windows are cut from documents of word pieces. Received: documents with "
+            f"tokenizer={tokenizer}, which are read as one stream and need no windows: "
+            "run only `python -m data_pipelines.build_documents`, and train with its "
+            "--output_dir as --records_dir"
+        )
+
+
+def build_windows(
+    options: WindowOptions,
+    documents_dir: pathlib.Path,
+    output_dir: pathlib.Path,
+    *,
+    num_workers: int = 1,
+    overwrite: bool = False,
+    engine: LocalEngine | BeamEngine | None = None,
+) -> Manifest:
+    """Builds the window shards and their manifest.
+
+    Args:
+        options: what the windows depend on.
+        documents_dir: output of `build_documents`.
+        output_dir: folder for the windows, other than `documents_dir`.
+        num_workers: processes of this machine.
+        overwrite: whether an existing build there is removed first.
+        engine: makes the shards; None is a `LocalEngine` of `num_workers`. All engines
+            give identical bytes.
+
+    Returns:
+        The manifest. If the same build is already complete, it is only read.
+
+    Raises:
+        ValueError: if the documents are missing, or consist of whole words.
+        BuildError: if the folder contains another build, or another process is
+            building there or in `documents_dir`.
+    """
+    with files.locked_for_reading(documents_dir, sharded_build.in_use(documents_dir)):
+        documents = Manifest.load(documents_dir)
+        _check_documents(documents, documents_dir, output_dir)
+        described = {
+            **dataclasses.asdict(options),
+            "documents_manifest_sha256": files.checksum(documents_dir / FILE_NAME),
+        }
+        all_options = {**documents.options, **described}
+        if not overwrite:
+            expected = {"kind": "windows", "options": all_options}
+            finished = sharded_build.finished_manifest(output_dir, expected)
+            if finished is not None:
+                return finished
+
+        build = ShardedBuild(output_dir, described)
+        with build.opened(overwrite=overwrite):
+            engine = engine or LocalEngine(num_workers)
+            pairs = [
+                ShardPair(number, dict(zip(SPLITS, shards, strict=True)))
+                for number, shards in enumerate(
+                    zip(*(documents.splits[split] for split in SPLITS), strict=True)
+                )
+            ]
+            new_maker = functools.partial(
+                WindowMaker, options, documents_dir.absolute()
+            )
+            reports = engine.make_windows(build, pairs, new_maker)
+            manifest = dataclasses.replace(
+                documents,
+                kind="windows",
+                options=all_options,
+                number_widths=record_schema.number_widths(
+                    documents.vocabulary["size"], options.capacity
+                ),
+                window_length=options.window_length,
+                splits=sharded_build.shards_by_split(reports),
+            )
+            for name in (VOCABULARY_FILE, SENTENCE_PARAMETERS_FILE):
+                with files.written_aside(output_dir / name) as aside:
+                    shutil.copyfile(documents_dir / name, aside)
+            manifest.save(output_dir)
+            build.close()
+        return manifest
+
+
+def _check_documents(
+    documents: Manifest, documents_dir: pathlib.Path, output_dir: pathlib.Path
+) -> None:
+    if documents.kind != "documents":
+        raise ValueError(
+            f"`documents_dir` must contain documents. Received: {documents_dir}, which "
+            f"contains {documents.kind}"
+        )
+    check_word_pieces(documents.tokenizer)
+    if output_dir.resolve() == documents_dir.resolve():
+        raise ValueError(
+            f"`output_dir` must differ from `documents_dir`. Received: {output_dir}"
+        )
+    counts = {split: len(documents.splits[split]) for split in SPLITS}
+    if len(set(counts.values())) > 1:
+        raise ValueError(
+            "A manifest of documents must list a shard of every split for each slice. "
+            f"Received: {counts} shards. Build the documents again"
+        )

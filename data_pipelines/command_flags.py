@@ -1,0 +1,283 @@
+"""Flags that several commands share: raw text, engines, vocabularies, the report."""
+
+import dataclasses
+import inspect
+import pathlib
+import re
+import sys
+import typing
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from absl import app, flags
+
+from data_pipelines import BuildError
+from data_pipelines.readers import (
+    FORMATS,
+    MAX_DOCUMENT_MEGABYTES,
+    options_of,
+    parse_options,
+)
+from seg_tf import command_line, output_paths
+from seg_tf.text.vocabulary import TokenTable
+
+if TYPE_CHECKING:
+    from data_pipelines.builds.beam_engine import BeamEngine
+    from data_pipelines.builds.local_engine import LocalEngine
+
+# Makes `command_line.run` list the flags as those of the calling script.
+flags.disclaim_key_flags()
+
+REPORT_NAME = "report.html"
+OUTPUT_DIR_HELP = (
+    "Folder to write to, or the URL of one, such as s3://bucket/records. With a URL, "
+    "the build uses a folder of the user's cache ($XDG_CACHE_HOME) and uploads it at "
+    "the end."
+)
+
+
+def define_text_flags() -> None:
+    """Defines `--format`, `--input` and the options of the reader."""
+    options = "; ".join(
+        f"{name}: {' '.join(f'{key}={value}' for key, value in defaults.items())}"
+        for name in sorted(FORMATS)
+        if (defaults := options_of(name))
+    )
+    flags.DEFINE_string(
+        "format",
+        None,
+        "How the text is stored. "
+        + " ".join(f"{name}: {line}" for name, line in FORMATS.items())
+        + " Or package.module:Reader, your own format.",
+        required=True,
+    )
+    flags.DEFINE_string(
+        "input",
+        "",
+        "File, folder (searched recursively) or glob, local or a URL such as "
+        "gs://bucket/folder, or several of one format with commas; for datasets and "
+        "tfds the name of one, such as wiki40b/en[train]. Optional for python_docs. "
+        "See docs/sources.md.",
+    )
+    flags.DEFINE_list(
+        "reader_options",
+        [],
+        "Options of the format, as name=value, comma-separated: text_field=body. The "
+        f"options and their defaults: {options}. See docs/sources.md.",
+    )
+    flags.DEFINE_float(
+        "max_document_megabytes",
+        MAX_DOCUMENT_MEGABYTES,
+        "Size of the largest document in millions of bytes, decompressed and with its "
+        "markup. Larger ones are rejected as too_long_document without being held in "
+        "memory.",
+        lower_bound=1e-6,
+    )
+
+
+def reader_options() -> dict[str, Any]:
+    """The reader's options; the largest document's size only if it is not the default.
+
+    So builds started by Python code have the same options.
+    """
+    options: dict[str, Any] = dict(parse_options(flags.FLAGS.reader_options))
+    size = flags.FLAGS.max_document_megabytes
+    if size != MAX_DOCUMENT_MEGABYTES:
+        options["max_document_megabytes"] = size
+    return options
+
+
+def define_records_flag() -> None:
+    """Defines `--records_dir`."""
+    flags.DEFINE_string(
+        "records_dir", None, "Folder with manifest.json.", required=True
+    )
+
+
+def define_option_flags(options: type, *names: str) -> None:
+    """Defines flags for the named fields of an options dataclass, by default for all.
+
+    The default is that of the field, the help its metadata `help` or its description
+    in the docstring.
+    """
+    text = (inspect.getdoc(options) or "").partition("Attributes:\n")[2]
+    helps = dict(re.findall(r"^    (\w+): (.+?)(?=^    \w|\Z)", text, re.M | re.S))
+    kinds = typing.get_type_hints(options)
+    define = {
+        bool: flags.DEFINE_bool,
+        int: flags.DEFINE_integer,
+        float: flags.DEFINE_float,
+        str: flags.DEFINE_string,
+    }
+    for field in dataclasses.fields(options):
+        if names and field.name not in names:
+            continue
+        help_text = field.metadata.get("help") or " ".join(helps[field.name].split())
+        is_required = field.default is dataclasses.MISSING
+        kind = (typing.get_args(kinds[field.name]) or [kinds[field.name]])[0]
+        define[kind](
+            field.name,
+            None if is_required else field.default,
+            help_text[0].upper() + help_text[1:],
+            required=is_required,
+        )
+
+
+def options_from_flags(options: type, **values: Any) -> Any:
+    """An options dataclass whose fields are flags, except for those in `values`."""
+    names = {field.name for field in dataclasses.fields(options)} - values.keys()
+    return options(**values, **{name: flags.FLAGS[name].value for name in names})
+
+
+# --- Commands that build records -----------------------------------------------------
+
+
+class _ReportParser(flags.ArgumentParser):
+    """Refuses unwritable files before the build, which may take hours."""
+
+    def parse(self, argument: str) -> str:
+        if argument.lower() in ("true", "false"):  # `--report` and `--noreport`.
+            return argument.lower()
+        output_paths.file_path(argument, "report")
+        return argument
+
+
+def define_run_flags() -> None:
+    """Flags that do not change the result."""
+    flags.DEFINE_enum(
+        "engine",
+        "local",
+        ["local", "beam"],
+        "Engine of the build. local: processes of this machine, --num_workers. beam: "
+        "Apache Beam, on the --runner; options of Beam and of the runner follow "
+        "after --, as in `--engine=beam --runner=FlinkRunner -- "
+        "--flink_master=host:8081`. The result is the same.",
+    )
+    flags.DEFINE_integer(
+        "num_workers", 1, "Worker processes of --engine=local.", lower_bound=1
+    )
+    flags.DEFINE_string(
+        "runner",
+        None,
+        "With --engine=beam: DirectRunner (this machine, for trials; the default), "
+        "FlinkRunner, SparkRunner, DataflowRunner, PortableRunner.",
+    )
+    flags.DEFINE_multi_string(
+        "beam_option", [], "An option that may also follow after --, for scripts."
+    )
+    flags.DEFINE_bool("overwrite", False, "Remove an existing build in --output_dir.")
+    flags.DEFINE_flag(
+        flags.Flag(
+            parser=_ReportParser(),
+            serializer=flags.ArgumentSerializer(),
+            name="report",
+            default=None,
+            help_string="Write a page about the corpus after the build: --report for "
+            f"{REPORT_NAME} in --output_dir, --report=PATH for another file.",
+            boolean=True,
+        )
+    )
+
+
+def run_build(main: Callable[[Sequence[str]], None]) -> NoReturn:
+    """Runs the `main` of a command that builds records, and exits."""
+    sys.exit(command_line.run(main, BuildError, goes_on=True, parse_flags=_parse))
+
+
+def _parse(argv: Sequence[str]) -> list[str]:
+    """Parses the flags; arguments after `--` become `--beam_option`s."""
+    argv, beam_options = list(argv), []
+    if "--" in argv:
+        position = argv.index("--")
+        argv, beam_options = argv[:position], argv[position + 1 :]
+    rest = app.parse_flags_with_usage(argv)
+    values = flags.FLAGS
+    values["beam_option"].value = [*values.beam_option, *beam_options]
+    return rest
+
+
+def engine_from_flags() -> "LocalEngine | BeamEngine":
+    """The engine that the flags name.
+
+    Raises ValueError if a flag of the other engine is set, or Beam has no such runner
+    or value of an option; BuildError if Apache Beam is needed and not installed.
+    """
+    values = flags.FLAGS
+    if values.engine == "local":
+        for name, value in (("--runner", values.runner), ("--", values.beam_option)):
+            if value:
+                raise ValueError(
+                    f"`{name}` is for `--engine=beam`. Received: --engine=local"
+                )
+        from data_pipelines.builds.local_engine import LocalEngine
+
+        return LocalEngine(values.num_workers)
+    if values["num_workers"].present:
+        raise ValueError(
+            "`--num_workers` is for `--engine=local`; with Beam, use an option of the "
+            "runner, such as `-- --parallelism=64` for Flink. Received: "
+            f"--num_workers={values.num_workers}"
+        )
+    from data_pipelines.builds.beam_engine import BeamEngine
+
+    # Beam's DirectRunner tries to download and start a program, Prism, before it uses
+    # this runner, which is installed.
+    runner = values.runner or "DirectRunner"
+    runner = "FnApiRunner" if runner == "DirectRunner" else runner
+    return BeamEngine([f"--runner={runner}", *values.beam_option])
+
+
+def write_requested_report(
+    output_dir: pathlib.Path, documents_dir: pathlib.Path | None = None
+) -> None:
+    """Writes the page that `--report` requests."""
+    value = flags.FLAGS.report
+    if value in (None, "false"):
+        return
+    path = output_dir / REPORT_NAME if value == "true" else pathlib.Path(value)
+    # Imported late because it imports TensorFlow.
+    from data_pipelines.report.page import write_report
+
+    write_report(output_dir, path, documents_dir=documents_dir)
+    print(f"the report is {path}")
+
+
+# --- Commands that make a vocabulary -------------------------------------------------
+
+
+def define_vocabulary_flags() -> None:
+    """Flags of the text and of the output."""
+    define_text_flags()
+    flags.DEFINE_string("output", None, "The vocab.txt to write.", required=True)
+    flags.DEFINE_bool("overwrite", False, "Replace an existing --output.")
+    flags.DEFINE_bool("skip_if_present", False, "Keep an existing --output.")
+
+
+def run_vocabulary(build: Callable[..., TokenTable], options: type) -> NoReturn:
+    """Runs a command that makes a vocabulary, and exits.
+
+    `build` makes it from a format, an input, `options` (whose fields are flags) and
+    reader options.
+    """
+
+    def main(_: Sequence[str]) -> None:
+        from data_pipelines.builds.vocabularies import write_vocabulary
+
+        values = flags.FLAGS
+        output = output_paths.local_path(values.output, "output", "file")
+        if output.exists() and not values.overwrite:
+            if values.skip_if_present:
+                print(f"{output} already exists")
+                return
+            raise ValueError(
+                f"--output must not exist: {output}. Choose another name, or use "
+                "--overwrite to replace it, or --skip_if_present to keep it"
+            )
+        # Checked before the text is read, which may take hours.
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output_paths.file_path(values.output, "output")
+        settings = options_from_flags(options)
+        vocabulary = build(values.format, values.input, settings, reader_options())
+        write_vocabulary(vocabulary, output)
+
+    sys.exit(command_line.run(main))
