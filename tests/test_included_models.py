@@ -11,7 +11,7 @@ import seg_tf
 from seg_tf.checkpoints import contents, folders
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import find_sentences
-from seg_tf.demo.shown_model import ShownModel
+from seg_tf.demo.demo_model import DemoModel
 from tests import command_calls
 
 pytestmark = pytest.mark.slow
@@ -96,7 +96,7 @@ def test_cosines_that_distinguish_nothing_are_warned_of(name, tmp_path, capsys):
     vectors = np.load(tmp_path / "mean" / "shard-00000" / "vectors.npy")
     means /= np.linalg.norm(means, axis=1, keepdims=True)
     np.testing.assert_allclose(vectors, means, atol=1e-5)
-    shown = ShownModel(load_pretrained(name)).neighbours("\n".join(texts))
+    shown = DemoModel(load_pretrained(name)).neighbours("\n".join(texts))
     assert shown["warning"] is None
 
     if name != "segabert_slm_mini_en":

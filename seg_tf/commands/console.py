@@ -1,7 +1,7 @@
-"""Commands of the suite by name: `seg-tf pretrain`, `seg-tf build-records`, ….
+"""Runs the commands of the suite by name: `seg-tf pretrain`, `seg-tf build-records`, ….
 
-A command is a module that does something as `python -m`; its name is that of the
-module, with dashes.
+A command is a module that can be run with `python -m`; its name is that of the module,
+with dashes.
 """
 
 import ast
@@ -15,7 +15,7 @@ import sys
 
 from seg_tf.removed import REMOVED
 
-# Where commands lie, and the heading above them.
+# Packages of commands, and their headings.
 _PACKAGES = {
     "seg_tf.commands": "models",
     "data_pipelines": "text and records",
@@ -25,12 +25,16 @@ _GUARD = re.compile('^if __name__ == "__main__":', re.MULTILINE)
 
 
 def main() -> None:
-    """Runs the command that the first argument names; without one, lists all."""
+    """Runs the command named by the first argument; without one, lists all."""
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(_overview())
         return
-    known = {name: module for of in commands().values() for name, module in of.items()}
+    known = {
+        name: module
+        for modules in commands().values()
+        for name, module in modules.items()
+    }
     name = arguments[0].replace("_", "-")
     if name in REMOVED:
         sys.exit(f"error: `{name}` was removed in 0.3; {REMOVED[name]}")
@@ -51,15 +55,16 @@ def run(module_name: str) -> None:
 
 def commands() -> dict[str, dict[str, str]]:
     """The commands of each package: name -> module."""
-    found: dict[str, dict[str, str]] = {}
-    for package in _PACKAGES:
-        folder = _source_file(package).parent
-        for module in pkgutil.iter_modules([str(folder)]):
-            name = f"{package}.{module.name}"
-            if _GUARD.search(_source_file(name).read_text(encoding="utf-8")):
-                command = module.name.replace("_", "-")
-                found.setdefault(package, {})[command] = name
-    return found
+    return {
+        package: {
+            module.name.replace("_", "-"): f"{package}.{module.name}"
+            for module in pkgutil.iter_modules([str(_source_file(package).parent)])
+            if _GUARD.search(
+                _source_file(f"{package}.{module.name}").read_text(encoding="utf-8")
+            )
+        }
+        for package in _PACKAGES
+    }
 
 
 def _source_file(module_name: str) -> pathlib.Path:
@@ -68,8 +73,8 @@ def _source_file(module_name: str) -> pathlib.Path:
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(module_name)
     file = pathlib.Path(spec.origin)
-    beside = file.with_name("__main__.py")
-    return beside if file.name == "__init__.py" and beside.exists() else file
+    main_file = file.with_name("__main__.py")
+    return main_file if file.name == "__init__.py" and main_file.exists() else file
 
 
 def _docstring(file: pathlib.Path) -> str:
@@ -78,9 +83,9 @@ def _docstring(file: pathlib.Path) -> str:
 
 def _overview() -> str:
     lines = ["usage: seg-tf COMMAND --help", ""]
-    for package, found in commands().items():
+    for package, modules in commands().items():
         lines.append(f"{_PACKAGES[package]}:")
-        for name, module in found.items():
+        for name, module in modules.items():
             first, _, _ = _docstring(_source_file(module)).partition("\n")
             lines.append(f"  {name:21} {first}")
         lines.append("")

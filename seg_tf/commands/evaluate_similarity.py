@@ -1,36 +1,36 @@
 r"""Scores vectors of sentences by how similar people find the sentences, untrained.
 
-  python -m seg_tf.commands.evaluate_similarity --data_dir=similarity \
+  seg-tf evaluate-similarity --data_dir=similarity \
     --checkpoint=runs/segabert_base,runs/bert_base --baseline
 
 prints a row for each model and a column for each set: Spearman's correlation, times
-100, of the cosine of two sentences' vectors with the score that people gave the pair.
-The vector is the mean of the encoder's outputs at the word pieces, [CLS], [SEP] and
-[SENT] left out; of a ReAT it is its pooled <SS>. Nothing is trained. --baseline adds
-each model with new weights, which shows what the words alone give away.
+100, of the cosine of two sentences' vectors with people's score of the pair. The vector
+is the mean of the encoder's outputs at the word pieces, without special tokens; for a
+ReAT it is the pooled <SS>. Nothing is trained. --baseline adds each model with new
+weights, which shows what the words alone reveal.
 
---data_dir holds the sets as their downloads leave them:
+--data_dir contains the sets as downloaded:
 
   sts12 … sts16   STS12-en-test and so on; the correlation is over all parts together
   sts-b           STS-B/dev.tsv of GLUE
   sts-b-test      STSBenchmark/sts-test.csv
   sick-r          SICK/SICK_test_annotated.txt
 
---output keeps everything, with Pearson's correlation and the parts of a year.
+--output writes everything, with Pearson's correlation and the parts of a year.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from absl import flags
 
 from seg_tf import command_line, files, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
-from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
-from seg_tf.finetuning.probing import similarity
-from seg_tf.finetuning.probing.frozen_encoder import PER_SENTENCE, FrozenEncoder
+from seg_tf.inference.sentence_encoder import SentenceEncoder
+from seg_tf.tasks import metrics
 from seg_tf.tasks import similarity as similarity_sets
 from seg_tf.tasks.similarity import SimilaritySet
 
@@ -56,40 +56,82 @@ def main(_: Sequence[str]) -> None:
     for name, one in sets.items():
         if one.num_unscored:
             print(f"{name}: {one.num_unscored:,} pairs without a score are left out")
+    num_texts = len(
+        {text for one in sets.values() for pair in one.pairs for text in pair.texts}
+    )
     rows = []
     for pretrained in model_flags.load_models():
         for is_new in (False, True) if values.baseline else (False,):
-            rows.append(_evaluate(pretrained, is_new, sets))
+            encoder = SentenceEncoder(
+                pretrained, randomly_initialized=is_new, seed=values.seed
+            )
+            run = pretrained.config.name + (", new weights" if is_new else "")
+            with command_line.progress_bar(num_texts, run, "sentence") as bar:
+                scores, num_cut = evaluate(encoder, sets, bar.update)
+            if num_cut:
+                print(
+                    f"{run}: {num_cut:,} of {num_texts:,} sentences are longer than a "
+                    "row and were cut",
+                    file=sys.stderr,
+                )
+            folder = str(pretrained.folder)
+            rows.append({"run": run, "checkpoint": folder, "sets": scores})
     print(_table(rows, sets))
     if output is not None:
         files.write_json(output, rows)
         print(f"scores: {output}")
 
 
-def _evaluate(
-    pretrained: Pretrained, is_new: bool, sets: Mapping[str, SimilaritySet]
-) -> dict[str, Any]:
-    encoder = FrozenEncoder(
-        pretrained,
-        PER_SENTENCE,
-        num_texts=2,
-        mean=True,
-        randomly_initialized=is_new,
-        seed=flags.FLAGS.seed,
+def evaluate(
+    encoder: SentenceEncoder,
+    sets: Mapping[str, SimilaritySet],
+    on_progress: Callable[[int], Any] = bool,
+) -> tuple[dict[str, dict[str, Any]], int]:
+    """Correlates cosines with people's scores, over all pairs of a set.
+
+    Args:
+        encoder: encodes each sentence alone.
+        sets: at least one, with pairs, by name.
+        on_progress: called with the number of sentences of each batch.
+
+    Returns:
+        For each set `spearman`, `pearson`, `num_pairs` and, if it has several parts,
+        `parts` with the Spearman correlation of each; and how many sentences of all
+        sets were too long for a row and cut.
+    """
+    texts = dict.fromkeys(
+        text for one in sets.values() for pair in one.pairs for text in pair.texts
     )
-    run = pretrained.config.name + (", new weights" if is_new else "")
-    num_sentences = len(
-        {text for one in sets.values() for pair in one.pairs for text in pair.texts}
+    numbers = {text: number for number, text in enumerate(texts)}
+    vectors, num_cut = encoder.encode_rows(
+        [(text,) for text in texts], "mean", on_progress
     )
-    with command_line.progress_bar(num_sentences, run, "sentence") as bar:
-        scores, num_cut = similarity.evaluate(encoder, sets, bar.update)
-    if num_cut:
-        print(
-            f"{run}: {num_cut:,} of {num_sentences:,} sentences are longer than a row "
-            "and were cut",
-            file=sys.stderr,
-        )
-    return {"run": run, "checkpoint": str(pretrained.folder), "sets": scores}
+    results = {}
+    for name, one in sets.items():
+        parts = {}
+        for part, pairs in one.parts.items():
+            rows = [[numbers[text] for text in pair.texts] for pair in pairs]
+            labels = np.array([pair.label for pair in pairs], np.float64)
+            parts[part] = labels, cosines(vectors[:, 0][rows])
+        labels, predictions = map(np.concatenate, zip(*parts.values(), strict=True))
+        results[name] = {
+            "spearman": metrics.spearman(labels, predictions),
+            "pearson": metrics.pearson(labels, predictions),
+            "num_pairs": len(labels),
+        }
+        if len(parts) > 1:
+            results[name]["parts"] = {
+                part: metrics.spearman(*scored) for part, scored in parts.items()
+            }
+    return results, num_cut
+
+
+def cosines(vectors: np.ndarray) -> np.ndarray:
+    """Cosine of each pair of vectors `(E, 2, D)`; 0 where a vector is 0."""
+    first, second = np.moveaxis(vectors.astype(np.float64), 1, 0)
+    products = (first * second).sum(axis=1)
+    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    return products / np.where(lengths > 0, lengths, 1)
 
 
 def _table(rows: Sequence[Mapping[str, Any]], sets: Mapping[str, SimilaritySet]) -> str:

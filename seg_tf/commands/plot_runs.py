@@ -1,16 +1,15 @@
 r"""Plots the validation losses, or other metrics, of several runs, as a PNG.
 
-  python -m seg_tf.commands.plot_runs --runs=runs/bert_tiny,runs/segabert_tiny \
-    --output=curves.png
+  seg-tf plot-runs --runs=runs/bert_tiny,runs/segabert_tiny --output=curves.png
 
-A run is the --output_dir of run_pretraining.py and is named after its folder. The
-values of training are added with --training. If runs have different objectives, or
-other weights of them, the losses of the shared objectives are drawn instead of totals.
+A run is the --output_dir of `seg-tf pretrain` and is named after its folder. --training
+adds the values of training. If runs have different objectives, or different weights of
+them, the losses of the shared objectives are drawn in place of totals.
 
---metric takes any metrics of the runs' log.jsonl, and makes a panel of each; what
-guessing would score is drawn dashed where the log says it:
+--metric takes any metrics of the runs' log.jsonl and draws a panel for each. The score
+of guessing is a dashed line where the log contains it:
 
-  python -m seg_tf.commands.plot_runs --runs=runs/slm_tiny --output=unshuffling.png \
+  seg-tf plot-runs --runs=runs/slm_tiny --output=unshuffling.png \
     --metric=masked_lm_loss,sentence_unshuffling_pointer_accuracy
 """
 

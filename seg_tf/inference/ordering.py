@@ -1,10 +1,6 @@
-"""Puts shuffled sentences in order, by what SLM was pretrained to do.
-
-Shape key: B rows, C candidates, S steps of the pointer.
-"""
+"""Puts shuffled sentences in order, as SLM was pretrained to do."""
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -13,10 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import MadeOfPretrained, Pretrained
-from seg_tf.inference import rows
-from seg_tf.inference.row_runner import RowRunner
-from seg_tf.inference.texts import Sentence, sentences_of
-from seg_tf.layouts.rows import Example
+from seg_tf.inference.examples import make_example
+from seg_tf.inference.sentence_encoder import SentenceEncoder
+from seg_tf.inference.texts import Sentence, split_text
 from seg_tf.objectives.sentence_unshuffling import SentenceUnshuffling
 from seg_tf.ops.gathering import gather_vectors
 
@@ -26,13 +21,11 @@ class OrderedGroup:
     """Consecutive sentences of a text, ordered on their own.
 
     Attributes:
-        first: number, in the text from 0, of the first sentence as given.
-        order: for each place of the order that was found, the sentence that comes
-            there: its number in the text.
-        confidences: for each place the probability, as the model has it, of this
-            sentence among those that were not placed before.
-        cut: numbers in the text of the sentences of which the model saw the beginning
-            only, because they are longer than a row.
+        first: number of the first sentence as given, from 0.
+        order: number of the sentence at each place of the predicted order.
+        confidences: for each place the predicted probability of this sentence among
+            those not placed before.
+        cut: numbers of the sentences that were cut because they are longer than a row.
     """
 
     first: int
@@ -47,14 +40,14 @@ class OrderedGroup:
 
 
 class SentenceOrderer(MadeOfPretrained):
-    """Finds the order of sentences with the Sequence Reconstructor (SLM, 2.1).
+    """Predicts the order of sentences with the Sequence Reconstructor (SLM, 2.1).
 
-    A text with more sentences than the model takes, or than fit into a row, is ordered
-    in groups of consecutive sentences, as many as fit.
+    A text with more sentences than fit in a row is ordered in groups of consecutive
+    sentences.
 
     Args:
         pretrained: an SLM.
-        **arguments: further arguments of `RowRunner`.
+        **arguments: further arguments of `SentenceEncoder`.
 
     Raises:
         ValueError: if the model was not pretrained to unshuffle sentences.
@@ -71,32 +64,39 @@ class SentenceOrderer(MadeOfPretrained):
             SentenceUnshuffling,
             "a model that was pretrained to unshuffle sentences (SLM)",
         )
-        # One function, so that it is compiled once, not for every row length.
-        decode = tf.function(
-            objective.reconstructor.decode, autograph=False, reduce_retracing=True
-        )
+        encoder = SentenceEncoder(pretrained, **arguments)
+        if encoder.layout.sent_id is None:
+            raise ValueError(
+                "`checkpoint` must be of a model of sentences (SLM), trained with "
+                "inputs of SentenceInputsConfig. Received: "
+                f"{pretrained.folder}, the run {pretrained.config.name!r}, whose "
+                f"inputs were of {type(pretrained.config.inputs).__name__}"
+            )
 
         def order(
             sequence_output: tf.Tensor, features: Mapping[str, tf.Tensor]
         ) -> tuple[tf.Tensor, tf.Tensor]:
-            candidates = gather_vectors(
-                sequence_output, features["candidate_positions"]
+            positions = features["candidate_positions"]
+            candidates = gather_vectors(sequence_output, positions)
+            return objective.reconstructor.decode(
+                candidates, features["candidate_mask"]
             )
-            return decode(candidates, features["candidate_mask"])
 
-        self._run = RowRunner(pretrained, order, **arguments)
+        self._layout = encoder.layout
+        self._order = encoder.compile(order)
+        self._word_pieces = pretrained.text_encoder()
         self._splitter = pretrained.splitter()
 
     def predict(self, documents: Sequence[str]) -> list[list[str]]:
-        """The sentences of each text, in the order that the model finds.
+        """Returns the sentences of each text in the predicted order.
 
         Args:
-            documents: any number; a line of a text is a paragraph.
+            documents: any number of texts; a line of a text is a paragraph.
         """
-        sentences = [sentences_of(one, self._splitter) for one in documents]
+        sentences = [split_text(document, self._splitter) for document in documents]
         return [
-            [given[number].text for group in groups for number in group.order]
-            for given, groups in zip(sentences, self.order(sentences), strict=True)
+            [text[number].text for group in groups for number in group.order]
+            for text, groups in zip(sentences, self.order(sentences), strict=True)
         ]
 
     def order(
@@ -107,64 +107,45 @@ class SentenceOrderer(MadeOfPretrained):
         """Orders the sentences of each text.
 
         Args:
-            texts: the sentences of each, as given.
-            on_progress: called with the number of groups of each batch that is done.
+            texts: the sentences of each text.
+            on_progress: called with the number of groups of each batch.
 
         Returns:
             The groups of each text, in the order of its sentences; none for a text
             without sentences.
         """
-        spelled = self._run.encode_text([one.text for text in texts for one in text])
-        remaining = iter(spelled)
-        all_rows, places = [], []
-        for text in texts:
-            pieces = list(itertools.islice(remaining, len(text)))
-            cut = [rows.cut(one, self._run.row_length) for one in pieces]
-            spans = list(self._spans(cut))
-            all_rows += [
-                rows.make_row(text[begin:end], cut[begin:end]) for begin, end in spans
-            ]
-            places.append(
-                [
-                    (begin, [n for n in range(begin, end) if cut[n] is not pieces[n]])
-                    for begin, end in spans
-                ]
-            )
-        if not all_rows:
-            return [[] for _ in texts]
-        slots, probabilities = self._run(all_rows, on_progress)
-        results = zip(all_rows, slots, probabilities, strict=True)
-        return [
-            [_group(begin, cut, *next(results)) for begin, cut in of_text]
-            for of_text in places
-        ]
+        ids, counts = self._word_pieces.encode(
+            [one.text for text in texts for one in text]
+        )
+        spelled = np.split(ids, np.cumsum(counts)[:-1]) if len(counts) else []
+        longest = self._layout.capacity(1)
+        rows, places, first = [], [], 0
+        for number, text in enumerate(texts):
+            pieces = [one[:longest] for one in spelled[first : first + len(text)]]
+            is_cut = [len(one) > longest for one in spelled[first : first + len(text)]]
+            first += len(text)
+            for begin, end in self._groups(pieces):
+                paragraphs = [one.paragraph for one in text[begin:end]]
+                rows.append(make_example(pieces[begin:end], paragraphs))
+                cut = tuple(at for at in range(begin, end) if is_cut[at])
+                places.append((number, begin, cut))
+        ordered: list[list[OrderedGroup]] = [[] for _ in texts]
+        for row, (number, begin, cut), (slots, probabilities) in zip(
+            rows, places, self._order(rows, on_progress), strict=True
+        ):
+            # Slot 0 is `[CLS]`. The last step, at which only `[SEP]` is left, is
+            # skipped.
+            order = tuple(begin + int(slot) - 1 for slot in slots[: len(row)])
+            confidences = tuple(map(float, probabilities[: len(row)]))
+            ordered[number].append(OrderedGroup(begin, order, confidences, cut))
+        return ordered
 
-    def _spans(self, pieces: Sequence[np.ndarray]) -> Iterator[tuple[int, int]]:
-        """Begin and end of each group."""
-        begin, taken = 0, 0
-        for number, one in enumerate(pieces):
-            needed = rows.num_tokens(one)
-            is_full = number - begin == self._run.max_sentences
-            if is_full or taken + needed > rows.capacity(self._run.row_length):
-                yield begin, number
-                begin, taken = number, 0
-            taken += needed
-        if begin < len(pieces):
-            yield begin, len(pieces)
-
-
-def _group(
-    first: int,
-    cut: Sequence[int],
-    row: Example,
-    slots: np.ndarray,
-    probabilities: np.ndarray,
-) -> OrderedGroup:
-    count = len(row)
-    # Slot 0 is `[CLS]`. The last step, which has `[SEP]` left alone, says nothing.
-    return OrderedGroup(
-        first,
-        tuple(first + int(slot) - 1 for slot in slots[:count]),
-        tuple(float(probability) for probability in probabilities[:count]),
-        tuple(cut),
-    )
+    def _groups(self, pieces: Sequence[np.ndarray]) -> Iterator[tuple[int, int]]:
+        """Start and stop of each group of sentences that fit in a row."""
+        begin = 0
+        for end in range(1, 1 + len(pieces)):
+            if end == len(pieces) or not self._layout.fits(
+                make_example(pieces[begin : end + 1], [0] * (end + 1 - begin))
+            ):
+                yield begin, end
+                begin = end

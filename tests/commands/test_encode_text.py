@@ -7,8 +7,8 @@ import pytest
 
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import encode_text
-from seg_tf.inference.long_texts import LongTexts
 from seg_tf.inference.mask_filling import MaskFiller
+from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.inference.texts import Sentence
 from seg_tf.text.splitters import SentenceFunction
 from tests import command_calls
@@ -162,14 +162,14 @@ def test_a_sentence_alone_has_no_nearest(reat_dir, tmp_path, capsys):
 
 def test_nothing_is_nearest_to_a_sentence_without_pieces():
     sentences = [Sentence(f"{number}.", "file", 1, number) for number in range(3)]
-    lines = encode_text._nearest(sentences, np.eye(3)[[0, 0, 1]] * [[1], [0], [1]], 3)
+    lines = encode_text.nearest(sentences, np.eye(3)[[0, 0, 1]] * [[1], [0], [1]], 3)
     assert [line.split()[0] for line in lines[1::2]] == ["0.0000"] * 3
 
 
 def test_what_can_be_refused_is_refused_before_anything_is_encoded(
     reat_dir, chapter, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(LongTexts, "encode", None)
+    monkeypatch.setattr(SentenceEncoder, "encode_document", None)
     (tmp_path / "blank.txt").write_text("\n \n")
     (tmp_path / "latin.txt").write_bytes(b"W1.\nCaf\xe9.\n")
     output, output_dir = f"--output={tmp_path}/a.npz", f"--output_dir={tmp_path}/new"
@@ -227,7 +227,9 @@ def test_other_encoders_read_windows(run_dir, chapter, tmp_path):
     pretrained = load_pretrained(run_dir)
     with np.load(output) as found:
         sentences = json.loads(str(found["sentences"]))
-        expected = LongTexts(pretrained).encode(sentences, found["paragraphs"])
+        expected = SentenceEncoder(pretrained).encode_document(
+            sentences, found["paragraphs"]
+        )
         np.testing.assert_allclose(found["vectors"], expected.vectors, atol=1e-5)
         assert json.loads(str(found["settings"]))["num_sentences"] == 4
 

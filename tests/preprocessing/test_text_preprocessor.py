@@ -12,9 +12,10 @@ import tensorflow as tf
 from seg_tf import tasks
 from seg_tf.checkpoints.pretrained import build_encoder, load_pretrained
 from seg_tf.finetuning import TextClassifier, text_batches
-from seg_tf.finetuning.segments import as_tuples, encode_texts
-from seg_tf.inference import text_windows
-from seg_tf.inference.text_windows import window_capacity
+from seg_tf.finetuning.batches import as_tuples
+from seg_tf.inference import attention
+from seg_tf.inference.attention import window_capacity
+from seg_tf.inference.examples import text_examples
 from seg_tf.preprocessing.text_preprocessor import (
     DocumentPreprocessor,
     TextPreprocessor,
@@ -57,11 +58,11 @@ def test_documents_are_laid_out_as_in_pretraining(kind):
     trees, features = rows_of(kind).read(tf.constant(DOCUMENTS))
     room = window_capacity(pretrained)
     for number, document in enumerate(DOCUMENTS):
-        tree = text_windows.read_tree(document.split("\n"), pretrained, SPLITTER)
-        window = text_windows.first_window(tree, room)
+        tree = attention.read_tree(document.split("\n"), pretrained, SPLITTER)
+        window = attention.first_window(tree, room)
         is_cut = len(window.token_ids) < len(tree.token_ids)
         assert bool(trees.is_cut[number]) == is_cut
-        expected = text_windows.lay_out(window, pretrained).features
+        expected = attention.lay_out(window, pretrained).features
         for name, values in expected.items():
             row = features[name][number].numpy()
             length = values.shape[1]
@@ -90,7 +91,7 @@ def test_examples_are_laid_out_as_in_finetuning(kind, num_texts):
     examples = as_tuples(list(zip(*rolled, strict=True)))
     layout = pretrained.layout()
     room = layout.capacity(num_texts)
-    segments = encode_texts(pretrained.text_encoder(), examples, room)
+    segments, num_cut = text_examples(pretrained.text_encoder(), examples, room)
     row_shape = tuple(
         np.array([layout.row_shape(one) for one in segments]).max(axis=0).tolist()
     )
@@ -99,7 +100,7 @@ def test_examples_are_laid_out_as_in_finetuning(kind, num_texts):
     rows = TextPreprocessor(pretrained, num_texts)
     given = [tf.constant(of_text) for of_text in zip(*examples, strict=True)]
     is_cut, features = rows.read(given)
-    assert int(tf.reduce_sum(tf.cast(is_cut, tf.int32))) == segments.num_cut > 0
+    assert int(tf.reduce_sum(tf.cast(is_cut, tf.int32))) == num_cut > 0
     for name, values in expected.items():
         found = features[name].numpy()
         length = found.shape[1]

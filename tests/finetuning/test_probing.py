@@ -8,12 +8,13 @@ import json
 import numpy as np
 import pytest
 
-from seg_tf.finetuning.probing import probe_runner
-from seg_tf.finetuning.probing.frozen_encoder import FrozenEncoder
-from seg_tf.finetuning.probing.probe_runner import ProbeRunner, probe_setting
+from seg_tf.finetuning import probing
+from seg_tf.finetuning.probing import ProbeRunner, probe_setting, stored_vectors
 from seg_tf.finetuning.trials import Setting
+from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.tasks import discoeval as probes
-from tests.finetuning.tiny_models import tiny
+from tests.counting_bar import CountingBar
+from tests.finetuning.tiny_models import some_texts, tiny
 from tests.inference.tiny_slm import WORDS
 from tests.sample_data import sample_data
 from tests.tasks import rst_pickles
@@ -38,7 +39,7 @@ def fewer_penalties(monkeypatch):
         settings = probes.settings_of(task)
         return dataclasses.replace(settings, l2=settings.l2[:1])
 
-    monkeypatch.setattr(probe_runner, "settings_of", settings_of)
+    monkeypatch.setattr(probing, "settings_of", settings_of)
 
 
 def write_files(folder, task, splits=("train", "valid", "test"), seed=1):
@@ -108,9 +109,11 @@ def test_vectors_of_units_are_averaged(tmp_path):
     sizes = {"train": 600, "dev": 60, "test": 60}
     nodes = rst_pickles.write(tmp_path / "data" / "RST", **sizes)
     runner = make(tmp_path, "discoeval/rst", "segabert")
-    encoder = FrozenEncoder(tiny("segabert"), "per_sentence", 1)
+    encoder = SentenceEncoder(tiny("segabert"))
     first = [
-        np.mean([encoder.encode([(unit,)])[0][0, 0] for unit in units], axis=0)
+        np.mean(
+            [encoder.encode_rows([(unit,)], "cls")[0][0, 0] for unit in units], axis=0
+        )
         for units in nodes["dev"][0][1:]
     ]
     expected = probes.combine_vectors(
@@ -159,13 +162,13 @@ def test_texts_are_encoded_once_for_all_seeds_and_runners(tmp_path, monkeypatch)
     task = "discoeval/ssp"
     write_files(tmp_path / "data", task)
     encoded = []
-    encode = probe_runner.FrozenEncoder.encode
+    encode = SentenceEncoder.encode_rows
 
-    def counting(self, rows, on_progress):
+    def counting(self, rows, *arguments):
         encoded.extend(rows)
-        return encode(self, rows, on_progress)
+        return encode(self, rows, *arguments)
 
-    monkeypatch.setattr(probe_runner.FrozenEncoder, "encode", counting)
+    monkeypatch.setattr(SentenceEncoder, "encode_rows", counting)
     runner = make(tmp_path, task, limit=30)
     # A command may want to know of its trials alone.
     assert not encoded
@@ -207,11 +210,11 @@ def test_every_seed_of_a_twin_has_an_encoder_of_its_own(tmp_path):
     assert found[0] == found[2]
     for seed in (7, 8):
         of[seed] = np.load(folder / f"seed_{seed}/dev/part-00000.npy")
-        drawn = FrozenEncoder(
-            tiny("slm"), "per_sentence", 1, randomly_initialized=True, seed=seed
-        )
+        drawn = SentenceEncoder(tiny("slm"), randomly_initialized=True, seed=seed)
         rows = dict.fromkeys(example.texts for example in twin._examples["dev"])
-        np.testing.assert_allclose(of[seed], drawn.encode(list(rows))[0], atol=1e-6)
+        np.testing.assert_allclose(
+            of[seed], drawn.encode_rows(list(rows))[0], atol=1e-6
+        )
     for one, other in itertools.combinations(of.values(), 2):
         assert np.abs(one - other).max() > 1e-2
 
@@ -241,24 +244,31 @@ def test_a_missing_file_is_named(missing, tmp_path):
 
 def test_dc_has_its_hidden_layer_and_the_next_task_has_not(tmp_path, monkeypatch):
     seen = []
-    train = probe_runner.train_probe
+    train = probing.train_probe
 
     def shorter(labelled, dev, num_classes, settings, *others):
         seen.append((settings.hidden_size, labelled.features.shape[1]))
         settings = dataclasses.replace(settings, max_passes=0)
         return train(labelled, dev, num_classes, settings, *others)
 
-    monkeypatch.setattr(probe_runner, "train_probe", shorter)
+    monkeypatch.setattr(probing, "train_probe", shorter)
     for task in ("discoeval/dc/chat", "discoeval/ssp"):
         write_files(tmp_path / "data", task)
         make(tmp_path, task, limit=64).run(IGNORED, 1, tmp_path / "trial")
     assert seen == [(2000, 6 * 12), (0, 12)]
 
 
-def test_a_window_cannot_be_probed_jointly(tmp_path):
+@pytest.mark.parametrize(
+    ("model", "mode", "message"),
+    [
+        ("segabert", "joint", r'`mode` must be "per_sentence".*tiny_segabert'),
+        ("bert", "alone", "`mode` must be one of per_sentence, joint.*'alone'"),
+    ],
+)
+def test_modes_that_a_model_does_not_have_are_refused(model, mode, message, tmp_path):
     write_files(tmp_path / "data", "discoeval/bso/wiki")
-    with pytest.raises(ValueError, match=r'`mode` must be "per_sentence"'):
-        make(tmp_path, "discoeval/bso/wiki", "segabert", mode="joint")
+    with pytest.raises(ValueError, match=message):
+        make(tmp_path, "discoeval/bso/wiki", model, mode=mode)
 
 
 def test_other_benchmarks_have_no_probes(tmp_path):
@@ -271,3 +281,127 @@ def test_sample_data_without_train_says_so(task, tmp_path):
     data = sample_data("discoeval")
     with pytest.raises(OSError, match=r"none of .*train\.txt"):
         ProbeRunner(tiny("slm"), task, data, tmp_path)
+
+
+# === Vectors in a folder ===
+
+ROWS_PER_PART = 4
+
+
+class CountingEncoder(SentenceEncoder):
+    """Remembers which rows it encoded, and dies when told to."""
+
+    def __init__(self, *arguments, dies_after=None, **options):
+        super().__init__(*arguments, **options)
+        self.encoded = []
+        self._dies_after = dies_after
+
+    def encode_rows(self, rows, *arguments):
+        if self._dies_after is not None and len(self.encoded) >= self._dies_after:
+            raise KeyboardInterrupt
+        self.encoded += rows
+        return super().encode_rows(rows, *arguments)
+
+
+def store(rows, folder, encoder=None, reports=None, mode="joint"):
+    """Vectors, the encoder, and the progress bars."""
+    encoder = encoder or CountingEncoder(tiny("slm"))
+    bars = []
+
+    def progress(total):
+        bars.append(CountingBar(total))
+        return bars[-1]
+
+    vectors = stored_vectors(
+        encoder,
+        rows,
+        folder,
+        {"mode": mode},
+        progress,
+        ([] if reports is None else reports).append,
+        rows_per_part=ROWS_PER_PART,
+    )
+    return vectors, encoder, bars
+
+
+@pytest.fixture
+def rows():
+    generator = np.random.default_rng(1)
+    found = some_texts(generator, 12, 2)
+    # Rows that come again.
+    return [*found[:10], found[3], found[0]]
+
+
+def test_rows_are_encoded_once(rows, tmp_path):
+    first, encoder, (bar,) = store(rows, tmp_path)
+    assert (first.shape, first.dtype) == ((12, 2, 12), np.float32)
+    assert encoder.encoded == rows[:10]
+    assert bar.done == bar.total == 10
+    expected, _ = SentenceEncoder(tiny("slm")).encode_rows(rows)
+    np.testing.assert_allclose(first, expected, atol=1e-5)
+    second, encoder, bars = store(rows, tmp_path)
+    np.testing.assert_array_equal(first, second)
+    assert encoder.encoded == bars == []
+    settings = json.loads((tmp_path / "settings.json").read_text())
+    assert settings["vocab_sha256"] == tiny("slm").vocabulary.checksum
+    assert settings["num_rows"] == 10
+
+
+def test_a_killed_job_resumes_with_the_missing_parts(rows, tmp_path):
+    expected, *_ = store(rows, tmp_path / "whole")
+    folder = tmp_path / "killed"
+    dying = CountingEncoder(tiny("slm"), dies_after=ROWS_PER_PART)
+    with pytest.raises(KeyboardInterrupt):
+        store(rows, folder, dying)
+    leftover = folder / ".aside-0"
+    leftover.mkdir()
+    (leftover / "part-00001.npy").write_bytes(b"half")
+    vectors, encoder, (bar,) = store(rows, folder)
+    np.testing.assert_array_equal(vectors, expected)
+    assert encoder.encoded == rows[ROWS_PER_PART:10]
+    assert bar.done == bar.total == 10
+    assert not leftover.exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"texts": True}, "texts_sha256"),
+        ({"kind": "segabert_slm"}, "encoder_sha256"),
+        ({"mode": "per_sentence"}, "mode: joint there, per_sentence now"),
+        ({"max_length": 20}, "max_length: 48 there, 20 now"),
+        ({"randomly_initialized": True}, "encoder_sha256"),
+    ],
+)
+def test_other_vectors_are_refused(changed, message, rows, tmp_path):
+    changed = dict(changed)
+    store(rows, tmp_path)
+    if changed.pop("texts", None):
+        # The same words, divided elsewhere.
+        rows[1] = (" ".join(rows[1]), "")
+    mode = changed.pop("mode", "joint")
+    encoder = CountingEncoder(tiny(changed.pop("kind", "slm")), **changed)
+    with pytest.raises(ValueError, match=f"different settings.*{message}"):
+        store(rows, tmp_path, encoder, mode=mode)
+    assert encoder.encoded == []
+
+
+def test_damaged_vectors_are_named(rows, tmp_path):
+    store(rows, tmp_path)
+    np.save(tmp_path / "part-00001.npy", np.zeros((1, 2, 12), np.float32))
+    with pytest.raises(ValueError, match=r"vectors of 10 rows.*with 7.*Remove it"):
+        store(rows, tmp_path)
+
+
+def test_cut_rows_are_reported(rows, tmp_path):
+    reports = []
+    encoder = CountingEncoder(tiny("slm"), max_length=8)
+    store(rows, tmp_path, encoder, reports)
+    longer = [row for row in rows[:10] if len(" ".join(row).split()) > 4]
+    assert reports == [
+        f"Rows of texts that were too long and cut: {len(longer)} of 10 encoded now"
+    ]
+    # A resumed job counts its own rows.
+    (tmp_path / "part-00000.npy").unlink()
+    store(rows, tmp_path, encoder, reports)
+    assert reports[1].endswith(f" of {ROWS_PER_PART} encoded now")

@@ -6,18 +6,13 @@ import numpy as np
 import pytest
 
 from seg_tf import files
-from seg_tf.export.sentence_encoder import SentenceEncoder
-from seg_tf.inference import corpus_encoding, corpus_vectors, texts
-from seg_tf.inference.corpus_vectors import CorpusVectors
-from seg_tf.inference.sentence_vectors import (
-    SentenceVectors,
-    cosine_warning,
-    mean_cosine,
-)
+from seg_tf.inference import corpus as corpus_module
+from seg_tf.inference import texts
+from seg_tf.inference.corpus import CorpusVectors, cosine_warning, mean_cosine
+from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.inference.texts import Sentence
 from tests import command_calls
 from tests.counting_bar import CountingBar
-from tests.finetuning import tiny_models
 from tests.inference import tiny_slm
 from tests.inference.tiny_slm import ROW_LENGTH, SPLITTER, sentence
 
@@ -56,12 +51,12 @@ def make(folder, sources, pretrained, reports=None, **settings):
         bars.append(CountingBar(total))
         return bars[0]
 
-    corpus = corpus_encoding.make(
+    corpus = corpus_module.encode_corpus(
         folder,
         sources,
         SPLITTER,
-        SentenceVectors(pretrained, settings["context_sentences"]),
-        corpus_encoding.describe(
+        SentenceEncoder(pretrained).encode_in_context,
+        corpus_module.describe(
             sources, pretrained.weights_checksum, "of words", settings
         ),
         progress,
@@ -84,7 +79,11 @@ def all_vectors(corpus):
 
 def vector_alone(pretrained, in_context):
     """The normalised vector of the last sentence, of a row without padding."""
-    paragraphs, numbers = texts.indices(in_context)
+    paragraphs = [one.paragraph - in_context[0].paragraph for one in in_context]
+    numbers = [
+        paragraphs[:place].count(paragraph)
+        for place, paragraph in enumerate(paragraphs)
+    ]
     candidates = tiny_slm.candidates_alone(
         pretrained, [one.text for one in in_context], paragraphs, numbers
     )
@@ -133,7 +132,7 @@ def test_nearest_vectors_equal_brute_force_with_ties(tmp_path, count):
     vectors[41] = vectors[17]  # in another shard; the earlier sentence comes first
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     description = {"settings": {"shard_sentences": 25}}
-    corpus = corpus_vectors.begin(tmp_path, description, 60)
+    corpus = corpus_module.start(tmp_path, description, 60)
     for number in range(3):
         some = vectors[number * 25 :][:25]
         corpus.write_shard(number, some, [[Sentence("It.", "")] for _ in some])
@@ -149,16 +148,6 @@ def test_nearest_vectors_equal_brute_force_with_ties(tmp_path, count):
         assert [number for number, _ in found[:2]] == [17, 41]
 
 
-@pytest.mark.parametrize("pieces_per_batch", [1, 100])
-def test_batches_never_change_a_vector(corpus, pretrained, pieces_per_batch):
-    numbers = range(0, corpus.manifest["num_sentences"], 3)
-    groups = list(corpus.sentences(numbers).values())
-    model = SentenceVectors(pretrained, 1, pieces_per_batch=pieces_per_batch)
-    found, num_cut = model.encode(groups[::-1])
-    np.testing.assert_allclose(found[::-1], all_vectors(corpus)[::3], atol=2e-5)
-    assert num_cut == 0
-
-
 def test_context_gives_way_to_a_long_sentence(pretrained):
     generator = np.random.default_rng(0)
     # A sentence takes its words, the period and a [SENT].
@@ -166,14 +155,14 @@ def test_context_gives_way_to_a_long_sentence(pretrained):
         Sentence(sentence(generator, length), "", paragraph=number)
         for number, length in enumerate((5, 6, ROW_LENGTH - 2 - 8 - 2))
     )
-    model = SentenceVectors(pretrained, 2)
-    vectors, num_cut = model.encode([[near, far, last]])
+    encode = SentenceEncoder(pretrained).encode_in_context
+    vectors, num_cut = encode([[near, far, last]])
     assert num_cut == 0
     np.testing.assert_allclose(
         vectors[0], vector_alone(pretrained, [far, last]), atol=2e-5
     )
     longer = Sentence(sentence(generator, 300), "")
-    vectors, num_cut = model.encode([[near, far, longer], [far]])
+    vectors, num_cut = encode([[near, far, longer], [far]])
     assert num_cut == 1
     words = longer.text.split()[: ROW_LENGTH - 3]
     np.testing.assert_allclose(
@@ -181,32 +170,6 @@ def test_context_gives_way_to_a_long_sentence(pretrained):
         vector_alone(pretrained, [Sentence(" ".join(words), "")]),
         atol=2e-5,
     )
-
-
-@pytest.mark.parametrize("kind", ["segabert", "reat"])
-def test_other_encoders_have_vectors_as_well(kind):
-    pretrained = tiny_models.tiny(kind)
-    before, last, empty = (
-        Sentence(text, "", paragraph=number)
-        for number, text in enumerate(("W1 w2 w3.", "W4 w5.", "\u200b"))
-    )
-    long = Sentence("w6 " * 60, "", paragraph=1)
-    model = SentenceVectors(pretrained, 1)
-    groups = [[before, last], [last], [before, empty], [before, long]]
-    vectors, num_cut = model.encode(groups)
-    encoder = SentenceEncoder(pretrained)
-    # The same text as a document of pretraining.
-    for number, group in enumerate(groups[:2]):
-        (text,) = encoder.encode_sentences(["\n".join(one.text for one in group)])
-        expected = text.vectors[-1] / np.linalg.norm(text.vectors[-1])
-        np.testing.assert_allclose(vectors[number], expected, atol=1e-5)
-    assert np.abs(vectors[0] - vectors[1]).max() > 1e-3
-    assert vectors[2].any() == (kind == "reat")
-    # Blocks take a long sentence in parts; a window takes its beginning, alone.
-    assert num_cut == (kind == "segabert")
-    if kind == "segabert":
-        alone, _ = model.encode([[Sentence("w6 " * 46, "")]])
-        np.testing.assert_allclose(vectors[3], alone[0], atol=1e-5)
 
 
 def test_only_missing_shards_are_made_again(corpus, pretrained, tmp_path):
@@ -245,13 +208,7 @@ def test_other_vectors_are_refused_and_the_difference_named(
         make(corpus.folder, {"one.txt": sources["one.txt"]}, pretrained)
 
 
-def test_limit_takes_the_first_sentences(corpus, pretrained, tmp_path):
-    sources = texts.list_files([str(corpus.folder.parent / "text")])
-    some = make(tmp_path, sources, pretrained, limit=20)
-    np.testing.assert_allclose(all_vectors(some), all_vectors(corpus)[:20], atol=2e-5)
-
-
-AGAIN = "Make the vectors again: give --corpus and another --index_dir"
+AGAIN = "Encode the corpus again: give --corpus and another --index_dir"
 
 
 def test_folders_without_a_manifest_or_of_another_version_are_refused(tmp_path):
@@ -259,7 +216,7 @@ def test_folders_without_a_manifest_or_of_another_version_are_refused(tmp_path):
         CorpusVectors(tmp_path)
     for version in (1, 7):  # 1 had no checksums
         files.write_json(tmp_path / "manifest.json", {"format_version": version})
-        expected = f"json: expected format version 2, found {version}. {AGAIN}"
+        expected = f"json: expected the format version 2, found {version}. {AGAIN}"
         with pytest.raises(ValueError, match=expected):
             CorpusVectors(tmp_path)
 
@@ -309,16 +266,15 @@ def test_cut_sentences_are_reported(pretrained, tmp_path):
     sources = texts.list_files([str(tmp_path / "long.txt")])
     reports = []
     make(tmp_path / "index", sources, pretrained, reports)
-    assert reports == ["Longer than a row, so that their ends were cut: 1"]
+    assert reports == ["Sentences longer than a row, which were cut: 1"]
 
 
 # Stops for good when all of the second shard is written and only its name is missing.
 STOPPED = """
 import pathlib, sys
 from seg_tf import files
-from seg_tf.export.sentence_encoder import SentenceEncoder
 from seg_tf.checkpoints.pretrained import load_pretrained
-from tests.inference import test_corpus_vectors as tests
+from tests.inference import test_corpus as tests
 run_dir, folder, text = sys.argv[1:]
 publish = files._publish
 def publish_or_stop(aside, path):
@@ -349,7 +305,7 @@ def test_killed_job_ends_with_the_same_vectors(corpus, run_dir, pretrained, tmp_
 
 def test_corpus_that_changes_meanwhile_is_refused(pretrained, tmp_path, monkeypatch):
     sources = write_corpus(tmp_path / "text")
-    read = texts.read_sentences
+    read = corpus_module.read_sentences
     calls = []
 
     def shorter_the_second_time(*arguments):
@@ -357,7 +313,7 @@ def test_corpus_that_changes_meanwhile_is_refused(pretrained, tmp_path, monkeypa
         sentences = list(read(*arguments))
         return iter(sentences[: -1 if len(calls) > 1 else None])
 
-    monkeypatch.setattr(texts, "read_sentences", shorter_the_second_time)
+    monkeypatch.setattr(corpus_module, "read_sentences", shorter_the_second_time)
     with pytest.raises(ValueError, match="`--corpus` must not change while"):
         make(tmp_path / "index", sources, pretrained)
 
