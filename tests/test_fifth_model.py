@@ -112,7 +112,7 @@ def test_it_encodes_and_is_exported(run, tmp_path):
 def test_its_vectors_are_probed(run):
     encoder = SentenceEncoder.from_preset(run.path)
     rows = [("go",), ("on",), ("and",), ("go",)]
-    vectors, _ = encoder.encode_rows(rows, "cls")
+    vectors, _ = encoder.encode_rows(rows)
     assert vectors.shape == (4, 1, 8)
     np.testing.assert_allclose(vectors[0], vectors[3], atol=1e-6)
 

@@ -52,8 +52,7 @@ from seg_tf import command_line, files, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.commands import model_flags
 from seg_tf.inference import texts
-from seg_tf.inference.corpus import unit_vectors
-from seg_tf.inference.sentence_encoder import SentenceEncoder
+from seg_tf.inference.sentence_encoder import SentenceEncoder, normalize
 from seg_tf.inference.texts import Sentence
 
 _FORMAT_VERSION = 1
@@ -106,7 +105,7 @@ def main(_: Sequence[str]) -> None:
         lines = np.array([one.line for one in sentences], np.int32)
         paragraphs = np.unique(lines, return_inverse=True)[1].astype(np.int32)
         begin = time.perf_counter()
-        encoded = encoder.encode_document([one.text for one in sentences], paragraphs)
+        (encoded,) = encoder.encode_documents([sentences])
         seconds = time.perf_counter() - begin
         facts = {
             "words": sum(len(one.text.split()) for one in sentences),
@@ -203,7 +202,7 @@ def nearest(
     """Describes the nearest other sentence of `count` sentences spread evenly."""
     if len(sentences) < 2:
         return ["  There is no other sentence in it."]
-    units = unit_vectors(vectors)
+    units = normalize(vectors)
     lines = []
     count = min(count, len(sentences))
     for number in (2 * np.arange(count) + 1) * len(sentences) // (2 * count):

@@ -20,17 +20,16 @@ weights, which shows what the words alone reveal.
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from absl import flags
 
 from seg_tf import command_line, files, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.commands import model_flags
 from seg_tf.inference.sentence_encoder import SentenceEncoder
-from seg_tf.tasks import metrics
+from seg_tf.inference.similarity import evaluate_similarity
 from seg_tf.tasks import similarity as similarity_sets
 from seg_tf.tasks.similarity import SimilaritySet
 
@@ -67,7 +66,7 @@ def main(_: Sequence[str]) -> None:
             )
             run = pretrained.config.name + (", new weights" if is_new else "")
             with command_line.progress_bar(num_texts, run, "sentence") as bar:
-                scores, num_cut = evaluate(encoder, sets, bar.update)
+                scores, num_cut = evaluate_similarity(encoder, sets, bar.update)
             if num_cut:
                 print(
                     f"{run}: {num_cut:,} of {num_texts:,} sentences are longer than a "
@@ -80,58 +79,6 @@ def main(_: Sequence[str]) -> None:
     if output is not None:
         files.write_json(output, rows)
         print(f"scores: {output}")
-
-
-def evaluate(
-    encoder: SentenceEncoder,
-    sets: Mapping[str, SimilaritySet],
-    on_progress: Callable[[int], Any] = bool,
-) -> tuple[dict[str, dict[str, Any]], int]:
-    """Correlates cosines with people's scores, over all pairs of a set.
-
-    Args:
-        encoder: encodes each sentence alone.
-        sets: at least one, with pairs, by name.
-        on_progress: called with the number of sentences of each batch.
-
-    Returns:
-        For each set `spearman`, `pearson`, `num_pairs` and, if it has several parts,
-        `parts` with the Spearman correlation of each; and how many sentences of all
-        sets were too long for a row and cut.
-    """
-    texts = dict.fromkeys(
-        text for one in sets.values() for pair in one.pairs for text in pair.texts
-    )
-    numbers = {text: number for number, text in enumerate(texts)}
-    vectors, num_cut = encoder.encode_rows(
-        [(text,) for text in texts], "mean", on_progress
-    )
-    results = {}
-    for name, one in sets.items():
-        parts = {}
-        for part, pairs in one.parts.items():
-            rows = [[numbers[text] for text in pair.texts] for pair in pairs]
-            labels = np.array([pair.label for pair in pairs], np.float64)
-            parts[part] = labels, cosines(vectors[:, 0][rows])
-        labels, predictions = map(np.concatenate, zip(*parts.values(), strict=True))
-        results[name] = {
-            "spearman": metrics.spearman(labels, predictions),
-            "pearson": metrics.pearson(labels, predictions),
-            "num_pairs": len(labels),
-        }
-        if len(parts) > 1:
-            results[name]["parts"] = {
-                part: metrics.spearman(*scored) for part, scored in parts.items()
-            }
-    return results, num_cut
-
-
-def cosines(vectors: np.ndarray) -> np.ndarray:
-    """Cosine of each pair of vectors `(E, 2, D)`; 0 where a vector is 0."""
-    first, second = np.moveaxis(vectors.astype(np.float64), 1, 0)
-    products = (first * second).sum(axis=1)
-    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
-    return products / np.where(lengths > 0, lengths, 1)
 
 
 def _table(rows: Sequence[Mapping[str, Any]], sets: Mapping[str, SimilaritySet]) -> str:

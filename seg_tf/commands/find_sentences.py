@@ -49,14 +49,12 @@ from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.inference import texts
-from seg_tf.inference.corpus import (
-    CorpusVectors,
+from seg_tf.inference.corpus import CorpusVectors, describe, encode_corpus
+from seg_tf.inference.sentence_encoder import (
+    SentenceEncoder,
     cosine_warning,
-    describe,
-    encode_corpus,
     mean_cosine,
 )
-from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.inference.texts import Sentence
 
 
@@ -120,13 +118,8 @@ def main(_: Sequence[str]) -> None:
     pretrained = model_flags.load_model()
     splitter = pretrained.splitter()
     encoder = SentenceEncoder(pretrained)
-    kind = encoder.vector_kind(values.vectors)
-    most = encoder.layout.text_capacity.num_sentences
-    if most is not None and values.context_sentences >= most:
-        raise ValueError(
-            f"`context_sentences` must be at most {most - 1}, since the model takes "
-            f"{most} sentences. Received: context_sentences={values.context_sentences}"
-        )
+    kind = encoder.choose_vectors(values.vectors)
+    encoder.check_context(values.context_sentences)
     groups = []
     for _, query in queries:
         sentences = list(texts.split_lines(query.split("\n"), "query", splitter))
@@ -200,9 +193,7 @@ def _corpus(
             folder,
             sources,
             splitter,
-            lambda groups, on_progress: encoder.encode_in_context(
-                groups, kind, on_progress
-            ),
+            encoder,
             describe(sources, *checksums, settings),
             lambda total: command_line.progress_bar(total, "vectors", "sentence"),
         )

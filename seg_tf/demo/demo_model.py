@@ -12,9 +12,12 @@ import numpy as np
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.inference import attention, attention_plots
 from seg_tf.inference.attention import AttentionMaps, AttentionTable, HeadChoice
-from seg_tf.inference.corpus import cosine_warning, mean_cosine
 from seg_tf.inference.ordering import SentenceOrderer
-from seg_tf.inference.sentence_encoder import SentenceEncoder
+from seg_tf.inference.sentence_encoder import (
+    SentenceEncoder,
+    cosine_warning,
+    mean_cosine,
+)
 from seg_tf.inference.texts import Sentence, in_context, split_text
 
 _DOTS_PER_INCH = 160
@@ -187,8 +190,9 @@ class DemoModel:
         """
         sentences = self._sentences(text)
         # [SENT] vectors of a model that saw little text are nearly all the same.
+        kind = "mean" if self._encoder.layout.holds_spans else None
         vectors, _ = self._encoder.encode_in_context(
-            list(in_context(sentences, _CONTEXT_SENTENCES)), "mean"
+            list(in_context(sentences, _CONTEXT_SENTENCES)), kind
         )
         cosines = np.round((vectors @ vectors.T).astype(float), 4)
         return {

@@ -19,6 +19,7 @@ import numpy as np
 
 from seg_tf import files
 from seg_tf.config import differing_settings
+from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.inference.texts import Sentence, in_context, read_sentences
 from seg_tf.text.punkt import Splitter
 
@@ -26,14 +27,6 @@ MANIFEST_FILE = "manifest.json"
 _VECTORS_FILE = "vectors.npy"
 _SENTENCES_FILE = "sentences.jsonl"
 _FORMAT_VERSION = 2
-# In 4,000 sentences of Wikipedia, books or C4, means over pieces stay below 0.82.
-# [SENT] vectors whose neighbours are unrelated start at 0.98 (the included models).
-_MAX_MEAN_COSINE = 0.95
-# Fewer sentences may well be alike.
-_MIN_VECTORS = 10
-
-# (groups of sentences, `on_progress`) -> (vectors `(N, D)`, number of cut sentences)
-Encode = Callable[..., tuple[np.ndarray, int]]
 
 
 class CorpusVectors:
@@ -250,7 +243,7 @@ def encode_corpus(
     folder: pathlib.Path,
     sources: Mapping[str, pathlib.Path],
     splitter: Splitter,
-    encode: Encode,
+    encoder: SentenceEncoder,
     description: Mapping[str, Any],
     progress: Callable[[int], Any],
     report: Callable[[str], Any] = print,
@@ -263,9 +256,9 @@ def encode_corpus(
         folder: folder of the vectors.
         sources: name -> file of the corpus.
         splitter: splits a line into sentences.
-        encode: `SentenceEncoder.encode_in_context`, or the like.
+        encoder: the encoder.
         description: result of `describe`. Its settings `context_sentences`,
-            `shard_sentences` and `limit` (None takes all sentences) are used.
+            `vectors`, `shard_sentences` and `limit` (None takes all) are used.
         progress: creates a progress bar for a number of sentences.
         report: called with lines of text.
 
@@ -314,50 +307,11 @@ def encode_corpus(
                 if number not in missing:
                     bar.update(len(groups))
                     continue
-                vectors, num_cut = encode(groups, on_progress=bar.update)
+                vectors, num_cut = encoder.encode_in_context(
+                    groups, settings["vectors"], bar.update
+                )
                 corpus.write_shard(number, vectors, groups)
                 total_cut += num_cut
         if total_cut:
             report(f"Sentences longer than a row, which were cut: {total_cut:,}")
     return corpus
-
-
-# === Cosines ===
-
-
-def unit_vectors(vectors: np.ndarray) -> np.ndarray:
-    """Normalizes vectors `(N, D)`; zeros stay zeros."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.where(lengths > 0, lengths, 1)
-
-
-def mean_cosine(vectors: Iterable[np.ndarray]) -> float | None:
-    """Mean cosine of all pairs of different vectors.
-
-    Args:
-        vectors: float arrays `(N, D)`, together the vectors of a corpus, each of
-            length 1.
-
-    Returns:
-        The mean, or None if there are fewer than 10 vectors.
-    """
-    count, total, squares = 0, np.zeros(()), 0.0
-    for some in vectors:
-        count += len(some)
-        total = total + np.sum(some, axis=0, dtype=np.float64)
-        squares += float(np.vdot(some, some))
-    if count < _MIN_VECTORS:
-        return None
-    # The squared length of the sum counts each vector with itself and each pair twice.
-    return (float(total @ total) - squares) / (count * (count - 1))
-
-
-def cosine_warning(mean: float | None) -> str | None:
-    """A warning if vectors of this `mean_cosine` are hardly distinguishable."""
-    if mean is None or mean < _MAX_MEAN_COSINE:
-        return None
-    return (
-        f"Any two of these vectors have a cosine of {mean:.4f} on average. Their "
-        "cosines hardly distinguish one text from another, and the nearest may well be "
-        'unrelated. Choose the vectors "mean", or another model'
-    )

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import MadeOfPretrained, Pretrained
-from seg_tf.inference.examples import make_example
+from seg_tf.inference.sentence_encoder import make_row
 from seg_tf.inference.texts import check_texts, split_text
 from seg_tf.layouts.rows import Example, num_pieces
 from seg_tf.objectives.masked_lm import MaskedLM
@@ -100,7 +100,7 @@ class MaskFiller(MadeOfPretrained):
             ids, lengths = self._encode(sentence.text.split(MASK))
             masks = np.cumsum(lengths)[:-1]
             pieces.append(np.insert(ids, masks, self._vocabulary.mask_id))
-        example = make_example(pieces, [sentence.paragraph for sentence in sentences])
+        example = make_row(pieces, [sentence.paragraph for sentence in sentences])
         capacity = self._layout.text_capacity
         most = capacity.num_sentences or len(example)
         if num_pieces(example) > capacity.num_pieces or len(example) > most:

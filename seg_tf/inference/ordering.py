@@ -9,9 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import MadeOfPretrained, Pretrained
-from seg_tf.inference.examples import make_example
-from seg_tf.inference.sentence_encoder import SentenceEncoder
+from seg_tf.inference.row_encoder import TOKENS_PER_BATCH, RowEncoder
+from seg_tf.inference.sentence_encoder import make_row
 from seg_tf.inference.texts import Sentence, split_text
+from seg_tf.layouts.rows import Segment
 from seg_tf.objectives.sentence_unshuffling import SentenceUnshuffling
 from seg_tf.ops.gathering import gather_vectors
 
@@ -47,7 +48,7 @@ class SentenceOrderer(MadeOfPretrained):
 
     Args:
         pretrained: an SLM.
-        **arguments: further arguments of `SentenceEncoder`.
+        tokens_per_batch: approximate number of positions in a batch.
 
     Raises:
         ValueError: if the model was not pretrained to unshuffle sentences.
@@ -59,13 +60,15 @@ class SentenceOrderer(MadeOfPretrained):
     ```
     """
 
-    def __init__(self, pretrained: Pretrained, **arguments: Any):
+    def __init__(
+        self, pretrained: Pretrained, tokens_per_batch: int = TOKENS_PER_BATCH
+    ):
         objective = pretrained.objective(
             SentenceUnshuffling,
             "a model that was pretrained to unshuffle sentences (SLM)",
         )
-        encoder = SentenceEncoder(pretrained, **arguments)
-        if encoder.layout.sent_id is None:
+        self._layout = pretrained.layout()
+        if self._layout.sent_id is None:
             raise ValueError(
                 "`checkpoint` must be of a model of sentences (SLM), trained with "
                 "inputs of SentenceInputsConfig. Received: "
@@ -74,7 +77,7 @@ class SentenceOrderer(MadeOfPretrained):
             )
 
         def order(
-            sequence_output: tf.Tensor, features: Mapping[str, tf.Tensor]
+            encoder: Any, sequence_output: tf.Tensor, features: Mapping[str, tf.Tensor]
         ) -> tuple[tf.Tensor, tf.Tensor]:
             positions = features["candidate_positions"]
             candidates = gather_vectors(sequence_output, positions)
@@ -82,8 +85,13 @@ class SentenceOrderer(MadeOfPretrained):
                 candidates, features["candidate_mask"]
             )
 
-        self._layout = encoder.layout
-        self._order = encoder.compile(order)
+        self._order = RowEncoder(
+            pretrained.encoder,
+            self._layout,
+            order,
+            num_columns=self._layout.max_sentences,
+            tokens_per_batch=tokens_per_batch,
+        )
         self._word_pieces = pretrained.text_encoder()
         self._splitter = pretrained.splitter()
 
@@ -126,7 +134,7 @@ class SentenceOrderer(MadeOfPretrained):
             first += len(text)
             for begin, end in self._groups(pieces):
                 paragraphs = [one.paragraph for one in text[begin:end]]
-                rows.append(make_example(pieces[begin:end], paragraphs))
+                rows.append(make_row(pieces[begin:end], paragraphs))
                 cut = tuple(at for at in range(begin, end) if is_cut[at])
                 places.append((number, begin, cut))
         ordered: list[list[OrderedGroup]] = [[] for _ in texts]
@@ -145,7 +153,7 @@ class SentenceOrderer(MadeOfPretrained):
         begin = 0
         for end in range(1, 1 + len(pieces)):
             if end == len(pieces) or not self._layout.fits(
-                make_example(pieces[begin : end + 1], [0] * (end + 1 - begin))
+                [Segment(ids) for ids in pieces[begin : end + 1]]
             ):
                 yield begin, end
                 begin = end

@@ -1,7 +1,6 @@
-"""Vectors of texts, sentences, paragraphs and spans, in the context of their document.
+"""Vectors of texts, sentences and passages from a pretrained encoder.
 
-Shape key: B rows, L row length, S sentences of a row, R rows of texts, T texts of a
-row, N passages, D width.
+Shape key: N texts, S sentences, P passages, T texts of a row, D width.
 """
 
 import dataclasses
@@ -11,7 +10,7 @@ import json
 import pathlib
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,94 +20,91 @@ from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
 from seg_tf.checkpoints.pretrained import MadeOfPretrained, Pretrained
 from seg_tf.export import saved_model
 from seg_tf.export.served_encoder import ServedEncoder
-from seg_tf.inference.corpus import cosine_warning, mean_cosine, unit_vectors
-from seg_tf.inference.examples import (
-    even_rows,
-    locate_pieces,
-    make_example,
-    overlapping_rows,
-    renumbered,
-    split_long,
-    text_examples,
-)
+from seg_tf.inference import row_encoder
+from seg_tf.inference.attention import first_window
+from seg_tf.inference.row_encoder import RowEncoder
 from seg_tf.inference.texts import Sentence, check_texts, split_text
-from seg_tf.layouts.layout import Features
-from seg_tf.layouts.rows import Example, Segment, trees_of
-from seg_tf.ops.gathering import mean_vectors
+from seg_tf.layouts.rows import Example, Segment, num_pieces
+from seg_tf.preprocessing.segments import cut_longest
 from seg_tf.preprocessing.text_preprocessor import DocumentPreprocessor
-from seg_tf.text.graph.trees import Trees, largest
+from seg_tf.text.tree import TreeBuilder
+from seg_tf.text.word_pieces import PieceOffsets
 
-_TOKENS_PER_BATCH = 8_192
-_PIECES = "pieces"
-# (sequence output `(B, L, D)`, features) -> a tensor `(B, …)`, or a tuple of them.
-Compute = Callable[[tf.Tensor, Features], Any]
+CLS, MEAN, SENT = "cls", "mean", "sent"
+# Means over the pieces of 4,000 sentences of Wikipedia, books or C4 stay below 0.82.
+# [SENT] vectors with unrelated neighbours start at 0.98 (the included models).
+_MAX_MEAN_COSINE = 0.95
+# Fewer sentences may really be alike.
+_MIN_VECTORS = 10
+# Fields of an encoder's config that no vector depends on.
+_NAMES = ("name", "trainable")
+_LINE = re.compile(r"[^\n]*\S[^\n]*")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class EncodedSentences:
-    """The sentences of a text, each in the context of all.
+class EncodedText:
+    """The sentences of a text, each in the context of the others.
 
     Attributes:
-        sentences: S sentences, unchanged, as many as the model reads of the text.
-        vectors: float32 array `(S, D)`.
-        is_cut: whether the text goes on.
+        sentences: S sentences.
+        vectors: float32 array `(S, D)`; 0 for a sentence without word pieces.
+        num_parts: number of sentences, where those too long for the model count once
+            per part.
+        num_positions: positions they take, with special tokens, without padding.
+        num_passes: rows that were needed. Sentences of different rows do not see each
+            other.
     """
 
     sentences: tuple[str, ...]
-    vectors: np.ndarray
-    is_cut: bool
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class EncodedDocument:
-    """The sentences of a document of any length, encoded.
-
-    Attributes:
-        vectors: float32 array `(S, D)`.
-        num_parts: number of sentences, counting each part of a long one.
-        num_positions: positions in the model's rows, without padding.
-        num_passes: rows, which do not see each other.
-    """
-
     vectors: np.ndarray
     num_parts: int
     num_positions: int
     num_passes: int
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class EncodedPassages:
+    """Passages of a document, each in the context of the document.
+
+    Attributes:
+        spans: P pairs of the first character and the one after the last.
+        vectors: float32 array `(P, D)`; 0 for a passage without word pieces.
+    """
+
+    spans: tuple[tuple[int, int], ...]
+    vectors: np.ndarray
+
+
 class SentenceEncoder(MadeOfPretrained):
-    """Encodes texts with a pretrained encoder, laid out as in pretraining.
+    r"""Encodes texts, their sentences and passages with a pretrained encoder.
 
-    All texts are encoded without dropout. Rows of similar length share a batch. Apart
-    from rounding, a vector does not depend on the other rows of its batch.
+    Rows are laid out as in pretraining, so sentences are encoded in the context of
+    their text. There are up to three kinds of `vectors`:
 
-    There are three kinds of `vectors`:
-
-    * "mean": the mean of the last layer's outputs at the word pieces, 0 if there are
-      none. A ReAT has "sent" in place of it;
-    * "cls": the output at `[CLS]`, one vector for each row (all but ReAT);
-    * "sent": the output at a sentence's `[SENT]` (SLM), or pooled at its `<SS>` (ReAT).
+    * "mean": the mean of the outputs at the word pieces (all models but ReAT);
+    * "sent": the output at a sentence's `[SENT]` (SLM), or its pooled `<SS>` (ReAT);
+    * "cls": the output at `[CLS]` (all models but ReAT).
 
     Args:
-        pretrained: what `load_pretrained` returned. It is not modified.
-        max_length: maximum number of positions of a row; None uses that of pretraining.
-        randomly_initialized: whether to draw new weights, as a baseline.
+        pretrained: a model that `load_pretrained` returned. Its encoder is copied.
+        max_length: maximum row length; None uses that of pretraining.
+        randomly_initialized: whether to replace the encoder's weights by new ones, as
+            a baseline that shows the effect of pretraining.
         seed: seed of the new weights.
-        tokens_per_batch: approximate number of positions of a batch.
+        tokens_per_batch: approximate number of positions in a batch.
 
     Attributes:
         layout: layout of the rows.
 
     Raises:
-        ValueError: if the checkpoint is of no encoder of texts.
+        ValueError: if the model is no encoder of texts.
 
     Example:
     ```
     encoder = SentenceEncoder.from_preset("runs/segabert_base")
     encoder.encode(["One text.", "Another."])  # (2, D)
     encoder.encode_sentences(["One sentence. Another."])[0].vectors  # (2, D)
-    encoder.encode_passages(article)  # (number of paragraphs, D)
-    encoder.encode_passages(article, spans=[(0, 80), (80, 200)])  # (2, D)
+    encoder.encode_passages("A paragraph.\nThe next one.").vectors  # (2, D)
     ```
     """
 
@@ -119,26 +115,329 @@ class SentenceEncoder(MadeOfPretrained):
         max_length: int | None = None,
         randomly_initialized: bool = False,
         seed: int = 0,
-        tokens_per_batch: int = _TOKENS_PER_BATCH,
+        tokens_per_batch: int = row_encoder.TOKENS_PER_BATCH,
     ):
-        self._pretrained = pretrained
         self.layout = pretrained.layout(max_length)
+        self._pretrained = pretrained
         self._splitter = pretrained.splitter()
-        self._word_pieces = pretrained.text_encoder()
-        self._tokens_per_batch = tokens_per_batch
+        self._encode_pieces = pretrained.text_encoder().encode
         with seeded(seed):
             self._encoder = copy_encoder(
                 pretrained, randomly_initialized=randomly_initialized
             )
-        self._functions: dict[str, Callable] = {}
+        has_pieces = self.layout.holds_spans
+        has_sent = self.layout.sent_id is not None or not has_pieces
+        # The first is the default for sentences.
+        self._kinds = [SENT] * has_sent + [MEAN, CLS] * has_pieces
+        computes = {
+            MEAN: row_encoder.means_of_pieces,
+            CLS: row_encoder.first_token,
+            SENT: lambda encoder, sequence, features: [
+                self.layout.sentence_vectors(encoder, sequence, features)[0]
+            ],
+            "pieces": row_encoder.vectors_of_pieces,
+        }
+        self._rows = functools.cache(
+            lambda kind: RowEncoder(
+                self._encoder,
+                self.layout,
+                computes[kind],
+                tokens_per_batch=tokens_per_batch,
+            )
+        )
+
+    def choose_vectors(
+        self, vectors: str | None = None, *, of_rows: bool = False
+    ) -> str:
+        """Checks the kind of vectors, or returns the default kind of the model.
+
+        Args:
+            vectors: the kind; None is "sent" for SLM and ReAT, and "mean" otherwise.
+            of_rows: whether "cls" is allowed, as for whole rows, and the default of
+                models without "sent".
+
+        Raises:
+            ValueError: if the model has no such vectors.
+        """
+        known = [kind for kind in self._kinds if of_rows or kind != CLS]
+        if vectors is None:
+            return CLS if of_rows and known[0] == MEAN else known[0]
+        if vectors not in known:
+            raise ValueError(
+                f"`vectors` of this model must be one of {', '.join(known)}. Received: "
+                f"{vectors!r}"
+            )
+        return vectors
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        vectors: str = MEAN,
+        on_progress: Callable[[int], Any] = bool,
+    ) -> np.ndarray:
+        """Encodes each text as one vector.
+
+        A text that is longer than a row is read up to the last sentence that fits. A
+        warning is given if the cosines of the vectors hardly distinguish the texts.
+
+        Args:
+            texts: the texts; a line is a paragraph.
+            vectors: "mean", "cls", or "sent" for the mean over the vectors of the
+                sentences. A ReAT's "mean" is its "sent".
+            on_progress: called with the number of texts of each finished batch.
+
+        Returns:
+            float32 array `(N, D)`; 0 for the mean of a text without word pieces.
+
+        Raises:
+            ValueError: if there is no text, or the model has no such vectors.
+        """
+        texts = check_texts(texts, "texts")
+        if vectors == MEAN and MEAN not in self._kinds:
+            vectors = SENT
+        vectors = self.choose_vectors(vectors, of_rows=True)
+        builder = TreeBuilder(self._splitter.split, self._encode_pieces)
+        examples = []
+        for tree in builder.build([text.split("\n") for text in texts]):
+            if len(tree.token_ids):
+                tree = first_window(tree, self.layout.text_capacity)
+            pieces = np.split(tree.token_ids, np.cumsum(tree.sentence_lengths)[:-1])
+            paragraphs = np.repeat(
+                np.arange(len(tree.paragraph_lengths)), tree.paragraph_lengths
+            )
+            # A text without a piece has an empty sentence.
+            examples.append(make_row(pieces, paragraphs.tolist() or [0]))
+        rows = self._rows(vectors)(examples, on_progress)
+        encoded = np.zeros((len(texts), rows[0][0].shape[-1]), np.float32)
+        for number, (example, (row,)) in enumerate(zip(examples, rows, strict=True)):
+            if vectors == CLS:
+                encoded[number] = row[0]
+            elif num_pieces(example):
+                lengths = [len(segment.pieces) for segment in example]
+                weights = lengths if vectors == MEAN else None
+                encoded[number] = np.average(
+                    row[: len(example)], axis=0, weights=weights
+                )
+        _warn_if_alike(encoded)
+        return encoded
+
+    def encode_sentences(
+        self,
+        texts: Sequence[str],
+        vectors: str | None = None,
+        on_progress: Callable[[int], Any] = bool,
+    ) -> list[EncodedText]:
+        """Encodes each sentence of each text in the context of its text.
+
+        A text that does not fit into a row is read in stretches of whole sentences
+        that do not see each other. A warning is given if the cosines of the vectors
+        hardly distinguish the sentences.
+
+        Args:
+            texts: the texts; a line is a paragraph.
+            vectors: "mean" or "sent"; None is "sent" if the model has it.
+            on_progress: called with the number of rows of each finished batch.
+
+        Raises:
+            ValueError: if there is no text, or the model has no such vectors.
+        """
+        documents = [
+            split_text(text, self._splitter) for text in check_texts(texts, "texts")
+        ]
+        encoded = self.encode_documents(documents, vectors, on_progress)
+        _warn_if_alike(np.concatenate([one.vectors for one in encoded]))
+        return encoded
+
+    def encode_documents(
+        self,
+        documents: Sequence[Sequence[Sentence]],
+        vectors: str | None = None,
+        on_progress: Callable[[int], Any] = bool,
+    ) -> list[EncodedText]:
+        """Encodes documents that are split into sentences; see `encode_sentences`."""
+        vectors = self.choose_vectors(vectors)
+        laid_out = [self._stretches(sentences) for sentences in documents]
+        examples = [example for stretches, _ in laid_out for example in stretches]
+        rows = iter(self._rows(vectors)(examples, on_progress) if examples else ())
+        encoded = []
+        for sentences, (stretches, is_first) in zip(documents, laid_out, strict=True):
+            parts = [
+                _of_segments(row, len(example))
+                for example, (row,) in zip(stretches, rows, strict=False)
+            ]
+            encoded.append(
+                EncodedText(
+                    tuple(sentence.text for sentence in sentences),
+                    self._means_of_parts(parts, is_first),
+                    num_parts=len(is_first),
+                    num_positions=sum(map(self.layout.num_tokens, stretches)),
+                    num_passes=len(stretches),
+                )
+            )
+        return encoded
+
+    def encode_passages(
+        self, document: str, spans: Iterable[tuple[int, int]] | None = None
+    ) -> EncodedPassages:
+        """Encodes passages of a document in the context of the document.
+
+        The whole document is encoded first, then the outputs at the word pieces of
+        each passage are averaged ("late chunking"; Günther et al., 2024, section 3). A
+        ReAT's vectors are those of sentences, so a passage is the mean over the
+        sentences that overlap it. A document that does not fit into a row is read as by
+        `encode_sentences`.
+
+        Args:
+            document: the text; a line is a paragraph.
+            spans: pairs of the first character and the one after the last; None takes
+                the paragraphs.
+
+        Raises:
+            ValueError: if the document is empty, or a span is not part of it.
+        """
+        (document,) = check_texts([document], "document")
+        if spans is None:
+            spans = [match.span() for match in _LINE.finditer(document)]
+        spans = [(int(begin), int(end)) for begin, end in spans]
+        for number, (begin, end) in enumerate(spans):
+            if not 0 <= begin < end <= len(document):
+                raise ValueError(
+                    "`spans` must lie in the document, of "
+                    f"{len(document):,} characters. Received: spans[{number}]="
+                    f"{(begin, end)}"
+                )
+        sentences = split_text(document, self._splitter)
+        if not sentences or not spans:
+            raise ValueError("`document` must contain a sentence. Received: none")
+        begins = _places(document, sentences)
+        ends = [
+            begin + len(sentence.text)
+            for begin, sentence in zip(begins, sentences, strict=True)
+        ]
+        if MEAN in self._kinds:
+            offsets = PieceOffsets(
+                self._pretrained.vocabulary, self._pretrained.normalization
+            )
+            places = [
+                (begin + starts, begin + stops)
+                for begin, (_, starts, stops) in zip(
+                    begins,
+                    (offsets.encode(sentence.text) for sentence in sentences),
+                    strict=True,
+                )
+            ]
+            starts, stops = map(np.concatenate, zip(*places, strict=True))
+            stretches, _ = self._stretches(sentences)
+            vectors = np.concatenate(
+                [row[number > 0] for row, number in self._rows("pieces")(stretches)]
+            )
+        else:
+            starts, stops = np.array(begins), np.array(ends)
+            vectors = self.encode_documents([sentences])[0].vectors
+        encoded = np.zeros((len(spans), vectors.shape[1]), np.float32)
+        for number, (begin, end) in enumerate(spans):
+            is_inside = (starts < end) & (stops > begin)
+            if is_inside.any():
+                encoded[number] = vectors[is_inside].mean(axis=0)
+        return EncodedPassages(tuple(spans), encoded)
+
+    def encode_in_context(
+        self,
+        groups: Sequence[Sequence[Sentence]],
+        vectors: str | None = None,
+        on_progress: Callable[[int], Any] = bool,
+    ) -> tuple[np.ndarray, int]:
+        """Encodes the last sentence of each group together with those before it.
+
+        SLM, section 5.3. If a group does not fit into a row, its first sentences are
+        left out. A last sentence that does not fit is cut.
+
+        Args:
+            groups: consecutive sentences of a document.
+            vectors: "mean" or "sent"; None is "sent" if the model has it.
+            on_progress: called with the number of groups of each finished batch.
+
+        Returns:
+            float32 array `(number of groups, D)` of vectors of length 1, and how many
+            sentences were cut.
+        """
+        vectors = self.choose_vectors(vectors)
+        # Neighbours share sentences, each of which is encoded as pieces once.
+        unique = {id(one): one for group in groups for one in group}
+        pieces = dict(zip(unique, self._spell(unique.values()), strict=True))
+        longest, num_cut, examples = self.layout.capacity(1), 0, []
+        for group in groups:
+            spelled = [pieces[id(sentence)] for sentence in group]
+            num_cut += len(spelled[-1]) > longest
+            spelled[-1] = spelled[-1][:longest]
+            paragraphs = [sentence.paragraph for sentence in group]
+            for first in range(len(group)):
+                example = make_row(spelled[first:], paragraphs[first:])
+                if self.layout.fits(example):
+                    break
+            examples.append(example)
+        rows = self._rows(vectors)(examples, on_progress)
+        found = [
+            _of_segments(row, len(example))[-1]
+            for example, (row,) in zip(examples, rows, strict=True)
+        ]
+        return normalize(np.array(found)), num_cut
+
+    def check_context(self, context_sentences: int) -> None:
+        """Raises ValueError unless rows take a sentence and so many before it."""
+        most = self.layout.text_capacity.num_sentences
+        if context_sentences < 0 or (most is not None and context_sentences >= most):
+            limit = "" if most is None else f" and below {most}, the model's sentences"
+            raise ValueError(
+                f"`context_sentences` must be at least 0{limit}. Received: "
+                f"context_sentences={context_sentences}"
+            )
+
+    def encode_rows(
+        self,
+        rows: Sequence[tuple[str, ...]],
+        vectors: str | None = None,
+        on_progress: Callable[[int], Any] = bool,
+    ) -> tuple[np.ndarray, int]:
+        """Encodes texts that share rows as in fine-tuning.
+
+        Each text is a paragraph of one sentence (Segatron, sections 2.3 and 3.2). The
+        longest texts of a row that is too long are cut.
+
+        Args:
+            rows: T texts each.
+            vectors: the kind; None is "sent" if the model has it, otherwise "cls",
+                which requires T = 1.
+            on_progress: called with the number of rows of each finished batch.
+
+        Returns:
+            float32 array `(number of rows, T, D)`, and how many rows were cut.
+        """
+        num_texts = len(rows[0])
+        vectors = self.choose_vectors(vectors, of_rows=True)
+        room = self.layout.capacity(num_texts)
+        pieces, lengths = self._encode_pieces([text for row in rows for text in row])
+        lengths = np.asarray(lengths, np.int32).reshape(len(rows), num_texts)
+        with tf.device("CPU"):
+            kept = cut_longest(tf.constant(lengths), room).numpy()
+        starts = (np.cumsum(lengths) - lengths.reshape(-1)).reshape(lengths.shape)
+        examples = [
+            tuple(
+                Segment(pieces[start : start + length], text, paragraph=text)
+                for text, (start, length) in enumerate(zip(*row, strict=True))
+            )
+            for row in zip(starts.tolist(), kept.tolist(), strict=True)
+        ]
+        encoded = [
+            _of_segments(row, num_texts)
+            for (row,) in self._rows(vectors)(examples, on_progress)
+        ]
+        return np.array(encoded), int((kept < lengths).any(axis=1).sum())
 
     def describe(self) -> dict[str, Any]:
-        """Returns the settings that vectors depend on, in addition to the texts."""
-        config = {
-            name: value
-            for name, value in self._encoder.get_config().items()
-            if name not in ("name", "trainable")
-        }
+        """Settings and checksum on which all vectors depend, apart from the texts."""
+        config = self._encoder.get_config()
+        config = {name: value for name, value in config.items() if name not in _NAMES}
         checksum = hashlib.sha256(
             json.dumps(config, sort_keys=True, default=str).encode()
         )
@@ -153,430 +452,20 @@ class SentenceEncoder(MadeOfPretrained):
             "encoder_sha256": checksum.hexdigest(),
         }
 
-    # === Texts ===
-
-    def encode(self, texts: Sequence[str], vectors: str = "mean") -> np.ndarray:
-        """Encodes texts into one vector each.
-
-        Warns if the cosines of the vectors hardly distinguish the texts.
-
-        Args:
-            texts: at least one; a line of a text is a paragraph. A text longer than a
-                row is read up to the last sentence that fits.
-            vectors: "mean", "cls" or "sent", the mean over the sentences.
-
-        Returns:
-            float32 array `(number of texts, D)`; 0 for the mean of a text without a
-            word piece.
-
-        Raises:
-            ValueError: if there is no text, or the model has no such vectors.
-        """
-        kind = self.vector_kind(vectors)
-        texts = check_texts(texts, "texts")
-        rows = [example for _, example, _ in self._read_texts(texts)]
-        encoded = []
-        for example, found in zip(rows, self.encode_examples(rows, kind), strict=True):
-            lengths = np.array([len(segment.pieces) for segment in example])
-            weights = lengths if kind == "mean" else lengths > 0
-            weights = np.ones(1) if kind == "cls" else weights / max(weights.sum(), 1)
-            encoded.append(weights.astype(np.float32) @ found)
-        vectors_of_texts = np.stack(encoded)
-        _warn_of_equal_directions(vectors_of_texts)
-        return vectors_of_texts
-
-    def encode_sentences(self, texts: Sequence[str]) -> list[EncodedSentences]:
-        """Encodes the sentences of texts, as SLM and ReAT were trained to.
-
-        The vectors are "sent" if the model has them, else "mean".
-
-        Args:
-            texts: as for `encode`.
-
-        Raises:
-            ValueError: if there is no text.
-        """
-        beginnings = self._read_texts(check_texts(texts, "texts"))
-        rows = self.encode_examples([example for _, example, _ in beginnings])
-        encoded = [
-            EncodedSentences(sentences, vectors[: len(sentences)], is_cut)
-            for (sentences, _, is_cut), vectors in zip(beginnings, rows, strict=True)
-        ]
-        _warn_of_equal_directions(np.concatenate([one.vectors for one in encoded]))
-        return encoded
-
-    def encode_document(
-        self, sentences: Sequence[str], paragraphs: Sequence[int] | None = None
-    ) -> EncodedDocument:
-        """Encodes the sentences of a document of any length.
-
-        A sentence too long for the model is encoded in parts, whose vectors are
-        averaged. A document that does not fit in a row is read in a few rows of similar
-        length, which do not see each other.
-
-        Args:
-            sentences: at least one, in order.
-            paragraphs: paragraph of each sentence, from 0, rising; None means one
-                paragraph.
-        """
-        pieces = self._spell(sentences)
-        if paragraphs is None:
-            paragraphs = [0] * len(pieces)
-        segments, is_start = split_long(
-            make_example(pieces, paragraphs), self.layout.longest_part
-        )
-        rows = [
-            segments[begin:end]
-            for begin, end in even_rows(self.layout, segments, is_start)
-        ]
-        vectors = np.concatenate(self.encode_examples(rows))
-        firsts = np.flatnonzero(is_start)
-        counts = np.diff(np.append(firsts, len(segments)))
-        sums = np.add.reduceat(vectors, firsts, axis=0)
-        return EncodedDocument(
-            vectors=sums / counts[:, np.newaxis].astype(np.float32),
-            num_parts=len(segments),
-            num_positions=sum(map(self.layout.num_tokens, rows)),
-            num_passes=len(rows),
-        )
-
-    def encode_passages(
-        self, document: str, spans: Sequence[tuple[int, int]] | None = None
-    ) -> np.ndarray:
-        """Encodes passages of a document, each in the context of the whole document.
-
-        Unlike the vector of a passage that is encoded alone, these know what its
-        pronouns and headings refer to ("late chunking", Günther et al., 2024): the
-        document is encoded first, and the outputs at the word pieces of each passage
-        are averaged. A ReAT averages the vectors of the sentences that overlap it.
-
-        A document that does not fit in a row is read in overlapping rows; each piece
-        takes its output from the row in which it is farther from the ends.
-
-        Args:
-            document: a text whose lines are paragraphs.
-            spans: start and stop of each passage in `document`, in characters. They
-                may overlap. A word belongs to every span that overlaps it. None encodes
-                the paragraphs: the lines that are not blank.
-
-        Returns:
-            float32 array `(N, D)`; 0 for a passage without a word piece.
-
-        Raises:
-            ValueError: if there is no sentence, or a span is not within the document.
-        """
-        if spans is None:
-            lines = re.finditer(r"[^\n]+", document)
-            spans = [line.span() for line in lines if line[0].strip()]
-        for number, (start, stop) in enumerate(spans):
-            if not 0 <= start < stop <= len(document):
-                raise ValueError(
-                    "`spans` must lie within the document and not be empty. Received: "
-                    f"spans[{number}]={(start, stop)}, for {len(document)} characters"
-                )
-        example, bounds = locate_pieces(document, self._splitter, self._word_pieces)
-        segments, _ = split_long(example, self.layout.longest_part)
-        outputs, bounds = self._outputs(segments, bounds)
-        vectors = np.zeros((len(spans), outputs.shape[1]), np.float32)
-        for number, (start, stop) in enumerate(spans):
-            first = np.searchsorted(bounds[:, 1], start, side="right")
-            last = np.searchsorted(bounds[:, 0], stop, side="left")
-            if first < last:
-                vectors[number] = outputs[first:last].mean(axis=0)
-        return vectors
-
-    def _outputs(
-        self, segments: Sequence[Segment], bounds: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Outputs at the pieces of a document, or of a ReAT's sentences, and bounds.
-
-        Args:
-            segments: the document, in order.
-            bounds: int array `(number of pieces, 2)`, start and stop of the word of
-                each piece.
-        """
-        windows = overlapping_rows(self.layout, segments)
-        rows = [segments[begin:end] for begin, end in windows]
-        ends = np.cumsum([len(segment.pieces) for segment in segments])
-        if self.layout.holds_spans:
-            encoded = [
-                sequence[is_piece] for sequence, is_piece in self._run(_PIECES, rows)
-            ]
-            firsts = np.append(0, ends)
-        else:
-            encoded = self.encode_examples(rows)
-            starts = np.append(0, ends[:-1])
-            bounds = np.stack([bounds[starts, 0], bounds[ends - 1, 1]], axis=1)
-            firsts = np.arange(len(segments) + 1)
-        parts, first = [], 0
-        for number, (begin, end) in enumerate(windows):
-            # Each row provides its half of an overlap.
-            is_last = number + 1 == len(windows)
-            last = end if is_last else (windows[number + 1][0] + end + 1) // 2
-            here = firsts[[first, last]] - firsts[begin]
-            parts.append(encoded[number][here[0] : here[1]])
-            first = last
-        return np.concatenate(parts), bounds
-
-    def encode_in_context(
-        self,
-        groups: Sequence[Sequence[Sentence]],
-        vectors: str | None = None,
-        on_progress: Callable[[int], Any] = bool,
-    ) -> tuple[np.ndarray, int]:
-        """Encodes sentences, each together with the sentences before it (SLM, 5.3).
-
-        A sentence that does not fit in a row is cut. Sentences before it are left out,
-        the farthest first, until the others fit.
-
-        Args:
-            groups: for each sentence its context, then the sentence.
-            vectors: "mean" or "sent"; None is "sent" if the model has it.
-            on_progress: called with the number of sentences of each batch.
-
-        Returns:
-            float32 array `(number of groups, D)` of vectors of length 1, and how many
-            sentences were cut.
-        """
-        unique = {id(one): one for group in groups for one in group}
-        spelled = self._spell([one.text for one in unique.values()])
-        pieces = dict(zip(unique, spelled, strict=True))
-        longest = self.layout.capacity(1)
-        rows, num_cut = [], 0
-        for group in groups:
-            ids = [pieces[id(one)] for one in group]
-            num_cut += len(ids[-1]) > longest
-            ids[-1] = ids[-1][:longest]
-            paragraphs = [one.paragraph for one in group]
-            candidates = (
-                make_example(ids[first:], paragraphs[first:])
-                for first in range(len(group))
-            )
-            rows.append(
-                next(
-                    row for row in candidates if len(row) == 1 or self.layout.fits(row)
-                )
-            )
-        encoded = self.encode_examples(rows, vectors, on_progress)
-        return unit_vectors(np.stack([one[-1] for one in encoded])), num_cut
-
-    def encode_rows(
-        self,
-        rows: Sequence[tuple[str, ...]],
-        vectors: str | None = None,
-        on_progress: Callable[[int], Any] = bool,
-    ) -> tuple[np.ndarray, int]:
-        """Encodes rows of texts as in fine-tuning: each text is one sentence.
-
-        Args:
-            rows: at least one, each of T texts.
-            vectors: as for `encode_examples`.
-            on_progress: called with the number of rows of each batch.
-
-        Returns:
-            float32 array `(R, T, D)`, and how many rows were too long and cut.
-        """
-        examples, num_cut = text_examples(
-            self._word_pieces, rows, self.layout.capacity(len(rows[0]))
-        )
-        return np.stack(self.encode_examples(examples, vectors, on_progress)), num_cut
-
-    # === Rows ===
-
-    def vector_kind(self, vectors: str | None = None) -> str:
-        """Returns the kind that the model has for `vectors`; None is its default.
-
-        Raises:
-            ValueError: if the model has no such vectors.
-        """
-        has_pieces = self.layout.holds_spans
-        has_sent = self.layout.sent_id is not None or not has_pieces
-        kinds = {
-            "mean": "mean" if has_pieces else "sent",
-            **({"cls": "cls"} if has_pieces else {}),
-            **({"sent": "sent"} if has_sent else {}),
-        }
-        if vectors is None:
-            vectors = "sent" if has_sent else "mean"
-        if vectors not in kinds:
-            raise ValueError(
-                f"`vectors` of this model must be one of {', '.join(kinds)}. Received: "
-                f"{vectors!r}"
-            )
-        return kinds[vectors]
-
-    def encode_examples(
-        self,
-        examples: Sequence[Example],
-        vectors: str | None = None,
-        on_progress: Callable[[int], Any] = bool,
-    ) -> list[np.ndarray]:
-        """Encodes rows of word pieces.
-
-        Args:
-            examples: rows, each of which fits.
-            vectors: "mean", "cls" or "sent"; None is "sent" if the model has it.
-            on_progress: called with the number of rows of each batch.
-
-        Returns:
-            For each row a float32 array `(S, D)`, or `(1, D)` for "cls".
-        """
-        kind = self.vector_kind(vectors)
-        outputs = self._run(kind, examples, on_progress)
-        if kind == "cls":
-            return [vectors for (vectors,) in outputs]
-        resized = []
-        for example, (rows,) in zip(examples, outputs, strict=True):
-            # Sentences after the last one with a piece may have no column.
-            missing = max(0, len(example) - len(rows))
-            resized.append(np.pad(rows, [(0, missing), (0, 0)])[: len(example)])
-        return resized
-
-    def compile(self, compute: Compute) -> Callable[..., list[tuple[np.ndarray, ...]]]:
-        """Compiles a function of rows, for any number and any lengths.
-
-        Args:
-            compute: maps the encoder's output, float32 `(B, L, D)`, and the features of
-                the rows to a tensor `(B, …)` or a tuple of tensors.
-
-        Returns:
-            Function from examples, and optionally `on_progress`, which is called with
-            the number of rows of each batch, to a tuple of arrays for each example.
-        """
-
-        def run(fields: dict[str, tf.Tensor]) -> Any:
-            features = self.layout.rows(Trees(**fields))
-            sequence = self._encoder(features, training=False)
-            return compute(tf.cast(sequence, tf.float32), features)
-
-        signature = {
-            field.name: tf.TensorSpec([None, None], tf.int32)
-            for field in dataclasses.fields(Trees)
-        }
-        signature["num_sentences"] = tf.TensorSpec([None], tf.int32)
-        # Concrete: TensorFlow warns if functions with the same code are traced again
-        # and again.
-        graph = tf.function(
-            run, input_signature=[signature], autograph=False
-        ).get_concrete_function()
-
-        def call(
-            examples: Sequence[Example], on_progress: Callable[[int], Any] = bool
-        ) -> list[tuple[np.ndarray, ...]]:
-            results: list[tuple[np.ndarray, ...]] = [()] * len(examples)
-            for numbers in self._batches(examples):
-                batch = [examples[number] for number in numbers]
-                trees = trees_of(batch, max(map(len, batch)))
-                tensors = tf.nest.flatten(graph(vars(trees)))
-                arrays = [tensor.numpy() for tensor in tensors]
-                for number, *of_row in zip(numbers, *arrays, strict=True):
-                    results[number] = tuple(of_row)
-                on_progress(len(numbers))
-            return results
-
-        return call
-
-    def _run(
-        self,
-        kind: str,
-        examples: Sequence[Example],
-        on_progress: Callable[[int], Any] = bool,
-    ) -> list[tuple[np.ndarray, ...]]:
-        """Outputs of a kind, by a function that is compiled once."""
-
-        def compute(sequence: tf.Tensor, features: Features) -> Any:
-            if kind == "cls":
-                return sequence[:, :1]
-            if kind == "sent":
-                return self.layout.sentence_vectors(self._encoder, sequence, features)[
-                    0
-                ]
-            number = features["sentence_number"]
-            if kind == _PIECES:
-                return sequence, number > 0
-            return mean_vectors(sequence, number, largest(number))[0]
-
-        if kind not in self._functions:
-            self._functions[kind] = self.compile(compute)
-        return self._functions[kind](examples, on_progress)
-
-    def _batches(self, examples: Sequence[Example]) -> Iterator[np.ndarray]:
-        """Numbers of the rows of each batch, shortest rows first."""
-        lengths = np.array([self.layout.num_tokens(example) for example in examples])
-        order = np.argsort(lengths, kind="stable")
-        begin = 0
-        for end in range(1, 1 + len(order)):
-            is_last = end == len(order)
-            if (
-                is_last
-                or (end + 1 - begin) * lengths[order[end]] > self._tokens_per_batch
-            ):
-                yield order[begin:end]
-                begin = end
-
-    def _spell(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Word pieces of each text."""
-        ids, lengths = self._word_pieces.encode(texts)
-        return np.split(ids, np.cumsum(lengths)[:-1]) if len(lengths) else []
-
-    def _read_texts(
-        self, texts: Sequence[str]
-    ) -> list[tuple[tuple[str, ...], Example, bool]]:
-        """Sentences and row of the beginning of each text, and whether it is cut.
-
-        As in records, sentences and paragraphs without a piece are left out.
-        """
-        split = [split_text(text, self._splitter) for text in texts]
-        spelled = iter(self._spell([one.text for text in split for one in text]))
-        capacity = self.layout.text_capacity
-        beginnings = []
-        for text in split:
-            pairs = [
-                (sentence, ids)
-                for sentence, ids in zip(text, spelled, strict=False)
-                if len(ids)
-            ]
-            lengths = np.array([len(ids) for _, ids in pairs], int)
-            count = int(np.sum(np.cumsum(lengths) <= capacity.num_pieces))
-            if pairs and not count:
-                count, pairs[0] = 1, (pairs[0][0], pairs[0][1][: capacity.num_pieces])
-            parts = np.array([len(ids) for _, ids in pairs[:count]], int)
-            parts = -(-parts // (capacity.longest_part or capacity.num_pieces))
-            if capacity.num_sentences is not None:
-                count = int(np.sum(np.cumsum(parts) <= capacity.num_sentences))
-            pairs = pairs[:count]
-            example = make_example(
-                [ids for _, ids in pairs],
-                renumbered([sentence.paragraph for sentence, _ in pairs]),
-            )
-            beginnings.append(
-                (
-                    tuple(sentence.text for sentence, _ in pairs),
-                    example or (Segment(np.zeros(0, np.int32)),),
-                    sum(len(ids) for _, ids in pairs) < lengths.sum(),
-                )
-            )
-        return beginnings
-
-    # === SavedModels ===
-
-    @functools.cached_property
-    def preprocessor(self) -> DocumentPreprocessor:
-        """Turns documents into rows in a graph, also for `tf.data`."""
-        return DocumentPreprocessor(self._pretrained)
+    # === SavedModel ===
 
     @functools.cached_property
     def _served(self) -> ServedEncoder:
-        return ServedEncoder(self._pretrained, self.preprocessor)
+        return ServedEncoder(self._pretrained, DocumentPreprocessor(self._pretrained))
 
     def predict(self, texts: Sequence[str]) -> dict[str, np.ndarray]:
-        """Returns the outputs of `seg_tf.export.served_encoder.ServedEncoder`.
+        """Returns the outputs of the exported model, a `ServedEncoder`.
 
         Args:
-            texts: at least one, encoded in one batch; a line of a text is a paragraph.
+            texts: the texts, encoded in one batch; a line is a paragraph.
 
         Raises:
-            ValueError: if there is no text, or an item is not a text.
+            ValueError: if there is no text.
         """
         texts = check_texts(texts, "texts")
         outputs = self._served.functions["serving_default"](tf.constant(texts))
@@ -588,17 +477,17 @@ class SentenceEncoder(MadeOfPretrained):
         overwrite: bool = False,
         formats: Sequence[str] = (saved_model.SAVED_MODEL,),
     ) -> None:
-        """Writes a SavedModel.
+        """Writes a SavedModel that takes text.
 
         Args:
             folder: a new folder.
-            overwrite: whether to replace an exported model in `folder`.
+            overwrite: whether to replace an exported model.
             formats: "saved_model", "onnx" (`seg_tf.export.onnx_file`) or both.
 
         Raises:
-            ValueError: if `folder` contains anything else.
+            ValueError: if the folder contains something else.
         """
-        capacity = self.preprocessor.layout.text_capacity
+        capacity = self.layout.text_capacity
         saved_model.write(
             self._served,
             pathlib.Path(folder),
@@ -611,7 +500,167 @@ class SentenceEncoder(MadeOfPretrained):
             formats=formats,
         )
 
+    # === Rows ===
 
-def _warn_of_equal_directions(vectors: np.ndarray) -> None:
-    if warning := cosine_warning(mean_cosine([unit_vectors(vectors)])):
+    def _spell(self, sentences: Iterable[Sentence]) -> list[np.ndarray]:
+        ids, lengths = self._encode_pieces([sentence.text for sentence in sentences])
+        return np.split(ids, np.cumsum(lengths)[:-1]) if len(lengths) else []
+
+    def _stretches(
+        self, sentences: Sequence[Sentence]
+    ) -> tuple[list[Example], np.ndarray]:
+        """Rows of a document, and bool `(parts,)`: where a sentence begins.
+
+        Sentences that are too long for the model become several parts.
+        """
+        if not sentences:
+            return [], np.zeros(0, bool)
+        lines = [(sentence.document, sentence.paragraph) for sentence in sentences]
+        _, paragraphs = np.unique(lines, axis=0, return_inverse=True)
+        parts: list[Segment] = []
+        is_first = []
+        row = make_row(self._spell(sentences), paragraphs.reshape(-1).tolist())
+        for segment in row:
+            num_parts = max(1, -(-len(segment.pieces) // self.layout.longest_part))
+            first_token = 0
+            for ids in np.array_split(segment.pieces, num_parts):
+                parts.append(
+                    dataclasses.replace(segment, pieces=ids, first_token=first_token)
+                )
+                is_first.append(first_token == 0)
+                first_token += len(ids)
+        # Few stretches of similar length. Where possible, they end with a sentence.
+        firsts = np.append(np.flatnonzero(is_first), len(parts))
+        stretches, begin = [], 0
+        while begin < len(parts):
+            most = self._num_fitting(parts, begin)
+            left = len(parts) - begin
+            # The first end of a sentence after an equal share; or the last one before
+            # it, unless that leaves less than half; or the share.
+            end = begin - (-left // -(-left // most))
+            after = int(firsts[np.searchsorted(firsts, end)])
+            before = int(firsts[np.searchsorted(firsts, end, side="right") - 1])
+            if after <= begin + most:
+                end = after
+            elif 2 * before >= begin + end:
+                end = before
+            stretches.append(parts[begin:end])
+            begin = end
+        return stretches, np.array(is_first)
+
+    def _num_fitting(self, parts: Sequence[Segment], begin: int) -> int:
+        """Number of parts from `begin` on that fit in a row; at least 1."""
+        left = len(parts) - begin
+        fewest, most = 1, min(2, left)
+        while most < left and self.layout.fits(parts[begin : begin + most]):
+            fewest, most = most, min(2 * most, left)
+        while fewest < most:
+            count = (fewest + most + 1) // 2
+            if self.layout.fits(parts[begin : begin + count]):
+                fewest = count
+            else:
+                most = count - 1
+        return fewest
+
+    def _means_of_parts(
+        self, parts: Sequence[np.ndarray], is_first: np.ndarray
+    ) -> np.ndarray:
+        if not parts:
+            return np.zeros((0, self._encoder.hidden_size), np.float32)
+        firsts = np.flatnonzero(is_first)
+        counts = np.diff(np.append(firsts, len(is_first))).astype(np.float32)
+        sums = np.add.reduceat(np.concatenate(parts), firsts, axis=0)
+        return sums / counts[:, np.newaxis]
+
+
+def make_row(
+    pieces: Sequence[np.ndarray], paragraphs: Sequence[int]
+) -> tuple[Segment, ...]:
+    """Returns a row of consecutive sentences, whose indices start at 0.
+
+    Args:
+        pieces: int32 ids of each sentence; there may be none.
+        paragraphs: paragraph of each sentence, rising.
+    """
+    segments: list[Segment] = []
+    number, previous = 0, None
+    for ids, paragraph in zip(pieces, paragraphs, strict=True):
+        number = number + 1 if paragraph == previous else 0
+        previous = paragraph
+        segments.append(
+            Segment(ids, paragraph=paragraph - paragraphs[0], sentence=number)
+        )
+    return tuple(segments)
+
+
+def _of_segments(row: np.ndarray, count: int) -> np.ndarray:
+    """Vectors of `count` segments; those after the last with a piece may be missing."""
+    return np.pad(row, [(0, max(0, count - len(row))), (0, 0)])[:count]
+
+
+def _places(document: str, sentences: Sequence[Sentence]) -> list[int]:
+    """First character of each sentence in the document."""
+    places, end = [], 0
+    for sentence in sentences:
+        begin = document.find(sentence.text, end)
+        if begin < 0:
+            raise ValueError(
+                "The sentence function of the model must return parts of its text, so "
+                f"that passages can be located. Received: {sentence.text!r}"
+            )
+        places.append(begin)
+        end = begin + len(sentence.text)
+    return places
+
+
+# === Cosines ===
+
+
+def normalize(vectors: np.ndarray) -> np.ndarray:
+    """Vectors `(N, D)` divided by their lengths; a zero vector stays zero."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(lengths > 0, lengths, 1)
+
+
+def mean_cosine(vectors: Iterable[np.ndarray]) -> float | None:
+    """Mean cosine over all pairs of two different vectors.
+
+    Args:
+        vectors: float arrays `(N, D)` that together contain the vectors of a corpus,
+            each of length 1.
+
+    Returns:
+        The mean, or None if there are fewer than 10 vectors.
+    """
+    count, total, squares = 0, np.zeros(()), 0.0
+    for some in vectors:
+        count += len(some)
+        total = total + np.sum(some, axis=0, dtype=np.float64)
+        squares += float(np.vdot(some, some))
+    if count < _MIN_VECTORS:
+        return None
+    # The squared length of the sum counts each vector with itself and each pair twice.
+    return (float(total @ total) - squares) / (count * (count - 1))
+
+
+def cosine_warning(mean: float | None) -> str | None:
+    """Warning if cosines hardly distinguish the vectors of a corpus, else None.
+
+    If all vectors point in nearly the same direction, the nearest is hardly nearer
+    than any other, and often unrelated.
+
+    Args:
+        mean: result of `mean_cosine`.
+    """
+    if mean is None or mean < _MAX_MEAN_COSINE:
+        return None
+    return (
+        f"Any two of these vectors have a cosine of {mean:.4f} on average. Their "
+        "cosines hardly distinguish one text from another, and the nearest may well be "
+        'unrelated. Choose the vectors "mean", or another model'
+    )
+
+
+def _warn_if_alike(vectors: np.ndarray) -> None:
+    if warning := cosine_warning(mean_cosine([normalize(vectors)])):
         warnings.warn(warning, stacklevel=3)

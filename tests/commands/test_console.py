@@ -57,3 +57,23 @@ def test_a_command_gets_its_arguments_and_shows_its_help(monkeypatch, capsys):
         assert sys.modules["__main__"].__doc__.startswith("Counts the words")
     finally:
         sys.modules["__main__"].__doc__ = documentation
+
+
+@pytest.mark.parametrize(
+    ("name", "names"),
+    [
+        ("encode_text", "text output output_dir show"),
+        ("evaluate_perplexity", "text records_dir memory_length target_length lanes"),
+        ("find_sentences", "corpus index_dir context_sentences limit vectors"),
+        ("generate_text", "prompt_file temperature top_p seed"),
+        ("plot_attention", "text output output_table layers heads"),
+        ("reorder_sentences", "text sentences output vocab_file"),
+    ],
+)
+def test_help_shows_the_docstring_and_the_flags(name, names):
+    module = f"seg_tf.commands.{name}"
+    _, output, errors = command_calls.call(module, "--help")
+    assert f"seg-tf {name.replace('_', '-')} --checkpoint=" in output
+    for flag in ("checkpoint", *names.split()):
+        assert f"--{flag}" in output
+    assert "Traceback" not in errors

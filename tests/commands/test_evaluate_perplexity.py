@@ -197,14 +197,3 @@ def test_records_of_another_vocabulary_are_refused(language_model_dir, tmp_path)
     write_word_documents(tmp_path, {"validation": [[tree]]}, vocab_size=size)
     with pytest.raises(ValueError, match="must be of the vocabulary of the checkpoint"):
         run(language_model_dir, f"--records_dir={tmp_path}")
-
-
-def test_help_teaches():
-    _, output, errors = command_calls.call(
-        "seg_tf.commands.evaluate_perplexity", "--help"
-    )
-    assert "--text=wikitext-103/wiki.test.tokens" in output
-    for flag in ("checkpoint", "records_dir", "memory_length", "target_length"):
-        assert f"--{flag}" in output
-    assert "lower bound" in output
-    assert "Traceback" not in errors

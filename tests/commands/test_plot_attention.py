@@ -196,12 +196,3 @@ def test_what_cannot_be_drawn_is_refused(runs, text, tmp_path, monkeypatch):
 def test_other_models_are_refused(language_model_dir, text, tmp_path):
     with pytest.raises(ValueError, match=r"that reads windows.*TransformerXL"):
         run(language_model_dir, text, f"--output={tmp_path}/a.png")
-
-
-def test_help_teaches():
-    _, output, errors = command_calls.call("seg_tf.commands.plot_attention", "--help")
-    assert "figures 3 to 7 of the Segatron paper" in output
-    for flag in ("text", "output", "output_table", "layers", "heads", "checkpoint"):
-        assert f"--{flag}" in output
-    assert "several, comma-separated" in output
-    assert "Traceback" not in errors

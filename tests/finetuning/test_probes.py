@@ -1,4 +1,4 @@
-"""Probes against Adam in NumPy, scikit-learn, and the benchmark's protocol."""
+"""Probes: Adam in NumPy, PyTorch's initial weights, scikit-learn's optimum."""
 
 import dataclasses
 import random
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import sklearn.linear_model
 
-from seg_tf.finetuning import probes
-from seg_tf.finetuning.probes import (
+from seg_tf.finetuning import probing
+from seg_tf.finetuning.probing import (
     Labelled,
     make_probe,
     max_evaluations,
@@ -159,9 +159,6 @@ def test_after_many_passes_it_is_the_regression_of_scikit_learn():
     np.testing.assert_array_equal(predict(probe, data.features), chances.argmax(axis=1))
 
 
-# === Training ===
-
-
 def settings(**changed):
     return ProbeSettings(features="only", **changed)
 
@@ -184,10 +181,7 @@ def slow_protocol(accuracies, max_passes, passes_per_evaluation, tenacity):
 
 
 class ScriptedProbe:
-    """A model that remembers which weights it was given."""
-
-    def __init__(self):
-        self.weights = None
+    """A model whose weights are the number of its last evaluation."""
 
     def get_weights(self):
         return self.weights
@@ -198,17 +192,17 @@ class ScriptedProbe:
 
 def scripted(monkeypatch, accuracies, rules):
     """Trains with given accuracies, in percent: those evaluated, and the kept one."""
-    model, numbers = ScriptedProbe(), []
+    model, numbers = ScriptedProbe(), iter(range(len(accuracies)))
 
     def predictions(model, _):
-        model.weights = len(numbers)
-        numbers.append(len(numbers))
-        return np.arange(100) >= accuracies[numbers[-1]]
+        model.weights = next(numbers)
+        return np.arange(100) >= accuracies[model.weights]
 
     data = Labelled(np.zeros((100, 1), np.float32), np.zeros(100, np.int32))
-    monkeypatch.setattr(probes, "make_probe", lambda *_: model)
-    monkeypatch.setattr(probes, "pass_function", lambda *_: lambda order: 0.0)
-    monkeypatch.setattr(probes, "predict", predictions)
+    monkeypatch.setattr(probing, "make_probe", lambda *_: model)
+    monkeypatch.setattr(probing, "pass_function", lambda *_: lambda order: 0.0)
+    monkeypatch.setattr(probing, "predict", predictions)
+    rules = dataclasses.replace(rules, l2=(1e-9,))
     (probe,) = train_probe(data, data, 2, rules, seed=1)
     return [round(100 * one) for one in probe.accuracies], probe.model.weights
 
@@ -221,14 +215,13 @@ def test_trainings_end_as_in_the_benchmark(
     monkeypatch, max_passes, passes_per_evaluation, tenacity
 ):
     rules = settings(
-        l2=(1e-9,),
         max_passes=max_passes,
         passes_per_evaluation=passes_per_evaluation,
         tenacity=tenacity,
     )
     generator = random.Random(1)
     lengths = set()
-    for _ in range(30):
+    for _ in range(20):
         # Of few values, so that some are equal; they rise now and then.
         accuracies = [
             generator.randrange(4) + rise // 3 for rise in range(max_passes + 2)
@@ -246,12 +239,15 @@ def test_trainings_end_as_in_the_benchmark(
 
 def test_failures_count_in_all_and_passes_are_one_evaluation_over(monkeypatch):
     """Two things that an early stopping of Keras would do otherwise."""
-    rules = settings(l2=(1e-9,), max_passes=8, passes_per_evaluation=4, tenacity=2)
+    rules = settings(max_passes=8, passes_per_evaluation=4, tenacity=2)
     assert scripted(monkeypatch, [1, 2, 3, 4, 5], rules) == ([1, 2, 3], 2)
     assert max_evaluations(rules) == 3
     assert max_evaluations(dataclasses.replace(rules, l2=(1e-5, 1e-4))) == 6
     rules = settings(passes_per_evaluation=1, tenacity=2)
-    assert scripted([5, 4, 6, 5, 7, 6, 8, 7], rules) == ([5, 4, 6, 5, 7, 6], 4)
+    assert scripted(monkeypatch, [5, 4, 6, 5, 7, 6, 8, 7], rules) == (
+        [5, 4, 6, 5, 7, 6],
+        4,
+    )
 
 
 def test_probes_are_as_good_as_scikit_learns_by_the_protocol():
@@ -280,7 +276,7 @@ def test_weights_that_were_best_on_dev_are_kept(monkeypatch):
 
         return make_pass
 
-    monkeypatch.setattr(probes, "pass_function", set_weights_to_the_next)
+    monkeypatch.setattr(probing, "pass_function", set_weights_to_the_next)
     # Right where a label is whether the feature is positive, as for positive scales.
     dev = Labelled(np.array([[1.0], [-2.0], [0.5]], np.float32), np.array([1, 0, 1]))
     once = settings(passes_per_evaluation=1, tenacity=1)
@@ -327,7 +323,7 @@ def test_each_pass_has_an_order_of_its_own(monkeypatch):
     def remember(*_):
         return lambda order: float(orders.append(order.tolist()) or 0)
 
-    monkeypatch.setattr(probes, "pass_function", remember)
+    monkeypatch.setattr(probing, "pass_function", remember)
     short = settings(max_passes=7, l2=(1e-9, 1e-5))
     train_probe(train, dev, 3, short, seed=3)
     assert len(orders) == 16

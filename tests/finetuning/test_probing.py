@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import functools
 import itertools
 import json
 
@@ -13,7 +14,6 @@ from seg_tf.finetuning.probing import ProbeRunner, probe_setting, stored_vectors
 from seg_tf.finetuning.trials import Setting
 from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.tasks import discoeval as probes
-from tests.counting_bar import CountingBar
 from tests.finetuning.tiny_models import some_texts, tiny
 from tests.inference.tiny_slm import WORDS
 from tests.sample_data import sample_data
@@ -111,9 +111,7 @@ def test_vectors_of_units_are_averaged(tmp_path):
     runner = make(tmp_path, "discoeval/rst", "segabert")
     encoder = SentenceEncoder(tiny("segabert"))
     first = [
-        np.mean(
-            [encoder.encode_rows([(unit,)], "cls")[0][0, 0] for unit in units], axis=0
-        )
+        np.mean([encoder.encode_rows([(unit,)])[0][0, 0] for unit in units], axis=0)
         for units in nodes["dev"][0][1:]
     ]
     expected = probes.combine_vectors(
@@ -125,7 +123,7 @@ def test_vectors_of_units_are_averaged(tmp_path):
     scores = runner.run(IGNORED, 1, tmp_path / "trial")
     for name, score in runner.baseline.items():
         assert scores[name] > score + 0.1
-    with pytest.raises(ValueError, match=r"units are encoded apart.*'joint'"):
+    with pytest.raises(ValueError, match=r"units are encoded separately.*'joint'"):
         make(tmp_path, "discoeval/rst", mode="joint")
 
 
@@ -162,11 +160,11 @@ def test_texts_are_encoded_once_for_all_seeds_and_runners(tmp_path, monkeypatch)
     task = "discoeval/ssp"
     write_files(tmp_path / "data", task)
     encoded = []
-    encode = SentenceEncoder.encode_rows
+    encode_rows = SentenceEncoder.encode_rows
 
-    def counting(self, rows, *arguments):
+    def counting(self, rows, *arguments, **options):
         encoded.extend(rows)
-        return encode(self, rows, *arguments)
+        return encode_rows(self, rows, *arguments, **options)
 
     monkeypatch.setattr(SentenceEncoder, "encode_rows", counting)
     runner = make(tmp_path, task, limit=30)
@@ -259,16 +257,18 @@ def test_dc_has_its_hidden_layer_and_the_next_task_has_not(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("model", "mode", "message"),
+    ("task", "model", "mode", "message"),
     [
-        ("segabert", "joint", r'`mode` must be "per_sentence".*tiny_segabert'),
-        ("bert", "alone", "`mode` must be one of per_sentence, joint.*'alone'"),
+        ("bso", "segabert", "joint", r'`mode` must be "per_sentence".*tiny_segabert'),
+        ("bso", "bert", "alone", "`mode` must be one of per_sentence, joint.*'alone'"),
+        ("dc", "slm", "joint", "`texts` must be at most.*6 texts"),
     ],
 )
-def test_modes_that_a_model_does_not_have_are_refused(model, mode, message, tmp_path):
-    write_files(tmp_path / "data", "discoeval/bso/wiki")
+def test_modes_that_a_model_lacks_are_refused(task, model, mode, message, tmp_path):
+    task = {"bso": "discoeval/bso/wiki", "dc": "discoeval/dc/chat"}[task]
+    write_files(tmp_path / "data", task)
     with pytest.raises(ValueError, match=message):
-        make(tmp_path, "discoeval/bso/wiki", model, mode=mode)
+        make(tmp_path, task, model, mode=mode)
 
 
 def test_other_benchmarks_have_no_probes(tmp_path):
@@ -285,123 +285,137 @@ def test_sample_data_without_train_says_so(task, tmp_path):
 
 # === Vectors in a folder ===
 
-ROWS_PER_PART = 4
+ROWS_OF_PART = 4
 
 
-class CountingEncoder(SentenceEncoder):
-    """Remembers which rows it encoded, and dies when told to."""
+class CountingEncoder:
+    """Remembers which rows it encoded, and dies when it is told to."""
 
-    def __init__(self, *arguments, dies_after=None, **options):
-        super().__init__(*arguments, **options)
+    def __init__(self, encoder, dies_after=None):
+        self.describe = encoder.describe
         self.encoded = []
+        self._encode_rows = encoder.encode_rows
         self._dies_after = dies_after
 
-    def encode_rows(self, rows, *arguments):
+    def encode_rows(self, rows, on_progress=bool):
         if self._dies_after is not None and len(self.encoded) >= self._dies_after:
             raise KeyboardInterrupt
         self.encoded += rows
-        return super().encode_rows(rows, *arguments)
+        return self._encode_rows(rows, on_progress=on_progress)
 
 
-def store(rows, folder, encoder=None, reports=None, mode="joint"):
-    """Vectors, the encoder, and the progress bars."""
-    encoder = encoder or CountingEncoder(tiny("slm"))
-    bars = []
+@functools.cache
+def slm(**arguments):
+    return SentenceEncoder(tiny("slm"), **arguments)
 
-    def progress(total):
-        bars.append(CountingBar(total))
-        return bars[-1]
 
+def store(examples, folder, encoder=None, reports=None, row_texts=1):
+    encoder = encoder or CountingEncoder(slm())
+    report = ([] if reports is None else reports).append
     vectors = stored_vectors(
-        encoder,
-        rows,
-        folder,
-        {"mode": mode},
-        progress,
-        ([] if reports is None else reports).append,
-        rows_per_part=ROWS_PER_PART,
+        encoder, examples, folder, row_texts, report=report, rows_of_part=ROWS_OF_PART
     )
-    return vectors, encoder, bars
+    return vectors, encoder
 
 
 @pytest.fixture
-def rows():
-    generator = np.random.default_rng(1)
-    found = some_texts(generator, 12, 2)
-    # Rows that come again.
-    return [*found[:10], found[3], found[0]]
+def examples():
+    found = some_texts(np.random.default_rng(1), 5, 3)
+    # Texts, and an example, that come again.
+    found[3] = (found[0][0], found[1][2], found[3][2])
+    found[4] = found[0]
+    return found
 
 
-def test_rows_are_encoded_once(rows, tmp_path):
-    first, encoder, (bar,) = store(rows, tmp_path)
-    assert (first.shape, first.dtype) == ((12, 2, 12), np.float32)
-    assert encoder.encoded == rows[:10]
-    assert bar.done == bar.total == 10
-    expected, _ = SentenceEncoder(tiny("slm")).encode_rows(rows)
-    np.testing.assert_allclose(first, expected, atol=1e-5)
-    second, encoder, bars = store(rows, tmp_path)
+@pytest.mark.parametrize("row_texts", [1, 3])
+def test_every_text_has_its_vector_though_rows_are_encoded_once(
+    row_texts, examples, tmp_path
+):
+    vectors, encoder = store(examples, tmp_path / "v", row_texts=row_texts)
+    assert vectors.shape == (5, 3, 12)
+    assert len(encoder.encoded) == len(set(encoder.encoded))
+    assert len(encoder.encoded) == (4 if row_texts == 3 else 10)
+    for example, found in zip(examples, vectors, strict=True):
+        rows = [example] if row_texts == 3 else [(text,) for text in example]
+        expected = np.concatenate(slm().encode_rows(rows)[0])
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_a_second_time_nothing_is_encoded(examples, tmp_path):
+    first, _ = store(examples, tmp_path)
+    second, encoder = store(examples, tmp_path)
     np.testing.assert_array_equal(first, second)
-    assert encoder.encoded == bars == []
-    settings = json.loads((tmp_path / "settings.json").read_text())
-    assert settings["vocab_sha256"] == tiny("slm").vocabulary.checksum
-    assert settings["num_rows"] == 10
+    assert encoder.encoded == []
 
 
-def test_a_killed_job_resumes_with_the_missing_parts(rows, tmp_path):
-    expected, *_ = store(rows, tmp_path / "whole")
+def test_a_killed_job_goes_on_with_the_missing_parts(examples, tmp_path):
+    expected, _ = store(examples, tmp_path / "whole")
     folder = tmp_path / "killed"
-    dying = CountingEncoder(tiny("slm"), dies_after=ROWS_PER_PART)
+    dying = CountingEncoder(slm(), dies_after=ROWS_OF_PART)
     with pytest.raises(KeyboardInterrupt):
-        store(rows, folder, dying)
+        store(examples, folder, dying)
+    # As if killed in the midst of writing.
     leftover = folder / ".aside-0"
     leftover.mkdir()
     (leftover / "part-00001.npy").write_bytes(b"half")
-    vectors, encoder, (bar,) = store(rows, folder)
+    vectors, encoder = store(examples, folder)
     np.testing.assert_array_equal(vectors, expected)
-    assert encoder.encoded == rows[ROWS_PER_PART:10]
-    assert bar.done == bar.total == 10
+    assert len(encoder.encoded) == 10 - ROWS_OF_PART
+    assert not set(encoder.encoded) & set(dying.encoded)
     assert not leftover.exists()
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"texts": True}, "texts_sha256"),
+        ({"examples": 1}, "texts_sha256"),
         ({"kind": "segabert_slm"}, "encoder_sha256"),
-        ({"mode": "per_sentence"}, "mode: joint there, per_sentence now"),
+        ({"row_texts": 3}, "row_texts: 1 there, 3 now"),
         ({"max_length": 20}, "max_length: 48 there, 20 now"),
         ({"randomly_initialized": True}, "encoder_sha256"),
     ],
 )
-def test_other_vectors_are_refused(changed, message, rows, tmp_path):
+def test_other_vectors_are_refused(changed, message, examples, tmp_path):
     changed = dict(changed)
-    store(rows, tmp_path)
-    if changed.pop("texts", None):
-        # The same words, divided elsewhere.
-        rows[1] = (" ".join(rows[1]), "")
-    mode = changed.pop("mode", "joint")
-    encoder = CountingEncoder(tiny(changed.pop("kind", "slm")), **changed)
-    with pytest.raises(ValueError, match=f"different settings.*{message}"):
-        store(rows, tmp_path, encoder, mode=mode)
+    store(examples, tmp_path)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    if changed.pop("examples", None):
+        # The same words in all, parted elsewhere.
+        examples[1] = (f"{examples[1][0]} {examples[1][1]}", "", examples[1][2])
+    kind, row_texts = changed.pop("kind", "slm"), changed.pop("row_texts", 1)
+    encoder = CountingEncoder(SentenceEncoder(tiny(kind), **changed))
+    with pytest.raises(ValueError, match=f"with different settings.*{message}"):
+        store(examples, tmp_path, encoder, row_texts=row_texts)
     assert encoder.encoded == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
-def test_damaged_vectors_are_named(rows, tmp_path):
-    store(rows, tmp_path)
-    np.save(tmp_path / "part-00001.npy", np.zeros((1, 2, 12), np.float32))
+def test_the_folder_says_what_vectors_depend_on(examples, tmp_path):
+    store(examples, tmp_path)
+    settings = json.loads((tmp_path / "settings.json").read_text())
+    assert settings["vocab_sha256"] == tiny("slm").vocabulary.checksum
+    assert settings["num_rows"] == 10
+    weights = np.load(tmp_path / "part-00000.npy")
+    assert weights.shape == (ROWS_OF_PART, 1, 12)
+    assert weights.dtype == np.float32
+
+
+def test_damaged_vectors_are_named(examples, tmp_path):
+    store(examples, tmp_path)
+    np.save(tmp_path / "part-00001.npy", np.zeros((1, 1, 12), np.float32))
     with pytest.raises(ValueError, match=r"vectors of 10 rows.*with 7.*Remove it"):
-        store(rows, tmp_path)
+        store(examples, tmp_path)
 
 
-def test_cut_rows_are_reported(rows, tmp_path):
+def test_cut_texts_are_reported(examples, tmp_path):
     reports = []
-    encoder = CountingEncoder(tiny("slm"), max_length=8)
-    store(rows, tmp_path, encoder, reports)
-    longer = [row for row in rows[:10] if len(" ".join(row).split()) > 4]
-    assert reports == [
-        f"Rows of texts that were too long and cut: {len(longer)} of 10 encoded now"
-    ]
-    # A resumed job counts its own rows.
+    encoder = CountingEncoder(slm(max_length=6))
+    store(examples, tmp_path, encoder, reports=reports)
+    (line,) = reports
+    assert "texts were cut: " in line
+    longer = {text for one in examples for text in one if len(text.split()) > 3}
+    assert line.endswith(f"cut: {len(longer)} of 10 rows encoded now")
+    # A killed job goes on, and speaks of what it did itself.
     (tmp_path / "part-00000.npy").unlink()
-    store(rows, tmp_path, encoder, reports)
-    assert reports[1].endswith(f" of {ROWS_PER_PART} encoded now")
+    store(examples, tmp_path, encoder, reports=reports)
+    assert reports[1].endswith(f" of {ROWS_OF_PART} rows encoded now")

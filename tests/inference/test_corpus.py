@@ -8,13 +8,13 @@ import pytest
 from seg_tf import files
 from seg_tf.inference import corpus as corpus_module
 from seg_tf.inference import texts
-from seg_tf.inference.corpus import CorpusVectors, cosine_warning, mean_cosine
+from seg_tf.inference.corpus import CorpusVectors
 from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.inference.texts import Sentence
 from tests import command_calls
 from tests.counting_bar import CountingBar
-from tests.inference import tiny_slm
-from tests.inference.tiny_slm import ROW_LENGTH, SPLITTER, sentence
+from tests.inference.test_sentence_encoder import vector_alone
+from tests.inference.tiny_slm import SPLITTER, sentence
 
 pytestmark = pytest.mark.slow
 
@@ -42,6 +42,7 @@ def make(folder, sources, pretrained, reports=None, **settings):
     settings = {
         "context_sentences": 1,
         "limit": None,
+        "vectors": None,
         "shard_sentences": SHARD_SENTENCES,
         **settings,
     }
@@ -55,7 +56,7 @@ def make(folder, sources, pretrained, reports=None, **settings):
         folder,
         sources,
         SPLITTER,
-        SentenceEncoder(pretrained).encode_in_context,
+        SentenceEncoder(pretrained),
         corpus_module.describe(
             sources, pretrained.weights_checksum, "of words", settings
         ),
@@ -75,20 +76,6 @@ def corpus(pretrained, tmp_path_factory):
 
 def all_vectors(corpus):
     return np.concatenate(list(corpus.vectors()))
-
-
-def vector_alone(pretrained, in_context):
-    """The normalised vector of the last sentence, of a row without padding."""
-    paragraphs = [one.paragraph - in_context[0].paragraph for one in in_context]
-    numbers = [
-        paragraphs[:place].count(paragraph)
-        for place, paragraph in enumerate(paragraphs)
-    ]
-    candidates = tiny_slm.candidates_alone(
-        pretrained, [one.text for one in in_context], paragraphs, numbers
-    )
-    vector = candidates[-2]  # before [SEP]
-    return vector / np.linalg.norm(vector)
 
 
 def test_vectors_are_those_of_each_row_alone(corpus, pretrained):
@@ -112,19 +99,6 @@ def test_vectors_are_those_of_each_row_alone(corpus, pretrained):
     assert starts == 8
 
 
-def test_mean_cosine_is_that_of_all_pairs_and_warns_near_1():
-    generator = np.random.default_rng(0)
-    for offset, warns in ((0, False), (0.5, False), (5, True), (1e4, True)):
-        vectors = generator.normal(size=(60, 16)) + offset
-        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        cosines = (vectors @ vectors.T)[~np.eye(60, dtype=bool)]
-        found = mean_cosine(np.split(vectors.astype("f4"), [25, 50]))
-        assert found == pytest.approx(cosines.mean(), abs=1e-6)
-        assert bool(cosine_warning(found)) == warns == (found > 0.95)
-    assert mean_cosine([vectors[:5], vectors[:4]]) is None
-    assert mean_cosine([]) is cosine_warning(None) is None
-
-
 @pytest.mark.parametrize("count", [1, 7, 10_000])
 def test_nearest_vectors_equal_brute_force_with_ties(tmp_path, count):
     generator = np.random.default_rng(0)
@@ -146,30 +120,6 @@ def test_nearest_vectors_equal_brute_force_with_ties(tmp_path, count):
         )
     if count > 1:
         assert [number for number, _ in found[:2]] == [17, 41]
-
-
-def test_context_gives_way_to_a_long_sentence(pretrained):
-    generator = np.random.default_rng(0)
-    # A sentence takes its words, the period and a [SENT].
-    near, far, last = (
-        Sentence(sentence(generator, length), "", paragraph=number)
-        for number, length in enumerate((5, 6, ROW_LENGTH - 2 - 8 - 2))
-    )
-    encode = SentenceEncoder(pretrained).encode_in_context
-    vectors, num_cut = encode([[near, far, last]])
-    assert num_cut == 0
-    np.testing.assert_allclose(
-        vectors[0], vector_alone(pretrained, [far, last]), atol=2e-5
-    )
-    longer = Sentence(sentence(generator, 300), "")
-    vectors, num_cut = encode([[near, far, longer], [far]])
-    assert num_cut == 1
-    words = longer.text.split()[: ROW_LENGTH - 3]
-    np.testing.assert_allclose(
-        vectors[0],
-        vector_alone(pretrained, [Sentence(" ".join(words), "")]),
-        atol=2e-5,
-    )
 
 
 def test_only_missing_shards_are_made_again(corpus, pretrained, tmp_path):
@@ -206,6 +156,12 @@ def test_other_vectors_are_refused_and_the_difference_named(
         make(corpus.folder, other, pretrained)
     with pytest.raises(ValueError, match=r"corpus\.two\.txt\.bytes: \d+ there, absent"):
         make(corpus.folder, {"one.txt": sources["one.txt"]}, pretrained)
+
+
+def test_limit_takes_the_first_sentences(corpus, pretrained, tmp_path):
+    sources = texts.list_files([str(corpus.folder.parent / "text")])
+    some = make(tmp_path, sources, pretrained, limit=20)
+    np.testing.assert_allclose(all_vectors(some), all_vectors(corpus)[:20], atol=2e-5)
 
 
 AGAIN = "Encode the corpus again: give --corpus and another --index_dir"

@@ -7,10 +7,9 @@ import pytest
 
 from seg_tf.config import TransformerXLConfig
 from seg_tf.data.inputs import LaneInputsConfig
-from seg_tf.finetuning.batches import as_tuples
+from seg_tf.finetuning.segments import as_tuples, encode_texts
 from seg_tf.inference import attention
-from seg_tf.inference.examples import text_examples
-from seg_tf.layouts.rows import Segment, num_pieces
+from seg_tf.layouts.rows import Segment
 from seg_tf.text.tree import DocumentTree
 from tests.finetuning.tiny_models import KINDS, some_texts, tiny
 from tests.layouts.test_sentences import slow_row
@@ -34,7 +33,7 @@ FIVE = [("w0", "w1 w2", "", "w3", "w4")]
 def encode(pretrained, layout, texts):
     tuples = as_tuples(texts)
     capacity = layout.capacity(len(tuples[0]))
-    return text_examples(pretrained.text_encoder(), tuples, capacity)[0]
+    return encode_texts(pretrained.text_encoder(), tuples, capacity)
 
 
 def rows(pretrained, texts, layout=None):
@@ -250,9 +249,8 @@ def test_cut_texts_fill_the_longest_row_and_no_more(kind, num_texts):
     examples = encode(pretrained, layout, texts)
     specials = {"reat": 3 * num_texts}.get(kind, 1 + num_texts)
     specials += kind.endswith("slm")
-    lengths = [num_pieces(example) for example in examples]
-    assert max(lengths) == 40 - specials
-    assert min(lengths) < 40 - specials or num_texts > 1
+    assert max(examples.lengths.sum(axis=1)) == 40 - specials
+    assert 0 < examples.num_cut < 20 or num_texts > 1
     for example in examples:
         shape = layout.row_shape(example)
         assert kind == "reat" or shape[0] <= 40
