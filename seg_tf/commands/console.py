@@ -1,6 +1,6 @@
 """Runs the commands of the suite by name: `seg-tf pretrain`, `seg-tf build-records`, ….
 
-A command is a module that can be run with `python -m`; its name is that of the module,
+A command is a module that can be run with `python -m`; it is named after the module,
 with dashes.
 """
 

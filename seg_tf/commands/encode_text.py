@@ -78,7 +78,7 @@ def define_flags() -> None:
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    # Refuse whatever can be refused before anything is encoded.
+    # Refuse bad input before anything is encoded.
     sources = texts.list_files(values.text)
     outputs = _outputs(list(sources))
     for path in sources.values():
@@ -102,13 +102,13 @@ def main(_: Sequence[str]) -> None:
     }
     for name, path in sources.items():
         sentences = list(texts.read_sentences({name: path}, splitter))
-        lines = np.array([one.line for one in sentences], np.int32)
+        lines = np.array([sentence.line for sentence in sentences], np.int32)
         paragraphs = np.unique(lines, return_inverse=True)[1].astype(np.int32)
         begin = time.perf_counter()
         (encoded,) = encoder.encode_documents([sentences])
         seconds = time.perf_counter() - begin
         facts = {
-            "words": sum(len(one.text.split()) for one in sentences),
+            "words": sum(len(sentence.text.split()) for sentence in sentences),
             "sentences": len(sentences),
             "parts": encoded.num_parts,
             "positions": encoded.num_positions,
@@ -121,7 +121,7 @@ def main(_: Sequence[str]) -> None:
                 file,
                 vectors=encoded.vectors,
                 # In an array of strings each would be as long as the longest.
-                sentences=_json_array([one.text for one in sentences]),
+                sentences=_json_array([sentence.text for sentence in sentences]),
                 paragraphs=paragraphs,
                 lines=lines,
                 settings=_json_array({"text": text, **facts, **settings}),

@@ -16,7 +16,7 @@ that were built with --validation_fraction=0.
 Each word attends to the earlier words of its segment (--target_length) and to the
 --memory_length words before it, both as in training by default. A longer memory needs
 no training, since memory has no weights. Text is read in one lane, so that only the
-first words lack memory. Records are read in as many lanes as in the validation of
+first words lack memory. Records are read in the lanes of the validation of
 training, which is faster, but each lane starts without memory. --lanes overrides both.
 
 The command prints the loss in nats and the perplexity, its exponential, over
@@ -79,7 +79,7 @@ def define_flags() -> None:
         "lanes",
         None,
         "Parts of the text that are read side by side. Default: 1 for a text, for "
-        "records as many as in the validation of training.",
+        "records the number in the validation of training.",
         lower_bound=1,
     )
     flags.DEFINE_string("output", None, "JSON file to write the result to as well.")

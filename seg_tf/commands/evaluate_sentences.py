@@ -38,9 +38,9 @@ class GoldParagraph:
     ends: tuple[int, ...]
 
     def inner_ends(self, spans: Spans) -> tuple[set[int], set[int]]:
-        """Ends inside the paragraph: those of a splitter's spans, and the true ones."""
-        found = {stop for _, stop in spans(self.text)}
-        return found - {len(self.text)}, set(self.ends) - {len(self.text)}
+        """Ends inside the paragraph: a splitter's, and the true ones."""
+        predicted = {stop for _, stop in spans(self.text)}
+        return predicted - {len(self.text)}, set(self.ends) - {len(self.text)}
 
 
 @dataclasses.dataclass
@@ -48,25 +48,27 @@ class BoundaryCounts:
     """Ends of sentences inside paragraphs.
 
     Attributes:
-        right: number of ends that were found and are true.
-        found: number of ends that were found.
+        right: number of ends that were predicted and are true.
+        predicted: number of ends that were predicted.
         gold: number of true ends.
         num_paragraphs: number of paragraphs, whose own ends are not counted.
     """
 
     right: int = 0
-    found: int = 0
+    predicted: int = 0
     gold: int = 0
     num_paragraphs: int = 0
 
     def scores(self, *, paragraph_ends: bool) -> tuple[float, float, float]:
         """Precision, recall and F1, with or without the ends of paragraphs."""
-        given = self.num_paragraphs if paragraph_ends else 0
-        right, found, gold = (n + given for n in (self.right, self.found, self.gold))
+        extra = self.num_paragraphs if paragraph_ends else 0
+        right, predicted, gold = (
+            n + extra for n in (self.right, self.predicted, self.gold)
+        )
         return (
-            right / found if found else 1.0,
+            right / predicted if predicted else 1.0,
             right / gold if gold else 1.0,
-            2 * right / (found + gold) if found + gold else 1.0,
+            2 * right / (predicted + gold) if predicted + gold else 1.0,
         )
 
 
@@ -106,9 +108,9 @@ def count_boundaries(
     """Counts the ends that a splitter finds in paragraphs."""
     counts = BoundaryCounts()
     for paragraph in paragraphs:
-        found, gold = paragraph.inner_ends(spans)
-        counts.right += len(found & gold)
-        counts.found += len(found)
+        predicted, gold = paragraph.inner_ends(spans)
+        counts.right += len(predicted & gold)
+        counts.predicted += len(predicted)
         counts.gold += len(gold)
         counts.num_paragraphs += 1
     return counts
@@ -117,11 +119,11 @@ def count_boundaries(
 def _errors(spans: Spans, paragraphs: Iterable[GoldParagraph]) -> Iterator[str]:
     """A line for each false or missed end."""
     for paragraph in paragraphs:
-        found, gold = paragraph.inner_ends(spans)
-        for end in sorted(found ^ gold):
+        predicted, gold = paragraph.inner_ends(spans)
+        for end in sorted(predicted ^ gold):
             before = paragraph.text[max(0, end - _CONTEXT) : end]
             after = paragraph.text[end : end + _CONTEXT]
-            yield f"  {'+' if end in found else '-'} {before!r} {after!r}"
+            yield f"  {'+' if end in predicted else '-'} {before!r} {after!r}"
 
 
 def define_flags() -> None:
@@ -142,7 +144,7 @@ def main(_: Sequence[str]) -> None:
     for name in values.sentence_parameters:
         spans = make_splitter(load_parameters(name)).spans
         counts = count_boundaries(spans, paragraphs)
-        wrong, missed = counts.found - counts.right, counts.gold - counts.right
+        wrong, missed = counts.predicted - counts.right, counts.gold - counts.right
         print(f"{name}: {wrong} wrong, {missed} missed")
         for title, paragraph_ends in (("inside paragraphs", False), ("all", True)):
             precision, recall, f1 = (

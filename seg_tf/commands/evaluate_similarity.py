@@ -52,11 +52,11 @@ def main(_: Sequence[str]) -> None:
     names = similarity_sets.NAMES if values.sets == ["all"] else values.sets
     output = output_paths.file_path(values.output, "output") if values.output else None
     sets = {name: similarity_sets.read(name, values.data_dir) for name in names}
-    for name, one in sets.items():
-        if one.num_unscored:
-            print(f"{name}: {one.num_unscored:,} pairs without a score are left out")
+    for name, task in sets.items():
+        if task.num_unscored:
+            print(f"{name}: {task.num_unscored:,} pairs without a score are left out")
     num_texts = len(
-        {text for one in sets.values() for pair in one.pairs for text in pair.texts}
+        {text for task in sets.values() for pair in task.pairs for text in pair.texts}
     )
     rows = []
     for pretrained in model_flags.load_models():
@@ -83,7 +83,7 @@ def main(_: Sequence[str]) -> None:
 
 def _table(rows: Sequence[Mapping[str, Any]], sets: Mapping[str, SimilaritySet]) -> str:
     header = ["model", "", *sets, *(["mean"] if len(sets) > 1 else [])]
-    lines = [header, ["pairs", "", *(f"{len(one.pairs):,}" for one in sets.values())]]
+    lines = [header, ["pairs", "", *(f"{len(task.pairs):,}" for task in sets.values())]]
     for row in rows:
         scores = [100 * row["sets"][name]["spearman"] for name in sets]
         if len(sets) > 1:

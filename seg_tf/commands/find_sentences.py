@@ -103,7 +103,7 @@ def main(_: Sequence[str]) -> None:
             "`--corpus` must name a corpus, or `--query` something to search for. "
             "Received: neither"
         )
-    # Refuse whatever can be refused before a corpus is encoded for hours.
+    # Refuse bad input before a corpus is encoded for hours.
     folder = output_paths.folder_path(values.index_dir, "index_dir")
     if values.output:
         output_paths.file_path(values.output, "output")
@@ -217,7 +217,7 @@ def _answers(
     answers = []
     for label, query, some in zip(labels, queries, neighbours, strict=True):
         answer: dict[str, Any] = {} if label is None else {"label": label}
-        answer["query"] = [one.text for one in query]
+        answer["query"] = [sentence.text for sentence in query]
         answer["neighbours"] = []
         for rank, (number, cosine) in enumerate(some, start=1):
             *before, sentence = sentences[number]
@@ -228,7 +228,7 @@ def _answers(
                     "file": sentence.file,
                     "document": sentence.document,
                     "line": sentence.line,
-                    "before": [one.text for one in before],
+                    "before": [sentence.text for sentence in before],
                     "sentence": sentence.text,
                 }
             )
@@ -241,11 +241,12 @@ def _describe(answer: dict[str, Any]) -> str:
     *before, sentence = answer["query"]
     label = f" ({answer['label']})" if "label" in answer else ""
     lines = ["", f"Query{label}: {' '.join([*before, f'**{sentence}**'])}"]
-    for one in answer["neighbours"]:
+    for neighbour in answer["neighbours"]:
+        sentences = [*neighbour["before"], f"**{neighbour['sentence']}**"]
         lines += [
-            f"{one['rank']:4d}  {one['cosine']:.4f}  {one['file']}, document "
-            f"{one['document']}, line {one['line']}",
-            f"      {' '.join(one['before'] + ['**' + one['sentence'] + '**'])}",
+            f"{neighbour['rank']:4d}  {neighbour['cosine']:.4f}  {neighbour['file']}, "
+            f"document {neighbour['document']}, line {neighbour['line']}",
+            f"      {' '.join(sentences)}",
         ]
     return "\n".join(lines)
 

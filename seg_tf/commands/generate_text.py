@@ -15,8 +15,8 @@ The last line of a prompt is continued, unless a blank line follows it; lines be
 are paragraphs. --prompt_file=beginning.txt reads the prompt from a file. Without a
 prompt, a new paragraph begins.
 
-A word attends to the --memory_length words before it, as many as in training by
-default. Punkt finds the sentences, by which a Sega-Transformer-XL measures distances,
+A word attends to the --memory_length words before it, by default the length of
+training. Punkt finds the sentences, by which a Sega-Transformer-XL measures distances,
 in the paragraph so far.
 """
 

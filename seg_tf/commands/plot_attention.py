@@ -25,7 +25,7 @@ so. Models are BERT, BERT with P.S., SegaBERT, SLM and their mixtures.
 The command prints, and writes to --output_table as CSV, the shares of the word pieces'
 attention: to their sentence, to their paragraph (including that sentence), to special
 tokens such as [CLS]; the rest goes to other paragraphs. Each share is followed by its
-ratio to that of uniform attention. A model that attends to neighbours, whatever the
+ratio to that of uniform attention. A model that attends to neighbours, ignoring the
 structure, exceeds 1 too: compare models, not a model with uniform attention only.
 """
 
@@ -68,7 +68,7 @@ def define_flags() -> None:
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    # Refuse whatever can be refused before a model is loaded.
+    # Refuse bad input before a model is loaded.
     output = output_paths.file_path(values.output, "output")
     if output.suffix.lower() not in _FORMATS:
         raise ValueError(
@@ -91,17 +91,19 @@ def main(_: Sequence[str]) -> None:
         "standard input" if values.text == _STDIN else pathlib.Path(values.text).name
     )
     # Models of different vocabularies read different word pieces.
-    sizes = {str(one.window) for one in maps.values()}
+    sizes = {str(model.window) for model in maps.values()}
     title = f"Attention in {source}" + (f": {sizes.pop()}" if len(sizes) == 1 else "")
     figure = attention_plots.heat_maps(maps, panels, title)
     with files.written_aside(output) as aside:
         figure.savefig(aside, format=output.suffix[1:].lower(), dpi=_DOTS_PER_INCH)
-    tables = {name: AttentionTable.compute(one, panels) for name, one in maps.items()}
+    tables = {
+        name: AttentionTable.compute(model, panels) for name, model in maps.items()
+    }
     if table:
         attention.write_csv(table, tables)
-    for name, one in tables.items():
+    for name, shares in tables.items():
         print(f"{name}: {maps[name].window}. Where their attention goes:")
-        print(f"{one}\n")
+        print(f"{shares}\n")
     print(f"Written: {', '.join(map(str, filter(None, (output, table))))}")
 
 

@@ -12,8 +12,8 @@ placed before it. The product of these is the confidence of the whole order.
 split a text into sentences first. Without a file, stdin is read (`--sentences=-`: one
 sentence per line). All lines and paragraphs of a file are one text to be ordered.
 
-A model takes as many sentences at once as it was pretrained on (20 for the paper's)
-and as fit in a row. A longer text is ordered in groups of consecutive sentences, and
+A model takes up to the number of sentences it was pretrained on (20 for the paper's),
+if they fit in a row. A longer text is ordered in groups of consecutive sentences, and
 the output says so.
 
 Several texts, files or folders of them, go to a file of JSON lines, one per text:

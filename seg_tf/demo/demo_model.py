@@ -132,7 +132,7 @@ class DemoModel:
         is_typed = isinstance(layer, int) and isinstance(head, int | None)
         if not (is_typed and maps.has(choice)):
             raise ValueError(
-                "`layer` and `head` must be those of the model. Received: "
+                "`layer` and `head` must exist in the model. Received: "
                 f"layer={layer!r}, head={head!r}"
             )
         figure = attention_plots.heat_maps(

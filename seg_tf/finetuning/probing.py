@@ -72,7 +72,7 @@ class ProbeRunner:
         data_dir: folder of the benchmark, or of the task. Train and dev are required;
             without test there are no scores on it.
         vectors_dir: folder in which vectors are stored.
-        mode: "per_sentence" gives each text a row of its own, as DiscoEval's code
+        mode: "per_sentence" gives each text a separate row, as DiscoEval's code
             does; "joint" puts the texts of an example into one row, where they see
             each other.
         randomly_initialized: whether each trial has an encoder with new weights, drawn
@@ -142,7 +142,7 @@ class ProbeRunner:
                 f"each text of a row; SLM and ReAT have one. Received: {mode!r} for "
                 f"{pretrained.folder}, the run {pretrained.config.name!r}"
             )
-        layout.readout(self._row_texts)  # raises if so many texts do not fit
+        layout.readout(self._row_texts)  # raises if the texts do not fit
         self._pretrained, self._max_length = pretrained, max_length
         self._policy = dtype_policy or keras.config.dtype_policy()
         self._randomly_initialized = randomly_initialized
@@ -159,7 +159,7 @@ class ProbeRunner:
 
     def describe(self) -> dict[str, Any]:
         """Checksums of the files that the scores of a trial depend on."""
-        return {split: checksum(found) for split, found in self._examples.items()}
+        return {split: checksum(examples) for split, examples in self._examples.items()}
 
     def run(
         self,
@@ -206,8 +206,12 @@ class ProbeRunner:
         history = {
             "passes_per_evaluation": self._settings.passes_per_evaluation,
             "probes": [
-                {"l2": one.l2, "dev_accuracies": one.accuracies, "losses": one.losses}
-                for one in trained
+                {
+                    "l2": probe.l2,
+                    "dev_accuracies": probe.accuracies,
+                    "losses": probe.losses,
+                }
+                for probe in trained
             ],
         }
         files.write_json(folder / "probe.json", history)
@@ -217,7 +221,7 @@ class ProbeRunner:
         """Vectors and labels of every split, cached for the last encoder.
 
         Args:
-            encoder_seed: seed of new weights; None uses those of the checkpoint.
+            encoder_seed: seed of new weights; None keeps the checkpoint's.
         """
         if self._last is not None and self._last[0] == encoder_seed:
             return self._last[1]
@@ -235,9 +239,11 @@ class ProbeRunner:
         for split, examples in self._examples.items():
             texts, counts = [example.texts for example in examples], None
             if self._task.texts_have_units:
-                units = [[text.split("\n") for text in one] for one in texts]
-                counts = np.array([list(map(len, one)) for one in units])
-                texts = [(unit,) for one in units for text in one for unit in text]
+                units = [[text.split("\n") for text in example] for example in texts]
+                counts = np.array([list(map(len, example)) for example in units])
+                texts = [
+                    (unit,) for example in units for text in example for unit in text
+                ]
             vectors = stored_vectors(
                 encoder,
                 texts,

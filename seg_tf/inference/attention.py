@@ -42,7 +42,7 @@ class TextWindow:
         tokens: L tokens, special ones included.
         paragraphs: int `(L,)`, paragraph of the window, from 0. `[CLS]` belongs to the
             first, `[SEP]` to the last.
-        sentences: int `(L,)`, sentence of the window, likewise.
+        sentences: int `(L,)`, sentence of the window, from 0.
         is_piece: bool `(L,)`, False for special tokens.
     """
 
@@ -104,8 +104,8 @@ def read_tree(
 def first_window(tree: DocumentTree, capacity: TextCapacity) -> DocumentTree:
     """Returns the beginning of a text that fits in a window.
 
-    As in records, that is whole sentences, or a part of the first one if that alone is
-    too long.
+    As in records, that is whole sentences, or a part of the first one if it is too
+    long.
     """
     ends = np.cumsum(tree.sentence_lengths)
     count = max(int(np.searchsorted(ends, capacity.num_pieces, side="right")), 1)
@@ -139,7 +139,7 @@ def lay_out(tree: DocumentTree, pretrained: Pretrained) -> TextWindow:
     tokens = pretrained.vocabulary.tokens_of(token_ids)
     return TextWindow(
         features={name: features[name] for name in pretrained.encoder.feature_names},
-        # [SENT] by that name, whatever row of the vocabulary it has.
+        # [SENT] by that name, for any row of the vocabulary.
         tokens=tuple(
             SENT if token_id == layout.sent_id else token
             for token_id, token in zip(token_ids, tokens, strict=True)

@@ -86,7 +86,8 @@ def _draw_column(
         name: maps.map(panel) for name, maps in models.items() if maps.has(panel)
     }
     brightest = np.quantile(
-        np.concatenate([one.ravel() for one in weights.values()]), _BRIGHTEST_QUANTILE
+        np.concatenate([array.ravel() for array in weights.values()]),
+        _BRIGHTEST_QUANTILE,
     )
     drawn = []
     for axes, (name, maps) in zip(column, models.items(), strict=True):

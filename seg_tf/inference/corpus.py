@@ -173,12 +173,12 @@ class CorpusVectors:
         for shard, group in itertools.groupby(
             sorted(set(numbers)), key=lambda number: number // self.shard_sentences
         ):
-            wanted = {number % self.shard_sentences: number for number in group}
+            offsets = {number % self.shard_sentences: number for number in group}
             path = self._checked_file(shard, _SENTENCES_FILE)
             with open(path, encoding="utf-8") as file:
                 for at, line in enumerate(file):
-                    if at in wanted:
-                        sentences[wanted[at]] = [
+                    if at in offsets:
+                        sentences[offsets[at]] = [
                             Sentence(*values) for values in json.loads(line)
                         ]
         return sentences
@@ -300,7 +300,7 @@ def encode_corpus(
                 if len(groups) != min(left, corpus.shard_sentences):
                     raise ValueError(
                         "`--corpus` must not change while it is read. Received: "
-                        f"{', '.join(sources)}, of which shard {number} now has "
+                        f"{', '.join(sources)}, whose shard {number} now has "
                         f"{len(groups)} sentences"
                     )
                 left -= len(groups)

@@ -163,7 +163,7 @@ class TextGenerator:
 
     The prompt is read in segments as in training. Every further word is a segment of
     its own, which attends to the memory: as long as that holds the whole text,
-    probabilities are those of a single pass.
+    probabilities equal those in a single pass.
 
     Args:
         model: the language model.

@@ -123,17 +123,17 @@ class SentenceOrderer(MadeOfPretrained):
             without sentences.
         """
         ids, counts = self._word_pieces.encode(
-            [one.text for text in texts for one in text]
+            [sentence.text for text in texts for sentence in text]
         )
         spelled = np.split(ids, np.cumsum(counts)[:-1]) if len(counts) else []
         longest = self._layout.capacity(1)
         rows, places, first = [], [], 0
         for number, text in enumerate(texts):
-            pieces = [one[:longest] for one in spelled[first : first + len(text)]]
-            is_cut = [len(one) > longest for one in spelled[first : first + len(text)]]
+            pieces = [ids[:longest] for ids in spelled[first : first + len(text)]]
+            is_cut = [len(ids) > longest for ids in spelled[first : first + len(text)]]
             first += len(text)
             for begin, end in self._groups(pieces):
-                paragraphs = [one.paragraph for one in text[begin:end]]
+                paragraphs = [sentence.paragraph for sentence in text[begin:end]]
                 rows.append(make_row(pieces[begin:end], paragraphs))
                 cut = tuple(at for at in range(begin, end) if is_cut[at])
                 places.append((number, begin, cut))

@@ -147,21 +147,21 @@ class SentenceEncoder(MadeOfPretrained):
         )
 
     def choose_vectors(
-        self, vectors: str | None = None, *, of_rows: bool = False
+        self, vectors: str | None = None, *, allow_cls: bool = False
     ) -> str:
         """Checks the kind of vectors, or returns the default kind of the model.
 
         Args:
             vectors: the kind; None is "sent" for SLM and ReAT, and "mean" otherwise.
-            of_rows: whether "cls" is allowed, as for whole rows, and the default of
+            allow_cls: whether "cls" is allowed, as for whole rows, and the default of
                 models without "sent".
 
         Raises:
             ValueError: if the model has no such vectors.
         """
-        known = [kind for kind in self._kinds if of_rows or kind != CLS]
+        known = [kind for kind in self._kinds if allow_cls or kind != CLS]
         if vectors is None:
-            return CLS if of_rows and known[0] == MEAN else known[0]
+            return CLS if allow_cls and known[0] == MEAN else known[0]
         if vectors not in known:
             raise ValueError(
                 f"`vectors` of this model must be one of {', '.join(known)}. Received: "
@@ -195,7 +195,7 @@ class SentenceEncoder(MadeOfPretrained):
         texts = check_texts(texts, "texts")
         if vectors == MEAN and MEAN not in self._kinds:
             vectors = SENT
-        vectors = self.choose_vectors(vectors, of_rows=True)
+        vectors = self.choose_vectors(vectors, allow_cls=True)
         builder = TreeBuilder(self._splitter.split, self._encode_pieces)
         examples = []
         for tree in builder.build([text.split("\n") for text in texts]):
@@ -245,7 +245,7 @@ class SentenceEncoder(MadeOfPretrained):
             split_text(text, self._splitter) for text in check_texts(texts, "texts")
         ]
         encoded = self.encode_documents(documents, vectors, on_progress)
-        _warn_if_alike(np.concatenate([one.vectors for one in encoded]))
+        _warn_if_alike(np.concatenate([text.vectors for text in encoded]))
         return encoded
 
     def encode_documents(
@@ -302,7 +302,7 @@ class SentenceEncoder(MadeOfPretrained):
         for number, (begin, end) in enumerate(spans):
             if not 0 <= begin < end <= len(document):
                 raise ValueError(
-                    "`spans` must lie in the document, of "
+                    "`spans` must be inside the document, of "
                     f"{len(document):,} characters. Received: spans[{number}]="
                     f"{(begin, end)}"
                 )
@@ -362,8 +362,8 @@ class SentenceEncoder(MadeOfPretrained):
             sentences were cut.
         """
         vectors = self.choose_vectors(vectors)
-        # Neighbours share sentences, each of which is encoded as pieces once.
-        unique = {id(one): one for group in groups for one in group}
+        # Neighbours share sentences. Each is encoded as pieces once.
+        unique = {id(sentence): sentence for group in groups for sentence in group}
         pieces = dict(zip(unique, self._spell(unique.values()), strict=True))
         longest, num_cut, examples = self.layout.capacity(1), 0, []
         for group in groups:
@@ -377,14 +377,14 @@ class SentenceEncoder(MadeOfPretrained):
                     break
             examples.append(example)
         rows = self._rows(vectors)(examples, on_progress)
-        found = [
+        encoded = [
             _of_segments(row, len(example))[-1]
             for example, (row,) in zip(examples, rows, strict=True)
         ]
-        return normalize(np.array(found)), num_cut
+        return normalize(np.array(encoded)), num_cut
 
     def check_context(self, context_sentences: int) -> None:
-        """Raises ValueError unless rows take a sentence and so many before it."""
+        """Raises ValueError unless rows take a sentence and its context."""
         most = self.layout.text_capacity.num_sentences
         if context_sentences < 0 or (most is not None and context_sentences >= most):
             limit = "" if most is None else f" and below {most}, the model's sentences"
@@ -414,25 +414,25 @@ class SentenceEncoder(MadeOfPretrained):
             float32 array `(number of rows, T, D)`, and how many rows were cut.
         """
         num_texts = len(rows[0])
-        vectors = self.choose_vectors(vectors, of_rows=True)
+        vectors = self.choose_vectors(vectors, allow_cls=True)
         room = self.layout.capacity(num_texts)
         pieces, lengths = self._encode_pieces([text for row in rows for text in row])
         lengths = np.asarray(lengths, np.int32).reshape(len(rows), num_texts)
         with tf.device("CPU"):
-            kept = cut_longest(tf.constant(lengths), room).numpy()
+            short = cut_longest(tf.constant(lengths), room).numpy()
         starts = (np.cumsum(lengths) - lengths.reshape(-1)).reshape(lengths.shape)
         examples = [
             tuple(
                 Segment(pieces[start : start + length], text, paragraph=text)
                 for text, (start, length) in enumerate(zip(*row, strict=True))
             )
-            for row in zip(starts.tolist(), kept.tolist(), strict=True)
+            for row in zip(starts.tolist(), short.tolist(), strict=True)
         ]
         encoded = [
             _of_segments(row, num_texts)
             for (row,) in self._rows(vectors)(examples, on_progress)
         ]
-        return np.array(encoded), int((kept < lengths).any(axis=1).sum())
+        return np.array(encoded), int((short < lengths).any(axis=1).sum())
 
     def describe(self) -> dict[str, Any]:
         """Settings and checksum on which all vectors depend, apart from the texts."""
