@@ -179,7 +179,7 @@ class AttentionMaps:
     window: TextWindow
 
     def has(self, choice: HeadChoice) -> bool:
-        """Whether the model has this layer and head."""
+        """Returns True if the model has this layer and head."""
         num_layers, num_heads = self.weights.shape[:2]
         return 0 <= choice.layer < num_layers and 0 <= (choice.head or 0) < num_heads
 

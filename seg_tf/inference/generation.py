@@ -128,7 +128,7 @@ class GrowingText:
 
     @property
     def begins_paragraph(self) -> bool:
-        """Whether the next word is the first of a paragraph."""
+        """Returns True if the next word is the first of a paragraph."""
         return not self._text
 
     def spell(self, token_id: int) -> str:
