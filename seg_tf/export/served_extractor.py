@@ -15,7 +15,7 @@ from seg_tf.layouts.spans import (
     best_window_per_question,
     check_answer_sizes,
 )
-from seg_tf.preprocessing.span_preprocessor import AskedRows, SpanPreprocessor
+from seg_tf.preprocessing.span_preprocessor import QuestionRows, SpanPreprocessor
 
 # Of a long context not all windows are in memory.
 _WINDOWS_AT_ONCE = 32
@@ -99,7 +99,7 @@ class ServedExtractor(ServedModel):
         }
 
     def _answers(
-        self, read: AskedRows, logits: Mapping[str, tf.Tensor]
+        self, read: QuestionRows, logits: Mapping[str, tf.Tensor]
     ) -> dict[str, tf.Tensor]:
         """The outputs of `serving_default`."""
         is_piece = read.features["can_answer"][:, 1:]

@@ -25,8 +25,7 @@ from seg_tf.inference.attention import first_window
 from seg_tf.inference.row_encoder import RowEncoder
 from seg_tf.inference.texts import Sentence, check_texts, split_text
 from seg_tf.layouts.rows import Example, Segment, num_pieces
-from seg_tf.preprocessing.segments import cut_longest
-from seg_tf.preprocessing.text_preprocessor import DocumentPreprocessor
+from seg_tf.preprocessing.text_preprocessor import DocumentPreprocessor, cut_longest
 from seg_tf.text.tree import TreeBuilder
 from seg_tf.text.word_pieces import PieceOffsets
 

@@ -8,7 +8,7 @@ import pytest
 from seg_tf import tasks
 from seg_tf.finetuning import runners
 from seg_tf.finetuning.classification import ClassificationRunner
-from seg_tf.finetuning.probing.probe_runner import ProbeRunner
+from seg_tf.finetuning.probing import ProbeRunner
 from seg_tf.finetuning.runners import make_grid
 from seg_tf.finetuning.squad import SquadRunner
 from seg_tf.finetuning.trials import Setting
