@@ -1,16 +1,15 @@
-r"""Serves a local page that shows what a pretrained model makes of a text.
+r"""Serves a local page that shows what a pretrained model sees in a text.
 
   seg-tf demo
   seg-tf demo --checkpoint=runs/slm_base
 
-prints the address of a page on which a text can be pasted, to see what the model that
-comes with the package, or one of yours, makes of it: its paragraphs, sentences and word
-pieces with their indices; heat maps of the attention; its sentences shuffled, and in
-the order that the model finds (SLM); and for each sentence the nearest others.
-What a model cannot do is greyed, with the reason. A text may have 50,000 characters and
-500 sentences.
+prints the address of a page. Paste a text to see its paragraphs, sentences and word
+pieces with their indices; heat maps of the attention; the sentences shuffled, and in
+the order that the model predicts (SLM); and for each sentence the nearest others. The
+default is an included model. What a model cannot do is greyed out, with the reason. A
+text may have 50,000 characters and 500 sentences.
 
-The page listens on this machine alone (127.0.0.1) and loads nothing from elsewhere. To
+The page listens on this machine only (127.0.0.1) and loads nothing from elsewhere. To
 see it from another machine, forward the port: ssh -L 7860:127.0.0.1:7860 HOST.
 """
 
@@ -22,9 +21,9 @@ from seg_tf import command_line
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.commands import model_flags
 from seg_tf.demo import server
-from seg_tf.demo.shown_model import ShownModel, answers
+from seg_tf.demo.demo_model import DemoModel
 
-# It finds orders, too.
+# It can order sentences, too.
 _INCLUDED = "segabert_slm_mini_en"
 
 
@@ -36,9 +35,9 @@ def define_flags() -> None:
 
 
 def main(_: Sequence[str]) -> None:
-    model = ShownModel(model_flags.load_model())
+    model = DemoModel(model_flags.load_model())
     with server.DemoServer(
-        model.describe(), answers(model), flags.FLAGS.port
+        model.describe(), model.answers(), flags.FLAGS.port
     ) as served:
         host, port = served.server_address[:2]
         print(f"http://{host}:{port}  (Ctrl-C ends it)", flush=True)

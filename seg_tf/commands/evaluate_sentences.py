@@ -1,23 +1,23 @@
-r"""Scores a sentence splitter against a treebank, whose sentences people have marked.
+r"""Scores a sentence splitter against a treebank with annotated sentences.
 
-  python -m seg_tf.commands.evaluate_sentences --gold=en_ewt-ud-test.conllu \
+  seg-tf evaluate-sentences --gold=en_ewt-ud-test.conllu \
     --sentence_parameters=english,universal --errors=20
 
---gold is a CoNLL-U file with `# newpar` where paragraphs begin, as those of Universal
+--gold is a CoNLL-U file with `# newpar` where paragraphs begin, as in Universal
 Dependencies, which has one for most languages. Splitters are named as for
-`build_records`. For each, it prints the share of the ends it finds that are right
-(precision), the share of the right ones that it finds (recall) and their F1: of ends
-inside paragraphs, which it has to find, and of all, with the ends of paragraphs, which
-it is given. --errors lists the first ends that are wrong (+) and missed (-).
+`build-records`. For each, the command prints precision, recall and F1 of the ends of
+sentences: inside paragraphs, where the splitter has to find them, and overall, where
+the ends of paragraphs are given. --errors lists the first false (+) and missed (-)
+ends.
 
-Much of what is missed has no mark at all: headings, signatures, a sentence in
-brackets. A table of abbreviations changes the precision more than the recall.
+Most missed ends have no mark at all: headings, signatures, a sentence in brackets. A
+table of abbreviations changes the precision more than the recall.
 """
 
 import dataclasses
 import itertools
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from absl import flags
 
@@ -26,47 +26,56 @@ from seg_tf.text.splitters import load_parameters, make_splitter
 
 _CONTEXT = 30
 
+# A paragraph -> start and stop of each sentence.
+Spans = Callable[[str], Iterable[tuple[int, int]]]
+
 
 @dataclasses.dataclass(frozen=True)
 class GoldParagraph:
-    """A paragraph and where its sentences end, the last at the end of the text."""
+    """A paragraph and the ends of its sentences, the last at the end of the text."""
 
     text: str
     ends: tuple[int, ...]
 
+    def inner_ends(self, spans: Spans) -> tuple[set[int], set[int]]:
+        """Ends inside the paragraph: a splitter's, and the true ones."""
+        predicted = {stop for _, stop in spans(self.text)}
+        return predicted - {len(self.text)}, set(self.ends) - {len(self.text)}
+
 
 @dataclasses.dataclass
 class BoundaryCounts:
-    """Ends of sentences inside paragraphs, in numbers.
+    """Ends of sentences inside paragraphs.
 
     Attributes:
-        right: ends that were found and are some.
-        found: ends that were found.
-        gold: ends that there are.
-        num_paragraphs: paragraphs, whose own ends are not among these.
+        right: number of ends that were predicted and are true.
+        predicted: number of ends that were predicted.
+        gold: number of true ends.
+        num_paragraphs: number of paragraphs, whose own ends are not counted.
     """
 
     right: int = 0
-    found: int = 0
+    predicted: int = 0
     gold: int = 0
     num_paragraphs: int = 0
 
     def scores(self, *, paragraph_ends: bool) -> tuple[float, float, float]:
         """Precision, recall and F1, with or without the ends of paragraphs."""
-        given = self.num_paragraphs if paragraph_ends else 0
-        right, found, gold = (n + given for n in (self.right, self.found, self.gold))
+        extra = self.num_paragraphs if paragraph_ends else 0
+        right, predicted, gold = (
+            n + extra for n in (self.right, self.predicted, self.gold)
+        )
         return (
-            right / found if found else 1.0,
+            right / predicted if predicted else 1.0,
             right / gold if gold else 1.0,
-            2 * right / (found + gold) if found + gold else 1.0,
+            2 * right / (predicted + gold) if predicted + gold else 1.0,
         )
 
 
 def read_gold(path: pathlib.Path) -> list[GoldParagraph]:
-    """The paragraphs of a CoNLL-U file.
+    """Reads the paragraphs of a CoNLL-U file.
 
-    Sentences are joined by a blank, or by nothing where the last word says
-    SpaceAfter=No.
+    Sentences are joined by a blank, or by nothing after SpaceAfter=No.
 
     Raises:
         ValueError: if a sentence has no `# text`, or the file no sentence.
@@ -86,54 +95,35 @@ def read_gold(path: pathlib.Path) -> list[GoldParagraph]:
             paragraphs.append(("", []))
         text, ends = paragraphs.pop()
         text += texts[0].removeprefix("# text = ")
-        glued = "SpaceAfter=No" in lines[-1].split("\t")[-1]
-        paragraphs.append((text + " " * (not glued), [*ends, len(text)]))
+        is_glued = "SpaceAfter=No" in lines[-1].split("\t")[-1]
+        paragraphs.append((text + " " * (not is_glued), [*ends, len(text)]))
     if not paragraphs:
         raise ValueError(f"`--gold` must hold sentences. Received: {path}")
     return [GoldParagraph(text.rstrip(), tuple(ends)) for text, ends in paragraphs]
 
 
-def found_ends(
-    spans: Callable[[str], Iterable[tuple[int, int]]], paragraph: GoldParagraph
-) -> tuple[set[int], set[int]]:
-    """The ends inside `paragraph` that a splitter finds, and those that there are."""
-    end = len(paragraph.text)
-    found = {stop for _, stop in spans(paragraph.text)} - {end}
-    return found, set(paragraph.ends) - {end}
-
-
 def count_boundaries(
-    spans: Callable[[str], Iterable[tuple[int, int]]],
-    paragraphs: Iterable[GoldParagraph],
+    spans: Spans, paragraphs: Iterable[GoldParagraph]
 ) -> BoundaryCounts:
-    """Counts the ends that a splitter finds in `paragraphs`.
-
-    Args:
-        spans: a splitter's function from a paragraph to the spans of its sentences.
-        paragraphs: what to split.
-    """
+    """Counts the ends that a splitter finds in paragraphs."""
     counts = BoundaryCounts()
     for paragraph in paragraphs:
-        found, gold = found_ends(spans, paragraph)
-        counts.right += len(found & gold)
-        counts.found += len(found)
+        predicted, gold = paragraph.inner_ends(spans)
+        counts.right += len(predicted & gold)
+        counts.predicted += len(predicted)
         counts.gold += len(gold)
         counts.num_paragraphs += 1
     return counts
 
 
-def _errors(
-    spans: Callable[[str], Iterable[tuple[int, int]]],
-    paragraphs: Iterable[GoldParagraph],
-) -> Iterable[str]:
-    """A line for each end that is wrong or missed."""
+def _errors(spans: Spans, paragraphs: Iterable[GoldParagraph]) -> Iterator[str]:
+    """A line for each false or missed end."""
     for paragraph in paragraphs:
-        found, gold = found_ends(spans, paragraph)
-        text = paragraph.text
-        for end in sorted(found ^ gold):
-            before = text[max(0, end - _CONTEXT) : end]
-            after = text[end : end + _CONTEXT]
-            yield f"  {'+' if end in found else '-'} {before!r} {after!r}"
+        predicted, gold = paragraph.inner_ends(spans)
+        for end in sorted(predicted ^ gold):
+            before = paragraph.text[max(0, end - _CONTEXT) : end]
+            after = paragraph.text[end : end + _CONTEXT]
+            yield f"  {'+' if end in predicted else '-'} {before!r} {after!r}"
 
 
 def define_flags() -> None:
@@ -141,9 +131,9 @@ def define_flags() -> None:
     flags.DEFINE_list(
         "sentence_parameters",
         ["english"],
-        "Splitters, comma-separated, each named as for `build_records`.",
+        "Splitters, comma-separated, each named as for `build-records`.",
     )
-    flags.DEFINE_integer("errors", 0, "List so many errors of each splitter.", 0)
+    flags.DEFINE_integer("errors", 0, "List this many errors of each splitter.", 0)
 
 
 def main(_: Sequence[str]) -> None:
@@ -154,7 +144,7 @@ def main(_: Sequence[str]) -> None:
     for name in values.sentence_parameters:
         spans = make_splitter(load_parameters(name)).spans
         counts = count_boundaries(spans, paragraphs)
-        wrong, missed = counts.found - counts.right, counts.gold - counts.right
+        wrong, missed = counts.predicted - counts.right, counts.gold - counts.right
         print(f"{name}: {wrong} wrong, {missed} missed")
         for title, paragraph_ends in (("inside paragraphs", False), ("all", True)):
             precision, recall, f1 = (

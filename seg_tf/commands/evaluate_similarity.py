@@ -1,22 +1,22 @@
 r"""Scores vectors of sentences by how similar people find the sentences, untrained.
 
-  python -m seg_tf.commands.evaluate_similarity --data_dir=similarity \
+  seg-tf evaluate-similarity --data_dir=similarity \
     --checkpoint=runs/segabert_base,runs/bert_base --baseline
 
 prints a row for each model and a column for each set: Spearman's correlation, times
-100, of the cosine of two sentences' vectors with the score that people gave the pair.
-The vector is the mean of the encoder's outputs at the word pieces, [CLS], [SEP] and
-[SENT] left out; of a ReAT it is its pooled <SS>. Nothing is trained. --baseline adds
-each model with new weights, which shows what the words alone give away.
+100, of the cosine of two sentences' vectors with people's score of the pair. The vector
+is the mean of the encoder's outputs at the word pieces, without special tokens; for a
+ReAT it is the pooled <SS>. Nothing is trained. --baseline adds each model with new
+weights, which shows what the words alone reveal.
 
---data_dir holds the sets as their downloads leave them:
+--data_dir contains the sets as downloaded:
 
   sts12 … sts16   STS12-en-test and so on; the correlation is over all parts together
   sts-b           STS-B/dev.tsv of GLUE
   sts-b-test      STSBenchmark/sts-test.csv
   sick-r          SICK/SICK_test_annotated.txt
 
---output keeps everything, with Pearson's correlation and the parts of a year.
+--output writes everything, with Pearson's correlation and the parts of a year.
 """
 
 import sys
@@ -27,7 +27,6 @@ from absl import flags
 
 from seg_tf import command_line, files, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
-from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.inference.similarity import evaluate_similarity
@@ -53,43 +52,38 @@ def main(_: Sequence[str]) -> None:
     names = similarity_sets.NAMES if values.sets == ["all"] else values.sets
     output = output_paths.file_path(values.output, "output") if values.output else None
     sets = {name: similarity_sets.read(name, values.data_dir) for name in names}
-    for name, one in sets.items():
-        if one.num_unscored:
-            print(f"{name}: {one.num_unscored:,} pairs without a score are left out")
+    for name, task in sets.items():
+        if task.num_unscored:
+            print(f"{name}: {task.num_unscored:,} pairs without a score are left out")
+    num_texts = len(
+        {text for task in sets.values() for pair in task.pairs for text in pair.texts}
+    )
     rows = []
     for pretrained in model_flags.load_models():
         for is_new in (False, True) if values.baseline else (False,):
-            rows.append(_evaluate(pretrained, is_new, sets))
+            encoder = SentenceEncoder(
+                pretrained, randomly_initialized=is_new, seed=values.seed
+            )
+            run = pretrained.config.name + (", new weights" if is_new else "")
+            with command_line.progress_bar(num_texts, run, "sentence") as bar:
+                scores, num_cut = evaluate_similarity(encoder, sets, bar.update)
+            if num_cut:
+                print(
+                    f"{run}: {num_cut:,} of {num_texts:,} sentences are longer than a "
+                    "row and were cut",
+                    file=sys.stderr,
+                )
+            folder = str(pretrained.folder)
+            rows.append({"run": run, "checkpoint": folder, "sets": scores})
     print(_table(rows, sets))
     if output is not None:
         files.write_json(output, rows)
         print(f"scores: {output}")
 
 
-def _evaluate(
-    pretrained: Pretrained, is_new: bool, sets: Mapping[str, SimilaritySet]
-) -> dict[str, Any]:
-    encoder = SentenceEncoder(
-        pretrained, randomly_initialized=is_new, seed=flags.FLAGS.seed
-    )
-    run = pretrained.config.name + (", new weights" if is_new else "")
-    num_sentences = len(
-        {text for one in sets.values() for pair in one.pairs for text in pair.texts}
-    )
-    with command_line.progress_bar(num_sentences, run, "sentence") as bar:
-        scores, num_cut = evaluate_similarity(encoder, sets, bar.update)
-    if num_cut:
-        print(
-            f"{run}: {num_cut:,} of {num_sentences:,} sentences are longer than a row "
-            "and were cut",
-            file=sys.stderr,
-        )
-    return {"run": run, "checkpoint": str(pretrained.folder), "sets": scores}
-
-
 def _table(rows: Sequence[Mapping[str, Any]], sets: Mapping[str, SimilaritySet]) -> str:
     header = ["model", "", *sets, *(["mean"] if len(sets) > 1 else [])]
-    lines = [header, ["pairs", "", *(f"{len(one.pairs):,}" for one in sets.values())]]
+    lines = [header, ["pairs", "", *(f"{len(task.pairs):,}" for task in sets.values())]]
     for row in rows:
         scores = [100 * row["sets"][name]["spearman"] for name in sets]
         if len(sets) > 1:

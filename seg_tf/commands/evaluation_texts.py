@@ -1,16 +1,17 @@
-r"""Collects the texts of evaluation sets, to leave them out of a corpus.
+r"""Collects the texts of evaluation sets, to exclude them from a corpus.
 
-  python -m seg_tf.commands.evaluation_texts --data_dir=glue,discoeval \
+  seg-tf evaluation-texts --data_dir=glue,discoeval \
     --squad=squad/dev-v1.1.json,squad/dev-v2.0.json --output=evaluation.txt
-  python -m data_pipelines.build_records --evaluation_texts=evaluation.txt …
+  seg-tf build-records --evaluation_texts=evaluation.txt …
 
-A line of the output is a text: of all dev and test splits of GLUE, DiscoEval and RACE
-whose files are in one of the folders, and contexts and questions of SQuAD's files; each
-once.
-Training splits are left out: to have read them is no advantage that a score could hide.
-Any other file of a text a line will do for --evaluation_texts as well.
+Each line of the output is a text, without repetitions: all dev and test splits of GLUE,
+DiscoEval and RACE with files in one of the folders, and contexts and questions of
+SQuAD's files. Training splits are left out: a model that has read them has no unfair
+advantage. --evaluation_texts accepts any other file with one text per line.
 """
 
+import contextlib
+import itertools
 from collections.abc import Iterator, Sequence
 
 from absl import flags
@@ -28,48 +29,37 @@ def define_flags() -> None:
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     output = output_paths.file_path(values.output, "output")
-    found: dict[str, None] = {}
+    unique: dict[str, None] = {}
     for name, texts in _sets(values.data_dir, values.squad):
         lines = [" ".join(text.split()) for text in texts]
-        before = len(found)
-        found |= dict.fromkeys(filter(None, lines))
-        print(f"{name}: {len(lines):,} texts, {len(found) - before:,} of them new")
-    if not found:
+        before = len(unique)
+        unique |= dict.fromkeys(filter(None, lines))
+        print(f"{name}: {len(lines):,} texts, {len(unique) - before:,} of them new")
+    if not unique:
         raise ValueError(
             "`--data_dir` and `--squad` must name folders and files of evaluation "
             f"sets. Received: {values.data_dir}, {values.squad}, where there are none"
         )
-    files.write_text(output, "".join(f"{line}\n" for line in found))
-    print(f"{len(found):,} texts are in {output}")
+    files.write_text(output, "".join(f"{line}\n" for line in unique))
+    print(f"{len(unique):,} texts are in {output}")
 
 
 def _sets(
     folders: Sequence[str], squad: Sequence[str]
 ) -> Iterator[tuple[str, list[str]]]:
-    """Names of sets that are there, and their texts."""
-    for folder in folders:
-        for name in tasks.names():
-            for split in tasks.get(name).split_names:
-                if split.startswith("train"):
-                    continue
-                try:
-                    examples = tasks.read(name, folder, split)
-                except FileNotFoundError:
-                    continue
-                yield (
-                    f"{name} {split}",
-                    [text for one in examples for text in one.texts],
-                )
+    """Yields names and texts of the sets whose files exist."""
+    for folder, name in itertools.product(folders, tasks.names()):
+        for split in tasks.get(name).split_names:
+            if split.startswith("train"):
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                examples = tasks.read(name, folder, split)
+                yield f"{name} {split}", [t for one in examples for t in one.texts]
     for path in squad:
-        passages = squad_files.read(path).passages
-        yield (
-            path,
-            [
-                text
-                for passage in passages
-                for text in (passage.context, *(one.text for one in passage.questions))
-            ],
-        )
+        texts: list[str] = []
+        for passage in squad_files.read(path).passages:
+            texts += [passage.context, *(one.text for one in passage.questions)]
+        yield path, texts
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ def main(_: Sequence[str]) -> None:
     introduction = ""
     if values.introduction_file:
         with open(values.introduction_file, "rb") as file:
-            introduction = "".join(texts.decoded(file, values.introduction_file))
+            introduction = "".join(texts.decode_lines(file, values.introduction_file))
     pretrained = model_flags.load_model()
     if learning_rate is not None:
         pretrained = dataclasses.replace(

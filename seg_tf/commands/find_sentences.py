@@ -1,42 +1,39 @@
 r"""Finds the sentences of a corpus whose meaning in context is nearest to a query's.
 
-  python -m seg_tf.commands.find_sentences --checkpoint=runs/slm_base --corpus=books/ \
+  seg-tf find-sentences --checkpoint=runs/slm_base --corpus=books/ \
     --index_dir=books_index \
     --query="The waterwheel hammered on. Otherwise there was silence."
 
-Like section 5.3 and table 6 of the SLM paper: the vector of a sentence is the output
+As in section 5.3 and table 6 of the SLM paper, the vector of a sentence is the output
 at its [SENT] token, encoded together with the sentence before it
-(--context_sentences); similarity is the cosine. Other encoders do as well: the vector
-is a ReAT's pooled <SS>, or the mean over the sentence's word pieces (BERT, SegaBERT,
-and an SLM with --vectors=mean). The last sentence of a query is searched for; those
-before it are its context. Each result is printed as rank, cosine, location, and the
-sentence with those before it.
+(--context_sentences); similarity is the cosine. With other encoders, the vector is a
+ReAT's pooled <SS>, or the mean over the sentence's word pieces (BERT, SegaBERT, and an
+SLM with --vectors=mean). The last sentence of a query is searched for; those before it
+are its context. Each result is printed as rank, cosine, location, and the sentence with
+those before it.
 
 Cosines only mean something in comparison: the mean cosine of two sentences of the
 corpus is printed first. Near 1, the vectors hardly distinguish one sentence from
 another, and a warning says so.
 
---corpus names text files or folders: UTF-8, a paragraph a line, a blank line ends a
-document. Other formats are converted by
+--corpus names text files or folders: UTF-8, one paragraph per line, a blank line ends a
+document. Convert other formats by
 
-  python -m data_pipelines.readers --format=wikiextractor --input=enwiki/text \
-    --output=enwiki.txt
+  seg-tf readers --format=wikiextractor --input=enwiki/text --output=enwiki.txt
 
-The vectors go to --index_dir, in shards. A killed job resumes where it stopped when the
-same command is given again. Once they are complete, only queries are encoded, and
---corpus may be left out. Damaged shards are refused by their checksums:
+The vectors go to --index_dir, in shards. A killed job resumes when the same command is
+given again. Once they are complete, only queries are encoded, and --corpus may be left
+out. Damaged shards are detected by their checksums:
 
-  python -m seg_tf.commands.find_sentences --checkpoint=runs/slm_base \
-    --index_dir=books_index \
+  seg-tf find-sentences --checkpoint=runs/slm_base --index_dir=books_index \
     --queries=queries.txt --num_neighbours=10 --output=neighbours.jsonl
 
-where queries.txt has a query a line. A label may come before each, and a tab between
-them; lines that begin with # are comments. examples/discourse_queries.txt has a query
-for each discourse relation of the paper's table. To try it on the first sentences of a
-corpus: --limit=10000.
+where queries.txt has one query per line, optionally after a label and a tab. Lines that
+begin with # are comments. examples/discourse_queries.txt has a query for each discourse
+relation of the paper's table. --limit=10000 tries the first sentences of a corpus only.
 
-The search is exact: a query is compared with every vector of the corpus, a shard at
-a time, so that memory stays small.
+The search is exact: each query is compared with every vector, a shard at a time, so
+that memory stays small.
 """
 
 import json
@@ -52,18 +49,13 @@ from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.inference import texts
-from seg_tf.inference.corpus_vectors import (
-    CorpusVectors,
-    describe_corpus,
-    make_corpus,
-)
+from seg_tf.inference.corpus import CorpusVectors, describe, encode_corpus
 from seg_tf.inference.sentence_encoder import (
     SentenceEncoder,
     cosine_warning,
     mean_cosine,
 )
 from seg_tf.inference.texts import Sentence
-from seg_tf.text.punkt import Splitter
 
 
 def define_flags() -> None:
@@ -71,7 +63,7 @@ def define_flags() -> None:
     flags.DEFINE_list("corpus", [], "Text files or folders, comma-separated.")
     flags.DEFINE_multi_string("query", [], "A text; its last sentence is searched for.")
     flags.DEFINE_string(
-        "queries", None, "File with a query a line, or a label, a tab and a query."
+        "queries", None, "File with one query per line, or a label, a tab and a query."
     )
     flags.DEFINE_string("index_dir", None, "Folder of the vectors.", required=True)
     flags.DEFINE_integer(
@@ -88,7 +80,7 @@ def define_flags() -> None:
         "word pieces. Default: sent for SLM and ReAT, mean for other models.",
     )
     flags.DEFINE_integer(
-        "limit", None, "Take so many sentences of the corpus.", lower_bound=1
+        "limit", None, "Encode this many sentences of the corpus only.", lower_bound=1
     )
     flags.DEFINE_integer(
         "num_neighbours", 5, "Sentences to print for a query.", lower_bound=1
@@ -99,7 +91,7 @@ def define_flags() -> None:
     flags.DEFINE_integer(
         "shard_sentences",
         16_384,
-        "Sentences of a shard: what a killed job does again, and keeps in memory.",
+        "Sentences of a shard, which are kept in memory.",
         lower_bound=1,
     )
 
@@ -111,25 +103,31 @@ def main(_: Sequence[str]) -> None:
             "`--corpus` must name a corpus, or `--query` something to search for. "
             "Received: neither"
         )
-    # Whatever can be refused, before a corpus is encoded for hours.
+    # Refuse bad input before a corpus is encoded for hours.
     folder = output_paths.folder_path(values.index_dir, "index_dir")
     if values.output:
         output_paths.file_path(values.output, "output")
     sources = texts.list_files(values.corpus) if values.corpus else {}
-    # The vectors may lie in a folder of the corpus.
+    # The vectors may be in a folder of the corpus.
     sources = {
         name: path
         for name, path in sources.items()
         if not path.resolve().is_relative_to(folder.resolve())
     }
-    queries = [(None, query) for query in values.query] + _queries_of_file()
+    queries = [(None, query) for query in values.query] + _labelled_queries()
     pretrained = model_flags.load_model()
     splitter = pretrained.splitter()
-    model = SentenceEncoder(pretrained)
-    model.check_context(values.context_sentences)
-    kind = model.choose_vectors(values.vectors)
-    spoken = [_sentences_of(query, splitter) for _, query in queries]
-    corpus = _corpus(folder, sources, pretrained, splitter, model, kind)
+    encoder = SentenceEncoder(pretrained)
+    kind = encoder.choose_vectors(values.vectors)
+    encoder.check_context(values.context_sentences)
+    groups = []
+    for _, query in queries:
+        sentences = list(texts.split_lines(query.split("\n"), "query", splitter))
+        if not sentences:
+            raise ValueError(f"`--query` must hold a sentence. Received: {query!r}")
+        *_, group = texts.in_context(sentences, values.context_sentences)
+        groups.append(group)
+    corpus = _corpus(folder, sources, pretrained, encoder, kind)
     mean = mean_cosine(corpus.vectors())
     print(
         f"{corpus.manifest['num_sentences']:,} sentences in {folder}"
@@ -139,16 +137,21 @@ def main(_: Sequence[str]) -> None:
     if warning := cosine_warning(mean):
         print(f"Warning: {warning} (--vectors, --checkpoint)", file=sys.stderr)
     if queries:
-        vectors, _ = model.encode_in_context(spoken, kind)
-        labels = [label for label, _ in queries]
-        _show(corpus, labels, spoken, corpus.nearest(vectors, values.num_neighbours))
+        vectors, _ = encoder.encode_in_context(groups, kind)
+        answers = _answers(corpus, [label for label, _ in queries], groups, vectors)
+        if not values.output:
+            print("\n".join(map(_describe, answers)))
+            return
+        lines = (json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers)
+        files.write_text(pathlib.Path(values.output), "".join(lines))
+        print(f"Neighbours of {len(answers):,} queries: {values.output}")
 
 
-def _queries_of_file() -> list[tuple[str | None, str]]:
-    """The queries of `--queries`, each after its label, which is None if none has one.
+def _labelled_queries() -> list[tuple[str | None, str]]:
+    """Labels, or None, and queries of `--queries`.
 
     Raises:
-        ValueError: if some have a label and others not.
+        ValueError: if some lines have a label and others not.
     """
     path = flags.FLAGS.queries
     lines = model_flags.read_lines(path) if path else []
@@ -167,25 +170,16 @@ def _queries_of_file() -> list[tuple[str | None, str]]:
     return queries
 
 
-def _sentences_of(query: str, splitter: Splitter) -> list[Sentence]:
-    """The last sentence of a query, after its context."""
-    sentences = list(texts.split_lines(query.split("\n"), "query", splitter))
-    if not sentences:
-        raise ValueError(f"`--query` must hold a sentence. Received: {query!r}")
-    *_, last = texts.in_context(sentences, flags.FLAGS.context_sentences)
-    return list(last)
-
-
 def _corpus(
     folder: pathlib.Path,
     sources: dict[str, pathlib.Path],
     pretrained: Pretrained,
-    splitter: Splitter,
-    model: SentenceEncoder,
+    encoder: SentenceEncoder,
     kind: str,
 ) -> CorpusVectors:
-    """The complete vectors: made from the sources, or found in the folder."""
+    """Returns complete vectors: of the sources, or those in the folder."""
     values = flags.FLAGS
+    splitter = pretrained.splitter()
     settings = {
         "context_sentences": values.context_sentences,
         "vectors": kind,
@@ -194,84 +188,67 @@ def _corpus(
     }
     checksums = (pretrained.weights_checksum, pretrained.vocabulary.checksum)
     if sources:
-        of_corpus = {name: values[name].value for name in ("limit", "shard_sentences")}
-        return make_corpus(
+        settings |= {name: values[name].value for name in ("limit", "shard_sentences")}
+        return encode_corpus(
             folder,
             sources,
             splitter,
-            model,
-            describe_corpus(sources, *checksums, {**settings, **of_corpus}),
+            encoder,
+            describe(sources, *checksums, settings),
             lambda total: command_line.progress_bar(total, "vectors", "sentence"),
         )
     corpus = CorpusVectors(folder)
-    # What the corpus is made of may be anything; what queries are made with may not.
-    settings = {**corpus.manifest["settings"], **settings}
-    expected = describe_corpus({}, *checksums, settings)
+    # Any corpus will do, but queries must be encoded in the same way.
+    expected = describe({}, *checksums, {**corpus.manifest["settings"], **settings})
     corpus.check_same({**expected, "corpus": corpus.manifest["corpus"]})
     corpus.check_complete()
     return corpus
 
 
-def _show(
+def _answers(
     corpus: CorpusVectors,
     labels: Sequence[str | None],
     queries: Sequence[Sequence[Sentence]],
-    neighbours: Sequence[Sequence[tuple[int, float]]],
-) -> None:
-    """Prints the neighbours of each query, or writes them to `--output`."""
-    numbers = [number for of_query in neighbours for number, _ in of_query]
-    sentences = corpus.sentences(numbers)
-    answers = [
-        {
-            **({} if label is None else {"label": label}),
-            "query": [one.text for one in query],
-            "neighbours": [
-                _to_json(rank, cosine, sentences[number])
-                for rank, (number, cosine) in enumerate(of_query, start=1)
-            ],
-        }
-        for label, query, of_query in zip(labels, queries, neighbours, strict=True)
-    ]
-    if not flags.FLAGS.output:
-        print("\n".join(map(_describe, answers)))
-        return
-    output = pathlib.Path(flags.FLAGS.output)
-    lines = (json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers)
-    files.write_text(output, "".join(lines))
-    print(f"Neighbours of {len(answers):,} queries: {output}")
-
-
-def _to_json(
-    rank: int, cosine: float, in_context: Sequence[Sentence]
-) -> dict[str, Any]:
-    *before, sentence = in_context
-    return {
-        "rank": rank,
-        "cosine": round(cosine, 6),
-        "file": sentence.file,
-        "document": sentence.document,
-        "line": sentence.line,
-        "before": [one.text for one in before],
-        "sentence": sentence.text,
-    }
+    vectors: Any,
+) -> list[dict[str, Any]]:
+    """The neighbours of each query, as values of JSON."""
+    neighbours = corpus.nearest(vectors, flags.FLAGS.num_neighbours)
+    sentences = corpus.sentences(number for some in neighbours for number, _ in some)
+    answers = []
+    for label, query, some in zip(labels, queries, neighbours, strict=True):
+        answer: dict[str, Any] = {} if label is None else {"label": label}
+        answer["query"] = [sentence.text for sentence in query]
+        answer["neighbours"] = []
+        for rank, (number, cosine) in enumerate(some, start=1):
+            *before, sentence = sentences[number]
+            answer["neighbours"].append(
+                {
+                    "rank": rank,
+                    "cosine": round(cosine, 6),
+                    "file": sentence.file,
+                    "document": sentence.document,
+                    "line": sentence.line,
+                    "before": [sentence.text for sentence in before],
+                    "sentence": sentence.text,
+                }
+            )
+        answers.append(answer)
+    return answers
 
 
 def _describe(answer: dict[str, Any]) -> str:
     """A query and its neighbours, for people."""
     *before, sentence = answer["query"]
     label = f" ({answer['label']})" if "label" in answer else ""
-    lines = ["", f"Query{label}: {_mark(before, sentence)}"]
-    for one in answer["neighbours"]:
-        lines.append(
-            f"{one['rank']:4d}  {one['cosine']:.4f}  {one['file']}, document "
-            f"{one['document']}, line {one['line']}"
-        )
-        lines.append(f"      {_mark(one['before'], one['sentence'])}")
+    lines = ["", f"Query{label}: {' '.join([*before, f'**{sentence}**'])}"]
+    for neighbour in answer["neighbours"]:
+        sentences = [*neighbour["before"], f"**{neighbour['sentence']}**"]
+        lines += [
+            f"{neighbour['rank']:4d}  {neighbour['cosine']:.4f}  {neighbour['file']}, "
+            f"document {neighbour['document']}, line {neighbour['line']}",
+            f"      {' '.join(sentences)}",
+        ]
     return "\n".join(lines)
-
-
-def _mark(before: Sequence[str], sentence: str) -> str:
-    return " ".join([*before, f"**{sentence}**"])
 
 
 if __name__ == "__main__":

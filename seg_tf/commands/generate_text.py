@@ -1,24 +1,23 @@
-r"""Writes on after a prompt, with a pretrained (Sega-)Transformer-XL.
+r"""Continues a prompt, with a pretrained (Sega-)Transformer-XL.
 
-  python -m seg_tf.commands.generate_text --checkpoint=runs/sega_transformer_xl_base \
+  seg-tf generate-text --checkpoint=runs/sega_transformer_xl_base \
     --prompt="The waterwheel was built in" --num_words=200 --seed=0
 
-prints the prompt and then word after word, each drawn by the probability that the model
-gives it after all before: a demonstration of what a language model has learned. The
-same seed gives the same text.
+prints the prompt and then words sampled from the model, one by one: a demonstration of
+what a language model has learned. The same seed gives the same text.
 
 --temperature below 1 favours probable words, 0 always takes the most probable one;
---top_k and --top_p leave the improbable ones out. `<unk>` is never drawn, for nobody
-can read it. `<eos>`, which ends a paragraph and counts as a word, is printed as a new
-line, and never drawn twice in a row.
+--top_k and --top_p exclude improbable ones. `<unk>` is never sampled. `<eos>`, which
+ends a paragraph and counts as a word, is printed as a line break, and never sampled
+twice in a row.
 
 The last line of a prompt is continued, unless a blank line follows it; lines before it
-are paragraphs. --prompt_file=beginning.txt takes the prompt from a file.
-Without a prompt a paragraph is begun from nothing.
+are paragraphs. --prompt_file=beginning.txt reads the prompt from a file. Without a
+prompt, a new paragraph begins.
 
-A word sees the --memory_length words before it, as many as in training unless given.
-Sentences, by which a Sega-Transformer-XL reckons distances, are found by Punkt in the
-paragraph as far as it is written: a word after `.` begins one if it does for Punkt.
+A word attends to the --memory_length words before it, by default the length of
+training. Punkt finds the sentences, by which a Sega-Transformer-XL measures distances,
+in the paragraph so far.
 """
 
 import itertools
@@ -32,15 +31,14 @@ from absl import flags
 from seg_tf import command_line
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.commands import model_flags
-from seg_tf.inference.generation import TextGenerator
+from seg_tf.inference.generation import Sampling, TextGenerator
 from seg_tf.inference.language_model import LanguageModel
-from seg_tf.inference.sampling import Sampling
 
 
 def define_flags() -> None:
     model_flags.define_model_flags()
     flags.DEFINE_string("prompt", None, "The text to continue.")
-    flags.DEFINE_string("prompt_file", None, "A file that holds it.")
+    flags.DEFINE_string("prompt_file", None, "A file with the prompt.")
     flags.DEFINE_integer("num_words", 200, "Words to write.", lower_bound=1)
     flags.DEFINE_float(
         "temperature", 1.0, "0 takes the most probable word.", lower_bound=0.0
@@ -48,13 +46,13 @@ def define_flags() -> None:
     flags.DEFINE_integer(
         "top_k",
         0,
-        "Draw from so many of the most probable words; 0: from all.",
+        "Sample from this many of the most probable words; 0: from all.",
         lower_bound=0,
     )
     flags.DEFINE_float(
         "top_p",
         1.0,
-        "Draw from the most probable words that make up this probability; 1: from all.",
+        "Sample from the most probable words with this total probability; 1: from all.",
         lower_bound=0.0,
         upper_bound=1.0,
     )
@@ -62,7 +60,7 @@ def define_flags() -> None:
     flags.DEFINE_integer(
         "memory_length",
         None,
-        "Words before each that the model attends to. Default: as in training.",
+        "Previous words that each word attends to. Default: as in training.",
         lower_bound=0,
     )
 
@@ -86,7 +84,7 @@ def main(_: Sequence[str]) -> None:
     print(prompt.rstrip("\n"), end="\n" if prompt and text.begins_paragraph else "")
     words = generator.sample(sampling, np.random.default_rng(values.seed))
     for token_id in itertools.islice(words, values.num_words):
-        print(text.shown(token_id), end="", flush=True)
+        print(text.spell(token_id), end="", flush=True)
     print()
 
 

@@ -135,8 +135,8 @@ def read_lines(path: str) -> list[str]:
         ValueError: if it is not UTF-8, naming it and the line.
     """
     if path == "-":
-        lines = list(texts.decoded(sys.stdin.buffer, "stdin"))
+        lines = list(texts.decode_lines(sys.stdin.buffer, "stdin"))
     else:
         with open(path, "rb") as file:
-            lines = list(texts.decoded(file, path))
+            lines = list(texts.decode_lines(file, path))
     return list(filter(None, map(str.strip, lines)))

@@ -1,40 +1,38 @@
 r"""Draws what pretrained encoders attend to in a text, as heat maps.
 
-  python -m seg_tf.commands.plot_attention --checkpoint=runs/segabert_tiny \
-    --text=article.txt --output=attention.png
+  seg-tf plot-attention --checkpoint=runs/segabert_tiny --text=article.txt \
+    --output=attention.png
 
-Like section 4.5 and figures 3 to 7 of the Segatron paper: a panel for each layer, with
-the attention averaged over its heads. A row of pixels is a token that attends, a column
-one that is attended to; the weights of a row sum to 1. Lines show where paragraphs and
-sentences begin, numbers at the axes which they are (tokens, if the text is short).
+As in section 4.5 and figures 3 to 7 of the Segatron paper, there is a panel for each
+layer, with the attention averaged over its heads. A row of pixels is an attending
+token, a column an attended one; the weights of a row sum to 1. Lines show where
+paragraphs and sentences begin, numbers at the axes which they are (tokens, if the text
+is short).
 
 Several models are drawn above each other, on the same part of the text:
 
-  python -m seg_tf.commands.plot_attention \
-    --checkpoint=runs/segabert_base,runs/bert_base \
+  seg-tf plot-attention --checkpoint=runs/segabert_base,runs/bert_base \
     --text=article.txt --output=attention.pdf --layers=0,11
 
-Panels of one layer have the same colours, which differ from layer to layer: white is 0,
-and black the weight that 99 % of all weights of these panels do not exceed (few tokens,
-such as [SEP], may draw far more). --heads=all or --heads=0,3 draws heads by themselves.
-Layers and heads count from 0.
+Panels of one layer share a colour scale: white is 0, and black the 99 % quantile of all
+weights of these panels (a few tokens, such as [SEP], may draw far more). --heads=all or
+--heads=0,3 draws single heads. Layers and heads count from 0.
 
-A file (UTF-8) is one text, whatever is in it: each line that is not blank is a
-paragraph. What is longer than the models' windows is cut after the last sentence that
-fits, and the output says so. Models are BERT, BERT with P.S., SegaBERT, SLM and their
-mixtures.
+A file (UTF-8) is one text; each line that is not blank is a paragraph. A text longer
+than the models' windows is cut after the last sentence that fits, and the output says
+so. Models are BERT, BERT with P.S., SegaBERT, SLM and their mixtures.
 
 The command prints, and writes to --output_table as CSV, the shares of the word pieces'
-attention: to their sentence, to their paragraph (that sentence included), to special
-tokens such as [CLS], and the rest to other paragraphs. Each share is followed by its
-ratio to that of uniform attention. A model that attends to neighbours, whatever the
-structure, exceeds 1 too: compare models, not a model with uniform attention alone.
+attention: to their sentence, to their paragraph (including that sentence), to special
+tokens such as [CLS]; the rest goes to other paragraphs. Each share is followed by its
+ratio to that of uniform attention. A model that attends to neighbours, ignoring the
+structure, exceeds 1 too: compare models, not a model with uniform attention only.
 """
 
 import functools
 import pathlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from absl import flags
 
@@ -42,26 +40,17 @@ from seg_tf import command_line, files, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
-from seg_tf.inference import (
-    attention_maps,
-    attention_plots,
-    attention_tables,
-    text_windows,
-)
-from seg_tf.inference.attention_maps import AttentionMaps, HeadChoice
-from seg_tf.inference.attention_tables import AttentionTable
-from seg_tf.inference.text_windows import TextWindow, window_capacity
+from seg_tf.inference import attention, attention_plots
+from seg_tf.inference.attention import MEAN, AttentionMaps, AttentionTable, HeadChoice
 from seg_tf.layouts.layout import TextCapacity
-from seg_tf.text.punkt import Splitter
-from seg_tf.text.tree import DocumentTree
 from seg_tf.training.run_folder import RunFolder
 
 _FORMATS = (".png", ".pdf", ".svg")
 _DOTS_PER_INCH = 150
-# More would take minutes to lay out, and nobody could look at it.
+# More would take minutes to lay out.
 _MAX_PANELS = 200
 _STDIN = "-"
-_ALL, _MEAN = "all", attention_maps.MEAN
+_ALL = "all"
 
 
 def define_flags() -> None:
@@ -73,56 +62,13 @@ def define_flags() -> None:
     flags.DEFINE_string("output_table", None, "CSV to write the shares to.")
     flags.DEFINE_list("layers", [_ALL], "Layers, comma-separated, or `all`.")
     flags.DEFINE_list(
-        "heads", [_MEAN], "Heads, comma-separated, `all`, or their `mean`."
+        "heads", [MEAN], "Heads, comma-separated, `all`, or their `mean`."
     )
 
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    # Whatever can be refused, before a model is loaded.
-    output, table = _outputs()
-    paragraphs = model_flags.read_lines(values.text)
-    if not paragraphs:
-        raise ValueError(f"`--text` must hold a sentence. Received: {values.text}")
-    models = model_flags.load_models()
-    # The same sentences for all.
-    splitter = models[0].splitter()
-    panels = _panels(models)
-    maps = _maps(models, paragraphs, splitter)
-    figure = attention_plots.heat_maps(maps, panels, _title(maps))
-    with files.written_aside(output) as aside:
-        figure.savefig(aside, format=output.suffix[1:].lower(), dpi=_DOTS_PER_INCH)
-    tables = {name: AttentionTable.of(one, panels) for name, one in maps.items()}
-    if table:
-        attention_tables.write_csv(table, tables)
-    for name, one in tables.items():
-        print(f"{name}: {_sizes(maps[name].window)}. Where their attention goes:")
-        print(f"{one}\n")
-    print(f"Written: {', '.join(map(str, filter(None, (output, table))))}")
-
-
-def _maps(
-    models: Sequence[Pretrained], paragraphs: Sequence[str], splitter: Splitter
-) -> dict[str, AttentionMaps]:
-    """Attention of each model, by its name, on as much text as all of them take."""
-    names = _names(models)
-    capacity = functools.reduce(TextCapacity.shared, map(window_capacity, models))
-    maps, notes = {}, {}
-    for name, model in zip(names, models, strict=True):
-        tree = text_windows.read_tree(paragraphs, model, splitter)
-        beginning = text_windows.first_window(tree, capacity)
-        if len(beginning.token_ids) < len(tree.token_ids):
-            notes.setdefault(_too_long(tree, beginning), []).append(name)
-        window = text_windows.lay_out(beginning, model)
-        maps[name] = attention_maps.attention_maps(model.encoder, window)
-    for note, of_models in notes.items():
-        print(f"Note: {', '.join(of_models)}: {note}", file=sys.stderr)
-    return maps
-
-
-def _outputs() -> tuple[pathlib.Path, pathlib.Path | None]:
-    """The files to write: the plot and, if wanted, the table."""
-    values = flags.FLAGS
+    # Refuse bad input before a model is loaded.
     output = output_paths.file_path(values.output, "output")
     if output.suffix.lower() not in _FORMATS:
         raise ValueError(
@@ -132,45 +78,90 @@ def _outputs() -> tuple[pathlib.Path, pathlib.Path | None]:
     if values.output_table:
         table = output_paths.file_path(values.output_table, "output_table")
     for name, path in (("--output", output), ("--output_table", table)):
-        is_there = path is not None and path.exists() and values.text != _STDIN
-        if is_there and path.samefile(values.text):
+        exists = path is not None and path.exists() and values.text != _STDIN
+        if exists and path.samefile(values.text):
             raise ValueError(f"`{name}` must not be the text itself. Received: {path}")
-    return output, table
+    paragraphs = model_flags.read_lines(values.text)
+    if not paragraphs:
+        raise ValueError(f"`--text` must hold a sentence. Received: {values.text}")
+    models = model_flags.load_models()
+    panels = _panels(models)
+    maps = _maps(models, paragraphs)
+    source = (
+        "standard input" if values.text == _STDIN else pathlib.Path(values.text).name
+    )
+    # Models of different vocabularies read different word pieces.
+    sizes = {str(model.window) for model in maps.values()}
+    title = f"Attention in {source}" + (f": {sizes.pop()}" if len(sizes) == 1 else "")
+    figure = attention_plots.heat_maps(maps, panels, title)
+    with files.written_aside(output) as aside:
+        figure.savefig(aside, format=output.suffix[1:].lower(), dpi=_DOTS_PER_INCH)
+    tables = {
+        name: AttentionTable.compute(model, panels) for name, model in maps.items()
+    }
+    if table:
+        attention.write_csv(table, tables)
+    for name, shares in tables.items():
+        print(f"{name}: {maps[name].window}. Where their attention goes:")
+        print(f"{shares}\n")
+    print(f"Written: {', '.join(map(str, filter(None, (output, table))))}")
+
+
+def _maps(
+    models: Sequence[Pretrained], paragraphs: Sequence[str]
+) -> dict[str, AttentionMaps]:
+    """Attention of each model, by name, on as much text as all of them take."""
+    capacity = functools.reduce(
+        TextCapacity.shared, map(attention.window_capacity, models)
+    )
+    splitter = models[0].splitter()  # the same sentences for all
+    maps, notes = {}, {}
+    for name, model in zip(_names(models), models, strict=True):
+        tree = attention.read_tree(paragraphs, model, splitter)
+        beginning = attention.first_window(tree, capacity)
+        if len(beginning.token_ids) < len(tree.token_ids):
+            note = (
+                f"the text has {len(tree.token_ids):,} word pieces in "
+                f"{len(tree.sentence_lengths):,} sentences. Shown are the first "
+                f"{len(beginning.token_ids):,}, in {len(beginning.sentence_lengths):,}:"
+                " what fits in a window"
+            )
+            notes.setdefault(note, []).append(name)
+        window = attention.lay_out(beginning, model)
+        maps[name] = attention.attention_maps(model.encoder, window)
+    for note, names in notes.items():
+        print(f"Note: {', '.join(names)}: {note}", file=sys.stderr)
+    return maps
 
 
 def _names(models: Sequence[Pretrained]) -> list[str]:
-    """Names of the models: the folders of their runs, if these differ.
-
-    Otherwise a checkpoint of the run is added, or it is the whole path.
-    """
+    """Names of runs, if unique; else runs and checkpoints; else paths."""
     folders = [model.folder.resolve() for model in models]
     if len(set(folders)) < len(folders):
         raise ValueError(
             "`--checkpoint` must name each checkpoint once. Received: "
             f"{', '.join(flags.FLAGS.checkpoint)}"
         )
-    runs = [_run_name(folder) for folder in folders]
+    runs = []
+    for folder in folders:
+        run = RunFolder.of_checkpoint(folder)
+        runs.append((run.path if run else folder).name)
     checkpoints = [
         f"{run}/{folder.name}" for run, folder in zip(runs, folders, strict=True)
     ]
-    paths = [str(folder) for folder in folders]
     return next(
-        names for names in (runs, checkpoints, paths) if len(set(names)) == len(names)
+        names
+        for names in (runs, checkpoints, list(map(str, folders)))
+        if len(set(names)) == len(names)
     )
 
 
-def _run_name(folder: pathlib.Path) -> str:
-    """The run of a checkpoint, which lies in <run>/checkpoints; or the checkpoint."""
-    run = RunFolder.of_checkpoint(folder)
-    return (run.path if run else folder).name
-
-
 def _panels(models: Sequence[Pretrained]) -> list[HeadChoice]:
-    """The layers and heads that are wanted, as far as a model has them."""
+    """The requested layers and heads that a model has."""
     encoders = [model.encoder for model in models]
     layers = _numbers("layers", max(encoder.num_layers for encoder in encoders))
     heads = [None]
-    if flags.FLAGS.heads != [_MEAN]:
+    if flags.FLAGS.heads != [MEAN]:
         heads = _numbers("heads", max(encoder.num_heads for encoder in encoders))
     panels = [
         HeadChoice(layer, head)
@@ -191,42 +182,18 @@ def _panels(models: Sequence[Pretrained]) -> list[HeadChoice]:
 
 
 def _numbers(name: str, count: int) -> list[int]:
-    """The numbers that a flag holds, each below `count`."""
+    """The numbers of a flag, each below `count`."""
     texts = flags.FLAGS[name].value
     if texts == [_ALL]:
         return list(range(count))
     numbers = [int(text) if text.isdecimal() else count for text in texts]
     if not numbers or max(numbers) >= count or len(set(numbers)) < len(numbers):
-        words = f"`{_ALL}` or `{_MEAN}`" if name == "heads" else f"`{_ALL}`"
+        words = f"`{_ALL}` or `{MEAN}`" if name == "heads" else f"`{_ALL}`"
         raise ValueError(
             f"`--{name}` must be {words}, or different numbers from 0 to "
             f"{count - 1}. Received: {','.join(texts)}"
         )
     return numbers
-
-
-def _too_long(tree: DocumentTree, beginning: DocumentTree) -> str:
-    return (
-        f"the text has {len(tree.token_ids):,} word pieces in "
-        f"{len(tree.sentence_lengths):,} sentences. Shown are the first "
-        f"{len(beginning.token_ids):,}, in {len(beginning.sentence_lengths):,}: what "
-        "fits into a window"
-    )
-
-
-def _title(maps: Mapping[str, AttentionMaps]) -> str:
-    name = flags.FLAGS.text
-    name = "standard input" if name == _STDIN else pathlib.Path(name).name
-    sizes = {_sizes(one.window) for one in maps.values()}
-    # Word pieces of other vocabularies are others.
-    return f"Attention in {name}" + (f": {sizes.pop()}" if len(sizes) == 1 else "")
-
-
-def _sizes(window: TextWindow) -> str:
-    return (
-        f"{window.num_pieces:,} word pieces in {window.num_sentences:,} sentences, "
-        f"{window.num_paragraphs:,} paragraphs"
-    )
 
 
 if __name__ == "__main__":

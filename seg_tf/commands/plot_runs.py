@@ -1,7 +1,6 @@
 r"""Plots the validation losses, or other metrics, of several runs, as a PNG.
 
-  python -m seg_tf.commands.plot_runs --runs=runs/bert_tiny,runs/segabert_tiny \
-    --output=curves.png
+  seg-tf plot-runs --runs=runs/bert_tiny,runs/segabert_tiny --output=curves.png
 
 A run is the --output_dir of run_pretraining.py, whose name it has. --training also
 draws the values of training. If runs have different objectives, or weights, the
@@ -10,7 +9,7 @@ losses of the shared objectives are drawn instead of totals.
 --metric selects metrics of the runs' log.jsonl, a panel each. The score of guessing is
 dashed, if the log has it:
 
-  python -m seg_tf.commands.plot_runs --runs=runs/slm_tiny --output=unshuffling.png \
+  seg-tf plot-runs --runs=runs/slm_tiny --output=unshuffling.png \
     --metric=masked_lm_loss,sentence_unshuffling_pointer_accuracy
 """
 

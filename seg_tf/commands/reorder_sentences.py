@@ -1,28 +1,24 @@
 r"""Puts the sentences of a text in order, with a pretrained SLM.
 
-  python -m seg_tf.commands.reorder_sentences --checkpoint=runs/slm_base \
-    --sentences=shuffled.txt
+  seg-tf reorder-sentences --checkpoint=runs/slm_base --sentences=shuffled.txt
 
-reads one sentence a line and prints them in the order that the model finds, each with
-its place as given and the model's confidence: the probability of this sentence among
-those not placed before it. The product of these is the confidence of the whole order.
+reads one sentence per line and prints them in the predicted order, each with its place
+as given and the model's confidence: the probability of this sentence among those not
+placed before it. The product of these is the confidence of the whole order.
 
-  python -m seg_tf.commands.reorder_sentences --checkpoint=runs/slm_base \
-    --text=chapter.txt
-  echo "It fell. He took the cup." | \
-    python -m seg_tf.commands.reorder_sentences --checkpoint=runs/slm_base
+  seg-tf reorder-sentences --checkpoint=runs/slm_base --text=chapter.txt
+  echo "It fell. He took the cup." | seg-tf reorder-sentences --checkpoint=runs/slm_base
 
-take a text and split it into sentences first; so is what comes from stdin, where no
-file is named (`--sentences=-`: stdin holds a sentence a line). Whatever the lines and
-paragraphs of a file, its sentences are one text to be ordered.
+split a text into sentences first. Without a file, stdin is read (`--sentences=-`: one
+sentence per line). All lines and paragraphs of a file are one text to be ordered.
 
-A model takes as many sentences at once as it was pretrained on (20 for the paper's)
-and as many as fit into a row. A text with more of them is ordered in groups of
-consecutive sentences, and the output says so.
+A model takes up to the number of sentences it was pretrained on (20 for the paper's),
+if they fit in a row. A longer text is ordered in groups of consecutive sentences, and
+the output says so.
 
-Many texts at once, files or folders of them, go to a file of JSON lines, one a text:
+Several texts, files or folders of them, go to a file of JSON lines, one per text:
 
-  python -m seg_tf.commands.reorder_sentences --checkpoint=runs/slm_base --text=texts/ \
+  seg-tf reorder-sentences --checkpoint=runs/slm_base --text=texts/ \
     --output=orders.jsonl
 
   {"source": "a.txt", "groups": [{"first": 0, "order": [2, 0, 1], "confidences":
@@ -33,21 +29,20 @@ where numbers count sentences as given, from 0.
 
 import json
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from absl import flags
 
 from seg_tf import command_line, files, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.commands import model_flags
-from seg_tf.inference import ordering, texts
-from seg_tf.inference.ordering import OrderedGroup
+from seg_tf.inference import texts
+from seg_tf.inference.ordering import OrderedGroup, SentenceOrderer
 from seg_tf.inference.texts import Sentence
-from seg_tf.text.punkt import Splitter
 
 _STDIN = "-"
-# Texts whose rows are put into batches together.
-_TEXTS_AT_ONCE = 1_000
+# Texts whose rows are batched together.
+_TEXTS_PER_STEP = 1_000
 
 
 def define_flags() -> None:
@@ -56,7 +51,7 @@ def define_flags() -> None:
         "text", [], "Text files or folders, comma-separated; each file is a text."
     )
     flags.DEFINE_list(
-        "sentences", [], "The same, but files with a sentence a line, not to be split."
+        "sentences", [], "The same, but with one sentence per line, not to be split."
     )
     flags.DEFINE_string(
         "output", None, "JSON lines to write; without it, one text is printed."
@@ -80,42 +75,35 @@ def main(_: Sequence[str]) -> None:
         output_paths.file_path(values.output, "output")
     pretrained = model_flags.load_model()
     splitter = pretrained.splitter()
-    orderer = ordering.SentenceOrderer(pretrained)
-    if values.sentences:
-        splitter = None
+    orderer = SentenceOrderer(pretrained)
+
+    def read(name: str) -> list[Sentence]:
+        # Without blank lines, which would begin a new document.
+        lines = model_flags.read_lines(str(sources[name]))
+        if values.sentences:
+            return [Sentence(line, name) for line in lines]
+        return list(texts.split_lines(lines, name, splitter))
+
+    names = list(sources)
     if not values.output:
-        ((name, path),) = sources.items()
-        sentences = _read(name, str(path), splitter)
+        sentences = read(names[0])
         print(_describe(sentences, orderer.order([sentences])[0]))
         return
     output = pathlib.Path(values.output)
     with (
         files.written_aside(output) as aside,
         open(aside, "w", encoding="utf-8") as file,
-        command_line.progress_bar(len(sources), "texts", "text") as bar,
+        command_line.progress_bar(len(names), "texts", "text") as bar,
     ):
-        for batch in _batches(list(sources.items())):
-            of_texts = [_read(name, str(path), splitter) for name, path in batch]
-            orders = orderer.order(of_texts)
-            for (name, _), *text in zip(batch, of_texts, orders, strict=True):
+        for begin in range(0, len(names), _TEXTS_PER_STEP):
+            step = names[begin : begin + _TEXTS_PER_STEP]
+            sentences_of_texts = list(map(read, step))
+            orders = orderer.order(sentences_of_texts)
+            for name, *text in zip(step, sentences_of_texts, orders, strict=True):
                 record = {"source": name, "groups": _to_json(*text)}
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
-            bar.update(len(batch))
-    print(f"{len(sources):,} texts in order: {output}")
-
-
-def _batches(items: list) -> Iterator[list]:
-    for begin in range(0, len(items), _TEXTS_AT_ONCE):
-        yield items[begin : begin + _TEXTS_AT_ONCE]
-
-
-def _read(name: str, path: str, splitter: Splitter | None) -> list[Sentence]:
-    """The sentences of a file; lines are sentences where there is no splitter."""
-    # A blank line does not begin a new text here.
-    lines = model_flags.read_lines(path)
-    if splitter is None:
-        return [Sentence(line, name) for line in lines]
-    return list(texts.split_lines(lines, name, splitter))
+            bar.update(len(step))
+    print(f"{len(names):,} texts in order: {output}")
 
 
 def _to_json(
@@ -125,7 +113,7 @@ def _to_json(
         {
             "first": group.first,
             "order": group.order,
-            "confidences": [round(one, 6) for one in group.confidences],
+            "confidences": [round(value, 6) for value in group.confidences],
             "confidence": group.confidence,
             "sentences": [sentences[number].text for number in group.order],
             "cut": group.cut,
@@ -135,7 +123,7 @@ def _to_json(
 
 
 def _describe(sentences: Sequence[Sentence], groups: Sequence[OrderedGroup]) -> str:
-    """The answer for one text, for people."""
+    """The order of one text, for people."""
     if not sentences:
         return "There is no sentence in it."
     lines = []
@@ -146,11 +134,11 @@ def _describe(sentences: Sequence[Sentence], groups: Sequence[OrderedGroup]) -> 
         )
     for group in groups:
         last = group.first + len(group.order)
-        lines.append(
+        lines += [
             f"Sentences {group.first + 1} to {last}; confidence of the whole order "
-            f"{group.confidence:.3g}"
-        )
-        lines.append("place  as given  confidence")
+            f"{group.confidence:.3g}",
+            "place  as given  confidence",
+        ]
         for place, (number, confidence) in enumerate(
             zip(group.order, group.confidences, strict=True), start=group.first + 1
         ):

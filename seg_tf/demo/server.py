@@ -131,7 +131,7 @@ class _PageHandler(http.server.BaseHTTPRequestHandler):
         self.rfile = io.BufferedReader(stream)
 
     def handle(self) -> None:
-        # Whoever hangs up does not want the answer.
+        # A client that has disconnected does not want the answer.
         with contextlib.suppress(ConnectionError, TimeoutError):
             super().handle()
             if self._was_refused:
@@ -219,7 +219,7 @@ class _PageHandler(http.server.BaseHTTPRequestHandler):
             return
         try:
             with self.server.turn(name):
-                found = answer(**fields)
+                result = answer(**fields)
         except ValueError as error:
             self._refuse(HTTPStatus.BAD_REQUEST, str(error))
         except TimeoutError as error:
@@ -229,7 +229,7 @@ class _PageHandler(http.server.BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, message)
             raise
         else:
-            self._send_json(HTTPStatus.OK, found)
+            self._send_json(HTTPStatus.OK, result)
 
     def send_error(
         self, code: int, message: str | None = None, explain: str | None = None

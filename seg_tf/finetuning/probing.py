@@ -18,7 +18,7 @@ import json
 import math
 import pathlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -33,7 +33,7 @@ from seg_tf.finetuning.trials import Setting
 from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.tasks import metrics
 from seg_tf.tasks.discoeval import ProbeSettings, combine_vectors, settings_of
-from seg_tf.tasks.task import Example, Task, checksum, write_predictions
+from seg_tf.tasks.task import Task, checksum, write_predictions
 
 PER_SENTENCE, JOINT = "per_sentence", "joint"
 MODES = (PER_SENTENCE, JOINT)
@@ -72,7 +72,7 @@ class ProbeRunner:
         data_dir: folder of the benchmark, or of the task. Train and dev are required;
             without test there are no scores on it.
         vectors_dir: folder in which vectors are stored.
-        mode: "per_sentence" gives each text a row of its own, as DiscoEval's code
+        mode: "per_sentence" gives each text a separate row, as DiscoEval's code
             does; "joint" puts the texts of an example into one row, where they see
             each other.
         randomly_initialized: whether each trial has an encoder with new weights, drawn
@@ -128,10 +128,10 @@ class ProbeRunner:
                 f"encoded separately. Received: {mode!r}"
             )
         # All files before the encoder, which takes longer.
-        self._examples = {"train": self._read(data_dir, "train")[:limit]}
-        self._examples["dev"] = self._read(data_dir, "dev")
+        self._examples = {"train": tasks.read(self._task, data_dir, "train")[:limit]}
+        self._examples["dev"] = tasks.read(self._task, data_dir, "dev")
         try:
-            self._examples[_TEST] = self._read(data_dir, _TEST)
+            self._examples[_TEST] = tasks.read(self._task, data_dir, _TEST)
         except FileNotFoundError as error:
             report(f"No scores of {self.name} on test: {error}")
         self._row_texts = 1 if mode == PER_SENTENCE else self._task.num_texts
@@ -142,7 +142,7 @@ class ProbeRunner:
                 f"each text of a row; SLM and ReAT have one. Received: {mode!r} for "
                 f"{pretrained.folder}, the run {pretrained.config.name!r}"
             )
-        layout.readout(self._row_texts)  # raises if so many texts do not fit
+        layout.readout(self._row_texts)  # raises if the texts do not fit
         self._pretrained, self._max_length = pretrained, max_length
         self._policy = dtype_policy or keras.config.dtype_policy()
         self._randomly_initialized = randomly_initialized
@@ -159,7 +159,7 @@ class ProbeRunner:
 
     def describe(self) -> dict[str, Any]:
         """Checksums of the files that the scores of a trial depend on."""
-        return {split: checksum(found) for split, found in self._examples.items()}
+        return {split: checksum(examples) for split, examples in self._examples.items()}
 
     def run(
         self,
@@ -206,8 +206,12 @@ class ProbeRunner:
         history = {
             "passes_per_evaluation": self._settings.passes_per_evaluation,
             "probes": [
-                {"l2": one.l2, "dev_accuracies": one.accuracies, "losses": one.losses}
-                for one in trained
+                {
+                    "l2": probe.l2,
+                    "dev_accuracies": probe.accuracies,
+                    "losses": probe.losses,
+                }
+                for probe in trained
             ],
         }
         files.write_json(folder / "probe.json", history)
@@ -217,14 +221,10 @@ class ProbeRunner:
         """Vectors and labels of every split, cached for the last encoder.
 
         Args:
-            encoder_seed: seed of new weights; None uses those of the checkpoint.
+            encoder_seed: seed of new weights; None keeps the checkpoint's.
         """
-        if self._last is None or self._last[0] != encoder_seed:
-            self._last = None
-            self._last = (encoder_seed, self._read_vectors(encoder_seed))
-        return self._last[1]
-
-    def _read_vectors(self, encoder_seed: int | None) -> "Mapping[str, Labelled]":
+        if self._last is not None and self._last[0] == encoder_seed:
+            return self._last[1]
         folder, title = self._vectors_dir, ""
         if encoder_seed is not None:
             folder, title = folder / f"seed_{encoder_seed}", f", seed {encoder_seed}"
@@ -239,9 +239,11 @@ class ProbeRunner:
         for split, examples in self._examples.items():
             texts, counts = [example.texts for example in examples], None
             if self._task.texts_have_units:
-                units = [[text.split("\n") for text in one] for one in texts]
-                counts = np.array([list(map(len, one)) for one in units])
-                texts = [(unit,) for one in units for text in one for unit in text]
+                units = [[text.split("\n") for text in example] for example in texts]
+                counts = np.array([list(map(len, example)) for example in units])
+                texts = [
+                    (unit,) for example in units for text in example for unit in text
+                ]
             vectors = stored_vectors(
                 encoder,
                 texts,
@@ -256,6 +258,7 @@ class ProbeRunner:
                 combine_vectors(self._settings.features, vectors),
                 np.array([example.label for example in examples], np.int32),
             )
+        self._last = (encoder_seed, labelled)
         return labelled
 
     def _scores(self, split: str, predictions: np.ndarray) -> dict[str, float]:
@@ -263,9 +266,6 @@ class ProbeRunner:
         prefix = "" if split == "dev" else f"{split}_"
         computed = metrics.compute(self._task, labels, predictions)
         return {prefix + name: value for name, value in computed.items()}
-
-    def _read(self, data_dir: str | pathlib.Path, split: str) -> list[Example]:
-        return tasks.read(self._task, data_dir, split)
 
 
 # === Vectors ===
@@ -318,18 +318,38 @@ def stored_vectors(
         "texts_sha256": texts_checksum.hexdigest(),
         **encoder.describe(),
     }
+    unique = list(numbers)
+    parts = {
+        folder / f"part-{number:05d}.npy": unique[begin : begin + rows_of_part]
+        for number, begin in enumerate(range(0, len(unique), rows_of_part))
+    }
     folder.mkdir(parents=True, exist_ok=True)
     with files.locked(folder):
-        _check_settings(folder / SETTINGS_FILE, settings)
-        unique = list(numbers)
-        parts = {
-            folder / f"part-{number:05d}.npy": unique[begin : begin + rows_of_part]
-            for number, begin in enumerate(range(0, len(unique), rows_of_part))
-        }
-        if not all(path.exists() for path in parts):
+        path = folder / SETTINGS_FILE
+        if not path.exists():
+            files.write_json(path, settings)
+        elif differences := differing_settings(files.read_json(path), settings):
+            raise ValueError(
+                f"`folder` contains vectors computed with different settings: {folder}."
+                f" They differ in {'; '.join(differences)}. Choose another folder, or "
+                "remove that one"
+            )
+        missing = {path: rows for path, rows in parts.items() if not path.exists()}
+        if missing:
             files.remove_leftovers(folder)
+            num_encoded, total_cut = sum(map(len, missing.values())), 0
             with command_line.progress_bar(len(unique), title, " rows") as bar:
-                _encode_missing(encoder, parts, bar, report)
+                bar.update(len(unique) - num_encoded)
+                for path, part in missing.items():
+                    vectors, num_cut = encoder.encode_rows(part, None, bar.update)
+                    total_cut += num_cut
+                    with files.written_aside(path) as unfinished:
+                        np.save(unfinished, vectors)
+            if total_cut:
+                report(
+                    f"Longer than a row, so that texts were cut: {total_cut:,} of "
+                    f"{num_encoded:,} rows encoded now"
+                )
         row_vectors = np.concatenate([np.load(path) for path in parts])
     if len(row_vectors) != len(unique):
         raise ValueError(
@@ -338,40 +358,6 @@ def stored_vectors(
         )
     vectors = row_vectors[[numbers[row] for row in rows]]
     return vectors.reshape(len(examples), len(examples[0]), -1)
-
-
-def _check_settings(path: pathlib.Path, settings: Mapping[str, Any]) -> None:
-    if not path.exists():
-        files.write_json(path, settings)
-    elif differences := differing_settings(files.read_json(path), settings):
-        raise ValueError(
-            f"`folder` contains vectors computed with different settings: "
-            f"{path.parent}. They differ in {'; '.join(differences)}. Choose another "
-            "folder, or remove that one"
-        )
-
-
-def _encode_missing(
-    encoder: SentenceEncoder,
-    parts: Mapping[pathlib.Path, Sequence[tuple[str, ...]]],
-    bar: Any,
-    report: Callable[[str], Any],
-) -> None:
-    num_cut, num_encoded = 0, 0
-    for path, rows in parts.items():
-        if path.exists():
-            bar.update(len(rows))
-            continue
-        vectors, num_cut_now = encoder.encode_rows(rows, on_progress=bar.update)
-        num_cut += num_cut_now
-        num_encoded += len(rows)
-        with files.written_aside(path) as unfinished:
-            np.save(unfinished, vectors)
-    if num_cut:
-        report(
-            f"Longer than a row, so that texts were cut: {num_cut:,} of "
-            f"{num_encoded:,} rows encoded now"
-        )
 
 
 def _means(vectors: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -514,15 +500,28 @@ def train_probe(
     trained, best_weights = [], []
     for model, l2 in zip(models, settings.l2, strict=True):
         listeners.set_model(model)
-        losses, weights = [], []
-        evaluate = _epoch(
-            model, train, dev, settings, seed, losses, epochs, listeners, l2
-        )
-
-        def keep(model: keras.Model = model, weights: list[Any] = weights) -> None:
-            weights[:] = model.get_weights()
-
-        accuracies = train_with_early_stopping(settings, evaluate, keep)
+        train_pass = pass_function(model, train, settings.batch_size)
+        generator = np.random.default_rng(seed)
+        losses, accuracies, weights = [], [], []
+        num_passes = num_failures = 0
+        while num_passes <= settings.max_passes and num_failures <= settings.tenacity:
+            epoch = next(epochs)
+            listeners.on_epoch_begin(epoch)
+            pass_losses = [
+                train_pass(generator.permutation(len(train.labels)))
+                for _ in range(settings.passes_per_evaluation)
+            ]
+            num_passes += settings.passes_per_evaluation
+            losses.append(float(np.mean(pass_losses)))
+            accuracy = float(np.mean(predict(model, dev.features) == dev.labels))
+            if accuracy > max(accuracies, default=-1.0):
+                weights = model.get_weights()
+            else:
+                # In total: an improvement in between does not reset the count.
+                num_failures += 1
+            accuracies.append(accuracy)
+            logs = {"loss": losses[-1], "dev_accuracy": accuracy, "l2": l2}
+            listeners.on_epoch_end(epoch, logs)
         best_weights.append(weights)
         trained.append(
             TrainedProbe(model, l2, max(accuracies), tuple(accuracies), tuple(losses))
@@ -539,63 +538,6 @@ def max_evaluations(settings: ProbeSettings) -> int:
     # The last one follows passes that started when `max_passes` had been made.
     per_strength = settings.max_passes // settings.passes_per_evaluation + 1
     return per_strength * len(settings.l2)
-
-
-def train_with_early_stopping(
-    settings: ProbeSettings, train: Callable[[], float], keep: Callable[[], Any]
-) -> list[float]:
-    """Trains as long as the protocol says (`seg_tf.tasks.discoeval.probes`).
-
-    Args:
-        settings: the protocol: passes and tenacity.
-        train: makes the passes between two evaluations; returns the accuracy on dev.
-        keep: called when that is the best accuracy so far.
-
-    Returns:
-        The accuracy of each evaluation.
-    """
-    accuracies, num_passes, num_failures = [], 0, 0
-    while num_passes <= settings.max_passes and num_failures <= settings.tenacity:
-        accuracy = train()
-        num_passes += settings.passes_per_evaluation
-        if accuracy > max(accuracies, default=-1.0):
-            keep()
-        else:
-            # In total: an improvement in between does not reset the count.
-            num_failures += 1
-        accuracies.append(accuracy)
-    return accuracies
-
-
-def _epoch(
-    model: keras.Model,
-    train: Labelled,
-    dev: Labelled,
-    settings: ProbeSettings,
-    seed: int,
-    losses: list[float],
-    epochs: Iterator[int],
-    listeners: keras.callbacks.CallbackList,
-    l2: float,
-) -> Callable[[], float]:
-    """Makes a function that trains some passes and returns the accuracy on dev."""
-    make_pass = pass_function(model, train, settings.batch_size)
-    generator = np.random.default_rng(seed)
-
-    def train_and_evaluate() -> float:
-        epoch = next(epochs)
-        listeners.on_epoch_begin(epoch)
-        pass_losses = [
-            make_pass(generator.permutation(len(train.labels)))
-            for _ in range(settings.passes_per_evaluation)
-        ]
-        losses.append(float(np.mean(pass_losses)))
-        accuracy = float(np.mean(predict(model, dev.features) == dev.labels))
-        logs = {"loss": losses[-1], "dev_accuracy": accuracy, "l2": l2}
-        listeners.on_epoch_end(epoch, logs)
-        return accuracy
-
-    return train_and_evaluate
 
 
 def pass_function(

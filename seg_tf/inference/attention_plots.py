@@ -1,29 +1,24 @@
 """Heat maps of attention, with the paragraphs and sentences of the text."""
 
-import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 
-from seg_tf.inference.attention_maps import AttentionMaps, HeadChoice
-from seg_tf.inference.text_windows import TextWindow
+from seg_tf.inference.attention import AttentionMaps, HeadChoice, TextWindow
 
-# Weights above this quantile have one colour: some tokens draw nearly all attention.
+# Weights above this quantile have one colour: a few tokens draw nearly all attention.
 _BRIGHTEST_QUANTILE = 0.99
 _MAX_COLUMNS = 4
-# Width and height, with numbers at the axes.
 _PANEL_INCHES = (4.2, 4.5)
 _COLOR_BAR_INCHES = 0.8
 _TITLE_INCHES = 0.7
-_ATTENDED, _ATTENDING = "attended to", "attending"
 # The longest text whose tokens can be read at the axes.
 _MAX_TOKENS_SHOWN = 48
-# The least share of an axis that the number of a sentence takes.
+# The smallest share of an axis between the numbers of sentences.
 _LABEL_ROOM = 0.035
 _BOUNDARIES = {
     "paragraph": {"color": "tab:red", "linestyle": "-", "linewidth": 0.9},
@@ -36,39 +31,38 @@ def heat_maps(
 ) -> Figure:
     """Draws the attention of models on one text, side by side (Segatron, figure 3).
 
-    A model has a row of panels. Panels of one layer (and head) stand below each other,
-    and their colours mean the same: from 0 to the weight that 99 % of all weights of
-    these panels do not exceed.
+    Each model has a row of panels, and wide rows are broken. Panels of one layer (and
+    head) share a column and a colour scale, from 0 to the 99 % quantile of all weights
+    of these panels.
 
     Args:
         models: name -> maps.
-        panels: what to draw. A model leaves out layers and heads that it has not; at
+        panels: what to draw. A model omits layers and heads that it does not have; at
             least one model has each.
-        title: of the figure.
-
-    Returns:
-        The figure, in which wide rows are broken.
+        title: title of the figure.
     """
-    lines = _lines(panels)
+    lines: list[list[HeadChoice]] = []
+    for panel in panels:
+        # Heads of another layer start a new line.
+        is_new = panel.head is not None and lines and lines[-1][0].layer != panel.layer
+        if not lines or is_new or len(lines[-1]) == _MAX_COLUMNS:
+            lines.append([])
+        lines[-1].append(panel)
     columns = max(map(len, lines))
     line_inches = len(models) * _PANEL_INCHES[1] + _COLOR_BAR_INCHES
     figure = Figure(
-        figsize=(
-            columns * _PANEL_INCHES[0],
-            len(lines) * line_inches + _TITLE_INCHES,
-        ),
+        figsize=(columns * _PANEL_INCHES[0], len(lines) * line_inches + _TITLE_INCHES),
         layout="compressed",
     )
     FigureCanvasAgg(figure)
     figure.suptitle(title)
     grid = figure.subplots(len(lines) * len(models), columns, squeeze=False)
-    for number, of_line in enumerate(lines):
-        begin = number * len(models)
-        block = grid[begin : begin + len(models)]
-        for panel, column in zip(of_line, block.T, strict=False):
+    for number, line in enumerate(lines):
+        block = grid[number * len(models) : (number + 1) * len(models)]
+        for panel, column in zip(line, block.T, strict=False):
             _draw_column(models, panel, column)
         for axes in block[:, 0]:
-            axes.set_ylabel(_ATTENDING)
+            axes.set_ylabel("attending")
     for axes in grid.flat:
         if not axes.images:
             axes.set_axis_off()
@@ -83,55 +77,34 @@ def heat_maps(
     return figure
 
 
-def _lines(panels: Sequence[HeadChoice]) -> list[list[HeadChoice]]:
-    """Panels in lines that are not too wide; heads of another layer begin a new one."""
-    lines = []
-    for _, of_line in itertools.groupby(
-        panels, lambda panel: None if panel.head is None else panel.layer
-    ):
-        of_line = list(of_line)
-        lines += [
-            of_line[begin : begin + _MAX_COLUMNS]
-            for begin in range(0, len(of_line), _MAX_COLUMNS)
-        ]
-    return lines
-
-
-def _name(panel: HeadChoice) -> str:
-    head = "mean of heads" if panel.head is None else f"head {panel.head}"
-    return f"layer {panel.layer}, {head}"
-
-
 def _draw_column(
     models: Mapping[str, AttentionMaps], panel: HeadChoice, column: Sequence[Axes]
 ) -> None:
-    """One panel of every model, in the same colours."""
-    found = {name: maps.map(panel) for name, maps in models.items() if maps.has(panel)}
+    """Draws a panel of every model, with one colour bar."""
+    head = "mean of heads" if panel.head is None else f"head {panel.head}"
+    weights = {
+        name: maps.map(panel) for name, maps in models.items() if maps.has(panel)
+    }
     brightest = np.quantile(
-        np.concatenate([weights.ravel() for weights in found.values()]),
+        np.concatenate([array.ravel() for array in weights.values()]),
         _BRIGHTEST_QUANTILE,
     )
     drawn = []
     for axes, (name, maps) in zip(column, models.items(), strict=True):
-        if name in found:
-            image = axes.imshow(found[name], cmap="Greys", vmin=0, vmax=brightest)
-            axes.set_title(f"{name}, {_name(panel)}", fontsize="medium")
+        if name in weights:
+            image = axes.imshow(weights[name], cmap="Greys", vmin=0, vmax=brightest)
+            axes.set_title(f"{name}, layer {panel.layer}, {head}", fontsize="medium")
             _mark_structure(axes, maps.window)
-            drawn.append((axes, image))
-    _, image = drawn[-1]
-    _add_color_bar(image, [axes for axes, _ in drawn])
-
-
-def _add_color_bar(image: AxesImage, column: Sequence[Axes]) -> None:
+            drawn.append(axes)
     bar = image.get_figure().colorbar(
-        image, ax=column, location="bottom", extend="max", shrink=0.8, aspect=30
+        image, ax=drawn, location="bottom", extend="max", shrink=0.8, aspect=30
     )
     bar.set_label("attention weight (black: the largest 1 %)", fontsize="small")
     bar.ax.tick_params(labelsize="small")
 
 
 def _mark_structure(axes: Axes, window: TextWindow) -> None:
-    """Draws where sentences and paragraphs begin, and names them at the axes."""
+    """Draws the boundaries of sentences and paragraphs, and labels the axes."""
     is_start = {
         "sentence": np.diff(window.sentences) > 0,
         "paragraph": np.diff(window.paragraphs) > 0,
@@ -147,7 +120,7 @@ def _mark_structure(axes: Axes, window: TextWindow) -> None:
         positions, labels, what = _numbers(window)
     axes.set_xticks(positions, labels, rotation=90, fontsize="x-small")
     axes.set_yticks(positions, labels, fontsize="x-small")
-    axes.set_xlabel(f"{_ATTENDED} ({what})")
+    axes.set_xlabel(f"attended to ({what})")
 
 
 def _numbers(window: TextWindow) -> tuple[list[float], list[str], str]:
@@ -156,32 +129,25 @@ def _numbers(window: TextWindow) -> tuple[list[float], list[str], str]:
     Returns:
         Positions, labels, and what these are.
     """
-    sentence_in_paragraph = _sentences_in_paragraphs(window)
     if window.num_sentences * _LABEL_ROOM <= 1:
-        spans = window.sentences
+        spans, what = window.sentences, "paragraph.sentence"
+        starts = np.flatnonzero(np.diff(spans, prepend=-1))
+        paragraphs = window.paragraphs[starts]
+        firsts = np.searchsorted(paragraphs, paragraphs)
         labels = [
-            f"{window.paragraphs[start]}.{sentence_in_paragraph[start]}"
-            for start in np.flatnonzero(np.diff(spans, prepend=-1))
+            f"{paragraph}.{number - first}"
+            for number, (paragraph, first) in enumerate(
+                zip(paragraphs, firsts, strict=True)
+            )
         ]
-        what = "paragraph.sentence"
     else:
-        spans = window.paragraphs
+        spans, what = window.paragraphs, "paragraph"
         labels = [str(number) for number in range(window.num_paragraphs)]
-        what = "paragraph"
-    middles = [
-        float(np.flatnonzero(spans == number).mean()) for number in range(len(labels))
-    ]
-    kept, last = [], -np.inf
-    for number, middle in enumerate(middles):
+    positions, shown, last = [], [], -np.inf
+    for number, label in enumerate(labels):
+        middle = float(np.flatnonzero(spans == number).mean())
         if middle - last >= _LABEL_ROOM * len(spans):
-            kept.append(number)
+            positions.append(middle)
+            shown.append(label)
             last = middle
-    return [middles[one] for one in kept], [labels[one] for one in kept], what
-
-
-def _sentences_in_paragraphs(window: TextWindow) -> np.ndarray:
-    """Sentence index in its paragraph of each position, from 0."""
-    first = {}
-    for paragraph, sentence in zip(window.paragraphs, window.sentences, strict=True):
-        first.setdefault(paragraph, sentence)
-    return window.sentences - np.array([first[one] for one in window.paragraphs])
+    return positions, shown, what

@@ -1,7 +1,4 @@
-"""Fills in what is masked in texts, by what masked language models learn.
-
-Shape key: B texts, P masks, V word pieces of the vocabulary, K the best of them.
-"""
+"""Fills masks in texts, as masked language models were pretrained to do."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,19 +8,14 @@ import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import MadeOfPretrained, Pretrained
 from seg_tf.inference.sentence_encoder import make_row
-from seg_tf.inference.texts import Sentence, check_texts, sentences_of
+from seg_tf.inference.texts import check_texts, split_text
 from seg_tf.layouts.rows import Example, num_pieces
 from seg_tf.objectives.masked_lm import MaskedLM
 from seg_tf.text.vocabulary import MASK
 
 
 class Filling(NamedTuple):
-    """A word piece for a mask.
-
-    Attributes:
-        piece: the piece.
-        probability: as the model has it.
-    """
+    """A word piece for a mask, and its predicted probability."""
 
     piece: str
     probability: float
@@ -36,7 +28,7 @@ class MaskFiller(MadeOfPretrained):
         pretrained: a model that was pretrained with `MaskedLM`.
 
     Raises:
-        ValueError: if the model was pretrained otherwise, or reads no texts.
+        ValueError: if the model had other objectives, or reads no texts.
 
     Example:
     ```
@@ -58,48 +50,57 @@ class MaskFiller(MadeOfPretrained):
     def predict(
         self, texts: Sequence[str], num_best: int = 5
     ) -> list[list[list[Filling]]]:
-        """The most probable pieces for each mask of each text.
+        """Returns the most probable pieces for each mask of each text.
 
         Args:
-            texts: at least one, run together; a line of a text is a paragraph.
-            num_best: K, pieces for each mask.
+            texts: at least one, encoded in one batch; a line of a text is a paragraph.
+            num_best: number of pieces for each mask.
 
         Returns:
             For each text and each `[MASK]` of it the best pieces, the best first.
 
         Raises:
-            ValueError: if there is no text, or one has no `[MASK]` or does not fit into
-                a row of the model.
+            ValueError: if there is no text, or a text has no `[MASK]` or does not fit
+                in a row of the model.
         """
         examples = [self._example(text) for text in check_texts(texts, "texts")]
         shapes = zip(*map(self._layout.row_shape, examples), strict=True)
         batch = self._layout.lay_out(examples, tuple(map(max, shapes)))
         is_mask = batch["token_ids"] == self._vocabulary.mask_id
-        positions = _positions(is_mask)
+        # Masked positions first, in order.
+        counts = is_mask.sum(axis=1)
+        positions = np.argsort(~is_mask, axis=1, kind="stable")[:, : counts.max()]
         features = {name: batch[name] for name in self._encoder.feature_names}
-        sequence_output = self._encoder(features, training=False)
-        logits = self._objective.logits(sequence_output, positions)
-        found = tf.math.top_k(tf.nn.softmax(tf.cast(logits, tf.float32)), num_best)
-        values, ids = found.values.numpy(), found.indices.numpy()
+        logits = self._objective.logits(
+            self._encoder(features, training=False), positions.astype(np.int32)
+        )
+        best = tf.math.top_k(tf.nn.softmax(tf.cast(logits, tf.float32)), num_best)
+        values, ids = best.values.numpy(), best.indices.numpy()
         return [
             [
-                list(
-                    map(
-                        Filling,
+                [
+                    Filling(piece, float(value))
+                    for piece, value in zip(
                         self._vocabulary.tokens_of(ids[row, number]),
-                        values[row, number].tolist(),
+                        values[row, number],
+                        strict=True,
                     )
-                )
+                ]
                 for number in range(count)
             ]
-            for row, count in enumerate(is_mask.sum(axis=1))
+            for row, count in enumerate(counts)
         ]
 
     def _example(self, text: str) -> Example:
         if MASK not in text:
             raise ValueError(f"`texts` must each hold a {MASK}. Received: {text!r}")
-        sentences = sentences_of(text, self._splitter)
-        example = make_row(sentences, [self._pieces(one) for one in sentences])
+        sentences = split_text(text, self._splitter)
+        pieces = []
+        for sentence in sentences:
+            ids, lengths = self._encode(sentence.text.split(MASK))
+            masks = np.cumsum(lengths)[:-1]
+            pieces.append(np.insert(ids, masks, self._vocabulary.mask_id))
+        example = make_row(pieces, [sentence.paragraph for sentence in sentences])
         capacity = self._layout.text_capacity
         most = capacity.num_sentences or len(example)
         if num_pieces(example) > capacity.num_pieces or len(example) > most:
@@ -109,18 +110,3 @@ class MaskFiller(MadeOfPretrained):
                 f"{len(example)} sentences: {text[:60]!r}…"
             )
         return example
-
-    def _pieces(self, sentence: Sentence) -> np.ndarray:
-        ids, lengths = self._encode(sentence.text.split(MASK))
-        between = np.cumsum(lengths)[:-1]
-        return np.insert(ids, between, self._vocabulary.mask_id)
-
-
-def _positions(is_mask: np.ndarray) -> np.ndarray:
-    """Positions `(B, P)` of what is masked in rows, 0 behind them."""
-    counts = is_mask.sum(axis=1)
-    positions = np.zeros((len(counts), counts.max()), np.int32)
-    positions[np.arange(positions.shape[1]) < counts[:, np.newaxis]] = np.nonzero(
-        is_mask
-    )[1]
-    return positions

@@ -1,10 +1,6 @@
-"""Puts shuffled sentences in order, by what SLM was pretrained to do.
-
-Shape key: B rows, C candidates, S steps of the pointer.
-"""
+"""Puts shuffled sentences in order, as SLM was pretrained to do."""
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -15,8 +11,8 @@ import tensorflow as tf
 from seg_tf.checkpoints.pretrained import MadeOfPretrained, Pretrained
 from seg_tf.inference.row_encoder import TOKENS_PER_BATCH, RowEncoder
 from seg_tf.inference.sentence_encoder import make_row
-from seg_tf.inference.texts import Sentence, sentences_of
-from seg_tf.layouts.rows import NUM_SPECIAL_TOKENS, Example
+from seg_tf.inference.texts import Sentence, split_text
+from seg_tf.layouts.rows import Segment
 from seg_tf.objectives.sentence_unshuffling import SentenceUnshuffling
 from seg_tf.ops.gathering import gather_vectors
 
@@ -26,13 +22,11 @@ class OrderedGroup:
     """Consecutive sentences of a text, ordered on their own.
 
     Attributes:
-        first: number, in the text from 0, of the first sentence as given.
-        order: for each place of the order that was found, the sentence that comes
-            there: its number in the text.
-        confidences: for each place the probability, as the model has it, of this
-            sentence among those that were not placed before.
-        cut: numbers in the text of the sentences of which the model saw the beginning
-            only, because they are longer than a row.
+        first: number of the first sentence as given, from 0.
+        order: number of the sentence at each place of the predicted order.
+        confidences: for each place the predicted probability of this sentence among
+            those not placed before.
+        cut: numbers of the sentences that were cut because they are longer than a row.
     """
 
     first: int
@@ -47,10 +41,10 @@ class OrderedGroup:
 
 
 class SentenceOrderer(MadeOfPretrained):
-    """Finds the order of sentences with the Sequence Reconstructor (SLM, 2.1).
+    """Predicts the order of sentences with the Sequence Reconstructor (SLM, 2.1).
 
-    A text with more sentences than the model takes, or than fit into a row, is ordered
-    in groups of consecutive sentences, as many as fit.
+    A text with more sentences than fit in a row is ordered in groups of consecutive
+    sentences.
 
     Args:
         pretrained: an SLM.
@@ -73,44 +67,44 @@ class SentenceOrderer(MadeOfPretrained):
             SentenceUnshuffling,
             "a model that was pretrained to unshuffle sentences (SLM)",
         )
-
-        def decode(
-            encoder: Any, sequence_BLD: tf.Tensor, features: Mapping[str, tf.Tensor]
-        ) -> tuple[tf.Tensor, tf.Tensor]:
-            candidates = gather_vectors(sequence_BLD, features["candidate_positions"])
-            dtype = objective.reconstructor.compute_dtype
-            return objective.reconstructor.decode(
-                tf.cast(candidates, dtype), features["candidate_mask"]
-            )
-
         self._layout = pretrained.layout()
         if self._layout.sent_id is None:
             raise ValueError(
                 "`checkpoint` must be of a model of sentences (SLM), trained with "
-                f"inputs of SentenceInputsConfig. Received: {pretrained.folder}, the "
-                f"run {pretrained.config.name!r}, whose inputs were of "
-                f"{type(pretrained.config.inputs).__name__}"
+                "inputs of SentenceInputsConfig. Received: "
+                f"{pretrained.folder}, the run {pretrained.config.name!r}, whose "
+                f"inputs were of {type(pretrained.config.inputs).__name__}"
             )
-        self._rows = RowEncoder(
+
+        def order(
+            encoder: Any, sequence_output: tf.Tensor, features: Mapping[str, tf.Tensor]
+        ) -> tuple[tf.Tensor, tf.Tensor]:
+            positions = features["candidate_positions"]
+            candidates = gather_vectors(sequence_output, positions)
+            return objective.reconstructor.decode(
+                candidates, features["candidate_mask"]
+            )
+
+        self._order = RowEncoder(
             pretrained.encoder,
             self._layout,
-            decode,
+            order,
             num_columns=self._layout.max_sentences,
             tokens_per_batch=tokens_per_batch,
         )
-        self._encode_pieces = pretrained.text_encoder().encode
+        self._word_pieces = pretrained.text_encoder()
         self._splitter = pretrained.splitter()
 
     def predict(self, documents: Sequence[str]) -> list[list[str]]:
-        """The sentences of each text, in the order that the model finds.
+        """Returns the sentences of each text in the predicted order.
 
         Args:
-            documents: any number; a line of a text is a paragraph.
+            documents: any number of texts; a line of a text is a paragraph.
         """
-        sentences = [sentences_of(one, self._splitter) for one in documents]
+        sentences = [split_text(document, self._splitter) for document in documents]
         return [
-            [given[number].text for group in groups for number in group.order]
-            for given, groups in zip(sentences, self.order(sentences), strict=True)
+            [text[number].text for group in groups for number in group.order]
+            for text, groups in zip(sentences, self.order(sentences), strict=True)
         ]
 
     def order(
@@ -121,67 +115,45 @@ class SentenceOrderer(MadeOfPretrained):
         """Orders the sentences of each text.
 
         Args:
-            texts: the sentences of each, as given.
-            on_progress: called with the number of groups of each batch that is done.
+            texts: the sentences of each text.
+            on_progress: called with the number of groups of each batch.
 
         Returns:
             The groups of each text, in the order of its sentences; none for a text
             without sentences.
         """
-        ids, lengths = self._encode_pieces([one.text for text in texts for one in text])
-        spelled = iter(np.split(ids, np.cumsum(lengths)[:-1]))
-        longest = self._layout.max_length - NUM_SPECIAL_TOKENS - 1  # behind its [SENT]
-        rows, places = [], []
-        for text in texts:
-            pieces = list(itertools.islice(spelled, len(text)))
-            is_cut = [len(one) > longest for one in pieces]
-            pieces = [one[:longest] for one in pieces]
-            spans = list(self._spans(pieces))
-            rows += [
-                make_row(text[begin:end], pieces[begin:end]) for begin, end in spans
-            ]
-            places.append(
-                [
-                    (begin, [n for n in range(begin, end) if is_cut[n]])
-                    for begin, end in spans
-                ]
-            )
-        results = iter(self._rows(rows, on_progress) if rows else ())
-        examples = iter(rows)
-        return [
-            [
-                _group(begin, cut, next(examples), *next(results))
-                for begin, cut in text_places
-            ]
-            for text_places in places
-        ]
+        ids, counts = self._word_pieces.encode(
+            [sentence.text for text in texts for sentence in text]
+        )
+        spelled = np.split(ids, np.cumsum(counts)[:-1]) if len(counts) else []
+        longest = self._layout.capacity(1)
+        rows, places, first = [], [], 0
+        for number, text in enumerate(texts):
+            pieces = [ids[:longest] for ids in spelled[first : first + len(text)]]
+            is_cut = [len(ids) > longest for ids in spelled[first : first + len(text)]]
+            first += len(text)
+            for begin, end in self._groups(pieces):
+                paragraphs = [sentence.paragraph for sentence in text[begin:end]]
+                rows.append(make_row(pieces[begin:end], paragraphs))
+                cut = tuple(at for at in range(begin, end) if is_cut[at])
+                places.append((number, begin, cut))
+        ordered: list[list[OrderedGroup]] = [[] for _ in texts]
+        for row, (number, begin, cut), (slots, probabilities) in zip(
+            rows, places, self._order(rows, on_progress), strict=True
+        ):
+            # Slot 0 is `[CLS]`. The last step, at which only `[SEP]` is left, is
+            # skipped.
+            order = tuple(begin + int(slot) - 1 for slot in slots[: len(row)])
+            confidences = tuple(map(float, probabilities[: len(row)]))
+            ordered[number].append(OrderedGroup(begin, order, confidences, cut))
+        return ordered
 
-    def _spans(self, pieces: Sequence[np.ndarray]) -> Iterator[tuple[int, int]]:
-        """Begin and end of each group."""
-        begin, size = 0, 0
-        for number, one in enumerate(pieces):
-            needed = 1 + len(one)
-            is_full = number - begin == self._layout.max_sentences
-            if is_full or size + needed > self._layout.max_length - NUM_SPECIAL_TOKENS:
-                yield begin, number
-                begin, size = number, 0
-            size += needed
-        if begin < len(pieces):
-            yield begin, len(pieces)
-
-
-def _group(
-    first: int,
-    cut: Sequence[int],
-    row: Example,
-    slots: np.ndarray,
-    probabilities: np.ndarray,
-) -> OrderedGroup:
-    count = len(row)
-    # Slot 0 is `[CLS]`. The last step, which has `[SEP]` left alone, says nothing.
-    return OrderedGroup(
-        first,
-        tuple(first + int(slot) - 1 for slot in slots[:count]),
-        tuple(float(probability) for probability in probabilities[:count]),
-        tuple(cut),
-    )
+    def _groups(self, pieces: Sequence[np.ndarray]) -> Iterator[tuple[int, int]]:
+        """Start and stop of each group of sentences that fit in a row."""
+        begin = 0
+        for end in range(1, 1 + len(pieces)):
+            if end == len(pieces) or not self._layout.fits(
+                [Segment(ids) for ids in pieces[begin : end + 1]]
+            ):
+                yield begin, end
+                begin = end

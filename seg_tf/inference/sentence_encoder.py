@@ -21,10 +21,9 @@ from seg_tf.checkpoints.pretrained import MadeOfPretrained, Pretrained
 from seg_tf.export import saved_model
 from seg_tf.export.served_encoder import ServedEncoder
 from seg_tf.inference import row_encoder
+from seg_tf.inference.attention import first_window
 from seg_tf.inference.row_encoder import RowEncoder
-from seg_tf.inference.text_windows import first_window
-from seg_tf.inference.texts import Sentence, check_texts, indices, sentences_of
-from seg_tf.layouts import block_placing
+from seg_tf.inference.texts import Sentence, check_texts, split_text
 from seg_tf.layouts.rows import Example, Segment, num_pieces
 from seg_tf.preprocessing.text_preprocessor import DocumentPreprocessor, cut_longest
 from seg_tf.text.tree import TreeBuilder
@@ -147,21 +146,21 @@ class SentenceEncoder(MadeOfPretrained):
         )
 
     def choose_vectors(
-        self, vectors: str | None = None, *, of_rows: bool = False
+        self, vectors: str | None = None, *, allow_cls: bool = False
     ) -> str:
         """Checks the kind of vectors, or returns the default kind of the model.
 
         Args:
             vectors: the kind; None is "sent" for SLM and ReAT, and "mean" otherwise.
-            of_rows: whether "cls" is allowed, as for whole rows, and the default of
+            allow_cls: whether "cls" is allowed, as for whole rows, and the default of
                 models without "sent".
 
         Raises:
             ValueError: if the model has no such vectors.
         """
-        known = [kind for kind in self._kinds if of_rows or kind != CLS]
+        known = [kind for kind in self._kinds if allow_cls or kind != CLS]
         if vectors is None:
-            return CLS if of_rows and known[0] == MEAN else known[0]
+            return CLS if allow_cls and known[0] == MEAN else known[0]
         if vectors not in known:
             raise ValueError(
                 f"`vectors` of this model must be one of {', '.join(known)}. Received: "
@@ -195,18 +194,18 @@ class SentenceEncoder(MadeOfPretrained):
         texts = check_texts(texts, "texts")
         if vectors == MEAN and MEAN not in self._kinds:
             vectors = SENT
-        vectors = self.choose_vectors(vectors, of_rows=True)
+        vectors = self.choose_vectors(vectors, allow_cls=True)
         builder = TreeBuilder(self._splitter.split, self._encode_pieces)
         examples = []
         for tree in builder.build([text.split("\n") for text in texts]):
             if len(tree.token_ids):
                 tree = first_window(tree, self.layout.text_capacity)
             pieces = np.split(tree.token_ids, np.cumsum(tree.sentence_lengths)[:-1])
-            count = max(len(tree.sentence_lengths), 1)
             paragraphs = np.repeat(
                 np.arange(len(tree.paragraph_lengths)), tree.paragraph_lengths
             )
-            examples.append(_segments(pieces, np.arange(count), paragraphs))
+            # A text without a piece has an empty sentence.
+            examples.append(make_row(pieces, paragraphs.tolist() or [0]))
         rows = self._rows(vectors)(examples, on_progress)
         encoded = np.zeros((len(texts), rows[0][0].shape[-1]), np.float32)
         for number, (example, (row,)) in enumerate(zip(examples, rows, strict=True)):
@@ -242,10 +241,10 @@ class SentenceEncoder(MadeOfPretrained):
             ValueError: if there is no text, or the model has no such vectors.
         """
         documents = [
-            sentences_of(text, self._splitter) for text in check_texts(texts, "texts")
+            split_text(text, self._splitter) for text in check_texts(texts, "texts")
         ]
         encoded = self.encode_documents(documents, vectors, on_progress)
-        _warn_if_alike(np.concatenate([one.vectors for one in encoded]))
+        _warn_if_alike(np.concatenate([text.vectors for text in encoded]))
         return encoded
 
     def encode_documents(
@@ -302,11 +301,11 @@ class SentenceEncoder(MadeOfPretrained):
         for number, (begin, end) in enumerate(spans):
             if not 0 <= begin < end <= len(document):
                 raise ValueError(
-                    "`spans` must lie in the document, of "
+                    "`spans` must be inside the document, of "
                     f"{len(document):,} characters. Received: spans[{number}]="
                     f"{(begin, end)}"
                 )
-        sentences = sentences_of(document, self._splitter)
+        sentences = split_text(document, self._splitter)
         if not sentences or not spans:
             raise ValueError("`document` must contain a sentence. Received: none")
         begins = _places(document, sentences)
@@ -362,28 +361,29 @@ class SentenceEncoder(MadeOfPretrained):
             sentences were cut.
         """
         vectors = self.choose_vectors(vectors)
-        # Neighbours share sentences, each of which is encoded as pieces once.
-        unique = {id(one): one for group in groups for one in group}
+        # Neighbours share sentences. Each is encoded as pieces once.
+        unique = {id(sentence): sentence for group in groups for sentence in group}
         pieces = dict(zip(unique, self._spell(unique.values()), strict=True))
         longest, num_cut, examples = self.layout.capacity(1), 0, []
         for group in groups:
             spelled = [pieces[id(sentence)] for sentence in group]
             num_cut += len(spelled[-1]) > longest
             spelled[-1] = spelled[-1][:longest]
+            paragraphs = [sentence.paragraph for sentence in group]
             for first in range(len(group)):
-                example = make_row(group[first:], spelled[first:])
+                example = make_row(spelled[first:], paragraphs[first:])
                 if self.layout.fits(example):
                     break
             examples.append(example)
         rows = self._rows(vectors)(examples, on_progress)
-        found = [
+        encoded = [
             _of_segments(row, len(example))[-1]
             for example, (row,) in zip(examples, rows, strict=True)
         ]
-        return normalize(np.array(found)), num_cut
+        return normalize(np.array(encoded)), num_cut
 
     def check_context(self, context_sentences: int) -> None:
-        """Raises ValueError unless rows take a sentence and so many before it."""
+        """Raises ValueError unless rows take a sentence and its context."""
         most = self.layout.text_capacity.num_sentences
         if context_sentences < 0 or (most is not None and context_sentences >= most):
             limit = "" if most is None else f" and below {most}, the model's sentences"
@@ -413,25 +413,25 @@ class SentenceEncoder(MadeOfPretrained):
             float32 array `(number of rows, T, D)`, and how many rows were cut.
         """
         num_texts = len(rows[0])
-        vectors = self.choose_vectors(vectors, of_rows=True)
+        vectors = self.choose_vectors(vectors, allow_cls=True)
         room = self.layout.capacity(num_texts)
         pieces, lengths = self._encode_pieces([text for row in rows for text in row])
         lengths = np.asarray(lengths, np.int32).reshape(len(rows), num_texts)
         with tf.device("CPU"):
-            kept = cut_longest(tf.constant(lengths), room).numpy()
+            short = cut_longest(tf.constant(lengths), room).numpy()
         starts = (np.cumsum(lengths) - lengths.reshape(-1)).reshape(lengths.shape)
         examples = [
             tuple(
                 Segment(pieces[start : start + length], text, paragraph=text)
                 for text, (start, length) in enumerate(zip(*row, strict=True))
             )
-            for row in zip(starts.tolist(), kept.tolist(), strict=True)
+            for row in zip(starts.tolist(), short.tolist(), strict=True)
         ]
         encoded = [
             _of_segments(row, num_texts)
             for (row,) in self._rows(vectors)(examples, on_progress)
         ]
-        return np.array(encoded), int((kept < lengths).any(axis=1).sum())
+        return np.array(encoded), int((short < lengths).any(axis=1).sum())
 
     def describe(self) -> dict[str, Any]:
         """Settings and checksum on which all vectors depend, apart from the texts."""
@@ -514,30 +514,48 @@ class SentenceEncoder(MadeOfPretrained):
         """
         if not sentences:
             return [], np.zeros(0, bool)
-        ids, lengths = self._encode_pieces([sentence.text for sentence in sentences])
-        parts, number = block_placing.split_long(
-            np.asarray(lengths), self.layout.longest_part
-        )
-        is_first = number == 0
         lines = [(sentence.document, sentence.paragraph) for sentence in sentences]
         _, paragraphs = np.unique(lines, axis=0, return_inverse=True)
-        segments = _segments(
-            np.split(ids, np.cumsum(parts)[:-1]),
-            np.cumsum(is_first) - 1,
-            paragraphs.reshape(-1),
-        )
-        stretches = _cut_evenly(is_first, lambda begin: self._fitting(segments, begin))
-        return [segments[begin:end] for begin, end in stretches], is_first
+        parts: list[Segment] = []
+        is_first = []
+        row = make_row(self._spell(sentences), paragraphs.reshape(-1).tolist())
+        for segment in row:
+            num_parts = max(1, -(-len(segment.pieces) // self.layout.longest_part))
+            first_token = 0
+            for ids in np.array_split(segment.pieces, num_parts):
+                parts.append(
+                    dataclasses.replace(segment, pieces=ids, first_token=first_token)
+                )
+                is_first.append(first_token == 0)
+                first_token += len(ids)
+        # Few stretches of similar length. Where possible, they end with a sentence.
+        firsts = np.append(np.flatnonzero(is_first), len(parts))
+        stretches, begin = [], 0
+        while begin < len(parts):
+            most = self._num_fitting(parts, begin)
+            left = len(parts) - begin
+            # The first end of a sentence after an equal share; or the last one before
+            # it, unless that leaves less than half; or the share.
+            end = begin - (-left // -(-left // most))
+            after = int(firsts[np.searchsorted(firsts, end)])
+            before = int(firsts[np.searchsorted(firsts, end, side="right") - 1])
+            if after <= begin + most:
+                end = after
+            elif 2 * before >= begin + end:
+                end = before
+            stretches.append(parts[begin:end])
+            begin = end
+        return stretches, np.array(is_first)
 
-    def _fitting(self, segments: Sequence[Segment], begin: int) -> int:
-        """Number of parts from `begin` on that fit into a row; at least 1."""
-        left = len(segments) - begin
+    def _num_fitting(self, parts: Sequence[Segment], begin: int) -> int:
+        """Number of parts from `begin` on that fit in a row; at least 1."""
+        left = len(parts) - begin
         fewest, most = 1, min(2, left)
-        while most < left and self.layout.fits(segments[begin : begin + most]):
+        while most < left and self.layout.fits(parts[begin : begin + most]):
             fewest, most = most, min(2 * most, left)
         while fewest < most:
             count = (fewest + most + 1) // 2
-            if self.layout.fits(segments[begin : begin + count]):
+            if self.layout.fits(parts[begin : begin + count]):
                 fewest = count
             else:
                 most = count - 1
@@ -554,80 +572,24 @@ class SentenceEncoder(MadeOfPretrained):
         return sums / counts[:, np.newaxis]
 
 
-def make_row(sentences: Sequence[Sentence], pieces: Sequence[np.ndarray]) -> Example:
-    """The row of consecutive sentences, whose indices start at 0.
+def make_row(
+    pieces: Sequence[np.ndarray], paragraphs: Sequence[int]
+) -> tuple[Segment, ...]:
+    """Returns a row of consecutive sentences, whose indices start at 0.
 
     Args:
-        sentences: the sentences, in the order in which the model reads them.
-        pieces: int32 ids of each; a sentence may have none.
+        pieces: int32 ids of each sentence; there may be none.
+        paragraphs: paragraph of each sentence, rising.
     """
-    return tuple(
-        Segment(ids, paragraph=paragraph, sentence=number)
-        for ids, paragraph, number in zip(pieces, *indices(sentences), strict=True)
-    )
-
-
-def _segments(
-    pieces: Sequence[np.ndarray], sentences: np.ndarray, paragraphs: np.ndarray
-) -> list[Segment]:
-    """Parts of sentences with their indices.
-
-    Args:
-        pieces: ids of each part.
-        sentences: number of the sentence of each part.
-        paragraphs: number of the paragraph of each sentence, from 0, rising.
-    """
-    if not len(paragraphs):
-        return [Segment(np.zeros(0, np.int32))]
-    begins = np.flatnonzero(np.diff(paragraphs, prepend=-1))
-    in_paragraph = np.arange(len(paragraphs)) - np.repeat(
-        begins, np.diff(np.append(begins, len(paragraphs)))
-    )
     segments: list[Segment] = []
-    first_token, last = 0, -1
-    for ids, sentence in zip(pieces, sentences.tolist(), strict=True):
-        first_token = first_token if sentence == last else 0
+    number, previous = 0, None
+    for ids, paragraph in zip(pieces, paragraphs, strict=True):
+        number = number + 1 if paragraph == previous else 0
+        previous = paragraph
         segments.append(
-            Segment(
-                ids,
-                paragraph=int(paragraphs[sentence]),
-                sentence=int(in_paragraph[sentence]),
-                first_token=first_token,
-            )
+            Segment(ids, paragraph=paragraph - paragraphs[0], sentence=number)
         )
-        first_token, last = first_token + len(ids), sentence
-    return segments
-
-
-def _cut_evenly(
-    is_first: np.ndarray, longest: Callable[[int], int]
-) -> list[tuple[int, int]]:
-    """Few stretches of about equal length, so that none lacks context.
-
-    Where possible, a stretch ends with a sentence, not with a part of one.
-
-    Args:
-        is_first: bool `(parts,)`, where a sentence begins.
-        longest: maps a part to the most parts of a stretch that begins there.
-    """
-    begins = np.append(np.flatnonzero(is_first), len(is_first))
-    stretches, begin = [], 0
-    while begin < len(is_first):
-        most = longest(begin)
-        left = len(is_first) - begin
-        num_left = -(-left // most)
-        # The first end of a sentence after an equal share; or the last one before it,
-        # unless that leaves less than half; or the share.
-        share = begin - (-left // num_left)
-        after = int(begins[np.searchsorted(begins, share)])
-        before = int(begins[np.searchsorted(begins, share, side="right") - 1])
-        if after <= begin + most:
-            end = after
-        else:
-            end = before if 2 * before >= begin + share else share
-        stretches.append((begin, end))
-        begin = end
-    return stretches
+    return tuple(segments)
 
 
 def _of_segments(row: np.ndarray, count: int) -> np.ndarray:

@@ -17,7 +17,7 @@ def evaluate_similarity(
 ) -> tuple[dict[str, dict[str, Any]], int]:
     """Correlates the cosines of all pairs of a set with their scores.
 
-    Each sentence has a row of its own. Its vector is the mean over its word pieces, or
+    Each sentence has a separate row. Its vector is the mean over its word pieces, or
     a ReAT's pooled `<SS>`.
 
     Args:
@@ -30,7 +30,7 @@ def evaluate_similarity(
         `parts` with the Spearman correlation of each; and how many sentences of all
         sets were too long for a row and cut.
     """
-    pairs = [pair for one in sets.values() for pair in one.pairs]
+    pairs = [pair for similarity_set in sets.values() for pair in similarity_set.pairs]
     # A sentence that occurs in several pairs is encoded once.
     sentences = dict.fromkeys(text for pair in pairs for text in pair.texts)
     numbers = {text: number for number, text in enumerate(sentences)}
@@ -46,8 +46,11 @@ def evaluate_similarity(
         return np.array([pair.label for pair in part], np.float64), cosines
 
     results = {}
-    for name, one in sets.items():
-        parts = {part: labels_and_cosines(pairs) for part, pairs in one.parts.items()}
+    for name, similarity_set in sets.items():
+        parts = {
+            part: labels_and_cosines(pairs)
+            for part, pairs in similarity_set.parts.items()
+        }
         labels, cosines = map(np.concatenate, zip(*parts.values(), strict=True))
         results[name] = {
             "spearman": metrics.spearman(labels, cosines),

@@ -1,7 +1,7 @@
-"""Plain text as the commands read it, and the sentences in it.
+"""Plain text as commands read it: files, documents, sentences and their contexts.
 
-UTF-8, a paragraph a line, a blank line ends a document. `python -m
-data_pipelines.readers --output=…` writes any other format so.
+UTF-8; each line is a paragraph, and a blank line ends a document. `seg-tf readers
+--output=…` converts other formats.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence and where it stands.
+    """A sentence and its location.
 
     Attributes:
         text: the sentence.
@@ -31,164 +31,73 @@ class Sentence:
     """
 
     text: str
-    file: str
+    file: str = ""
     document: int = 1
     line: int = 1
     paragraph: int = 0
 
 
 def check_texts(texts: Iterable[str], argument: str) -> list[str]:
-    """The texts of an argument as a list.
-
-    Args:
-        texts: what was given.
-        argument: its name, for messages.
+    """Returns the texts of an argument as a list.
 
     Raises:
-        ValueError: if there is none, it is a string itself, or one of them is none.
+        ValueError: if there are none, `texts` is a string, or an item is not.
     """
     if isinstance(texts, str):
         raise ValueError(
             f"`{argument}` must be a sequence of texts. Received: the string "
             f"{texts[:50]!r}"
         )
-    found = list(texts)
-    if not found:
+    checked = list(texts)
+    if not checked:
         raise ValueError(f"`{argument}` must hold at least one text. Received: none")
-    for number, one in enumerate(found):
-        if not isinstance(one, str):
+    for number, text in enumerate(checked):
+        if not isinstance(text, str):
             raise ValueError(
-                f"`{argument}` must hold texts. Received: {argument}[{number}]={one!r}"
+                f"`{argument}` must hold texts. Received: {argument}[{number}]={text!r}"
             )
-    return found
+    return checked
 
 
 def list_files(paths: Sequence[str]) -> dict[str, pathlib.Path]:
-    """The files that paths stand for, by name.
-
-    Args:
-        paths: files, and folders, which are searched recursively without hidden files.
+    """Lists files, and the files of folders without hidden ones, recursively.
 
     Returns:
-        Name -> file, in the order of the paths and by name in a folder. Names are
-        relative to the folder, so that they are the same wherever it lies.
+        Name -> file, in the order of `paths`, sorted within a folder. Names are
+        relative to the folder.
 
     Raises:
         ValueError: if a path does not exist, there is no file, or two have one name.
     """
-    found = {}
+    sources: dict[str, pathlib.Path] = {}
     for text in paths:
         path = pathlib.Path(text).expanduser()
-        if not (path.is_file() or path.is_dir()):
-            raise ValueError(
-                f"There must be such a file or folder. Received: {text!r}, which is "
-                "neither"
-            )
-        named = {
-            file_listing.relative_name(one, path): one
-            for one in file_listing.walk(path)
+        if not path.exists():
+            raise ValueError(f"No such file or folder. Received: {text!r}")
+        names = {
+            file_listing.relative_name(file, path): file
+            for file in file_listing.walk(path)
         }
-        for name, one in sorted(named.items()):
-            if name in found:
+        for name, file in sorted(names.items()):
+            if name in sources:
                 raise ValueError(
-                    f"Files must have names of their own. Received: {found[name]} and "
-                    f"{one}; give the folder that both lie in"
+                    f"Names of files must be unique. Received: {sources[name]} and "
+                    f"{file}; give the folder that contains both"
                 )
-            found[name] = one
-    if not found:
+            sources[name] = file
+    if not sources:
         raise ValueError(
             f"There must be at least one file. Received: {', '.join(paths) or 'none'}"
         )
-    return found
+    return sources
 
 
-def read_sentences(
-    sources: Mapping[str, pathlib.Path], splitter: Splitter
-) -> Iterator[Sentence]:
-    """The sentences of files, one after the other; no file is held in memory.
+def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
+    """Decodes the lines of a file, without a byte order mark.
 
     Args:
-        sources: name -> file.
-        splitter: what makes sentences of a line.
-
-    Raises:
-        OSError: if a file cannot be read.
-        ValueError: if one is not UTF-8, naming it and the line.
-    """
-    for name, path in sources.items():
-        with open(path, "rb") as file:
-            yield from split_lines(decoded(file, str(path)), name, splitter)
-
-
-def split_lines(
-    lines: Iterable[str], name: str, splitter: Splitter
-) -> Iterator[Sentence]:
-    """The sentences of lines, each of which is a paragraph; blank ones part documents.
-
-    Args:
-        lines: of one file.
-        name: that of the file.
-        splitter: what makes sentences of a line.
-    """
-    document, paragraph = 1, 0
-    for number, line in enumerate(lines, start=1):
-        sentences = splitter.split(line)
-        if not sentences:
-            if paragraph:
-                document, paragraph = document + 1, 0
-            continue
-        for text in sentences:
-            yield Sentence(text, name, document, number, paragraph)
-        paragraph += 1
-
-
-def sentences_of(text: str, splitter: Splitter) -> list[Sentence]:
-    """The sentences of one text, whose lines are paragraphs; blank ones do not count.
-
-    Args:
-        text: the text.
-        splitter: what makes sentences of a line.
-    """
-    lines = filter(str.strip, text.split("\n"))
-    return list(split_lines(lines, "", splitter))
-
-
-def in_context(
-    sentences: Iterable[Sentence], context_sentences: int
-) -> Iterator[tuple[Sentence, ...]]:
-    """Each sentence, last, behind those before it in its document.
-
-    Args:
-        sentences: in order.
-        context_sentences: how many before it there are at most.
-    """
-    window = collections.deque(maxlen=context_sentences + 1)
-    document = None
-    for sentence in sentences:
-        if (sentence.file, sentence.document) != document:
-            window.clear()
-            document = (sentence.file, sentence.document)
-        window.append(sentence)
-        yield tuple(window)
-
-
-def indices(sentences: Sequence[Sentence]) -> tuple[list[int], list[int]]:
-    """Paragraph and sentence index of consecutive sentences, from 0 at the first."""
-    paragraphs, numbers = [], []
-    for sentence in sentences:
-        paragraph = sentence.paragraph - sentences[0].paragraph
-        is_same = bool(paragraphs) and paragraphs[-1] == paragraph
-        numbers.append(numbers[-1] + 1 if is_same else 0)
-        paragraphs.append(paragraph)
-    return paragraphs, numbers
-
-
-def decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
-    """Lines of a file as text, without the byte order mark there may be.
-
-    Args:
-        lines: of the whole file, from the first on.
-        name: what the file is called in a message.
+        lines: all lines of the file.
+        name: the file, for messages.
 
     Raises:
         ValueError: if a line is not UTF-8, naming file and line.
@@ -201,3 +110,59 @@ def decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
                 f"{name}:{number}: expected UTF-8, found byte "
                 f"0x{line[error.start]:02X} ({error.reason})"
             ) from error
+
+
+def read_sentences(
+    sources: Mapping[str, pathlib.Path], splitter: Splitter
+) -> Iterator[Sentence]:
+    """Streams the sentences of files.
+
+    Args:
+        sources: name -> file.
+        splitter: splits a line into sentences.
+
+    Raises:
+        OSError: if a file cannot be read.
+        ValueError: if a file is not UTF-8, naming file and line.
+    """
+    for name, path in sources.items():
+        with open(path, "rb") as file:
+            yield from split_lines(decode_lines(file, str(path)), name, splitter)
+
+
+def split_lines(
+    lines: Iterable[str], name: str, splitter: Splitter
+) -> Iterator[Sentence]:
+    """Splits the lines of the file `name` into sentences."""
+    document, paragraph = 1, 0
+    for number, line in enumerate(lines, start=1):
+        sentences = splitter.split(line)
+        if not sentences:
+            if paragraph:
+                document, paragraph = document + 1, 0
+            continue
+        for text in sentences:
+            yield Sentence(text, name, document, number, paragraph)
+        paragraph += 1
+
+
+def split_text(text: str, splitter: Splitter) -> list[Sentence]:
+    """Splits one document, whose lines are paragraphs, ignoring blank lines."""
+    return list(split_lines(filter(str.strip, text.split("\n")), "", splitter))
+
+
+def in_context(
+    sentences: Iterable[Sentence], context_sentences: int
+) -> Iterator[tuple[Sentence, ...]]:
+    """Yields each sentence after up to `context_sentences` previous ones.
+
+    The context of a sentence comes from its document.
+    """
+    window = collections.deque(maxlen=context_sentences + 1)
+    document = None
+    for sentence in sentences:
+        if (sentence.file, sentence.document) != document:
+            window.clear()
+            document = (sentence.file, sentence.document)
+        window.append(sentence)
+        yield tuple(window)

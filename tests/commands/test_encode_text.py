@@ -162,7 +162,7 @@ def test_a_sentence_alone_has_no_nearest(reat_dir, tmp_path, capsys):
 
 def test_nothing_is_nearest_to_a_sentence_without_pieces():
     sentences = [Sentence(f"{number}.", "file", 1, number) for number in range(3)]
-    lines = encode_text._nearest(sentences, np.eye(3)[[0, 0, 1]] * [[1], [0], [1]], 3)
+    lines = encode_text.nearest(sentences, np.eye(3)[[0, 0, 1]] * [[1], [0], [1]], 3)
     assert [line.split()[0] for line in lines[1::2]] == ["0.0000"] * 3
 
 
@@ -239,14 +239,6 @@ def test_other_encoders_read_windows(run_dir, chapter, tmp_path):
 def test_a_model_of_other_texts_is_refused(language_model_dir, chapter, tmp_path):
     with pytest.raises(ValueError, match="`checkpoint` must be of an encoder of texts"):
         run(language_model_dir, f"--text={chapter}", f"--output={tmp_path / 'a.npz'}")
-
-
-def test_help_teaches():
-    _, output, errors = command_calls.call("seg_tf.commands.encode_text", "--help")
-    assert 'numpy.load("chapter.npz")' in output
-    for flag in ("text", "output", "output_dir", "show", "checkpoint"):
-        assert f"--{flag}" in output
-    assert "Traceback" not in errors
 
 
 def test_a_function_that_only_the_checkpoint_names_is_not_run(tmp_path, chapter):

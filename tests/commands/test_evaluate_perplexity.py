@@ -9,7 +9,6 @@ from absl import flags
 
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.commands import evaluate_perplexity
-from seg_tf.inference import word_segments
 from tests import command_calls
 from tests.data_pipelines.builders import random_tree, write_word_documents
 from tests.inference import tiny_language_model as tiny
@@ -140,7 +139,7 @@ def test_text_without_titles_of_wikitext_has_no_standard_count(
     model = tiny.load(language_model_dir)
     # Nor has WikiText that is read with it.
     for sources in ({"other": other}, {"text": text, "other": other}):
-        assert word_segments.read_text(sources, model).num_standard_tokens is None
+        assert model.read_texts(sources).num_standard_tokens is None
 
 
 def test_a_book_has_no_standard_count(tmp_path, result, capsys):
@@ -198,14 +197,3 @@ def test_records_of_another_vocabulary_are_refused(language_model_dir, tmp_path)
     write_word_documents(tmp_path, {"validation": [[tree]]}, vocab_size=size)
     with pytest.raises(ValueError, match="must be of the vocabulary of the checkpoint"):
         run(language_model_dir, f"--records_dir={tmp_path}")
-
-
-def test_help_teaches():
-    _, output, errors = command_calls.call(
-        "seg_tf.commands.evaluate_perplexity", "--help"
-    )
-    assert "--text=wikitext-103/wiki.test.tokens" in output
-    for flag in ("checkpoint", "records_dir", "memory_length", "target_length"):
-        assert f"--{flag}" in output
-    assert "lower bound" in output
-    assert "Traceback" not in errors

@@ -49,7 +49,7 @@ def test_counts_and_scores():
     spans = SentenceSplitter(PunktParameters()).spans
     counts = evaluate_sentences.count_boundaries(spans, PARAGRAPHS)
     # Found: after "Dr.", "came." and "“Why?”"; missed: after "knew", without a mark.
-    assert counts == BoundaryCounts(right=2, found=3, gold=3, num_paragraphs=2)
+    assert counts == BoundaryCounts(right=2, predicted=3, gold=3, num_paragraphs=2)
     assert counts.scores(paragraph_ends=False) == pytest.approx((2 / 3, 2 / 3, 2 / 3))
     assert counts.scores(paragraph_ends=True) == pytest.approx((4 / 5, 4 / 5, 4 / 5))
 

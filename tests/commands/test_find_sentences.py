@@ -10,7 +10,7 @@ from absl import flags
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import find_sentences
 from seg_tf.inference import texts
-from seg_tf.inference.corpus_vectors import CorpusVectors
+from seg_tf.inference.corpus import CorpusVectors
 from seg_tf.inference.sentence_encoder import SentenceEncoder
 from tests import command_calls
 from tests.inference import tiny_slm
@@ -235,11 +235,3 @@ def test_interrupted_command_goes_on_and_ends_with_the_same(
     for path in written:
         again = tmp_path / path.relative_to(index_dir)
         assert again.read_bytes() == path.read_bytes(), path.name
-
-
-def test_help_teaches():
-    _, output, errors = command_calls.call("seg_tf.commands.find_sentences", "--help")
-    assert '--query="The waterwheel hammered on.' in output
-    for flag in ("corpus", "index_dir", "context_sentences", "limit"):
-        assert f"--{flag}" in output
-    assert "Traceback" not in errors

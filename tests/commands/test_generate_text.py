@@ -88,11 +88,3 @@ def test_users_errors_name_what_is_wrong(language_model_dir, run_dir, tmp_path):
             run(language_model_dir, flag)
     with pytest.raises(ValueError, match="must be of a language model"):
         run(run_dir, "--prompt=The")
-
-
-def test_help_teaches():
-    _, output, errors = command_calls.call("seg_tf.commands.generate_text", "--help")
-    assert '--prompt="The waterwheel was built in"' in output
-    for flag in ("checkpoint", "prompt_file", "temperature", "top_p", "seed"):
-        assert f"--{flag}" in output
-    assert "Traceback" not in errors

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import plot_attention
-from seg_tf.inference import attention_maps, attention_plots, text_windows
+from seg_tf.inference import attention, attention_plots
 from tests import command_calls
 from tests.inference import tiny_slm, tiny_windows
 
@@ -59,9 +59,9 @@ def run(checkpoint, text, *arguments):
 
 def slow_maps(run_dir, paragraphs):
     pretrained = load_pretrained(run_dir)
-    tree = text_windows.read_tree(paragraphs, pretrained, tiny_slm.SPLITTER)
-    window = text_windows.lay_out(tree, pretrained)
-    return attention_maps.attention_maps(pretrained.encoder, window)
+    tree = attention.read_tree(paragraphs, pretrained, tiny_slm.SPLITTER)
+    window = attention.lay_out(tree, pretrained)
+    return attention.attention_maps(pretrained.encoder, window)
 
 
 def test_models_are_drawn_and_their_shares_told(runs, text, drawn, tmp_path, capsys):
@@ -196,12 +196,3 @@ def test_what_cannot_be_drawn_is_refused(runs, text, tmp_path, monkeypatch):
 def test_other_models_are_refused(language_model_dir, text, tmp_path):
     with pytest.raises(ValueError, match=r"that reads windows.*TransformerXL"):
         run(language_model_dir, text, f"--output={tmp_path}/a.png")
-
-
-def test_help_teaches():
-    _, output, errors = command_calls.call("seg_tf.commands.plot_attention", "--help")
-    assert "figures 3 to 7 of the Segatron paper" in output
-    for flag in ("text", "output", "output_table", "layers", "heads", "checkpoint"):
-        assert f"--{flag}" in output
-    assert "several, comma-separated" in output
-    assert "Traceback" not in errors

@@ -149,16 +149,6 @@ def test_checkpoint_without_vocabulary_takes_it_from_the_flag(
     assert sentences[0] in capsys.readouterr().out
 
 
-def test_help_teaches():
-    _, output, errors = command_calls.call(
-        "seg_tf.commands.reorder_sentences", "--help"
-    )
-    assert "--sentences=shuffled.txt" in output
-    for flag in ("checkpoint", "text", "sentences", "output", "vocab_file"):
-        assert f"--{flag}" in output
-    assert "Traceback" not in errors
-
-
 def test_model_of_another_kind_is_one_line(tmp_path):
     run_dir = tiny_slm.write_checkpoint(tmp_path, tiny_slm.config())
     code, _, errors = command_calls.call(

@@ -15,8 +15,8 @@ import pytest
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import demo
 from seg_tf.demo import server
-from seg_tf.demo.shown_model import MAX_SENTENCES, ShownModel, answers
-from seg_tf.inference import attention_maps, text_windows
+from seg_tf.demo.demo_model import MAX_SENTENCES, DemoModel
+from seg_tf.inference import attention
 from seg_tf.inference.ordering import SentenceOrderer
 from seg_tf.inference.texts import Sentence
 from tests import command_calls
@@ -32,7 +32,7 @@ SENTENCES = ["W1 w2 w3.", "W4 w5.", "W6 w7 w8 w9.", "W10."]
 
 @pytest.fixture(name="model", scope="module")
 def _model(run_dir):
-    return ShownModel(load_pretrained(run_dir))
+    return DemoModel(load_pretrained(run_dir))
 
 
 @contextlib.contextmanager
@@ -50,7 +50,7 @@ def serving(*arguments, **options):
 
 @pytest.fixture(name="port", scope="module")
 def _port(model):
-    with serving(model.describe(), answers(model)) as port:
+    with serving(model.describe(), model.answers()) as port:
         yield port
 
 
@@ -100,12 +100,12 @@ def test_a_text_is_read_as_its_tree(model):
 def test_attention_is_drawn_and_its_shares_are_those_of_the_head(model, run_dir):
     found = model.attention(TEXT, layer=1, head=0)
     pretrained = load_pretrained(run_dir)
-    tree = text_windows.read_tree(
+    tree = attention.read_tree(
         [line for line in TEXT.split("\n") if line], pretrained, SPLITTER
     )
-    window = text_windows.lay_out(tree, pretrained)
-    maps = attention_maps.attention_maps(pretrained.encoder, window)
-    expected = attention_maps.attention_shares(maps.weights[1, 0], window)
+    window = attention.lay_out(tree, pretrained)
+    maps = attention.attention_maps(pretrained.encoder, window)
+    expected = attention.attention_shares(maps.weights[1, 0], window)
     assert found["shares"] == pytest.approx(dict(expected), rel=1e-5)
     kind, _, image = found["image"].partition(",")
     assert kind == "data:image/png;base64"
@@ -157,7 +157,7 @@ def test_neighbours_are_cosines_of_all_sentences(model):
 )
 def test_texts_that_cannot_be_read_are_refused(model, ask_model, text, message):
     with pytest.raises(ValueError, match=message):
-        answers(model)[ask_model](text)
+        model.answers()[ask_model](text)
 
 
 def test_wrong_layers_heads_and_seeds_are_refused(model):
@@ -170,12 +170,12 @@ def test_wrong_layers_heads_and_seeds_are_refused(model):
 
 
 def test_a_model_says_what_it_cannot_do():
-    window = ShownModel(tiny_models.tiny("segabert"))
+    window = DemoModel(tiny_models.tiny("segabert"))
     assert set(window.reasons) == {"order"}
     assert "unshuffle sentences" in window.reasons["order"]
     with pytest.raises(ValueError, match="unshuffle sentences"):
         window.order(TEXT)
-    blocks = ShownModel(tiny_models.tiny("reat"))
+    blocks = DemoModel(tiny_models.tiny("reat"))
     assert set(blocks.reasons) == {"attention", "order"}
     assert blocks.describe()["layers"] == 0
     assert len(blocks.neighbours(TEXT)["cosines"]) == 4
@@ -426,9 +426,9 @@ def test_clicks_in_a_browser(port, tmp_path):
 
 @pytest.mark.skipif(not browser.is_there(), reason="needs Chromium and chromedriver")
 def test_what_a_model_cannot_do_is_greyed_with_the_reason(tmp_path):
-    shown = ShownModel(tiny_models.tiny("reat"))
+    shown = DemoModel(tiny_models.tiny("reat"))
     with (
-        serving(shown.describe(), answers(shown)) as port,
+        serving(shown.describe(), shown.answers()) as port,
         browser.started(tmp_path / "profile") as window,
     ):
         window.open(f"http://{server.HOST}:{port}/")

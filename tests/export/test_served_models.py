@@ -17,9 +17,9 @@ from seg_tf.export import saved_model
 from seg_tf.export.served_classifier import ServedClassifier
 from seg_tf.export.served_encoder import ServedEncoder
 from seg_tf.finetuning import TextClassifier, text_batches
-from seg_tf.inference import text_windows
+from seg_tf.inference import attention
+from seg_tf.inference.attention import window_capacity
 from seg_tf.inference.sentence_encoder import SentenceEncoder
-from seg_tf.inference.text_windows import window_capacity
 from seg_tf.preprocessing.text_preprocessor import (
     DocumentPreprocessor,
     TextPreprocessor,
@@ -70,9 +70,9 @@ def _checkpoints(run_dir, tmp_path_factory):
 
 def expected_vectors(pretrained, document):
     """Sequence and sentence vectors of a document, alone and without padding."""
-    tree = text_windows.read_tree(document.split("\n"), pretrained, SPLITTER)
-    window = text_windows.lay_out(
-        text_windows.first_window(tree, window_capacity(pretrained)), pretrained
+    tree = attention.read_tree(document.split("\n"), pretrained, SPLITTER)
+    window = attention.lay_out(
+        attention.first_window(tree, window_capacity(pretrained)), pretrained
     )
     sequence = pretrained.encoder(window.features, training=False)[0].numpy()
     is_sent = np.array(window.tokens) == "[SENT]"

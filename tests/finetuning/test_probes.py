@@ -16,7 +16,6 @@ from seg_tf.finetuning.probing import (
     pass_function,
     predict,
     train_probe,
-    train_with_early_stopping,
 )
 from seg_tf.tasks.discoeval import ProbeSettings
 
@@ -181,23 +180,40 @@ def slow_protocol(accuracies, max_passes, passes_per_evaluation, tenacity):
     return evaluation, kept
 
 
-def scripted(accuracies, rules):
-    """A training whose evaluations come out so: those made, and the kept one."""
-    numbers, kept = [], []
+class ScriptedProbe:
+    """A model whose weights are the number of its last evaluation."""
 
-    def train():
-        numbers.append(len(numbers))
-        return accuracies[numbers[-1]]
+    def get_weights(self):
+        return self.weights
 
-    found = train_with_early_stopping(rules, train, lambda: kept.append(numbers[-1]))
-    return found, kept[-1]
+    def set_weights(self, weights):
+        self.weights = weights
+
+
+def scripted(monkeypatch, accuracies, rules):
+    """Trains with given accuracies, in percent: those evaluated, and the kept one."""
+    model, numbers = ScriptedProbe(), iter(range(len(accuracies)))
+
+    def predictions(model, _):
+        model.weights = next(numbers)
+        return np.arange(100) >= accuracies[model.weights]
+
+    data = Labelled(np.zeros((100, 1), np.float32), np.zeros(100, np.int32))
+    monkeypatch.setattr(probing, "make_probe", lambda *_: model)
+    monkeypatch.setattr(probing, "pass_function", lambda *_: lambda order: 0.0)
+    monkeypatch.setattr(probing, "predict", predictions)
+    rules = dataclasses.replace(rules, l2=(1e-9,))
+    (probe,) = train_probe(data, data, 2, rules, seed=1)
+    return [round(100 * one) for one in probe.accuracies], probe.model.weights
 
 
 @pytest.mark.parametrize(
     ("max_passes", "passes_per_evaluation", "tenacity"),
     [(200, 4, 5), (200, 15, 8), (15, 1, 5), (20, 4, 0), (3, 4, 2)],
 )
-def test_trainings_end_as_in_the_benchmark(max_passes, passes_per_evaluation, tenacity):
+def test_trainings_end_as_in_the_benchmark(
+    monkeypatch, max_passes, passes_per_evaluation, tenacity
+):
     rules = settings(
         max_passes=max_passes,
         passes_per_evaluation=passes_per_evaluation,
@@ -205,12 +221,12 @@ def test_trainings_end_as_in_the_benchmark(max_passes, passes_per_evaluation, te
     )
     generator = random.Random(1)
     lengths = set()
-    for _ in range(100):
+    for _ in range(20):
         # Of few values, so that some are equal; they rise now and then.
         accuracies = [
             generator.randrange(4) + rise // 3 for rise in range(max_passes + 2)
         ]
-        found, kept = scripted(accuracies, rules)
+        found, kept = scripted(monkeypatch, accuracies, rules)
         expected, expected_kept = slow_protocol(
             accuracies, max_passes, passes_per_evaluation, tenacity
         )
@@ -221,14 +237,17 @@ def test_trainings_end_as_in_the_benchmark(max_passes, passes_per_evaluation, te
     assert len(lengths) > 1 or max_passes == 3
 
 
-def test_failures_count_in_all_and_passes_are_one_evaluation_over():
+def test_failures_count_in_all_and_passes_are_one_evaluation_over(monkeypatch):
     """Two things that an early stopping of Keras would do otherwise."""
     rules = settings(max_passes=8, passes_per_evaluation=4, tenacity=2)
-    assert scripted([1, 2, 3, 4, 5], rules) == ([1, 2, 3], 2)
+    assert scripted(monkeypatch, [1, 2, 3, 4, 5], rules) == ([1, 2, 3], 2)
     assert max_evaluations(rules) == 3
     assert max_evaluations(dataclasses.replace(rules, l2=(1e-5, 1e-4))) == 6
     rules = settings(passes_per_evaluation=1, tenacity=2)
-    assert scripted([5, 4, 6, 5, 7, 6, 8, 7], rules) == ([5, 4, 6, 5, 7, 6], 4)
+    assert scripted(monkeypatch, [5, 4, 6, 5, 7, 6, 8, 7], rules) == (
+        [5, 4, 6, 5, 7, 6],
+        4,
+    )
 
 
 def test_probes_are_as_good_as_scikit_learns_by_the_protocol():

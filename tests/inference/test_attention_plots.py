@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from seg_tf.inference import attention_plots
-from seg_tf.inference.attention_maps import AttentionMaps, HeadChoice
-from seg_tf.inference.text_windows import TextWindow
+from seg_tf.inference.attention import AttentionMaps, HeadChoice, TextWindow
 
 
 def maps_of(sentence_lengths, paragraph_lengths, num_layers=2, num_heads=2, seed=1):

@@ -5,11 +5,12 @@ import itertools
 import numpy as np
 import pytest
 
-from seg_tf.inference import perplexity, word_segments
-from seg_tf.inference.generation import TextGenerator
+from seg_tf.inference.generation import GrowingText, Sampling, TextGenerator
 from seg_tf.inference.language_model import LanguageModel
-from seg_tf.inference.sampling import Sampling
+from seg_tf.text.normalization import CASED, word_splitter
+from seg_tf.text.vocabulary import WordVocabulary
 from tests.inference import tiny_language_model as tiny
+from tests.sample_data import sample_data
 
 pytestmark = pytest.mark.slow
 
@@ -59,9 +60,8 @@ def test_with_less_memory_it_is_as_in_segments_of_one_word(
 ):
     model = tiny.load(language_model_dir)
     (tmp_path / "text").write_text(tiny.TEXT)
-    text = word_segments.read_text({"": tmp_path / "text"}, model)
-    segments = word_segments.segments(text, 1, 1)
-    measured = perplexity.measure(model, segments)
+    text = model.read_texts({"": tmp_path / "text"})
+    measured = model.measure(text.segments(1, 1))
     generator = TextGenerator(model)
     losses = []
     for token_id in text.token_ids.tolist():
@@ -69,8 +69,7 @@ def test_with_less_memory_it_is_as_in_segments_of_one_word(
         generator.append(token_id)
     # The text alone has no <eos> before it, which memory forgets after two layers of 4.
     reached = 2 * tiny.MEMORY_LENGTH + 1
-    text_from_there = word_segments.segments(text, 1, 1)
-    before = perplexity.measure(model, itertools.islice(text_from_there, reached))
+    before = model.measure(itertools.islice(text.segments(1, 1), reached))
     assert sum(losses[1 + reached :]) == pytest.approx(
         measured.loss_sum - before.loss_sum, abs=1e-3
     )
@@ -106,7 +105,7 @@ def test_a_model_writes_on(language_model_dir):
     shown = TextGenerator(model, "The w2").text
     expected = ""
     for token_id in draw(model, 3):
-        expected += shown.shown(token_id)
+        expected += shown.spell(token_id)
         shown.append(token_id)
     assert written == "The w2" + expected
 
@@ -138,3 +137,195 @@ def test_neither_unknown_words_nor_empty_paragraphs_are_drawn(language_model_dir
     is_end = drawn == model.vocabulary.eos_id
     # So that a word and an <eos> take turns.
     np.testing.assert_array_equal(is_end, np.arange(24) % 2)
+
+
+# === Sampling ===
+
+PROBABILITIES = np.array([0.05, 0.4, 0.0, 0.25, 0.3])
+with np.errstate(divide="ignore"):
+    LOG_PROBABILITIES = np.log(PROBABILITIES)
+
+
+def frequencies(sampling, log_probabilities=LOG_PROBABILITIES, count=20_000):
+    random = np.random.default_rng(0)
+    drawn = [sampling.choose(log_probabilities, random) for _ in range(count)]
+    return np.bincount(drawn, minlength=5) / count
+
+
+@pytest.mark.parametrize(
+    ("settings", "weights"),
+    [
+        ({}, [0.05, 0.4, 0, 0.25, 0.3]),
+        ({"temperature": 0.5}, [0.0025, 0.16, 0, 0.0625, 0.09]),
+        ({"temperature": 2.0}, [0.05**0.5, 0.4**0.5, 0, 0.5, 0.3**0.5]),
+        ({"temperature": 0.0}, [0, 1, 0, 0, 0]),
+        ({"temperature": 1e-6}, [0, 1, 0, 0, 0]),
+        ({"top_k": 1}, [0, 1, 0, 0, 0]),
+        ({"top_k": 2}, [0, 0.4, 0, 0, 0.3]),
+        ({"top_k": 50}, [0.05, 0.4, 0, 0.25, 0.3]),
+        ({"top_p": 0.39}, [0, 1, 0, 0, 0]),
+        ({"top_p": 0.41}, [0, 0.4, 0, 0, 0.3]),
+        ({"top_p": 0.71}, [0, 0.4, 0, 0.25, 0.3]),
+        # 0.4 is 0.57 of what the two have together.
+        ({"top_k": 2, "top_p": 0.5}, [0, 1, 0, 0, 0]),
+        ({"top_k": 2, "top_p": 0.6}, [0, 0.4, 0, 0, 0.3]),
+        # After the temperature: 0.16 of 0.315 is more than half.
+        ({"temperature": 0.5, "top_p": 0.5}, [0, 1, 0, 0, 0]),
+        ({"top_p": 0.5}, [0, 0.4, 0, 0, 0.3]),
+    ],
+)
+def test_each_is_drawn_by_its_probability(settings, weights):
+    found = frequencies(Sampling(**settings))
+    expected = np.array(weights) / np.sum(weights)
+    np.testing.assert_allclose(found, expected, atol=0.015)
+    np.testing.assert_array_equal(found[expected == 0], 0)
+
+
+def test_a_constant_changes_nothing():
+    low = LOG_PROBABILITIES - 1_000
+    for settings in ({}, {"temperature": 0.3}, {"top_p": 0.8}):
+        np.testing.assert_array_equal(
+            frequencies(Sampling(**settings), low, 500),
+            frequencies(Sampling(**settings), count=500),
+        )
+
+
+@pytest.mark.parametrize(
+    "settings", [{"temperature": -1.0}, {"top_k": -1}, {"top_p": 0.0}, {"top_p": 1.1}]
+)
+def test_settings_out_of_range_are_refused(settings):
+    ((name, value),) = settings.items()
+    with pytest.raises(ValueError, match=f"Received: .*{name}={value}"):
+        Sampling(**settings)
+
+
+def test_nothing_to_draw_is_refused():
+    with pytest.raises(ValueError, match="Received: nothing"):
+        Sampling().choose(np.full(3, -np.inf), np.random.default_rng(0))
+
+
+# === Growing text ===
+
+SPLIT_TEXT = """\
+ = = A <unk> of 3 @.@ 5 = =
+
+ Mr . Smith ( born 1970 ) said : " No . " Then he left . . . for good ?
+ " Why ? ! " asked U.S. Marshal Dr. No. 1 . ; so it was .
+"""
+RAW_TEXT = """\
+Mr. Smith (born in St. Louis) said: "No." Then he left!
+
+He went to Washington, D.C. on Jan. 5 and said it. Why? [Nobody knows.]
+It rained. 
+"""  # noqa: W291 - the space must not make a difference
+
+
+def load(folder, content, tokenizer):
+    """A model that knows all words of a text, and the text as it reads it."""
+    (folder / "text.txt").write_text(content)
+    split = word_splitter(CASED) if tokenizer == "words" else str.split
+    words = dict.fromkeys(["<eos>", "<unk>", *split(content)])
+    run_dir = tiny.write_checkpoint(
+        folder / "run", WordVocabulary(list(words)), tokenizer, cutoffs=(5, 10)
+    )
+    model = tiny.load(run_dir)
+    return model, model.read_texts({"": folder / "text.txt"})
+
+
+def grow(model, text, prompt, num_given):
+    """Counters of a prompt, and of the words after it, each appended."""
+    growing = GrowingText(model, prompt)
+    assert growing.token_ids.tolist() == [0, *text.token_ids[:num_given]]
+    places = [growing.append(int(one)) for one in text.token_ids[num_given:]]
+    given = zip(growing.sentences.tolist(), growing.paragraphs.tolist(), strict=True)
+    return [*given, *places]
+
+
+def expected(text):
+    """An `<eos>` comes before, in a sentence and a paragraph of its own."""
+    sentences, paragraphs = 1 + text.sentences, 1 + text.paragraphs
+    return [(0, 0), *zip(sentences.tolist(), paragraphs.tolist(), strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("content", "tokenizer"),
+    [
+        pytest.param(tiny.TEXT, "whitespace", id="plain"),
+        pytest.param(SPLIT_TEXT, "whitespace", id="marks apart"),
+        pytest.param(RAW_TEXT, "words", id="marks joined"),
+    ],
+)
+def test_counters_are_those_of_the_whole_text(tmp_path, content, tokenizer):
+    model, text = load(tmp_path, content, tokenizer)
+    assert max(text.sentences) > max(text.paragraphs) > 0
+    assert grow(model, text, "", 0) == expected(text)
+    # All of the text, but the last <eos>, as a prompt.
+    prompt = content.rstrip()
+    assert grow(model, text, prompt, len(text.token_ids) - 1) == expected(text)
+
+
+def test_wikitext_too(tmp_path):
+    path = sample_data("wikitext-2", "wiki.valid.tokens")
+    with open(path, encoding="utf-8") as file:
+        content = "".join(line for line, _ in zip(file, range(90), strict=False))
+    model, text = load(tmp_path, content, "whitespace")
+    assert text.sentences[-1] > 150
+    assert grow(model, text, "", 0) == expected(text)
+
+
+@pytest.mark.parametrize("num_lines", [1, 3])
+def test_a_prompt_is_continued_at_any_word(tmp_path, num_lines):
+    model, text = load(tmp_path, SPLIT_TEXT, "whitespace")
+    lines = SPLIT_TEXT.split("\n")
+    before, line = lines[: num_lines - 1], lines[num_lines - 1]
+    num_before = sum(len(one.split()) + 1 for one in before if one.split())
+    words = line.split()
+    for count in range(1, len(words)):
+        prompt = "\n".join([*before, " ".join(words[:count])])
+        found = grow(model, text, prompt, num_before + count)
+        assert found == expected(text), prompt
+
+
+@pytest.mark.parametrize(
+    ("prompt", "begins"),
+    [
+        ("", True),
+        ("\n\n", True),
+        ("The w1", False),
+        ("The w1\n", False),
+        ("The w1 \r\n", False),
+        ("The w1\n\n", True),
+        ("The w1\n \n", True),
+    ],
+)
+def test_a_blank_line_ends_the_last_paragraph(language_model_dir, prompt, begins):
+    growing = GrowingText(tiny.load(language_model_dir), prompt)
+    assert growing.begins_paragraph == begins
+    words = ["The", "w1"] * bool(prompt.strip())
+    ends = ["<eos>"] * bool(words and begins)
+    assert growing.token_ids.tolist() == tiny.ids_of(["<eos>", *words, *ends])
+    number = 1 + bool(ends)
+    assert growing.append(4) == (number, number)
+
+
+def test_words_are_shown_as_they_are_appended(tmp_path):
+    model, text = load(tmp_path, RAW_TEXT, "words")
+    growing = GrowingText(model)
+    shown = ""
+    for token_id in text.token_ids.tolist():
+        shown += growing.spell(token_id)
+        growing.append(token_id)
+    first, second, third = shown.rstrip("\n").split("\n")
+    assert first == 'Mr. Smith (born in St. Louis) said: " No. " Then he left!'
+    assert second.endswith("said it. Why? [Nobody knows.]")
+    assert third == "It rained."
+
+
+def test_punkt_may_think_otherwise_but_counters_never_fall(language_model_dir):
+    model = tiny.load_anew(language_model_dir)
+    growing = GrowingText(model)
+    opinions = iter([1, 2, 1, 3])
+    model.tree = lambda _: type(
+        "Tree", (), {"sentence_lengths": np.ones(next(opinions))}
+    )
+    assert [growing.append(4)[0] for _ in range(4)] == [1, 2, 2, 3]

@@ -9,7 +9,7 @@ import pytest
 
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.config import build_from
-from seg_tf.inference import row_encoder, text_windows, texts
+from seg_tf.inference import attention, row_encoder
 from seg_tf.inference.sentence_encoder import (
     SentenceEncoder,
     cosine_warning,
@@ -60,9 +60,9 @@ def document(sentences, paragraphs=None):
 
 
 def window_alone(pretrained, text):
-    tree = text_windows.read_tree(text.split("\n"), pretrained, SPLITTER)
-    capacity = text_windows.window_capacity(pretrained)
-    window = text_windows.lay_out(text_windows.first_window(tree, capacity), pretrained)
+    tree = attention.read_tree(text.split("\n"), pretrained, SPLITTER)
+    capacity = attention.window_capacity(pretrained)
+    window = attention.lay_out(attention.first_window(tree, capacity), pretrained)
     return window, pretrained.encoder(window.features, training=False)[0].numpy()
 
 
@@ -254,7 +254,7 @@ def window_vectors(pretrained, pieces, first_index, paragraph_lengths):
         np.array(paragraph_lengths),
         first_index,
     )
-    window = text_windows.lay_out(tree, pretrained)
+    window = attention.lay_out(tree, pretrained)
     sequence = pretrained.encoder(window.features, training=False)[0].numpy()
     return sentence_means(window, sequence, of_sent="[SENT]" in window.tokens)
 
@@ -356,7 +356,10 @@ def _slm(pretrained):
 
 def vector_alone(pretrained, group):
     """The normalised vector of the last sentence of a row without padding."""
-    paragraphs, numbers = texts.indices(group)
+    paragraphs = [one.paragraph - group[0].paragraph for one in group]
+    numbers = [
+        paragraphs[:at].count(paragraph) for at, paragraph in enumerate(paragraphs)
+    ]
     candidates = tiny_slm.candidates_alone(
         pretrained, [one.text for one in group], paragraphs, numbers
     )

@@ -38,11 +38,6 @@ def test_context_is_what_stands_before_in_the_document():
     assert contexts(9) == ["0", "01", "012", "0123", "4", "45", "6"]
 
 
-def test_indices_start_at_the_first_sentence_and_restart_with_paragraphs():
-    sentences = [Sentence("", "", paragraph=number) for number in (4, 4, 5, 7, 7, 7)]
-    assert texts.indices(sentences) == ([0, 0, 1, 3, 3, 3], [0, 1, 0, 0, 1, 2])
-
-
 def test_files_are_read_in_the_order_of_their_names(tmp_path):
     for name in ("b.txt", "a/z.txt", "a.txt", ".hidden", "a/.git/x", "a/b.md"):
         path = tmp_path / "corpus" / name
@@ -69,7 +64,7 @@ def test_what_is_wrong_with_files_is_named(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="at least one file"):
         texts.list_files([str(tmp_path / "empty")])
-    with pytest.raises(ValueError, match="names of their own"):
+    with pytest.raises(ValueError, match="must be unique"):
         texts.list_files([str(path), str(tmp_path)])
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from seg_tf.config import TransformerXLConfig
 from seg_tf.data.inputs import LaneInputsConfig
-from seg_tf.inference import text_windows
+from seg_tf.inference import attention
 from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.inference.texts import Sentence
 from seg_tf.layouts.layout import FirstToken, PooledSentences, SentenceTokens
@@ -174,7 +174,7 @@ def test_sentences_of_one_text_are_laid_out_as_those_of_a_document(kind):
     ]
     layout = pretrained.layout()
     found = layout.lay_out([segments], layout.row_shape(segments))
-    expected = text_windows.lay_out(tree, pretrained).features
+    expected = attention.lay_out(tree, pretrained).features
     assert {"token_ids", "padding_mask"} < set(expected)
     for name, values in expected.items():
         num = values.shape[1]

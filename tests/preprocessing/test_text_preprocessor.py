@@ -11,8 +11,8 @@ import tensorflow as tf
 from seg_tf import tasks
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.finetuning import TextClassifier, text_batches
-from seg_tf.inference import text_windows
-from seg_tf.inference.text_windows import window_capacity
+from seg_tf.inference import attention
+from seg_tf.inference.attention import window_capacity
 from seg_tf.preprocessing.text_preprocessor import (
     DocumentPreprocessor,
     TextPreprocessor,
@@ -55,11 +55,11 @@ def test_documents_are_laid_out_as_in_pretraining(kind):
     trees, features = rows_of(kind).read(tf.constant(DOCUMENTS))
     room = window_capacity(pretrained)
     for number, document in enumerate(DOCUMENTS):
-        tree = text_windows.read_tree(document.split("\n"), pretrained, SPLITTER)
-        window = text_windows.first_window(tree, room)
+        tree = attention.read_tree(document.split("\n"), pretrained, SPLITTER)
+        window = attention.first_window(tree, room)
         is_cut = len(window.token_ids) < len(tree.token_ids)
         assert bool(trees.is_cut[number]) == is_cut
-        expected = text_windows.lay_out(window, pretrained).features
+        expected = attention.lay_out(window, pretrained).features
         for name, values in expected.items():
             row = features[name][number].numpy()
             length = values.shape[1]

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from seg_tf import files
-from seg_tf.inference import corpus_vectors, texts
-from seg_tf.inference.corpus_vectors import CorpusVectors
+from seg_tf.inference import corpus as corpus_module
+from seg_tf.inference import texts
+from seg_tf.inference.corpus import CorpusVectors
 from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.inference.texts import Sentence
 from tests import command_calls
@@ -51,12 +52,12 @@ def make(folder, sources, pretrained, reports=None, **settings):
         bars.append(CountingBar(total))
         return bars[0]
 
-    corpus = corpus_vectors.make_corpus(
+    corpus = corpus_module.encode_corpus(
         folder,
         sources,
         SPLITTER,
         SentenceEncoder(pretrained),
-        corpus_vectors.describe_corpus(
+        corpus_module.describe(
             sources, pretrained.weights_checksum, "of words", settings
         ),
         progress,
@@ -105,7 +106,7 @@ def test_nearest_vectors_equal_brute_force_with_ties(tmp_path, count):
     vectors[41] = vectors[17]  # in another shard; the earlier sentence comes first
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     description = {"settings": {"shard_sentences": 25}}
-    corpus = corpus_vectors.begin(tmp_path, description, 60)
+    corpus = corpus_module.start(tmp_path, description, 60)
     for number in range(3):
         some = vectors[number * 25 :][:25]
         corpus.write_shard(number, some, [[Sentence("It.", "")] for _ in some])
@@ -163,7 +164,7 @@ def test_limit_takes_the_first_sentences(corpus, pretrained, tmp_path):
     np.testing.assert_allclose(all_vectors(some), all_vectors(corpus)[:20], atol=2e-5)
 
 
-AGAIN = "Make the vectors again: give --corpus and another --index_dir"
+AGAIN = "Encode the corpus again: give --corpus and another --index_dir"
 
 
 def test_folders_without_a_manifest_or_of_another_version_are_refused(tmp_path):
@@ -171,7 +172,7 @@ def test_folders_without_a_manifest_or_of_another_version_are_refused(tmp_path):
         CorpusVectors(tmp_path)
     for version in (1, 7):  # 1 had no checksums
         files.write_json(tmp_path / "manifest.json", {"format_version": version})
-        expected = f"json: expected format version 2, found {version}. {AGAIN}"
+        expected = f"json: expected the format version 2, found {version}. {AGAIN}"
         with pytest.raises(ValueError, match=expected):
             CorpusVectors(tmp_path)
 
@@ -221,7 +222,7 @@ def test_cut_sentences_are_reported(pretrained, tmp_path):
     sources = texts.list_files([str(tmp_path / "long.txt")])
     reports = []
     make(tmp_path / "index", sources, pretrained, reports)
-    assert reports == ["Longer than a row, so that their ends were cut: 1"]
+    assert reports == ["Sentences longer than a row, which were cut: 1"]
 
 
 # Stops for good when all of the second shard is written and only its name is missing.
@@ -229,7 +230,7 @@ STOPPED = """
 import pathlib, sys
 from seg_tf import files
 from seg_tf.checkpoints.pretrained import load_pretrained
-from tests.inference import test_corpus_vectors as tests
+from tests.inference import test_corpus as tests
 run_dir, folder, text = sys.argv[1:]
 publish = files._publish
 def publish_or_stop(aside, path):
@@ -260,7 +261,7 @@ def test_killed_job_ends_with_the_same_vectors(corpus, run_dir, pretrained, tmp_
 
 def test_corpus_that_changes_meanwhile_is_refused(pretrained, tmp_path, monkeypatch):
     sources = write_corpus(tmp_path / "text")
-    read = texts.read_sentences
+    read = corpus_module.read_sentences
     calls = []
 
     def shorter_the_second_time(*arguments):
@@ -268,7 +269,7 @@ def test_corpus_that_changes_meanwhile_is_refused(pretrained, tmp_path, monkeypa
         sentences = list(read(*arguments))
         return iter(sentences[: -1 if len(calls) > 1 else None])
 
-    monkeypatch.setattr(texts, "read_sentences", shorter_the_second_time)
+    monkeypatch.setattr(corpus_module, "read_sentences", shorter_the_second_time)
     with pytest.raises(ValueError, match="`--corpus` must not change while"):
         make(tmp_path / "index", sources, pretrained)
 

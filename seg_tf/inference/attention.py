@@ -1,0 +1,304 @@
+"""Attention weights of a pretrained encoder on a text, and which share goes where.
+
+Shape key: K layers, H heads, L positions.
+"""
+
+import csv
+import dataclasses
+import pathlib
+from collections.abc import Mapping, Sequence
+
+import keras
+import numpy as np
+
+from seg_tf import files
+from seg_tf.checkpoints.pretrained import Pretrained
+from seg_tf.layouts.layout import TextCapacity
+from seg_tf.models.encoder import Encoder
+from seg_tf.text.graph.trees import Trees
+from seg_tf.text.punkt import Splitter
+from seg_tf.text.tree import DocumentTree, TreeBuilder
+from seg_tf.text.vocabulary import SENT
+
+# Name of the mean over the heads.
+MEAN = "mean"
+_SHARES = {
+    "same_sentence": "same sentence",
+    "same_paragraph": "same paragraph",
+    "special_tokens": "special tokens",
+}
+_NAME_WIDTH, _CELL_WIDTH = 22, 18
+
+
+# === Windows of text ===
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TextWindow:
+    """A text laid out as in pretraining, without padding.
+
+    Attributes:
+        features: the encoder's features, each `(1, L)`.
+        tokens: L tokens, special ones included.
+        paragraphs: int `(L,)`, paragraph of the window, from 0. `[CLS]` belongs to the
+            first, `[SEP]` to the last.
+        sentences: int `(L,)`, sentence of the window, from 0.
+        is_piece: bool `(L,)`, False for special tokens.
+    """
+
+    features: Mapping[str, np.ndarray]
+    tokens: tuple[str, ...]
+    paragraphs: np.ndarray
+    sentences: np.ndarray
+    is_piece: np.ndarray
+
+    def __str__(self) -> str:
+        return (
+            f"{self.is_piece.sum():,} word pieces in {self.num_sentences:,} sentences, "
+            f"{self.num_paragraphs:,} paragraphs"
+        )
+
+    @property
+    def num_paragraphs(self) -> int:
+        return int(self.paragraphs[-1]) + 1
+
+    @property
+    def num_sentences(self) -> int:
+        return int(self.sentences[-1]) + 1
+
+
+def window_capacity(pretrained: Pretrained) -> TextCapacity:
+    """Returns the capacity of the windows that a model was trained on.
+
+    Raises:
+        ValueError: if it was not trained on windows.
+    """
+    if not isinstance(pretrained.encoder, Encoder):
+        raise ValueError(
+            "`checkpoint` must be of an encoder that reads windows (BERT, BERT with "
+            f"P.S., SegaBERT, SLM). Received: {pretrained.folder}, the run "
+            f"{pretrained.config.name!r}, whose model is a "
+            f"{type(pretrained.encoder).__name__}"
+        )
+    return pretrained.layout().text_capacity
+
+
+def read_tree(
+    paragraphs: Sequence[str], pretrained: Pretrained, splitter: Splitter
+) -> DocumentTree:
+    """Returns sentences and word pieces of a text, as in records.
+
+    Raises:
+        ValueError: if there is no word piece.
+    """
+    encode = pretrained.text_encoder().encode
+    (tree,) = TreeBuilder(splitter.split, encode).build([paragraphs])
+    if not len(tree.token_ids):
+        raise ValueError(
+            "`text` must hold a word that the model can read. Received: "
+            f"{len(paragraphs)} paragraphs, without"
+        )
+    return tree
+
+
+def first_window(tree: DocumentTree, capacity: TextCapacity) -> DocumentTree:
+    """Returns the beginning of a text that fits in a window.
+
+    As in records, that is whole sentences, or a part of the first one if it is too
+    long.
+    """
+    ends = np.cumsum(tree.sentence_lengths)
+    count = max(int(np.searchsorted(ends, capacity.num_pieces, side="right")), 1)
+    if capacity.num_sentences is not None:
+        count = min(count, capacity.num_sentences)
+    sentence_lengths = np.array(tree.sentence_lengths[:count])
+    sentence_lengths[0] = min(sentence_lengths[0], capacity.num_pieces)
+    paragraph_ends = np.minimum(np.cumsum(tree.paragraph_lengths), count)
+    paragraph_lengths = np.diff(paragraph_ends, prepend=0)
+    return DocumentTree(
+        tree.token_ids[: sentence_lengths.sum()],
+        sentence_lengths,
+        paragraph_lengths[paragraph_lengths > 0],
+    )
+
+
+def lay_out(tree: DocumentTree, pretrained: Pretrained) -> TextWindow:
+    """Lays out a text that fits in a window as in pretraining, sentences in order."""
+    layout = pretrained.layout()
+    features = {
+        name: values.numpy()
+        for name, values in layout.rows(Trees.of_document(tree)).items()
+    }
+    features["window_number"] = np.ones_like(features["token_ids"])
+    lengths = tree.sentence_lengths + int(layout.sent_id is not None)
+    sentences = np.pad(np.repeat(np.arange(len(lengths)), lengths), 1, mode="edge")
+    paragraphs = np.repeat(
+        np.arange(len(tree.paragraph_lengths)), tree.paragraph_lengths
+    )
+    token_ids = features["token_ids"][0]
+    tokens = pretrained.vocabulary.tokens_of(token_ids)
+    return TextWindow(
+        features={name: features[name] for name in pretrained.encoder.feature_names},
+        # [SENT] by that name, for any row of the vocabulary.
+        tokens=tuple(
+            SENT if token_id == layout.sent_id else token
+            for token_id, token in zip(token_ids, tokens, strict=True)
+        ),
+        paragraphs=paragraphs[sentences],
+        sentences=sentences,
+        is_piece=features["sentence_number"][0] > 0,
+    )
+
+
+# === Weights ===
+
+
+@dataclasses.dataclass(frozen=True)
+class HeadChoice:
+    """A head of a layer, both from 0; None is the mean of the layer's heads."""
+
+    layer: int
+    head: int | None = None
+
+    @property
+    def head_name(self) -> str:
+        return MEAN if self.head is None else str(self.head)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AttentionMaps:
+    """Attention weights of each position of a text, in every layer and head.
+
+    Attributes:
+        weights: float32 `(K, H, L, L)`; `weights[layer, head, query, key]`. The weights
+            of a query sum to 1.
+        window: the text.
+    """
+
+    weights: np.ndarray
+    window: TextWindow
+
+    def has(self, choice: HeadChoice) -> bool:
+        """Returns True if the model has this layer and head."""
+        num_layers, num_heads = self.weights.shape[:2]
+        return 0 <= choice.layer < num_layers and 0 <= (choice.head or 0) < num_heads
+
+    def map(self, choice: HeadChoice) -> np.ndarray:
+        """Weights of a head, or the mean of a layer's: `(L, L)`."""
+        weights = self.weights[choice.layer]
+        return weights.mean(axis=0) if choice.head is None else weights[choice.head]
+
+
+def attention_maps(encoder: Encoder, window: TextWindow) -> AttentionMaps:
+    """Computes the attention of all layers and heads (Segatron, section 4.5).
+
+    The encoder's own layers compute it, in their precision, without dropout.
+    """
+    layers = encoder.transformer_layers
+    layer_inputs = keras.Model(encoder.input, [layer.input for layer in layers])
+    inputs = layer_inputs(dict(window.features), training=False)
+    weights = [
+        np.asarray(layer.attention_weights(*tensors)[0], "float32")
+        for layer, tensors in zip(layers, inputs, strict=True)
+    ]
+    return AttentionMaps(np.stack(weights), window)
+
+
+def attention_shares(
+    weights: np.ndarray, window: TextWindow
+) -> Mapping[str, np.ndarray]:
+    """Computes the average shares of the word pieces' attention, by its target.
+
+    Special tokens do not count as queries. As keys they belong to no sentence. The rest
+    goes to other paragraphs.
+
+    Args:
+        weights: `(…, L, L)`, whose rows sum to 1.
+        window: the text.
+
+    Returns:
+        Shares `(…)` of the word pieces' attention: `same_sentence`; `same_paragraph`,
+        including the same sentence; and `special_tokens`.
+    """
+    is_piece = window.is_piece
+    weights = weights[..., is_piece, :].astype("float64")
+    targets = {
+        name: (numbers[is_piece][:, np.newaxis] == numbers) & is_piece
+        for name, numbers in (
+            ("same_sentence", window.sentences),
+            ("same_paragraph", window.paragraphs),
+        )
+    }
+    targets["special_tokens"] = np.broadcast_to(~is_piece, weights.shape[-2:])
+    return {
+        name: np.einsum("...qk,qk->...", weights, is_target) / is_piece.sum()
+        for name, is_target in targets.items()
+    }
+
+
+# === Tables ===
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionTable:
+    """Shares of the attention of word pieces; see `attention_shares`.
+
+    Attributes:
+        shares: shares of each layer or head, by name.
+        uniform: shares if every position attended to all positions alike.
+    """
+
+    shares: Mapping[HeadChoice, Mapping[str, float]]
+    uniform: Mapping[str, float]
+
+    @classmethod
+    def compute(
+        cls, maps: AttentionMaps, choices: Sequence[HeadChoice]
+    ) -> "AttentionTable":
+        """Computes the shares of those layers and heads that the model has."""
+
+        def shares(weights: np.ndarray) -> dict[str, float]:
+            computed = attention_shares(weights, maps.window)
+            return {name: float(share) for name, share in computed.items()}
+
+        length = len(maps.window.tokens)
+        return cls(
+            {choice: shares(maps.map(choice)) for choice in filter(maps.has, choices)},
+            shares(np.full((length, length), 1 / length)),
+        )
+
+    def __str__(self) -> str:
+        rows = {
+            f"  layer {choice.layer}, head {choice.head_name}": shares
+            for choice, shares in self.shares.items()
+        }
+        lines = ["".rjust(_NAME_WIDTH) + _cells(_SHARES.values())]
+        for name, shares in {**rows, "  uniform attention": self.uniform}.items():
+            cells = [
+                f"{shares[share]:.3f} ({shares[share] / self.uniform[share]:5.2f} x)"
+                for share in _SHARES
+            ]
+            lines.append(name.ljust(_NAME_WIDTH) + _cells(cells))
+        return "\n".join(lines)
+
+
+def _cells(texts: Sequence[str]) -> str:
+    return "".join(text.rjust(_CELL_WIDTH) for text in texts)
+
+
+def write_csv(path: pathlib.Path, tables: Mapping[str, AttentionTable]) -> None:
+    """Writes the tables of models, by name, as one, a row for each layer or head."""
+    rows = [
+        {"model": model, "layer": choice.layer, "head": choice.head_name}
+        | dict(shares)
+        | {f"uniform_{name}": share for name, share in table.uniform.items()}
+        for model, table in tables.items()
+        for choice, shares in table.shares.items()
+    ]
+    with (
+        files.written_aside(path) as aside,
+        open(aside, "w", encoding="utf-8", newline="") as file,
+    ):
+        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)

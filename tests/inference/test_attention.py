@@ -1,0 +1,389 @@
+"""Attention weights re-derived in NumPy, shares counted in loops, windows by hand."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from seg_tf.checkpoints.pretrained import load_pretrained
+from seg_tf.config import build_from
+from seg_tf.data.inputs import PackedWindowInputsConfig, WindowInputsConfig
+from seg_tf.inference import attention
+from seg_tf.inference.attention import (
+    AttentionMaps,
+    AttentionTable,
+    HeadChoice,
+    TextWindow,
+    window_capacity,
+)
+from seg_tf.layouts.layout import TextCapacity
+from seg_tf.text.tree import DocumentTree
+from tests import numpy_reference
+from tests.inference import tiny_reat, tiny_slm, tiny_windows
+
+pytestmark = pytest.mark.slow
+
+TEXT = ["W1 w2. W3.", "W4 w5 w6 w7.", "W8 w1. W2 w9."]
+
+
+def numpy_weights(encoder, features):
+    """Attention weights `(K, H, L, L)` of an encoder on one row."""
+    weights = numpy_reference.named_weights(encoder)
+    settings = {"epsilon": encoder.layer_norm_epsilon, "approximate_gelu": False}
+    visible = numpy_reference.visible_positions(features)
+    is_modern = encoder.trunk == "modern"
+    rotary_sizes = {"position_index": 8} if encoder.rotary_shares else None
+    found = []
+    for layer in range(encoder.num_layers):
+        of_layer = numpy_reference.part(weights, f"transformer_layer_{layer}")
+        hidden = numpy_reference.encoder(
+            weights,
+            features,
+            num_layers=layer,
+            **settings,
+            rotary_sizes=rotary_sizes,
+            trunk=encoder.trunk,
+            local_window=encoder.local_window,
+            global_every=encoder.global_every,
+            has_final_norm=False,
+        )
+        sees = visible
+        if is_modern:
+            norm = numpy_reference.part(of_layer, "attention_norm")
+            hidden = numpy_reference.rms_norm(norm, hidden, settings["epsilon"])
+            if layer % encoder.global_every:
+                length = visible.shape[1]
+                sees = visible & numpy_reference.near(length, encoder.local_window)
+        name = "attention" if is_modern else "self_attention_layer"
+        attention = numpy_reference.part(of_layer, name)
+        found += [
+            *numpy_reference.attention_weights(
+                attention, hidden, hidden, sees, features, rotary_sizes
+            )
+        ]
+    return np.stack(found)
+
+
+def assert_equal_to_numpy(pretrained):
+    tree = attention.read_tree(TEXT, pretrained, tiny_slm.SPLITTER)
+    tree = attention.first_window(tree, window_capacity(pretrained))
+    window = attention.lay_out(tree, pretrained)
+    maps = attention.attention_maps(pretrained.encoder, window)
+    length = len(window.tokens)
+    assert maps.weights.dtype == np.float32
+    assert maps.weights.shape == (pretrained.encoder.num_layers, 2, length, length)
+    np.testing.assert_allclose(
+        maps.weights, numpy_weights(pretrained.encoder, window.features), atol=1e-5
+    )
+    np.testing.assert_allclose(maps.weights.sum(axis=-1), 1, atol=1e-5)
+    # So far from uniform that the wrong layer or head would show.
+    assert np.abs(maps.weights[0] - maps.weights[1]).max() > 0.1
+    assert np.abs(maps.weights[:, 0] - maps.weights[:, 1]).max() > 0.1
+    return maps
+
+
+MODERN = {
+    "trunk": "modern",
+    "rotary_shares": {"position_index": 1},
+    "local_window": 4,
+    "global_every": 2,
+}
+
+
+@pytest.mark.parametrize(
+    ("index_tables", "inputs", "model"),
+    [
+        (tiny_windows.BERT_WITH_PS, WindowInputsConfig, {}),
+        (tiny_windows.SEGABERT, PackedWindowInputsConfig, {}),
+        (tiny_windows.SEGABERT, WindowInputsConfig, MODERN),
+    ],
+    ids=["bert with p.s.", "packed segabert", "modern"],
+)
+def test_weights_of_window_models_equal_numpy(tmp_path, index_tables, inputs, model):
+    folder = tiny_windows.write_checkpoint(
+        tmp_path, index_tables, inputs, num_layers=3, **model
+    )
+    assert_equal_to_numpy(load_pretrained(folder))
+
+
+def test_weights_of_a_model_of_sentences_equal_numpy(pretrained):
+    maps = assert_equal_to_numpy(pretrained)
+    assert maps.window.num_sentences == tiny_slm.MAX_SENTENCES  # of five
+
+
+def random_maps(seed=1):
+    """A text of two paragraphs of two sentences and one, with special tokens inside."""
+    sentences = np.array([0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2])
+    tokens = [
+        "[CLS]",
+        "[SENT]",
+        "a",
+        "b",
+        "[SENT]",
+        "c",
+        "d",
+        "[SENT]",
+        "e",
+        "f",
+        "[SEP]",
+    ]
+    window = TextWindow(
+        features={},
+        tokens=tokens,
+        paragraphs=np.where(sentences < 2, 0, 1),
+        sentences=sentences,
+        is_piece=np.array([token in "abcdef" for token in tokens]),
+    )
+    scores = np.random.default_rng(seed).gamma(0.3, size=(2, 3, 11, 11))
+    weights = scores / scores.sum(axis=-1, keepdims=True)
+    return AttentionMaps(weights.astype("float32"), window)
+
+
+def slow_shares(weights, window):
+    """Shares of one map `(L, L)`, pair by pair."""
+    totals = dict.fromkeys(["same_sentence", "same_paragraph", "special_tokens"], 0.0)
+    for query, key in np.ndindex(*weights.shape):
+        if not window.is_piece[query]:
+            continue
+        if not window.is_piece[key]:
+            totals["special_tokens"] += weights[query, key]
+            continue
+        if window.sentences[query] == window.sentences[key]:
+            totals["same_sentence"] += weights[query, key]
+        if window.paragraphs[query] == window.paragraphs[key]:
+            totals["same_paragraph"] += weights[query, key]
+    return {name: total / sum(window.is_piece) for name, total in totals.items()}
+
+
+def test_shares_equal_slow_counting():
+    maps = random_maps()
+    found = attention.attention_shares(maps.weights, maps.window)
+    for layer, head in np.ndindex(2, 3):
+        expected = slow_shares(maps.weights[layer, head], maps.window)
+        assert set(found) == set(expected)
+        for name, share in expected.items():
+            assert found[name][layer, head] == pytest.approx(share, abs=1e-6), name
+
+
+def test_uniform_shares_are_counts_of_positions():
+    # Each sentence has two pieces; paragraphs have four, of which all see four, and
+    # two; five of eleven positions are special.
+    assert AttentionTable.compute(random_maps(), []).uniform == pytest.approx(
+        {
+            "same_sentence": 2 / 11,
+            "same_paragraph": (4 * 4 + 2 * 2) / 6 / 11,
+            "special_tokens": 5 / 11,
+        }
+    )
+
+
+def test_maps_are_of_heads_or_of_their_mean():
+    maps = random_maps()
+    np.testing.assert_array_equal(maps.map(HeadChoice(1, 2)), maps.weights[1, 2])
+    expected = (maps.weights[1, 0] + maps.weights[1, 1] + maps.weights[1, 2]) / 3
+    np.testing.assert_allclose(maps.map(HeadChoice(1)), expected, rtol=1e-5)
+    assert [choice.head_name for choice in (HeadChoice(1), HeadChoice(1, 2))] == [
+        "mean",
+        "2",
+    ]
+    had = [(1, None), (1, 2), (2, None), (2, 0), (0, 3)]
+    assert [maps.has(HeadChoice(*one)) for one in had] == [True, True, *[False] * 3]
+
+
+def test_a_table_leaves_out_what_a_model_has_not():
+    maps = random_maps()
+    choices = [HeadChoice(1), HeadChoice(0, 2), HeadChoice(0, 3), HeadChoice(2)]
+    table = AttentionTable.compute(maps, choices)
+    assert list(table.shares) == choices[:2]
+    expected = slow_shares(maps.weights[0, 2], maps.window)
+    assert table.shares[choices[1]] == pytest.approx(expected, abs=1e-6)
+    titles, _, of_head, uniform = str(table).splitlines()
+    assert titles.split("  ")[-1] == "special tokens"
+    share = expected["same_sentence"]
+    assert of_head.startswith("  layer 0, head 2 ")
+    assert f"{share:.3f} ({share / (2 / 11):5.2f} x)" in of_head
+    assert uniform.startswith("  uniform attention ")
+    assert f"{2 / 11:.3f} ( 1.00 x)" in uniform
+
+
+# === Windows of text ===
+
+WINDOW_TEXT = ["W1 w2. W3.", "W4 w5 w6 w7."]
+TOKENS = ["[CLS]", "w1", "w2", ".", "w3", ".", "w4", "w5", "w6", "w7", ".", "[SEP]"]
+INDICES = {
+    "position_index": [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
+    "paragraph_index": [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1],
+    "sentence_index": [0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0],
+    # The fourth row of the table is the last.
+    "token_index": [0, 0, 1, 2, 0, 1, 0, 1, 2, 3, 3, 3],
+}
+SENTENCES = [0, 0, 0, 0, 1, 1, 2, 2, 2, 2, 2, 2]
+
+
+@pytest.fixture(name="models", scope="module")
+def _models(tmp_path_factory):
+    """Models by their kinds of rows."""
+    packed = PackedWindowInputsConfig
+    settings = {
+        "bert": (tiny_windows.BERT,),
+        "bert with p.s.": (tiny_windows.BERT_WITH_PS,),
+        "segabert": (tiny_windows.SEGABERT,),
+        "packed": (tiny_windows.SEGABERT, packed),
+    }
+    models = {
+        name: load_pretrained(
+            tiny_windows.write_checkpoint(tmp_path_factory.mktemp("run"), *arguments)
+        )
+        for name, arguments in settings.items()
+    }
+    typed = tiny_windows.write_checkpoint(
+        tmp_path_factory.mktemp("run"), tiny_windows.BERT, num_token_types=2
+    )
+    return {**models, "bert with token types": load_pretrained(typed)}
+
+
+def read(paragraphs, pretrained):
+    tree = attention.read_tree(paragraphs, pretrained, tiny_slm.SPLITTER)
+    return attention.lay_out(tree, pretrained)
+
+
+@pytest.mark.parametrize(
+    "kind", ["bert", "bert with p.s.", "segabert", "packed", "bert with token types"]
+)
+def test_a_window_is_laid_out_as_in_pretraining(models, kind):
+    window = read(WINDOW_TEXT, models[kind])
+    assert window.tokens == tuple(TOKENS)
+    assert window.paragraphs.tolist() == INDICES["paragraph_index"]
+    assert window.sentences.tolist() == SENTENCES
+    assert window.is_piece.tolist() == [False, *[True] * 10, False]
+    assert str(window) == "10 word pieces in 3 sentences, 2 paragraphs"
+    encoder, vocabulary = models[kind].encoder, models[kind].vocabulary
+    expected = {
+        "token_ids": [vocabulary.id_of(token) for token in TOKENS],
+        "padding_mask": [True] * 12,
+        "window_number": [1] * 12,
+        "token_type": [0] * 12,
+        **INDICES,
+    }
+    assert set(window.features) == set(encoder.feature_names)
+    for name, values in window.features.items():
+        np.testing.assert_array_equal(values, [expected[name]], err_msg=name)
+
+
+def test_indices_have_caps_and_numbers_have_none(models):
+    window = read(["W1. W2. W3.", "W4.", "W5.", "W6."], models["segabert"])
+    features = {name: values[0].tolist() for name, values in window.features.items()}
+    assert features["paragraph_index"] == [0] * 7 + [1] * 2 + [2] * 5
+    assert features["sentence_index"] == [0, 0, 0, 1, 1, 1, 1] + [0] * 7
+    assert window.paragraphs.tolist() == [0] * 7 + [1] * 2 + [2] * 2 + [3] * 3
+    assert window.sentences.tolist() == [
+        *[0, 0, 0, 1, 1, 2, 2],
+        *[3, 3, 4, 4, 5, 5, 5],
+    ]
+
+
+def test_a_model_of_sentences_reads_a_sent_before_each(pretrained):
+    window = read(WINDOW_TEXT, pretrained)
+    tokens = [
+        "[CLS]",
+        "[SENT]",
+        "w1",
+        "w2",
+        ".",
+        "[SENT]",
+        "w3",
+        ".",
+        "[SENT]",
+        "w4",
+        "w5",
+        "w6",
+        "w7",
+        ".",
+        "[SEP]",
+    ]
+    assert window.tokens == tuple(tokens)
+    assert window.is_piece.tolist() == [token[0] != "[" for token in tokens]
+    assert window.sentences.tolist() == [0] * 5 + [1] * 3 + [2] * 7
+    assert window.paragraphs.tolist() == [0] * 8 + [1] * 7
+    features = {name: values[0].tolist() for name, values in window.features.items()}
+    sent_id = pretrained.vocabulary.sent_id
+    assert [at for at, one in enumerate(features["token_ids"]) if one == sent_id] == [
+        *(1, 5, 8)
+    ]
+    del features["token_ids"]
+    assert features == {
+        "padding_mask": [True] * 15,
+        "position_index": list(range(15)),
+        "sentence_id": [0, 1, 1, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3, 3, 4],
+        "paragraph_index": [0] * 8 + [1] * 7,
+        "sentence_index": [0] * 5 + [1] * 3 + [0] * 7,
+        "token_index": [0, 0, 1, 2, 3, 0, 1, 2, 0, 1, 2, 3, 4, 5, 6],
+    }
+
+
+# Sentences of 3, 2, 4 and 1 pieces in paragraphs of 2, 1 and 1.
+TREE = DocumentTree(np.arange(10), np.array([3, 2, 4, 1]), np.array([2, 1, 1]))
+
+
+@pytest.mark.parametrize(
+    ("room", "sentence_lengths", "paragraph_lengths"),
+    [
+        pytest.param(TextCapacity(10), [3, 2, 4, 1], [2, 1, 1], id="all"),
+        pytest.param(TextCapacity(9), [3, 2, 4], [2, 1], id="no part of a sentence"),
+        pytest.param(TextCapacity(8), [3, 2], [2], id="whole paragraph"),
+        pytest.param(TextCapacity(4), [3], [1], id="part of a paragraph"),
+        pytest.param(TextCapacity(2), [2], [1], id="part of the first sentence"),
+        pytest.param(TextCapacity(10, 4), [3, 2, 4, 1], [2, 1, 1], id="all sentences"),
+        pytest.param(TextCapacity(10, 3), [3, 2, 4], [2, 1], id="three sentences"),
+        pytest.param(TextCapacity(10, 1), [3], [1], id="one sentence"),
+        pytest.param(TextCapacity(4, 3), [3], [1], id="too long for three"),
+    ],
+)
+def test_the_first_window_holds_whole_sentences(
+    room, sentence_lengths, paragraph_lengths
+):
+    window = attention.first_window(TREE, room)
+    assert window.sentence_lengths.tolist() == sentence_lengths
+    assert window.paragraph_lengths.tolist() == paragraph_lengths
+    assert window.token_ids.tolist() == list(range(sum(sentence_lengths)))
+    assert TREE.sentence_lengths.tolist() == [3, 2, 4, 1]
+
+
+def test_rooms_are_those_of_pretraining_and_of_several_models_the_smallest(
+    models, pretrained
+):
+    bert, slm = window_capacity(models["bert"]), window_capacity(pretrained)
+    assert bert == TextCapacity(tiny_windows.WINDOW_LENGTH - 2)
+    assert slm == TextCapacity(tiny_slm.WINDOW_LENGTH - 2, tiny_slm.MAX_SENTENCES)
+    expected = TextCapacity(tiny_windows.WINDOW_LENGTH - 2, tiny_slm.MAX_SENTENCES)
+    assert bert.shared(slm) == slm.shared(bert) == expected
+    assert bert.shared(bert) == bert
+    assert slm.shared(TextCapacity(9, 3)) == TextCapacity(9, 3)
+
+
+def test_full_rows_of_a_model_of_sentences_fit_its_tables(pretrained):
+    room = window_capacity(pretrained)
+    tree = DocumentTree(
+        np.full(60, 9), np.array([20, 10, 10, 2, 9, 9]), np.array([3, 3])
+    )
+    window = attention.lay_out(attention.first_window(tree, room), pretrained)
+    assert window.num_sentences == tiny_slm.MAX_SENTENCES
+    assert len(window.tokens) == tiny_slm.ROW_LENGTH
+    assert window.features["position_index"].tolist() == [
+        list(range(tiny_slm.ROW_LENGTH))
+    ]
+
+
+def test_a_text_without_a_word_is_refused(models):
+    with pytest.raises(ValueError, match=r"`text` must hold a word.*2 paragraphs"):
+        attention.read_tree(["\u200b", "\u0007"], models["bert"], tiny_slm.SPLITTER)
+
+
+def test_a_model_that_reads_no_windows_is_refused(models):
+    reat = dataclasses.replace(
+        models["bert"],
+        encoder=build_from(tiny_reat.MODEL, vocab_size=70),
+        config=tiny_reat.CONFIG,
+    )
+    with pytest.raises(ValueError, match=r"that reads windows.*'tiny'.* is a ReAT"):
+        window_capacity(reat)

@@ -1,0 +1,184 @@
+"""Texts as streams of words, and losses over segments as in one long pass."""
+
+import math
+
+import numpy as np
+import pytest
+
+from seg_tf.config import build_from
+from seg_tf.data.inputs import LaneInputsConfig
+from seg_tf.inference.language_model import Measured, WordText
+from tests.inference import tiny_language_model as tiny
+from tests.sample_data import sample_data
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def text_path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text(tiny.TEXT)
+    return path
+
+
+def measure(model, path, lanes=1, target_length=tiny.TARGET_LENGTH):
+    text = model.read_texts({"": path})
+    return model.measure(text.segments(lanes, target_length))
+
+
+@pytest.mark.parametrize("target_length", [1, 7, 30, 50])
+def test_with_memory_for_all_text_segments_change_nothing(
+    language_model_dir, text_path, target_length
+):
+    model = tiny.load(language_model_dir, memory_length=31)
+    measured = measure(model, text_path, target_length=target_length)
+    expected = tiny.losses_of_text(model)
+    assert measured.num_predicted == len(expected) == 30
+    assert measured.loss() == pytest.approx(expected.mean(), abs=1e-5)
+    assert measured.perplexity() == pytest.approx(math.exp(expected.mean()), rel=1e-4)
+
+
+def test_words_see_no_further_than_the_memory(language_model_dir, text_path):
+    # Without memory, one layer deep or two, each segment is a pass of its own.
+    model = tiny.load(language_model_dir, memory_length=0)
+    measured = measure(model, text_path)
+    ids = tiny.ids_of(tiny.WORDS_OF_TEXT)
+    expected = []
+    for begin in range(0, 30, tiny.TARGET_LENGTH):
+        end = begin + tiny.TARGET_LENGTH
+        log_probabilities = tiny.one_pass(
+            model,
+            ids[begin:end],
+            tiny.SENTENCES_OF_TEXT[begin:end],
+            tiny.PARAGRAPHS_OF_TEXT[begin:end],
+        )
+        targets = ids[begin + 1 : end + 1]
+        expected += [-log_probabilities[at, one] for at, one in enumerate(targets)]
+    assert len(expected) == 30
+    assert measured.loss() == pytest.approx(np.mean(expected), abs=1e-5)
+    assert abs(measured.loss() - tiny.losses_of_text(model).mean()) > 1e-3
+
+
+def test_lanes_are_passes_of_their_own(language_model_dir, text_path):
+    model = tiny.load(language_model_dir, memory_length=31)
+    measured = measure(model, text_path, lanes=4)
+    ids = tiny.ids_of(tiny.WORDS_OF_TEXT)
+    expected = []
+    for begin, end in ((0, 8), (8, 16), (16, 24), (24, 30)):
+        log_probabilities = tiny.one_pass(
+            model,
+            ids[begin:end],
+            tiny.SENTENCES_OF_TEXT[begin:end],
+            tiny.PARAGRAPHS_OF_TEXT[begin:end],
+        )
+        targets = ids[begin + 1 : end + 1]
+        expected += [-log_probabilities[at, one] for at, one in enumerate(targets)]
+    assert measured.num_predicted == len(expected) == 30
+    assert measured.loss() == pytest.approx(np.mean(expected), abs=1e-5)
+
+
+def test_unknown_words_are_counted(language_model_dir, text_path):
+    measured = measure(tiny.load(language_model_dir), text_path)
+    # "=", "strange" and "@.@"; the first "=" is not predicted.
+    assert measured.num_unknown == 3
+
+
+def test_nothing_to_predict_is_refused(language_model_dir):
+    with pytest.raises(ValueError, match="There must be a word to predict"):
+        tiny.load(language_model_dir).measure([])
+
+
+def test_ratios_are_over_the_tokens_asked_for():
+    measured = Measured(loss_sum=20.0, num_predicted=10, num_unknown=0)
+    assert measured.loss() == 2
+    assert measured.perplexity() == pytest.approx(math.e**2)
+    assert measured.loss(40) == 0.5
+    assert measured.perplexity(40) == pytest.approx(math.e**0.5)
+    assert Measured(1e6, 1, 0).perplexity() == math.inf
+
+
+# === Texts as words ===
+
+
+@pytest.fixture(scope="module")
+def model(language_model_dir):
+    return tiny.load(language_model_dir)
+
+
+def read(model, folder, *contents):
+    sources = {}
+    for number, content in enumerate(contents):
+        sources[str(number)] = folder / f"{number}.txt"
+        sources[str(number)].write_text(content)
+    return model.read_texts(sources)
+
+
+def test_words_know_their_sentence_and_paragraph(model, tmp_path):
+    text = read(model, tmp_path, tiny.TEXT)
+    assert text.token_ids.tolist() == tiny.ids_of(tiny.WORDS_OF_TEXT)
+    assert text.sentences.tolist() == tiny.SENTENCES_OF_TEXT
+    assert text.paragraphs.tolist() == tiny.PARAGRAPHS_OF_TEXT
+    assert (text.num_lines, text.num_blank_lines) == (5, 2)
+    # Three <eos> that are there, two of the blank lines that are not.
+    assert text.num_standard_tokens == len(tiny.WORDS_OF_TEXT) + 2
+
+
+def test_files_are_read_as_one(model, tmp_path):
+    once = read(model, tmp_path, tiny.TEXT)
+    twice = read(model, tmp_path, tiny.TEXT, "", tiny.TEXT)
+    assert twice.token_ids.tolist() == once.token_ids.tolist() * 2
+    np.testing.assert_array_equal(twice.sentences[31:], once.sentences + 6)
+    np.testing.assert_array_equal(twice.paragraphs[31:], once.paragraphs + 3)
+    assert twice.num_lines == 10
+
+
+def test_wikitext_has_its_standard_count(model):
+    path = sample_data("wikitext-2", "wiki.valid.tokens")
+    text = model.read_texts({"": path})
+    assert text.num_standard_tokens == 217_646
+    assert len(text.token_ids) + text.num_blank_lines == 217_646
+
+
+@pytest.fixture(scope="module")
+def text_and_records(model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("text")
+    text = read(model, folder, tiny.TEXT)
+    return text, tiny.build_records(folder, tmp_path_factory.mktemp("records"))
+
+
+@pytest.mark.parametrize("lanes", [1, 3, 7, 30])
+@pytest.mark.parametrize("target_length", [1, 6, 40])
+def test_segments_are_those_of_validation(text_and_records, lanes, target_length):
+    text, records_dir = text_and_records
+    inputs = build_from(
+        LaneInputsConfig(target_length=target_length, validation_lanes=lanes),
+        records_dir=records_dir,
+        seed=0,
+    )
+    dataset = inputs.validation_dataset(lanes, split="train")
+    found = list(text.segments(lanes, target_length))
+    for batch, expected in zip(found, dataset.as_numpy_iterator(), strict=True):
+        for name, values in batch.items():
+            assert values.dtype == expected[name].dtype
+            np.testing.assert_array_equal(values, expected[name], err_msg=name)
+    num_targets = sum(batch["padding_mask"].sum() for batch in found)
+    assert num_targets == len(text.token_ids) - 1
+
+
+def test_counters_wrap_around_where_they_leave_int32(model, tmp_path):
+    text = WordText(
+        token_ids=np.array([5, 6, 7], np.int32),
+        sentences=np.array([2**31 - 1, 2**31, 2**31]),
+        paragraphs=np.zeros(3, np.int64),
+        num_lines=1,
+        num_standard_tokens=3,
+    )
+    (batch,) = text.segments(1, 2)
+    assert batch["stream_sentence"].tolist() == [[2**31 - 1, -(2**31)]]
+
+
+@pytest.mark.parametrize("content", ["", "\n \n", "The w1"])
+def test_too_little_text_is_refused(model, tmp_path, content):
+    text = read(model, tmp_path, content)
+    with pytest.raises(ValueError, match="a word to predict for each of the `lanes`"):
+        text.segments(3, 2)
