@@ -37,7 +37,7 @@ from seg_tf import command_line, files, tasks
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.finetuning.classification import ClassificationRunner
 from seg_tf.finetuning.trials import Setting
-from seg_tf.interop import conversion, formats
+from seg_tf.interop import convert
 from seg_tf.tasks import metrics
 from seg_tf.tasks.finetuning_settings import OptimizerSettings
 
@@ -120,8 +120,8 @@ class _Ours:
     def __call__(self, seed: int) -> dict[str, float]:
         if self._runner is None:
             if not self._checkpoint.exists():
-                source = formats.open_model(pathlib.Path(_MODEL_DIR.value))
-                conversion.convert(source, self._checkpoint)
+                source = convert.open_model(pathlib.Path(_MODEL_DIR.value))
+                convert.convert(source, self._checkpoint)
             self._runner = ClassificationRunner(
                 load_pretrained(self._checkpoint),
                 self._task,

@@ -4,8 +4,12 @@ Inputs may be URLs; results are locked, renamed and waited for on the disk, whic
 file system can do.
 """
 
+import contextlib
 import os
 import pathlib
+from collections.abc import Iterator
+
+from seg_tf import files
 
 
 def local_path(value: str, flag: str, kind: str = "folder") -> pathlib.Path:
@@ -82,3 +86,28 @@ def folder_path(value: str, flag: str = "output_dir") -> pathlib.Path:
         f"`--{flag}` must name a folder, which is made if it does not exist. "
         f"Received: {value or repr(value)}, {reason}"
     )
+
+
+def check_new_folder(folder: pathlib.Path) -> None:
+    """Raises ValueError unless a folder is new or empty, and nobody writes it."""
+    files.check_not_in_use(folder.absolute())
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(
+            "`--output_dir` must be a folder that is new or empty. Received: "
+            f"{folder}, which is in use"
+        )
+
+
+@contextlib.contextmanager
+def new_folder(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Yields a folder to write into, which becomes `folder` if the block succeeds.
+
+    Raises:
+        ValueError: if `folder` is not new or empty, or another process writes it.
+    """
+    check_new_folder(folder)
+    folder = folder.absolute()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with files.written_aside(folder, overwrite=False) as unfinished:
+        unfinished.mkdir()
+        yield unfinished

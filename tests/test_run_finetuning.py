@@ -14,7 +14,7 @@ from seg_tf.commands import finetune
 from seg_tf.finetuning import runners
 from seg_tf.finetuning.classification import ClassificationRunner
 from seg_tf.finetuning.optimizer import ReusableModel
-from seg_tf.interop import initial_checkpoints
+from seg_tf.interop import convert
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters
 from seg_tf.training import distribution, horovod_distribution
@@ -268,7 +268,7 @@ def test_sigterm_says_how_to_continue(data_dir, tmp_path, monkeypatch):
         raise AssertionError("SIGTERM would end the process without a word")
 
     monkeypatch.setattr(
-        initial_checkpoints, "find", lambda *_, **__: os.kill(os.getpid(), SIGTERM)
+        convert, "find_initial", lambda *_, **__: os.kill(os.getpid(), SIGTERM)
     )
     before = signal(SIGTERM, fail)
     try:

@@ -73,7 +73,7 @@ from seg_tf.finetuning import runners, trial_report, trials
 from seg_tf.finetuning.probing.frozen_encoder import MODES
 from seg_tf.finetuning.trial_report import Compared
 from seg_tf.finetuning.trials import ADVICE, TaskRunner, Trial, TrialsFolder
-from seg_tf.interop import initial_checkpoints
+from seg_tf.interop import convert
 from seg_tf.tasks.finetuning_settings import OptimizerSettings
 from seg_tf.training import (
     distribution,
@@ -294,7 +294,7 @@ def _load_model(
         made_in = None
         if values.dry_run:
             made_in = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        folder = initial_checkpoints.find(
+        folder = convert.find_initial(
             values.checkpoint,
             output_dir,
             "--checkpoint",

@@ -179,7 +179,7 @@ def main(argv: Sequence[str]) -> None:
     except ValueError as error:
         sys.exit(f"error: {error}")
     # TensorFlow takes seconds to import; what is wrong with the flags is said before.
-    from seg_tf.interop import initial_checkpoints
+    from seg_tf.interop import convert
     from seg_tf.training import command
 
     command.run(
@@ -190,7 +190,7 @@ def main(argv: Sequence[str]) -> None:
             ),
             output_dir=_OUTPUT_DIR.value or f"runs/{config.name}",
             initial_checkpoint=_INITIAL_CHECKPOINT.value,
-            find_initial=initial_checkpoints.find,
+            find_initial=convert.find_initial,
             asked=config_overrides.overridden(flags.FLAGS["config"]),
             dry_run=_DRY_RUN.value,
             measure=_MEASURE.value,

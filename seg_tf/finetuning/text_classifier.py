@@ -22,7 +22,7 @@ from seg_tf.finetuning.optimizer import (
     scheduled_optimizer,
 )
 from seg_tf.finetuning.text_task import TextTask
-from seg_tf.interop import pooler_file
+from seg_tf.interop import weights as foreign_weights
 from seg_tf.layers.common import Dropout, checked_names, feature_inputs
 from seg_tf.layouts.layout import TextReadout
 from seg_tf.preprocessing.text_preprocessor import TextPreprocessor
@@ -254,17 +254,18 @@ class TextClassifier(TextTask):
 
     def _restore_pooler(self, folder: pathlib.Path) -> None:
         """Takes the weights of the pooler in a checkpoint, if both have one."""
-        weights = pooler_file.read(folder)
-        if self.pooler is None or weights is None:
+        pooler = foreign_weights.read_pooler(folder)
+        if self.pooler is None or pooler is None:
             return
-        if weights.kernel.shape != tuple(self.pooler.kernel.shape):
+        kernel, bias = pooler["pooler/kernel"], pooler["pooler/bias"]
+        if kernel.shape != tuple(self.pooler.kernel.shape):
             raise ValueError(
-                f"{folder / pooler_file.POOLER_FILE}: the pooler must have a kernel of "
-                f"shape {tuple(self.pooler.kernel.shape)}. Received: "
-                f"{weights.kernel.shape}. `keep_pooler=False` starts a new one"
+                f"{folder / foreign_weights.POOLER_FILE}: the pooler must have a kernel "
+                f"of shape {tuple(self.pooler.kernel.shape)}. Received: {kernel.shape}. "
+                "`keep_pooler=False` starts a new one"
             )
-        self.pooler.kernel.assign(weights.kernel)
-        self.pooler.bias.assign(weights.bias)
+        self.pooler.kernel.assign(kernel)
+        self.pooler.bias.assign(bias)
 
     # === Training and prediction ===
 

@@ -16,7 +16,6 @@ from seg_tf.config import to_dict
 from seg_tf.export import saved_model
 from seg_tf.export.served_model import ServedModel
 from seg_tf.finetuning.optimizer import LinearWarmupDecay
-from seg_tf.interop import new_folder
 from seg_tf.layers.common import checked_names, select_features
 from seg_tf.text.encoding import TextPreparation
 
@@ -216,7 +215,7 @@ class TextTask(keras.Model):
             "validation": None,
             "finetuning_learning_rate": pretrained.finetuning_learning_rate,
         }
-        with new_folder.written_aside(pathlib.Path(folder)) as unfinished:
+        with output_paths.new_folder(pathlib.Path(folder)) as unfinished:
             contents.write(
                 unfinished, self.encoder, {"task": self}, state, text.files()
             )

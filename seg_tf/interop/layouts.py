@@ -1,264 +1,294 @@
-"""Under which name, and in which form, each format holds each part of BERT."""
+"""Names and forms of BERT's tensors in other programs, as one table for each program.
 
-from collections.abc import Callable, Container, Mapping
-from typing import NamedTuple
+Weights go by the paths of our encoder's variables. A `Layout` maps them to the tensors of
+a program, for reading and for writing.
+"""
 
-from seg_tf.interop import bert_parts
-from seg_tf.interop.bert_parts import BertSizes
-from seg_tf.interop.tensor_forms import (
-    AsItIs,
-    InputsByHead,
-    OutputsByHead,
-    StackedRows,
-    TensorForm,
-    Transposed,
+# Shape key: V vocabulary, R rows of a table, D hidden size, H heads, K size of a head,
+# I intermediate size.
+
+import dataclasses
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from seg_tf.features import INDEX_FEATURES
+
+Shape = tuple[int | None, ...]
+
+WORDS, OUTPUT_BIAS = "token_embedding/embeddings", "head/output_bias"
+HEAD, POOLER = "head", "pooler"
+SEGABERT_TABLES = ("paragraph_index", "sentence_index", "token_index")
+
+
+def table(feature: str) -> str:
+    """The table of an index feature, or of `token_type`."""
+    return f"index_embedding/{feature}"
+
+
+POSITIONS, TOKEN_TYPES = table("position_index"), table("token_type")
+_QUERY, _KEY, _VALUE, _ATTENTION_OUTPUT = (
+    f"self_attention_layer/{name}"
+    for name in ("query", "key", "value", "attention_output")
+)
+_ATTENTION_NORM, _OUTPUT_NORM = "self_attention_layer_norm", "feedforward_layer_norm"
+_INNER, _OUTPUT = "feedforward_intermediate_dense", "feedforward_output_dense"
+_OURS_IN_LAYER = {
+    name: name
+    for name in (
+        *(_QUERY, _KEY, _VALUE, _ATTENTION_OUTPUT, _ATTENTION_NORM),
+        *(_INNER, _OUTPUT, _OUTPUT_NORM),
+    )
+}
+_LAYER = re.compile(r"transformer_layer_(\d+)/(.*)")
+_HEAD_DENSE, _HEAD_NORM = "head/intermediate_dense", "head/intermediate_layer_norm"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """Sizes that the shapes of all weights follow from, but for rows of tables."""
+
+    num_layers: int
+    hidden_size: int
+    num_heads: int
+    intermediate_size: int
+
+    @classmethod
+    def of(cls, model: Any) -> "Sizes":
+        """Sizes of an encoder, or of the config of one."""
+        fields = dataclasses.fields(cls)
+        return cls(**{field.name: getattr(model, field.name) for field in fields})
+
+
+def weight_shapes(sizes: Sizes, tables: Collection[str]) -> dict[str, Shape]:
+    """Shape of every weight of a model; None stands for any number of rows.
+
+    Args:
+        sizes: the model's.
+        tables: features that have a table, `token_type` included.
+    """
+    width, inner = (sizes.hidden_size,), (sizes.intermediate_size,)
+    heads = (sizes.num_heads, sizes.hidden_size // sizes.num_heads)
+    dense = {POOLER: (width, width), _HEAD_DENSE: (width, width)}
+    norms = ["embeddings_layer_norm", _HEAD_NORM]
+    for layer in range(sizes.num_layers):
+        at = f"transformer_layer_{layer}"
+        for name in (_QUERY, _KEY, _VALUE):
+            dense[f"{at}/{name}"] = width, heads
+        dense[f"{at}/{_ATTENTION_OUTPUT}"] = heads, width
+        dense[f"{at}/{_INNER}"] = width, inner
+        dense[f"{at}/{_OUTPUT}"] = inner, width
+        norms += [f"{at}/{_ATTENTION_NORM}", f"{at}/{_OUTPUT_NORM}"]
+    shapes: dict[str, Shape] = {OUTPUT_BIAS: (None,)}
+    shapes |= {name: (None, *width) for name in (WORDS, *map(table, tables))}
+    for name in norms:
+        shapes |= {f"{name}/gamma": width, f"{name}/beta": width}
+    for name, (inputs, outputs) in dense.items():
+        shapes |= {f"{name}/kernel": inputs + outputs, f"{name}/bias": outputs}
+    return shapes
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Where and how a program stores each of our weights.
+
+    Attributes:
+        names: our weight, or our module, to theirs.
+        layer: the start of the names in layer `{n}`.
+        in_layer: as `names`, for what is in a layer. A number after `#` selects one of
+            three weights that are stored below each other.
+        kinds: our kind of weight to the end of their name.
+        kernels: "heads" for `(D, H, K)` and `(H, K, D)`, as Keras has them; "matrix"
+            for `(inputs, outputs)`; "transposed" for `(outputs, inputs)`.
+        prefix: the start of all names but those of the masked-LM head.
+        aliases: our weight to further names of its tensor, prefixes included. Programs
+            tie the output table of masked LM to the token table and store either or
+            both.
+    """
+
+    names: Mapping[str, str]
+    layer: str
+    in_layer: Mapping[str, str]
+    kinds: Mapping[str, str]
+    kernels: str
+    prefix: str = ""
+    aliases: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+
+    def find(self, weight: str) -> tuple[str, int | None] | None:
+        """The name of a tensor, and which third of it; None if there is no place."""
+        names, start, rest = self.names, "", weight
+        if match := _LAYER.fullmatch(weight):
+            names, start, rest = self.in_layer, self.layer.format(n=match[1]), match[2]
+        module, _, kind = rest.rpartition("/")
+        name, end = names.get(rest), ""
+        if name is None and module in names:
+            name, end = names[module], self.kinds[kind]
+        if name is None:
+            return None
+        name, _, third = name.partition("#")
+        prefix = "" if weight.startswith("head/") else self.prefix
+        return f"{prefix}{start}{name}{end}", int(third) if third else None
+
+    def name(self, weight: str) -> str:
+        """The name of the tensor that holds a weight."""
+        found = self.find(weight)
+        assert found is not None, weight
+        return found[0]
+
+    def layer_numbers(self, names: Iterable[str]) -> dict[str, int]:
+        """The layer of each tensor that is named as one in a layer."""
+        start, end = self.layer.split("{n}")
+        # At most six digits, so that no name makes a number of thousands of them.
+        pattern = rf"{re.escape(self.prefix + start)}(\d{{1,6}}){re.escape(end)}"
+        matches = [match for match in map(re.compile(pattern).match, names) if match]
+        return {match.string: int(match[1]) for match in matches}
+
+    def stored_shape(self, weight: str, shape: Shape) -> Shape:
+        """Shape of the tensor that holds a weight of shape `shape`."""
+        found = self.find(weight)
+        stored = self._flat(weight, shape)
+        if self._is_transposed(weight):
+            stored = stored[::-1]
+        if found and found[1] is not None:
+            stored = (3 * (stored[0] or 0), *stored[1:])
+        return stored
+
+    def to_ours(self, weight: str, stored: np.ndarray, shape: Shape) -> np.ndarray:
+        """The weight of shape `shape` in a tensor of its `stored_shape`."""
+        _, third = self.find(weight) or ("", None)
+        if third is not None:
+            stored = np.split(stored, 3)[third]
+        if self._is_transposed(weight):
+            stored = stored.T
+        return stored.reshape([-1 if size is None else size for size in shape])
+
+    def to_theirs(self, weight: str, value: np.ndarray) -> np.ndarray:
+        """The tensor that holds a weight; not for packed ones."""
+        stored = value.reshape(self._flat(weight, value.shape))
+        return stored.T if self._is_transposed(weight) else stored
+
+    def _is_transposed(self, weight: str) -> bool:
+        return self.kernels == "transposed" and weight.endswith("/kernel")
+
+    def _flat(self, weight: str, shape: Shape) -> Any:
+        """The shape with all heads side by side, where the program has them so."""
+        if self.kernels == "heads" or None in shape:
+            return shape
+        if weight.endswith("/bias"):
+            return (math.prod(shape),)
+        if not weight.endswith("/kernel"):
+            return shape
+        num_inputs = len(shape) - 1 if _ATTENTION_OUTPUT in weight else 1
+        return math.prod(shape[:num_inputs]), math.prod(shape[num_inputs:])
+
+
+_SLASHES = {kind: f"/{kind}" for kind in ("kernel", "bias", "gamma", "beta")}
+
+OURS = Layout(
+    names={
+        name: name
+        for name in (
+            *(WORDS, OUTPUT_BIAS, "embeddings_layer_norm", POOLER),
+            *(_HEAD_DENSE, _HEAD_NORM),
+            *map(table, (*INDEX_FEATURES, "token_type")),
+        )
+    },
+    layer="transformer_layer_{n}/",
+    in_layer=_OURS_IN_LAYER,
+    kinds=_SLASHES,
+    kernels="heads",
+)
+
+# TF 1 checkpoints of BERT's authors (`bert_model.ckpt`).
+GOOGLE = Layout(
+    names={
+        WORDS: "bert/embeddings/word_embeddings",
+        POSITIONS: "bert/embeddings/position_embeddings",
+        TOKEN_TYPES: "bert/embeddings/token_type_embeddings",
+        "embeddings_layer_norm": "bert/embeddings/LayerNorm",
+        POOLER: "bert/pooler/dense",
+        OUTPUT_BIAS: "cls/predictions/output_bias",
+        _HEAD_DENSE: "cls/predictions/transform/dense",
+        _HEAD_NORM: "cls/predictions/transform/LayerNorm",
+    },
+    layer="bert/encoder/layer_{n}/",
+    in_layer={
+        _QUERY: "attention/self/query",
+        _KEY: "attention/self/key",
+        _VALUE: "attention/self/value",
+        _ATTENTION_OUTPUT: "attention/output/dense",
+        _ATTENTION_NORM: "attention/output/LayerNorm",
+        _INNER: "intermediate/dense",
+        _OUTPUT: "output/dense",
+        _OUTPUT_NORM: "output/LayerNorm",
+    },
+    kinds=_SLASHES,
+    kernels="matrix",
+)
+
+HUGGING_FACE = Layout(
+    names={
+        WORDS: "embeddings.word_embeddings.weight",
+        POSITIONS: "embeddings.position_embeddings.weight",
+        TOKEN_TYPES: "embeddings.token_type_embeddings.weight",
+        # The names of SegaBERT's authors.
+        table("paragraph_index"): "embeddings.para_position_embeddings.weight",
+        table("sentence_index"): "embeddings.sent_position_embeddings.weight",
+        table("token_index"): "embeddings.token_position_embeddings.weight",
+        "embeddings_layer_norm": "embeddings.LayerNorm",
+        POOLER: "pooler.dense",
+        OUTPUT_BIAS: "cls.predictions.bias",
+        _HEAD_DENSE: "cls.predictions.transform.dense",
+        _HEAD_NORM: "cls.predictions.transform.LayerNorm",
+    },
+    layer="encoder.layer.{n}.",
+    in_layer={
+        _QUERY: "attention.self.query",
+        _KEY: "attention.self.key",
+        _VALUE: "attention.self.value",
+        _ATTENTION_OUTPUT: "attention.output.dense",
+        _ATTENTION_NORM: "attention.output.LayerNorm",
+        _INNER: "intermediate.dense",
+        _OUTPUT: "output.dense",
+        _OUTPUT_NORM: "output.LayerNorm",
+    },
+    kinds={"kernel": ".weight", "bias": ".bias", "gamma": ".weight", "beta": ".bias"},
+    kernels="transposed",
+    prefix="bert.",
+    aliases={
+        WORDS: ("cls.predictions.decoder.weight", "cls.predictions.decoder_weight"),
+        OUTPUT_BIAS: ("cls.predictions.decoder.bias",),
+    },
+)
+# SegaBERT's authors built on Megatron-LM, which packs query, key and value.
+_PACKED = "attention.self.query_key_value"
+SEGABERT = dataclasses.replace(
+    HUGGING_FACE,
+    in_layer={
+        **HUGGING_FACE.in_layer,
+        **{name: f"{_PACKED}#{n}" for n, name in enumerate((_QUERY, _KEY, _VALUE))},
+    },
+)
+
+# keras-hub's `BertBackbone`, by the paths of its variables.
+KERAS_HUB = Layout(
+    names={
+        WORDS: WORDS,
+        POSITIONS: "position_embedding/embeddings",
+        TOKEN_TYPES: "segment_embedding/embeddings",
+        "embeddings_layer_norm": "embeddings_layer_norm",
+        POOLER: "pooled_dense",
+    },
+    layer="transformer_layer_{n}/",
+    in_layer=_OURS_IN_LAYER,
+    kinds=_SLASHES,
+    kernels="heads",
 )
 
 
-class StoredTensor(NamedTuple):
-    """Location of a part in a format.
-
-    Attributes:
-        name: of the tensor.
-        form: in which the tensor holds the part.
-    """
-
-    name: str
-    form: TensorForm = AsItIs()
-
-
-Layout = Mapping[str, StoredTensor]
-
-
-def google(sizes: BertSizes) -> Layout:
-    """TF 1 checkpoints of BERT's authors (`bert_model.ckpt`)."""
-    layout = {
-        bert_parts.WORDS: "bert/embeddings/word_embeddings",
-        bert_parts.POSITIONS: "bert/embeddings/position_embeddings",
-        bert_parts.TOKEN_TYPES: "bert/embeddings/token_type_embeddings",
-        f"{bert_parts.MASKED_LM}/output_bias": "cls/predictions/output_bias",
-    }
-    modules = _modules(
-        sizes,
-        {
-            "query": "attention/self/query",
-            "key": "attention/self/key",
-            "value": "attention/self/value",
-            "attention_output": "attention/output/dense",
-            "attention_norm": "attention/output/LayerNorm",
-            "intermediate": "intermediate/dense",
-            "output": "output/dense",
-            "output_norm": "output/LayerNorm",
-        },
-        "bert/encoder/layer_{}/{}",
-    )
-    modules |= {
-        "embeddings_norm": "bert/embeddings/LayerNorm",
-        bert_parts.POOLER: "bert/pooler/dense",
-        f"{bert_parts.MASKED_LM}/dense": "cls/predictions/transform/dense",
-        f"{bert_parts.MASKED_LM}/norm": "cls/predictions/transform/LayerNorm",
-    }
-    return _layout(sizes, layout, modules, _weight_below)
-
-
-def hugging_face(
-    sizes: BertSizes,
-    prefix: str = "bert.",
-    norm_names: tuple[str, str] = ("weight", "bias"),
-    packed: bool = False,
-) -> Layout:
-    """Hugging Face BERT, and what SegaBERT's authors released.
-
-    Args:
-        sizes: the model's.
-        prefix: in front of the encoder's names; that of a bare encoder is empty.
-        norm_names: what scale and offset of LayerNorm are called; files converted
-            early from TensorFlow have `gamma` and `beta`.
-        packed: whether query, key and value are one tensor, as with the authors.
-    """
-    tables = f"{prefix}embeddings"
-    layout = {
-        bert_parts.WORDS: f"{tables}.word_embeddings.weight",
-        bert_parts.POSITIONS: f"{tables}.position_embeddings.weight",
-        bert_parts.TOKEN_TYPES: f"{tables}.token_type_embeddings.weight",
-        # SegaBERT's.
-        bert_parts.table(
-            "paragraph_index"
-        ): f"{tables}.para_position_embeddings.weight",
-        bert_parts.table("sentence_index"): f"{tables}.sent_position_embeddings.weight",
-        bert_parts.table("token_index"): f"{tables}.token_position_embeddings.weight",
-        f"{bert_parts.MASKED_LM}/output_bias": "cls.predictions.bias",
-    }
-    modules = _modules(
-        sizes,
-        {
-            "query": "attention.self.query",
-            "key": "attention.self.key",
-            "value": "attention.self.value",
-            "attention_output": "attention.output.dense",
-            "attention_norm": "attention.output.LayerNorm",
-            "intermediate": "intermediate.dense",
-            "output": "output.dense",
-            "output_norm": "output.LayerNorm",
-        },
-        prefix + "encoder.layer.{}.{}",
-    )
-    modules |= {
-        "embeddings_norm": f"{tables}.LayerNorm",
-        bert_parts.POOLER: f"{prefix}pooler.dense",
-        f"{bert_parts.MASKED_LM}/dense": "cls.predictions.transform.dense",
-        f"{bert_parts.MASKED_LM}/norm": "cls.predictions.transform.LayerNorm",
-    }
-    weights = {
-        "kernel": "weight",
-        "bias": "bias",
-        "gamma": norm_names[0],
-        "beta": norm_names[1],
-    }
-
-    def stored(module: str, part: str, weight: str) -> StoredTensor:
-        *_, name = part.split("/")
-        if packed and name in ("query", "key", "value"):
-            module = module.removesuffix(name) + "query_key_value"
-            form = StackedRows(("query", "key", "value").index(name))
-        else:
-            form = Transposed() if weight == "kernel" else AsItIs()
-        return StoredTensor(f"{module}.{weights[weight]}", form)
-
-    return _layout(sizes, layout, modules, stored)
-
-
-def official(sizes: BertSizes, prefix: str = "", head_prefix: str = "") -> Layout:
-    """Encoders of tf-models-official, by the full names of their variables.
-
-    Args:
-        sizes: the model's.
-        prefix: in front of the encoder's names, such as `bert_encoder_v2/`.
-        head_prefix: in front of `cls/predictions`.
-    """
-    layout = {
-        bert_parts.WORDS: f"{prefix}word_embeddings/embeddings",
-        bert_parts.POSITIONS: f"{prefix}position_embedding/embeddings",
-        bert_parts.TOKEN_TYPES: f"{prefix}type_embeddings/embeddings",
-        f"{bert_parts.MASKED_LM}/output_bias": (
-            f"{head_prefix}cls/predictions/output_bias/bias"
-        ),
-    }
-    modules = _modules(
-        sizes,
-        {
-            "query": "self_attention/query",
-            "key": "self_attention/key",
-            "value": "self_attention/value",
-            "attention_output": "self_attention/attention_output",
-            "attention_norm": "self_attention_layer_norm",
-            "intermediate": "intermediate",
-            "output": "output",
-            "output_norm": "output_layer_norm",
-        },
-        prefix + "transformer/layer_{}/{}",
-    )
-    head = f"{head_prefix}cls/predictions/transform"
-    modules |= {
-        "embeddings_norm": f"{prefix}embeddings/layer_norm",
-        bert_parts.POOLER: f"{prefix}pooler_transform",
-        f"{bert_parts.MASKED_LM}/dense": f"{head}/dense",
-        f"{bert_parts.MASKED_LM}/norm": f"{head}/LayerNorm",
-    }
-    return _layout(sizes, layout, modules, _weight_by_heads(sizes))
-
-
-def keras_hub_bert(sizes: BertSizes) -> Layout:
-    """keras-hub's `BertBackbone`, by the paths of its variables."""
-    layout = {
-        bert_parts.WORDS: "token_embedding/embeddings",
-        bert_parts.POSITIONS: "position_embedding/embeddings",
-        bert_parts.TOKEN_TYPES: "segment_embedding/embeddings",
-    }
-    modules = _keras_hub_layers(sizes) | {bert_parts.POOLER: "pooled_dense"}
-    return _layout(sizes, layout, modules, _weight_by_heads(sizes))
-
-
-def own(sizes: BertSizes, tables: Container[str]) -> Layout:
-    """Our encoder with its masked-LM head, by the paths of their variables.
-
-    The pooler is one that came with a checkpoint (`seg_tf.interop.pooler_file`).
-
-    Args:
-        sizes: the model's.
-        tables: index features that have a table, `token_type` among them.
-    """
-    layout = {
-        bert_parts.WORDS: "token_embedding/embeddings",
-        f"{bert_parts.MASKED_LM}/output_bias": "head/output_bias",
-    }
-    layout |= {bert_parts.table(name): f"index_embedding/{name}" for name in tables}
-    modules = _keras_hub_layers(sizes) | {
-        f"{bert_parts.MASKED_LM}/dense": "head/intermediate_dense",
-        f"{bert_parts.MASKED_LM}/norm": "head/intermediate_layer_norm",
-        bert_parts.POOLER: "pooler",
-    }
-    return _layout(sizes, layout, modules, _weight_by_heads(sizes))
-
-
-def _keras_hub_layers(sizes: BertSizes) -> dict[str, str]:
-    modules = _modules(
-        sizes,
-        {
-            "query": "self_attention_layer/query",
-            "key": "self_attention_layer/key",
-            "value": "self_attention_layer/value",
-            "attention_output": "self_attention_layer/attention_output",
-            "attention_norm": "self_attention_layer_norm",
-            "intermediate": "feedforward_intermediate_dense",
-            "output": "feedforward_output_dense",
-            "output_norm": "feedforward_layer_norm",
-        },
-        "transformer_layer_{}/{}",
-    )
-    return modules | {"embeddings_norm": "embeddings_layer_norm"}
-
-
-def _modules(
-    sizes: BertSizes, names: Mapping[str, str], template: str
-) -> dict[str, str]:
-    """The format's name of each dense layer and LayerNorm of every layer."""
-    return {
-        f"layers/{layer}/{ours}": template.format(layer, theirs)
-        for layer in range(sizes.num_layers)
-        for ours, theirs in names.items()
-    }
-
-
-def _layout(
-    sizes: BertSizes,
-    tables: Mapping[str, str],
-    modules: Mapping[str, str],
-    stored: Callable[[str, str, str], StoredTensor],
-) -> Layout:
-    """Names of tables, and those of all weights of the modules."""
-    layout = {part: StoredTensor(name) for part, name in tables.items()}
-    for part in bert_parts.part_shapes(sizes, ()):
-        module, _, weight = part.rpartition("/")
-        if module in modules:
-            layout[part] = stored(modules[module], module, weight)
-    return layout
-
-
-def _weight_below(module: str, part: str, weight: str) -> StoredTensor:
-    return StoredTensor(f"{module}/{weight}")
-
-
-def _weight_by_heads(sizes: BertSizes) -> Callable[[str, str, str], StoredTensor]:
-    """Names of Keras' attention layers, whose weights keep the heads apart."""
-
-    def stored(module: str, part: str, weight: str) -> StoredTensor:
-        *_, name = part.split("/")
-        form: TensorForm = AsItIs()
-        if name in ("query", "key", "value"):
-            form = OutputsByHead(sizes.num_heads)
-        elif name == "attention_output" and weight == "kernel":
-            form = InputsByHead(sizes.num_heads)
-        return StoredTensor(f"{module}/{weight}", form)
-
-    return stored
+def shape_text(shape: Shape) -> str:
+    """A shape as messages show it: `(any, 768)`."""
+    return f"({', '.join('any' if size is None else str(size) for size in shape)})"

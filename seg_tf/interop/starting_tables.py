@@ -18,20 +18,19 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from seg_tf.interop import bert_parts
+from seg_tf.interop.layouts import POSITIONS, TOKEN_TYPES, WORDS, table
 
-_POSITION = "position_index"
-_TOKEN = "token_index"
+_POSITION, _TOKEN = "position_index", "token_index"
 
 
 @dataclasses.dataclass(frozen=True)
 class StartingTables:
-    """Tables of an encoder, by the names of their parts.
+    """Tables of an encoder.
 
     Attributes:
-        values: the tables, that of word pieces too.
-        sources: how each came about, for people.
-        unused: parts of the source that nothing came from.
+        values: table -> rows, word pieces included.
+        sources: table -> how it came about, for people.
+        unused: tables of the source that nothing came from.
         missed: those of them that the source computes with.
         equal_for: the windows for which the encoder equals its source, for people;
             empty if there are none.
@@ -55,85 +54,63 @@ def starting_tables(
     """Makes the tables of an encoder from those of another.
 
     Args:
-        found: the source's tables by the names of their parts.
+        found: the source's tables, by our names.
         index_tables: the encoder's, index feature -> rows.
         num_token_types: rows of the encoder's table of token types; 0 has none.
-        vocab_size: rows of its token table, of which the source has so many or more.
+        vocab_size: rows of its token table; the source has at least as many.
         cls_id: id of `[CLS]`.
         idle: index features whose tables the source holds and never reads.
     """
-    words_VD = found[bert_parts.WORDS][:vocab_size]
-    values = {bert_parts.WORDS: words_VD}
-    sources = {bert_parts.WORDS: _rows_text(found[bert_parts.WORDS], vocab_size)}
-    used = _used_tables(found, index_tables, idle)
+    words_VD = found[WORDS][:vocab_size]
+    values, sources = {WORDS: words_VD}, {WORDS: _rows_text(found[WORDS], vocab_size)}
+    of_features = {
+        name: rows for name, rows in found.items() if name not in (WORDS, TOKEN_TYPES)
+    }
+    used = [name.partition("/")[2] for name in of_features]
+    # A file of SegaBERT's authors holds idle positions beside SegaBERT's three tables. An
+    # encoder with positions and no token index starts from what it has a place for.
+    if _POSITION in idle and (_TOKEN in index_tables or _POSITION not in index_tables):
+        used.remove(_POSITION)
+    elif _POSITION in idle:
+        used = [name for name in used if name in index_tables]
+    taken = {name for name in used if name in index_tables}
     for feature, rows in index_tables.items():
-        part = bert_parts.table(feature)
+        name = table(feature)
         if feature in used:
-            values[part] = _with_rows(found[part], rows)
-            sources[part] = _rows_text(found[part], rows)
+            values[name] = _with_rows(found[name], rows)
+            sources[name] = _rows_text(found[name], rows)
         elif feature == _TOKEN and _POSITION in used and _POSITION not in index_tables:
-            positions = found[bert_parts.POSITIONS]
-            # The last row repeats for a source of one position alone.
-            values[part] = _with_rows(
-                positions[1:] if len(positions) > 1 else positions, rows
-            )
-            sources[part] = "positions of the source from 1 on"
-            values[bert_parts.WORDS] = _shifted_cls(words_VD, positions, cls_id)
-            sources[bert_parts.WORDS] += "; [CLS] with position 0 less position 1 added"
+            positions = found[POSITIONS]
+            taken.add(_POSITION)
+            # The only row of a source of one position repeats.
+            second = positions[1:] if len(positions) > 1 else positions
+            values[name] = _with_rows(second, rows)
+            sources[name] = "positions of the source from 1 on"
+            values[WORDS] = words_VD.copy()
+            values[WORDS][cls_id] += positions[0] - second[0]
+            sources[WORDS] += "; [CLS] with position 0 less position 1 added"
         else:
-            values[part] = np.zeros((rows, words_VD.shape[1]), np.float32)
-            sources[part] = "zeros"
-    _add_token_types(found, num_token_types, index_tables, values, sources)
-    unused = _unused(found, index_tables, used)
-    missed = tuple(part for part in unused if part not in map(bert_parts.table, idle))
-    return StartingTables(
-        values,
-        sources,
-        unused=unused,
-        missed=missed,
-        equal_for=(
-            "" if missed else _equal_for(found, index_tables, num_token_types, used)
-        ),
-    )
-
-
-def _unused(
-    found: Mapping[str, np.ndarray],
-    index_tables: Mapping[str, int],
-    used: tuple[str, ...],
-) -> tuple[str, ...]:
-    taken = {bert_parts.table(name) for name in used if name in index_tables}
-    if _POSITION in used and _TOKEN not in used and _TOKEN in index_tables:
-        taken.add(bert_parts.POSITIONS)
-    always = {bert_parts.WORDS, bert_parts.TOKEN_TYPES}
-    return tuple(
-        part
-        for part in found
-        if bert_parts.group_of(part) == "tables" and part not in taken | always
-    )
-
-
-def _used_tables(
-    found: Mapping[str, np.ndarray],
-    index_tables: Mapping[str, int],
-    idle: Collection[str],
-) -> tuple[str, ...]:
-    """Index features whose tables the encoder takes from the source.
-
-    A file of SegaBERT's authors holds idle positions beside the three of SegaBERT. An
-    encoder with positions and no token index starts from what it has a place for.
-    """
-    known = {bert_parts.WORDS, bert_parts.TOKEN_TYPES}
-    used = [
-        part.removeprefix(bert_parts.table(""))
-        for part in found
-        if bert_parts.group_of(part) == "tables" and part not in known
-    ]
-    if _POSITION not in idle:
-        return tuple(used)
-    if _TOKEN in index_tables or _POSITION not in index_tables:
-        return tuple(name for name in used if name != _POSITION)
-    return tuple(name for name in used if name in index_tables)
+            values[name] = np.zeros((rows, words_VD.shape[1]), np.float32)
+            sources[name] = "zeros"
+    if num_token_types:
+        zeros = np.zeros((1, words_VD.shape[1]), np.float32)
+        types_RD = found.get(TOKEN_TYPES, zeros)
+        values[TOKEN_TYPES] = _with_rows(types_RD, num_token_types)
+        is_new = TOKEN_TYPES not in found
+        text = "zeros" if is_new else _rows_text(types_RD, num_token_types)
+        sources[TOKEN_TYPES] = text
+    elif TOKEN_TYPES in found:
+        # Their first row goes to another table of the encoder.
+        names = (_POSITION, _TOKEN, *sorted(index_tables))
+        host = table(next(name for name in names if name in index_tables))
+        values[host] = values[host] + found[TOKEN_TYPES][0]
+        sources[host] += "; row 0 of the token types added"
+    unused = tuple(name for name in of_features if name.partition("/")[2] not in taken)
+    missed = tuple(name for name in unused if name not in map(table, idle))
+    equal_for = ""
+    if not missed:
+        equal_for = _equal_for(found, index_tables, num_token_types, used)
+    return StartingTables(values, sources, unused, missed, equal_for)
 
 
 def _with_rows(table_RD: np.ndarray, rows: int) -> np.ndarray:
@@ -150,55 +127,24 @@ def _rows_text(table_RD: np.ndarray, rows: int) -> str:
     return f"{found:,} rows"
 
 
-def _shifted_cls(
-    words_VD: np.ndarray, positions_RD: np.ndarray, cls_id: int
-) -> np.ndarray:
-    words_VD = words_VD.copy()
-    words_VD[cls_id] += positions_RD[0] - positions_RD[min(1, len(positions_RD) - 1)]
-    return words_VD
-
-
-def _add_token_types(
-    found: Mapping[str, np.ndarray],
-    num_token_types: int,
-    index_tables: Mapping[str, int],
-    values: dict[str, np.ndarray],
-    sources: dict[str, str],
-) -> None:
-    """Gives the encoder token types, or their first row to another of its tables."""
-    width = values[bert_parts.WORDS].shape[1]
-    part = bert_parts.TOKEN_TYPES
-    types_RD = found.get(part, np.zeros((1, width), np.float32))
-    if num_token_types:
-        values[part] = _with_rows(types_RD, num_token_types)
-        sources[part] = (
-            _rows_text(types_RD, num_token_types) if part in found else "zeros"
-        )
-    elif part in found:
-        names = (_POSITION, _TOKEN, *sorted(index_tables))
-        host = bert_parts.table(next(name for name in names if name in index_tables))
-        values[host] = values[host] + types_RD[0]
-        sources[host] += "; row 0 of the token types added"
-
-
 def _equal_for(
     found: Mapping[str, np.ndarray],
     index_tables: Mapping[str, int],
     num_token_types: int,
-    used: tuple[str, ...],
+    used: Collection[str],
 ) -> str:
-    types = len(found.get(bert_parts.TOKEN_TYPES, ()))
+    types = len(found.get(TOKEN_TYPES, ()))
     of_type = " of token type 0" if num_token_types < types and types > 1 else ""
     if num_token_types:
         of_type = of_type and f" of token types below {num_token_types}"
     if set(used) <= set(index_tables):
-        rows = {name: len(found[bert_parts.table(name)]) for name in used}
-        limits = [
+        rows = {name: len(found[table(name)]) for name in used}
+        limits = (
             f"{name} below {min(rows[name], index_tables[name])}" for name in used
-        ]
+        )
         return f"every window{of_type} with {', '.join(limits)}"
-    if _TOKEN in index_tables and used == (_POSITION,):
-        pieces = min(index_tables[_TOKEN] - 1, len(found[bert_parts.POSITIONS]) - 2)
+    if _TOKEN in index_tables and list(used) == [_POSITION]:
+        pieces = min(index_tables[_TOKEN] - 1, len(found[POSITIONS]) - 2)
         if pieces > 0:
             return (
                 f"windows{of_type} that hold one sentence from its first piece on, of "

@@ -17,6 +17,26 @@ EOS, UNKNOWN_WORD = "<eos>", "<unk>"
 _WHITE_SPACE = re.compile(r"[ \t\r\f\v]")
 
 
+def decode_lines(content: bytes, source: str) -> tuple[str, ...]:
+    """The lines of a UTF-8 file with one token a line, whatever is on them.
+
+    Raises:
+        ValueError: if it is not UTF-8, naming `source`.
+    """
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"A vocabulary must be UTF-8 text. Received: {source}, which is not at "
+            f"byte {error.start} ({error.reason})"
+        ) from error
+    # Not `splitlines`: vocabularies contain pieces such as U+2028 and U+0085.
+    lines = text.split("\n")
+    if not lines[-1].strip():
+        lines.pop()
+    return tuple(line.rstrip(" \t\r") for line in lines)
+
+
 @dataclasses.dataclass(frozen=True)
 class TokenTable:
     """Base class of vocabularies: distinct tokens in the order of their ids.
@@ -53,18 +73,7 @@ class TokenTable:
             ValueError: if it is not such a vocabulary.
         """
         content = pathlib.Path(path).read_bytes()
-        try:
-            text = content.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise ValueError(
-                f"A vocabulary must be UTF-8 text. Received: {path}, which is not at "
-                f"byte {error.start} ({error.reason})"
-            ) from error
-        # Not `splitlines`: vocabularies contain pieces such as U+2028 and U+0085.
-        lines = text.split("\n")
-        if not lines[-1].strip():
-            lines.pop()
-        tokens = tuple(line.rstrip(" \t\r") for line in lines)
+        tokens = decode_lines(content, str(path))
         return cls(tokens, hashlib.sha256(content).hexdigest(), str(path))
 
     def to_bytes(self) -> bytes:

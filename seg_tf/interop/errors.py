@@ -1,5 +1,0 @@
-"""Errors of weights of other programs."""
-
-
-class ForeignWeightsError(ValueError):
-    """Weights are damaged, incomplete or of another model; nothing was loaded."""
