@@ -39,7 +39,7 @@ LOCK = $(VENV)/bin/uv pip compile --quiet --universal --python-version=3.11 \
 
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-corpora setup-dev setup-profile pretrain test lint docs format bench lock clean clean-all
+.PHONY: help setup setup-corpora setup-dev setup-profile pretrain test test-quick lint docs format bench lock clean clean-all
 
 help: ## What the targets do (this text)
 	@echo "Targets:"
@@ -79,9 +79,12 @@ pretrain: setup ## Text to records to a pretrained model: CORPUS= FORMAT= CONFIG
 	$(RUN) run_pretraining.py --config="$(CONFIG)" --records_dir="$(OUTPUT)/records" \
 		--output_dir="$(OUTPUT)" $(TRAIN_ARGS)
 
-test: setup-dev ## All tests; the quick ones: TEST_ARGS="-m 'not slow'"
+test: setup-dev ## All tests; some: TEST_ARGS="tests/text -k abbreviation"
 	$(RUN) -m pytest --numprocesses=logical --maxprocesses=8 --dist=loadfile \
 		--no-loadscope-reorder $(TEST_ARGS)
+
+test-quick: setup-dev ## The tests that take no training, in a few minutes
+	@$(MAKE) --no-print-directory test TEST_ARGS="-m 'not slow' $(TEST_ARGS)"
 
 lint: setup-dev ## Style, likely bugs and types; changes nothing
 	$(RUN) -m ruff check .

@@ -23,7 +23,7 @@ def training_step(
         batch: what every update is made of.
         distribution: the processes of the run; None is this one alone.
     """
-    learner = build.learner_of_batch(config, vocab_size, batch, distribution)
+    learner = build.build_learner_from_batch(config, vocab_size, batch, distribution)
     batches = itertools.repeat(batch)
 
     def update() -> int:

@@ -830,7 +830,7 @@ def stages(tree: Tree) -> list[dict[str, Callable[[], Results]]]:
         for task in ("glue/sts-b", "squad/v1.1", "discoeval/bso/wiki"):
             then[f"fine-tuning {task}"] = functools.partial(fine_tuning, tree, task)
         probe = functools.partial(
-            fine_tuning, tree, "discoeval/bso/wiki", "--probe=joint"
+            fine_tuning, tree, "discoeval/bso/wiki", "--probe=per_sentence"
         )
         then["fine-tuning probe"] = probe
         then["served bert"] = lambda: served(tree, "bert_mini_en")

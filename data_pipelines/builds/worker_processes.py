@@ -20,6 +20,7 @@ from typing import Any
 import psutil
 
 _PARENT_IS_GONE = 1
+_maker: Any = None  # of this worker
 
 
 @contextlib.contextmanager
@@ -76,14 +77,15 @@ def _context() -> multiprocessing.context.BaseContext:
 
 def make(payload: Any, folder: pathlib.Path) -> dict:
     """Has the maker of this worker make a payload; returns its report."""
-    return _start.maker.make(payload, folder)
+    return _maker.make(payload, folder)
 
 
 def _start(new_maker: Callable[[], Any]) -> None:
     # Ctrl-C reaches all processes of a terminal; the one that uses the pool ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_without_parent, daemon=True).start()
-    _start.maker = new_maker()
+    global _maker
+    _maker = new_maker()
 
 
 def _end_without_parent() -> None:

@@ -29,13 +29,9 @@ from seg_tf.layouts.layout import Layout
 from seg_tf.text import encoding
 from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
 from seg_tf.text.normalization import Normalization, choose_normalization
+from seg_tf.text.punkt import Splitter
 from seg_tf.text.punkt_parameters import PunktParameters
-from seg_tf.text.splitters import (
-    SentenceParameters,
-    Splitter,
-    make_splitter,
-    read_parameters,
-)
+from seg_tf.text.splitters import SentenceParameters, make_splitter, read_parameters
 from seg_tf.text.vocabulary import TokenTable
 
 

@@ -57,7 +57,7 @@ from seg_tf.commands import model_flags
 from seg_tf.inference import texts
 from seg_tf.inference.long_texts import EncodedText, LongTexts
 from seg_tf.inference.texts import Sentence
-from seg_tf.text.splitters import Splitter
+from seg_tf.text.punkt import Splitter
 
 _FORMAT_VERSION = 1
 _SUFFIX = ".npz"

@@ -44,12 +44,7 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.finetuning.text_task import is_saved_task
 from seg_tf.inference import texts
-from seg_tf.interop import (
-    hugging_face_export,
-    keras_hub_export,
-    model_card,
-    new_folder,
-)
+from seg_tf.interop import hugging_face, keras_hub, model_card
 from seg_tf.training.run_folder import RunFolder
 
 _KERAS_FILE = "model.keras"
@@ -76,7 +71,7 @@ def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     output_dir = output_paths.folder_path(values.output_dir)
     # Whatever can be refused, before a model is loaded.
-    new_folder.check(output_dir)
+    output_paths.check_new_folder(output_dir)
     scores = dict(map(_score, values.scores))
     learning_rate = values.finetuning_learning_rate
     if learning_rate is not None and not (
@@ -97,7 +92,7 @@ def main(_: Sequence[str]) -> None:
         )
     if is_saved_task(pretrained.folder):
         _check_form_of_task(pretrained.folder)
-    with new_folder.written_aside(output_dir) as aside:
+    with output_paths.new_folder(output_dir) as aside:
         written = _FORMS[values.to](pretrained, aside)
         model_card.write_model_card(
             pretrained,
@@ -125,17 +120,17 @@ def _check_form_of_task(folder: pathlib.Path) -> None:
 
 
 def _write_hugging_face(pretrained: Pretrained, folder: pathlib.Path) -> str:
-    hugging_face_export.write_hugging_face(pretrained, folder)
+    hugging_face.write(pretrained, folder)
     return "a BERT of Hugging Face"
 
 
 def _write_keras_file(pretrained: Pretrained, folder: pathlib.Path) -> str:
-    keras_hub_export.write_keras_file(pretrained, folder / _KERAS_FILE)
+    keras_hub.write_keras_file(pretrained, folder / _KERAS_FILE)
     return _KERAS_FILE
 
 
 def _write_preset(pretrained: Pretrained, folder: pathlib.Path) -> str:
-    backbone = keras_hub_export.write_preset(pretrained, folder)
+    backbone = keras_hub.write_preset(pretrained, folder)
     return f"a preset of keras-hub, {backbone}"
 
 

@@ -59,7 +59,7 @@ from seg_tf.inference.sentence_vectors import (
     mean_cosine,
 )
 from seg_tf.inference.texts import Sentence
-from seg_tf.text.splitters import Splitter
+from seg_tf.text.punkt import Splitter
 
 
 def define_flags() -> None:

@@ -7,14 +7,13 @@ reads a BERT and writes a checkpoint with the same model, for fine-tuning and fo
 everything else that takes a --checkpoint. Formats and their files:
 
   google        bert_model.ckpt.*, bert_config.json, vocab.txt (BERT's authors, TF 1)
-  official      a TF 2 checkpoint of tf-models-official, with or without
-                bert_config.json
   hugging_face  config.json, model.safetensors, vocab.txt; or pytorch_model.bin, where
                 PyTorch is installed, which reads the tensors of it alone
   segabert      the same, as SegaBERT's authors released it
   keras_hub     a preset folder of a BertBackbone
-  seg_tf        a checkpoint or a run of this package, for another of its models: SLM
-                from SegaBERT, say, whose encoder and masked-LM head it starts with
+
+A checkpoint of this package needs no import: --initial_checkpoint of run_pretraining.py
+takes it, for another of its models too: SLM from SegaBERT, say.
 
 --from=hf://organisation/name downloads a model of the Hugging Face hub in one of these
 forms, only the files that are read and once, into the hub's cache (HF_HOME).
@@ -46,7 +45,7 @@ from seg_tf import command_line, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.commands import config_overrides
 from seg_tf.config import from_config_dict
-from seg_tf.interop import conversion, formats, new_folder
+from seg_tf.interop import convert
 from seg_tf.text.normalization import define_normalization_flags
 
 
@@ -78,18 +77,16 @@ def define_flags() -> None:
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     output_dir = output_paths.folder_path(values.output_dir)
-    new_folder.check(output_dir)
+    output_paths.check_new_folder(output_dir)
     config = values.config and from_config_dict(values.config)
     asked = config_overrides.overridden(values["config"]) if config else None
-    vocab_file = pathlib.Path(values.vocab_file) if values.vocab_file else None
-    of_text = (vocab_file, values.lower_case)
-    foreign = formats.open_model(values["from"].value, *of_text)
-    report = conversion.convert(
-        foreign,
+    report = convert.convert(
+        convert.open_model(values["from"].value),
         output_dir,
         config,
-        *of_text,
+        pathlib.Path(values.vocab_file) if values.vocab_file else None,
         asked,
+        lower_case=values.lower_case,
         strip_accents=values.strip_accents,
         split_ideographs=values.split_ideographs,
     )

@@ -52,7 +52,7 @@ from seg_tf.inference.attention_maps import AttentionMaps, HeadChoice
 from seg_tf.inference.attention_tables import AttentionTable
 from seg_tf.inference.text_windows import TextWindow, window_capacity
 from seg_tf.layouts.layout import TextCapacity
-from seg_tf.text.splitters import Splitter
+from seg_tf.text.punkt import Splitter
 from seg_tf.text.tree import DocumentTree
 from seg_tf.training.run_folder import RunFolder
 

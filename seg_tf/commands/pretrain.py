@@ -59,6 +59,7 @@ well. Keras callbacks of your own are named by functions that make them
 """
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -70,7 +71,7 @@ os.environ.setdefault(
 from absl import app, flags
 from ml_collections import config_flags
 
-from seg_tf.commands import config_overrides, profile_updates, tracker_flags
+from seg_tf.commands import config_overrides, tracker_flags
 from seg_tf.config import from_config_dict
 from seg_tf.training import engine
 
@@ -173,7 +174,7 @@ def main(argv: Sequence[str]) -> None:
         config = from_config_dict(_CONFIG.value)
         profiled = None
         if _PROFILE_UPDATES.value is not None:
-            profiled = profile_updates.parse(
+            profiled = _parse_updates(
                 _PROFILE_UPDATES.value, config.training.num_updates
             )
     except ValueError as error:
@@ -218,6 +219,21 @@ def _name_processes() -> None:
                 f"processes. Received: --engine={_ENGINE.value}"
             )
         os.environ[f"JAX_{flag.name.upper()}"] = str(flag.value)
+
+
+def _parse_updates(text: str, num_updates: int) -> range:
+    """Reads "100:110" as updates 100 to 110, both included; the first one is 1."""
+    problem = None
+    match = re.fullmatch(r"(\d+):(\d+)", text)
+    if not match:
+        problem = "must be two numbers of updates, FIRST:LAST, as in 100:110"
+    elif not 1 <= int(match[1]) <= int(match[2]):
+        problem = "must not end before it begins, and the first update is 1"
+    elif int(match[2]) > num_updates:
+        problem = f"must lie within the run, which ends with update {num_updates:,}"
+    if problem:
+        raise ValueError(f"`--profile_updates` {problem}. Received: {text}")
+    return range(int(match[1]), int(match[2]) + 1)
 
 
 if __name__ == "__main__":

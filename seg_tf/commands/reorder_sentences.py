@@ -43,7 +43,7 @@ from seg_tf.commands import model_flags
 from seg_tf.inference import ordering, texts
 from seg_tf.inference.ordering import OrderedGroup
 from seg_tf.inference.texts import Sentence
-from seg_tf.text.splitters import Splitter
+from seg_tf.text.punkt import Splitter
 
 _STDIN = "-"
 # Texts whose rows are put into batches together.

@@ -260,9 +260,9 @@ class TextClassifier(TextTask):
         kernel, bias = pooler["pooler/kernel"], pooler["pooler/bias"]
         if kernel.shape != tuple(self.pooler.kernel.shape):
             raise ValueError(
-                f"{folder / foreign_weights.POOLER_FILE}: the pooler must have a kernel "
-                f"of shape {tuple(self.pooler.kernel.shape)}. Received: {kernel.shape}. "
-                "`keep_pooler=False` starts a new one"
+                f"{folder / foreign_weights.POOLER_FILE}: the kernel must have the "
+                f"shape {tuple(self.pooler.kernel.shape)} of this model's pooler. "
+                f"Received: {kernel.shape}. `keep_pooler=False` starts a new pooler"
             )
         self.pooler.kernel.assign(kernel)
         self.pooler.bias.assign(bias)

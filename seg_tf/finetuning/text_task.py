@@ -9,6 +9,7 @@ from typing import Any, Self
 import keras
 import tensorflow as tf
 
+from seg_tf import output_paths
 from seg_tf.checkpoints import contents, folders
 from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained

@@ -294,19 +294,20 @@ class TrialsFolder:
         with files.written_aside(self.trial_folder(trial)) as unfinished:
             unfinished.mkdir()
             with contextlib.ExitStack() as stack:
-                watching = trackers.make_callbacks(factories, unfinished)
-                for tracker in self._trackers(trial, chosen_trackers or {}):
+                added = trackers.make_callbacks(factories, unfinished)
+                started = list(self._trackers(trial, chosen_trackers or {}))
+                for tracker in started:
                     stack.push(tracker.close)
-                    watching.append(tracker)
-                epochs = _EpochLogs(watching)
+                sinks = [*added, *started]
+                epochs = _EpochLogs(sinks)
                 scores = runner.run(
                     trial.setting,
                     trial.seed,
                     unfinished,
-                    [*callbacks, *watching, epochs],
+                    [*callbacks, *added, epochs],
                 )
                 trackers.send_row(
-                    watching,
+                    sinks,
                     epochs.updates,
                     {f"final/{name}": value for name, value in scores.items()},
                 )
@@ -403,19 +404,19 @@ class _EarlyStopping(keras.callbacks.EarlyStopping):
 
 
 class _EpochLogs(keras.callbacks.Callback):
-    """Keeps the logs of every epoch, and tells `listeners` of them."""
+    """Keeps the logs of every epoch and sends them to trackers and callbacks."""
 
-    def __init__(self, listeners: Sequence[keras.callbacks.Callback]):
+    def __init__(self, sinks: Sequence[Any]):
         super().__init__()
         self.rows: list[dict[str, float]] = []
         self.updates = 0
-        self._listeners = listeners
+        self._sinks = sinks
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         row = {name: float(value) for name, value in (logs or {}).items()}
         self.rows.append({"epoch": epoch + 1, **row})
         self.updates = (epoch + 1) * self.params["steps"]
-        trackers.send_row(self._listeners, self.updates, self.rows[-1])
+        trackers.send_row(self._sinks, self.updates, self.rows[-1])
 
 
 class _Progress(keras.callbacks.Callback):

@@ -14,7 +14,7 @@ from seg_tf.inference import corpus_vectors, texts
 from seg_tf.inference.corpus_vectors import CorpusVectors
 from seg_tf.inference.sentence_vectors import SentenceVectors
 from seg_tf.inference.texts import Sentence
-from seg_tf.text.splitters import Splitter
+from seg_tf.text.punkt import Splitter
 
 
 def describe(

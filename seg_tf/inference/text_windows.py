@@ -12,7 +12,7 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.layouts.layout import TextCapacity
 from seg_tf.models.encoder import Encoder
 from seg_tf.text.graph.trees import Trees
-from seg_tf.text.splitters import Splitter
+from seg_tf.text.punkt import Splitter
 from seg_tf.text.tree import DocumentTree, TreeBuilder
 from seg_tf.text.vocabulary import SENT
 

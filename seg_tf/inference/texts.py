@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from seg_tf import file_listing
 
 if TYPE_CHECKING:
-    from seg_tf.text.splitters import Splitter
+    from seg_tf.text.punkt import Splitter
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -13,13 +13,19 @@ import keras
 from seg_tf import files, output_paths, papers
 from seg_tf.checkpoints import contents, folders, pretrained
 from seg_tf.checkpoints.encoder_copies import under_dtype_policy
-from seg_tf.config import EncoderConfig, RunConfig, describe_taken, follow_source, to_dict
+from seg_tf.config import (
+    EncoderConfig,
+    RunConfig,
+    describe_taken,
+    follow_source,
+    to_dict,
+)
 from seg_tf.data.configs import WindowInputsConfig
 from seg_tf.interop import google, hugging_face, keras_hub, layouts, weights
 from seg_tf.interop.layouts import HEAD, OUTPUT_BIAS, POOLER, WORDS, Sizes, shape_text
 from seg_tf.interop.settings import Settings
 from seg_tf.interop.starting_tables import starting_tables
-from seg_tf.interop.weights import ForeignModel, ForeignWeightsError, Store, Weights
+from seg_tf.interop.weights import ForeignModel, ForeignWeightsError, Store
 from seg_tf.objectives.masked_lm import MaskedLM
 from seg_tf.text.encoding import (
     SENTENCE_PARAMETERS_FILE,
@@ -176,6 +182,7 @@ def open_own(folder: pathlib.Path) -> ForeignModel:
         ForeignWeightsError: if its model is no encoder like BERT.
     """
     source = pretrained.load_pretrained(folder)
+    folder = source.folder
     model, encoder = source.config.model, source.encoder
     _check_layers(model, f"{folder}, the run {source.config.name!r}")
     # Once each: the head has the token table under a second path.
@@ -275,7 +282,9 @@ class ImportReport:
         lines += [f"  {name}: {how}" for name, how in self.tables.items()]
         lines += _listed("New, as in a model that starts from chance", self.new)
         lines += _listed("Unmatched, of no use to this model", self.unmatched)
-        lines += [f"Kept beside the model: {name}, {what}" for name, what in self.kept.items()]
+        lines += [
+            f"Kept beside the model: {name}, {what}" for name, what in self.kept.items()
+        ]
         if self.taken:
             lines.append(f"Taken from the source: {describe_taken(self.taken)}")
         lines += [f"Note: {note}" for note in self.notes]
@@ -391,10 +400,11 @@ def convert(
         encoder, objectives = pretrained.assemble(config, vocab_size)
     assigned = weights.assign(encoder, objectives, values | tables.values)
     # Of a head that the config has no objective for, too.
-    unused = [
-        name for name in values if name.startswith(HEAD) and name not in assigned
-    ]
-    unmatched = {*read.unmatched, *(read.names[name] for name in (*tables.unused, *unused))}
+    unused = [name for name in values if name.startswith(HEAD) and name not in assigned]
+    unmatched = {
+        *read.unmatched,
+        *(read.names[name] for name in (*tables.unused, *unused)),
+    }
     missed = {*read.missed, *(read.names[name] for name in tables.missed)}
     has_pooler = f"{POOLER}/kernel" in values
     report = ImportReport(
@@ -547,7 +557,9 @@ def _prepare_text(
             f"are padding. Received: {where}, of {vocabulary.size} pieces"
         )
     known = {name: value for name, value in given.items() if value is not None}
-    normalization = choose_normalization(vocabulary, **{**foreign.normalization, **known})
+    normalization = choose_normalization(
+        vocabulary, **{**foreign.normalization, **known}
+    )
     if normalization not in (UNCASED, CASED):
         notes.append(f"text is {normalization}")
     text = TextPreparation(
@@ -689,7 +701,8 @@ def _is_other_encoder(
     if state.get("imported"):
         config, _ = follow_source(config, vars(source.model), asked)
     return any(
-        to_dict(config)[part] != to_dict(source)[part] for part in ("model", "objectives")
+        to_dict(config)[part] != to_dict(source)[part]
+        for part in ("model", "objectives")
     )
 
 

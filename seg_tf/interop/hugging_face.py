@@ -110,7 +110,7 @@ def read(folder: pathlib.Path) -> ForeignModel:
     )
 
 
-def _layout(store: Store) -> layouts.Layout:
+def _layout(store: Store) -> layouts.TensorNames:
     """The names in a file: with any prefix, packed or not, with early names or not."""
     layout = layouts.HUGGING_FACE
     if store.prefix_of("attention.self.query_key_value.weight") is not None:

@@ -1,7 +1,7 @@
 """Names and forms of BERT's tensors in other programs, as one table for each program.
 
-Weights go by the paths of our encoder's variables. A `Layout` maps them to the tensors of
-a program, for reading and for writing.
+Weights are named by the paths of our encoder's variables. `TensorNames` maps them to
+the tensors of a program, for reading and for writing.
 """
 
 # Shape key: V vocabulary, R rows of a table, D hidden size, H heads, K size of a head,
@@ -83,7 +83,7 @@ def weight_shapes(sizes: Sizes, tables: Collection[str]) -> dict[str, Shape]:
         dense[f"{at}/{_OUTPUT}"] = inner, width
         norms += [f"{at}/{_ATTENTION_NORM}", f"{at}/{_OUTPUT_NORM}"]
     shapes: dict[str, Shape] = {OUTPUT_BIAS: (None,)}
-    shapes |= {name: (None, *width) for name in (WORDS, *map(table, tables))}
+    shapes |= dict.fromkeys((WORDS, *map(table, tables)), (None, *width))
     for name in norms:
         shapes |= {f"{name}/gamma": width, f"{name}/beta": width}
     for name, (inputs, outputs) in dense.items():
@@ -92,8 +92,8 @@ def weight_shapes(sizes: Sizes, tables: Collection[str]) -> dict[str, Shape]:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Layout:
-    """Where and how a program stores each of our weights.
+class TensorNames:
+    """Names and forms of the tensors in which a program stores our weights.
 
     Attributes:
         names: our weight, or our module, to theirs.
@@ -187,7 +187,7 @@ class Layout:
 
 _SLASHES = {kind: f"/{kind}" for kind in ("kernel", "bias", "gamma", "beta")}
 
-OURS = Layout(
+OURS = TensorNames(
     names={
         name: name
         for name in (
@@ -203,7 +203,7 @@ OURS = Layout(
 )
 
 # TF 1 checkpoints of BERT's authors (`bert_model.ckpt`).
-GOOGLE = Layout(
+GOOGLE = TensorNames(
     names={
         WORDS: "bert/embeddings/word_embeddings",
         POSITIONS: "bert/embeddings/position_embeddings",
@@ -229,7 +229,7 @@ GOOGLE = Layout(
     kernels="matrix",
 )
 
-HUGGING_FACE = Layout(
+HUGGING_FACE = TensorNames(
     names={
         WORDS: "embeddings.word_embeddings.weight",
         POSITIONS: "embeddings.position_embeddings.weight",
@@ -274,7 +274,7 @@ SEGABERT = dataclasses.replace(
 )
 
 # keras-hub's `BertBackbone`, by the paths of its variables.
-KERAS_HUB = Layout(
+KERAS_HUB = TensorNames(
     names={
         WORDS: WORDS,
         POSITIONS: "position_embedding/embeddings",

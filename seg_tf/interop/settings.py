@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from seg_tf import files
-from seg_tf.interop.layouts import Layout, Sizes
+from seg_tf.interop.layouts import Sizes, TensorNames
 from seg_tf.interop.weights import ForeignWeightsError, Store
 
 # Setting -> its default, its range in words, and whether a number is in it.
@@ -142,7 +142,7 @@ class Settings:
         approximate = _ACTIVATIONS[name]
         return plain_gelu if approximate is None else approximate
 
-    def sizes(self, store: Store, layout: Layout) -> Sizes:
+    def sizes(self, store: Store, layout: TensorNames) -> Sizes:
         """The sizes, which must be those of the tensors.
 
         Compared before anything is built that grows with them. Missing tensors are left
@@ -173,6 +173,8 @@ class Settings:
             expected, name = self.values[key], layout.name(weight)
             shape = store.shapes.get(name, (expected,))
             if len(shape) == 1 and shape[0] != expected:
-                expected = f"{shape[0]}, as the tensor {name!r} of {store.source} has it"
+                expected = (
+                    f"{shape[0]}, as the tensor {name!r} of {store.source} has it"
+                )
                 raise self.error(key, expected, self.values[key])
         return sizes

@@ -67,7 +67,7 @@ def starting_tables(
         name: rows for name, rows in found.items() if name not in (WORDS, TOKEN_TYPES)
     }
     used = [name.partition("/")[2] for name in of_features]
-    # A file of SegaBERT's authors holds idle positions beside SegaBERT's three tables. An
+    # Files of SegaBERT's authors contain unused positions next to the three tables. An
     # encoder with positions and no token index starts from what it has a place for.
     if _POSITION in idle and (_TOKEN in index_tables or _POSITION not in index_tables):
         used.remove(_POSITION)

@@ -1,7 +1,7 @@
 """Tensors of other programs, read and checked, and the weights of our own models."""
 
 import dataclasses
-import os
+import itertools
 import pathlib
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -15,13 +15,12 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.interop.layouts import (
     HEAD,
     OUTPUT_BIAS,
-    OURS,
     POOLER,
     TOKEN_TYPES,
     WORDS,
-    Layout,
     Shape,
     Sizes,
+    TensorNames,
     shape_text,
     weight_shapes,
 )
@@ -69,7 +68,7 @@ class Store:
         return cls(source, shapes, lambda name: np.asarray(variables[name]))
 
     def prefix_of(self, *endings: str) -> str | None:
-        """What is before one of these endings in the shortest name that has it."""
+        """Prefix of the shortest name that has one of the endings; None without one."""
         found = [
             name.removesuffix(ending)
             for ending in endings
@@ -106,7 +105,7 @@ class ForeignModel:
 
     format: str
     store: Store
-    layout: Layout
+    layout: TensorNames
     sizes: Sizes
     table_rows: Mapping[str, int]
     idle_tables: tuple[str, ...] = ()
@@ -150,7 +149,9 @@ class Weights:
     notes: tuple[str, ...]
 
 
-def read(store: Store, layout: Layout, sizes: Sizes, tables: Collection[str]) -> Weights:
+def read(
+    store: Store, layout: TensorNames, sizes: Sizes, tables: Collection[str]
+) -> Weights:
     """Reads every weight of a model, or raises before anything is used.
 
     Pooler and masked-LM head may be missing as a whole.
@@ -224,7 +225,7 @@ def read(store: Store, layout: Layout, sizes: Sizes, tables: Collection[str]) ->
     return Weights(values, names, tuple(unmatched), missed, tuple(notes))
 
 
-def _check_num_layers(store: Store, layout: Layout, num_layers: int) -> None:
+def _check_num_layers(store: Store, layout: TensorNames, num_layers: int) -> None:
     numbers = layout.layer_numbers(store.shapes)
     layers = sorted((number, name) for name, number in numbers.items())
     further = [one for one in layers if one[0] >= num_layers]
@@ -254,7 +255,7 @@ def _check_shape(store: Store, name: str, expected: Shape) -> None:
 
 
 def _of_encoder(
-    layout: Layout, names: Mapping[str, str], unmatched: Collection[str]
+    layout: TensorNames, names: Mapping[str, str], unmatched: Collection[str]
 ) -> tuple[str, ...]:
     """The unmatched tensors that an encoder may compute with: not known as harmless."""
     of_encoder = [
@@ -263,8 +264,11 @@ def _of_encoder(
         if not weight.startswith((HEAD, POOLER))
         and name not in layout.aliases.get(weight, ())
     ]
-    prefix = re.match(r"(.*[./])?", os.path.commonprefix(of_encoder))
-    start = prefix[0] if prefix else ""
+    first, last = min(of_encoder), max(of_encoder)
+    common = itertools.takewhile(
+        lambda pair: pair[0] == pair[1], zip(first, last, strict=False)
+    )
+    start = re.sub(r"[^./]*$", "", "".join(letter for letter, _ in common))
     return tuple(
         name
         for name in unmatched

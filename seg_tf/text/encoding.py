@@ -24,7 +24,7 @@ from seg_tf.text.punkt import CachedFunction
 from seg_tf.text.vocabulary import EOS, TokenTable, Vocabulary, WordVocabulary
 
 if TYPE_CHECKING:
-    from seg_tf.text.splitters import Splitter
+    from seg_tf.text.punkt import Splitter
 
 WORD_PIECES, WORDS, WHITESPACE = "word_pieces", "words", "whitespace"
 

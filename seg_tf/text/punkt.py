@@ -300,7 +300,37 @@ _UNUSUAL = _Candidate(0, None, Before(Kind.NO_END, "white space inside"))
 _ORDINARY = Before(Kind.ORDINARY, None)
 
 
-class SentenceSplitter:
+class Splitter:
+    """Splits paragraphs into the sentences whose `spans` a subclass finds.
+
+    Attributes:
+        parameters: what splits them; has a `name`, for manifests, and a `checksum`.
+    """
+
+    def __init__(self, parameters: Any):
+        self.parameters = parameters
+
+    @property
+    def name(self) -> str:
+        return self.parameters.name
+
+    @property
+    def parameters_checksum(self) -> str:
+        return self.parameters.checksum
+
+    def __reduce__(self):
+        return type(self), (self.parameters,)
+
+    def split(self, paragraph: str) -> list[str]:
+        """The sentences of `paragraph`, in order, stripped, none of them empty."""
+        return [paragraph[start:stop] for start, stop in self.spans(paragraph)]
+
+    def spans(self, paragraph: str) -> list[tuple[int, int]]:
+        """Start and stop of each sentence of `paragraph`."""
+        raise NotImplementedError
+
+
+class SentenceSplitter(Splitter):
     """Punkt sentence splitter (Kiss and Strunk, 2006).
 
     Sentences are those of NLTK's `PunktSentenceTokenizer` with the same parameters,
@@ -321,26 +351,11 @@ class SentenceSplitter:
     """
 
     def __init__(self, parameters: PunktParameters | None = None):
-        self.parameters = parameters or PunktParameters.english()
+        super().__init__(parameters or PunktParameters.english())
         self._decision = PunktDecision(self.parameters)
         self._part = _part_pattern(self.parameters.terminators)
         self._candidates = CachedFunction(self._candidate_of_chunk)
         self._followers = CachedFunction(self._follower)
-
-    @property
-    def name(self) -> str:
-        return self.parameters.name
-
-    @property
-    def parameters_checksum(self) -> str:
-        return self.parameters.checksum
-
-    def __reduce__(self):
-        return SentenceSplitter, (self.parameters,)
-
-    def split(self, paragraph: str) -> list[str]:
-        """The sentences of `paragraph`, in order, stripped, none of them empty."""
-        return [paragraph[start:stop] for start, stop in self.spans(paragraph)]
 
     def spans(self, paragraph: str) -> list[tuple[int, int]]:
         """Start and stop of each sentence of `paragraph`."""

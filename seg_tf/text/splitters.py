@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from seg_tf import files
-from seg_tf.text.punkt import SentenceSplitter
+from seg_tf.text.punkt import SentenceSplitter, Splitter
 from seg_tf.text.punkt_parameters import PunktParameters
 
 FUNCTION_FORMAT = "sentence_function"
@@ -101,7 +101,7 @@ class SentenceFunction:
         return cls(function, source)
 
 
-class FunctionSplitter:
+class FunctionSplitter(Splitter):
     """Splits a paragraph with a function, and checks that no text is lost.
 
     Raises:
@@ -117,25 +117,10 @@ class FunctionSplitter:
                 "sentence_function=None. If you trust it, give "
                 f"--sentence_function={parameters.function}"
             )
-        self.parameters = parameters
+        super().__init__(parameters)
         self._function: Callable[[str], Any] = load_function(
             parameters.function, "sentence_parameters"
         )
-
-    @property
-    def name(self) -> str:
-        return self.parameters.name
-
-    @property
-    def parameters_checksum(self) -> str:
-        return self.parameters.checksum
-
-    def __reduce__(self):
-        return FunctionSplitter, (self.parameters,)
-
-    def split(self, paragraph: str) -> list[str]:
-        """The sentences of `paragraph`, in order, stripped, none of them empty."""
-        return [paragraph[start:stop] for start, stop in self.spans(paragraph)]
 
     def spans(self, paragraph: str) -> list[tuple[int, int]]:
         """Start and stop of each sentence of `paragraph`.
@@ -185,7 +170,6 @@ class FunctionSplitter:
 
 
 SentenceParameters = PunktParameters | SentenceFunction
-Splitter = SentenceSplitter | FunctionSplitter
 
 
 def make_splitter(parameters: SentenceParameters) -> Splitter:

@@ -83,10 +83,10 @@ def build_learner(
         for name, one in spec.items()
     }
     vocab_size = config.model.vocab_size or inputs.vocab_size
-    return learner_of_batch(config, vocab_size, batch, processes)
+    return build_learner_from_batch(config, vocab_size, batch, processes)
 
 
-def learner_of_batch(
+def build_learner_from_batch(
     config: RunConfig,
     vocab_size: int,
     batch: Features,

@@ -83,8 +83,8 @@ class TrainingEngine(Protocol):
             rows_vary: whether processes may come with unlike numbers of rows.
         """
 
-    def rows_of_flags(self) -> int:
-        """Rows of the flags that go into a step with a process's batch."""
+    def num_request_rows(self) -> int:
+        """Number of rows in which a process's stop request enters a step."""
 
     def rows_to_try(self, features: Mapping[str, Any]) -> Mapping[str, Any]:
         """Rows that a process tries one by one when it looks for bad ones."""

@@ -118,7 +118,7 @@ class JaxEngine:
 
         return run
 
-    def rows_of_flags(self) -> int:
+    def num_request_rows(self) -> int:
         return jax_step.mesh().size // jax.process_count()
 
     def rows_to_try(self, features: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -37,9 +37,11 @@ class JaxStep(StepParts):
     Called in what `JaxEngine.compiled` compiles: variables hold tracers there.
     """
 
-    def __call__(self, features: Features, memory: Memory, flags: Any) -> StepResult:
+    def __call__(
+        self, features: Features, memory: Memory, stop_requests: Any
+    ) -> StepResult:
         """Makes one step; arguments are those of `TrainingStep`."""
-        batch = self._count(features, flags)
+        batch = self._count(features, stop_requests)
         factor = nearest_power_of_two(batch.micro_batches)
         share = 1.0
         if self._options.compress_gradients:
@@ -49,10 +51,10 @@ class JaxStep(StepParts):
         )
         learning_rate = jnp.asarray(self._optimizer.learning_rate)
         finite, norm = self._update(gradients, sums, factor / share)
-        counted = (batch.rows, batch.tokens, batch.flags)
+        counted = (batch.rows, batch.tokens, batch.stop_requests)
         return StepResult(finite, sums, norm, learning_rate, *counted, memory)
 
-    def _count(self, features: Features, flags: Any) -> GlobalBatch:
+    def _count(self, features: Features, stop_requests: Any) -> GlobalBatch:
         """Counts the batch of all devices."""
         mask = features["padding_mask"]
         devices, rows = mesh().size, mask.shape[0]
@@ -63,7 +65,7 @@ class JaxStep(StepParts):
             tokens=jnp.count_nonzero(mask).astype("float64"),
             micro_batches=jnp.asarray(rows // self._size(rows), "float64"),
             processes=jnp.asarray(devices, "float64"),
-            flags=flags,
+            stop_requests=stop_requests,
         )
 
     def _size(self, num_rows: int) -> int:

@@ -257,7 +257,7 @@ class Learner:
         counts = (result.rows, result.tokens, 1.0 - finite)
         self._totals.assign_add(ops.stack([ops.cast(n, "float64") for n in counts]))
         self._learning_rate.assign(ops.cast(result.learning_rate, "float64"))
-        return result.finite, result.flags
+        return result.finite, result.stop_requests
 
     def _start(self, next_batch: Callable[[], Features]) -> StartedStep:
         features = next_batch()
@@ -411,7 +411,7 @@ class Learner:
         Variables cannot hold it: where several processes compute one step, variables
         are the same on all of them.
         """
-        rows, request = self._engine.rows_of_flags(), float(self.stop_requested())
+        rows, request = self._engine.num_request_rows(), float(self.stop_requested())
         return {**features, _STOP_REQUEST: np.full([rows, 1], request)}
 
     def _note_stop_requests(self, stop_requests: Any) -> None:

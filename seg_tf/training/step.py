@@ -85,7 +85,7 @@ class StepResult(NamedTuple):
         learning_rate: of this update.
         rows: rows of the batch.
         tokens: of these rows, padding left out.
-        flags: float64 `(1,)`. Number of processes that ask to stop.
+        stop_requests: float64 `(1,)`. Number of processes that ask to stop.
         memory: the model's memory of this process's rows, by name.
     """
 
@@ -95,7 +95,7 @@ class StepResult(NamedTuple):
     learning_rate: Any
     rows: Any
     tokens: Any
-    flags: Any
+    stop_requests: Any
     memory: Memory
 
 
@@ -108,7 +108,7 @@ class GlobalBatch(NamedTuple):
         tokens: of these rows, padding left out.
         micro_batches: on all processes together.
         processes: those that share the batch.
-        flags: float64 `(1,)`. Number of processes that ask to stop.
+        stop_requests: float64 `(1,)`. Number of processes that ask to stop.
     """
 
     loss_weights: Any
@@ -116,7 +116,7 @@ class GlobalBatch(NamedTuple):
     tokens: Any
     micro_batches: Any
     processes: Any
-    flags: Any
+    stop_requests: Any
 
 
 class StepParts:

@@ -65,7 +65,7 @@ class TensorFlowEngine:
         compiled: Callable[..., Any] = tf.function(function, autograph=False)
         return compiled
 
-    def rows_of_flags(self) -> int:
+    def num_request_rows(self) -> int:
         return 1
 
     def rows_to_try(self, features: Mapping[str, Any]) -> Mapping[str, Any]:

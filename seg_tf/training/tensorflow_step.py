@@ -63,7 +63,7 @@ class TrainingStep(StepParts):
             self._make_update = compiled(self._update)
 
     def __call__(
-        self, features: Features, memory: Memory, flags: tf.Tensor
+        self, features: Features, memory: Memory, stop_requests: tf.Tensor
     ) -> StepResult:
         """Makes one step.
 
@@ -71,9 +71,9 @@ class TrainingStep(StepParts):
             features: this process's rows `(R, …)`; R is a multiple of B.
             memory: the model's memory of the text before them, `(R, …)`; it
                 gets this among the features.
-            flags: float64 `(1,)`: stop flag of this process.
+            stop_requests: float64 `(1,)`: stop flag of this process.
         """
-        batch = self._count(features, flags)
+        batch = self._count(features, stop_requests)
         factor = nearest_power_of_two(batch.micro_batches)
         gradients, sums, memory = self._accumulate(
             features, memory, batch.loss_weights / factor
@@ -84,11 +84,11 @@ class TrainingStep(StepParts):
         finite, norm = self._make_update(gradients, sums, factor)
         # What is counted of a step counts once nothing can fail any more.
         with tf.control_dependencies([finite]):
-            counted = (batch.rows, batch.tokens, batch.flags)
+            counted = (batch.rows, batch.tokens, batch.stop_requests)
             result = (sums, norm, learning_rate, *counted, memory)
             return StepResult(finite, *tf.nest.map_structure(tf.identity, result))
 
-    def _count(self, features: Features, flags: tf.Tensor) -> GlobalBatch:
+    def _count(self, features: Features, stop_requests: tf.Tensor) -> GlobalBatch:
         """Counts the global batch before any gradient is taken."""
         mask = features["padding_mask"]
         size = self._options.micro_batch_size
@@ -98,7 +98,7 @@ class TrainingStep(StepParts):
         counts.append(tf.shape(mask)[0] // size if size else 1)
         counts.append(1)  # this process
         numbers = tf.stack([tf.cast(count, tf.float64) for count in counts])
-        vector = tf.concat([numbers, flags], axis=0)
+        vector = tf.concat([numbers, stop_requests], axis=0)
         (vector,) = self._options.distribution.sum([vector], "counts")
         num_objectives, num_counts = len(self._objectives), len(counts)
         rows, tokens, micro_batches, processes = tf.unstack(
@@ -110,7 +110,7 @@ class TrainingStep(StepParts):
             tokens=tokens,
             micro_batches=micro_batches,
             processes=processes,
-            flags=vector[num_counts:],
+            stop_requests=vector[num_counts:],
         )
 
     def _accumulate(

@@ -92,7 +92,7 @@ class MLflow:
 SERVICES: dict[str, Any] = {"wandb": Wandb, "mlflow": MLflow}  # by flag
 
 
-class Tracker(keras.callbacks.Callback):
+class Tracker:
     """Sends each row of the log to a tracker.
 
     A failing tracker never ends the training: its first failure is reported. The
@@ -112,7 +112,6 @@ class Tracker(keras.callbacks.Callback):
         run: TrackedRun,
         report: Callable[[str], Any] = print,
     ):
-        super().__init__()
         self._name = name
         self._project = project or None
         self._run = run

@@ -11,7 +11,7 @@ from seg_tf.checkpoints import contents, folders
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import load_pretrained, restore_weights
 from seg_tf.commands import export_weights, import_weights
-from seg_tf.interop.errors import ForeignWeightsError
+from seg_tf.interop.weights import ForeignWeightsError
 from tests import command_calls
 from tests.interop import foreign_files
 

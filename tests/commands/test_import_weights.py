@@ -5,8 +5,8 @@ import pytest
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import import_weights
 from seg_tf.config import EncoderConfig
-from seg_tf.interop import conversion
-from seg_tf.interop.errors import ForeignWeightsError
+from seg_tf.interop import convert
+from seg_tf.interop.weights import ForeignWeightsError
 from seg_tf.text.normalization import CASED
 from tests import command_calls
 from tests.interop import foreign_files
@@ -30,7 +30,7 @@ def test_a_model_stays_what_it_is(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "Equal to the source: for every window" in printed
     assert f"Written: {tmp_path / 'bert'}" in printed
-    report = (tmp_path / "bert" / conversion.REPORT_FILE).read_text(encoding="utf-8")
+    report = (tmp_path / "bert" / convert.REPORT_FILE).read_text(encoding="utf-8")
     assert printed.startswith(report)
     pretrained = load_pretrained(tmp_path / "bert")
     assert pretrained.config.name == "bert_from_hugging_face"
@@ -91,6 +91,6 @@ def test_what_is_wrong_is_said_before_anything_is_written(tmp_path):
     (tmp_path / "mine").write_text("kept")
     with pytest.raises(ValueError, match="`--output_dir` must be a folder"):
         run(f"--output_dir={tmp_path}")
-    with pytest.raises(ForeignWeightsError, match="`--config` must be of an encoder"):
+    with pytest.raises(ForeignWeightsError, match="of a ReATConfig"):
         run(f"--output_dir={tmp_path / 'new'}", "--config=configs/reat.py:tiny")
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]

@@ -20,7 +20,7 @@ from seg_tf.finetuning.batches import text_batches
 from seg_tf.finetuning.optimizer import finetuning_optimizer
 from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.text_classifier import TextClassifier
-from seg_tf.interop import pooler_file
+from seg_tf.interop.weights import write_pooler
 from seg_tf.models.encoder import Encoder
 from tests.finetuning.tiny_models import some_texts, tiny
 
@@ -583,7 +583,7 @@ def test_the_pooler_of_an_imported_checkpoint_is_kept(tmp_path):
     pretrained = dataclasses.replace(tiny("bert"), folder=tmp_path)
     width = pretrained.encoder.hidden_size
     kernel = np.random.default_rng(0).normal(size=(width, width)).astype("float32")
-    pooler_file.write(tmp_path, pooler_file.Pooler(kernel, kernel[0]))
+    write_pooler(tmp_path, {"pooler/kernel": kernel, "pooler/bias": kernel[0]})
 
     def kernel_of(**arguments):
         made = TextClassifier.from_preset(pretrained, 2, seed=1, **arguments)
@@ -593,7 +593,7 @@ def test_the_pooler_of_an_imported_checkpoint_is_kept(tmp_path):
     np.testing.assert_array_equal(kernel_of()[1], kernel[0])
     for anew in ({"keep_pooler": False}, {"randomly_initialized": True}):
         assert not np.isclose(kernel_of(**anew)[0], kernel).all(axis=0).any()
-    pooler_file.write(tmp_path, pooler_file.Pooler(kernel[:3], kernel[0]))
+    write_pooler(tmp_path, {"pooler/kernel": kernel[:3], "pooler/bias": kernel[0]})
     with pytest.raises(ValueError, match=r"pooler\.npz: .*`keep_pooler=False`"):
         kernel_of()
     # No other kind of row is pooled by one layer.

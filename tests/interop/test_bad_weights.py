@@ -7,8 +7,9 @@ import keras_hub
 import numpy as np
 import pytest
 
-from seg_tf.interop import conversion, formats
-from seg_tf.interop.errors import ForeignWeightsError
+from seg_tf.checkpoints.pretrained import load_pretrained
+from seg_tf.interop import convert
+from seg_tf.interop.weights import ForeignWeightsError
 from tests.interop import foreign_files
 from tests.interop.test_starting_tables import BERT_WITH_PS, run_config
 
@@ -20,8 +21,8 @@ def refused(path, tmp_path, *said, config=None, error=ForeignWeightsError, **arg
     """Checks that the conversion raises an error that says all of this."""
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(error) as raised:
-        conversion.convert(
-            formats.open_model(path), tmp_path / "new" / "model", config, **arguments
+        convert.convert(
+            convert.open_model(path), tmp_path / "new" / "model", config, **arguments
         )
     message = str(raised.value)
     for part in said:
@@ -138,18 +139,25 @@ def test_a_layer_that_others_do_not_lead_to(tmp_path):
     refused(folder, tmp_path, "config says, 2", "Found: 11 layers", ".layer.10.")
 
 
-@pytest.mark.parametrize("num_words", [20, 29])
-def test_another_vocabulary_is_no_padding(tmp_path, num_words):
-    said = ("`--vocab_file`", "`vocab_size`", "says, 30", f"of {num_words} pieces")
+def test_a_vocabulary_with_too_many_pieces_is_refused(tmp_path):
+    said = ("`--vocab_file`", "`vocab_size`", "says, 30", "of 31 pieces")
     for folder in (
         changed(tmp_path, lambda tensors: None),
         foreign_files.write_google(tmp_path / "google"),
     ):
-        foreign_files.write_vocabulary(folder, num_words)
+        foreign_files.write_vocabulary(folder, 31)
         refused(folder, tmp_path, "vocab.txt", *said)
     preset = write_preset(tmp_path / "preset")
-    foreign_files.write_vocabulary(preset, num_words)
+    foreign_files.write_vocabulary(preset, 31)
     refused(preset, tmp_path, *said, vocab_file=preset / "vocab.txt")
+
+
+def test_padded_rows_of_the_table_are_dropped(tmp_path):
+    folder = changed(tmp_path, lambda tensors: None)
+    foreign_files.write_vocabulary(folder, 24)
+    report = convert.convert(convert.open_model(folder), tmp_path / "new")
+    assert "6 rows of padding are dropped" in report.to_text()
+    assert load_pretrained(tmp_path / "new").encoder.vocab_size == 24
 
 
 def test_more_pieces_than_rows(tmp_path):
@@ -273,13 +281,11 @@ def test_several_checkpoints_in_a_folder(tmp_path):
         other = path.with_name(path.name.replace("bert_model", "other"))
         other.write_bytes(path.read_bytes())
     refused(folder, tmp_path, "`--from` must name one", "bert_model.ckpt, other.ckpt")
-    conversion.convert(
-        formats.open_model(folder / "bert_model.ckpt"), tmp_path / "ours"
-    )
+    convert.convert(convert.open_model(folder / "bert_model.ckpt"), tmp_path / "ours")
 
 
 def test_a_folder_in_use_stays_as_it_is(tmp_path):
     (tmp_path / "mine").write_text("kept")
     with pytest.raises(ValueError, match=re.escape("`--output_dir` must be a folder")):
-        conversion.convert(formats.open_model(foreign_files.HUGGING_FACE_DIR), tmp_path)
+        convert.convert(convert.open_model(foreign_files.HUGGING_FACE_DIR), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]

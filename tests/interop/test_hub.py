@@ -15,8 +15,8 @@ from huggingface_hub import constants
 
 from seg_tf.checkpoints.pretrained import load_encoder
 from seg_tf.commands import import_weights
-from seg_tf.interop import formats, hub
-from seg_tf.interop.errors import ForeignWeightsError
+from seg_tf.interop import convert
+from seg_tf.interop.weights import ForeignWeightsError
 from tests import command_calls
 from tests.interop import foreign_files
 
@@ -71,7 +71,7 @@ def hugging_face(tmp_path):
 
 def test_only_what_is_read_is_downloaded(tmp_path, serve):
     stand_in = serve(hugging_face(tmp_path))
-    foreign = formats.open_model("hf://org/name")
+    foreign = convert.open_model("hf://org/name")
     assert stand_in.downloaded() == ["config.json", "model.safetensors", "vocab.txt"]
     # Weights are those of the commit that the config was of.
     assert stand_in.calls == [("org/name", None), ("org/name", COMMIT)]
@@ -80,7 +80,7 @@ def test_only_what_is_read_is_downloaded(tmp_path, serve):
 
 def test_a_revision_is_asked_for(tmp_path, serve):
     stand_in = serve(hugging_face(tmp_path))
-    formats.open_model("hf://bert-base_x.1@refs/pr/2")
+    convert.open_model("hf://bert-base_x.1@refs/pr/2")
     assert stand_in.calls[0] == ("bert-base_x.1", "refs/pr/2")
 
 
@@ -90,17 +90,17 @@ def test_pickles_are_downloaded_where_pytorch_is(tmp_path, serve, monkeypatch):
     stand_in = serve(folder)
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ForeignWeightsError, match=r"PyTorch is not installed$"):
-        hub.download("hf://org/name")
+        convert.download("hf://org/name")
     assert stand_in.downloaded() == ["config.json", "vocab.txt"]
     monkeypatch.setitem(sys.modules, "torch", object())
-    assert hub.download("hf://org/name") == stand_in.folder
+    assert convert.download("hf://org/name") == stand_in.folder
     assert "pytorch_model.bin" in stand_in.downloaded()
 
 
 def test_other_formats_of_the_hub(tmp_path, serve):
     google = foreign_files.write_google(tmp_path / "google")
     stand_in = serve(google)
-    assert formats.open_model("hf://org/google").format == "google"
+    assert convert.open_model("hf://org/google").format == "google"
     assert stand_in.downloaded() == sorted(
         path.name for path in google.iterdir() if path.suffix != ".meta"
     )
@@ -114,14 +114,14 @@ def test_models_that_cannot_be_read_cost_no_weights(tmp_path, serve):
     )
     stand_in = serve(folder)
     with pytest.raises(ForeignWeightsError, match="`model_type` must be 'bert'"):
-        formats.open_model("hf://org/name")
+        convert.open_model("hf://org/name")
     assert "model.safetensors" not in stand_in.downloaded()
     (tmp_path / "empty").mkdir()
     serve(tmp_path / "empty").folder /= "empty"
     with pytest.raises(
         ForeignWeightsError, match=r"hf://org/name must have config\.js"
     ):
-        formats.open_model("hf://org/name")
+        convert.open_model("hf://org/name")
 
 
 @pytest.mark.parametrize(
@@ -130,12 +130,12 @@ def test_models_that_cannot_be_read_cost_no_weights(tmp_path, serve):
 def test_names_that_are_none(url, monkeypatch):
     monkeypatch.setattr(huggingface_hub, "snapshot_download", None)
     with pytest.raises(ForeignWeightsError, match="must be hf://organisation/name"):
-        hub.download(url)
+        convert.download(url)
 
 
 def test_names_that_the_hub_refuses():
     with pytest.raises(ForeignWeightsError, match=r"HFValidationError: .*a--b"):
-        hub.download("hf://org/a--b")
+        convert.download("hf://org/a--b")
 
 
 def test_without_a_network_one_line_names_the_model(tmp_path, monkeypatch):
@@ -145,7 +145,7 @@ def test_without_a_network_one_line_names_the_model(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     with pytest.raises(ForeignWeightsError) as raised:
-        hub.download("hf://org/name")
+        convert.download("hf://org/name")
     message = str(raised.value)
     assert message.startswith(
         "hf://org/name could not be downloaded, and is not in the cache: ConnectError: "
@@ -160,7 +160,7 @@ def test_without_leave_to_go_online(tmp_path, monkeypatch):
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(ForeignWeightsError, match=r"HF_HUB_OFFLINE=1$") as raised:
-        hub.download("hf://org/name")
+        convert.download("hf://org/name")
     assert "hf://org/name could not be downloaded" in str(raised.value)
 
 

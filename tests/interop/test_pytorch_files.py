@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from seg_tf.interop import hugging_face_folders
-from seg_tf.interop.errors import ForeignWeightsError
+from seg_tf.interop import hugging_face
+from seg_tf.interop.weights import ForeignWeightsError
 from tests.interop import foreign_files
 
 QUERY = "bert.encoder.layer.1.attention.self.query.weight"
@@ -100,7 +100,7 @@ def assert_same(foreign, tensors):
 
 def test_pytorch_reads_weights_alone(tmp_path, torch):
     tensors = foreign_files.hugging_face_tensors()
-    foreign = hugging_face_folders.read(write_pytorch(tmp_path / "theirs", tensors))
+    foreign = hugging_face.read(write_pytorch(tmp_path / "theirs", tensors))
     assert torch.calls == [
         ("pytorch_model.bin", {"map_location": "cpu", "weights_only": True})
     ]
@@ -112,7 +112,7 @@ def test_safetensors_come_before_pickles(tmp_path, torch):
     tensors = foreign_files.hugging_face_tensors()
     folder = foreign_files.write_hugging_face(tmp_path / "theirs", tensors)
     (folder / "pytorch_model.bin").write_bytes(b"no pickle")
-    assert_same(hugging_face_folders.read(folder), tensors)
+    assert_same(hugging_face.read(folder), tensors)
     assert not torch.calls
 
 
@@ -120,7 +120,7 @@ def test_without_pytorch_the_error_names_both_ways(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     folder = write_pytorch(tmp_path / "theirs", foreign_files.hugging_face_tensors())
     with pytest.raises(ForeignWeightsError) as raised:
-        hugging_face_folders.read(folder)
+        hugging_face.read(folder)
     for part in (
         "`--from` must hold model.safetensors, or pytorch_model.bin where PyTorch is",
         "Install PyTorch (the package torch)",
@@ -128,11 +128,8 @@ def test_without_pytorch_the_error_names_both_ways(tmp_path, monkeypatch):
     ):
         assert part in str(raised.value)
     (folder / "pytorch_model.bin").rename(folder / "segabert.pt")
-    with pytest.raises(ForeignWeightsError, match=r"call it pytorch_model\.bin"):
-        hugging_face_folders.read(folder)
-    (folder / "segabert.pt").unlink()
     with pytest.raises(ForeignWeightsError, match=r"which has none$"):
-        hugging_face_folders.read(folder)
+        hugging_face.read(folder)
 
 
 @pytest.mark.parametrize("version", ["2.5.1", "1.13.0a0", "unknown"])
@@ -140,7 +137,7 @@ def test_old_versions_of_pytorch_are_refused(tmp_path, torch, version):
     torch.__version__ = version
     folder = write_pytorch(tmp_path / "theirs", foreign_files.hugging_face_tensors())
     with pytest.raises(ForeignWeightsError, match=r"must be 2\.6 or newer") as raised:
-        hugging_face_folders.read(folder)
+        hugging_face.read(folder)
     assert version in str(raised.value)
     assert not torch.calls
 
@@ -150,22 +147,22 @@ def test_what_is_no_file_of_tensors(tmp_path, torch):
     path = folder / "pytorch_model.bin"
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(ForeignWeightsError, match=r"cut short .*: Weights only load f"):
-        hugging_face_folders.read(folder)
+        hugging_face.read(folder)
     for content, found in (
-        ([1], "Found: list"),
+        ([1], "of list"),
         ({"model": {}}, "'model', of dict"),
         ({3: Tensor(1.0)}, "3, of Tensor"),
     ):
         torch.load = lambda path, content=content, **arguments: content
         with pytest.raises(ForeignWeightsError, match="tensors by name") as raised:
-            hugging_face_folders.read(folder)
+            hugging_face.read(folder)
         assert found in str(raised.value)
 
 
 def test_integers_are_no_weights(tmp_path, torch):
     tensors = foreign_files.hugging_face_tensors()
     tensors[QUERY] = tensors[QUERY].astype("int32")
-    foreign = hugging_face_folders.read(write_pytorch(tmp_path / "theirs", tensors))
+    foreign = hugging_face.read(write_pytorch(tmp_path / "theirs", tensors))
     with pytest.raises(ForeignWeightsError, match=r"floating-point .* int32") as raised:
         foreign.store.read(QUERY)
     assert repr(QUERY) in str(raised.value)
@@ -176,7 +173,7 @@ def test_weights_in_several_files(tmp_path, torch, name):
     tensors = foreign_files.hugging_face_tensors()
     save = safetensors.numpy.save_file
     folder = write_shards(tmp_path / "theirs", name, save, tensors)
-    foreign = hugging_face_folders.read(folder)
+    foreign = hugging_face.read(folder)
     assert_same(foreign, tensors)
     assert foreign.files[0].name == f"{name}.index.json"
     assert len(foreign.files) == 3
@@ -193,22 +190,21 @@ def test_wrong_indexes_of_several_files(tmp_path):
     first, second = sorted(set(weight_map.values()))
     for content, said in (
         ("{", "not valid JSON"),
-        ([], "`weight_map` must map names"),
-        ({"weight_map": {}}, "`weight_map` must map names"),
+        ([], "must hold a JSON object"),
         (
             {"weight_map": {QUERY: "../elsewhere"}},
-            "must name files beside it. Found: '.",
+            "`weight_map` must be of names of files beside it. Found: ",
         ),
-        ({"weight_map": {QUERY: 3}}, "must name files beside it. Found: 3"),
+        ({"weight_map": {QUERY: 3}}, "of names of files beside it. Found: .*3"),
         ({"weight_map": weight_map | {"more": first}}, "the tensor 'more' must be"),
     ):
         path.write_text(content if content == "{" else json.dumps(content))
         with pytest.raises(ForeignWeightsError, match=said):
-            hugging_face_folders.read(folder)
+            hugging_face.read(folder)
     path.write_text(json.dumps(index))
     (folder / second).unlink()
     with pytest.raises(FileNotFoundError, match=second):
-        hugging_face_folders.read(folder)
+        hugging_face.read(folder)
 
 
 @pytest.mark.parametrize("legacy", [False, True], ids=["zip", "legacy"])
@@ -228,7 +224,7 @@ def test_files_of_the_real_pytorch(tmp_path, dtype, legacy):
         _use_new_zipfile_serialization=not legacy,
     )
     expected = {name: value.float().numpy() for name, value in rounded.items()}
-    assert_same(hugging_face_folders.read(folder), expected)
+    assert_same(hugging_face.read(folder), expected)
 
 
 class Intruder:
@@ -250,5 +246,5 @@ def test_the_real_pytorch_runs_no_code(tmp_path):
     intruded = tmp_path / "intruded"
     torch.save({"weight": Intruder(intruded)}, folder / "pytorch_model.bin")
     with pytest.raises(ForeignWeightsError, match="no PyTorch file of tensors alone"):
-        hugging_face_folders.read(folder)
+        hugging_face.read(folder)
     assert not intruded.exists()

@@ -6,23 +6,12 @@ import numpy as np
 import pytest
 
 from seg_tf.checkpoints import pretrained
-from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.config import EncoderConfig, RunConfig, SentenceUnshufflingConfig
 from seg_tf.data.inputs import WindowInputsConfig
-from seg_tf.interop import (
-    bert_parts,
-    conversion,
-    formats,
-    own_checkpoints,
-    own_weights,
-    pooler_file,
-    target_config,
-)
-from seg_tf.interop.errors import ForeignWeightsError
-from seg_tf.interop.import_report import ImportReport
-from seg_tf.interop.pooler_file import Pooler
+from seg_tf.interop import convert, layouts, weights
 from seg_tf.interop.starting_tables import starting_tables
+from seg_tf.interop.weights import ForeignWeightsError
 from seg_tf.text.normalization import UNCASED
 from seg_tf.text.splitters import SentenceFunction
 from tests.inference import tiny_slm
@@ -61,13 +50,13 @@ def run_config(index_tables, num_token_types=0, **model):
 def _bert(tmp_path_factory):
     """The stored BERT as it is."""
     output = tmp_path_factory.mktemp("bert") / "model"
-    conversion.convert(formats.open_model(foreign_files.HUGGING_FACE_DIR), output)
+    convert.convert(convert.open_model(foreign_files.HUGGING_FACE_DIR), output)
     return load_pretrained(output).encoder
 
 
 def converted(output, config):
-    foreign = formats.open_model(foreign_files.HUGGING_FACE_DIR)
-    report = conversion.convert(foreign, output, config)
+    foreign = convert.open_model(foreign_files.HUGGING_FACE_DIR)
+    report = convert.convert(foreign, output, config)
     return load_pretrained(output), report
 
 
@@ -136,32 +125,16 @@ def test_segabert_equals_bert_on_windows_of_one_sentence(tmp_path, bert):
     assert difference(bert, model.encoder, two_sentences) > 0.01
 
 
-def test_settings_that_differ_are_told():
-    model = run_config(SLM, approximate_gelu=True, layer_norm_epsilon=1e-12).model
-    foreign = formats.open_model(foreign_files.HUGGING_FACE_DIR)
-    settings = target_config.differing_settings(model, foreign)
-    assert settings == {
+def test_settings_that_differ_are_reported(tmp_path):
+    config = run_config(SLM, approximate_gelu=True, layer_norm_epsilon=1e-12)
+    _, report = converted(tmp_path / "model", config)
+    assert report.settings == {
         "layer_norm_epsilon": (1e-12, 1e-3),
         "approximate_gelu": (True, False),
     }
-    report = ImportReport(
-        format="any",
-        loaded={},
-        tables={},
-        checksums={},
-        kept={},
-        source="there",
-        new=(),
-        unmatched=(),
-        settings=settings,
-        notes=(),
-        equal_for="every window",
-    )
     assert "were it not for model.layer_norm_epsilon=1e-12, there 0.001" in (
         report.equality()
     )
-    equal = dataclasses.replace(report, settings={})
-    assert equal.equality() == "Equal to the source: for every window"
 
 
 @pytest.mark.parametrize(
@@ -176,8 +149,8 @@ def test_no_other_model_is_said_to_equal_segabert(tmp_path, index_tables):
     folder = foreign_files.write_hugging_face(
         tmp_path / "theirs", foreign_files.segabert_tensors()
     )
-    report = conversion.convert(
-        formats.open_model(folder), tmp_path / "ours", run_config(index_tables)
+    report = convert.convert(
+        convert.open_model(folder), tmp_path / "ours", run_config(index_tables)
     )
     assert report.equal_for == ""
     said = report.to_text().partition("Equal to the source: for ")[2]
@@ -201,14 +174,14 @@ def test_an_unmatched_tensor_of_the_encoder_takes_equality_away(tmp_path, prefix
     tensors[f"{prefix}embeddings.position_ids"] = harmless
     tensors["classifier.weight"] = harmless
     folder = foreign_files.write_hugging_face(tmp_path / "equal", tensors)
-    report = conversion.convert(formats.open_model(folder), tmp_path / "model")
+    report = convert.convert(convert.open_model(folder), tmp_path / "model")
     assert report.equal_for.startswith("every window")
     assert report.missed == ()
     extra = f"{prefix}encoder.layer.0.adapter.down.weight"
     folder = foreign_files.write_hugging_face(
         tmp_path / "unequal", {**tensors, extra: harmless}
     )
-    report = conversion.convert(formats.open_model(folder), tmp_path / "another")
+    report = convert.convert(convert.open_model(folder), tmp_path / "another")
     assert report.missed == (extra,)
     assert extra in report.unmatched
     assert report.equality().startswith("Equal to the source: for no window")
@@ -250,15 +223,15 @@ def test_a_checkpoint_of_this_package_gives_another_model_its_start(tmp_path):
     )
     # Of what is read again, one is SegaBERT and the other has a table of neither.
     before, both = tmp_path / "segabert", tmp_path / "both"
-    conversion.convert(formats.open_model(theirs), before)
+    convert.convert(convert.open_model(theirs), before)
     rows = load_pretrained(before).config.model.index_tables
     unshuffling = SentenceUnshufflingConfig(num_layers=1)
     given = run_config({**rows, "sentence_id": 6}, layer_norm_epsilon=1e-5)
     given = dataclasses.replace(
         given, objectives={**given.objectives, "unshuffling": unshuffling}
     )
-    report = conversion.convert(formats.open_model(before), both, given)
-    assert report.format == own_checkpoints.SEG_TF
+    report = convert.convert(convert.open_own(before), both, given)
+    assert report.format == convert.SEG_TF
     assert report.equal_for.startswith("every window of token type 0 with ")
     assert not report.unmatched
     assert report.new
@@ -267,31 +240,27 @@ def test_a_checkpoint_of_this_package_gives_another_model_its_start(tmp_path):
     segabert, slm = load_pretrained(before), load_pretrained(both)
     assert difference(segabert.encoder, slm.encoder, features) < 1e-5
     theirs, ours = (
-        own_weights.read_parts(one.encoder, one.objectives) for one in (segabert, slm)
+        weights.variables_of(one.encoder, one.objectives) for one in (segabert, slm)
     )
-    head = [part for part in ours if bert_parts.group_of(part) == bert_parts.MASKED_LM]
+    head = [name for name in ours if name.startswith(layouts.HEAD)]
     assert head
-    for part in head:
-        np.testing.assert_array_equal(theirs[part], ours[part])
+    for name in head:
+        np.testing.assert_array_equal(theirs[name], ours[name])
     # The fourth table comes along, and what no place is for is told.
     found = tables(token_ids=5, position_index=3, sentence_id=3)
     values, _ = made(found, {"position_index": 3, "sentence_id": 3, "token_index": 3})
     assert values["sentence_id"] == [300.0, 301.0, 302.0]
-    back = conversion.convert(
-        formats.open_model(both), tmp_path / "back", run_config(rows)
-    )
+    back = convert.convert(convert.open_own(both), tmp_path / "back", run_config(rows))
     assert back.missed == ("index_embedding/sentence_id",)
     assert back.notes == ("weights of its objective unshuffling are not taken",)
     assert back.equal_for == ""
-    with pytest.raises(ForeignWeightsError, match="`--config` must name the model"):
-        conversion.convert(formats.open_model(both), tmp_path / "nothing")
 
 
 def test_a_checkpoint_of_a_language_model_gives_no_encoder_its_start(
     language_model_dir,
 ):
-    with pytest.raises(ForeignWeightsError, match=r"`--from` .* of a TransformerXLCo"):
-        formats.open_model(language_model_dir)
+    with pytest.raises(ForeignWeightsError, match="of a TransformerXLConfig"):
+        convert.open_own(language_model_dir)
 
 
 def test_what_a_checkpoint_of_this_package_carries_comes_along(tmp_path):
@@ -301,11 +270,14 @@ def test_what_a_checkpoint_of_this_package_carries_comes_along(tmp_path):
         sentence_parameters=parameters,
         sentence_splitter={"name": "function:textwrap:wrap"},
     )
-    pooler = Pooler(np.full((16, 16), 2.0, "float32"), np.ones(16, "float32"))
-    pooler_file.write(load_pretrained(source).folder, pooler)
+    pooler = {
+        "pooler/kernel": np.full((16, 16), 2.0, "float32"),
+        "pooler/bias": np.ones(16, "float32"),
+    }
+    weights.write_pooler(load_pretrained(source).folder, pooler)
     config = dataclasses.replace(tiny_slm.config(), objectives={})
-    report = conversion.convert(
-        formats.open_model(source), tmp_path / "made", config, asked=()
+    report = convert.convert(
+        convert.open_own(source), tmp_path / "made", config, asked=()
     )
     # Positions and token index side by side, both read.
     assert report.equal_for.startswith("every window")
@@ -327,19 +299,8 @@ def test_what_a_checkpoint_of_this_package_carries_comes_along(tmp_path):
     assert made_of_it.sentence_parameters.name == "function:textwrap:wrap"
     assert made_of_it.sentence_splitter == before.sentence_splitter != {}
     assert made_of_it.normalization == UNCASED
-    for one, other in zip(pooler_file.read(made_of_it.folder), pooler, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-    with pytest.raises(CheckpointError, match="`lower_case` must be as in the run"):
-        formats.open_model(source, lower_case=False)
-    others = foreign_files.HUGGING_FACE_DIR / "vocab.txt"
-    with pytest.raises(CheckpointError, match="must be the vocabulary of the run"):
-        formats.open_model(source, others)
-    without = tiny_slm.write_checkpoint(tmp_path / "without", text_preparation=False)
-    vocab_file = tmp_path / "vocab.txt"
-    vocab_file.write_bytes(tiny_slm.VOCABULARY.to_bytes())
-    foreign = formats.open_model(without, vocab_file)
-    assert foreign.vocabulary == vocab_file
+    for name, value in weights.read_pooler(made_of_it.folder).items():
+        np.testing.assert_array_equal(value, pooler[name])
 
 
 def test_a_head_that_nobody_trained_is_new_again(tmp_path):
@@ -349,24 +310,24 @@ def test_a_head_that_nobody_trained_is_new_again(tmp_path):
         if not name.startswith("cls.")
     }
     theirs = foreign_files.write_hugging_face(tmp_path / "theirs", tensors)
-    first = conversion.convert(formats.open_model(theirs), tmp_path / "first")
+    first = convert.convert(convert.open_model(theirs), tmp_path / "first")
     config = run_config({"position_index": 12, "paragraph_index": 3}, 2)
-    second = conversion.convert(
-        formats.open_model(tmp_path / "first"), tmp_path / "second", config
+    second = convert.convert(
+        convert.open_own(tmp_path / "first"), tmp_path / "second", config
     )
     of_head = [
         [name.partition("/head/")[2] for name in one.new if "/head/" in name]
         for one in (first, second)
     ]
     assert of_head[0] == of_head[1] != []
-    assert not own_weights.has_trained_head(load_pretrained(tmp_path / "second"))
+    assert not weights.has_trained_head(load_pretrained(tmp_path / "second"))
 
 
 def test_a_model_with_neither_positions_nor_token_index_gives_a_start(tmp_path):
     config = run_config({"paragraph_index": 3, "sentence_index": 4})
     source = tiny_slm.write_checkpoint(tmp_path / "source", config)
-    report = conversion.convert(
-        formats.open_model(source), tmp_path / "made", run_config(SEGABERT)
+    report = convert.convert(
+        convert.open_own(source), tmp_path / "made", run_config(SEGABERT)
     )
     assert report.missed == ()
     assert report.equal_for.startswith("every window with paragraph_index below 3")
@@ -375,7 +336,9 @@ def test_a_model_with_neither_positions_nor_token_index_gives_a_start(tmp_path):
 def tables(**rows):
     """Tables whose every row tells itself: row r of table t is 100 t + r."""
     return {
-        bert_parts.table(name): np.full((count, 2), 100.0 * number, "float32")
+        (layouts.WORDS if name == "token_ids" else layouts.table(name)): np.full(
+            (count, 2), 100.0 * number, "float32"
+        )
         + np.arange(count, dtype="float32")[:, None]
         for number, (name, count) in enumerate(rows.items(), start=1)
     }
@@ -384,8 +347,10 @@ def tables(**rows):
 def made(found, index_tables, num_token_types=0, idle=()):
     result = starting_tables(found, index_tables, num_token_types, 5, 2, idle)
     return {
-        part.removeprefix("tables/"): value[:, 0].tolist()
-        for part, value in result.values.items()
+        "token_ids"
+        if name == layouts.WORDS
+        else name.removeprefix("index_embedding/"): value[:, 0].tolist()
+        for name, value in result.values.items()
     }, result
 
 
@@ -394,7 +359,7 @@ def test_rows_are_cut_or_repeated():
     values, result = made(found, {"position_index": 3}, num_token_types=2)
     assert values["position_index"] == [200.0, 201.0, 202.0]
     assert values["token_type"] == [300.0, 301.0]
-    assert result.sources["tables/position_index"] == "3 of 4 rows"
+    assert result.sources["index_embedding/position_index"] == "3 of 4 rows"
     assert result.equal_for == "every window with position_index below 3"
     values, result = made(found, {"position_index": 6}, num_token_types=3)
     assert values["position_index"] == [200.0, 201.0, 202.0, 203.0, 203.0, 203.0]
@@ -435,10 +400,10 @@ def test_a_file_of_segabert_serves_the_model_that_is_asked_for():
     ):
         values, result = made(found, dict.fromkeys(wanted, 3), idle=["position_index"])
         for name in wanted:
-            assert values[name] == found[f"tables/{name}"][:, 0].tolist()
-        assert set(result.unused) == {f"tables/{name}" for name in unused}
+            assert values[name] == found[f"index_embedding/{name}"][:, 0].tolist()
+        assert set(result.unused) == {f"index_embedding/{name}" for name in unused}
         missed = set(unused) - {"position_index"}
-        assert set(result.missed) == {f"tables/{name}" for name in missed}
+        assert set(result.missed) == {f"index_embedding/{name}" for name in missed}
         assert bool(result.equal_for) == (not missed)
     values, result = made(found, dict.fromkeys(names, 3), idle=["position_index"])
     assert values["position_index"] == [0.0, 0.0, 0.0]
@@ -456,7 +421,7 @@ def test_positions_beside_a_token_index_that_are_read_come_along():
     assert result.equal_for.startswith("every window")
     values, result = made(found, {"token_index": 4})
     assert values["token_ids"] == [100.0, 101.0, 102.0, 103.0, 104.0]
-    assert result.unused == result.missed == ("tables/position_index",)
+    assert result.unused == result.missed == ("index_embedding/position_index",)
     assert result.equal_for == ""
 
 
@@ -464,5 +429,5 @@ def test_a_model_without_positions_or_tokens_cannot_be_equal():
     found = tables(token_ids=5, position_index=4, token_type=2)
     values, result = made(found, {"paragraph_index": 2}, num_token_types=1)
     assert result.equal_for == ""
-    assert result.unused == result.missed == ("tables/position_index",)
+    assert result.unused == result.missed == ("index_embedding/position_index",)
     assert values["token_type"] == [300.0]

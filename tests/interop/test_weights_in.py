@@ -12,11 +12,10 @@ import tensorflow as tf
 import tokenizers
 
 from seg_tf.checkpoints.pretrained import load_pretrained
-from seg_tf.interop import conversion, formats, keras_hub_presets, tensor_stores
-from seg_tf.interop import tensorflow_checkpoints as checkpoints
-from seg_tf.interop.errors import ForeignWeightsError
-from seg_tf.interop.hugging_face_export import write_hugging_face
-from seg_tf.interop.keras_hub_export import write_preset
+from seg_tf.interop import convert
+from seg_tf.interop.hugging_face import write as write_hugging_face
+from seg_tf.interop.keras_hub import write_preset
+from seg_tf.interop.weights import ForeignWeightsError
 from seg_tf.preprocessing.text_preprocessor import TextPreprocessor
 from seg_tf.text.normalization import CASED, UNCASED, Normalization
 from tests import numpy_reference, official_models
@@ -45,7 +44,7 @@ OFFICIAL = {
 
 def imported(path, output, **arguments):
     """A foreign checkpoint as `load_pretrained` returns it, and the report."""
-    report = conversion.convert(formats.open_model(path), output, **arguments)
+    report = convert.convert(convert.open_model(path), output, **arguments)
     return load_pretrained(output), report
 
 
@@ -147,47 +146,6 @@ def test_google_s_checkpoint_equals_its_conversion_by_tf_models_official(tmp_pat
     assert len(report.unmatched) == 2
 
 
-@pytest.mark.parametrize("with_optimizer", [False, True])
-def test_tf_models_official_gives_the_same_outputs(tmp_path, with_optimizer):
-    encoder = official_encoder()
-    parts = {"encoder": encoder}
-    if with_optimizer:
-        import tf_keras
-
-        parts["optimizer"] = tf_keras.optimizers.Adam()
-        parts["optimizer"].build(encoder.trainable_variables)
-    tf.train.Checkpoint(**parts).save(str(tmp_path / "theirs" / "ckpt"))
-    foreign_files.write_vocabulary(tmp_path / "theirs")
-    # What a folder of tf-models-official holds besides.
-    (tmp_path / "theirs" / "checkpoint").unlink()
-    pretrained, report = imported(tmp_path / "theirs", tmp_path / "ours")
-    rows = foreign_files.random_rows()
-    np.testing.assert_allclose(
-        encode(pretrained, *rows), official_outputs(encoder, *rows), atol=1e-5
-    )
-    assert report.format == "official"
-    assert report.unmatched == ("save_counter",)
-
-
-@pytest.mark.parametrize("prefix", ["", "bert_encoder_v2/"])
-def test_an_encoder_of_tf_models_official_in_memory(tmp_path, prefix):
-    encoder = official_encoder()
-    variables = {
-        prefix + variable.name.removesuffix(":0"): tf.Variable(variable)
-        for variable in encoder.variables
-    }
-    foreign_files.write_vocabulary(tmp_path)
-    store = tensor_stores.VariableStore(variables, "in memory")
-    foreign = checkpoints.from_official(store, vocabulary=tmp_path / "vocab.txt")
-    conversion.convert(foreign, tmp_path / "ours")
-    rows = foreign_files.random_rows()
-    np.testing.assert_allclose(
-        encode(load_pretrained(tmp_path / "ours"), *rows),
-        official_outputs(encoder, *rows),
-        atol=1e-5,
-    )
-
-
 def bert_backbone():
     backbone = keras_hub.models.BertBackbone(
         vocabulary_size=NUM_WORDS,
@@ -216,10 +174,12 @@ def backbone_outputs(backbone, token_ids, types, mask):
 def test_keras_hub_gives_the_same_outputs(tmp_path):
     backbone = bert_backbone()
     foreign_files.write_vocabulary(tmp_path)
-    foreign = keras_hub_presets.from_backbone(
-        backbone, vocabulary=tmp_path / "vocab.txt"
+    backbone.save_to_preset(str(tmp_path / "theirs"))
+    report = convert.convert(
+        convert.open_model(tmp_path / "theirs"),
+        tmp_path / "ours",
+        vocab_file=tmp_path / "vocab.txt",
     )
-    report = conversion.convert(foreign, tmp_path / "ours")
     rows = foreign_files.random_rows()
     np.testing.assert_allclose(
         encode(load_pretrained(tmp_path / "ours"), *rows),
@@ -320,7 +280,7 @@ def test_an_output_table_of_its_own_is_told(tmp_path):
     folder = foreign_files.write_hugging_face(tmp_path / "theirs", tensors)
     _, report = imported(folder, tmp_path / "ours")
     assert "cls.predictions.decoder_weight" in report.unmatched
-    assert "differs from the token table" in "\n".join(report.notes)
+    assert "our masked-LM head computes with the latter" in "\n".join(report.notes)
 
 
 def test_half_precision_is_read(tmp_path):
@@ -401,7 +361,7 @@ def test_the_tokenizer_s_settings_come_with_the_weights(tmp_path, settings):
     write_hugging_face(pretrained, tmp_path / "back")
     again, _ = imported(tmp_path / "back", tmp_path / "again")
     assert again.normalization == pretrained.normalization
-    of_checkpoint = formats.open_model(tmp_path / "again").normalization
+    of_checkpoint = convert.open_own(tmp_path / "again").normalization
     assert Normalization(**of_checkpoint) == pretrained.normalization
     if not pretrained.normalization.split_ideographs:
         with pytest.raises(ForeignWeightsError, match="do not save `split_on_cjk`"):

@@ -13,11 +13,10 @@ from seg_tf import files
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.config import to_dict
-from seg_tf.interop import conversion, formats, model_card
-from seg_tf.interop.errors import ForeignWeightsError
-from seg_tf.interop.hugging_face_export import write_hugging_face
-from seg_tf.interop.keras_hub_export import write_keras_file, write_preset
-from seg_tf.interop.window_preprocessor import WindowPreprocessor
+from seg_tf.interop import convert, model_card
+from seg_tf.interop.hugging_face import write as write_hugging_face
+from seg_tf.interop.keras_hub import WindowPreprocessor, write_keras_file, write_preset
+from seg_tf.interop.weights import ForeignWeightsError
 from seg_tf.layouts.rows import Segment
 from seg_tf.models.encoder import Encoder
 from seg_tf.text.normalization import UNCASED
@@ -34,15 +33,15 @@ def _bert(tmp_path_factory):
     """A BERT that keras-hub's can be, imported from Google's files."""
     folder = tmp_path_factory.mktemp("bert")
     foreign_files.write_google(folder / "google")
-    conversion.convert(formats.open_model(folder / "google"), folder / "ours")
+    convert.convert(convert.open_model(folder / "google"), folder / "ours")
     return load_pretrained(folder / "ours")
 
 
 @pytest.fixture(name="segabert", scope="module")
 def _segabert(tmp_path_factory):
     output = tmp_path_factory.mktemp("segabert") / "model"
-    foreign = formats.open_model(foreign_files.HUGGING_FACE_DIR)
-    conversion.convert(foreign, output, run_config(SEGABERT))
+    foreign = convert.open_model(foreign_files.HUGGING_FACE_DIR)
+    convert.convert(foreign, output, run_config(SEGABERT))
     return load_pretrained(output)
 
 
@@ -52,8 +51,8 @@ def _slm(run_dir):
 
 
 def test_hugging_face_gets_back_what_it_gave(tmp_path):
-    foreign = formats.open_model(foreign_files.HUGGING_FACE_DIR)
-    conversion.convert(foreign, tmp_path / "ours")
+    foreign = convert.open_model(foreign_files.HUGGING_FACE_DIR)
+    convert.convert(foreign, tmp_path / "ours")
     write_hugging_face(load_pretrained(tmp_path / "ours"), tmp_path / "theirs")
     expected = foreign_files.hugging_face_tensors()
     found = safetensors.numpy.load_file(tmp_path / "theirs" / "model.safetensors")
@@ -110,7 +109,7 @@ def test_a_bert_without_types_or_head_is_whole_for_hugging_face(tmp_path):
     }
     folder = foreign_files.write_hugging_face(tmp_path / "bare", tensors)
     config = run_config({"position_index": 12})
-    conversion.convert(formats.open_model(folder), tmp_path / "ours", config)
+    convert.convert(convert.open_model(folder), tmp_path / "ours", config)
     write_hugging_face(load_pretrained(tmp_path / "ours"), tmp_path / "theirs")
     config = json.loads((tmp_path / "theirs" / "config.json").read_text())
     # The head was never trained.
@@ -137,13 +136,13 @@ def test_keras_hub_gets_back_what_it_gave(tmp_path):
     )
     backbone.save_to_preset(str(tmp_path / "given"))
     tokenizer.save_to_preset(str(tmp_path / "given"))
-    foreign = formats.open_model(tmp_path / "given")
+    foreign = convert.open_model(tmp_path / "given")
     assert foreign.normalization == {
         "lower_case": True,
         "strip_accents": False,
         "split_ideographs": True,
     }
-    conversion.convert(foreign, tmp_path / "ours")
+    convert.convert(foreign, tmp_path / "ours")
     kind = write_preset(load_pretrained(tmp_path / "ours"), tmp_path / "returned")
     assert kind == "keras_hub.models.BertBackbone"
     returned = keras_hub.models.Backbone.from_preset(str(tmp_path / "returned"))
@@ -193,7 +192,7 @@ def test_a_preset_of_segabert_needs_this_package(segabert, tmp_path):
 def _exact_bert(tmp_path_factory):
     """A BERT that keras-hub's cannot be, imported with types from Hugging Face's."""
     output = tmp_path_factory.mktemp("exact_bert") / "model"
-    conversion.convert(formats.open_model(foreign_files.HUGGING_FACE_DIR), output)
+    convert.convert(convert.open_model(foreign_files.HUGGING_FACE_DIR), output)
     return load_pretrained(output)
 
 

@@ -65,7 +65,7 @@ def gradients_of(dtype_policy, num_processes, **training):
     crowd = Crowd(num_processes)
     inputs = ArithmeticInputs()
     batch = next(iter(inputs.train_dataset(NUM_ROWS)))
-    built = build.learner_of_batch(config, inputs.vocab_size, batch, crowd)
+    built = build.build_learner_from_batch(config, inputs.vocab_size, batch, crowd)
     learner = Learner(
         built.encoder, built.objectives, Recorder(0.0), batch, options=built.options
     )

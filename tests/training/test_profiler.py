@@ -4,7 +4,6 @@ import pytest
 import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from seg_tf.commands import profile_updates
 from seg_tf.training.profiler import Profiler
 
 
@@ -88,29 +87,3 @@ def test_profile_that_fails_does_not_end_the_run(run, monkeypatch):
     monkeypatch.setattr(tf.profiler.experimental, "stop", stop)
     run.train(last=8)
     assert run.reports == ["No profile is written: the disk is full"]
-
-
-def test_flag_names_the_first_and_the_last_update():
-    assert profile_updates.parse("100:110") == range(100, 111)
-    assert list(profile_updates.parse("1:1", num_updates=1)) == [1]
-    assert 60 in profile_updates.parse("50:60", num_updates=60)
-
-
-@pytest.mark.parametrize(
-    "text, rule",
-    [
-        ("110:100", "must not end before it begins"),
-        ("0:5", "the first update is 1"),
-        ("a:b", "must be two numbers of updates, FIRST:LAST"),
-        ("100", "must be two numbers"),
-        ("1:2:3", "must be two numbers"),
-        ("-1:5", "must be two numbers"),
-        ("", "must be two numbers"),
-        ("50:61", "must lie within the run, which ends with update 60"),
-    ],
-)
-def test_wrong_flag_is_a_clear_error(text, rule):
-    with pytest.raises(ValueError, match=rf"`--profile_updates` .*Received: {text}"):
-        profile_updates.parse(text, num_updates=60)
-    with pytest.raises(ValueError, match=rule):
-        profile_updates.parse(text, num_updates=60)
