@@ -79,13 +79,13 @@ def main(_: Sequence[str]) -> None:
     output_dir = output_paths.folder_path(values.output_dir)
     output_paths.check_new_folder(output_dir)
     config = values.config and from_config_dict(values.config)
-    asked = config_overrides.overridden(values["config"]) if config else None
+    fixed = config_overrides.overridden(values["config"]) if config else None
     report = convert.convert(
         convert.open_model(values["from"].value),
         output_dir,
         config,
         pathlib.Path(values.vocab_file) if values.vocab_file else None,
-        asked,
+        fixed,
         lower_case=values.lower_case,
         strip_accents=values.strip_accents,
         split_ideographs=values.split_ideographs,

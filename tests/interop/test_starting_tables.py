@@ -9,7 +9,7 @@ from seg_tf.checkpoints import pretrained
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.config import EncoderConfig, RunConfig, SentenceUnshufflingConfig
 from seg_tf.data.inputs import WindowInputsConfig
-from seg_tf.interop import convert, layouts, weights
+from seg_tf.interop import convert, tensor_names, weights
 from seg_tf.interop.starting_tables import starting_tables
 from seg_tf.interop.weights import ForeignWeightsError
 from seg_tf.text.normalization import UNCASED
@@ -160,7 +160,7 @@ def test_no_other_model_is_said_to_equal_segabert(tmp_path, index_tables):
         for kind in ("para", "sent", "token")
         if kind == "token" or index_tables is not BERT_WITH_PS
     }
-    assert set(report.missed) == left <= set(report.unmatched)
+    assert set(report.missing) == left <= set(report.unmatched)
     assert all(name in said for name in left)
 
 
@@ -176,13 +176,13 @@ def test_an_unmatched_tensor_of_the_encoder_takes_equality_away(tmp_path, prefix
     folder = foreign_files.write_hugging_face(tmp_path / "equal", tensors)
     report = convert.convert(convert.open_model(folder), tmp_path / "model")
     assert report.equal_for.startswith("every window")
-    assert report.missed == ()
+    assert report.missing == ()
     extra = f"{prefix}encoder.layer.0.adapter.down.weight"
     folder = foreign_files.write_hugging_face(
         tmp_path / "unequal", {**tensors, extra: harmless}
     )
     report = convert.convert(convert.open_model(folder), tmp_path / "another")
-    assert report.missed == (extra,)
+    assert report.missing == (extra,)
     assert extra in report.unmatched
     assert report.equality().startswith("Equal to the source: for no window")
     assert extra in report.equality()
@@ -230,7 +230,7 @@ def test_a_checkpoint_of_this_package_gives_another_model_its_start(tmp_path):
     given = dataclasses.replace(
         given, objectives={**given.objectives, "unshuffling": unshuffling}
     )
-    report = convert.convert(convert.open_own(before), both, given)
+    report = convert.convert(convert.open_checkpoint(before), both, given)
     assert report.format == convert.SEG_TF
     assert report.equal_for.startswith("every window of token type 0 with ")
     assert not report.unmatched
@@ -240,9 +240,9 @@ def test_a_checkpoint_of_this_package_gives_another_model_its_start(tmp_path):
     segabert, slm = load_pretrained(before), load_pretrained(both)
     assert difference(segabert.encoder, slm.encoder, features) < 1e-5
     theirs, ours = (
-        weights.variables_of(one.encoder, one.objectives) for one in (segabert, slm)
+        weights.named_variables(one.encoder, one.objectives) for one in (segabert, slm)
     )
-    head = [name for name in ours if name.startswith(layouts.HEAD)]
+    head = [name for name in ours if name.startswith(tensor_names.HEAD)]
     assert head
     for name in head:
         np.testing.assert_array_equal(theirs[name], ours[name])
@@ -250,8 +250,10 @@ def test_a_checkpoint_of_this_package_gives_another_model_its_start(tmp_path):
     found = tables(token_ids=5, position_index=3, sentence_id=3)
     values, _ = made(found, {"position_index": 3, "sentence_id": 3, "token_index": 3})
     assert values["sentence_id"] == [300.0, 301.0, 302.0]
-    back = convert.convert(convert.open_own(both), tmp_path / "back", run_config(rows))
-    assert back.missed == ("index_embedding/sentence_id",)
+    back = convert.convert(
+        convert.open_checkpoint(both), tmp_path / "back", run_config(rows)
+    )
+    assert back.missing == ("index_embedding/sentence_id",)
     assert back.notes == ("weights of its objective unshuffling are not taken",)
     assert back.equal_for == ""
 
@@ -260,7 +262,7 @@ def test_a_checkpoint_of_a_language_model_gives_no_encoder_its_start(
     language_model_dir,
 ):
     with pytest.raises(ForeignWeightsError, match="of a TransformerXLConfig"):
-        convert.open_own(language_model_dir)
+        convert.open_checkpoint(language_model_dir)
 
 
 def test_what_a_checkpoint_of_this_package_carries_comes_along(tmp_path):
@@ -277,7 +279,7 @@ def test_what_a_checkpoint_of_this_package_carries_comes_along(tmp_path):
     weights.write_pooler(load_pretrained(source).folder, pooler)
     config = dataclasses.replace(tiny_slm.config(), objectives={})
     report = convert.convert(
-        convert.open_own(source), tmp_path / "made", config, asked=()
+        convert.open_checkpoint(source), tmp_path / "made", config, fixed=()
     )
     # Positions and token index side by side, both read.
     assert report.equal_for.startswith("every window")
@@ -313,7 +315,7 @@ def test_a_head_that_nobody_trained_is_new_again(tmp_path):
     first = convert.convert(convert.open_model(theirs), tmp_path / "first")
     config = run_config({"position_index": 12, "paragraph_index": 3}, 2)
     second = convert.convert(
-        convert.open_own(tmp_path / "first"), tmp_path / "second", config
+        convert.open_checkpoint(tmp_path / "first"), tmp_path / "second", config
     )
     of_head = [
         [name.partition("/head/")[2] for name in one.new if "/head/" in name]
@@ -327,18 +329,18 @@ def test_a_model_with_neither_positions_nor_token_index_gives_a_start(tmp_path):
     config = run_config({"paragraph_index": 3, "sentence_index": 4})
     source = tiny_slm.write_checkpoint(tmp_path / "source", config)
     report = convert.convert(
-        convert.open_own(source), tmp_path / "made", run_config(SEGABERT)
+        convert.open_checkpoint(source), tmp_path / "made", run_config(SEGABERT)
     )
-    assert report.missed == ()
+    assert report.missing == ()
     assert report.equal_for.startswith("every window with paragraph_index below 3")
 
 
 def tables(**rows):
     """Tables whose every row tells itself: row r of table t is 100 t + r."""
     return {
-        (layouts.WORDS if name == "token_ids" else layouts.table(name)): np.full(
-            (count, 2), 100.0 * number, "float32"
-        )
+        (
+            tensor_names.WORDS if name == "token_ids" else tensor_names.table(name)
+        ): np.full((count, 2), 100.0 * number, "float32")
         + np.arange(count, dtype="float32")[:, None]
         for number, (name, count) in enumerate(rows.items(), start=1)
     }
@@ -348,7 +350,7 @@ def made(found, index_tables, num_token_types=0, idle=()):
     result = starting_tables(found, index_tables, num_token_types, 5, 2, idle)
     return {
         "token_ids"
-        if name == layouts.WORDS
+        if name == tensor_names.WORDS
         else name.removeprefix("index_embedding/"): value[:, 0].tolist()
         for name, value in result.values.items()
     }, result
@@ -359,7 +361,7 @@ def test_rows_are_cut_or_repeated():
     values, result = made(found, {"position_index": 3}, num_token_types=2)
     assert values["position_index"] == [200.0, 201.0, 202.0]
     assert values["token_type"] == [300.0, 301.0]
-    assert result.sources["index_embedding/position_index"] == "3 of 4 rows"
+    assert result.origins["index_embedding/position_index"] == "3 of 4 rows"
     assert result.equal_for == "every window with position_index below 3"
     values, result = made(found, {"position_index": 6}, num_token_types=3)
     assert values["position_index"] == [200.0, 201.0, 202.0, 203.0, 203.0, 203.0]
@@ -403,7 +405,7 @@ def test_a_file_of_segabert_serves_the_model_that_is_asked_for():
             assert values[name] == found[f"index_embedding/{name}"][:, 0].tolist()
         assert set(result.unused) == {f"index_embedding/{name}" for name in unused}
         missed = set(unused) - {"position_index"}
-        assert set(result.missed) == {f"index_embedding/{name}" for name in missed}
+        assert set(result.missing) == {f"index_embedding/{name}" for name in missed}
         assert bool(result.equal_for) == (not missed)
     values, result = made(found, dict.fromkeys(names, 3), idle=["position_index"])
     assert values["position_index"] == [0.0, 0.0, 0.0]
@@ -417,11 +419,11 @@ def test_positions_beside_a_token_index_that_are_read_come_along():
     values, result = made(found, {"token_index": 4, "position_index": 3})
     assert values["position_index"] == [200.0, 201.0, 202.0]
     assert values["token_index"] == [300.0, 301.0, 302.0, 303.0]
-    assert (result.unused, result.missed) == ((), ())
+    assert (result.unused, result.missing) == ((), ())
     assert result.equal_for.startswith("every window")
     values, result = made(found, {"token_index": 4})
     assert values["token_ids"] == [100.0, 101.0, 102.0, 103.0, 104.0]
-    assert result.unused == result.missed == ("index_embedding/position_index",)
+    assert result.unused == result.missing == ("index_embedding/position_index",)
     assert result.equal_for == ""
 
 
@@ -429,5 +431,5 @@ def test_a_model_without_positions_or_tokens_cannot_be_equal():
     found = tables(token_ids=5, position_index=4, token_type=2)
     values, result = made(found, {"paragraph_index": 2}, num_token_types=1)
     assert result.equal_for == ""
-    assert result.unused == result.missed == ("index_embedding/position_index",)
+    assert result.unused == result.missing == ("index_embedding/position_index",)
     assert values["token_type"] == [300.0]

@@ -265,7 +265,7 @@ def test_segabert_as_its_authors_released_it(tmp_path):
         "cls.seq_relationship.weight",
     )
     # Their model never reads the positions that its file holds.
-    assert report.missed == ()
+    assert report.missing == ()
     assert report.equal_for.startswith("every window")
     notes = "\n".join(report.notes)
     assert "2 rows of padding are dropped" in notes
@@ -361,7 +361,7 @@ def test_the_tokenizer_s_settings_come_with_the_weights(tmp_path, settings):
     write_hugging_face(pretrained, tmp_path / "back")
     again, _ = imported(tmp_path / "back", tmp_path / "again")
     assert again.normalization == pretrained.normalization
-    of_checkpoint = convert.open_own(tmp_path / "again").normalization
+    of_checkpoint = convert.open_checkpoint(tmp_path / "again").normalization
     assert Normalization(**of_checkpoint) == pretrained.normalization
     if not pretrained.normalization.split_ideographs:
         with pytest.raises(ForeignWeightsError, match="do not save `split_on_cjk`"):
