@@ -7,7 +7,7 @@ from typing import Any
 _PUBLIC = {
     "LanguageModel": "seg_tf.inference.language_model",
     "MaskFiller": "seg_tf.inference.mask_filling",
-    "SentenceEncoder": "seg_tf.export.sentence_encoder",
+    "SentenceEncoder": "seg_tf.inference.sentence_encoder",
     "SentenceOrderer": "seg_tf.inference.ordering",
     "SpanExtractor": "seg_tf.finetuning",
     "TextClassifier": "seg_tf.finetuning",

@@ -11,7 +11,6 @@ from seg_tf import SentenceEncoder, TextClassifier
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.config import AdamWConfig, RunConfig, TrainingConfig
 from seg_tf.data.inputs import MaskingConfig
-from seg_tf.finetuning.probing.frozen_encoder import FrozenEncoder
 from seg_tf.training import build, dry_run, run_folder
 from seg_tf.training.run_folder import RunFolder, describe_run
 from tests.fifth_model import FEATURES, MeanConfig, ParagraphInputsConfig, RowSizeConfig
@@ -111,8 +110,9 @@ def test_it_encodes_and_is_exported(run, tmp_path):
 
 
 def test_its_vectors_are_probed(run):
-    encoder = FrozenEncoder(load_pretrained(run.path), "per_sentence", num_texts=2)
-    vectors, _ = encoder.encode(encoder.rows_of([("go", "on"), ("and", "go")]))
+    encoder = SentenceEncoder.from_preset(run.path)
+    rows = [("go",), ("on",), ("and",), ("go",)]
+    vectors, _ = encoder.encode_rows(rows)
     assert vectors.shape == (4, 1, 8)
     np.testing.assert_allclose(vectors[0], vectors[3], atol=1e-6)
 

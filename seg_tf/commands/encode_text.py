@@ -55,7 +55,7 @@ from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.inference import texts
-from seg_tf.inference.long_texts import EncodedText, LongTexts
+from seg_tf.inference.sentence_encoder import EncodedText, SentenceEncoder
 from seg_tf.inference.texts import Sentence
 from seg_tf.text.punkt import Splitter
 
@@ -90,14 +90,12 @@ def main(_: Sequence[str]) -> None:
     _check_outputs(outputs.values(), sources.values())
     pretrained = model_flags.load_model()
     splitter = pretrained.splitter()
-    model = LongTexts(pretrained)
+    model = SentenceEncoder(pretrained)
     settings = _settings(pretrained, splitter)
     for name, path in sources.items():
         sentences = _read(path, name, splitter)
         begin = time.perf_counter()
-        encoded = model.encode(
-            [one.text for one in sentences], _paragraphs(sentences).tolist()
-        )
+        (encoded,) = model.encode_documents([sentences])
         seconds = time.perf_counter() - begin
         facts = _facts(sentences, encoded)
         outputs[name].parent.mkdir(parents=True, exist_ok=True)

@@ -29,8 +29,8 @@ from seg_tf import command_line, files, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
-from seg_tf.finetuning.probing import similarity
-from seg_tf.finetuning.probing.frozen_encoder import PER_SENTENCE, FrozenEncoder
+from seg_tf.inference.sentence_encoder import SentenceEncoder
+from seg_tf.inference.similarity import evaluate_similarity
 from seg_tf.tasks import similarity as similarity_sets
 from seg_tf.tasks.similarity import SimilaritySet
 
@@ -69,20 +69,15 @@ def main(_: Sequence[str]) -> None:
 def _evaluate(
     pretrained: Pretrained, is_new: bool, sets: Mapping[str, SimilaritySet]
 ) -> dict[str, Any]:
-    encoder = FrozenEncoder(
-        pretrained,
-        PER_SENTENCE,
-        num_texts=2,
-        mean=True,
-        randomly_initialized=is_new,
-        seed=flags.FLAGS.seed,
+    encoder = SentenceEncoder(
+        pretrained, randomly_initialized=is_new, seed=flags.FLAGS.seed
     )
     run = pretrained.config.name + (", new weights" if is_new else "")
     num_sentences = len(
         {text for one in sets.values() for pair in one.pairs for text in pair.texts}
     )
     with command_line.progress_bar(num_sentences, run, "sentence") as bar:
-        scores, num_cut = similarity.evaluate(encoder, sets, bar.update)
+        scores, num_cut = evaluate_similarity(encoder, sets, bar.update)
     if num_cut:
         print(
             f"{run}: {num_cut:,} of {num_sentences:,} sentences are longer than a row "

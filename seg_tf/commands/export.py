@@ -64,9 +64,9 @@ from seg_tf import command_line, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.commands import model_flags
 from seg_tf.export import onnx_file, saved_model
-from seg_tf.export.sentence_encoder import SentenceEncoder
 from seg_tf.finetuning import SpanExtractor
 from seg_tf.finetuning.text_task import TextTask, is_saved_task
+from seg_tf.inference.sentence_encoder import SentenceEncoder
 
 _OF_ANSWERS = ("max_answer_pieces", "num_best", "null_threshold")
 

@@ -51,10 +51,14 @@ from seg_tf import command_line, files, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
-from seg_tf.inference import corpus_encoding, texts
-from seg_tf.inference.corpus_vectors import CorpusVectors
-from seg_tf.inference.sentence_vectors import (
-    SentenceVectors,
+from seg_tf.inference import texts
+from seg_tf.inference.corpus_vectors import (
+    CorpusVectors,
+    describe_corpus,
+    make_corpus,
+)
+from seg_tf.inference.sentence_encoder import (
+    SentenceEncoder,
     cosine_warning,
     mean_cosine,
 )
@@ -121,9 +125,11 @@ def main(_: Sequence[str]) -> None:
     queries = [(None, query) for query in values.query] + _queries_of_file()
     pretrained = model_flags.load_model()
     splitter = pretrained.splitter()
-    model = SentenceVectors(pretrained, values.context_sentences, values.vectors)
+    model = SentenceEncoder(pretrained)
+    model.check_context(values.context_sentences)
+    kind = model.choose_vectors(values.vectors)
     spoken = [_sentences_of(query, splitter) for _, query in queries]
-    corpus = _corpus(folder, sources, pretrained, splitter, model)
+    corpus = _corpus(folder, sources, pretrained, splitter, model, kind)
     mean = mean_cosine(corpus.vectors())
     print(
         f"{corpus.manifest['num_sentences']:,} sentences in {folder}"
@@ -133,7 +139,7 @@ def main(_: Sequence[str]) -> None:
     if warning := cosine_warning(mean):
         print(f"Warning: {warning} (--vectors, --checkpoint)", file=sys.stderr)
     if queries:
-        vectors, _ = model.encode(spoken)
+        vectors, _ = model.encode_in_context(spoken, kind)
         labels = [label for label, _ in queries]
         _show(corpus, labels, spoken, corpus.nearest(vectors, values.num_neighbours))
 
@@ -175,31 +181,32 @@ def _corpus(
     sources: dict[str, pathlib.Path],
     pretrained: Pretrained,
     splitter: Splitter,
-    model: SentenceVectors,
+    model: SentenceEncoder,
+    kind: str,
 ) -> CorpusVectors:
     """The complete vectors: made from the sources, or found in the folder."""
     values = flags.FLAGS
     settings = {
         "context_sentences": values.context_sentences,
-        "vectors": model.vectors,
+        "vectors": kind,
         **pretrained.normalization.described(),
         "sentence_parameters_sha256": splitter.parameters_checksum,
     }
     checksums = (pretrained.weights_checksum, pretrained.vocabulary.checksum)
     if sources:
         of_corpus = {name: values[name].value for name in ("limit", "shard_sentences")}
-        return corpus_encoding.make(
+        return make_corpus(
             folder,
             sources,
             splitter,
             model,
-            corpus_encoding.describe(sources, *checksums, {**settings, **of_corpus}),
+            describe_corpus(sources, *checksums, {**settings, **of_corpus}),
             lambda total: command_line.progress_bar(total, "vectors", "sentence"),
         )
     corpus = CorpusVectors(folder)
     # What the corpus is made of may be anything; what queries are made with may not.
     settings = {**corpus.manifest["settings"], **settings}
-    expected = corpus_encoding.describe({}, *checksums, settings)
+    expected = describe_corpus({}, *checksums, settings)
     corpus.check_same({**expected, "corpus": corpus.manifest["corpus"]})
     corpus.check_complete()
     return corpus

@@ -70,7 +70,7 @@ from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags, tracker_flags
 from seg_tf.finetuning import runners, trial_report, trials
-from seg_tf.finetuning.probing.frozen_encoder import MODES
+from seg_tf.finetuning.probing import MODES
 from seg_tf.finetuning.trial_report import Compared
 from seg_tf.finetuning.trials import ADVICE, TaskRunner, Trial, TrialsFolder
 from seg_tf.interop import convert

@@ -19,8 +19,8 @@ from seg_tf.inference import (
 )
 from seg_tf.inference.attention_maps import AttentionMaps, HeadChoice
 from seg_tf.inference.ordering import SentenceOrderer
-from seg_tf.inference.sentence_vectors import (
-    SentenceVectors,
+from seg_tf.inference.sentence_encoder import (
+    SentenceEncoder,
     cosine_warning,
     mean_cosine,
 )
@@ -58,8 +58,8 @@ class ShownModel:
         self._splitter = pretrained.splitter()
         self._layout = pretrained.layout()
         # [SENT] vectors of a model that saw little text are nearly all the same.
-        vectors = "mean" if self._layout.holds_spans else None
-        self._vectors = SentenceVectors(pretrained, _CONTEXT_SENTENCES, vectors)
+        self._vectors = "mean" if self._layout.holds_spans else None
+        self._encoder = SentenceEncoder(pretrained)
         self.reasons: dict[str, str] = {}
         self._capacity = self._tried(
             "attention", lambda: text_windows.window_capacity(pretrained)
@@ -187,7 +187,7 @@ class ShownModel:
         """
         sentences = self._sentences(text)
         in_context = list(texts.in_context(sentences, _CONTEXT_SENTENCES))
-        vectors, _ = self._vectors.encode(in_context)
+        vectors, _ = self._encoder.encode_in_context(in_context, self._vectors)
         cosines = vectors @ vectors.T
         return {
             "sentences": [one.text for one in sentences],

@@ -15,13 +15,11 @@ whole tasks of benchmarks, by `seg_tf.finetuning.runners`.
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.finetuning.batches import text_batches
 from seg_tf.finetuning.optimizer import finetuning_optimizer
-from seg_tf.finetuning.probing.frozen_encoder import FrozenEncoder
 from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.spans import SpanExamples
 from seg_tf.finetuning.text_classifier import TextClassifier
 
 __all__ = [
-    "FrozenEncoder",
     "SpanExamples",
     "SpanExtractor",
     "TextClassifier",

@@ -12,7 +12,7 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning import squad
 from seg_tf.finetuning.classification import ClassificationRunner
 from seg_tf.finetuning.optimizer import BERT_SETTINGS, DEFAULT_LEARNING_RATE
-from seg_tf.finetuning.probing.probe_runner import ProbeRunner, probe_setting
+from seg_tf.finetuning.probing import ProbeRunner, probe_setting
 from seg_tf.finetuning.squad import SquadRunner
 from seg_tf.finetuning.trials import Setting, TaskRunner
 from seg_tf.tasks import finetuning_settings

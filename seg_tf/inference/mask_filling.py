@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import MadeOfPretrained, Pretrained
-from seg_tf.inference import rows
+from seg_tf.inference.sentence_encoder import make_row
 from seg_tf.inference.texts import Sentence, check_texts, sentences_of
 from seg_tf.layouts.rows import Example, num_pieces
 from seg_tf.objectives.masked_lm import MaskedLM
@@ -99,7 +99,7 @@ class MaskFiller(MadeOfPretrained):
         if MASK not in text:
             raise ValueError(f"`texts` must each hold a {MASK}. Received: {text!r}")
         sentences = sentences_of(text, self._splitter)
-        example = rows.make_row(sentences, [self._pieces(one) for one in sentences])
+        example = make_row(sentences, [self._pieces(one) for one in sentences])
         capacity = self._layout.text_capacity
         most = capacity.num_sentences or len(example)
         if num_pieces(example) > capacity.num_pieces or len(example) > most:

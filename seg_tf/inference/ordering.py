@@ -13,10 +13,10 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import MadeOfPretrained, Pretrained
-from seg_tf.inference import rows
-from seg_tf.inference.row_runner import RowRunner
+from seg_tf.inference.row_encoder import TOKENS_PER_BATCH, RowEncoder
+from seg_tf.inference.sentence_encoder import make_row
 from seg_tf.inference.texts import Sentence, sentences_of
-from seg_tf.layouts.rows import Example
+from seg_tf.layouts.rows import NUM_SPECIAL_TOKENS, Example
 from seg_tf.objectives.sentence_unshuffling import SentenceUnshuffling
 from seg_tf.ops.gathering import gather_vectors
 
@@ -54,7 +54,7 @@ class SentenceOrderer(MadeOfPretrained):
 
     Args:
         pretrained: an SLM.
-        **arguments: further arguments of `RowRunner`.
+        tokens_per_batch: approximate number of positions in a batch.
 
     Raises:
         ValueError: if the model was not pretrained to unshuffle sentences.
@@ -66,25 +66,39 @@ class SentenceOrderer(MadeOfPretrained):
     ```
     """
 
-    def __init__(self, pretrained: Pretrained, **arguments: Any):
+    def __init__(
+        self, pretrained: Pretrained, tokens_per_batch: int = TOKENS_PER_BATCH
+    ):
         objective = pretrained.objective(
             SentenceUnshuffling,
             "a model that was pretrained to unshuffle sentences (SLM)",
         )
-        # One function, so that it is compiled once, not for every row length.
-        decode = tf.function(
-            objective.reconstructor.decode, autograph=False, reduce_retracing=True
-        )
 
-        def order(
-            sequence_output: tf.Tensor, features: Mapping[str, tf.Tensor]
+        def decode(
+            encoder: Any, sequence_BLD: tf.Tensor, features: Mapping[str, tf.Tensor]
         ) -> tuple[tf.Tensor, tf.Tensor]:
-            candidates = gather_vectors(
-                sequence_output, features["candidate_positions"]
+            candidates = gather_vectors(sequence_BLD, features["candidate_positions"])
+            dtype = objective.reconstructor.compute_dtype
+            return objective.reconstructor.decode(
+                tf.cast(candidates, dtype), features["candidate_mask"]
             )
-            return decode(candidates, features["candidate_mask"])
 
-        self._run = RowRunner(pretrained, order, **arguments)
+        self._layout = pretrained.layout()
+        if self._layout.sent_id is None:
+            raise ValueError(
+                "`checkpoint` must be of a model of sentences (SLM), trained with "
+                f"inputs of SentenceInputsConfig. Received: {pretrained.folder}, the "
+                f"run {pretrained.config.name!r}, whose inputs were of "
+                f"{type(pretrained.config.inputs).__name__}"
+            )
+        self._rows = RowEncoder(
+            pretrained.encoder,
+            self._layout,
+            decode,
+            num_columns=self._layout.max_sentences,
+            tokens_per_batch=tokens_per_batch,
+        )
+        self._encode_pieces = pretrained.text_encoder().encode
         self._splitter = pretrained.splitter()
 
     def predict(self, documents: Sequence[str]) -> list[list[str]]:
@@ -114,41 +128,44 @@ class SentenceOrderer(MadeOfPretrained):
             The groups of each text, in the order of its sentences; none for a text
             without sentences.
         """
-        spelled = self._run.encode_text([one.text for text in texts for one in text])
-        remaining = iter(spelled)
-        all_rows, places = [], []
+        ids, lengths = self._encode_pieces([one.text for text in texts for one in text])
+        spelled = iter(np.split(ids, np.cumsum(lengths)[:-1]))
+        longest = self._layout.max_length - NUM_SPECIAL_TOKENS - 1  # behind its [SENT]
+        rows, places = [], []
         for text in texts:
-            pieces = list(itertools.islice(remaining, len(text)))
-            cut = [rows.cut(one, self._run.row_length) for one in pieces]
-            spans = list(self._spans(cut))
-            all_rows += [
-                rows.make_row(text[begin:end], cut[begin:end]) for begin, end in spans
+            pieces = list(itertools.islice(spelled, len(text)))
+            is_cut = [len(one) > longest for one in pieces]
+            pieces = [one[:longest] for one in pieces]
+            spans = list(self._spans(pieces))
+            rows += [
+                make_row(text[begin:end], pieces[begin:end]) for begin, end in spans
             ]
             places.append(
                 [
-                    (begin, [n for n in range(begin, end) if cut[n] is not pieces[n]])
+                    (begin, [n for n in range(begin, end) if is_cut[n]])
                     for begin, end in spans
                 ]
             )
-        if not all_rows:
-            return [[] for _ in texts]
-        slots, probabilities = self._run(all_rows, on_progress)
-        results = zip(all_rows, slots, probabilities, strict=True)
+        results = iter(self._rows(rows, on_progress) if rows else ())
+        examples = iter(rows)
         return [
-            [_group(begin, cut, *next(results)) for begin, cut in of_text]
-            for of_text in places
+            [
+                _group(begin, cut, next(examples), *next(results))
+                for begin, cut in text_places
+            ]
+            for text_places in places
         ]
 
     def _spans(self, pieces: Sequence[np.ndarray]) -> Iterator[tuple[int, int]]:
         """Begin and end of each group."""
-        begin, taken = 0, 0
+        begin, size = 0, 0
         for number, one in enumerate(pieces):
-            needed = rows.num_tokens(one)
-            is_full = number - begin == self._run.max_sentences
-            if is_full or taken + needed > rows.capacity(self._run.row_length):
+            needed = 1 + len(one)
+            is_full = number - begin == self._layout.max_sentences
+            if is_full or size + needed > self._layout.max_length - NUM_SPECIAL_TOKENS:
                 yield begin, number
-                begin, taken = number, 0
-            taken += needed
+                begin, size = number, 0
+            size += needed
         if begin < len(pieces):
             yield begin, len(pieces)
 

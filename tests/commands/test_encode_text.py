@@ -7,8 +7,8 @@ import pytest
 
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import encode_text
-from seg_tf.inference.long_texts import LongTexts
 from seg_tf.inference.mask_filling import MaskFiller
+from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.inference.texts import Sentence
 from seg_tf.text.splitters import SentenceFunction
 from tests import command_calls
@@ -169,7 +169,7 @@ def test_nothing_is_nearest_to_a_sentence_without_pieces():
 def test_what_can_be_refused_is_refused_before_anything_is_encoded(
     reat_dir, chapter, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(LongTexts, "encode", None)
+    monkeypatch.setattr(SentenceEncoder, "encode_documents", None)
     (tmp_path / "blank.txt").write_text("\n \n")
     (tmp_path / "latin.txt").write_bytes(b"W1.\nCaf\xe9.\n")
     output, output_dir = f"--output={tmp_path}/a.npz", f"--output_dir={tmp_path}/new"
@@ -227,7 +227,11 @@ def test_other_encoders_read_windows(run_dir, chapter, tmp_path):
     pretrained = load_pretrained(run_dir)
     with np.load(output) as found:
         sentences = json.loads(str(found["sentences"]))
-        expected = LongTexts(pretrained).encode(sentences, found["paragraphs"])
+        document = [
+            Sentence(text, "", paragraph=int(paragraph))
+            for text, paragraph in zip(sentences, found["paragraphs"], strict=True)
+        ]
+        (expected,) = SentenceEncoder(pretrained).encode_documents([document])
         np.testing.assert_allclose(found["vectors"], expected.vectors, atol=1e-5)
         assert json.loads(str(found["settings"]))["num_sentences"] == 4
 

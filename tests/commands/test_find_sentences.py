@@ -11,7 +11,7 @@ from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import find_sentences
 from seg_tf.inference import texts
 from seg_tf.inference.corpus_vectors import CorpusVectors
-from seg_tf.inference.sentence_vectors import SentenceVectors
+from seg_tf.inference.sentence_encoder import SentenceEncoder
 from tests import command_calls
 from tests.inference import tiny_slm
 from tests.inference.tiny_slm import SPLITTER, sentence
@@ -73,14 +73,14 @@ def test_answers_equal_brute_force(run_dir, corpus, index_dir, tmp_path):
     assert len(answers) == 3
 
     # All of it again, without shards, index or any of the command's code.
-    model = SentenceVectors(load_pretrained(run_dir), 1)
+    model = SentenceEncoder(load_pretrained(run_dir))
     stream = texts.read_sentences({"corpus.txt": corpus}, SPLITTER)
     in_context = list(texts.in_context(stream, 1))
     assert len(in_context) == NUM_SENTENCES
-    vectors, _ = model.encode(in_context)
+    vectors, _ = model.encode_in_context(in_context)
     for query, answer in zip(queries, answers, strict=True):
         spoken = list(texts.split_lines([query], "", SPLITTER))[-2:]
-        vector, _ = model.encode([spoken])
+        vector, _ = model.encode_in_context([spoken])
         cosines = vectors @ vector[0]
         nearest = np.argsort(-cosines)[:7]
         assert answer["query"] == [one.text for one in spoken]
@@ -168,7 +168,7 @@ def test_users_errors_name_what_is_wrong(run_dir, index_dir, corpus, tmp_path):
         run(run_dir, f"--index_dir={index_dir}", "--query= ")
     with pytest.raises(ValueError, match="context_sentences: 1 there, 0 now"):
         run(run_dir, f"--index_dir={index_dir}", "--query=W1.", "--context_sentences=0")
-    with pytest.raises(ValueError, match=r"`context_sentences` must.*at most 3.*=4"):
+    with pytest.raises(ValueError, match=r"`context_sentences` must.*below 4.*=4"):
         run(run_dir, new, f"--corpus={corpus}", "--context_sentences=4")
     with pytest.raises(ValueError, match="Received: '/nowhere'"):
         run(run_dir, new, "--corpus=/nowhere")
@@ -186,7 +186,7 @@ def test_vectors_of_other_weights_are_refused(run_dir, index_dir, tmp_path):
 def test_what_can_be_refused_is_refused_before_anything_is_encoded(
     run_dir, corpus, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(SentenceVectors, "encode", None)
+    monkeypatch.setattr(SentenceEncoder, "encode_in_context", None)
     arguments = (run_dir, f"--corpus={corpus}", f"--index_dir={tmp_path / 'index'}")
     for option, expected in (
         (f"--output={tmp_path}/no/n", "`--output` must .*/no/n, whose folder does not"),

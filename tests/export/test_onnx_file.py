@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from seg_tf.commands import export
 from seg_tf.export import onnx_file, saved_model
-from seg_tf.export.sentence_encoder import SentenceEncoder
 from seg_tf.finetuning import TextClassifier
+from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.preprocessing.text_preprocessor import DocumentPreprocessor
 from tests import command_calls
 from tests.finetuning import tiny_models

@@ -10,8 +10,8 @@ import tensorflow as tf
 from seg_tf.config import TransformerXLConfig
 from seg_tf.data.inputs import LaneInputsConfig
 from seg_tf.export.served_encoder import ServedEncoder
-from seg_tf.finetuning.segments import as_tuples, encode_texts
-from seg_tf.inference.long_texts import LongTexts
+from seg_tf.inference.sentence_encoder import SentenceEncoder
+from seg_tf.inference.texts import Sentence
 from seg_tf.layouts import block_placing, blocks
 from seg_tf.preprocessing.text_preprocessor import (
     DocumentPreprocessor,
@@ -19,6 +19,7 @@ from seg_tf.preprocessing.text_preprocessor import (
 )
 from seg_tf.text.punkt import SentenceSplitter
 from tests.finetuning import tiny_models
+from tests.finetuning.tiny_models import example_of
 
 pytestmark = pytest.mark.slow
 
@@ -55,12 +56,16 @@ def sentences_of(document):
     ]
 
 
+def encoded(sentences):
+    documents = [[Sentence(text, "") for text in sentences]]
+    return SentenceEncoder(pretrained()).encode_documents(documents)[0]
+
+
 def test_documents_are_encoded_as_long_texts():
     found = served()["serving_default"](tf.constant([*DOCUMENTS, ""]))
-    model = LongTexts(pretrained())
     for number, document in enumerate(DOCUMENTS):
         sentences = sentences_of(document)
-        expected = model.encode(sentences)
+        expected = encoded(sentences)
         assert expected.num_passes == 1
         is_there = found["sentence_mask"][number].numpy()
         assert is_there.sum() == len(sentences)
@@ -81,7 +86,7 @@ def test_of_long_documents_the_beginning_is_read():
     assert found["is_cut"].numpy().all()
     # 8 parts of a sentence; 8 sentences; two, since the third has 10 parts.
     assert found["sentence_mask"].numpy().sum(axis=1).tolist() == [1, 8, 2]
-    expected = LongTexts(pretrained()).encode(["W1 w2."] * 8).vectors
+    expected = encoded(["W1 w2."] * 8).vectors
     np.testing.assert_allclose(found["sentence_vectors"][1], expected, atol=2e-6)
 
 
@@ -89,17 +94,19 @@ def test_of_long_documents_the_beginning_is_read():
 def test_examples_are_laid_out_as_in_finetuning(num_texts):
     texts = [*DOCUMENTS, *TOO_LONG, ""]
     pairs = list(zip(texts, texts[2:] + texts[:2], strict=True))
-    examples = as_tuples(pairs if num_texts == 2 else texts)
+    examples = pairs if num_texts == 2 else [(text,) for text in texts]
     layout = pretrained().layout(100)
-    segments = encode_texts(
-        pretrained().text_encoder(), examples, layout.capacity(num_texts)
+    room = layout.capacity(num_texts)
+    segments, is_example_cut = zip(
+        *(example_of(pretrained(), one, room) for one in examples), strict=True
     )
     shapes = np.array([layout.row_shape(one) for one in segments])
     expected = layout.lay_out(list(segments), tuple(shapes.max(axis=0).tolist()))
     is_cut, features = TextPreprocessor(pretrained(), num_texts, 100).read(
         [tf.constant(of_text) for of_text in zip(*examples, strict=True)]
     )
-    assert int(tf.reduce_sum(tf.cast(is_cut, tf.int32))) == segments.num_cut > 0
+    assert is_cut.numpy().tolist() == list(is_example_cut)
+    assert any(is_example_cut)
     for name, values in expected.items():
         found = features[name].numpy()
         width = found.shape[1]
@@ -111,11 +118,10 @@ def test_vectors_of_pairs_are_those_of_the_readout():
     first, second = DOCUMENTS[:3], DOCUMENTS[2:]
     found = served()["encode_pairs"](tf.constant(first), tf.constant(second))
     layout = pretrained().layout()
-    examples = encode_texts(
-        pretrained().text_encoder(),
-        as_tuples(list(zip(first, second, strict=True))),
-        layout.capacity(2),
-    )
+    examples = [
+        example_of(pretrained(), pair, layout.capacity(2))[0]
+        for pair in zip(first, second, strict=True)
+    ]
     encoder = pretrained().encoder
     for number, example in enumerate(examples):
         row = layout.lay_out([example], layout.row_shape(example))

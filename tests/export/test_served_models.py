@@ -14,11 +14,11 @@ import tensorflow as tf
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import export, serve_check
 from seg_tf.export import saved_model
-from seg_tf.export.sentence_encoder import SentenceEncoder
 from seg_tf.export.served_classifier import ServedClassifier
 from seg_tf.export.served_encoder import ServedEncoder
 from seg_tf.finetuning import TextClassifier, text_batches
 from seg_tf.inference import text_windows
+from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.inference.text_windows import window_capacity
 from seg_tf.preprocessing.text_preprocessor import (
     DocumentPreprocessor,

@@ -13,6 +13,7 @@ from seg_tf.data.inputs import (
     SentenceInputsConfig,
     WindowInputsConfig,
 )
+from seg_tf.layouts.rows import Segment
 from seg_tf.text.encoding import WORD_PIECES
 from seg_tf.text.normalization import UNCASED
 from tests.inference.tiny_slm import VOCABULARY, WORDS
@@ -106,3 +107,20 @@ def some_texts(generator, num_examples, num_texts, longest=12):
         )
         for _ in range(num_examples)
     ]
+
+
+def example_of(pretrained, texts, room):
+    """The example of some texts, each a paragraph; the longest loses its last piece.
+
+    Returns:
+        The example, and whether it was cut.
+    """
+    encode = pretrained.text_encoder().encode
+    pieces = [encode([text])[0] for text in texts]
+    is_cut = sum(map(len, pieces)) > room
+    while sum(map(len, pieces)) > room:
+        # Of equally long texts the last one.
+        longest = max(range(len(pieces)), key=lambda text: (len(pieces[text]), text))
+        pieces[longest] = pieces[longest][:-1]
+    segments = [Segment(ids, text, paragraph=text) for text, ids in enumerate(pieces)]
+    return tuple(segments), is_cut

@@ -6,20 +6,14 @@ import numpy as np
 import pytest
 
 from seg_tf import files
-from seg_tf.export.sentence_encoder import SentenceEncoder
-from seg_tf.inference import corpus_encoding, corpus_vectors, texts
+from seg_tf.inference import corpus_vectors, texts
 from seg_tf.inference.corpus_vectors import CorpusVectors
-from seg_tf.inference.sentence_vectors import (
-    SentenceVectors,
-    cosine_warning,
-    mean_cosine,
-)
+from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.inference.texts import Sentence
 from tests import command_calls
 from tests.counting_bar import CountingBar
-from tests.finetuning import tiny_models
-from tests.inference import tiny_slm
-from tests.inference.tiny_slm import ROW_LENGTH, SPLITTER, sentence
+from tests.inference.test_sentence_encoder import vector_alone
+from tests.inference.tiny_slm import SPLITTER, sentence
 
 pytestmark = pytest.mark.slow
 
@@ -47,6 +41,7 @@ def make(folder, sources, pretrained, reports=None, **settings):
     settings = {
         "context_sentences": 1,
         "limit": None,
+        "vectors": None,
         "shard_sentences": SHARD_SENTENCES,
         **settings,
     }
@@ -56,12 +51,12 @@ def make(folder, sources, pretrained, reports=None, **settings):
         bars.append(CountingBar(total))
         return bars[0]
 
-    corpus = corpus_encoding.make(
+    corpus = corpus_vectors.make_corpus(
         folder,
         sources,
         SPLITTER,
-        SentenceVectors(pretrained, settings["context_sentences"]),
-        corpus_encoding.describe(
+        SentenceEncoder(pretrained),
+        corpus_vectors.describe_corpus(
             sources, pretrained.weights_checksum, "of words", settings
         ),
         progress,
@@ -80,16 +75,6 @@ def corpus(pretrained, tmp_path_factory):
 
 def all_vectors(corpus):
     return np.concatenate(list(corpus.vectors()))
-
-
-def vector_alone(pretrained, in_context):
-    """The normalised vector of the last sentence, of a row without padding."""
-    paragraphs, numbers = texts.indices(in_context)
-    candidates = tiny_slm.candidates_alone(
-        pretrained, [one.text for one in in_context], paragraphs, numbers
-    )
-    vector = candidates[-2]  # before [SEP]
-    return vector / np.linalg.norm(vector)
 
 
 def test_vectors_are_those_of_each_row_alone(corpus, pretrained):
@@ -113,19 +98,6 @@ def test_vectors_are_those_of_each_row_alone(corpus, pretrained):
     assert starts == 8
 
 
-def test_mean_cosine_is_that_of_all_pairs_and_warns_near_1():
-    generator = np.random.default_rng(0)
-    for offset, warns in ((0, False), (0.5, False), (5, True), (1e4, True)):
-        vectors = generator.normal(size=(60, 16)) + offset
-        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        cosines = (vectors @ vectors.T)[~np.eye(60, dtype=bool)]
-        found = mean_cosine(np.split(vectors.astype("f4"), [25, 50]))
-        assert found == pytest.approx(cosines.mean(), abs=1e-6)
-        assert bool(cosine_warning(found)) == warns == (found > 0.95)
-    assert mean_cosine([vectors[:5], vectors[:4]]) is None
-    assert mean_cosine([]) is cosine_warning(None) is None
-
-
 @pytest.mark.parametrize("count", [1, 7, 10_000])
 def test_nearest_vectors_equal_brute_force_with_ties(tmp_path, count):
     generator = np.random.default_rng(0)
@@ -147,66 +119,6 @@ def test_nearest_vectors_equal_brute_force_with_ties(tmp_path, count):
         )
     if count > 1:
         assert [number for number, _ in found[:2]] == [17, 41]
-
-
-@pytest.mark.parametrize("pieces_per_batch", [1, 100])
-def test_batches_never_change_a_vector(corpus, pretrained, pieces_per_batch):
-    numbers = range(0, corpus.manifest["num_sentences"], 3)
-    groups = list(corpus.sentences(numbers).values())
-    model = SentenceVectors(pretrained, 1, pieces_per_batch=pieces_per_batch)
-    found, num_cut = model.encode(groups[::-1])
-    np.testing.assert_allclose(found[::-1], all_vectors(corpus)[::3], atol=2e-5)
-    assert num_cut == 0
-
-
-def test_context_gives_way_to_a_long_sentence(pretrained):
-    generator = np.random.default_rng(0)
-    # A sentence takes its words, the period and a [SENT].
-    near, far, last = (
-        Sentence(sentence(generator, length), "", paragraph=number)
-        for number, length in enumerate((5, 6, ROW_LENGTH - 2 - 8 - 2))
-    )
-    model = SentenceVectors(pretrained, 2)
-    vectors, num_cut = model.encode([[near, far, last]])
-    assert num_cut == 0
-    np.testing.assert_allclose(
-        vectors[0], vector_alone(pretrained, [far, last]), atol=2e-5
-    )
-    longer = Sentence(sentence(generator, 300), "")
-    vectors, num_cut = model.encode([[near, far, longer], [far]])
-    assert num_cut == 1
-    words = longer.text.split()[: ROW_LENGTH - 3]
-    np.testing.assert_allclose(
-        vectors[0],
-        vector_alone(pretrained, [Sentence(" ".join(words), "")]),
-        atol=2e-5,
-    )
-
-
-@pytest.mark.parametrize("kind", ["segabert", "reat"])
-def test_other_encoders_have_vectors_as_well(kind):
-    pretrained = tiny_models.tiny(kind)
-    before, last, empty = (
-        Sentence(text, "", paragraph=number)
-        for number, text in enumerate(("W1 w2 w3.", "W4 w5.", "\u200b"))
-    )
-    long = Sentence("w6 " * 60, "", paragraph=1)
-    model = SentenceVectors(pretrained, 1)
-    groups = [[before, last], [last], [before, empty], [before, long]]
-    vectors, num_cut = model.encode(groups)
-    encoder = SentenceEncoder(pretrained)
-    # The same text as a document of pretraining.
-    for number, group in enumerate(groups[:2]):
-        (text,) = encoder.encode_sentences(["\n".join(one.text for one in group)])
-        expected = text.vectors[-1] / np.linalg.norm(text.vectors[-1])
-        np.testing.assert_allclose(vectors[number], expected, atol=1e-5)
-    assert np.abs(vectors[0] - vectors[1]).max() > 1e-3
-    assert vectors[2].any() == (kind == "reat")
-    # Blocks take a long sentence in parts; a window takes its beginning, alone.
-    assert num_cut == (kind == "segabert")
-    if kind == "segabert":
-        alone, _ = model.encode([[Sentence("w6 " * 46, "")]])
-        np.testing.assert_allclose(vectors[3], alone[0], atol=1e-5)
 
 
 def test_only_missing_shards_are_made_again(corpus, pretrained, tmp_path):
@@ -316,7 +228,6 @@ def test_cut_sentences_are_reported(pretrained, tmp_path):
 STOPPED = """
 import pathlib, sys
 from seg_tf import files
-from seg_tf.export.sentence_encoder import SentenceEncoder
 from seg_tf.checkpoints.pretrained import load_pretrained
 from tests.inference import test_corpus_vectors as tests
 run_dir, folder, text = sys.argv[1:]

@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import pytest
 
-from seg_tf.finetuning.segments import encode_texts
-from seg_tf.inference.long_texts import LongTexts
+from seg_tf.inference.sentence_encoder import SentenceEncoder
+from seg_tf.inference.texts import Sentence
 from seg_tf.layouts.layout import FirstToken, PooledSentences, SentenceTokens
-from tests.finetuning.tiny_models import some_texts, tiny
+from tests.finetuning.tiny_models import example_of, some_texts, tiny
 
 FIVE = some_texts(np.random.default_rng(4), 3, 5, longest=6)
 
@@ -17,9 +17,8 @@ def text_vectors(kind, texts):
     pretrained = tiny(kind)
     layout = pretrained.layout()
     num_texts = len(texts[0])
-    examples = list(
-        encode_texts(pretrained.text_encoder(), texts, layout.capacity(num_texts))
-    )
+    room = layout.capacity(num_texts)
+    examples = [example_of(pretrained, one, room)[0] for one in texts]
     shapes = [layout.row_shape(example) for example in examples]
     features = layout.lay_out(examples, tuple(np.max(shapes, axis=0).tolist()))
     sequence = pretrained.encoder(features)
@@ -39,9 +38,10 @@ def test_joint_vectors_of_slm_are_those_at_its_sentence_tokens():
 def test_joint_vectors_of_reat_are_those_of_a_long_text():
     texts = [*FIVE, ("w1 " * 30, "w2", "w3 " * 7, "w4", "w5")]
     vectors, *_ = text_vectors("reat", texts)
-    encode = LongTexts(tiny("reat")).encode
-    for row, text in enumerate(texts):
-        np.testing.assert_allclose(vectors[row], encode(text).vectors, atol=1e-5)
+    documents = [[Sentence(one, "") for one in text] for text in texts]
+    encoded = SentenceEncoder(tiny("reat")).encode_documents(documents)
+    for row, one in enumerate(encoded):
+        np.testing.assert_allclose(vectors[row], one.vectors, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["slm", "reat"])

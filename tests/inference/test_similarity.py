@@ -9,13 +9,13 @@ import scipy.stats
 
 from seg_tf import files
 from seg_tf.commands import model_flags
-from seg_tf.finetuning.probing import similarity
-from seg_tf.finetuning.probing.frozen_encoder import FrozenEncoder
+from seg_tf.inference.sentence_encoder import SentenceEncoder
+from seg_tf.inference.similarity import evaluate_similarity
 from seg_tf.tasks.similarity import SimilaritySet
 from seg_tf.tasks.task import Example
 from tests import command_calls
-from tests.finetuning.probing.test_frozen_encoder import slow_means
 from tests.finetuning.tiny_models import some_texts, tiny
+from tests.inference.test_sentence_encoder import slow_means
 
 pytestmark = pytest.mark.slow
 
@@ -43,9 +43,9 @@ def test_correlations_are_those_of_cosines_of_means(kind, pairs):
         "year": SimilaritySet({"one": pairs[:5], "two": pairs[5:]}),
         "set": SimilaritySet({"set": pairs[3:]}),
     }
-    encoder = FrozenEncoder(tiny(kind), "per_sentence", 2, mean=True)
+    encoder = SentenceEncoder(tiny(kind))
     seen = []
-    results, num_cut = similarity.evaluate(encoder, sets, seen.append)
+    results, num_cut = evaluate_similarity(encoder, sets, seen.append)
     assert num_cut == 0
     assert sum(seen) == 23  # Of 24 sentences one occurs twice.
     labels = [pair.label for pair in pairs]
@@ -65,13 +65,6 @@ def test_correlations_are_those_of_cosines_of_means(kind, pairs):
         "two": pytest.approx(scipy.stats.spearmanr(labels[5:], cosines[5:])[0]),
     }
     assert "parts" not in results["set"]
-
-
-def test_a_vector_without_length_is_like_nothing():
-    vectors = np.array(
-        [[[3, 4], [6, 8]], [[0, 0], [1, 0]], [[1, 0], [0, 2]]], "float32"
-    )
-    np.testing.assert_array_equal(similarity.cosines(vectors), [1, 0, 0])
 
 
 def test_the_command_prints_models_and_twins_of_new_weights(pairs, tmp_path):

@@ -1,1 +1,0 @@
-"""Probes of frozen encoders: DiscoEval's protocol (Chen et al., 2019)."""

@@ -1,0 +1,124 @@
+"""Runs a pretrained encoder on rows of any number and length.
+
+Shape key: B rows, L row length, S segments of a row, D width.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from seg_tf.layouts.layout import Features, Layout
+from seg_tf.layouts.rows import Example, trees_of
+from seg_tf.ops.gathering import mean_vectors
+from seg_tf.text.graph.trees import Trees
+
+TOKENS_PER_BATCH = 8_192
+
+# (encoder, sequence output `(B, L, D)`, features) -> tensors whose first axis is B.
+Compute = Callable[[keras.Model, tf.Tensor, Features], Sequence[tf.Tensor]]
+
+
+class RowEncoder:
+    """Lays out examples as rows, encodes them and computes something from each row.
+
+    Rows of similar length are batched. The result for a row does not depend on the
+    rest of its batch, except for rounding. One graph serves all row lengths.
+
+    Args:
+        encoder: an encoder of texts.
+        layout: the layout of its rows.
+        compute: what to compute from the encoder's float32 output.
+        num_columns: segments that all rows are padded to, with which `compute` sees
+            static shapes; None pads to the longest example of a batch.
+        tokens_per_batch: approximate number of positions in a batch.
+    """
+
+    def __init__(
+        self,
+        encoder: keras.Model,
+        layout: Layout,
+        compute: Compute,
+        num_columns: int | None = None,
+        tokens_per_batch: int = TOKENS_PER_BATCH,
+    ):
+        self._layout = layout
+        self._num_columns = num_columns
+        self._tokens_per_batch = tokens_per_batch
+
+        def run(fields: Mapping[str, tf.Tensor]) -> Sequence[tf.Tensor]:
+            features = layout.rows(Trees(**fields))
+            sequence_BLD = tf.cast(encoder(features, training=False), tf.float32)
+            return compute(encoder, sequence_BLD, features)
+
+        signature = {
+            field.name: tf.TensorSpec([None, num_columns], tf.int32)
+            for field in dataclasses.fields(Trees)
+        }
+        signature["pieces"] = tf.TensorSpec([None, None], tf.int32)
+        signature["num_sentences"] = tf.TensorSpec([None], tf.int32)
+        function = tf.function(run, input_signature=[signature], autograph=False)
+        # Concrete, because TensorFlow takes several functions made of the same lines
+        # for one that is compiled again and again, and warns.
+        self._run = function.get_concrete_function()
+
+    def __call__(
+        self, examples: Sequence[Example], on_progress: Callable[[int], Any] = bool
+    ) -> list[tuple[np.ndarray, ...]]:
+        """Encodes examples.
+
+        Args:
+            examples: examples that fit into a row, each of at least one segment.
+            on_progress: called with the number of rows of each finished batch.
+
+        Returns:
+            The results of each example, one array per tensor of `compute`, padded as
+            in its batch.
+        """
+        results: list[tuple[np.ndarray, ...]] = [()] * len(examples)
+        for numbers in self._batches(examples):
+            batch = [examples[number] for number in numbers]
+            trees = trees_of(batch, self._num_columns or max(map(len, batch)))
+            arrays = [tensor.numpy() for tensor in self._run(vars(trees))]
+            for number, *row in zip(numbers, *arrays, strict=True):
+                results[number] = tuple(row)
+            on_progress(len(numbers))
+        return results
+
+    def _batches(self, examples: Sequence[Example]) -> list[list[int]]:
+        lengths = [self._layout.num_tokens(example) for example in examples]
+        batches: list[list[int]] = []
+        for number in np.argsort(lengths, kind="stable").tolist():
+            if batches:
+                # The newest row is the longest, to which the batch is padded.
+                size = (len(batches[-1]) + 1) * lengths[number]
+                if size <= self._tokens_per_batch:
+                    batches[-1].append(number)
+                    continue
+            batches.append([number])
+        return batches
+
+
+def means_of_pieces(
+    encoder: keras.Model, sequence_BLD: tf.Tensor, features: Features
+) -> Sequence[tf.Tensor]:
+    """Mean over the word pieces of each segment; 0 for a segment without pieces."""
+    number_BL = features["sentence_number"]
+    return [mean_vectors(sequence_BLD, number_BL, tf.reduce_max(number_BL))[0]]
+
+
+def vectors_of_pieces(
+    encoder: keras.Model, sequence_BLD: tf.Tensor, features: Features
+) -> Sequence[tf.Tensor]:
+    """Output at every position, and the number of its segment from 1; 0 for none."""
+    return [sequence_BLD, features["sentence_number"]]
+
+
+def first_token(
+    encoder: keras.Model, sequence_BLD: tf.Tensor, features: Features
+) -> Sequence[tf.Tensor]:
+    """Output at `[CLS]`."""
+    return [sequence_BLD[:, :1]]

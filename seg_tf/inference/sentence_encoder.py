@@ -1,0 +1,704 @@
+"""Vectors of texts, sentences and passages from a pretrained encoder.
+
+Shape key: N texts, S sentences, P passages, T texts of a row, D width.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import json
+import pathlib
+import re
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
+from seg_tf.checkpoints.pretrained import MadeOfPretrained, Pretrained
+from seg_tf.export import saved_model
+from seg_tf.export.served_encoder import ServedEncoder
+from seg_tf.inference import row_encoder
+from seg_tf.inference.row_encoder import RowEncoder
+from seg_tf.inference.text_windows import first_window
+from seg_tf.inference.texts import Sentence, check_texts, indices, sentences_of
+from seg_tf.layouts import block_placing
+from seg_tf.layouts.rows import Example, Segment, num_pieces
+from seg_tf.preprocessing.segments import cut_longest
+from seg_tf.preprocessing.text_preprocessor import DocumentPreprocessor
+from seg_tf.text.tree import TreeBuilder
+from seg_tf.text.word_pieces import PieceOffsets
+
+CLS, MEAN, SENT = "cls", "mean", "sent"
+# Means over the pieces of 4,000 sentences of Wikipedia, books or C4 stay below 0.82.
+# [SENT] vectors with unrelated neighbours start at 0.98 (the included models).
+_MAX_MEAN_COSINE = 0.95
+# Fewer sentences may really be alike.
+_MIN_VECTORS = 10
+# Fields of an encoder's config that no vector depends on.
+_NAMES = ("name", "trainable")
+_LINE = re.compile(r"[^\n]*\S[^\n]*")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class EncodedText:
+    """The sentences of a text, each in the context of the others.
+
+    Attributes:
+        sentences: S sentences.
+        vectors: float32 array `(S, D)`; 0 for a sentence without word pieces.
+        num_parts: number of sentences, where those too long for the model count once
+            per part.
+        num_positions: positions they take, with special tokens, without padding.
+        num_passes: rows that were needed. Sentences of different rows do not see each
+            other.
+    """
+
+    sentences: tuple[str, ...]
+    vectors: np.ndarray
+    num_parts: int
+    num_positions: int
+    num_passes: int
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class EncodedPassages:
+    """Passages of a document, each in the context of the document.
+
+    Attributes:
+        spans: P pairs of the first character and the one after the last.
+        vectors: float32 array `(P, D)`; 0 for a passage without word pieces.
+    """
+
+    spans: tuple[tuple[int, int], ...]
+    vectors: np.ndarray
+
+
+class SentenceEncoder(MadeOfPretrained):
+    r"""Encodes texts, their sentences and passages with a pretrained encoder.
+
+    Rows are laid out as in pretraining, so sentences are encoded in the context of
+    their text. There are up to three kinds of `vectors`:
+
+    * "mean": the mean of the outputs at the word pieces (all models but ReAT);
+    * "sent": the output at a sentence's `[SENT]` (SLM), or its pooled `<SS>` (ReAT);
+    * "cls": the output at `[CLS]` (all models but ReAT).
+
+    Args:
+        pretrained: a model that `load_pretrained` returned. Its encoder is copied.
+        max_length: maximum row length; None uses that of pretraining.
+        randomly_initialized: whether to replace the encoder's weights by new ones, as
+            a baseline that shows the effect of pretraining.
+        seed: seed of the new weights.
+        tokens_per_batch: approximate number of positions in a batch.
+
+    Attributes:
+        layout: layout of the rows.
+
+    Raises:
+        ValueError: if the model is no encoder of texts.
+
+    Example:
+    ```
+    encoder = SentenceEncoder.from_preset("runs/segabert_base")
+    encoder.encode(["One text.", "Another."])  # (2, D)
+    encoder.encode_sentences(["One sentence. Another."])[0].vectors  # (2, D)
+    encoder.encode_passages("A paragraph.\nThe next one.").vectors  # (2, D)
+    ```
+    """
+
+    def __init__(
+        self,
+        pretrained: Pretrained,
+        *,
+        max_length: int | None = None,
+        randomly_initialized: bool = False,
+        seed: int = 0,
+        tokens_per_batch: int = row_encoder.TOKENS_PER_BATCH,
+    ):
+        self.layout = pretrained.layout(max_length)
+        self._pretrained = pretrained
+        self._splitter = pretrained.splitter()
+        self._encode_pieces = pretrained.text_encoder().encode
+        with seeded(seed):
+            self._encoder = copy_encoder(
+                pretrained, randomly_initialized=randomly_initialized
+            )
+        has_pieces = self.layout.holds_spans
+        has_sent = self.layout.sent_id is not None or not has_pieces
+        # The first is the default for sentences.
+        self._kinds = [SENT] * has_sent + [MEAN, CLS] * has_pieces
+        computes = {
+            MEAN: row_encoder.means_of_pieces,
+            CLS: row_encoder.first_token,
+            SENT: lambda encoder, sequence, features: [
+                self.layout.sentence_vectors(encoder, sequence, features)[0]
+            ],
+            "pieces": row_encoder.vectors_of_pieces,
+        }
+        self._rows = functools.cache(
+            lambda kind: RowEncoder(
+                self._encoder,
+                self.layout,
+                computes[kind],
+                tokens_per_batch=tokens_per_batch,
+            )
+        )
+
+    def choose_vectors(
+        self, vectors: str | None = None, *, of_rows: bool = False
+    ) -> str:
+        """Checks the kind of vectors, or returns the default kind of the model.
+
+        Args:
+            vectors: the kind; None is "sent" for SLM and ReAT, and "mean" otherwise.
+            of_rows: whether "cls" is allowed, as for whole rows, and the default of
+                models without "sent".
+
+        Raises:
+            ValueError: if the model has no such vectors.
+        """
+        known = [kind for kind in self._kinds if of_rows or kind != CLS]
+        if vectors is None:
+            return CLS if of_rows and known[0] == MEAN else known[0]
+        if vectors not in known:
+            raise ValueError(
+                f"`vectors` of this model must be one of {', '.join(known)}. Received: "
+                f"{vectors!r}"
+            )
+        return vectors
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        vectors: str = MEAN,
+        on_progress: Callable[[int], Any] = bool,
+    ) -> np.ndarray:
+        """Encodes each text as one vector.
+
+        A text that is longer than a row is read up to the last sentence that fits. A
+        warning is given if the cosines of the vectors hardly distinguish the texts.
+
+        Args:
+            texts: the texts; a line is a paragraph.
+            vectors: "mean", "cls", or "sent" for the mean over the vectors of the
+                sentences. A ReAT's "mean" is its "sent".
+            on_progress: called with the number of texts of each finished batch.
+
+        Returns:
+            float32 array `(N, D)`; 0 for the mean of a text without word pieces.
+
+        Raises:
+            ValueError: if there is no text, or the model has no such vectors.
+        """
+        texts = check_texts(texts, "texts")
+        if vectors == MEAN and MEAN not in self._kinds:
+            vectors = SENT
+        vectors = self.choose_vectors(vectors, of_rows=True)
+        builder = TreeBuilder(self._splitter.split, self._encode_pieces)
+        examples = []
+        for tree in builder.build([text.split("\n") for text in texts]):
+            if len(tree.token_ids):
+                tree = first_window(tree, self.layout.text_capacity)
+            pieces = np.split(tree.token_ids, np.cumsum(tree.sentence_lengths)[:-1])
+            count = max(len(tree.sentence_lengths), 1)
+            paragraphs = np.repeat(
+                np.arange(len(tree.paragraph_lengths)), tree.paragraph_lengths
+            )
+            examples.append(_segments(pieces, np.arange(count), paragraphs))
+        rows = self._rows(vectors)(examples, on_progress)
+        encoded = np.zeros((len(texts), rows[0][0].shape[-1]), np.float32)
+        for number, (example, (row,)) in enumerate(zip(examples, rows, strict=True)):
+            if vectors == CLS:
+                encoded[number] = row[0]
+            elif num_pieces(example):
+                lengths = [len(segment.pieces) for segment in example]
+                weights = lengths if vectors == MEAN else None
+                encoded[number] = np.average(
+                    row[: len(example)], axis=0, weights=weights
+                )
+        _warn_if_alike(encoded)
+        return encoded
+
+    def encode_sentences(
+        self,
+        texts: Sequence[str],
+        vectors: str | None = None,
+        on_progress: Callable[[int], Any] = bool,
+    ) -> list[EncodedText]:
+        """Encodes each sentence of each text in the context of its text.
+
+        A text that does not fit into a row is read in stretches of whole sentences
+        that do not see each other. A warning is given if the cosines of the vectors
+        hardly distinguish the sentences.
+
+        Args:
+            texts: the texts; a line is a paragraph.
+            vectors: "mean" or "sent"; None is "sent" if the model has it.
+            on_progress: called with the number of rows of each finished batch.
+
+        Raises:
+            ValueError: if there is no text, or the model has no such vectors.
+        """
+        documents = [
+            sentences_of(text, self._splitter) for text in check_texts(texts, "texts")
+        ]
+        encoded = self.encode_documents(documents, vectors, on_progress)
+        _warn_if_alike(np.concatenate([one.vectors for one in encoded]))
+        return encoded
+
+    def encode_documents(
+        self,
+        documents: Sequence[Sequence[Sentence]],
+        vectors: str | None = None,
+        on_progress: Callable[[int], Any] = bool,
+    ) -> list[EncodedText]:
+        """Encodes documents that are split into sentences; see `encode_sentences`."""
+        vectors = self.choose_vectors(vectors)
+        laid_out = [self._stretches(sentences) for sentences in documents]
+        examples = [example for stretches, _ in laid_out for example in stretches]
+        rows = iter(self._rows(vectors)(examples, on_progress) if examples else ())
+        encoded = []
+        for sentences, (stretches, is_first) in zip(documents, laid_out, strict=True):
+            parts = [
+                _of_segments(row, len(example))
+                for example, (row,) in zip(stretches, rows, strict=False)
+            ]
+            encoded.append(
+                EncodedText(
+                    tuple(sentence.text for sentence in sentences),
+                    self._means_of_parts(parts, is_first),
+                    num_parts=len(is_first),
+                    num_positions=sum(map(self.layout.num_tokens, stretches)),
+                    num_passes=len(stretches),
+                )
+            )
+        return encoded
+
+    def encode_passages(
+        self, document: str, spans: Iterable[tuple[int, int]] | None = None
+    ) -> EncodedPassages:
+        """Encodes passages of a document in the context of the document.
+
+        The whole document is encoded first, then the outputs at the word pieces of
+        each passage are averaged ("late chunking"; Günther et al., 2024, section 3). A
+        ReAT's vectors are those of sentences, so a passage is the mean over the
+        sentences that overlap it. A document that does not fit into a row is read as by
+        `encode_sentences`.
+
+        Args:
+            document: the text; a line is a paragraph.
+            spans: pairs of the first character and the one after the last; None takes
+                the paragraphs.
+
+        Raises:
+            ValueError: if the document is empty, or a span is not part of it.
+        """
+        (document,) = check_texts([document], "document")
+        if spans is None:
+            spans = [match.span() for match in _LINE.finditer(document)]
+        spans = [(int(begin), int(end)) for begin, end in spans]
+        for number, (begin, end) in enumerate(spans):
+            if not 0 <= begin < end <= len(document):
+                raise ValueError(
+                    "`spans` must lie in the document, of "
+                    f"{len(document):,} characters. Received: spans[{number}]="
+                    f"{(begin, end)}"
+                )
+        sentences = sentences_of(document, self._splitter)
+        if not sentences or not spans:
+            raise ValueError("`document` must contain a sentence. Received: none")
+        begins = _places(document, sentences)
+        ends = [
+            begin + len(sentence.text)
+            for begin, sentence in zip(begins, sentences, strict=True)
+        ]
+        if MEAN in self._kinds:
+            offsets = PieceOffsets(
+                self._pretrained.vocabulary, self._pretrained.normalization
+            )
+            places = [
+                (begin + starts, begin + stops)
+                for begin, (_, starts, stops) in zip(
+                    begins,
+                    (offsets.encode(sentence.text) for sentence in sentences),
+                    strict=True,
+                )
+            ]
+            starts, stops = map(np.concatenate, zip(*places, strict=True))
+            stretches, _ = self._stretches(sentences)
+            vectors = np.concatenate(
+                [row[number > 0] for row, number in self._rows("pieces")(stretches)]
+            )
+        else:
+            starts, stops = np.array(begins), np.array(ends)
+            vectors = self.encode_documents([sentences])[0].vectors
+        encoded = np.zeros((len(spans), vectors.shape[1]), np.float32)
+        for number, (begin, end) in enumerate(spans):
+            is_inside = (starts < end) & (stops > begin)
+            if is_inside.any():
+                encoded[number] = vectors[is_inside].mean(axis=0)
+        return EncodedPassages(tuple(spans), encoded)
+
+    def encode_in_context(
+        self,
+        groups: Sequence[Sequence[Sentence]],
+        vectors: str | None = None,
+        on_progress: Callable[[int], Any] = bool,
+    ) -> tuple[np.ndarray, int]:
+        """Encodes the last sentence of each group together with those before it.
+
+        SLM, section 5.3. If a group does not fit into a row, its first sentences are
+        left out. A last sentence that does not fit is cut.
+
+        Args:
+            groups: consecutive sentences of a document.
+            vectors: "mean" or "sent"; None is "sent" if the model has it.
+            on_progress: called with the number of groups of each finished batch.
+
+        Returns:
+            float32 array `(number of groups, D)` of vectors of length 1, and how many
+            sentences were cut.
+        """
+        vectors = self.choose_vectors(vectors)
+        # Neighbours share sentences, each of which is encoded as pieces once.
+        unique = {id(one): one for group in groups for one in group}
+        pieces = dict(zip(unique, self._spell(unique.values()), strict=True))
+        longest, num_cut, examples = self.layout.capacity(1), 0, []
+        for group in groups:
+            spelled = [pieces[id(sentence)] for sentence in group]
+            num_cut += len(spelled[-1]) > longest
+            spelled[-1] = spelled[-1][:longest]
+            for first in range(len(group)):
+                example = make_row(group[first:], spelled[first:])
+                if self.layout.fits(example):
+                    break
+            examples.append(example)
+        rows = self._rows(vectors)(examples, on_progress)
+        found = [
+            _of_segments(row, len(example))[-1]
+            for example, (row,) in zip(examples, rows, strict=True)
+        ]
+        return normalize(np.array(found)), num_cut
+
+    def check_context(self, context_sentences: int) -> None:
+        """Raises ValueError unless rows take a sentence and so many before it."""
+        most = self.layout.text_capacity.num_sentences
+        if context_sentences < 0 or (most is not None and context_sentences >= most):
+            limit = "" if most is None else f" and below {most}, the model's sentences"
+            raise ValueError(
+                f"`context_sentences` must be at least 0{limit}. Received: "
+                f"context_sentences={context_sentences}"
+            )
+
+    def encode_rows(
+        self,
+        rows: Sequence[tuple[str, ...]],
+        vectors: str | None = None,
+        on_progress: Callable[[int], Any] = bool,
+    ) -> tuple[np.ndarray, int]:
+        """Encodes texts that share rows as in fine-tuning.
+
+        Each text is a paragraph of one sentence (Segatron, sections 2.3 and 3.2). The
+        longest texts of a row that is too long are cut.
+
+        Args:
+            rows: T texts each.
+            vectors: the kind; None is "sent" if the model has it, otherwise "cls",
+                which requires T = 1.
+            on_progress: called with the number of rows of each finished batch.
+
+        Returns:
+            float32 array `(number of rows, T, D)`, and how many rows were cut.
+        """
+        num_texts = len(rows[0])
+        vectors = self.choose_vectors(vectors, of_rows=True)
+        room = self.layout.capacity(num_texts)
+        pieces, lengths = self._encode_pieces([text for row in rows for text in row])
+        lengths = np.asarray(lengths, np.int32).reshape(len(rows), num_texts)
+        with tf.device("CPU"):
+            kept = cut_longest(tf.constant(lengths), room).numpy()
+        starts = (np.cumsum(lengths) - lengths.reshape(-1)).reshape(lengths.shape)
+        examples = [
+            tuple(
+                Segment(pieces[start : start + length], text, paragraph=text)
+                for text, (start, length) in enumerate(zip(*row, strict=True))
+            )
+            for row in zip(starts.tolist(), kept.tolist(), strict=True)
+        ]
+        encoded = [
+            _of_segments(row, num_texts)
+            for (row,) in self._rows(vectors)(examples, on_progress)
+        ]
+        return np.array(encoded), int((kept < lengths).any(axis=1).sum())
+
+    def describe(self) -> dict[str, Any]:
+        """Settings and checksum on which all vectors depend, apart from the texts."""
+        config = self._encoder.get_config()
+        config = {name: value for name, value in config.items() if name not in _NAMES}
+        checksum = hashlib.sha256(
+            json.dumps(config, sort_keys=True, default=str).encode()
+        )
+        for weight in self._encoder.get_weights():
+            checksum.update(np.ascontiguousarray(weight).tobytes())
+        return {
+            "max_length": self.layout.max_length,
+            "tokenizer": self._pretrained.tokenizer,
+            **self._pretrained.normalization.described(),
+            "vocab_sha256": self._pretrained.vocabulary.checksum,
+            "dtype_policy": self._encoder.dtype_policy.name,
+            "encoder_sha256": checksum.hexdigest(),
+        }
+
+    # === SavedModel ===
+
+    @functools.cached_property
+    def _served(self) -> ServedEncoder:
+        return ServedEncoder(self._pretrained, DocumentPreprocessor(self._pretrained))
+
+    def predict(self, texts: Sequence[str]) -> dict[str, np.ndarray]:
+        """Returns the outputs of the exported model, a `ServedEncoder`.
+
+        Args:
+            texts: the texts, encoded in one batch; a line is a paragraph.
+
+        Raises:
+            ValueError: if there is no text.
+        """
+        texts = check_texts(texts, "texts")
+        outputs = self._served.functions["serving_default"](tf.constant(texts))
+        return {name: values.numpy() for name, values in outputs.items()}
+
+    def export(
+        self,
+        folder: str | pathlib.Path,
+        overwrite: bool = False,
+        formats: Sequence[str] = (saved_model.SAVED_MODEL,),
+    ) -> None:
+        """Writes a SavedModel that takes text.
+
+        Args:
+            folder: a new folder.
+            overwrite: whether to replace an exported model.
+            formats: "saved_model", "onnx" (`seg_tf.export.onnx_file`) or both.
+
+        Raises:
+            ValueError: if the folder contains something else.
+        """
+        capacity = self.layout.text_capacity
+        saved_model.write(
+            self._served,
+            pathlib.Path(folder),
+            self._pretrained,
+            {
+                "most_pieces": capacity.num_pieces,
+                "most_sentences": capacity.num_sentences,
+            },
+            overwrite=overwrite,
+            formats=formats,
+        )
+
+    # === Rows ===
+
+    def _spell(self, sentences: Iterable[Sentence]) -> list[np.ndarray]:
+        ids, lengths = self._encode_pieces([sentence.text for sentence in sentences])
+        return np.split(ids, np.cumsum(lengths)[:-1]) if len(lengths) else []
+
+    def _stretches(
+        self, sentences: Sequence[Sentence]
+    ) -> tuple[list[Example], np.ndarray]:
+        """Rows of a document, and bool `(parts,)`: where a sentence begins.
+
+        Sentences that are too long for the model become several parts.
+        """
+        if not sentences:
+            return [], np.zeros(0, bool)
+        ids, lengths = self._encode_pieces([sentence.text for sentence in sentences])
+        parts, number = block_placing.split_long(
+            np.asarray(lengths), self.layout.longest_part
+        )
+        is_first = number == 0
+        lines = [(sentence.document, sentence.paragraph) for sentence in sentences]
+        _, paragraphs = np.unique(lines, axis=0, return_inverse=True)
+        segments = _segments(
+            np.split(ids, np.cumsum(parts)[:-1]),
+            np.cumsum(is_first) - 1,
+            paragraphs.reshape(-1),
+        )
+        stretches = _cut_evenly(is_first, lambda begin: self._fitting(segments, begin))
+        return [segments[begin:end] for begin, end in stretches], is_first
+
+    def _fitting(self, segments: Sequence[Segment], begin: int) -> int:
+        """Number of parts from `begin` on that fit into a row; at least 1."""
+        left = len(segments) - begin
+        fewest, most = 1, min(2, left)
+        while most < left and self.layout.fits(segments[begin : begin + most]):
+            fewest, most = most, min(2 * most, left)
+        while fewest < most:
+            count = (fewest + most + 1) // 2
+            if self.layout.fits(segments[begin : begin + count]):
+                fewest = count
+            else:
+                most = count - 1
+        return fewest
+
+    def _means_of_parts(
+        self, parts: Sequence[np.ndarray], is_first: np.ndarray
+    ) -> np.ndarray:
+        if not parts:
+            return np.zeros((0, self._encoder.hidden_size), np.float32)
+        firsts = np.flatnonzero(is_first)
+        counts = np.diff(np.append(firsts, len(is_first))).astype(np.float32)
+        sums = np.add.reduceat(np.concatenate(parts), firsts, axis=0)
+        return sums / counts[:, np.newaxis]
+
+
+def make_row(sentences: Sequence[Sentence], pieces: Sequence[np.ndarray]) -> Example:
+    """The row of consecutive sentences, whose indices start at 0.
+
+    Args:
+        sentences: the sentences, in the order in which the model reads them.
+        pieces: int32 ids of each; a sentence may have none.
+    """
+    return tuple(
+        Segment(ids, paragraph=paragraph, sentence=number)
+        for ids, paragraph, number in zip(pieces, *indices(sentences), strict=True)
+    )
+
+
+def _segments(
+    pieces: Sequence[np.ndarray], sentences: np.ndarray, paragraphs: np.ndarray
+) -> list[Segment]:
+    """Parts of sentences with their indices.
+
+    Args:
+        pieces: ids of each part.
+        sentences: number of the sentence of each part.
+        paragraphs: number of the paragraph of each sentence, from 0, rising.
+    """
+    if not len(paragraphs):
+        return [Segment(np.zeros(0, np.int32))]
+    begins = np.flatnonzero(np.diff(paragraphs, prepend=-1))
+    in_paragraph = np.arange(len(paragraphs)) - np.repeat(
+        begins, np.diff(np.append(begins, len(paragraphs)))
+    )
+    segments: list[Segment] = []
+    first_token, last = 0, -1
+    for ids, sentence in zip(pieces, sentences.tolist(), strict=True):
+        first_token = first_token if sentence == last else 0
+        segments.append(
+            Segment(
+                ids,
+                paragraph=int(paragraphs[sentence]),
+                sentence=int(in_paragraph[sentence]),
+                first_token=first_token,
+            )
+        )
+        first_token, last = first_token + len(ids), sentence
+    return segments
+
+
+def _cut_evenly(
+    is_first: np.ndarray, longest: Callable[[int], int]
+) -> list[tuple[int, int]]:
+    """Few stretches of about equal length, so that none lacks context.
+
+    Where possible, a stretch ends with a sentence, not with a part of one.
+
+    Args:
+        is_first: bool `(parts,)`, where a sentence begins.
+        longest: maps a part to the most parts of a stretch that begins there.
+    """
+    begins = np.append(np.flatnonzero(is_first), len(is_first))
+    stretches, begin = [], 0
+    while begin < len(is_first):
+        most = longest(begin)
+        left = len(is_first) - begin
+        num_left = -(-left // most)
+        # The first end of a sentence after an equal share; or the last one before it,
+        # unless that leaves less than half; or the share.
+        share = begin - (-left // num_left)
+        after = int(begins[np.searchsorted(begins, share)])
+        before = int(begins[np.searchsorted(begins, share, side="right") - 1])
+        if after <= begin + most:
+            end = after
+        else:
+            end = before if 2 * before >= begin + share else share
+        stretches.append((begin, end))
+        begin = end
+    return stretches
+
+
+def _of_segments(row: np.ndarray, count: int) -> np.ndarray:
+    """Vectors of `count` segments; those after the last with a piece may be missing."""
+    return np.pad(row, [(0, max(0, count - len(row))), (0, 0)])[:count]
+
+
+def _places(document: str, sentences: Sequence[Sentence]) -> list[int]:
+    """First character of each sentence in the document."""
+    places, end = [], 0
+    for sentence in sentences:
+        begin = document.find(sentence.text, end)
+        if begin < 0:
+            raise ValueError(
+                "The sentence function of the model must return parts of its text, so "
+                f"that passages can be located. Received: {sentence.text!r}"
+            )
+        places.append(begin)
+        end = begin + len(sentence.text)
+    return places
+
+
+# === Cosines ===
+
+
+def normalize(vectors: np.ndarray) -> np.ndarray:
+    """Vectors `(N, D)` divided by their lengths; a zero vector stays zero."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(lengths > 0, lengths, 1)
+
+
+def mean_cosine(vectors: Iterable[np.ndarray]) -> float | None:
+    """Mean cosine over all pairs of two different vectors.
+
+    Args:
+        vectors: float arrays `(N, D)` that together contain the vectors of a corpus,
+            each of length 1.
+
+    Returns:
+        The mean, or None if there are fewer than 10 vectors.
+    """
+    count, total, squares = 0, np.zeros(()), 0.0
+    for some in vectors:
+        count += len(some)
+        total = total + np.sum(some, axis=0, dtype=np.float64)
+        squares += float(np.vdot(some, some))
+    if count < _MIN_VECTORS:
+        return None
+    # The squared length of the sum counts each vector with itself and each pair twice.
+    return (float(total @ total) - squares) / (count * (count - 1))
+
+
+def cosine_warning(mean: float | None) -> str | None:
+    """Warning if cosines hardly distinguish the vectors of a corpus, else None.
+
+    If all vectors point in nearly the same direction, the nearest is hardly nearer
+    than any other, and often unrelated.
+
+    Args:
+        mean: result of `mean_cosine`.
+    """
+    if mean is None or mean < _MAX_MEAN_COSINE:
+        return None
+    return (
+        f"Any two of these vectors have a cosine of {mean:.4f} on average. Their "
+        "cosines hardly distinguish one text from another, and the nearest may well be "
+        'unrelated. Choose the vectors "mean", or another model'
+    )
+
+
+def _warn_if_alike(vectors: np.ndarray) -> None:
+    if warning := cosine_warning(mean_cosine([normalize(vectors)])):
+        warnings.warn(warning, stacklevel=3)
