@@ -3,4 +3,5 @@
 REMOVED = {
     "compare-records": "builds with the same options are equal byte for byte, so "
     "`diff -r` compares them",
+    "serve-check": "`python -m benchmarks.serving` measures an exported model",
 }

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.export.served_model import ServedModel
+from seg_tf.export.served import ServedModel
 from seg_tf.features import FEATURES
 from seg_tf.text.vocabulary import TokenTable
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 from keras import ops
 
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.export.served_classifier import ServedClassifier
+from seg_tf.export.served import ServedClassifier
 from seg_tf.finetuning.batches import TextExamples, as_tuples, is_text
 from seg_tf.finetuning.optimizer import (
     DEFAULT_LEARNING_RATE,

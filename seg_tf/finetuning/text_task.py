@@ -15,7 +15,7 @@ from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
 from seg_tf.config import to_dict
 from seg_tf.export import saved_model
-from seg_tf.export.served_model import ServedModel
+from seg_tf.export.served import ServedModel
 from seg_tf.finetuning.optimizer import LinearWarmupDecay
 from seg_tf.layers.common import checked_names, select_features
 from seg_tf.text.encoding import TextPreparation

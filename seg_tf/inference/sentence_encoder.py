@@ -19,7 +19,7 @@ import tensorflow as tf
 from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
 from seg_tf.checkpoints.pretrained import MadeOfPretrained, Pretrained
 from seg_tf.export import saved_model
-from seg_tf.export.served_encoder import ServedEncoder
+from seg_tf.export.served import ServedEncoder
 from seg_tf.inference import row_encoder
 from seg_tf.inference.row_encoder import RowEncoder
 from seg_tf.inference.text_windows import first_window

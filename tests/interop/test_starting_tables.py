@@ -114,7 +114,7 @@ def test_models_with_positions_equal_bert(
 def test_segabert_equals_bert_on_windows_of_one_sentence(tmp_path, bert):
     model, report = converted(tmp_path / "model", run_config(SEGABERT))
     assert report.equal_for == (
-        "windows of token type 0 that hold one sentence from its first piece on, of at "
+        "windows of token type 0 with one sentence, from its first piece on, of at "
         "most 8 pieces"
     )
     for length in (1, 5, 8):
@@ -132,7 +132,7 @@ def test_settings_that_differ_are_reported(tmp_path):
         "layer_norm_epsilon": (1e-12, 1e-3),
         "approximate_gelu": (True, False),
     }
-    assert "were it not for model.layer_norm_epsilon=1e-12, there 0.001" in (
+    assert "except that model.layer_norm_epsilon=1e-12, there 0.001" in (
         report.equality()
     )
 
@@ -254,7 +254,7 @@ def test_a_checkpoint_of_this_package_gives_another_model_its_start(tmp_path):
         convert.open_checkpoint(both), tmp_path / "back", run_config(rows)
     )
     assert back.missing == ("index_embedding/sentence_id",)
-    assert back.notes == ("weights of its objective unshuffling are not taken",)
+    assert back.notes == ("weights of its objective unshuffling are not used",)
     assert back.equal_for == ""
 
 
