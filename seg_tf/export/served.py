@@ -34,7 +34,7 @@ _WINDOWS_PER_BATCH = 32
 class ServedModel(tf.Module):
     """Content of a SavedModel: its signatures and their weights.
 
-    A SavedModel contains whatever is an attribute, so the Keras model must not be one.
+    A SavedModel contains all attributes, so the Keras model must not be one.
 
     Attributes:
         functions: name -> function of each signature.
@@ -239,7 +239,7 @@ class ServedExtractor(ServedModel):
         score: float32 `(B,)`, sum of the best span's two logits.
         is_cut: bool `(B,)`, whether the question was cut.
         span: string `(B,)`, the best span; with a `null_threshold`.
-        null_odds: float32 `(B,)`, score of no answer minus that of the best span; with
+        null_odds: float32 `(B,)`, score of no answer minus `score`; with
             a `null_threshold`.
         n_best_answers, n_best_starts, n_best_ends, n_best_scores: `(B, N)`, the best
             spans with distinct texts, if `num_best` is above 1.
@@ -335,7 +335,7 @@ def _choose_answers(
 
 
 def _token_features(extractor: keras.Model) -> list[str]:
-    """Features that answers depend on: all but those of the pointer to sentences."""
+    """Features that answers depend on: all but the pointer to sentences."""
     pointer = ("candidate_positions", "can_hold_answer")
     return [name for name in extractor.feature_names if name not in pointer]
 

@@ -163,7 +163,8 @@ class TextClassifier(TextTask):
         them.
 
         Args:
-            folder: a run or a checkpoint, whose encoder gets a new head; or what
+            folder: a run or a checkpoint, `hf://organisation/name`, or the folder of a
+                Hugging Face or keras-hub BERT, whose encoder gets a new head; or what
                 `save_to_preset` wrote; or what `load_pretrained` returned, whose
                 encoder is copied.
             num_classes: outputs; 1 is a regression. None is one for each of `labels`.

@@ -2,7 +2,6 @@
 
 import dataclasses
 import importlib.util
-import os
 import pathlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -62,7 +61,8 @@ _URL = re.compile(r"hf://([\w.-]+/[\w.-]+|[\w.-]+)(?:@([\w./-]+))?", re.ASCII)
 
 def is_foreign(source: str | pathlib.Path) -> bool:
     """True for a source that looks like one of another program's."""
-    return str(source).startswith(_HUB) or _find_reader(pathlib.Path(source))
+    is_remote = str(source).startswith(_HUB)
+    return is_remote or _find_reader(pathlib.Path(source)) is not None
 
 
 def _find_reader(path: pathlib.Path) -> Any:
@@ -101,11 +101,7 @@ def open_model(source: str | pathlib.Path) -> ForeignModel:
 def download(url: str) -> pathlib.Path:
     """Downloads a model of the hub into the hub's cache: only the files to be read.
 
-    The config comes first, so that unreadable models are refused before their weights
-    are downloaded.
-
-    Args:
-        url: `hf://organisation/name` or `hf://organisation/name@revision`.
+    The config comes first, so that unreadable models cost no download of weights.
 
     Returns:
         Folder of the revision, whose name is its commit.
@@ -127,7 +123,8 @@ def download(url: str) -> pathlib.Path:
     has_torch = importlib.util.find_spec("torch") is not None
     patterns: list[tuple[str, ...]] = []
     if reader := _find_reader(folder):
-        reader.check(folder)
+        if reader is not google:
+            reader.check(folder)
         patterns = [
             group
             for group in reader.WEIGHT_PATTERNS
@@ -159,16 +156,11 @@ def _fetch(
     except (OSError, ValueError) as error:
         # The hub's FileNotFoundError is about the cache; its cause is the reason.
         cause = error.__cause__ if isinstance(error, FileNotFoundError) else None
-        reason = cause if isinstance(cause, Exception) else error
-        variables = ", ".join(
-            f"{key}={os.environ.get(key, 'unset')}"
-            for key in ("HF_ENDPOINT", "HF_HUB_OFFLINE")
-        )
+        reason = str(cause or error).strip().partition("\n")[0]
         raise ForeignWeightsError(
             f"{url} could not be downloaded, and is not in the cache: "
-            f"{type(reason).__name__}: {str(reason).strip().partition(chr(10))[0]}. "
-            "Check the name and the network, or copy the model's files to this machine "
-            f"and use their folder. Settings of the hub: {variables}"
+            f"{type(cause or error).__name__}: {reason}. Check the name, the network, "
+            "and the variables HF_ENDPOINT and HF_HUB_OFFLINE"
         ) from error
     return pathlib.Path(folder)
 
@@ -378,11 +370,9 @@ def convert(
     for name, array in assigned.items():
         variables[name].assign(array)
     loaded_ids = {id(variables[name]) for name in assigned}
-    trained = (
-        *encoder.weights,
-        *contents.objective_variables(encoder, objectives),
-    )
+    heads = contents.objective_variables(encoder, objectives)
     unused = [name for name in values if name.startswith(HEAD) and name not in assigned]
+    unused += tables.unused
     if has_pooler := f"{POOLER}/kernel" in values:
         notes.append(f"the pooler of [CLS] is stored in {weights.POOLER_FILE}")
     missing = {*read.missing, *(read.sources[name] for name in tables.missing)}
@@ -394,17 +384,10 @@ def convert(
         tables=tables.origins,
         new=tuple(
             variable.path
-            for variable in trained
+            for variable in (*encoder.weights, *heads)
             if variable.trainable and id(variable) not in loaded_ids
         ),
-        unmatched=tuple(
-            sorted(
-                {
-                    *read.unmatched,
-                    *(read.sources[name] for name in (*tables.unused, *unused)),
-                }
-            )
-        ),
+        unmatched=tuple(sorted({*read.unmatched, *map(read.sources.get, unused)})),
         missing=tuple(sorted(missing)),
         adopted=adopted,
         settings={

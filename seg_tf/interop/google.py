@@ -21,10 +21,6 @@ def matches(path: pathlib.Path) -> bool:
     return (path / CONFIG_FILE).is_file() or _find_prefix(path) is not None
 
 
-def check(folder: pathlib.Path) -> None:
-    """Every such model can be read, as far as its config tells."""
-
-
 def read(path: pathlib.Path) -> ForeignModel:
     """Opens a checkpoint, with the `bert_config.json` and `vocab.txt` next to it.
 

@@ -82,9 +82,9 @@ def read(folder: pathlib.Path) -> ForeignModel:
     is_segabert = is_packed or "token_index" in tables
     if is_segabert and model.layer_norm_epsilon != _AUTHORS_EPSILON:
         notes.append(
-            f"layer_norm_eps={model.layer_norm_epsilon:g} in config.json is that of "
-            f"the authors' fine-tuning; {_AUTHORS_EPSILON:g} of their pretraining is "
-            "used"
+            f"layer_norm_eps={model.layer_norm_epsilon:g} in config.json belongs "
+            f"to the authors' fine-tuning; {_AUTHORS_EPSILON:g}, of their pretraining, "
+            "is used"
         )
         model = dataclasses.replace(model, layer_norm_epsilon=_AUTHORS_EPSILON)
     has_idle_positions = {"token_index", "position_index"} <= tables.keys()

@@ -30,7 +30,7 @@ def write_model_card(
         manifest_file: `manifest.json` of the run's records, to be listed too.
 
     Raises:
-        ValueError: if the manifest is not that of the run.
+        ValueError: if the manifest is not of the run's records.
         OSError: if the page cannot be written.
     """
     path, config = folder / CARD_FILE, pretrained.config
@@ -92,7 +92,7 @@ def _data(state: Mapping[str, Any], manifest_file: pathlib.Path | None) -> str:
     if manifest_file is not None:
         if (checksum := files.checksum(manifest_file)) not in checksums:
             raise ValueError(
-                "`manifest_file` must be that of the run's records, whose sha256 is "
+                "`manifest_file` must belong to the run's records, whose sha256 is "
                 f"{' or '.join(checksums) if records else 'unknown'}. Received: "
                 f"{manifest_file}, whose sha256 is {checksum}"
             )

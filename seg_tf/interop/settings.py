@@ -139,8 +139,8 @@ class Settings:
     ) -> EncoderConfig:
         """The model in a config of Google's or Hugging Face's.
 
-        Its sizes must be those of the tensors, which are compared before anything is
-        built from them. Reading reports missing tensors.
+        Compares its sizes with the tensors before anything is built from them.
+        Reading reports missing tensors.
 
         Args:
             store: the tensors.

@@ -184,7 +184,7 @@ def test_what_cannot_be_written_leaves_nothing(run_dir, bert_dir, tmp_path):
         )
     about.unlink()
     (tmp_path / "manifest.json").write_text("{}")
-    with pytest.raises(ValueError, match="must be that of the run's records"):
+    with pytest.raises(ValueError, match="must belong to the run's records"):
         run(
             bert_dir,
             "--to=keras",

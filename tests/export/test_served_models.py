@@ -17,7 +17,6 @@ from seg_tf.export import saved_model
 from seg_tf.export.served import ServedClassifier, ServedEncoder
 from seg_tf.finetuning import TextClassifier, text_batches
 from seg_tf.inference import text_windows
-from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.inference.text_windows import window_capacity
 from seg_tf.preprocessing.text_preprocessor import (
     DocumentPreprocessor,
@@ -234,17 +233,6 @@ def test_a_classifier_answers_as_in_keras(kind, num_classes):
         np.testing.assert_allclose(tf.reduce_sum(found["probabilities"], 1), 1, 1e-5)
 
 
-def test_labels_have_to_be_as_many_as_classes():
-    pretrained = tiny_models.tiny("bert")
-    make = TextClassifier.from_preset
-    with pytest.raises(ValueError, match=r"`labels` must .* 2 labels \(a, b\), 3"):
-        make(pretrained, 3, labels=["a", "b"])
-    with pytest.raises(ValueError, match=r"each once.* 3 labels \(a, b, a\), 3"):
-        make(pretrained, labels=["a", "b", "a"])
-    with pytest.raises(ValueError, match=r"empty for a regression.*no, maybe"):
-        make(pretrained, 1, labels=["no", "maybe"])
-
-
 def test_a_classifier_is_exported(checkpoints, tmp_path):
     model, output = tmp_path / "model", tmp_path / "served"
     pretrained = load_pretrained(checkpoints["segabert"])
@@ -306,9 +294,3 @@ def test_a_killed_export_leaves_what_was_there(tmp_path, monkeypatch):
         saved_model.write(served, folder, pretrained, {}, overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["served"]
     assert (folder / "saved_model.pb").read_text() == "of before"
-
-
-@pytest.mark.parametrize("given", [[], "w1", [3]])
-def test_an_encoder_takes_texts_alone(given):
-    with pytest.raises(ValueError, match="`texts` must "):
-        SentenceEncoder(tiny_models.tiny("bert")).predict(given)

@@ -175,7 +175,6 @@ def test_files_without_json(folders, kind, text, message):
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("num_layers", 10**9, "`num_layers`"),
         ("vocabulary_size", 10**12, "`config.vocabulary_size`"),
         ("num_layers", "2", "`config.num_layers` must be a positive integer"),
         ("dropout", [0.1], "`config.dropout` must be a number"),

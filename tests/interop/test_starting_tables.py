@@ -125,18 +125,6 @@ def test_segabert_equals_bert_on_windows_of_one_sentence(tmp_path, bert):
     assert difference(bert, model.encoder, two_sentences) > 0.01
 
 
-def test_settings_that_differ_are_reported(tmp_path):
-    config = run_config(SLM, approximate_gelu=True, layer_norm_epsilon=1e-12)
-    _, report = converted(tmp_path / "model", config)
-    assert report.settings == {
-        "layer_norm_epsilon": (1e-12, 1e-3),
-        "approximate_gelu": (True, False),
-    }
-    assert "except that model.layer_norm_epsilon=1e-12, there 0.001" in (
-        report.equality()
-    )
-
-
 @pytest.mark.parametrize(
     "index_tables",
     [
@@ -246,15 +234,12 @@ def test_a_checkpoint_of_this_package_gives_another_model_its_start(tmp_path):
     assert head
     for name in head:
         np.testing.assert_array_equal(theirs[name], ours[name])
-    # The fourth table comes along, and what no place is for is told.
-    found = tables(token_ids=5, position_index=3, sentence_id=3)
-    values, _ = made(found, {"position_index": 3, "sentence_id": 3, "token_index": 3})
-    assert values["sentence_id"] == [300.0, 301.0, 302.0]
+    # Tables without a place are reported.
     back = convert.convert(
         convert.open_checkpoint(both), tmp_path / "back", run_config(rows)
     )
     assert back.missing == ("index_embedding/sentence_id",)
-    assert back.notes == ("weights of its objective unshuffling are not used",)
+    assert back.notes[0] == "weights of its objective unshuffling are not used"
     assert back.equal_for == ""
 
 
@@ -336,18 +321,17 @@ def test_a_model_with_neither_positions_nor_token_index_gives_a_start(tmp_path):
 
 
 def tables(**rows):
-    """Tables whose every row tells itself: row r of table t is 100 t + r."""
+    """Tables with distinct rows: row r of table t is 100 t + r."""
     return {
-        (
-            tensor_names.WORDS if name == "token_ids" else tensor_names.table(name)
-        ): np.full((count, 2), 100.0 * number, "float32")
-        + np.arange(count, dtype="float32")[:, None]
+        tensor_names.WORDS if name == "token_ids" else tensor_names.table(name): (
+            np.tile(np.arange(count, dtype="float32")[:, None] + 100 * number, 2)
+        )
         for number, (name, count) in enumerate(rows.items(), start=1)
     }
 
 
-def made(found, index_tables, num_token_types=0, idle=()):
-    result = starting_tables(found, index_tables, num_token_types, 5, 2, idle)
+def start(source, index_tables, num_token_types=0, idle=()):
+    result = starting_tables(source, index_tables, num_token_types, 5, 2, idle)
     return {
         "token_ids"
         if name == tensor_names.WORDS
@@ -356,25 +340,32 @@ def made(found, index_tables, num_token_types=0, idle=()):
     }, result
 
 
+BERT = {"token_ids": 6, "position_index": 4, "token_type": 2}
+
+
 def test_rows_are_cut_or_repeated():
-    found = tables(token_ids=6, position_index=4, token_type=2)
-    values, result = made(found, {"position_index": 3}, num_token_types=2)
+    source = tables(**BERT)
+    values, result = start(source, {"position_index": 3}, num_token_types=2)
     assert values["position_index"] == [200.0, 201.0, 202.0]
     assert values["token_type"] == [300.0, 301.0]
     assert result.origins["index_embedding/position_index"] == "3 of 4 rows"
     assert result.equal_for == "every window with position_index below 3"
-    values, result = made(found, {"position_index": 6}, num_token_types=3)
+    values, result = start(source, {"position_index": 6}, num_token_types=3)
     assert values["position_index"] == [200.0, 201.0, 202.0, 203.0, 203.0, 203.0]
     assert values["token_type"] == [300.0, 301.0, 301.0]
     assert result.equal_for == "every window with position_index below 4"
-    # Whoever reads no types gets the first into the positions.
-    values, result = made(found, {"position_index": 4})
+    # Without types, the positions include the first.
+    values, _ = start(source, {"position_index": 4})
     assert values["position_index"] == [500.0, 501.0, 502.0, 503.0]
+    # Neither positions nor token index: no equality.
+    values, result = start(source, {"paragraph_index": 2}, num_token_types=1)
+    assert result.equal_for == ""
+    assert result.unused == result.missing == ("index_embedding/position_index",)
+    assert values["token_type"] == [300.0]
 
 
 def test_segabert_takes_positions_by_hand():
-    found = tables(token_ids=6, position_index=4, token_type=2)
-    values, result = made(found, {"sentence_index": 2, "token_index": 5})
+    values, result = start(tables(**BERT), {"sentence_index": 2, "token_index": 5})
     # Positions 1 to 3, the last again, each with row 0 of the types.
     assert values == {
         "token_ids": [100.0, 101.0, 102.0 + 200.0 - 201.0, 103.0, 104.0],
@@ -385,51 +376,38 @@ def test_segabert_takes_positions_by_hand():
     assert result.unused == ()
 
 
-def test_a_file_of_segabert_serves_the_model_that_is_asked_for():
-    found = tables(
-        token_ids=5,
-        position_index=3,
-        paragraph_index=3,
-        sentence_index=3,
-        token_index=3,
-    )
+def test_a_file_of_segabert_serves_any_model():
     names = ("paragraph_index", "sentence_index", "token_index", "position_index")
+    source = tables(token_ids=5, **dict.fromkeys(names, 3))
     # SegaBERT never reads the positions; any other model is not SegaBERT.
-    for wanted, unused in (
-        (("paragraph_index", "sentence_index", "token_index"), ("position_index",)),
+    for features, unused in (
+        (names[:3], ("position_index",)),
         (("position_index", "paragraph_index", "sentence_index"), ("token_index",)),
-        (("position_index",), ("paragraph_index", "sentence_index", "token_index")),
+        (("position_index",), names[:3]),
     ):
-        values, result = made(found, dict.fromkeys(wanted, 3), idle=["position_index"])
-        for name in wanted:
-            assert values[name] == found[f"index_embedding/{name}"][:, 0].tolist()
+        index_tables = dict.fromkeys(features, 3)
+        values, result = start(source, index_tables, idle=["position_index"])
+        for name in features:
+            assert values[name] == source[f"index_embedding/{name}"][:, 0].tolist()
         assert set(result.unused) == {f"index_embedding/{name}" for name in unused}
-        missed = set(unused) - {"position_index"}
-        assert set(result.missing) == {f"index_embedding/{name}" for name in missed}
-        assert bool(result.equal_for) == (not missed)
-    values, result = made(found, dict.fromkeys(names, 3), idle=["position_index"])
+        missing = set(unused) - {"position_index"}
+        assert set(result.missing) == {f"index_embedding/{name}" for name in missing}
+        assert bool(result.equal_for) == (not missing)
+    values, result = start(source, dict.fromkeys(names, 3), idle=["position_index"])
     assert values["position_index"] == [0.0, 0.0, 0.0]
     assert result.equal_for
-    _, result = made(found, {"token_index": 3}, idle=["position_index"])
+    _, result = start(source, {"token_index": 3}, idle=["position_index"])
     assert result.equal_for == ""
 
 
-def test_positions_beside_a_token_index_that_are_read_come_along():
-    found = tables(token_ids=5, position_index=3, token_index=4)
-    values, result = made(found, {"token_index": 4, "position_index": 3})
+def test_positions_next_to_a_token_index():
+    source = tables(token_ids=5, position_index=3, token_index=4)
+    values, result = start(source, {"token_index": 4, "position_index": 3})
     assert values["position_index"] == [200.0, 201.0, 202.0]
     assert values["token_index"] == [300.0, 301.0, 302.0, 303.0]
     assert (result.unused, result.missing) == ((), ())
     assert result.equal_for.startswith("every window")
-    values, result = made(found, {"token_index": 4})
+    values, result = start(source, {"token_index": 4})
     assert values["token_ids"] == [100.0, 101.0, 102.0, 103.0, 104.0]
     assert result.unused == result.missing == ("index_embedding/position_index",)
     assert result.equal_for == ""
-
-
-def test_a_model_without_positions_or_tokens_cannot_be_equal():
-    found = tables(token_ids=5, position_index=4, token_type=2)
-    values, result = made(found, {"paragraph_index": 2}, num_token_types=1)
-    assert result.equal_for == ""
-    assert result.unused == result.missing == ("index_embedding/position_index",)
-    assert values["token_type"] == [300.0]
