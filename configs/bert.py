@@ -20,40 +20,33 @@ from dataclasses import replace
 from seg_tf.config import RunConfig, config_getter
 from seg_tf.configs import segabert
 
+_POSITIONS = {
+    "tiny": 128,
+    "mini": 128,
+    "modern_tiny": None,
+    "modern_mini": None,
+    "modern_base": None,
+    "tiny_phase1": 512,
+    "tiny_phase2": 512,
+    "base": 512,
+    "large": 512,
+    "large_phase1": 512,
+    "large_phase2": 512,
+}
 
-def _with_positions(variant: str, num_positions: int) -> RunConfig:
+
+def _bert(variant: str, num_positions: int | None) -> RunConfig:
     run = segabert.RUNS[variant]
+    tables = {} if num_positions is None else {"position_index": num_positions}
     return replace(
         run,
         name=f"bert_{variant}",
         paper=run.paper.removeprefix("sega"),
-        model=replace(run.model, index_tables={"position_index": num_positions}),
+        model=replace(run.model, index_tables=tables),
     )
 
 
-def _without_tables(variant: str) -> RunConfig:
-    run = segabert.RUNS[variant]
-    return replace(
-        run,
-        name=f"bert_{variant}",
-        paper="bert_base",
-        model=replace(run.model, index_tables={}),
-    )
-
-
-RUNS = {
-    "tiny": _with_positions("tiny", 128),
-    "mini": _with_positions("mini", 128),
-    "modern_tiny": _without_tables("modern_tiny"),
-    "modern_mini": _without_tables("modern_mini"),
-    "modern_base": _without_tables("modern_base"),
-    "tiny_phase1": _with_positions("tiny_phase1", 512),
-    "tiny_phase2": _with_positions("tiny_phase2", 512),
-    "base": _with_positions("base", 512),
-    "large": _with_positions("large", 512),
-    "large_phase1": _with_positions("large_phase1", 512),
-    "large_phase2": _with_positions("large_phase2", 512),
-}
+RUNS = {variant: _bert(variant, number) for variant, number in _POSITIONS.items()}
 
 
 get_config = config_getter(RUNS)

@@ -81,11 +81,7 @@ _TINY_PHASE1 = RunConfig(
         checkpoint_interval=200,
     ),
 )
-_BASE = RunConfig(
-    name="segabert_base",
-    paper="segabert_base",
-    inputs=_WINDOWS_512,
-)
+_BASE = RunConfig(name="segabert_base", paper="segabert_base", inputs=_WINDOWS_512)
 _LARGE = replace(
     _BASE,
     name="segabert_large",

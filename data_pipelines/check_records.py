@@ -84,7 +84,7 @@ def _check_shard(
             yield str(error)
         return
     try:
-        mirrors.healed([path], lambda: _check_sum(path, shard))
+        mirrors.with_repair([path], lambda: _check_sum(path, shard))
     except (OSError, ValueError) as error:
         yield str(error)
     counts = dict.fromkeys(COUNTS, 0)
@@ -131,7 +131,7 @@ def _length_faults(
 ) -> Iterator[str]:
     """Yields the differences between a shard's lengths file and its windows."""
     try:
-        lengths = mirrors.healed([kind.path(path)], lambda: kind.read_shard(path))
+        lengths = mirrors.with_repair([kind.path(path)], lambda: kind.read_shard(path))
     except (OSError, ValueError) as error:
         yield str(error)
         return

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
-# What is not finished, or no longer wanted, has this in front of its name.
+# Prefix of the names of files that are unfinished or to be removed.
 _ASIDE_PREFIX = ".aside-"
 _REPLACED_FOLDER = ".replaced"
 _LOCK_FILE = ".lock"
@@ -37,7 +37,7 @@ def sync(path: pathlib.Path) -> None:
 
 
 def remove_folder(path: pathlib.Path) -> None:
-    """Removes a folder; killed on the way, no half of it keeps the final name."""
+    """Removes a folder; after a kill, no half of it has the final name."""
     with folder_aside(path.parent) as aside:
         os.replace(path, aside / path.name)
 
@@ -63,41 +63,37 @@ def _discard(aside: pathlib.Path) -> None:
 
 
 def check_room(folder: pathlib.Path, num_bytes: int) -> None:
-    """Makes sure that `num_bytes` can be written, by reserving them for a moment.
+    """Raises an OSError unless `num_bytes` can be written; reserves them for a moment.
 
     HDF5 does not survive a disk that fills up while it writes: the process dies.
-
-    Raises:
-        OSError: if there is not enough space.
     """
     try:
         with folder_aside(folder) as aside, open(aside / "reservation", "wb") as file:
             os.posix_fallocate(file.fileno(), 0, num_bytes)
     except OSError as error:
         if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # cannot reserve
-            needed = f"{error.strerror} ({num_bytes:,} bytes needed)"
-            raise OSError(error.errno, needed) from error
+            reason = f"{error.strerror} ({num_bytes:,} bytes needed)"
+            raise OSError(error.errno, reason) from error
 
 
 @contextlib.contextmanager
 def written_aside(
     path: pathlib.Path, *, overwrite: bool = True
 ) -> Iterator[pathlib.Path]:
-    """Yields a name to write to; what is there becomes `path` if the block succeeds.
+    """Yields a path to write to, which becomes `path` if the block succeeds.
 
-    The name is new in each call, in a folder that only this call uses, and no other
-    process can write `path` in this way while the block runs. If the block raises (a
-    full disk, an interrupt), whatever was under `path` before stays as it was. If the
-    process is killed, the next call for `path` removes what is left; a kill while a
-    folder is exchanged leaves the old one in `.aside-*/.replaced`, and the next call
-    puts it back first.
+    The yielded path is in a new folder, and no other process can write `path` in this
+    way while the block runs. If the block raises (a full disk, an interrupt), `path`
+    stays unchanged. If the process is killed, the next call for `path` removes what is
+    left. A kill while a folder is exchanged leaves the old one in `.aside-*/.replaced`;
+    the next call puts it back first.
 
     Args:
-        path: a file or a folder, there or not.
+        path: a file or a folder, which may exist.
         overwrite: whether a file, or a folder that is not empty, may be replaced.
 
     Raises:
-        ValueError: if another process is writing `path`, or `path` is there and
+        ValueError: if another process is writing `path`, or `path` exists and
             `overwrite` is False.
         IsADirectoryError: if a file would take the place of a folder.
     """
@@ -112,55 +108,45 @@ def written_aside(
 
 
 def check_not_in_use(path: pathlib.Path) -> None:
-    """Puts back what a kill left of `path`, and makes sure that nobody writes it.
-
-    Raises:
-        ValueError: if another process is writing `path`.
-    """
+    """Restores `path` after a kill; a ValueError if another process is writing it."""
     if _lock_path(path).exists():
         with _writing(path):
             pass
 
 
 def being_written(folder: pathlib.Path, names: Container[str]) -> list[str]:
-    """Finds files of a folder that a process is writing now.
+    """Returns those of the named files of a folder that a process is writing now.
 
-    What killed processes left of the others is removed. No process may begin to write
-    one of these files meanwhile.
-
-    Args:
-        folder: the folder.
-        names: names of the files that are looked for.
+    What killed processes left of the rest is removed. No process may begin to write one
+    of these files meanwhile.
     """
-    found = []
+    in_use = []
     for lock in folder.glob(f"{_ASIDE_PREFIX}*{_LOCK_FILE}"):
         name = lock.name.removeprefix(_ASIDE_PREFIX).removesuffix(_LOCK_FILE)
         if name in names:
             try:
                 check_not_in_use(folder / name)
             except ValueError:
-                found.append(name)
-    return found
+                in_use.append(name)
+    return in_use
 
 
 def _check_is_new(path: pathlib.Path) -> None:
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
         raise ValueError(
             "The output must be new, or a folder that is empty. Nothing was changed. "
-            f"Received: {path}, which is there, maybe of another process that ended "
-            "just now"
+            f"Received: {path}, which exists; another process may have just written it"
         )
 
 
 def _publish(unfinished: pathlib.Path, path: pathlib.Path) -> None:
-    """Gives a file or folder its final name; what has the name now goes after that."""
+    """Gives a file or folder its final name, and removes what had that name."""
     if path.is_dir() and not unfinished.is_dir():
         raise IsADirectoryError(errno.EISDIR, "a folder is in the way", str(path))
     for part in (*unfinished.rglob("*"), unfinished):
         sync(part)
     if path.is_dir():
-        # Whoever is killed, or fails, from here on leaves the old folder where
-        # `_discard` puts it back from.
+        # After a kill or failure from here on, `_discard` puts the old folder back.
         replaced = unfinished.parent / _REPLACED_FOLDER / path.name
         replaced.parent.mkdir()
         os.replace(path, replaced)
@@ -174,10 +160,10 @@ def _lock_path(path: pathlib.Path) -> pathlib.Path:
 
 @contextlib.contextmanager
 def _writing(path: pathlib.Path) -> Iterator[None]:
-    """Keeps others from writing `path`, and removes what a killed writer left.
+    """Locks `path` for writing, and removes what a killed writer left.
 
-    The lock file goes when the block ends: one that is there is that of a writer which
-    is at work, or was killed.
+    The lock file is removed when the block ends: one that exists belongs to a writer
+    that is at work or was killed.
     """
     lock_path = _lock_path(path)
     in_use = ValueError(
@@ -207,7 +193,7 @@ def _writing(path: pathlib.Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def folder_aside(parent: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Makes an empty folder that no other process has, removed after the block."""
+    """Makes an empty folder with a unique name, removed after the block."""
     folder = parent / f"{_ASIDE_PREFIX}{uuid.uuid4().hex}"
     folder.mkdir()
     try:
@@ -218,17 +204,11 @@ def folder_aside(parent: pathlib.Path) -> Iterator[pathlib.Path]:
 
 @contextlib.contextmanager
 def locked(folder: pathlib.Path, refusal: Exception | None = None) -> Iterator[None]:
-    """Keeps other processes that ask for it out of a folder while the block runs.
+    """Locks an existing folder for one process while the block runs.
 
-    The lock is a file of the folder that stays: were it removed, a process that waits
-    for it and one that makes it anew would both hold a lock.
-
-    Args:
-        folder: an existing folder.
-        refusal: what to raise if another process is in it; None waits until none is.
-
-    Raises:
-        Exception: `refusal`.
+    If another process has locked it, `refusal` is raised; None waits. The lock file is
+    left behind on purpose: if it were removed, a process that waits for it and one that
+    makes it anew would both hold a lock.
     """
     with (
         open(folder / _LOCK_FILE, "w") as lock,
@@ -239,17 +219,11 @@ def locked(folder: pathlib.Path, refusal: Exception | None = None) -> Iterator[N
 
 @contextlib.contextmanager
 def locked_for_reading(folder: pathlib.Path, refusal: Exception) -> Iterator[None]:
-    """Keeps processes that want a folder `locked` out of it while the block runs.
+    """Keeps processes from locking a folder while the block runs.
 
-    Any number of processes may read at a time. A folder that has no lock file and may
-    not be written to is read without one, as is one that does not exist.
-
-    Args:
-        folder: the folder.
-        refusal: what to raise if a process has it locked.
-
-    Raises:
-        Exception: `refusal`.
+    Any number of processes may read at a time. If one has it `locked`, `refusal` is
+    raised. A folder that is missing, or not writable and without a lock file, is not
+    locked.
     """
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
@@ -291,10 +265,8 @@ def check_regular(path: pathlib.Path, max_bytes: int | None = None) -> None:
     """
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
-        raise ValueError(
-            f"{path}: must be a regular file. Received: "
-            f"{'a folder' if path.is_dir() else 'a device, a pipe or a socket'}"
-        )
+        kind = "a folder" if path.is_dir() else "a device, a pipe or a socket"
+        raise ValueError(f"{path}: must be a regular file. Received: {kind}")
     if max_bytes is not None and status.st_size > max_bytes:
         raise ValueError(
             f"{path}: must not have more than {max_bytes:,} bytes. Received: "
@@ -303,15 +275,9 @@ def check_regular(path: pathlib.Path, max_bytes: int | None = None) -> None:
 
 
 def read_json(path: pathlib.Path, max_bytes: int | None = None) -> Any:
-    """Reads a JSON file.
+    """Reads a JSON file; raises a ValueError as `check_regular`, or if it is not JSON.
 
-    Args:
-        path: the file.
-        max_bytes: the most that it may have; None is any number.
-
-    Raises:
-        ValueError: if it is not JSON, naming the file and, for bad syntax, line and
-            column; or as `check_regular` does.
+    The message names the file and, for bad syntax, line and column.
     """
     check_regular(path, max_bytes)
     try:
@@ -325,7 +291,7 @@ def read_json(path: pathlib.Path, max_bytes: int | None = None) -> Any:
             f"{path}: expected UTF-8, found byte 0x{error.object[error.start]:02X} at "
             f"byte {error.start}"
         ) from error
-    # A number of thousands of digits, or brackets in brackets without end.
+    # A number of thousands of digits, or endless nested brackets.
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not valid JSON: {error}") from error
 

@@ -1,7 +1,7 @@
 """Output paths given by flags: refused before long work if they cannot be written.
 
-Inputs may be URLs; results are locked, renamed and waited for on the disk, which only a
-file system can do.
+Inputs may be URLs; results are locked, renamed and synced, which only a file system can
+do. All functions raise a ValueError that names the flag.
 """
 
 import contextlib
@@ -13,16 +13,7 @@ from seg_tf import files
 
 
 def local_path(value: str, flag: str, kind: str = "folder") -> pathlib.Path:
-    """The path of a result.
-
-    Args:
-        value: what the user gave.
-        flag: what names it, without dashes.
-        kind: "folder" or "file", for the message.
-
-    Raises:
-        ValueError: if it is a URL, such as `gs://bucket/folder`.
-    """
+    """The path of a result, a "folder" or "file", which must not be a URL."""
     if "://" in value:
         raise ValueError(
             f"`--{flag}` must be a {kind} of this machine or of a shared file system. "
@@ -32,16 +23,7 @@ def local_path(value: str, flag: str, kind: str = "folder") -> pathlib.Path:
 
 
 def file_path(value: str, flag: str) -> pathlib.Path:
-    """The path of a file that is to be written, or replaced.
-
-    Args:
-        value: what the user gave.
-        flag: what names it, without dashes.
-
-    Raises:
-        ValueError: if it is a URL or a folder, or lies in no folder that exists and may
-            be written to.
-    """
+    """The path of a file to write or replace, in an existing, writable folder."""
     path = local_path(value, flag, "file")
     if not value:
         reason = "which is no name"
@@ -62,18 +44,10 @@ def file_path(value: str, flag: str) -> pathlib.Path:
 
 
 def folder_path(value: str, flag: str = "output_dir") -> pathlib.Path:
-    """The path of a folder for results, there or not.
-
-    Args:
-        value: what the user gave.
-        flag: what names it, without dashes.
-
-    Raises:
-        ValueError: if it is a URL or a file, or lies in a file, or may not be written
-            to.
-    """
+    """The path of a folder for results, which may not exist yet."""
     folder = local_path(value, flag)
-    existing = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    parents = (folder, *folder.absolute().parents)
+    existing = next(path for path in parents if path.exists())
     if not value:
         reason = "which is no name"
     elif not existing.is_dir():

@@ -33,11 +33,10 @@ ATTEMPTS = 6
 _PAUSE = 0.5
 STALL_SECONDS = 60.0
 """A server that sends no byte for this long is given up."""
-# Another attempt would find the same.
+# Another attempt would fail in the same way.
 _LASTING = (FileNotFoundError, PermissionError, IsADirectoryError)
 _CHUNK = 1 << 22
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-_HADOOP_SCHEMES = frozenset(("hdfs", "viewfs"))
 
 _T = TypeVar("_T")
 _File = TypeVar("_File", bound=BinaryIO)
@@ -60,8 +59,8 @@ def to_path(path: "str | os.PathLike[str] | Path") -> Path:
 
 
 def remote_path(url: str) -> "upath.UPath":
-    """The path at a URL; errors as of `to_path`."""
-    # Imported late: most corpora lie on a disk.
+    """The path at a URL; errors are those of `to_path`."""
+    # Imported late: most corpora are on a disk.
     import upath
 
     scheme, separator, rest = url.partition("://")
@@ -71,20 +70,18 @@ def remote_path(url: str) -> "upath.UPath":
         if scheme.lower() in ("http", "https"):
             import aiohttp
 
-            # A file may take long, as long as something comes.
+            # A file may take long, as long as bytes arrive.
             timeout = aiohttp.ClientTimeout(sock_read=STALL_SECONDS)
             options["client_kwargs"] = {"timeout": timeout}
         with warnings.catch_warnings():
-            # That it knows a protocol by fsspec alone.
+            # About protocols that only fsspec knows.
             warnings.simplefilter("ignore", UserWarning)
             path = upath.UPath(url, **options)
-        _ = path.fs  # Connects to nothing yet, but wants the package.
+        _ = path.fs  # Does not connect yet, but needs the package.
     except (ImportError, ValueError, OSError) as error:
-        needs = (
-            " It needs Hadoop: JAVA_HOME, HADOOP_HOME and CLASSPATH have to be set."
-            if scheme.lower() in _HADOOP_SCHEMES
-            else ""
-        )
+        needs = ""
+        if scheme.lower() in ("hdfs", "viewfs"):
+            needs = " It needs Hadoop: set JAVA_HOME, HADOOP_HOME and CLASSPATH."
         raise ValueError(
             f"The input must be a URL of a kind that can be read here. {error}."
             f"{needs} Received: {url!r}"
@@ -93,11 +90,7 @@ def remote_path(url: str) -> "upath.UPath":
 
 
 def read_bytes(url: str) -> bytes | None:
-    """Content of a small file; None if there is none.
-
-    Raises:
-        OSError: if it cannot be read, after several attempts.
-    """
+    """Content of a small file, or None; an OSError after several failed attempts."""
     try:
         return _copy(url, io.BytesIO, io.BytesIO.getvalue)
     except FileNotFoundError:
@@ -107,17 +100,17 @@ def read_bytes(url: str) -> bytes | None:
 def download(
     url: str, path: pathlib.Path, size: int | None = None, sha256: str | None = None
 ) -> None:
-    """Copies a file of a bucket to the disk.
+    """Copies a remote file to the disk.
 
     Args:
         url: the file.
-        path: where it goes, in a folder that nobody else writes to.
-        size: its bytes, if they are known.
-        sha256: its checksum, if it is known.
+        path: the copy, in a folder that no other process writes to.
+        size: number of bytes to expect; None accepts any.
+        sha256: checksum to expect; None accepts any.
 
     Raises:
         FileNotFoundError: if there is no such file.
-        OSError: if it cannot be copied, or is another, after several attempts.
+        OSError: if it cannot be copied, or differs, after several attempts.
     """
 
     @contextlib.contextmanager
@@ -132,8 +125,8 @@ def download(
 
     def check(part: BinaryIO) -> str:
         part.flush()
-        if size is not None and (found := part.tell()) != size:
-            raise OSError(f"expected {size} bytes, found {found}")
+        if size is not None and part.tell() != size:
+            raise OSError(f"expected {size} bytes, found {part.tell()}")
         if sha256 is not None:
             checksum = files.checksum(pathlib.Path(part.name))
             if checksum != sha256:
@@ -169,25 +162,21 @@ def _copy(
 
 
 def upload(path: pathlib.Path, url: str) -> None:
-    """Copies a file of the disk to a bucket.
-
-    Raises:
-        OSError: if it cannot be copied, after several attempts.
-    """
+    """Copies a local file to a URL; an OSError after several failed attempts."""
     remote = remote_path(url)
 
     def attempt() -> None:
         remote.fs.put_file(str(path), remote.path)
-        expected, found = path.stat().st_size, remote.fs.size(remote.path)
-        if found != expected:
-            raise OSError(f"expected {expected} bytes, found {found}")
+        expected, actual = path.stat().st_size, remote.fs.size(remote.path)
+        if actual != expected:
+            raise OSError(f"expected {expected} bytes, found {actual}")
 
-    # How much is sent is not known: it is left to the library when to give up.
+    # The number of bytes sent is unknown: the library decides when to give up.
     _named_retries(url, attempt, itertools.count().__next__)
 
 
 def remove(url: str) -> None:
-    """Removes a file of a bucket, if it is there."""
+    """Removes a remote file, if it exists."""
     remote = remote_path(url)
     with contextlib.suppress(FileNotFoundError):
         _named_retries(url, lambda: remote.fs.rm_file(remote.path))
@@ -208,19 +197,19 @@ def _named_retries(
 def with_retries(
     url: str, attempt: Callable[[], _T], progress: Callable[[], int] = lambda: 0
 ) -> _T:
-    """Calls until it succeeds, several times at most.
+    """Calls until the call succeeds, at most `ATTEMPTS` times.
 
-    Each attempt runs in a thread of its own, which is left behind if it stalls: what it
-    changes must be its own, and what it found is returned.
+    Each attempt runs in a thread, which is left behind if it stalls: attempts must not
+    share state.
 
     Args:
         url: what the call is about, for messages.
-        attempt: the call; every library has errors of its own for a lost connection.
-        progress: changes while an attempt that takes long is not stalled.
+        attempt: the call; each library has its own errors for a lost connection.
+        progress: changes while a long attempt is not stalled.
 
     Raises:
-        Exception: what the last attempt raised, or one that another attempt would meet
-            again: there is no such file, or it may not be read.
+        Exception: of the last attempt, or one that every attempt would raise (no such
+            file, no permission).
         TimeoutError: if the server sent nothing for `STALL_SECONDS` in all.
     """
     has_stalled = False

@@ -20,6 +20,7 @@ from seg_tf.config import configured_by, register_config
 from seg_tf.data import randomness
 from seg_tf.data.inputs import WindowInputsConfig
 from seg_tf.data.window_inputs import WindowInputs
+from seg_tf.data.window_records import Rows
 from seg_tf.layers.common import select_features
 from seg_tf.layouts.windows import WindowLayout, window_rows
 from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput
@@ -63,38 +64,34 @@ class ParagraphInputs(WindowInputs):
     layout = ParagraphLayout
     index_features = ()
 
-    def read_rows(self, windows):
-        return _Reader(windows)
-
-
-class _Reader:
-    parts = "windows"
-
-    def __init__(self, windows):
-        self._windows = windows
+    def build_rows(self, windows):
         # There may be as many paragraphs as pieces.
-        self.row_length = 2 * windows.window_length
-        self.num_tokens = windows.num_tokens
-        self.num_parts = len(windows)
+        row_length = 2 * windows.window_length
 
-    def __len__(self):
-        return len(self._windows)
+        def read(numbers, epoch_places, epoch_streams):
+            trees, _, _ = windows.read(numbers)
+            first = trees.paragraphs[:, :1]
+            rows = window_rows(
+                dataclasses.replace(trees, texts=trees.paragraphs - first),
+                special_ids=windows.special_ids,
+                row_length=row_length,
+                caps={},
+            )
+            masked = windows.masking(
+                rows["token_ids"],
+                rows.pop("sentence_number"),
+                randomness.extend_key(epoch_streams, epoch_places),
+            )
+            return {**rows, **masked}
 
-    def __call__(self, numbers, epoch_places, epoch_streams):
-        trees = self._windows.read(numbers).trees()
-        first = trees.paragraphs[:, :1]
-        rows = window_rows(
-            dataclasses.replace(trees, texts=trees.paragraphs - first),
-            special_ids=self._windows.special_ids,
-            row_length=self.row_length,
-            caps={},
+        return Rows(
+            count=len(windows),
+            length=row_length,
+            num_tokens=windows.num_tokens,
+            num_parts=len(windows),
+            read=read,
+            prefetch=windows.prefetch,
         )
-        masked = self._windows.masking(
-            rows["token_ids"],
-            rows.pop("sentence_number"),
-            randomness.extend_key(epoch_streams, epoch_places),
-        )
-        return {**rows, **masked}
 
 
 @register_config

@@ -23,7 +23,6 @@ from seg_tf.config import (
     to_config_dict,
     to_dict,
 )
-from seg_tf.configs import reat, sega_transformer_xl, segabert, slm
 from seg_tf.data.inputs import (
     MaskingConfig,
     PackedWindowInputsConfig,
@@ -32,8 +31,6 @@ from seg_tf.data.inputs import (
     SpanMaskingConfig,
     WindowInputsConfig,
 )
-from seg_tf.models import Encoder
-from seg_tf.objectives import MaskedLM
 
 # Every value another than the default's.
 RUN = RunConfig(
@@ -112,14 +109,6 @@ SENTENCES = RunConfig(
 def test_config_dict_round_trip(config):
     assert from_config_dict(to_config_dict(config)) == config
     assert from_config_dict(json.loads(json.dumps(to_dict(config)))) == config
-
-
-def test_config_dict_is_a_copy():
-    values = to_config_dict(RUN)
-    values.model.index_tables.paragraph_index = 4
-    values.training.seed = 9
-    assert RUN.model.index_tables["paragraph_index"] == 3
-    assert RUN.training.seed == 0
 
 
 @pytest.mark.parametrize(
@@ -217,12 +206,6 @@ def test_impossible_settings_are_refused(config, fields, message):
         config(**fields)
 
 
-def test_rows_of_sentences_have_room_for_their_tokens():
-    assert SENTENCES.inputs.row_length == 64 + 3
-    assert SENTENCES.inputs.num_candidates == 3 + 2
-    assert RUN.inputs.row_length == 64
-
-
 @pytest.mark.parametrize(
     ("table", "rows", "message"),
     [
@@ -244,7 +227,7 @@ def test_unknown_field_is_named_with_those_there_are():
         from_config_dict(values)
 
 
-@pytest.mark.parametrize("cutoffs", [("x",), (5, None), (True,), 5])
+@pytest.mark.parametrize("cutoffs", [("x",), (True,), 5])
 def test_items_of_another_type_are_refused(cutoffs):
     values = {"type": "TransformerXLConfig", "cutoffs": cutoffs}
     with pytest.raises(ValueError, match=r"`cutoffs.* must be (int|tuple)\."):
@@ -288,19 +271,6 @@ def test_build_unpacks_fields_and_extra_arguments_win():
     }
 
 
-def test_encoder_and_objective_are_built_from_their_configs():
-    encoder = build_from(RUN.model, vocab_size=41)
-    assert isinstance(encoder, Encoder)
-    assert encoder.get_config()["vocab_size"] == 41
-    for field in dataclasses.fields(RUN.model):
-        if field.name != "vocab_size":
-            assert encoder.get_config()[field.name] == getattr(RUN.model, field.name)
-    objective = build_from(RUN.objectives["masked_lm"], encoder=encoder)
-    assert isinstance(objective, MaskedLM)
-    assert objective.loss_weight == 0.5
-    assert objective.encoder is encoder
-
-
 @pytest.mark.parametrize(
     "optimizer, num_updates, expected",
     [
@@ -341,16 +311,6 @@ def test_warm_up_that_is_longer_than_the_run_is_refused_by_its_flags(
 def test_callbacks_that_are_no_names_of_functions_are_refused(callbacks):
     with pytest.raises(ValueError, match="`callbacks` must be a tuple of names"):
         TrainingConfig(callbacks=callbacks)
-
-
-def test_tiny_runs_can_be_shortened():
-    for family in (segabert, slm, reat, sega_transformer_xl):
-        run = family.RUNS["tiny"]
-        short = dataclasses.replace(
-            run, training=dataclasses.replace(run.training, num_updates=20)
-        )
-        assert short.optimizer.warmup(20) == 1
-        assert run.optimizer.warmup(run.training.num_updates) in (100, 257, 200, 50)
 
 
 @pytest.mark.parametrize("share", [0.0, 1.5])

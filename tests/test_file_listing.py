@@ -78,20 +78,9 @@ def test_name_that_is_not_utf8_becomes_text(tmp_path):
     assert listed(tmp_path) == ["caf\ufffd"]
 
 
-def test_home_folder_is_expanded(tmp_path, monkeypatch):
-    make(tmp_path, "corpus/a")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert listed("~/corpus") == ["a"]
-
-
-def test_missing_path_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"input must.*nowhere'"):
-        file_listing.list_files(tmp_path / "nowhere")
-
-
 def test_folder_without_matching_files_says_what_was_looked_for(tmp_path):
     make(tmp_path, "a.txt", ".b.md")
-    with pytest.raises(ValueError, match=r"named \*\.md or \*\.markdown.*a glob takes"):
+    with pytest.raises(ValueError, match=r"named \*\.md or \*\.markdown.*a glob"):
         file_listing.list_files(tmp_path, (".md", ".markdown"))
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match=r"files, hidden ones aside.*none$"):

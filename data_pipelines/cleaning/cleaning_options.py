@@ -13,141 +13,130 @@ _DEFAULT_THRESHOLD = 0.8
 _DEFAULT_WORDS = 13
 
 
+def _option(default: Any, help: str) -> Any:
+    return dataclasses.field(default=default, metadata={"help": help})
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CleaningOptions:
     """Cleaning steps applied to a corpus before records are made; by default none.
 
-    Words are separated by white space.
-
-    SLM's authors left sentences of too few words out of Wikipedia and BookCorpus,
-    without saying how many are too few (Lee et al., 2020, appendix, under table 7). C4
-    was made with lines of at least 5 words (Raffel et al., 2020, section 2.2).
-
-    Attributes:
-        min_line_words: lines (paragraphs) with fewer words are dropped.
-        min_document_words: documents with fewer words are dropped; words of lines that
-            were dropped do not count.
-        language: code of the language to keep, or several, comma-separated.
-        language_function: detects the language of a text, as `module:function`.
-        min_language_confidence: documents whose language is less certain are dropped,
-            where the function says how certain it is.
-        evaluation_texts: a file with a text of an evaluation set a line; documents with
-            a run of words of one of them are dropped.
-        evaluation_words: length of such a run. None is 13, as GPT-3's authors took
-            (Brown et al., 2020, appendix C).
-        duplicates: `"exact"` drops documents with the words of an earlier one;
-            `"near"` also those that nearly repeat one.
-        duplicate_threshold: least similarity of near duplicates, as the share of
-            word 5-grams that two documents have in common. None is 0.8.
+    The fields are the flags of the same names. Words are separated by white space. C4
+    kept lines of at least 5 words (Raffel et al., 2020, section 2.2); SLM's authors do
+    not say how many words were too few (Lee et al., 2020, appendix, under table 7).
+    Runs of 13 words are those of GPT-3 (Brown et al., 2020, appendix C).
     """
 
-    min_line_words: int = 0
-    min_document_words: int = 0
-    language: str | None = None
-    language_function: str | None = None
-    min_language_confidence: float = 0.0
-    evaluation_texts: str | None = None
-    evaluation_words: int | None = None
-    duplicates: str | None = None
-    duplicate_threshold: float | None = None
+    min_line_words: int = _option(
+        0,
+        "Drop lines (paragraphs) with fewer words. The SLM paper (appendix) drops "
+        "sentences without enough words and gives no number; C4 has lines of 5 words "
+        "or more.",
+    )
+    min_document_words: int = _option(
+        0, "Drop documents with fewer words, those of dropped lines not counted."
+    )
+    language: str | None = _option(
+        None,
+        "Drop documents of other languages than this code, or these: en or en,de. "
+        "Needs --language_function.",
+    )
+    language_function: str | None = _option(
+        None,
+        "Language detector, as module:function: a function from a text to a code, or "
+        "to (code, confidence).",
+    )
+    min_language_confidence: float = _option(
+        0.0, "Drop documents whose language is less certain."
+    )
+    evaluation_texts: str | None = _option(
+        None,
+        "Drop documents that have a run of words of a text of evaluation sets: a file "
+        "with a text a line (seg-tf evaluation-texts).",
+    )
+    evaluation_words: int | None = _option(
+        None, f"Words of such a run. Default: {_DEFAULT_WORDS}."
+    )
+    duplicates: str | None = _option(
+        None,
+        "Drop documents that repeat an earlier one. exact: the same words; near: also "
+        "nearly the same (MinHash of word 5-grams), for up to a million documents and "
+        "--engine=local only. Reads the corpus twice.",
+    )
+    duplicate_threshold: float | None = _option(
+        None,
+        "With --duplicates=near: share of 5-grams in common that makes a duplicate. "
+        f"Default: {_DEFAULT_THRESHOLD}.",
+    )
 
     def __post_init__(self):
-        for name in ("min_line_words", "min_document_words"):
-            if getattr(self, name) < 0:
-                raise ValueError(
-                    f"`{name}` must not be negative. Received: {getattr(self, name)}"
-                )
-        self._check_language()
-        self._check_evaluation()
-        self._check_duplicates()
-
-    def _check_language(self) -> None:
-        if (self.language is None) != (self.language_function is None):
-            raise ValueError(
-                "`language` and `language_function` must be given together: no way to "
-                "find a text's language is built in. Received: "
-                f"language={self.language!r}, "
-                f"language_function={self.language_function!r}"
-            )
-        if self.language is not None and not all(self.languages):
-            raise ValueError(
-                "`language` must be a code, or codes with commas between them. "
-                f"Received: {self.language!r}"
-            )
-        if not 0 <= self.min_language_confidence <= 1:
-            raise ValueError(
-                "`min_language_confidence` must lie between 0 and 1. "
-                f"Received: {self.min_language_confidence}"
-            )
-        if self.min_language_confidence and self.language is None:
-            raise ValueError(
-                "`min_language_confidence` must be given with `language`. Received: "
-                f"min_language_confidence={self.min_language_confidence}, language=None"
-            )
-
-    def _check_evaluation(self) -> None:
-        if self.evaluation_texts is None:
-            if self.evaluation_words is not None:
-                raise ValueError(
-                    "`evaluation_words` must be given with `evaluation_texts`. "
-                    f"Received: evaluation_words={self.evaluation_words}, "
-                    "evaluation_texts=None"
-                )
-            return
-        if self.evaluation_words is None:
+        if self.evaluation_texts is not None and self.evaluation_words is None:
             object.__setattr__(self, "evaluation_words", _DEFAULT_WORDS)
-        if self.evaluation_words < 1:
-            raise ValueError(
-                "`evaluation_words` must be at least 1. "
-                f"Received: {self.evaluation_words}"
-            )
-
-    def _check_duplicates(self) -> None:
-        if self.duplicates not in (None, EXACT, NEAR):
-            raise ValueError(
-                f"`duplicates` must be {EXACT!r} or {NEAR!r}. "
-                f"Received: {self.duplicates!r}"
-            )
-        if self.duplicates != NEAR:
-            if self.duplicate_threshold is not None:
-                raise ValueError(
-                    f"`duplicate_threshold` must be given with duplicates={NEAR!r} "
-                    f"alone. Received: duplicate_threshold={self.duplicate_threshold}, "
-                    f"duplicates={self.duplicates!r}"
-                )
-            return
-        if self.duplicate_threshold is None:
+        if self.duplicates == NEAR and self.duplicate_threshold is None:
             object.__setattr__(self, "duplicate_threshold", _DEFAULT_THRESHOLD)
-        if not 0.1 <= self.duplicate_threshold <= 0.95:
-            raise ValueError(
-                "`duplicate_threshold` must lie between 0.1 and 0.95 (of documents "
-                "that are the same, duplicates='exact' is enough). "
-                f"Received: {self.duplicate_threshold}"
-            )
+        threshold = self.duplicate_threshold
+        rules = {
+            "min_line_words": ("must not be negative", self.min_line_words >= 0),
+            "min_document_words": (
+                "must not be negative",
+                self.min_document_words >= 0,
+            ),
+            "language_function": (
+                "and `language` must be given together: no way to detect a language is "
+                "built in",
+                (self.language is None) == (self.language_function is None),
+            ),
+            "language": (
+                "must be a code, or codes with commas between them",
+                self.language is None or all(self.languages),
+            ),
+            "min_language_confidence": (
+                "must be between 0 and 1, and 0 without `language`",
+                0 <= self.min_language_confidence <= (self.language is not None),
+            ),
+            "evaluation_words": (
+                "must be at least 1, and given only with `evaluation_texts`",
+                (self.evaluation_words is None)
+                if self.evaluation_texts is None
+                else self.evaluation_words >= 1,
+            ),
+            "duplicates": (
+                f"must be {EXACT!r} or {NEAR!r}",
+                self.duplicates in (None, EXACT, NEAR),
+            ),
+            "duplicate_threshold": (
+                "must be between 0.1 and 0.95, and given only with duplicates='near'",
+                (threshold is None)
+                if self.duplicates != NEAR
+                else 0.1 <= threshold <= 0.95,
+            ),
+        }
+        for name, (rule, is_met) in rules.items():
+            if not is_met:
+                raise ValueError(
+                    f"`{name}` {rule}. Received: {name}={getattr(self, name)!r}"
+                )
 
     @property
     def languages(self) -> tuple[str, ...]:
         """The codes of `language`."""
-        names = (self.language or "").split(",") if self.language is not None else []
+        names = [] if self.language is None else self.language.split(",")
         return tuple(name.strip() for name in names)
 
     def described(self) -> dict[str, Any]:
-        """The options of the steps that are on, as a manifest names them.
+        """The steps that are on, for a manifest: a file is named by its content.
 
-        Of a file its content counts, not its place.
-
-        Raises:
-            OSError: if the evaluation texts cannot be read.
+        An OSError is raised if the evaluation texts cannot be read.
         """
-        found = {
+        described = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
             if getattr(self, field.name) != field.default
         }
         if self.evaluation_texts is not None:
             path = pathlib.Path(self.evaluation_texts).expanduser()
-            found["evaluation_texts"] = f"sha256 {files.checksum(path)}"
-        return found
+            described["evaluation_texts"] = f"sha256 {files.checksum(path)}"
+        return described
 
     @property
     def is_on(self) -> bool:
@@ -161,67 +150,14 @@ NO_CLEANING = CleaningOptions()
 
 def define_flags() -> None:
     """Defines the flags of the cleaning steps."""
-    flags.DEFINE_integer(
-        "min_line_words",
-        0,
-        "Drop lines (paragraphs) with fewer words. The SLM paper (appendix) drops "
-        "sentences without enough words and gives no number; C4 has lines of 5 words "
-        "or more.",
-        lower_bound=0,
-    )
-    flags.DEFINE_integer(
-        "min_document_words",
-        0,
-        "Drop documents with fewer words, those of dropped lines not counted.",
-        lower_bound=0,
-    )
-    flags.DEFINE_string(
-        "language",
-        None,
-        "Drop documents of other languages than this code, or these: en or en,de. "
-        "Needs --language_function.",
-    )
-    flags.DEFINE_string(
-        "language_function",
-        None,
-        "Language detector, as module:function: a function from a text to a "
-        "code, or to (code, confidence).",
-    )
-    flags.DEFINE_float(
-        "min_language_confidence",
-        0.0,
-        "Drop documents whose language is less certain.",
-        lower_bound=0.0,
-        upper_bound=1.0,
-    )
-    flags.DEFINE_string(
-        "evaluation_texts",
-        None,
-        "Drop documents that have a run of words of a text of evaluation sets: a file "
-        "with a text a line (seg_tf.commands.evaluation_texts).",
-    )
-    flags.DEFINE_integer(
-        "evaluation_words",
-        None,
-        f"Words of such a run. Default: {_DEFAULT_WORDS}.",
-        lower_bound=1,
-    )
-    flags.DEFINE_enum(
-        "duplicates",
-        None,
-        [EXACT, NEAR],
-        "Drop documents that repeat an earlier one. exact: the same words; near: also "
-        "nearly the same (MinHash of word 5-grams), for up to a million documents and "
-        "--engine=local only. Reads the corpus twice.",
-    )
-    flags.DEFINE_float(
-        "duplicate_threshold",
-        None,
-        "With --duplicates=near: share of 5-grams in common that makes a duplicate. "
-        f"Default: {_DEFAULT_THRESHOLD}.",
-        lower_bound=0.1,
-        upper_bound=0.95,
-    )
+    for field in dataclasses.fields(CleaningOptions):
+        define = {
+            int: flags.DEFINE_integer,
+            int | None: flags.DEFINE_integer,
+            float: flags.DEFINE_float,
+            float | None: flags.DEFINE_float,
+        }.get(field.type, flags.DEFINE_string)
+        define(field.name, field.default, field.metadata["help"])
 
 
 def options_from_flags() -> CleaningOptions:

@@ -1,6 +1,6 @@
 """Counts of dropped text: collected in each slice, added up for the manifest.
 
-The result depends on the documents alone, not on how they were cut into slices.
+The result depends only on the documents, not on how they were cut into slices.
 """
 
 from __future__ import annotations
@@ -36,21 +36,15 @@ class DropCounter:
 
     def see(self, document: Document) -> None:
         """Counts a document that no step has seen yet."""
-        self._before["documents"] += 1
-        self._before["paragraphs"] += len(document.paragraphs)
-        self._before["characters"] += document.num_characters
+        _add(self._before, _size(document))
 
     def drop_document(
         self, step: str, document_id: int, document: Document, why: str
     ) -> None:
         """Counts a document that a step dropped, with what was left of it."""
-        counts = self._dropped[step]
-        counts["documents"] += 1
-        counts["paragraphs"] += len(document.paragraphs)
-        counts["characters"] += document.num_characters
-        self._keep_example(
-            step, document_id, document, "\n".join(document.paragraphs), why
-        )
+        _add(self._dropped[step], _size(document))
+        text = "\n".join(document.paragraphs)
+        self._keep_example(step, document_id, document, text, why)
 
     def drop_lines(
         self, step: str, document_id: int, document: Document, lines: Sequence[str]
@@ -93,10 +87,7 @@ class DropCounter:
 
 
 def merge(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The manifest's entry on cleaning.
-
-    Args:
-        reports: those of all slices, in any order.
+    """The manifest's entry on cleaning, from the reports of all slices.
 
     Returns:
         `{"before": counts, "steps": {name: counts and examples}, "after": counts}`;
@@ -105,10 +96,10 @@ def merge(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
     before, steps = dict.fromkeys(COUNTS, 0), {}
     for report in reports:
         _add(before, report["before"])
-        for step, found in report["steps"].items():
+        for step, counts in report["steps"].items():
             total = steps.setdefault(step, {**dict.fromkeys(COUNTS, 0), "examples": []})
-            _add(total, found)
-            total["examples"] += found["examples"]
+            _add(total, counts)
+            total["examples"] += counts["examples"]
     if not steps:
         return None
     after = dict(before)
@@ -123,15 +114,20 @@ def merge(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
     return {"before": before, "steps": steps, "after": after}
 
 
+def _size(document: Document) -> dict[str, int]:
+    size = 1, len(document.paragraphs), document.num_characters
+    return dict(zip(COUNTS, size, strict=True))
+
+
 def _add(total: dict[str, Any], counts: Mapping[str, Any]) -> None:
     for name in COUNTS:
         total[name] += counts[name]
 
 
 def summary(cleaning: Mapping[str, Any]) -> str:
-    """The dropped documents and paragraphs of each step, as a line for people."""
+    """The dropped documents and paragraphs of each step, as a line of text."""
     dropped = [
-        f"{step} {found['documents']:,} documents, {found['paragraphs']:,} paragraphs"
-        for step, found in cleaning["steps"].items()
+        f"{step} {counts['documents']:,} documents, {counts['paragraphs']:,} paragraphs"
+        for step, counts in cleaning["steps"].items()
     ]
     return f"cleaned away: {'; '.join(dropped)}"

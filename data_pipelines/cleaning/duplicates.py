@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import unicodedata
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,24 +26,17 @@ MAX_NEAR_DOCUMENTS = 1_000_000
 SHINGLE_WORDS = 5
 NUM_PERMUTATIONS = 128
 _MIN_HASH = {"seed": 1, "scheme": "affine32"}
-# The library cuts bands so that candidates missed and compared in vain weigh the same.
-# Ours are compared afterwards, so only missing one is an error.
+# The library chooses bands so that missed candidates and needless comparisons weigh the
+# same. Candidates are compared afterwards here, so only a missed one is an error.
 _WEIGHTS = (0.05, 0.95)
 # Shingles hashed at a time, times `NUM_PERMUTATIONS` numbers.
 _SHINGLES_AT_ONCE = 4096
 
 
 def normalised_words(document: Document) -> list[str]:
-    """The words that count in comparisons: compatible forms and case made one."""
+    """The words to compare: compatibility forms (NFKC) without case."""
     text = unicodedata.normalize("NFKC", "\n".join(document.paragraphs))
     return text.casefold().split()
-
-
-def shingles(words: list[str]) -> Iterator[bytes]:
-    """All runs of 5 words, or the only run if there are fewer words."""
-    for begin in range(max(len(words) - SHINGLE_WORDS, 0) + 1):
-        run = " ".join(words[begin : begin + SHINGLE_WORDS])
-        yield run.encode("utf-8", "surrogatepass")
 
 
 def exact_fingerprint(words: list[str]) -> np.ndarray:
@@ -59,11 +51,18 @@ def _empty_min_hash() -> MinHash:
 
 
 def near_fingerprint(words: list[str]) -> np.ndarray:
-    """The MinHash of a document: uint32 array `(128,)`."""
+    """The MinHash of a document's runs of 5 words: uint32 array `(128,)`.
+
+    A document with fewer words is one run.
+    """
+    runs = {
+        " ".join(words[begin : begin + SHINGLE_WORDS]).encode("utf-8", "surrogatepass")
+        for begin in range(max(len(words) - SHINGLE_WORDS, 0) + 1)
+    }
+    shingles = list(runs)
     min_hash = _empty_min_hash().copy()
-    runs = list(set(shingles(words)))
-    for begin in range(0, len(runs), _SHINGLES_AT_ONCE):
-        min_hash.update_batch(runs[begin : begin + _SHINGLES_AT_ONCE])
+    for begin in range(0, len(shingles), _SHINGLES_AT_ONCE):
+        min_hash.update_batch(shingles[begin : begin + _SHINGLES_AT_ONCE])
     return min_hash.hashvalues.astype("<u4")
 
 
@@ -86,11 +85,6 @@ def exact_duplicates(fingerprints: np.ndarray) -> np.ndarray:
     return pairs[:, np.argsort(pairs[0])]
 
 
-def index(threshold: float) -> MinHashLSH:
-    """An empty index of MinHashes for a threshold of similarity."""
-    return MinHashLSH(threshold, NUM_PERMUTATIONS, weights=_WEIGHTS)
-
-
 def near_duplicates(fingerprints: np.ndarray, threshold: float) -> np.ndarray:
     """Finds the documents that nearly repeat an earlier one that stays.
 
@@ -104,18 +98,18 @@ def near_duplicates(fingerprints: np.ndarray, threshold: float) -> np.ndarray:
         int64 array `(2, m)`: documents to drop, ascending, and the earliest document
         that stays and that each resembles, as rows of `fingerprints`.
     """
-    staying, pairs = index(threshold), []
+    index, pairs = MinHashLSH(threshold, NUM_PERMUTATIONS, weights=_WEIGHTS), []
     with command_line.progress_bar(
         len(fingerprints), "duplicates", " documents"
     ) as bar:
         for row, values in enumerate(fingerprints):
             min_hash = LeanMinHash(hashvalues=values, **_MIN_HASH)
-            earlier = np.array(sorted(staying.query(min_hash)), np.int64)
+            earlier = np.array(sorted(index.query(min_hash)), np.int64)
             agreement = (fingerprints[earlier] == values).mean(axis=1)
             similar = earlier[agreement >= threshold]
             if len(similar):
                 pairs.append((row, similar[0]))
             else:
-                staying.insert(row, min_hash, check_duplication=False)
+                index.insert(row, min_hash, check_duplication=False)
             bar.update(1)
     return np.array(pairs, np.int64).reshape(-1, 2).T

@@ -1,7 +1,7 @@
 r"""Texts of evaluation sets, found again in a corpus by runs of words.
 
-Words are what `\w+` finds in the text without case and in compatible forms (NFKC), so
-that neither punctuation nor spaces around it hide a copy.
+Words are what `\w+` finds in the text without case and in compatibility forms (NFKC),
+so that neither punctuation nor spaces around it hide a copy.
 
 Shape key: W words, R runs of words.
 """
@@ -22,60 +22,62 @@ _WORD = re.compile(r"\w+")
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
-def words_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """The words that are compared."""
     return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+
+
+@functools.lru_cache(maxsize=1 << 20)
+def _word_hash(word: str) -> int:
+    data = word.encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
 
 
 def run_hashes(words: list[str], length: int) -> np.ndarray:
     """Hashes of all runs of `length` words: uint64 array `(R,)`, R = W - length + 1.
 
-    64 bits: that any run of a corpus of 10^10 words has the hash of one of 10^7 others
-    by accident is a chance of less than one in a hundred.
+    The chance that any run of a corpus of 10^10 words has the 64-bit hash of one of
+    10^7 different runs is less than one in a hundred.
     """
     num_runs = len(words) - length + 1
     if num_runs <= 0:
         return np.zeros(0, np.uint64)
-    of_words = np.fromiter(map(_word_hash, words), np.uint64, len(words))
+    word_hashes = np.fromiter(map(_word_hash, words), np.uint64, len(words))
     hashes = np.zeros(num_runs, np.uint64)
     for offset in range(length):
-        hashes = hashes * _FACTOR + of_words[offset : offset + num_runs]
+        hashes = hashes * _FACTOR + word_hashes[offset : offset + num_runs]
     return hashes
 
 
 class EvaluationTexts:
-    """Runs of words of evaluation sets.
-
-    Args:
-        texts: any texts.
-        length: words of a run.
+    """Runs of `length` words of the texts of evaluation sets.
 
     Attributes:
         num_texts: number of the texts.
-        num_short: those of fewer words, which are never found.
+        num_short: number of texts with fewer words, which are never found.
     """
 
     def __init__(self, texts: Iterable[str], length: int):
         self._length = length
-        spelled = list(map(words_of, texts))
-        self.num_texts = len(spelled)
-        self.num_short = sum(len(words) < length for words in spelled)
-        hashes = [run_hashes(words, length) for words in ([], *spelled)]
+        texts = list(map(split_words, texts))
+        self.num_texts = len(texts)
+        self.num_short = sum(len(words) < length for words in texts)
+        hashes = [run_hashes(words, length) for words in ([], *texts)]
         self._hashes = np.unique(np.concatenate(hashes))
 
     def find(self, text: str) -> str | None:
         """The first run of words of a text that an evaluation text has; or None."""
         if not len(self._hashes):
             return None
-        words = words_of(text)
+        words = split_words(text)
         hashes = run_hashes(words, self._length)
-        # Not `np.isin`, which would sort what is known for each text again.
+        # Not `np.isin`, which would sort the evaluation texts again for each text.
         places = np.searchsorted(self._hashes, hashes)
         places = np.minimum(places, len(self._hashes) - 1)
-        (found,) = np.nonzero(self._hashes[places] == hashes)
-        if not len(found):
+        (copies,) = np.nonzero(self._hashes[places] == hashes)
+        if not len(copies):
             return None
-        return " ".join(words[found[0] : found[0] + self._length])
+        return " ".join(words[copies[0] : copies[0] + self._length])
 
 
 @functools.lru_cache(maxsize=1)
@@ -83,7 +85,7 @@ def load(options: CleaningOptions) -> EvaluationTexts:
     """The texts that the options name.
 
     Raises:
-        ValueError: if it is not UTF-8, or no text of it has so many words.
+        ValueError: if the file is not UTF-8, or all of its texts are too short.
         OSError: if it cannot be read.
     """
     path, length = options.evaluation_texts, options.evaluation_words
@@ -93,27 +95,21 @@ def load(options: CleaningOptions) -> EvaluationTexts:
         raise ValueError(
             f"`evaluation_texts` must be UTF-8. Received: {path}, {error}"
         ) from None
-    found = EvaluationTexts(filter(None, map(str.strip, lines)), length)
-    if found.num_short == found.num_texts:
+    texts = EvaluationTexts(filter(None, map(str.strip, lines)), length)
+    if texts.num_short == texts.num_texts:
         raise ValueError(
-            f"`evaluation_texts` must have texts of {length} words, the "
-            f"`evaluation_words` that are looked for. Received: {path}, whose "
-            f"{found.num_texts:,} texts are all shorter"
+            f"`evaluation_texts` must have texts of at least {length} words "
+            f"(`evaluation_words`). Received: {path}, whose {texts.num_texts:,} texts "
+            "are all shorter"
         )
-    return found
+    return texts
 
 
 def summary(options: CleaningOptions) -> str:
-    """A line for people on what is looked for."""
+    """A line of text about the evaluation texts."""
     texts = load(options)
-    num_long = texts.num_texts - texts.num_short
     return (
-        f"looking for copies of {num_long:,} evaluation texts; {texts.num_short:,} "
-        f"others have fewer than {options.evaluation_words} words and cannot be found"
+        f"looking for copies of {texts.num_texts - texts.num_short:,} evaluation "
+        f"texts; {texts.num_short:,} more have fewer than {options.evaluation_words} "
+        "words and cannot be found"
     )
-
-
-@functools.lru_cache(maxsize=1 << 20)
-def _word_hash(word: str) -> int:
-    data = word.encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")

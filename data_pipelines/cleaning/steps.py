@@ -2,10 +2,10 @@
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import ClassVar
 
 from data_pipelines.builds.errors import BuildError
-from data_pipelines.cleaning import evaluation_texts, language
+from data_pipelines.cleaning import evaluation_texts
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.cleaning.drop_counts import DropCounter
 from data_pipelines.cleaning.evaluation_texts import EvaluationTexts
@@ -13,28 +13,28 @@ from data_pipelines.readers import Document
 from seg_tf.text.splitters import load_function
 
 
-class Step(Protocol):
-    """One rule.
+class Step:
+    """Base class of rules. `name` is the step's name in counts."""
 
-    Attributes:
-        name: what counts call it.
-    """
-
-    name: str
+    name: ClassVar[str]
 
     def apply(
         self, document_id: int, document: Document, counter: DropCounter
     ) -> Document | None:
-        """Returns the document without what it drops, or None; counts what it drops."""
+        """Returns the document, or what is left of it, or None; counts the rest."""
+        why = self.reason(document_id, document)
+        if why is None:
+            return document
+        counter.drop_document(self.name, document_id, document, why)
+        return None
 
-
-def num_words(text: str) -> int:
-    """Number of words, which white space separates."""
-    return len(text.split())
+    def reason(self, document_id: int, document: Document) -> str | None:
+        """Why the document is dropped; None if it stays."""
+        raise NotImplementedError
 
 
 @dataclasses.dataclass(frozen=True)
-class ShortLines:
+class ShortLines(Step):
     """Drops lines with fewer than `min_words` words."""
 
     min_words: int
@@ -43,60 +43,41 @@ class ShortLines:
     def apply(
         self, document_id: int, document: Document, counter: DropCounter
     ) -> Document | None:
-        dropped = [
-            line for line in document.paragraphs if num_words(line) < self.min_words
-        ]
-        if not dropped:
+        long, short = [], []
+        for line in document.paragraphs:
+            (long if len(line.split()) >= self.min_words else short).append(line)
+        if not short:
             return document
-        counter.drop_lines(self.name, document_id, document, dropped)
-        kept = tuple(
-            line for line in document.paragraphs if num_words(line) >= self.min_words
-        )
-        return dataclasses.replace(document, paragraphs=kept) if kept else None
+        counter.drop_lines(self.name, document_id, document, short)
+        return dataclasses.replace(document, paragraphs=tuple(long)) if long else None
 
 
 @dataclasses.dataclass(frozen=True)
-class ShortDocuments:
+class ShortDocuments(Step):
     """Drops documents with fewer than `min_words` words."""
 
     min_words: int
     name = "short_documents"
 
-    def apply(
-        self, document_id: int, document: Document, counter: DropCounter
-    ) -> Document | None:
-        found = sum(map(num_words, document.paragraphs))
-        if found >= self.min_words:
-            return document
-        counter.drop_document(self.name, document_id, document, f"{found} words")
-        return None
+    def reason(self, document_id: int, document: Document) -> str | None:
+        num_words = sum(len(text.split()) for text in document.paragraphs)
+        return f"{num_words} words" if num_words < self.min_words else None
 
 
-class OtherLanguages:
-    """Drops documents that are not of one of some languages.
+class OtherLanguages(Step):
+    """Drops documents in other languages than `options.languages`.
 
-    Args:
-        languages: codes to keep.
-        function_name: `module:function`, from a text to a code or (code, confidence).
-        min_confidence: documents whose code is less certain are dropped.
-
-    Raises:
-        ValueError: if there is no such function.
+    A ValueError is raised if there is no such language function.
     """
 
     name = "language"
 
-    def __init__(
-        self, languages: Sequence[str], function_name: str, min_confidence: float
-    ):
-        self._languages = languages
-        self._function_name = function_name
-        self._function = load_function(function_name, "language_function")
-        self._min_confidence = min_confidence
+    def __init__(self, options: CleaningOptions):
+        self._options = options
+        self._function_name = options.language_function
+        self._function = load_function(options.language_function, "language_function")
 
-    def apply(
-        self, document_id: int, document: Document, counter: DropCounter
-    ) -> Document | None:
+    def reason(self, document_id: int, document: Document) -> str | None:
         place = f"{document.source}, {document.location}"
         try:
             answer = self._function("\n".join(document.paragraphs))
@@ -105,65 +86,55 @@ class OtherLanguages:
                 f"{place}: {self._function_name}, the `language_function`, failed: "
                 f"{type(error).__name__}: {error}"
             ) from error
+        code, confidence = answer, None
         try:
-            code, confidence = language.code_and_confidence(self._function_name, answer)
-        except ValueError as error:
-            raise BuildError(f"{place}: {error}") from error
-        if code in self._languages and self._is_certain(confidence, place):
-            return document
-        sure = "" if confidence is None else f" with confidence {confidence:.2f}"
-        counter.drop_document(self.name, document_id, document, f"{code}{sure}")
-        return None
-
-    def _is_certain(self, confidence: float | None, place: str) -> bool:
-        # Some libraries give logarithms. Where nobody asks, any number will do.
-        if confidence is None or not self._min_confidence:
-            return True
-        if not 0 <= confidence <= 1:
+            if isinstance(answer, tuple | list):
+                code, confidence = answer[0], float(answer[1])
+            is_valid = isinstance(code, str) and (code is answer or len(answer) == 2)
+        except (IndexError, TypeError, ValueError):
+            is_valid = False
+        if not is_valid:
+            raise BuildError(
+                f"{place}: `language_function` must return a language code, or (code, "
+                f"confidence). Received: {answer!r} from {self._function_name}"
+            )
+        # Some libraries give logarithms. Without a limit, any number will do.
+        limit = self._options.min_language_confidence
+        if limit and confidence is not None and not 0 <= confidence <= 1:
             raise BuildError(
                 f"{place}: `min_language_confidence` needs confidences between 0 and "
                 f"1. Received: {confidence} from {self._function_name}"
             )
-        return confidence >= self._min_confidence
+        is_certain = not limit or confidence is None or confidence >= limit
+        if code in self._options.languages and is_certain:
+            return None
+        return (
+            code if confidence is None else f"{code} with confidence {confidence:.2f}"
+        )
 
 
 @dataclasses.dataclass(frozen=True)
-class EvaluationCopies:
+class EvaluationCopies(Step):
     """Drops documents that have a run of words of an evaluation text."""
 
     texts: EvaluationTexts
     name = "evaluation_texts"
 
-    def apply(
-        self, document_id: int, document: Document, counter: DropCounter
-    ) -> Document | None:
-        found = self.texts.find("\n".join(document.paragraphs))
-        if found is None:
-            return document
-        counter.drop_document(self.name, document_id, document, found)
-        return None
+    def reason(self, document_id: int, document: Document) -> str | None:
+        return self.texts.find("\n".join(document.paragraphs))
 
 
 @dataclasses.dataclass(frozen=True)
-class Duplicates:
-    """Drops documents that were found to repeat an earlier one.
-
-    Attributes:
-        duplicate_of: number of a document to drop -> of the one that it repeats.
-    """
+class Duplicates(Step):
+    """Drops documents that repeat an earlier one: number -> that of the earlier."""
 
     duplicate_of: Mapping[int, int]
     name = "duplicates"
 
-    def apply(
-        self, document_id: int, document: Document, counter: DropCounter
-    ) -> Document | None:
-        earlier = self.duplicate_of.get(document_id)
-        if earlier is None:
-            return document
-        why = f"repeats document {earlier}"
-        counter.drop_document(self.name, document_id, document, why)
-        return None
+    def reason(self, document_id: int, document: Document) -> str | None:
+        if document_id not in self.duplicate_of:
+            return None
+        return f"repeats document {self.duplicate_of[document_id]}"
 
 
 def steps_of_documents(options: CleaningOptions) -> list[Step]:
@@ -180,13 +151,7 @@ def steps_of_documents(options: CleaningOptions) -> list[Step]:
     if options.min_document_words:
         steps.append(ShortDocuments(options.min_document_words))
     if options.language is not None:
-        steps.append(
-            OtherLanguages(
-                options.languages,
-                options.language_function,
-                options.min_language_confidence,
-            )
-        )
+        steps.append(OtherLanguages(options))
     if options.evaluation_texts is not None:
         steps.append(EvaluationCopies(evaluation_texts.load(options)))
     return steps

@@ -1,10 +1,14 @@
 """Readers of raw text: a file in one of many formats becomes documents."""
 
 import dataclasses
+import itertools
+import logging
+import os
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from data_pipelines.readers import plain_text, streams
 from data_pipelines.readers.base import (
     COUNTED_REASONS,
     LEFT_OUT_REASONS,
@@ -23,6 +27,7 @@ from data_pipelines.readers.plain_text import PlainTextReader
 from data_pipelines.readers.python_docs import PythonDocsReader
 from data_pipelines.readers.tables import CsvReader, ParquetReader
 from data_pipelines.readers.wikipedia import WikiExtractorReader, WikiTextReader
+from seg_tf import file_listing
 from seg_tf.text import splitters
 
 __all__ = [
@@ -38,6 +43,7 @@ __all__ = [
     "get_reader",
     "options_of",
     "parse_options",
+    "read_texts",
 ]
 _READERS: dict[str, type[FileReader]] = {
     "csv": CsvReader,
@@ -62,6 +68,9 @@ FORMATS = types.MappingProxyType(
 _TRUTH_VALUES = dict.fromkeys(("true", "1", "yes"), True) | dict.fromkeys(
     ("false", "0", "no"), False
 )
+# Formats that the names of files tell.
+_DETECTED = ("csv", "json_lines", "markdown", "parquet")
+_DETECTION_LINES = 1000
 
 
 def get_reader(format: str, **options: Any) -> FileReader:
@@ -70,8 +79,8 @@ def get_reader(format: str, **options: Any) -> FileReader:
     Args:
         format: a key of `FORMATS`; or `package.module:Reader`, the name of a subclass
             of `FileReader` that is a frozen dataclass.
-        **options: the format's options, which are the fields of its reader. Strings,
-            such as flags have, are converted to the option's type.
+        **options: the format's options, which are the fields of its reader. Strings, as
+            from flags, are converted to the option's type.
 
     Raises:
         ValueError: if there is no such format, option or value.
@@ -84,11 +93,60 @@ def get_reader(format: str, **options: Any) -> FileReader:
             f"Received: {sorted(unknown)}"
         )
     return reader_class(
-        **{
-            name: _converted(name, value, fields[name])
-            for name, value in options.items()
-        }
+        **{name: _converted(name, options[name], fields[name]) for name in options}
     )
+
+
+def read_texts(
+    path: str | os.PathLike[str], format: str | None = None, **options: Any
+) -> Iterator[Document]:
+    """Reads the documents of one file, for commands that apply a model to texts.
+
+    Args:
+        path: the file, compressed or not, or a URL.
+        format: as for `get_reader`. None follows the file's name: CSV, JSON lines,
+            Markdown, Parquet. Other files are plain text: a line is a paragraph, and
+            blank lines separate documents. If its lines look hard-wrapped, a warning is
+            logged, and the file is one document, whose paragraphs blank lines separate.
+        **options: the format's options.
+
+    Raises:
+        ValueError: if a document cannot be read, naming file and place.
+    """
+    path = file_listing.to_path(path)
+    if format is None:
+        name = path.name.lower()
+        for suffix in file_listing.COMPRESSION_SUFFIXES:
+            name = name.removesuffix(suffix)
+        detected = [key for key in _DETECTED if name.endswith(_READERS[key].suffixes)]
+        format = detected[0] if detected else "plain_text"
+        if not detected and options.keys().isdisjoint(("documents", "hard_wrapped")):
+            options["documents"] = "blank_lines"
+            if _has_wrapped_sentences(path, options.get("encoding")):
+                options.update(documents="file", hard_wrapped="yes")
+                logging.warning(
+                    "%s: its lines look hard-wrapped. They are joined to paragraphs, "
+                    "separated by blank lines. --reader_options=documents=blank_lines "
+                    "reads every line as a paragraph",
+                    path,
+                )
+    for item in get_reader(format, **options).read(path):
+        if isinstance(item, Document):
+            yield item
+        elif item.reason not in LEFT_OUT_REASONS | {"empty_file"}:
+            raise ValueError(f"{path}, {item.location}: {item.message}")
+
+
+def _has_wrapped_sentences(path: file_listing.Path, encoding: str | None) -> bool:
+    """Recognises a text whose lines are short and mostly end within a sentence."""
+    codec = encoding and streams.codec_name(encoding)
+    try:
+        with streams.open_text(path, codec) as stream:
+            lines = itertools.islice(streams.lines(stream, 1 << 20), _DETECTION_LINES)
+            text = [line.data.decode("utf-8", "replace").strip() for line in lines]
+    except streams.DocumentError:
+        return False  # Reading reports it.
+    return plain_text.is_hard_wrapped(text) and plain_text.breaks_sentences(text)
 
 
 def _reader_class(format: str) -> type[FileReader]:
@@ -114,12 +172,13 @@ def _reader_class(format: str) -> type[FileReader]:
 
 def options_of(format: str) -> dict[str, str]:
     """Names and defaults of a format's options, in the form of flags."""
+    defaults = {
+        field.name: field.default for field in dataclasses.fields(_reader_class(format))
+    }
+    del defaults["max_document_megabytes"]  # A flag for every format.
     return {
-        field.name: str(field.default).lower()
-        if isinstance(field.default, bool)
-        else str(field.default)
-        for field in dataclasses.fields(_reader_class(format))
-        if field.name != "max_document_megabytes"  # A flag for every format.
+        name: str(default).lower() if isinstance(default, bool) else str(default)
+        for name, default in defaults.items()
     }
 
 
@@ -143,19 +202,13 @@ def _converted(name: str, value: Any, kind: Any) -> Any:
         if str(value).lower() not in _TRUTH_VALUES:
             raise ValueError(f"`{name}` must be true or false. Received: {value!r}")
         return _TRUTH_VALUES[str(value).lower()]
-    if kind == "int" and isinstance(value, str):
-        try:
-            return int(value)
-        except ValueError:
-            raise ValueError(
-                f"`{name}` must be an integer. Received: {value!r}"
-            ) from None
-    if kind == "float":
-        try:
-            number = float(value)
-        except ValueError:
-            number = 0.0
-        if not 0 < number < float("inf"):
-            raise ValueError(f"`{name}` must be a positive number. Received: {value!r}")
-        return number
-    return value
+    if kind not in ("int", "float"):
+        return value
+    rule = "a positive number" if kind == "float" else "an integer"
+    try:
+        number = int(value) if kind == "int" else float(value)
+    except ValueError:
+        number = float("nan")
+    if not (number == number and (kind == "int" or 0 < number < float("inf"))):
+        raise ValueError(f"`{name}` must be {rule}. Received: {value!r}")
+    return number

@@ -1,11 +1,11 @@
 r"""Shows what a reader makes of a text: documents, paragraphs, counts, rejections.
 
-Look at a corpus before you build records from it:
+Look at a corpus before you build records from it. This prints the first three
+documents, and what was rejected up to there:
 
   seg-tf readers --format=wikiextractor --input=enwiki/text
 
-prints the first three documents, and says what was rejected up to there. Ten documents
-drawn at random from the whole corpus, with the counts of all of it:
+Ten documents drawn at random from the whole corpus, with the counts of all of it:
 
   seg-tf readers --format=markdown --input=books --num_documents=10 --sample_seed=1
 
@@ -15,16 +15,13 @@ drawn at random from the whole corpus, with the counts of all of it:
   seg-tf readers --format=json_lines --input='gs://bucket/c4/*.json.gz' \
       --reader_options=text_field=content.text
 
-`--output` writes the text itself as UTF-8, a paragraph a line, with a blank line after
-each document. `find-sentences`, `reorder-sentences` and `encode-text` read that, and so
-does the format `plain_text` with the option `documents=blank_lines`:
+`--output` writes all of the text as UTF-8, a paragraph a line, with a blank line after
+each document: the format `plain_text` with the option `documents=blank_lines`. In an
+existing folder, each file becomes a file `<name>.txt`. A file named `.jsonl` becomes
+JSON lines, a document a line; a folder of such files joins corpora of different
+formats:
 
   seg-tf readers --format=wikiextractor --input=enwiki/text --output=enwiki.txt
-
-In an existing folder, each file that is read becomes a file `<name>.txt`. A file named
-`.jsonl` becomes JSON lines, a document a line; a folder of such files joins corpora of
-different formats:
-
   seg-tf readers --format=markdown --input=books --output=corpus/books.jsonl
   seg-tf build-records --format=json_lines --input=corpus …
 """
@@ -35,14 +32,14 @@ import pathlib
 import random
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from absl import flags
 
 from data_pipelines import readers
 from data_pipelines.builds import text_flags
 from data_pipelines.readers.base import PassedOver, passed_over_summary
-from seg_tf import command_line, file_listing, files, output_paths
+from seg_tf import command_line, files, output_paths
 
 text_flags.define_text_flags()
 _NUM_DOCUMENTS = flags.DEFINE_integer(
@@ -65,7 +62,7 @@ _MAX_REJECTED = 20
 
 
 class _Counts:
-    """Counts documents, and keeps the first rejections."""
+    """Counts documents and rejections, and keeps the first rejections."""
 
     def __init__(self):
         self.counts = collections.Counter(
@@ -93,32 +90,27 @@ class _Counts:
         print(f"{num_files:,} files. Read{part}: {read}.")
         if passed_over.names:
             print(f"Files {passed_over_summary(passed_over.described())}")
-        print(f"Rejected: {sum(self.reasons.values()):,} {dict(self.reasons) or ''}")
+        print(f"Rejected: {self.reasons.total():,} {dict(self.reasons) or ''}")
         for item in self.rejected:
             print(f"  {item}")
-        num_left_out = sum(self.reasons.values()) - len(self.rejected)
-        if num_left_out:
-            print(f"  … and {num_left_out:,} more")
+        if more := self.reasons.total() - len(self.rejected):
+            print(f"  … and {more:,} more")
 
 
 def _sample(documents: Iterator[readers.Document]) -> list[readers.Document]:
     """The documents to print, in the order of the corpus (reservoir sampling)."""
-    if _SAMPLE_SEED.value is None:
-        return [
-            document
-            for document, _ in zip(documents, range(_NUM_DOCUMENTS.value), strict=False)
-        ]
+    sample: dict[int, tuple[int, readers.Document]] = {}
     generator = random.Random(_SAMPLE_SEED.value)
-    sample = {}
     for number, document in enumerate(documents):
-        slot = (
-            number if number < _NUM_DOCUMENTS.value else generator.randrange(number + 1)
-        )
+        slot = number
+        if number >= _NUM_DOCUMENTS.value:
+            if _SAMPLE_SEED.value is None:
+                break
+            slot = generator.randrange(number + 1)
         if slot < _NUM_DOCUMENTS.value:
             sample[slot] = (number, document)
-    return [
-        document for _, document in sorted(sample.values(), key=lambda pair: pair[0])
-    ]
+    ordered = sorted(sample.values(), key=lambda pair: pair[0])
+    return [document for _, document in ordered]
 
 
 def _print_document(document: readers.Document) -> None:
@@ -128,8 +120,7 @@ def _print_document(document: readers.Document) -> None:
         f"{document.num_characters} characters"
     )
     for number, text in enumerate(document.paragraphs[:_MAX_PARAGRAPHS]):
-        shown = text[:_MAX_CHARACTERS]
-        shown += "…" if len(shown) < len(text) else ""
+        shown = text[:_MAX_CHARACTERS] + "…" * (len(text) > _MAX_CHARACTERS)
         print(
             textwrap.fill(
                 shown,
@@ -139,9 +130,8 @@ def _print_document(document: readers.Document) -> None:
                 drop_whitespace=False,
             )
         )
-    num_left_out = len(document.paragraphs) - _MAX_PARAGRAPHS
-    if num_left_out > 0:
-        print(f"       … and {num_left_out} more")
+    if (more := len(document.paragraphs) - _MAX_PARAGRAPHS) > 0:
+        print(f"       … and {more} more")
     print()
 
 
@@ -160,29 +150,6 @@ def _write_documents(path: pathlib.Path, documents: Iterable[readers.Document]) 
                 file.write(f"{text}\n\n")
 
 
-def _write(
-    reader: readers.FileReader,
-    sources: Mapping[str, file_listing.Path],
-    output: pathlib.Path,
-    counts: _Counts,
-) -> None:
-    """Writes all documents to a file, or those of each source to a file of a folder."""
-    with command_line.progress_bar(len(sources), "text", "file") as bar:
-
-        def documents_of(source: str) -> Iterator[readers.Document]:
-            yield from counts.documents(reader.read(sources[source], source))
-            bar.update()
-
-        if not output.is_dir():
-            all_documents = (item for name in sources for item in documents_of(name))
-            _write_documents(output, all_documents)
-            return
-        for source in sources:
-            path = output / f"{source}.txt"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _write_documents(path, documents_of(source))
-
-
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     output = None
@@ -194,13 +161,26 @@ def main(_: Sequence[str]) -> None:
     passed_over = PassedOver()
     sources = reader.sources(values.input, passed_over)
     counts = _Counts()
-    is_all = output is not None or _SAMPLE_SEED.value is not None
-    if output is not None:
-        _write(reader, sources, output, counts)
-    else:
-        documents = _sample(counts.documents(reader.read_input(values.input)))
-        for document in documents:
+    if output is None:
+        for document in _sample(counts.documents(reader.read_input(values.input))):
             _print_document(document)
+    else:
+        with command_line.progress_bar(len(sources), "text", "file") as bar:
+
+            def read(source: str) -> Iterator[readers.Document]:
+                yield from counts.documents(reader.read(sources[source], source))
+                bar.update()
+
+            if not output.is_dir():
+                _write_documents(
+                    output, (item for name in sources for item in read(name))
+                )
+            else:
+                for source in sources:
+                    path = output / f"{source}.txt"
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    _write_documents(path, read(source))
+    is_all = output is not None or _SAMPLE_SEED.value is not None
     counts.print(len(sources), passed_over, is_all)
 
 

@@ -33,7 +33,7 @@ class Document:
     """A text as a sequence of paragraphs.
 
     Attributes:
-        paragraphs: single lines that are not blank; at least one.
+        paragraphs: non-blank single lines; at least one.
         source: the file, as a POSIX path relative to the input.
         location: where in the file, for example `"doc id=12, line 1"`.
         title: the text's title if the format has one, else `""`.
@@ -46,7 +46,6 @@ class Document:
 
     @property
     def num_characters(self) -> int:
-        """Number of characters of all paragraphs, without separators."""
         return sum(map(len, self.paragraphs))
 
 
@@ -61,7 +60,6 @@ class UnparsedDocument:
 
     @property
     def num_characters(self) -> int:
-        """Number of characters, markup included."""
         return len(self.markup)
 
 
@@ -70,7 +68,7 @@ class RejectedDocument:
     """A text that could not be read. The reader continues after it.
 
     Attributes:
-        source: as in `Document`, and so is `location`.
+        source, location: as in `Document`.
         reason: short machine-readable name such as `"not_utf8"`.
         message: a sentence that says what was expected and what was found.
         lost_of_file: `"rest"` if the remainder of the file is lost, `"whole"` if all
@@ -92,21 +90,16 @@ Item = Document | UnparsedDocument | RejectedDocument
 
 @dataclasses.dataclass
 class PassedOver:
-    """Files of an input that are not read.
-
-    Attributes:
-        names: reason -> relative names, in the order in which they are added.
-    """
+    """Files of an input that are not read: reason -> relative names, in order."""
 
     names: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
     def add(self, reason: str, name: str) -> None:
-        """Adds a file by its name relative to the input."""
         self.names.setdefault(reason, []).append(name)
 
-    def extend(self, others: "PassedOver", prefix: str = "") -> None:
+    def extend(self, passed_over: "PassedOver", prefix: str = "") -> None:
         """Adds the files of another object, with `prefix` before each name."""
-        for reason, names in others.names.items():
+        for reason, names in passed_over.names.items():
             for name in names:
                 self.add(reason, prefix + name)
 
@@ -123,8 +116,8 @@ def passed_over_summary(described: Mapping[str, Mapping[str, Any]]) -> str:
     parts = []
     for reason, entry in described.items():
         names = ", ".join(entry["first"])
-        more = entry["count"] - len(entry["first"])
-        names += f" and {more:,} more" if more else ""
+        if more := entry["count"] - len(entry["first"]):
+            names += f" and {more:,} more"
         words = _REASONS_TO_PASS_OVER.get(reason, reason)
         parts.append(f"{entry['count']:,} {words} ({names})")
     return f"passed over: {'; '.join(parts)}"
@@ -135,24 +128,17 @@ class FileReader:
     """Reads the files of one format as documents, in a fixed order.
 
     A format is a subclass: a frozen dataclass whose fields are the format's options. It
-    implements `read_stream` or `read_file`. A reader keeps no state, so that files can
-    be read in any order, again, or by different processes.
+    implements `read_stream` or `read_file`. A reader keeps no state, so files can be
+    read in any order, again, or by different processes.
 
     Args:
         max_document_megabytes: size of the largest document, in millions of bytes as
             stored in its file (decompressed, with markup). A larger one is rejected as
             `too_long_document` and never held in memory.
-
-    Example:
-        >>> from data_pipelines import readers
-        >>> reader = readers.get_reader("wikiextractor")
-        >>> for item in reader.read_input("enwiki/text"):  # doctest: +SKIP
-        ...     if isinstance(item, readers.RejectedDocument):
-        ...         print(item)
     """
 
     suffixes: ClassVar[tuple[str, ...]] = ()
-    """File names that a folder is searched for; empty takes every file."""
+    """File names that a folder is searched for; empty accepts every file."""
     reads_in_order: ClassVar[bool] = True
     """True if files are read through `streams`, from the first byte to the last."""
 
@@ -160,7 +146,6 @@ class FileReader:
 
     @property
     def max_document_bytes(self) -> int:
-        """Size of the largest document in bytes."""
         return int(self.max_document_megabytes * 1e6)
 
     def files(
@@ -169,22 +154,15 @@ class FileReader:
         """Lists the files to read, in the same order on every machine.
 
         Args:
-            input_path: a file, a folder (searched recursively for files with one of
-                `suffixes`, hidden ones left out) or a glob; or a URL of one of these.
+            input_path: as for `file_listing.list_files`, which may raise errors.
             passed_over: receives the files of a folder that are not read.
-
-        Raises:
-            FileNotFoundError: if there is no such file or folder.
-            ValueError: if no file matches, or all files that match are empty.
         """
-        passed_over = PassedOver() if passed_over is None else passed_over
-        return file_listing.list_files(
-            input_path,
-            self.suffixes,
-            lambda reason, path: passed_over.add(
-                reason, self.source_name(path, input_path)
-            ),
-        )
+
+        def pass_over(reason: str, path: file_listing.Path) -> None:
+            if passed_over is not None:
+                passed_over.add(reason, self.source_name(path, input_path))
+
+        return file_listing.list_files(input_path, self.suffixes, pass_over)
 
     def source_name(
         self, path: file_listing.Path, input_path: str | os.PathLike[str]
@@ -204,22 +182,22 @@ class FileReader:
 
         Raises:
             FileNotFoundError: if there is no such file or folder.
-            ValueError: as `files`, and if two inputs contain the same file.
+            ValueError: if no file matches, or two inputs contain the same file.
         """
-        given = file_listing.split_inputs(inputs)
+        input_paths = file_listing.split_inputs(inputs)
         prefixes = [""]
-        if len(given) > 1:
-            prefixes = [f"{name}/" for name in file_listing.short_names(given)]
+        if len(input_paths) > 1:
+            prefixes = [f"{name}/" for name in file_listing.short_names(input_paths)]
         sources: dict[str, file_listing.Path] = {}
-        input_of: dict[file_listing.Path, str] = {}
-        for input_path, prefix in zip(given, prefixes, strict=True):
+        input_of_file: dict[file_listing.Path, str] = {}
+        for input_path, prefix in zip(input_paths, prefixes, strict=True):
             not_read = PassedOver()
             for path in self.files(input_path, not_read):
                 sources[prefix + self.source_name(path, input_path)] = path
-                first = input_of.setdefault(path.resolve(), input_path)
+                first = input_of_file.setdefault(path.resolve(), input_path)
                 if first != input_path:
                     raise ValueError(
-                        "The inputs must hold each file once. Received: "
+                        "The inputs must contain each file once. Received: "
                         f"{str(path)!r} in both {first!r} and {input_path!r}"
                     )
             if passed_over is not None:
@@ -273,11 +251,7 @@ class FileReader:
             yield from self.read_stream(stream, source)
 
     def read_stream(self, stream: io.BufferedReader, source: str) -> Iterator[Item]:
-        """Reads a file's bytes: UTF-8, decompressed and without byte order mark.
-
-        Raises:
-            DocumentError: if the rest of the file cannot be read.
-        """
+        """Reads decompressed UTF-8. A DocumentError gives up the rest of the file."""
         raise NotImplementedError(f"{type(self).__name__} reads no streams")
 
 
@@ -303,8 +277,7 @@ def to_document(
     paragraphs: Iterable[str], source: str, location: str, title: str = ""
 ) -> Document | RejectedDocument:
     """A document; or its rejection, if there is no paragraph."""
-    paragraphs = tuple(paragraphs)
-    if paragraphs:
+    if paragraphs := tuple(paragraphs):
         return Document(paragraphs, source, location, title)
     message = "Expected at least one paragraph of text, found none."
     return RejectedDocument(source, location, "empty_document", message)

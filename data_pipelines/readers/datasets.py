@@ -2,18 +2,15 @@
 
 import dataclasses
 import functools
-import io
 import os
 import pathlib
 import re
-import struct
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from data_pipelines.readers import base, raw_files, streams, tables
+from data_pipelines.readers import base, json_lines, raw_files, streams, tables
 from data_pipelines.readers.streams import DocumentError
 from seg_tf import file_listing
-from seg_tf.data import record_schema
 
 _INPUT = re.compile(r"(?P<dataset>[^\[\]]+)(?:\[(?P<split>.*)\])?")
 _INFO_FILE = "dataset_info.json"
@@ -29,6 +26,8 @@ _WIKI40B = re.compile("(_START_ARTICLE_|_START_SECTION_|_START_PARAGRAPH_)")
 class _NamedReader(tables.TableReader):
     """Base class of readers whose input is the name of a dataset."""
 
+    reads_in_order: ClassVar[bool] = False
+
     split: str = "train"
     drop_title: bool = False
 
@@ -40,9 +39,8 @@ class _NamedReader(tables.TableReader):
                 "`input` must name a dataset, such as wiki40b/en or "
                 f"wiki40b/en[validation]. Received: {str(input_path)!r}"
             )
-        return match["dataset"], self.split if match["split"] is None else match[
-            "split"
-        ]
+        split = match["split"]
+        return match["dataset"], self.split if split is None else split
 
     def _check_split(self, split: str, splits: Any, dataset: str) -> None:
         if split not in splits:
@@ -91,8 +89,6 @@ class DatasetsReader(_NamedReader):
         drop_title: whether to leave out wiki40b's title, the first paragraph otherwise.
     """
 
-    reads_in_order: ClassVar[bool] = False
-
     config: str = ""
     revision: str = ""
 
@@ -113,7 +109,7 @@ class DatasetsReader(_NamedReader):
         names = builder.config.data_files or {}
         self._check_split(split, names, dataset)
         for name in names[split]:
-            _builder_of(name)
+            _builder_name(name)
         return [file_listing.to_path(str(name)) for name in names[split]]
 
     def source_name(self, path: file_listing.Path, input_path: str) -> str:
@@ -131,16 +127,15 @@ class DatasetsReader(_NamedReader):
         number = 0
         try:
             rows = datasets.load_dataset(
-                _builder_of(path.name),
+                _builder_name(path.name),
                 data_files=[str(path)],
                 split="train",
                 streaming=True,
             )
             for number, row in enumerate(rows, 1):
                 if number == 1:
-                    self.check_text_field(list(row))
-                text, title = row.get(self.text_field), row.get(self.title_field)
-                yield self.to_document(text, title, source, f"row {number}")
+                    json_lines.find_text(row, self.text_field)
+                yield self.to_document(row, source, f"row {number}")
         except DocumentError:
             raise
         # Every kind of file and every kind of storage raises different exceptions.
@@ -153,7 +148,7 @@ class DatasetsReader(_NamedReader):
             raise tables.damaged(error, "rows", number) from error
 
 
-def _builder_of(name: str) -> str:
+def _builder_name(name: str) -> str:
     """The builder of `datasets` that reads a file."""
     path = pathlib.PurePosixPath(str(name).lower())
     if path.suffix in file_listing.COMPRESSION_SUFFIXES:
@@ -217,12 +212,26 @@ class TfdsReader(_NamedReader):
     def read_file(
         self, path: file_listing.Path, source: str
     ) -> Iterator[base.Document | base.RejectedDocument]:
+        import tensorflow as tf
+
         features = _info(str(path.parent), "").features
-        with streams.open_binary(path) as stream:
-            for number, example in enumerate(_records(stream), start=1):
-                row = features.deserialize_example_np(example)
-                text, title = row.get(self.text_field), row.get(self.title_field)
-                yield self.to_document(text, title, source, f"example {number}")
+        number = 0
+        try:
+            records = tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
+            for number, record in enumerate(records, start=1):
+                row = features.deserialize_example_np(record)
+                yield self.to_document(row, source, f"example {number}")
+        except tf.errors.OpError as error:
+            if isinstance(error, tf.errors.DataLossError):
+                raise DocumentError(
+                    "damaged_tfrecord",
+                    f"Expected TFRecords with their checksums, found: {error.message}. "
+                    "What precedes was read.",
+                    f"example {number + 1}",
+                ) from error
+            raise raw_files.UnreachableError(
+                f"{path}: cannot be read: {type(error).__name__}: {error.message}"
+            ) from error
 
     def _parse(self, input_path: str) -> tuple[str, str]:
         return super()._parse(str(input_path).removeprefix("tfds:"))
@@ -264,35 +273,3 @@ def _info(dataset: str, data_dir: str) -> Any:
             f"not in {place}. Prepare it with `tfds build {dataset}`; the option "
             "`data_dir` says where else to look"
         ) from error
-
-
-def _records(stream: io.BufferedReader) -> Iterator[bytes]:
-    """The records of a TFRecord file, whose framing `record_schema` describes.
-
-    Raises:
-        DocumentError: at damage, after the records that precede it.
-    """
-    number = 0
-    while header := stream.read(record_schema.HEADER_BYTES):
-        number += 1
-        fault, footer = "damaged", b""
-        if len(header) < record_schema.HEADER_BYTES:
-            fault = "truncated"
-        elif _matches(header[:8], header[8:]):
-            data = stream.read(struct.unpack("<Q", header[:8])[0])
-            footer = stream.read(record_schema.FOOTER_BYTES)
-            if len(footer) < record_schema.FOOTER_BYTES:
-                fault = "truncated"
-            elif _matches(data, footer):
-                yield data
-                continue
-        raise DocumentError(
-            f"{fault}_tfrecord",
-            f"Expected a TFRecord with its checksums, found a {fault} one. What "
-            "precedes was read.",
-            f"example {number}",
-        )
-
-
-def _matches(data: bytes, checksum: bytes) -> bool:
-    return struct.pack("<I", record_schema.masked_crc(data)) == checksum

@@ -1,9 +1,10 @@
-"""JSON lines: one object a line, its text in a field (C4, The Pile and the like)."""
+"""Rows with named fields as documents, and JSON lines: one row a line."""
 
 import dataclasses
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from data_pipelines.readers import base, streams
@@ -11,10 +12,77 @@ from data_pipelines.readers.streams import DocumentError
 
 _SHOWN_CHARACTERS = 40
 _MISSING = object()
-_JSON_TYPES = {
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_TYPE_NAMES = {
     **{type(None): "null", bool: "a boolean", int: "a number", float: "a number"},
     **{str: "a string", list: "an array", dict: "an object"},
 }
+
+
+def _find(row: Mapping[str, Any], name: str) -> Any:
+    """The value of a field, or of `outer.inner` in a nested object; or `_MISSING`."""
+    if name in row:
+        return row[name]
+    for position, character in enumerate(name):
+        inner = row.get(name[:position]) if character == "." else None
+        if isinstance(inner, dict):
+            value = _find(inner, name[position + 1 :])
+            if value is not _MISSING:
+                return value
+    return _MISSING
+
+
+def find_text(row: Mapping[str, Any], text_field: str) -> Any:
+    """The value of the field with the text; a DocumentError if there is none."""
+    value = _find(row, text_field)
+    if value is _MISSING:
+        names = list(row)
+        for name, inner in row.items():
+            names += [f"{name}.{key}" for key in inner] if type(inner) is dict else []
+        raise DocumentError(
+            "missing_text_field",
+            f"Expected a field {text_field!r}, found only {sorted(names)}. The option "
+            "`text_field` names another.",
+        )
+    return value
+
+
+def text_and_title(
+    row: Mapping[str, Any], text_field: str, title_field: str, max_bytes: int
+) -> tuple[str, str]:
+    """The text of a row, and its title or ""; a DocumentError without a valid text."""
+    text = _to_text(find_text(row, text_field), text_field)
+    title = _find(row, title_field)
+    title = _to_text(title, title_field) if isinstance(title, str | bytes) else ""
+    if len(text) > max_bytes or len(text.encode()) > max_bytes:
+        raise streams.too_long(max_bytes)
+    return text, " ".join(title.split())
+
+
+def _to_text(value: Any, field: str) -> str:
+    """The text of a field: a string, or a list of them, its paragraphs."""
+    parts = value if isinstance(value, list) else [value]
+    for part in parts:
+        if not isinstance(part, str | bytes):
+            type_name = _TYPE_NAMES.get(type(part), type(part).__name__)
+            raise DocumentError(
+                "text_not_a_string",
+                f"Expected a string, or an array of strings, in the field {field!r}, "
+                f"found {type_name}{' in an array' if value is parts else ''}.",
+            )
+    text = "\n".join(
+        streams.decode(part) if isinstance(part, bytes) else part for part in parts
+    )
+    # JSON's escapes can express both.
+    if "\0" in text:
+        raise DocumentError("nul_byte", "Expected text, found the escape \\u0000.")
+    if match := _SURROGATE.search(text):
+        raise DocumentError(
+            "lone_surrogate",
+            f"Expected text, found the escape \\u{ord(match[0]):04x}, half of a "
+            "surrogate pair.",
+        )
+    return streams.unify_line_ends(text)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,21 +135,26 @@ def read_json_lines(
     Raises:
         DocumentError: if the file is JSON, but not one object per line.
     """
-    is_first = True
-    for line in streams.lines(stream, reader.max_document_bytes):
+    max_bytes, is_first = reader.max_document_bytes, True
+    for line in streams.lines(stream, max_bytes):
         data, location = line.data, f"line {line.number}"
         if data.isspace() and not line.is_long:
             continue
-        if is_first:
-            _check_is_json_lines(data, location)
-            is_first = False
+        begin = data.strip()
+        if is_first and (begin.startswith(b"[") or begin == b"{"):
+            kind = "array" if begin.startswith(b"[") else "object over several lines"
+            raise DocumentError(
+                "not_json_lines",
+                f"Expected one JSON object a line, found a JSON {kind}. Convert it "
+                "with `jq -c` (`jq -c '.[]'` for an array).",
+                location,
+            )
+        is_first = False
         try:
             if line.is_long:
-                raise streams.too_long(reader.max_document_bytes)
+                raise streams.too_long(max_bytes)
             text = streams.decode(data, line.number, line.offset, reader.encoding)
-            text, title = _text_and_title(_parse(text), *fields)
-            if b"\\u" in data:
-                _check_escapes(text + title)
+            text, title = text_and_title(_parse(text), *fields, max_bytes)
         except DocumentError as error:
             yield base.reject(error, source, location)
         else:
@@ -89,99 +162,25 @@ def read_json_lines(
             yield base.to_document(paragraphs, source, location, title)
 
 
-def _check_is_json_lines(line: bytes, location: str) -> None:
-    """Rejects a file at once if every line would be malformed."""
-    begin = line.strip()
-    if begin.startswith(b"[") or begin == b"{":
-        kind = "array" if begin.startswith(b"[") else "object over several lines"
-        raise DocumentError(
-            "not_json_lines",
-            f"Expected one JSON object a line, found a JSON {kind}. Convert it with "
-            "`jq -c` (`jq -c '.[]'` for an array).",
-            location,
-        )
-
-
 def _parse(line: str) -> dict[str, Any]:
     try:
         record = json.loads(line)
     except json.JSONDecodeError as error:
-        found = line[error.pos : error.pos + _SHOWN_CHARACTERS].strip()
+        excerpt = line[error.pos : error.pos + _SHOWN_CHARACTERS].strip()
         raise DocumentError(
             "malformed_json",
             f"Expected a JSON object; at column {error.colno}: {error.msg}, found "
-            f"{repr(found) if found else 'the end of the line'}.",
+            f"{repr(excerpt) if excerpt else 'the end of the line'}.",
         ) from error
+    # A number with thousands of digits, or brackets nested without end.
     except (ValueError, RecursionError) as error:
-        # A number with thousands of digits, or brackets nested without end.
         raise DocumentError(
             "malformed_json", f"Expected a JSON object: {error}."
         ) from error
     if not isinstance(record, dict):
         raise DocumentError(
             "not_an_object",
-            f"Expected a JSON object, found {_JSON_TYPES[type(record)]}: "
+            f"Expected a JSON object, found {_TYPE_NAMES[type(record)]}: "
             f"{line.strip()[:_SHOWN_CHARACTERS]!r}.",
         )
     return record
-
-
-def _text_and_title(
-    record: dict[str, Any], text_field: str, title_field: str
-) -> tuple[str, str]:
-    text = _field(record, text_field)
-    if text is _MISSING:
-        raise DocumentError(
-            "missing_text_field",
-            f"Expected a field {text_field!r}, found only {sorted(_names(record))}. "
-            "The option `text_field` names another.",
-        )
-    parts = text if isinstance(text, list) else [text]
-    for part in parts:
-        if not isinstance(part, str):
-            inside = " in an array" if isinstance(text, list) else ""
-            raise DocumentError(
-                "text_not_a_string",
-                f"Expected a string, or an array of strings, in the field "
-                f"{text_field!r}, found {_JSON_TYPES[type(part)]}{inside}.",
-            )
-    title = _field(record, title_field)
-    title = title if isinstance(title, str) else ""
-    return streams.unify_line_ends("\n".join(parts)), " ".join(title.split())
-
-
-def _field(record: dict[str, Any], name: str) -> Any:
-    """The value of a field, or of `outer.inner` in a nested object; or `_MISSING`."""
-    if name in record:
-        return record[name]
-    position = name.find(".")
-    while position >= 0:
-        inner = record.get(name[:position])
-        if isinstance(inner, dict):
-            value = _field(inner, name[position + 1 :])
-            if value is not _MISSING:
-                return value
-        position = name.find(".", position + 1)
-    return _MISSING
-
-
-def _names(record: dict[str, Any]) -> Iterator[str]:
-    """The names of the fields and of those of nested objects, one level deep."""
-    for name, value in record.items():
-        yield name
-        if isinstance(value, dict):
-            yield from (f"{name}.{inner}" for inner in value)
-
-
-def _check_escapes(text: str) -> None:
-    r"""Rejects what escapes can smuggle past `streams.decode`."""
-    if "\0" in text:
-        raise DocumentError("nul_byte", "Expected text, found the escape \\u0000.")
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise DocumentError(
-            "lone_surrogate",
-            f"Expected text, found the escape \\u{ord(text[error.start]):04x}, half "
-            "of a surrogate pair.",
-        ) from error

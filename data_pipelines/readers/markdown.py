@@ -3,12 +3,13 @@
 import dataclasses
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from data_pipelines.readers import base, streams
 
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+# Fences may be in quotations and list items; backticks in the rest are a span of code.
+_FENCE = re.compile(r"[\s>]*(?:(?:[-*+]|\d{1,3}[.)])\s+)*(`{3,}(?!.*`)|~{3,})")
 _HEADING = re.compile(r" {0,3}#+(?:\s+|$)")
 _HEADING_END = re.compile(r"\s+#+\s*$")
 # `-----`, `* * *`, and the line under a heading, `=====`.
@@ -16,6 +17,8 @@ _RULE = re.compile(r"\s*(?:([-*_])(?:\s*\1){2,}|=+|-+)\s*$")
 _QUOTE = re.compile(r"(?: {0,3}>)* ?")
 _LIST_ITEM = re.compile(r"\s*[-*+]\s+(?=\S)")
 _NUMBERED_ITEM = re.compile(r"\s*(\d{1,3})[.)]\s+\S")
+# The line below the names of a table's columns.
+_TABLE_RULE = re.compile(r"[\s>]*:?-+:?\s*(?:\|\s*:?-+:?\s*)+$")
 _LINK_TARGET = re.compile(r" {0,3}\[[^\]]+\]:\s*\S+")
 
 # Addresses may contain brackets: `(http://x.org/Moon_(satellite) "The moon")`.
@@ -79,8 +82,8 @@ class MarkdownReader(base.TextReader):
 
     * the marks of headings (`#`), quotes (`>`), list items (`-`, `*`, `+`; numbers
       stay), and the lines under headings;
-    * horizontal rules, fenced code blocks, table rows (which begin with `|`),
-      images and the definitions of link targets;
+    * horizontal rules, fenced code blocks, tables, images and the definitions of link
+      targets;
     * the marks of emphasis, code and links: `_word_`, `**word**`, `[word](url)`
       become `word`; backslashes before punctuation; entities such as `&amp;`;
     * comments and tags of HTML, see `without_html`;
@@ -131,10 +134,10 @@ def without_html(text: str) -> str:
     styles, formulas and drawings go with their content. Text are: a `<` that begins no
     tag of HTML, a tag after a backslash or in a span of code, and an unclosed comment.
     """
-    kept, position = [], 0
+    parts, position = [], 0
     unclosed = set()
     while match := _HTML.search(text, position):
-        kept.append(text[position : match.start()])
+        parts.append(text[position : match.start()])
         position = match.end()
         name = "comment" if match["comment"] else (match["dropped"] or "").lower()
         end = None
@@ -143,24 +146,22 @@ def without_html(text: str) -> str:
         if end is not None:
             position = end.end()
             # One of the spaces before and after it is enough.
-            is_after_space = not "".join(kept[-1:])[-1:].strip()
+            is_after_space = not parts[-1][-1:].strip()
             position += is_after_space and text[position : position + 1] == " "
-        elif match["mark"] or name == "comment":
-            kept.append(match[0])
-        elif match["block"]:
-            kept.append("\n\n")
-        elif match["space"]:
-            kept.append(" ")
-        if name and end is None:
+            continue
+        if name:
             unclosed.add(name)
-    kept.append(text[position:])
-    return "".join(kept)
+        if match["mark"] or name == "comment":
+            parts.append(match[0])
+        elif match["block"] or match["space"]:
+            parts.append("\n\n" if match["block"] else " ")
+    return "".join(parts) + text[position:]
 
 
 def _blocks(lines: list[str]) -> Iterator[tuple[str, bool]]:
     """Yields the text of each block and whether it is a heading."""
     block: list[str] = []
-    text = "\n".join(_without_fenced_code(lines))
+    text = "\n".join(_without_tables(_without_fenced_code(lines)))
     if "<" in text:
         text = without_html(text)
     for line in text.split("\n"):
@@ -217,7 +218,7 @@ def _without_fenced_code(lines: list[str]) -> Iterator[str]:
         fence, end = _FENCE.match(lines[index]), None
         if fence and fence[1] not in never_closed:
             for number in range(index + 1, len(lines)):
-                line = lines[number].strip()
+                line = lines[number].strip(" \t>")
                 if line.startswith(fence[1]) and not line.strip(fence[1][0]):
                     end = number
                     break
@@ -225,3 +226,15 @@ def _without_fenced_code(lines: list[str]) -> Iterator[str]:
                 never_closed.add(fence[1])
         yield lines[index] if end is None else ""
         index = (index if end is None else end) + 1
+
+
+def _without_tables(lines: Iterable[str]) -> Iterator[str]:
+    """Leaves out tables whose rows do not begin with `|`, up to a blank line."""
+    previous, is_table = "", False
+    for line in lines:
+        if "|" in previous and _TABLE_RULE.match(line):
+            previous, is_table = "", True
+        is_table = is_table and bool(line.strip(" \t>"))
+        yield previous
+        previous = "" if is_table else line
+    yield previous

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import importlib
 import io
 import itertools
@@ -108,14 +107,13 @@ class MediaWikiReader(base.FileReader):
             text, model = revision.findtext("text"), revision.findtext("model")
         text = text or ""
 
-        def leave_out(reason: str, expected: str, found: str) -> base.RejectedDocument:
-            message = f"Expected {expected}, found {title!r}{found}."
+        def leave_out(reason: str, expected: str, kind: str) -> base.RejectedDocument:
+            message = f"Expected {expected}, found {title!r}{kind}."
             return base.RejectedDocument(source, location, reason, message)
 
-        wanted = sorted(map(int, self.namespaces.split("+")))
         namespace = _namespace(page.findtext("ns"), title, namespaces)
-        if namespace not in wanted:
-            expected = f"a page of namespace {' or '.join(map(str, wanted))}"
+        if namespace not in map(int, self.namespaces.split("+")):
+            expected = f"a page of namespace {self.namespaces.replace('+', ' or ')}"
             return leave_out("other_namespace", expected, f" of {namespace}")
         redirect, match = page.find("redirect"), _REDIRECT.match(text)
         if redirect is not None or match:
@@ -125,9 +123,10 @@ class MediaWikiReader(base.FileReader):
             return leave_out("not_wikitext", "wikitext", f" of the model {model!r}")
         # Makes the markup independent of the wiki: `[[Datei:…` becomes `[[File:…`.
         for number, english in _SHARED_NAMESPACES.items():
-            name = namespaces.get(number, english)
-            if name and name != english:
-                text = _link_start(name).sub(f"[[{english}:", text)
+            name = namespaces.get(number) or english
+            if name != english:
+                name = re.escape(name).replace(r"\ ", "[ _]")
+                text = re.sub(rf"(?i)\[\[\s*{name}\s*:", f"[[{english}:", text)
         return base.UnparsedDocument(text, source, location, title)
 
     def parse(
@@ -152,23 +151,14 @@ def _namespace(number: str | None, title: str, namespaces: dict[int, str]) -> in
         return numbers.get(prefix, 0) if separator else 0
 
 
-@functools.cache
-def _link_start(namespace: str) -> re.Pattern[str]:
-    name = re.escape(namespace).replace(r"\ ", "[ _]")
-    return re.compile(rf"\[\[\s*{name}\s*:", re.IGNORECASE)
-
-
 def _pages(
     stream: io.BufferedReader, max_bytes: int
 ) -> Iterator[ElementTree.Element | DocumentError]:
     """Yields the head of a dump and its pages, holding one of them in memory.
 
     A part of a dump may begin with a page, without the head. Damage to a page, or
-    between two pages, does not affect the next page.
-
-    Raises:
-        DocumentError: if the file is no dump or is cut off, or what is between two
-            pages is longer than `max_bytes`.
+    between two pages, does not affect the next page. A DocumentError is raised if the
+    file is no dump or is cut off, or what is between two pages is too long.
     """
     part, needs_end, after = _Part(is_page=False), None, "in its head"
     offset, line = 0, 1
@@ -202,16 +192,15 @@ def _pages(
 
 
 def _check_is_dump(head: bytes) -> None:
+    excerpt = repr(head.strip()[:40].decode("utf-8", "replace"))
     if b"<!DOCTYPE" in head:  # It may declare entities that expand to gigabytes.
-        found = "a document type (<!DOCTYPE)"
+        excerpt = "a document type (<!DOCTYPE)"
     elif _HEAD.match(head):
         return
-    else:
-        found = repr(head.strip()[:40].decode("utf-8", "replace"))
     raise DocumentError(
         "not_mediawiki",
         f"Expected a MediaWiki dump, which begins with {_DUMP.decode()}>, found "
-        f"{found}.",
+        f"{excerpt}.",
     )
 
 
@@ -281,27 +270,21 @@ class _Part:
             end = b"" if data.rstrip().endswith(_DUMP_END) else _DUMP_END
         try:
             yield ElementTree.fromstring(begin + data + end)
-            return
-        except ElementTree.ParseError as found:
-            error = found
-        lines = (begin + data).split(b"\n")
-        number, column = error.position
-        # Counted from the end, because earlier revisions are left out.
-        rest = b"\n".join(lines[number - 1 :])[column:]
-        offset, line = offset - len(rest), line - rest.count(b"\n")
-        message = str(error).partition(":")[0]
-        if self.is_page:
-            location = self.page_id
+        except ElementTree.ParseError as error:
+            lines = (begin + data).split(b"\n")
+            number, column = error.position
+            # Counted from the end, because earlier revisions are left out.
+            rest = b"\n".join(lines[number - 1 :])[column:]
+            offset, line = offset - len(rest), line - rest.count(b"\n")
+            reason, kind, location = "damaged_xml", "a MediaWiki dump", ""
+            if self.is_page:
+                reason, kind, location = "damaged_page", "a page", self.page_id
+            if location in ("", "a page"):
+                place = location or f"offset {offset} of the text"
+                location = f"{place}, {after}"
             yield DocumentError(
-                "damaged_page",
-                f"Expected the XML of a page, found in line {line}, offset {offset} of "
-                f"the text: {message}. The next page is read.",
-                f"{location}, {after}" if location == "a page" else location,
-            )
-        else:
-            yield DocumentError(
-                "damaged_xml",
-                f"Expected the XML of a MediaWiki dump, found in line {line}: "
-                f"{message}. The next page is read.",
-                f"offset {offset} of the text, {after}",
+                reason,
+                f"Expected the XML of {kind}, found in line {line}, offset {offset} of "
+                f"the text: {str(error).partition(':')[0]}. The next page is read.",
+                location,
             )

@@ -12,6 +12,7 @@ from data_pipelines.readers import base, streams
 _HARD_WRAPPED = ("auto", "yes", "no")
 _DOCUMENTS = ("file", "blank_lines", "lines")
 _LONGEST_WRAPPED_LINE = 100
+_SENTENCE_ENDS = tuple(".!?:;…。！？।॥؟۔\"'”’»)]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,12 +22,12 @@ class PlainTextReader(base.TextReader):
     Args:
         documents: "file": a file is a document, held in memory as a whole.
             "blank_lines": blank lines separate documents, and a line is a paragraph,
-            as `data_pipelines.readers --output` writes them. "lines": a line is a
-            document of one paragraph.
+            as `seg-tf readers --output` writes them. "lines": a line is a document of
+            one paragraph.
         hard_wrapped: whether line ends within a paragraph are mere line breaks.
             "yes": blank lines separate paragraphs, whose lines are joined by a space (a
             hyphen at the end of a line stays). "no": every line that is not blank is a
-            paragraph. "auto": see `is_hard_wrapped`; "no" if a file holds many
+            paragraph. "auto": see `is_hard_wrapped`; "no" if a file contains many
             documents. With documents=blank_lines, "yes" joins the lines of a document
             to one paragraph.
         encoding: see `base.TextReader`.
@@ -39,19 +40,19 @@ class PlainTextReader(base.TextReader):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.documents not in _DOCUMENTS:
-            raise ValueError(
-                f"`documents` must be one of {_DOCUMENTS}. Received: {self.documents!r}"
-            )
+        for name, choices in (
+            ("documents", _DOCUMENTS),
+            ("hard_wrapped", _HARD_WRAPPED),
+        ):
+            if getattr(self, name) not in choices:
+                raise ValueError(
+                    f"`{name}` must be one of {choices}. "
+                    f"Received: {getattr(self, name)!r}"
+                )
         if self.documents == "lines" and self.hard_wrapped == "yes":
             raise ValueError(
                 "`hard_wrapped` must not be yes where a line is a document. Received: "
                 "documents='lines', hard_wrapped='yes'"
-            )
-        if self.hard_wrapped not in _HARD_WRAPPED:
-            raise ValueError(
-                f"`hard_wrapped` must be one of {_HARD_WRAPPED}. Received: "
-                f"{self.hard_wrapped!r}"
             )
 
     def read_stream(
@@ -62,14 +63,12 @@ class PlainTextReader(base.TextReader):
             return
         text = streams.read_document(stream, self.max_document_bytes, self.encoding)
         lines = [line.strip() for line in text.split("\n")]
-        if self.hard_wrapped == "no" or (
-            self.hard_wrapped == "auto" and not is_hard_wrapped(lines)
+        if self.hard_wrapped == "yes" or (
+            self.hard_wrapped == "auto" and is_hard_wrapped(lines)
         ):
-            paragraphs = [line for line in lines if line]
-        else:
             runs = itertools.groupby(lines, bool)
-            paragraphs = [" ".join(run) for has_text, run in runs if has_text]
-        yield base.to_document(paragraphs, source, base.WHOLE_FILE)
+            lines = [" ".join(run) for has_text, run in runs if has_text]
+        yield base.to_document(filter(None, lines), source, base.WHOLE_FILE)
 
     def _read_documents(
         self, stream: io.BufferedReader, source: str
@@ -126,12 +125,22 @@ def is_hard_wrapped(lines: Sequence[str]) -> bool:
         lines: stripped lines of a file; blank ones are empty.
     """
     lines = "\n".join(lines).strip("\n").split("\n")
-    followed = [
+    lengths = [
         len(line) for line, following in itertools.pairwise(lines) if line and following
     ]
-    if not followed:
+    if not lengths:
         return True
-    num_short = sum(length <= _LONGEST_WRAPPED_LINE for length in followed)
-    if num_short < 0.9 * len(followed):
+    num_short = sum(length <= _LONGEST_WRAPPED_LINE for length in lengths)
+    if num_short < 0.9 * len(lengths):
         return False
-    return "" in lines or statistics.median(followed) >= 0.75 * max(followed)
+    return "" in lines or statistics.median(lengths) >= 0.75 * max(lengths)
+
+
+def breaks_sentences(lines: Sequence[str]) -> bool:
+    """True if most lines that another line follows do not end as sentences do."""
+    ends = [
+        line.endswith(_SENTENCE_ENDS)
+        for line, following in itertools.pairwise(lines)
+        if line and following
+    ]
+    return sum(ends) < 0.5 * len(ends)

@@ -87,19 +87,20 @@ class PythonDocsReader(base.FileReader):
         self,
         input_path: str | os.PathLike[str],
         passed_over: base.PassedOver | None = None,
-    ) -> list[pathlib.Path]:
-        files = (
-            super().files(input_path, passed_over) if input_path else _installed_files()
-        )
+    ) -> list[file_listing.Path]:
+        if not input_path:
+            return [path for path in _installed_files() if path.stat().st_size]
+        files = []
         # Packages are full of empty `__init__.py`, which are no failed downloads.
-        if input_path and passed_over is not None:
-            for file in files:
-                if not file.stat().st_size:
-                    passed_over.add(base.EMPTY, self.source_name(file, input_path))
-        return [file for file in files if file.stat().st_size]
+        for path in super().files(input_path, passed_over):
+            if path.stat().st_size:
+                files.append(path)
+            elif passed_over is not None:
+                passed_over.add(base.EMPTY, self.source_name(path, input_path))
+        return files
 
     def source_name(
-        self, path: pathlib.Path, input_path: str | os.PathLike[str]
+        self, path: file_listing.Path, input_path: str | os.PathLike[str]
     ) -> str:
         if input_path:
             return super().source_name(path, input_path)
@@ -116,7 +117,7 @@ class PythonDocsReader(base.FileReader):
         was_enabled = gc.isenabled()
         gc.disable()
         try:
-            docstrings = list(_docstrings(_parse(code)))
+            docstrings = list(_docstrings(code))
         finally:
             if was_enabled:
                 gc.enable()
@@ -130,11 +131,12 @@ class PythonDocsReader(base.FileReader):
             yield base.Document(tuple(paragraphs), source, base.WHOLE_FILE, title)
 
 
-def _parse(code: bytes) -> ast.Module:
+def _docstrings(code: bytes) -> Iterator[str]:
+    """Docstrings of a module and of all classes and functions in it, in order."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Invalid escapes and the like.
         try:
-            return ast.parse(code)
+            nodes: list[ast.AST] = [ast.parse(code)]
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             location = f"line {error.lineno}" if getattr(error, "lineno", None) else ""
             raise DocumentError(
@@ -143,12 +145,7 @@ def _parse(code: bytes) -> ast.Module:
                 f"{error.args[0] if error.args else error!r}.",
                 location,
             ) from error
-
-
-def _docstrings(module: ast.Module) -> Iterator[str]:
-    """Docstrings of a module and of all classes and functions in it, in order."""
     # Not recursive: each `elif` is a level, and generated code has thousands.
-    nodes: list[ast.AST] = [module]
     while nodes:
         node = nodes.pop()
         if isinstance(node, _DOCUMENTED) and (docstring := ast.get_docstring(node)):
@@ -235,32 +232,32 @@ def is_prose(paragraph: str) -> bool:
     announce a list or code, is no licence boilerplate, and has at least five words,
     which make up 85 % of it; the rest are names with underscores, numbers, formulas.
     """
-    if not paragraph.isprintable():
-        return False
-    if not _SENTENCE_START.match(paragraph) or _BOILERPLATE.match(paragraph):
-        return False
-    if not _SENTENCE_END.search(paragraph):
-        return False
     tokens = paragraph.split()
-    num_words = sum(bool(_WORD.match(token)) for token in tokens)
-    return num_words >= max(_MIN_WORDS, _MIN_WORD_SHARE * len(tokens))
+    return bool(
+        paragraph.isprintable()
+        and _SENTENCE_START.match(paragraph)
+        and not _BOILERPLATE.match(paragraph)
+        and _SENTENCE_END.search(paragraph)
+        and sum(bool(_WORD.match(token)) for token in tokens)
+        >= max(_MIN_WORDS, _MIN_WORD_SHARE * len(tokens))
+    )
 
 
 def strip_marks(paragraph: str) -> str:
     """Removes the inline marks of reStructuredText and Markdown."""
+
+    def role_text(match: re.Match[str]) -> str:
+        # `Door <house.Door>` shows its first half, `~house.Door` its last name.
+        text, has_target, _ = match[1].partition(" <")
+        if text.startswith("~") and not has_target:
+            return text[1:].rpartition(".")[2]
+        return text
+
     if "`" in paragraph or "](" in paragraph:
-        paragraph = _ROLE.sub(_role_text, paragraph)
+        paragraph = _ROLE.sub(role_text, paragraph)
         paragraph = _LINK.sub(lambda match: match[1] or match[2], paragraph)
         paragraph = _CODE.sub(lambda match: match[1] or match[2], paragraph)
     if "*" in paragraph:
         paragraph = _EMPHASIS.sub(r"\2", paragraph)
     # `::` announces a literal block.
     return paragraph[:-1] if paragraph.endswith("::") else paragraph
-
-
-def _role_text(match: re.Match[str]) -> str:
-    # `Door <house.Door>` shows its first half, `~house.Door` its last name.
-    text, has_target, _ = match[1].partition(" <")
-    if text.startswith("~") and not has_target:
-        return text[1:].rpartition(".")[2]
-    return text

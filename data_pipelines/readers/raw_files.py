@@ -37,9 +37,7 @@ def open_raw(path: file_listing.Path) -> io.RawIOBase:
 def version(path: file_listing.Path) -> tuple:
     """Size, times and inode, one of which changes when a file is written to.
 
-    Raises:
-        UnreachableError: if the file is remote and cannot be reached.
-        OSError: if it is local and no longer exists.
+    Raises `UnreachableError` or `OSError` as `open_raw` does.
     """
     is_local = isinstance(path, pathlib.Path)
     status = path.stat() if is_local else _reach(path, path.stat)
@@ -51,8 +49,8 @@ class RunningChecksum:
 
     Args:
         known: number of first bytes -> their SHA-256, from earlier reads. The first
-            that does not match is the attribute `difference`: `(number of first bytes,
-            expected, found)`.
+            mismatch is the attribute `difference`: `(number of first bytes, expected,
+            actual)`.
     """
 
     def __init__(self, known: Mapping[int, str] | None = None):
@@ -89,8 +87,7 @@ class RunningChecksum:
     ) -> None:
         """Hashes the bytes of a file that were not read; `on_read` gets their numbers.
 
-        Raises:
-            OSError: if the file cannot be read.
+        Raises an `OSError` if the file cannot be read.
         """
         with open_raw(path) as raw:
             raw.seek(self.num_bytes)
@@ -131,12 +128,7 @@ class _Hashed(io.RawIOBase):
         super().__init__()
         self._raw, self._checksum = raw, checksum
         self.seek, self.tell = raw.seek, raw.tell
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
+        self.readable, self.seekable = raw.readable, raw.seekable
 
     def readinto(self, buffer: bytearray | memoryview) -> int:
         position = self._raw.tell()
@@ -165,9 +157,8 @@ class _Remote(io.RawIOBase):
 
     def __init__(self, path: file_listing.Path):
         super().__init__()
-        self._path = path
+        self._path, self._position = path, 0
         self._file = _reach(path, lambda: path.open("rb"))
-        self._position = 0
 
     def readable(self) -> bool:
         return True

@@ -57,36 +57,37 @@ def too_long(max_bytes: int, location: str = "") -> DocumentError:
     )
 
 
+# === Files ===
+
+
 class _Compression(NamedTuple):
-    name: str
     suffix: str
     magic: bytes
+    decompressor: Callable[[], Any]
     # Small where the decompressor has no limit of its own: a chunk of zeros grows a
     # thousandfold with gzip, thirty thousandfold with Zstandard.
-    chunk_bytes: int
-    decompressor: Callable[[], Any]
+    chunk_bytes: int = 1 << 15
 
 
-def _gzip() -> Any:
-    return zlib.decompressobj(16 + zlib.MAX_WBITS)
-
-
-def _zstd() -> Any:
-    return zstandard.ZstdDecompressor().decompressobj()
-
-
-_COMPRESSIONS = (
-    _Compression("gzip", ".gz", rb"\x1f\x8b", 1 << 15, _gzip),
+_COMPRESSIONS = {
+    "gzip": _Compression(
+        ".gz", rb"\x1f\x8b", lambda: zlib.decompressobj(16 + zlib.MAX_WBITS)
+    ),
     # "BZh" may also begin plain text.
-    _Compression("bzip2", ".bz2", rb"BZh[0-9]", 1 << 15, bz2.BZ2Decompressor),
-    _Compression("xz", ".xz", rb"\xfd7zX", 1 << 15, lzma.LZMADecompressor),
-    _Compression("zstd", ".zst", rb"\x28\xb5\x2f\xfd", 1 << 11, _zstd),
-)
+    "bzip2": _Compression(".bz2", rb"BZh[0-9]", bz2.BZ2Decompressor),
+    "xz": _Compression(".xz", rb"\xfd7zX", lzma.LZMADecompressor),
+    "zstd": _Compression(
+        ".zst",
+        rb"\x28\xb5\x2f\xfd",
+        lambda: zstandard.ZstdDecompressor().decompressobj(),
+        1 << 11,
+    ),
+}
 
 
 @contextlib.contextmanager
 def open_binary(path: file_listing.Path) -> Iterator[io.BufferedReader]:
-    """Opens a file as it is, without looking for compression or an encoding.
+    """Opens a file unchanged, without looking for compression or an encoding.
 
     Raises:
         DocumentError: on opening or in the `with` block, if the file cannot be read.
@@ -117,24 +118,20 @@ def open_text(
     objects of fsspec and of the standard library are not used: some end silently where
     a file is cut off or a later stream is damaged, and all lose text before a cut.
 
-    Args:
-        path: the file.
-        encoding: a result of `codec_name`; None in formats that are always UTF-8.
-
-    Raises:
-        DocumentError: on opening or in the `with` block, if the file cannot be read,
-            is empty, truncated or damaged, or its byte order mark names another
-            encoding.
-        UnreachableError: if the file is remote and cannot be reached.
+    Errors are those of `open_binary`; a DocumentError also if the file is empty,
+    truncated or damaged, or its byte order mark contradicts `encoding`, a result of
+    `codec_name` (None in formats that are always UTF-8).
     """
     with contextlib.ExitStack() as stack:
-        stream = raw = stack.enter_context(open_binary(path))
+        stream = stack.enter_context(open_binary(path))
         try:
-            if (compression := _find_compression(raw, path)) is not None:
-                stream = _buffered(_decompress(raw, compression))
+            if (name := _find_compression(stream, path)) is not None:
+                chunks = _Chunks(_decompress(stream, name))
+                stream = io.BufferedReader(chunks, _BUFFER_BYTES)
             _check_byte_order_mark(stream, encoding)
             if encoding not in (None, UTF_8):
-                stream = _buffered(_transcode(stream, encoding))
+                chunks = _Chunks(_transcode(stream, encoding))
+                stream = io.BufferedReader(chunks, _BUFFER_BYTES)
             if stream.peek(len(_UTF8_MARK)).startswith(_UTF8_MARK):
                 stream.read(len(_UTF8_MARK))
             yield stream
@@ -148,9 +145,7 @@ class _Chunks(io.RawIOBase):
 
     def __init__(self, chunks: Iterator[bytes]):
         super().__init__()
-        self._chunks = chunks
-        self._rest = memoryview(b"")
-        self._position = 0
+        self._chunks, self._rest, self._position = chunks, memoryview(b""), 0
 
     def readable(self) -> bool:
         return True
@@ -169,35 +164,27 @@ class _Chunks(io.RawIOBase):
         return size
 
 
-def _buffered(chunks: Iterator[bytes]) -> io.BufferedReader:
-    return io.BufferedReader(_Chunks(chunks), _BUFFER_BYTES)
-
-
-def _find_compression(
-    stream: io.BufferedReader, path: file_listing.Path
-) -> _Compression | None:
+def _find_compression(stream: io.BufferedReader, path: file_listing.Path) -> str | None:
+    """A key of `_COMPRESSIONS`; None if the file is not compressed."""
     first_bytes = stream.peek(4)[:4]
-    for compression in _COMPRESSIONS:
+    for name, compression in _COMPRESSIONS.items():
         if re.match(compression.magic, first_bytes):
-            return compression
-    for compression in _COMPRESSIONS:
+            return name
+    for name, compression in _COMPRESSIONS.items():
         if first_bytes and path.suffix.lower() == compression.suffix:
             raise DocumentError(
-                f"damaged_{compression.name}",
-                f"Expected the first bytes of a {compression.name} file, as its name "
-                f"promises, found {first_bytes.hex(' ')}.",
+                f"damaged_{name}",
+                f"Expected the first bytes of a {name} file, as its name promises, "
+                f"found {first_bytes.hex(' ')}.",
             )
     return None
 
 
-def _decompress(
-    stream: io.BufferedReader, compression: _Compression
-) -> Iterator[bytes]:
+def _decompress(stream: io.BufferedReader, name: str) -> Iterator[bytes]:
     """Decompresses all streams, members or frames of a file, in bounded parts."""
-    name, decompressor, data = compression.name, None, b""
+    compression, decompressor, data = _COMPRESSIONS[name], None, b""
     while True:
-        needs_input = getattr(decompressor, "needs_input", True)
-        if needs_input and not data:
+        if not data and getattr(decompressor, "needs_input", True):
             # Not `read`, which would lose what precedes a lost connection.
             data = stream.read1(compression.chunk_bytes)
             if decompressor is None and not data:
@@ -226,6 +213,9 @@ def _decompress(
         data = b""
         if decompressor.eof:
             data, decompressor = decompressor.unused_data, None
+
+
+# === Encodings ===
 
 
 def codec_name(encoding: str) -> str:
@@ -271,22 +261,15 @@ def _transcode(stream: io.BufferedReader, encoding: str) -> Iterator[bytes]:
             text = decoder.decode(data, final=is_end)
         except UnicodeError as error:
             raise DocumentError(
-                _reason_of(encoding), f"Expected {encoding}, found: {error}."
+                _rejection_reason(encoding), f"Expected {encoding}, found: {error}."
             ) from error
         yield text.encode("utf-8", "surrogatepass")
 
 
-def _reason_of(encoding: str) -> str:
+def _rejection_reason(encoding: str) -> str:
     """The reason of a rejection: `not_utf8`, `not_cp1252`, `not_utf_16_le`."""
     name = "utf8" if encoding == UTF_8 else encoding
-    return "not_" + "".join(c if c.isalnum() else "_" for c in name)
-
-
-def _encoding_hint(encoding: str, *, has_option: bool = True) -> str:
-    convert = f"onvert it with `iconv -f {encoding.upper()} -t UTF-8`."
-    if not has_option:
-        return f"C{convert}"
-    return f"Read it with `--reader_options=encoding={encoding}`, or c{convert}"
+    return "not_" + re.sub(r"[^0-9a-z]", "_", name)
 
 
 def _check_byte_order_mark(stream: io.BufferedReader, encoding: str | None) -> None:
@@ -294,19 +277,24 @@ def _check_byte_order_mark(stream: io.BufferedReader, encoding: str | None) -> N
     if not first_bytes:
         raise DocumentError("empty_file", "Expected text, found 0 bytes.")
     expected = encoding or UTF_8
-    for mark, found in _MARKS.items():
+    for mark, name in _MARKS.items():
         if not first_bytes.startswith(mark):
             continue
-        # The codec `utf-16` takes either byte order.
-        if found.lower().startswith(expected):
+        # The codec `utf-16` accepts either byte order.
+        if name.lower().startswith(expected):
             return
-        codec = found.removesuffix("-LE").removesuffix("-BE").lower()
-        hint = _encoding_hint(codec, has_option=encoding is not None)
+        codec = name.removesuffix("-LE").removesuffix("-BE").lower()
+        convert = f"`iconv -f {codec.upper()} -t UTF-8` converts it."
+        if encoding is not None:
+            convert = f"`--reader_options=encoding={codec}` reads it, {convert}"
         raise DocumentError(
-            _reason_of(expected),
-            f"Expected {expected.upper()}, found the byte order mark of {found} "
-            f"({mark.hex(' ')}). {hint}",
+            _rejection_reason(expected),
+            f"Expected {expected.upper()}, found the byte order mark of {name} "
+            f"({mark.hex(' ')}). {convert}",
         )
+
+
+# === Lines and documents ===
 
 
 class Line(NamedTuple):
@@ -327,21 +315,14 @@ def lines(stream: io.BufferedReader, max_bytes: int) -> Iterator[Line]:
     """The lines of a stream with their ends, holding at most `max_bytes` of each."""
     offset = stream.tell()
     for number in itertools.count(1):
-        data = stream.readline(_BUFFER_BYTES)
+        data = stream.readline(max_bytes + 1)
         if not data:
             return
         num_bytes = len(data)
-        if num_bytes == _BUFFER_BYTES and not data.endswith(b"\n"):
-            begin, parts = data[:_SHOWN_BYTES], [data]
-            while not data.endswith(b"\n") and (data := stream.readline(_BUFFER_BYTES)):
-                num_bytes += len(data)
-                if num_bytes <= max_bytes:
-                    parts.append(data)
-                else:
-                    parts.clear()
-            data = b"".join(parts) if num_bytes <= max_bytes else begin
         if num_bytes > max_bytes:
-            data = data[: min(_SHOWN_BYTES, num_bytes - 1)]
+            rest, data = data, data[: min(_SHOWN_BYTES, max_bytes)]
+            while not rest.endswith(b"\n") and (rest := stream.readline(_BUFFER_BYTES)):
+                num_bytes += len(rest)
         yield Line(number, offset, data, num_bytes)
         offset += num_bytes
 
@@ -357,7 +338,6 @@ class Block:
         self.add(first)
 
     def add(self, line: Line) -> None:
-        """Appends the next line; none is held once they are too long."""
         self._num_bytes += line.num_bytes
         if self._num_bytes <= self._max_bytes:
             self._lines.append(line.data)
@@ -388,8 +368,7 @@ def read_document(
 def read_all(stream: io.BufferedReader, max_bytes: int) -> bytes:
     """Reads the rest of a stream.
 
-    Raises:
-        DocumentError: if it is longer than `max_bytes`; no more is held in memory.
+    A DocumentError is raised, and memory freed, if it is longer than `max_bytes`.
     """
     parts, num_bytes = [], 0
     while part := stream.read(_BUFFER_BYTES):
@@ -416,39 +395,39 @@ def decode(
         DocumentError: if `data` is not UTF-8, or has a NUL byte, which binary files and
             UTF-16 have and text does not.
     """
+
+    def place(index: int) -> str:
+        line = first_line + data.count(b"\n", 0, index)
+        column = index - data.rfind(b"\n", 0, index)
+        return f"line {line}, byte {column} of the line (offset {first_offset + index})"
+
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         start = error.start
         if encoding not in (None, UTF_8):
-            line = first_line + data.count(b"\n", 0, start)
+            # `_transcode` wrote this byte as a surrogate.
             byte = ((data[start + 1] & 0x03) << 6) | (data[start + 2] & 0x3F)
+            line = first_line + data.count(b"\n", 0, start)
             raise DocumentError(
-                _reason_of(encoding),
-                f"Expected {encoding}, found byte 0x{byte:02X}, which it does not have "
+                _rejection_reason(encoding),
+                f"Expected {encoding}, found byte 0x{byte:02X}, which is invalid "
                 f"there, in line {line}.",
             ) from error
-        hint = ""
-        if encoding:
-            advice = _encoding_hint("cp1252")
-            hint = f" If it is Latin-1 or Windows-1252, {advice[0].lower()}{advice[1:]}"
+        hint = (
+            " If it is Latin-1 or Windows-1252, `--reader_options=encoding=cp1252` "
+            "reads it, `iconv -f CP1252 -t UTF-8` converts it."
+        )
         raise DocumentError(
             "not_utf8",
             f"Expected UTF-8, found byte 0x{data[start]:02X} ({error.reason}) at "
-            f"{_place(data, start, first_line, first_offset)}.{hint}",
+            f"{place(start)}.{hint if encoding else ''}",
         ) from error
     if (nul := data.find(b"\0")) >= 0:
-        place = _place(data, nul, first_line, first_offset)
         raise DocumentError(
-            "nul_byte", f"Expected text, found a NUL byte (0x00) at {place}."
+            "nul_byte", f"Expected text, found a NUL byte (0x00) at {place(nul)}."
         )
     return unify_line_ends(text)
-
-
-def _place(data: bytes, index: int, first_line: int, first_offset: int) -> str:
-    line = first_line + data.count(b"\n", 0, index)
-    column = index - data.rfind(b"\n", 0, index)
-    return f"line {line}, byte {column} of the line (offset {first_offset + index})"
 
 
 def unify_line_ends(text: str) -> str:
@@ -464,13 +443,13 @@ def split_lines(text: str) -> list[str]:
 def unescape_entities(text: str) -> str:
     """Replaces entities such as `&amp;` and `&#8211;` by their characters.
 
-    Unlike `html.unescape`, it leaves alone what lacks the semicolon, such as `AT&T`.
+    Unlike `html.unescape`, it keeps anything without a semicolon, such as `AT&T`.
     """
-    return _ENTITY.sub(_unescape_entity, text) if "&" in text else text
 
+    def unescape(match: re.Match[str]) -> str:
+        entity = match[0]
+        if entity[1] != "#" and entity[1:] not in html.entities.html5:
+            return entity
+        return unify_line_ends(html.unescape(entity))
 
-def _unescape_entity(match: re.Match[str]) -> str:
-    entity = match[0]
-    if entity[1] != "#" and entity[1:] not in html.entities.html5:
-        return entity
-    return unify_line_ends(html.unescape(entity))
+    return _ENTITY.sub(unescape, text) if "&" in text else text

@@ -8,17 +8,17 @@ import importlib
 import io
 import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any, ClassVar
 
-from data_pipelines.readers import base, streams
+from data_pipelines.readers import base, json_lines, streams
 from data_pipelines.readers.streams import DocumentError
 from seg_tf import file_listing
 
 _DELIMITERS = {"comma": ",", "pipe": "|", "semicolon": ";", "tab": "\t"}
 _TAB_SUFFIXES = (".tsv", ".tab")
-_QUOTES_HINT = "The option `quotes=false` takes quotation marks for text."
+_QUOTES_HINT = "The option `quotes=false` treats quotation marks as text."
 # The limit of Python's module is global; `max_document_megabytes` is this reader's.
 csv.field_size_limit(sys.maxsize)
 _BATCH_ROWS = 256
@@ -80,14 +80,15 @@ class CsvReader(base.TextReader):
     def read_stream(
         self, stream: io.BufferedReader, source: str
     ) -> Iterator[base.Document | base.RejectedDocument]:
-        path = pathlib.PurePath(source.lower())
-        if path.suffix in file_listing.COMPRESSION_SUFFIXES:
-            path = path.with_suffix("")
+        is_tabbed = any(
+            suffix in _TAB_SUFFIXES
+            for suffix in pathlib.PurePath(source.lower()).suffixes[-2:]
+        )
         lines = _CsvLines(stream, self.encoding, self.max_document_bytes)
         rows = csv.reader(
             lines,
             delimiter=_DELIMITERS.get(self.delimiter, self.delimiter)
-            or ("\t" if path.suffix in _TAB_SUFFIXES else ","),
+            or ("\t" if is_tabbed else ","),
             quoting=csv.QUOTE_MINIMAL if self.quotes else csv.QUOTE_NONE,
             strict=True,
         )
@@ -150,12 +151,10 @@ class _CsvLines:
         self.error: DocumentError | None = None
         self.is_at_end = False
         self._lines = streams.lines(stream, max_bytes)
-        self._max_bytes = max_bytes
-        self._encoding = encoding
+        self._max_bytes, self._encoding = max_bytes, encoding
         # Decoding reveals the line ends of old Macs, `\r`.
         self._ready: collections.deque[str] = collections.deque()
-        self._number = self._num_characters = 0
-        self._first = 1
+        self._first, self._number, self._num_characters = 1, 0, 0
 
     @property
     def location(self) -> str:
@@ -165,7 +164,6 @@ class _CsvLines:
         return f"lines {self._first} to {self._number}"
 
     def begin_row(self) -> None:
-        """Starts a row with the next line."""
         self.error, self._first, self._num_characters = None, self._number + 1, 0
 
     def __iter__(self) -> "_CsvLines":
@@ -173,39 +171,39 @@ class _CsvLines:
 
     def __next__(self) -> str:
         if not self._ready:
-            line = next(self._lines, None)
-            if line is None:
-                self.is_at_end = True
-                raise StopIteration
-            if line.is_long:
-                self._number += 1
-                error = streams.too_long(self._max_bytes)
-                raise _RowError(error.reason, error.message)
-            self._ready.extend(self._decode(line))
+            self._read_line()
         self._number += 1
         text = self._ready.popleft()
         self._num_characters += len(text)
         if self._num_characters > self._max_bytes:
-            found = f"a row of more than {self._max_bytes / 1e6:,g} MB"
-            raise _unclosed(found, self.location)
+            size = f"a row of more than {self._max_bytes / 1e6:,g} MB"
+            raise _unclosed(size, self.location)
         return text
 
-    def _decode(self, line: streams.Line) -> list[str]:
+    def _read_line(self) -> None:
+        line = next(self._lines, None)
+        if line is None:
+            self.is_at_end = True
+            raise StopIteration
         number = self._number + 1
+        if line.is_long:
+            self._number = number
+            error = streams.too_long(self._max_bytes)
+            raise _RowError(error.reason, error.message)
         try:
             text = streams.decode(line.data, number, line.offset, self._encoding)
         except DocumentError as error:
             # The row is rejected once its end is found.
             self.error = self.error or error
             text = streams.unify_line_ends(line.data.decode("utf-8", "replace"))
-        parts = [f"{part}\n" for part in text.split("\n")]
-        return parts[:-1] if parts[-1] == "\n" else parts
+        self._ready.extend(f"{part}\n" for part in text.removesuffix("\n").split("\n"))
 
 
-def _unclosed(found: str, location: str) -> DocumentError:
+def _unclosed(excerpt: str, location: str) -> DocumentError:
     return DocumentError(
         "unclosed_quote",
-        f"Expected a quotation mark that ends the field, found {found}. {_QUOTES_HINT}",
+        f"Expected a quotation mark that ends the field, found {excerpt}. "
+        f"{_QUOTES_HINT}",
         location,
     )
 
@@ -243,38 +241,20 @@ class TableReader(base.FileReader):
     title_field: str = "title"
 
     def to_document(
-        self, text: Any, title: Any, source: str, location: str
+        self, row: Mapping[str, Any], source: str, location: str
     ) -> base.Document | base.RejectedDocument:
-        """The document of a row whose text is a string or bytes, or its rejection."""
+        """The document of a row, or its rejection."""
+        fields = self.text_field, self.title_field, self.max_document_bytes
         try:
-            if not isinstance(text, bytes | str):
-                found = "null" if text is None else type(text).__name__
-                raise DocumentError(
-                    "text_not_a_string",
-                    f"Expected a string in {self.text_field!r}, found {found}.",
-                )
-            data, title_data = (
-                value.encode("utf-8", "surrogatepass")
-                if isinstance(value, str)
-                else value
-                for value in (text, title)
-            )
-            if len(data) > self.max_document_bytes:
-                raise streams.too_long(self.max_document_bytes)
-            text = streams.decode(data)
-            title = streams.decode(title_data) if isinstance(title_data, bytes) else ""
+            text, title = json_lines.text_and_title(row, *fields)
         except DocumentError as error:
             return base.reject(error, source, location)
-        title, paragraphs = self.title_and_paragraphs(" ".join(title.split()), text)
+        title, paragraphs = self.title_and_paragraphs(title, text)
         return base.to_document(paragraphs, source, location, title)
 
     def title_and_paragraphs(self, title: str, text: str) -> tuple[str, list[str]]:
         """Splits a text into paragraphs."""
         return title, streams.split_lines(text)
-
-    def check_text_field(self, names: list[str]) -> None:
-        """Raises a DocumentError unless exactly one column is the text."""
-        check_text_field(self.text_field, sorted(names))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -282,8 +262,10 @@ class ParquetReader(TableReader):
     """Parquet files and Arrow's (IPC, Feather): a row's text column is a document.
 
     The first bytes of a file decide its format. Row groups and batches are read in
-    pieces. Columns may be strings, bytes that are UTF-8, or dictionaries of these. Line
-    ends in the text separate paragraphs. Rows are counted from 1.
+    pieces. As in JSON lines, dots name a field of a nested column, `content.text`, and
+    the text may be a list of paragraphs. Strings may be stored as such, as bytes that
+    are UTF-8, or as dictionaries of these. Line ends in the text separate paragraphs.
+    Rows are counted from 1.
 
     Args:
         text_field: name of the column that holds the text.
@@ -311,7 +293,8 @@ class ParquetReader(TableReader):
                 for batch in _batches(pa, file, (self.text_field, self.title_field)):
                     for text, title in self._rows(pa, batch):
                         number += 1
-                        yield self.to_document(text, title, source, f"row {number}")
+                        row = {self.title_field: title, self.text_field: text}
+                        yield self.to_document(row, source, f"row {number}")
             except (OSError, pa.ArrowException) as error:
                 # Errors of the disk or the network have a number or a class of their
                 # own; those of pyarrow about the data do not.
@@ -322,18 +305,18 @@ class ParquetReader(TableReader):
                 raise damaged(error, "Parquet or Arrow data", number) from error
 
     def _rows(self, pa: ModuleType, batch: Any) -> Iterator[tuple[Any, Any]]:
-        names = batch.schema.names
-        self.check_text_field(names)
-        texts = _to_bytes(pa, batch.column(self.text_field))
+        column = _column(pa, batch, self.text_field)
+        if column is None:
+            check_text_field(self.text_field, sorted(batch.schema.names))
+        texts = _to_bytes(pa, column)
         if texts is None:
             raise DocumentError(
                 "text_not_a_string",
-                f"Expected strings in the column {self.text_field!r}, found "
-                f"{batch.schema.field(self.text_field).type}.",
+                "Expected strings, or lists of strings, in the column "
+                f"{self.text_field!r}, found {column.type}.",
             )
-        titles = None
-        if names.count(self.title_field) == 1:
-            titles = _to_bytes(pa, batch.column(self.title_field))
+        titles = _column(pa, batch, self.title_field)
+        titles = None if titles is None else _to_bytes(pa, titles)
         return zip(texts, titles or [None] * len(texts), strict=True)
 
 
@@ -350,9 +333,11 @@ def _batches(
 
         with parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES) as table:
             names = table.schema_arrow.names
-            wanted = [name for name in columns if name in names]
-            if columns[0] not in names:
-                wanted = names  # The error lists them.
+            text, title = (
+                [n for n in names if f"{c}.".startswith(f"{n}.")] for c in columns
+            )
+            # The error about a missing text lists all names.
+            wanted = [*text, *title] if text else names
             yield from table.iter_batches(
                 _BATCH_ROWS, columns=wanted, use_threads=False
             )
@@ -369,20 +354,42 @@ def _batches(
                 yield batch.slice(first, _BATCH_ROWS)
 
 
-def _to_bytes(pa: ModuleType, column: Any) -> list[bytes | None] | None:
-    """The values as bytes, which may be invalid UTF-8; None for other types."""
-    if pa.types.is_dictionary(column.type):
+def _column(pa: ModuleType, batch: Any, name: str) -> Any:
+    """The only column of a name, or field of a nested column; None without one."""
+    if batch.schema.names.count(name) == 1:
+        return batch.column(name)
+    parts = name.split(".")
+    for end in range(1, len(parts)):
+        outer = ".".join(parts[:end])
+        if batch.schema.names.count(outer) == 1:
+            column = batch.column(outer)
+            if pa.types.is_struct(column.type):
+                fields = pa.RecordBatch.from_arrays(
+                    column.flatten(), [field.name for field in column.type]
+                )
+                inner = _column(pa, fields, ".".join(parts[end:]))
+                if inner is not None:
+                    return inner
+    return None
+
+
+def _to_bytes(pa: ModuleType, column: Any) -> list | None:
+    """The values as (lists of) bytes, which may be invalid UTF-8; or None."""
+    types = pa.types
+    if types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    types, kind = pa.types, column.type
-    if types.is_null(kind):
+    if types.is_null(column.type):
         return [None] * len(column)
-    if types.is_string(kind) or types.is_string_view(kind):
-        column = column.cast(pa.binary())
-    elif types.is_large_string(kind):
-        column = column.cast(pa.large_binary())
+    is_list = types.is_list(column.type) or types.is_large_list(column.type)
+    kind = column.type.value_type if is_list else column.type
+    if any(
+        is_kind(kind)
+        for is_kind in (types.is_string, types.is_large_string, types.is_string_view)
+    ):
+        kind = pa.large_binary()
     elif not any(
         is_kind(kind)
         for is_kind in (types.is_binary, types.is_large_binary, types.is_binary_view)
     ):
         return None
-    return column.to_pylist()
+    return column.cast(pa.large_list(kind) if is_list else kind).to_pylist()

@@ -8,7 +8,7 @@ something was left out. `tidy` turns that into paragraphs.
 import html
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import mwparserfromhell
 from mwparserfromhell import nodes
@@ -21,18 +21,56 @@ _REMOVED = "\x03"  # Something was left out here.
 _ITEM = "\x04"  # A list item follows, up to the end of the line.
 _APOSTROPHE = "\x05"  # An apostrophe that is no markup.
 
-# --- Templates ---------------------------------------------------------------------
+# === Templates ===
 
 
-def _shows(text: str) -> Callable[[Sequence[str]], str]:
-    return lambda arguments: text
+class Arguments(list[str]):
+    """The unnamed arguments of a template, rendered; the rest are `named`."""
+
+    named: dict[str, str]
 
 
-def _shows_argument(number: int) -> Callable[[Sequence[str]], str]:
-    return lambda arguments: "".join(arguments[number : number + 1])
+Show = Callable[[Arguments], str]
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July", "August"),
+    *("September", "October", "November", "December"),
+)
+_CURRENCIES = {
+    **dict.fromkeys(("us$", "usd"), "US$"),
+    **dict.fromkeys(("a$", "aud"), "A$"),
+    **dict.fromkeys(("c$", "ca$", "cad"), "CA$"),
+    **dict.fromkeys(("£", "gbp", "pound sterling"), "£"),
+    **dict.fromkeys(("€", "eur", "euro"), "€"),
+    **dict.fromkeys(("¥", "jpy", "yen"), "¥"),
+    **dict.fromkeys(("₹", "inr", "indian rupee"), "₹"),
+}
 
 
-TEMPLATES: dict[str, Callable[[Sequence[str]], str]] = {
+def _shows(text: str, number: int | None = None) -> Show:
+    """Shows a text, and after it the argument with a number, if that is not empty."""
+    if number is None:
+        return lambda arguments: text
+    return lambda arguments: "".join(
+        text + argument for argument in arguments[number:][:1] if argument
+    )
+
+
+def _as_of(arguments: Arguments) -> str:
+    year, *month_and_day = arguments or [""]
+    parts = [*month_and_day[1:2], *month_and_day[:1], year]
+    if month_and_day and month_and_day[0].isdecimal():
+        parts[-2] = dict(enumerate(_MONTHS, 1)).get(int(month_and_day[0]), "")
+    date = " ".join(filter(None, parts))
+    text = ("as of " if arguments.named.get("lc") else "As of ") + date
+    return arguments.named.get("alt") or (text if date else "")
+
+
+def _nihongo(arguments: Arguments) -> str:
+    brackets = ", ".join(filter(None, arguments[1:3]))
+    return "".join(arguments[:1]) + (f" ({brackets})" if brackets else "")
+
+
+TEMPLATES: dict[str, Show] = {
     **dict.fromkeys(("ndash", "en dash", "snd", "spnd", "spaced ndash"), _shows(" – ")),
     **dict.fromkeys(("mdash", "em dash", "mdashb", "spaced mdash"), _shows(" — ")),
     **dict.fromkeys(("nbsp", "space"), _shows(" ")),
@@ -44,25 +82,40 @@ TEMPLATES: dict[str, Callable[[Sequence[str]], str]] = {
             *("noitalic", "not a typo", "nowrap", "sic", "small", "smallcaps"),
             *("strong", "sub", "sup", "vanchor", "var", "visible anchor"),
         ),
-        _shows_argument(0),
+        _shows("", 0),
     ),
-    **dict.fromkeys(("lang", "langx", "script"), _shows_argument(1)),
+    **dict.fromkeys(("lang", "langx", "script"), _shows("", 1)),
+    **dict.fromkeys(("transl", "transliteration", "translit"), _shows("", -1)),
+    **dict.fromkeys(
+        ("circa", "c.", "ca."),
+        lambda years: " – ".join(f"c. {year}" for year in years if year),
+    ),
+    **{name: _shows(symbol, 0) for name, symbol in _CURRENCIES.items()},
+    "as of": _as_of,
+    "nihongo": _nihongo,
 }
 """Templates that show text, such as `{{lang|fr|mot}}`; all others are left out.
 
 Maps a name in lower case (`lang-` for `lang-fr`, `lang-de` and so on) to a function of
-the unnamed arguments, rendered and in order. It returns the text, or "" to leave the
-template out. `--reader_options=templates=MODULE` imports a module that adds to it:
+the `Arguments`. It returns the text, or "" to leave the template out.
+`--reader_options=templates=MODULE` imports a module that adds to it:
 
     from data_pipelines.readers import wiki_markup
 
     wiki_markup.TEMPLATES["convert"] = lambda arguments: " ".join(arguments[:2])
 """
+_PARSER_FUNCTIONS: dict[str, Callable[[str], str]] = {
+    "formatnum": str,
+    "lc": str.lower,
+    "uc": str.upper,
+    "lcfirst": lambda text: text[:1].lower() + text[1:],
+    "ucfirst": lambda text: text[:1].upper() + text[1:],
+}
 _QUOTATIONS = frozenset(
     ("blockquote", "bquote", "cquote", "poemquote", "quotation", "quote", "rquote")
 )
 
-# --- The cost of parsing -------------------------------------------------------------
+# === The cost of parsing ===
 
 MAX_CHARACTERS_READ = 20_000_000
 """For each opening that is never closed the parser reads the rest of the page. Reading
@@ -82,21 +135,15 @@ _VOID_TAGS = frozenset(("br", "dd", "dt", "hr", "img", "li", "td", "th", "tr", "
 
 def never_closed(markup: str) -> dict[str, list[int]]:
     """Positions of the openings that nothing closes, by kind."""
-    is_open: dict[str, list[int]] = defaultdict(list)
+    positions: dict[str, list[int]] = defaultdict(list)
     for match in _COST_MARK.finditer(markup):
         is_end, tag, ends_itself = match.groups()
-        mark = match[0].strip(" \t:")
-        if tag is not None:
-            tag = tag.lower()
-            if is_end:
-                is_open[f"<{tag}"][-1:] = []
-            elif not ends_itself and tag not in _VOID_TAGS:
-                is_open[f"<{tag}"].append(match.start())
-        elif mark in _CLOSINGS:
-            is_open[_CLOSINGS[mark]][-1:] = []
-        else:
-            is_open[mark].append(match.start())
-    return is_open
+        mark = f"<{tag.lower()}" if tag else match[0].strip(" \t:")
+        if is_end or mark in _CLOSINGS:
+            positions[_CLOSINGS.get(mark, mark)][-1:] = []
+        elif not (tag and (ends_itself or tag.lower() in _VOID_TAGS)):
+            positions[mark].append(match.start())
+    return positions
 
 
 def characters_read(markup: str) -> int:
@@ -105,7 +152,7 @@ def characters_read(markup: str) -> int:
     return sum(len(markup) - start for starts in positions for start in starts)
 
 
-# --- From markup to paragraphs -------------------------------------------------------
+# === From markup to paragraphs ===
 
 # Left out with their content.
 _DROPPED_TAGS = frozenset(
@@ -132,7 +179,7 @@ _FILE_NAME = re.compile(
 _LANGUAGE_LINK = re.compile(
     r"(?!mw:)(?:[a-z]{2,3}(?:-[a-z]+)*|simple|tokipona):\S", re.ASCII
 )
-_SWITCH = re.compile(
+SWITCH = re.compile(
     r"__(?:(?:NO|FORCE)?TOC|NOEDITSECTION|(?:NO)?NEWSECTIONLINK|NOGALLERY|HIDDENCAT"
     r"|EXPECTUNUSEDCATEGORY|NO(?:CONTENT|TITLE)CONVERT|NOCC|NOTC|(?:NO)?INDEX|START|END"
     r"|STATICREDIRECT|DISAMBIG|ARCHIVEDTALK|NOTALK|NOGLOBAL)__"
@@ -162,13 +209,13 @@ def to_paragraphs(markup: str) -> list[str]:
     # The whole line of a comment that is alone on it goes.
     markup = _COMMENT.sub("", _CONTROLS.sub("", markup))
     if characters_read(markup) > MAX_CHARACTERS_READ:
-        found = never_closed(markup)
-        worst = max(found, key=lambda mark: len(found[mark]))
+        counts = {mark: len(starts) for mark, starts in never_closed(markup).items()}
+        worst = max(counts, key=counts.__getitem__)
         raise DocumentError(
             "unclosed_markup",
-            f"Expected wikitext, found {sum(map(len, found.values())):,} openings that "
-            f"are never closed in {len(markup):,} characters, {len(found[worst]):,} of "
-            f"them {worst!r}: parsing it would take minutes.",
+            f"Expected wikitext, found {sum(counts.values()):,} openings that are "
+            f"never closed in {len(markup):,} characters, {counts[worst]:,} of them "
+            f"{worst!r}: parsing it would take minutes.",
         )
     try:
         # Bold and italics are removed line by line, with regard to apostrophes.
@@ -192,7 +239,7 @@ def _inline(code: mwparserfromhell.wikicode.Wikicode | None) -> str:
 
 
 def _text(node: nodes.Text) -> str:
-    text = _SWITCH.sub("", node.value) if "__" in node.value else node.value
+    text = SWITCH.sub("", node.value) if "__" in node.value else node.value
     if "<" in text:
         text = _STRAY_TAG.sub(lambda tag: _BREAK if tag["block"] else " ", text)
     return _UNCLOSED.sub(_REMOVED, text)
@@ -227,23 +274,31 @@ def _external_link(node: nodes.ExternalLink) -> str:
 
 def _template(node: nodes.Template) -> str:
     name = " ".join(str(node.name).replace("_", " ").split()).lower()
+    function, separator, _ = name.partition(":")
+    if separator and function in _PARSER_FUNCTIONS:
+        value = _inline(node.name).partition(":")[2].strip()
+        return _PARSER_FUNCTIONS[function](value) or _REMOVED
+    show = TEMPLATES.get("lang-" if name.startswith("lang-") else name)
+    if show is None and name not in _QUOTATIONS:
+        return _REMOVED
     # The unnamed arguments, `1=` among them; of several with a number the last counts.
-    numbered = {}
-    for parameter in node.params:
-        number = str(parameter.name).strip()
-        if _NUMBER.fullmatch(number):
-            numbered[int(number)] = parameter.value.nodes
-    last = max(numbered, default=0)
-    arguments = [
-        _render(numbered.get(number, ())).strip() for number in range(1, last + 1)
-    ]
-    if name not in _QUOTATIONS:
-        show = TEMPLATES.get("lang-" if name.startswith("lang-") else name)
-        return (show(arguments) if show else "") or _REMOVED
+    values = {str(argument.name).strip(): argument.value for argument in node.params}
+    last = max(map(int, filter(_NUMBER.fullmatch, values)), default=0)
+    arguments = Arguments(
+        _render(values[str(number)].nodes).strip() if str(number) in values else ""
+        for number in range(1, last + 1)
+    )
+    if show is not None:
+        arguments.named = {
+            key: _inline(value).strip()
+            for key, value in values.items()
+            if not _NUMBER.fullmatch(key)
+        }
+        return show(arguments) or _REMOVED
     quotation = arguments[0] if arguments else ""
     for key in ("text", "quote"):
-        if not quotation and node.has(key):
-            quotation = _render(node.get(key).value.nodes)
+        if not quotation and key in values:
+            quotation = _render(values[key].nodes)
     return f"{_BREAK}{quotation}{_BREAK}"
 
 
@@ -281,7 +336,7 @@ _RENDERERS: dict[type[nodes.Node], Callable] = {
     nodes.Comment: lambda node: "",
 }
 
-# --- From rendered text to paragraphs ------------------------------------------------
+# === From rendered text to paragraphs ===
 
 # Around what was left out, and nowhere else: empty brackets, lonely commas. None may
 # begin inside a run that it would have to read to the end: a line can have any number

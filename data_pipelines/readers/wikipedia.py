@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from data_pipelines.readers import base, json_lines, streams
+from data_pipelines.readers import base, json_lines, streams, wiki_markup
 from data_pipelines.readers.streams import DocumentError
 
 _ID = re.compile(rb'<doc id="([^"]*)"')
@@ -17,11 +17,16 @@ _TITLE = re.compile(r'\stitle="(.*)"\s*>\s*$')
 # on HTML.
 _LINE_BREAK = re.compile(r"</?br\b[^<>\n]*>", re.IGNORECASE)
 _STRAY_TAG = re.compile(
-    r"</?(?:dd|dfn|div|dl|dt|gallery|includeonly|li|math|noinclude|nowiki|ol"
-    r"|onlyinclude|poem|ref|references|score|small|span|sub|sup|table|td|th|tr|ul)"
-    r"\b[^<>\n]*>",
+    r"</a>|<a\s+href=[^<>\n]*>|</?(?:chem|dd|dfn|div|dl|dt|gallery|includeonly|ins|li"
+    r"|math|noinclude|nowiki|ol|onlyinclude|poem|q|ref|references|score|section|small"
+    r"|span|sub|sup|table|td|templatestyles|th|tr|ul)\b[^<>\n]*>",
     re.IGNORECASE,
 )
+# Older versions mark headings, to which they add a full stop, and list items.
+_SECTION = re.compile(r"^Section::::(.*?)\.?$", re.MULTILINE)
+_BULLET = re.compile(r"^BULLET::::(?:-|\d+\.)?[ \t]*", re.MULTILINE)
+# What remains of brackets whose content was left out; `main()` is text.
+_EMPTY_BRACKETS = re.compile(r"(?:[ \t]+|^)\([ \t,;:]*\)", re.MULTILINE)
 # ` = Title = `; a section is ` = = Section = = `.
 _WIKITEXT_TITLE = re.compile(rb"= (?!= ).*[^=] =$", re.DOTALL)
 
@@ -31,9 +36,10 @@ class WikiExtractorReader(base.TextReader):
     """WikiExtractor's output: Wikipedia articles as `<doc>` blocks or as JSON lines.
 
     The first line decides which of the two a file contains. Every line that is not
-    blank is a paragraph, headings included. Entities such as `&amp;` are replaced, and
-    tags that WikiExtractor leaves in (`<br>`, `</dl>`) removed. An article without a
-    line of text is rejected, even if it has a title.
+    blank is a paragraph, headings included. Entities such as `&amp;` are replaced.
+    Remains of markup are removed: tags (`<br>`, `</dl>`, `<a href=…>`), switches
+    (`__NOTOC__`), the marks `Section::::` and `BULLET::::`, and brackets that are
+    empty. An article without a line of text is rejected, even if it has a title.
 
     Args:
         drop_title: whether to leave out the title, which is the first paragraph
@@ -71,7 +77,11 @@ class WikiExtractorReader(base.TextReader):
         text = streams.unescape_entities(text)
         if "<" in text:
             text = _STRAY_TAG.sub("", _LINE_BREAK.sub(" ", text))
-        paragraphs = streams.split_lines(text)
+        if "__" in text:
+            text = wiki_markup.SWITCH.sub("", text)
+        if "::::" in text:
+            text = _BULLET.sub("", _SECTION.sub(r"\1", text))
+        paragraphs = streams.split_lines(_EMPTY_BRACKETS.sub("", text))
         # Blocks repeat the title as their first line, JSON does not.
         if title and paragraphs and " ".join(paragraphs[0].split()) == title:
             del paragraphs[0]
@@ -85,8 +95,7 @@ def _blocks(
 ) -> Iterator[streams.Block | DocumentError]:
     """Splits a file into blocks from `<doc …>` to before `</doc>`, and errors.
 
-    Raises:
-        DocumentError: if the file does not begin with a block.
+    A DocumentError is raised if the file does not begin with a block.
     """
     block, has_blocks, is_reported = None, False, False
     for line in streams.lines(stream, max_bytes):
@@ -101,10 +110,11 @@ def _blocks(
         elif block is not None:
             block.add(line)
         elif not line.data.isspace():
-            found = line.data.strip()[:40].decode("utf-8", "replace")
+            excerpt = line.data.strip()[:40].decode("utf-8", "replace")
             error = DocumentError(
                 "text_outside_document" if has_blocks else "not_wikiextractor",
-                f"Expected `<doc id=…>` (or one JSON object a line), found {found!r}.",
+                "Expected `<doc id=…>` (or one JSON object a line), found "
+                f"{excerpt!r}.",
                 f"line {line.number}",
             )
             if not has_blocks:
@@ -116,10 +126,10 @@ def _blocks(
         yield _truncated(block, "the end of the file")
 
 
-def _truncated(block: streams.Block, found: str) -> DocumentError:
+def _truncated(block: streams.Block, end: str) -> DocumentError:
     return DocumentError(
         "truncated_document",
-        f"Expected `</doc>` after the document's text, found {found}.",
+        f"Expected `</doc>` after the document's text, found {end}.",
         _location(block.first),
     )
 

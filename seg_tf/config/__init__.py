@@ -2,9 +2,8 @@
 
 A run is one `RunConfig`. `build_from` unpacks a part of it into plain arguments of the
 class that it configures, so layers, models and pipelines never see a config. A new
-model, objective, optimizer or input view is a new dataclass, registered, and a class
-that is `configured_by` it: nothing that reads configs changes. Configs of inputs and
-maskings are defined with them, in `seg_tf.data`.
+model, objective, optimizer or form of inputs is a new, registered dataclass, and a
+class that is `configured_by` it. Configs of inputs are in `seg_tf.data.configs`.
 """
 
 from seg_tf.config.base import (

@@ -1,8 +1,8 @@
 """Config dataclasses: their ranges, what they configure, and their form as JSON.
 
-A config's class is registered by its name, under which a saved run restores it. The
-class that it configures is decorated with `configured_by` where it is defined; so
-nothing that reads configs knows what there is.
+A config class is registered by its name, under which a saved run restores it. The class
+that it configures is decorated with `configured_by` where it is defined; so readers of
+configs need no list of components.
 """
 
 import dataclasses
@@ -18,26 +18,26 @@ import ml_collections
 
 _TYPE_KEY = "type"
 _REGISTRY: dict[str, type] = {}
-_MOST = 2**31 - 1
-_MOST_FLOAT = 2.0**127
+_MAX_INT = 2**31 - 1
+_MAX_FLOAT = 2.0**127
 
 _Class = TypeVar("_Class", bound=type)
 _Implementation = TypeVar("_Implementation", bound=Callable[..., Any])
 
 
 def register_config(cls: _Class) -> _Class:
-    """Class decorator: lets a config of this class be read back by its name."""
+    """Class decorator: lets a config of this class be restored by its name."""
     _REGISTRY[cls.__name__] = cls
     return cls
 
 
 def configured_by(config: Any) -> Callable[[_Implementation], _Implementation]:
-    """Decorator of a class or function: `build_from` makes it of this config.
+    """Decorator of a class or function that `build_from` calls for this config.
 
-    Subclasses of the config make the same, unless they have an implementation too.
+    Subclasses of the config build the same unless they have an implementation too.
 
     Args:
-        config: dataclass with the arguments of what is decorated.
+        config: dataclass with the arguments of the decorated class or function.
     """
 
     def decorate(implementation: _Implementation) -> _Implementation:
@@ -52,7 +52,7 @@ def build_from(config: Any, **extra: Any) -> Any:
 
     Args:
         config: a config dataclass.
-        **extra: arguments known only at run time. They win over fields.
+        **extra: arguments known only at run time. They override fields.
 
     Raises:
         ValueError: if the module of the implementation has not been imported.
@@ -78,14 +78,14 @@ class Range:
     """Numbers from `low` to `high`, both included unless they are `open`."""
 
     low: float
-    high: float = _MOST
+    high: float = _MAX_INT
     low_open: bool = False
     high_open: bool = False
 
     @property
     def has_bound(self) -> bool:
         """Returns True if `high` is tighter than the bound of all numbers."""
-        return self.high not in (_MOST, _MOST_FLOAT)
+        return self.high not in (_MAX_INT, _MAX_FLOAT)
 
     def __contains__(self, value: float) -> bool:
         is_above = value > self.low if self.low_open else value >= self.low
@@ -104,8 +104,8 @@ class Range:
 Count = Annotated[int, Range(1)]
 Whole = Annotated[int, Range(0)]
 Seed = Annotated[int, Range(0, 2**32 - 1)]
-NonNegative = Annotated[float, Range(0, _MOST_FLOAT)]
-Positive = Annotated[float, Range(0, _MOST_FLOAT, low_open=True)]
+NonNegative = Annotated[float, Range(0, _MAX_FLOAT)]
+Positive = Annotated[float, Range(0, _MAX_FLOAT, low_open=True)]
 Rate = Annotated[float, Range(0, 1)]
 """From 0 to 1."""
 Share = Annotated[float, Range(0, 1, low_open=True)]
@@ -119,39 +119,38 @@ Dropout = Annotated[float, Range(0, 1, high_open=True)]
 def check_ranges(config: Any) -> None:
     """Checks the fields of a dataclass whose type hints declare a range.
 
-    Called by `__post_init__`: a value may come from Python, a flag or a file.
+    `__post_init__` calls it, because a value may come from Python, a flag or a file.
 
     Raises:
-        ValueError: if one is not a number in its range.
+        ValueError: if a field is not a number in its range.
     """
-    for name, allowed, kind in _ranges(config.__class__):
+    for name, allowed, is_optional in _ranges(config.__class__):
         value = getattr(config, name)
-        if value is None and type(None) in kind:
+        if value is None and is_optional:
             continue
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not is_number or not math.isfinite(value) or value not in allowed:
             is_large = is_number and value > allowed.high and not allowed.has_bound
-            most = f" and at most {allowed.high:,}" if is_large else ""
+            limit = f" and at most {allowed.high:,}" if is_large else ""
             raise ValueError(
-                f"`{name}` must {allowed}{most}. Received: {name}={value!r}"
+                f"`{name}` must {allowed}{limit}. Received: {name}={value!r}"
             )
 
 
 @functools.cache
-def _ranges(cls: type) -> tuple[tuple[str, Range, tuple[Any, ...]], ...]:
-    """Fields with a range: name, range and the types beside the number's."""
+def _ranges(cls: type) -> tuple[tuple[str, Range, bool], ...]:
+    """Fields with a range: name, range, and whether they may be None."""
     hints = typing.get_type_hints(cls, include_extras=True)
-    alternatives = {name: typing.get_args(hint) for name, hint in hints.items()}
     return tuple(
-        (field.name, allowed, alternatives[field.name])
+        (field.name, allowed, types.NoneType in _alternatives(hints[field.name]))
         for field in dataclasses.fields(cls)
-        for hint in (hints[field.name], *alternatives[field.name])
+        for hint in _alternatives(hints[field.name])
         for allowed in getattr(hint, "__metadata__", ())
     )
 
 
 def to_dict(config: Any) -> Any:
-    """The same config as JSON holds it; each dataclass leaves its name as `type`."""
+    """The config as JSON values; the class of each dataclass is its `type`."""
     if dataclasses.is_dataclass(config):
         fields = {
             field.name: to_dict(getattr(config, field.name))
@@ -164,12 +163,12 @@ def to_dict(config: Any) -> Any:
 
 
 def to_config_dict(config: Any) -> ml_collections.ConfigDict:
-    """The same config as a `ConfigDict`, whose fields flags can override."""
+    """The config as a `ConfigDict`, whose fields flags can override."""
     return ml_collections.ConfigDict(_overridable(config), sort_keys=False)
 
 
 def _overridable(config: Any) -> Any:
-    """`to_dict`, but fields that may be None stay open to None and to values."""
+    """`to_dict` for `ConfigDict`: optional fields accept None and values."""
     if isinstance(config, Mapping):
         return {name: _overridable(value) for name, value in config.items()}
     if not dataclasses.is_dataclass(config):
@@ -179,22 +178,21 @@ def _overridable(config: Any) -> Any:
     for field in dataclasses.fields(config):
         value = _overridable(getattr(config, field.name))
         if types.NoneType in _alternatives(hints[field.name]):
-            # A ConfigDict gives a field the type of its value for good, so None
-            # could not be overridden, nor anything with None.
+            # A ConfigDict fixes the type of a field to that of its first value.
             value = ml_collections.FieldReference(value, field_type=object)
         values[field.name] = value
     return values
 
 
 def from_config_dict(values: Any) -> Any:
-    """The frozen config that `values`, maybe overridden, describes.
+    """The frozen config that `values`, possibly overridden, describes.
 
     Args:
-        values: what `to_config_dict` or `to_dict` returned.
+        values: result of `to_config_dict` or `to_dict`.
 
     Raises:
-        ValueError: if a `type` is unknown, a field is unknown, or the values
-            contradict one another.
+        ValueError: if a `type` is unknown, a field is unknown or missing, or a value
+            is invalid.
     """
     if isinstance(values, list):
         return tuple(values)
@@ -227,10 +225,10 @@ def from_config_dict(values: Any) -> Any:
 
 
 def typed(name: str, value: Any, hint: Any) -> Any:
-    """`value`, if it is what a field's type hint allows; int passes for float.
+    """Returns `value` if a field's type hint allows it; int passes for float.
 
     Raises:
-        ValueError: if it is anything else.
+        ValueError: if it does not.
     """
     is_config = isinstance(hint, type) and dataclasses.is_dataclass(hint)
     if is_config and not isinstance(value, hint):
@@ -246,7 +244,7 @@ def typed(name: str, value: Any, hint: Any) -> Any:
         return tuple(typed(f"{name}[…]", item, item_hint) for item in value)
     if Any in kinds or type(value) in kinds:
         return value
-    # A mapping, or a config of a subclass. A bool is no int.
+    # A mapping or a config may be of a subclass. A bool is no int.
     if isinstance(value, kinds) and not isinstance(value, bool):
         return value
     if float in kinds and type(value) is int:
@@ -269,11 +267,11 @@ def differing_settings(
     """`name: value before, value now` of every setting that differs.
 
     Args:
-        before: settings as they were read; mappings within give names with dots.
-        now: settings as they are.
+        before: stored settings; nested mappings give dotted names.
+        now: current settings.
         free: names of settings that may differ.
     """
-    # Through JSON, so that a tuple equals the list it is read back as.
+    # Through JSON, so that a tuple equals the list that is read back.
     old, new = flat(before), flat(json.loads(json.dumps(now)))
     return [
         f"{name}: {old.get(name, 'absent')} there, {new.get(name, 'absent')} now"
@@ -283,7 +281,7 @@ def differing_settings(
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Settings within settings by their dotted names."""
+    """Nested settings by their dotted names."""
     settings: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):

@@ -2,7 +2,7 @@
 
 import dataclasses
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from seg_tf.config.base import (
@@ -15,61 +15,97 @@ from seg_tf.config.base import (
     register_config,
 )
 
-# Further arguments where the backward pass computes layers again.
-_RECOMPUTING = types.MappingProxyType({"recompute_layers": True})
-
 
 def attention_rate(model: "EncoderConfig | ReATConfig") -> float:
-    """Rate of dropout on attention weights: that of `dropout` unless it has its own."""
+    """Dropout rate of attention weights: `dropout` unless a separate rate is set."""
     rate = model.attention_dropout
     return model.dropout if rate is None else rate
 
 
-def _held_weights(
+def _attention_activations(
     model: "EncoderConfig | ReATConfig", num_heads: int, num_keys: int
 ) -> int:
-    """Numbers that the attention weights of a position leave: none without dropout."""
+    """Stored numbers of a position's attention weights: none without dropout."""
     return 3 * num_heads * num_keys if attention_rate(model) else 0
 
 
-def _activations(layers: Sequence[tuple[int, int, int]], recompute_layers: bool) -> int:
-    """Numbers that layers leave at a position for the backward pass.
-
-    `layers` has, for each kind, their number, the width of their input and the numbers
-    inside of one. Recomputed layers leave inputs, and the inside of one at a time.
-    """
-    if not recompute_layers:
-        return sum(number * inside for number, _, inside in layers)
-    inputs = sum(number * width for number, width, _ in layers)
-    return inputs + max((inside for _, _, inside in layers), default=0)
-
-
 def _matrices(width: int, intermediate_size: int) -> int:
-    """Weights of the matrices of a layer: four of attention, two of its block."""
+    """Weights of a layer's matrices: four for attention, two for the feed-forward."""
     return width * (4 * width + 2 * intermediate_size)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _ModelConfig:
+    """Base of model configs."""
+
+    # Model arguments for recomputing layers in the backward pass.
+    recomputing_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(
+        {"recompute_layers": True}
+    )
+
+    vocab_size: Count | None = None
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+    @property
+    def inputs_arguments(self) -> Mapping[str, Any]:
+        """Arguments that the input pipeline gets from the model."""
+        return {"vocab_size": self.vocab_size}
+
+    def row_activations(
+        self, inputs: Any, vocab_size: int, recompute_layers: bool = False
+    ) -> int:
+        """Approximate numbers that a row of `inputs` stores for the backward pass.
+
+        Per position and layer 20 vectors of the model's width, two of the feed-forward
+        width and, with dropout on attention weights, three numbers for each head and
+        key. Recomputed layers store their inputs, and one layer's inside at a time.
+        """
+        layers = self._layers(inputs)
+        if recompute_layers:
+            numbers = sum(count * width for count, width, _ in layers)
+            numbers += max((inside for _, _, inside in layers), default=0)
+        else:
+            numbers = sum(count * inside for count, _, inside in layers)
+        return inputs.row_length * (numbers + self._output_activations(vocab_size))
+
+    def _layers(self, inputs: Any) -> list[tuple[int, int, int]]:
+        """For each kind of layer: number, input width, stored numbers per position."""
+        raise NotImplementedError
+
+    def _output_activations(self, vocab_size: int) -> int:
+        return 0
+
+    def _check_divides(self, size: str, heads: str) -> None:
+        if getattr(self, size) % getattr(self, heads):
+            raise ValueError(
+                f"`{size}` must be a multiple of `{heads}`. Received: "
+                f"{size}={getattr(self, size)}, {heads}={getattr(self, heads)}"
+            )
 
 
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class EncoderConfig:
+class EncoderConfig(_ModelConfig):
     """Sizes of a BERT-family encoder. Defaults are the base SegaBERT.
 
     Attributes:
-        vocab_size: rows of the token table; None takes the records' vocabulary.
-        index_tables: index features whose embeddings are summed onto the token's, and
+        vocab_size: rows of the token table; None uses the records' vocabulary.
+        index_tables: index features whose embeddings are added to the token's, and
             the rows of each table, at which the inputs cap the indices.
             `position_index` is BERT; `paragraph_index`, `sentence_index` and
             `token_index` are SegaBERT.
         dropout: rate after the embeddings and after both blocks of a layer.
-        attention_dropout: rate on the attention weights; None is `dropout`, as in BERT.
-            With 0 no layer holds the attention weights of all pairs of positions.
+        attention_dropout: rate on the attention weights; None uses `dropout`, as in
+            BERT. With 0, layers do not store the attention weights of all pairs.
         approximate_gelu: GELU by tanh, as in BERT's published code, not by erf.
         num_token_types: rows of a token-type table, whose row 0 is added at every
             position, as in the code of SegaBERT's authors; 0 has no table.
         trunk: `bert` has post-norm layers with biases; `modern` has pre-norm layers
             with RMSNorm and without biases.
-        rotary_shares: which index features rotate queries and keys, and the share of a
-            head's dimensions that each gets. Empty has no rotary positions.
+        rotary_shares: index features that rotate queries and keys, and the share of a
+            head's dimensions of each. Empty has no rotary positions.
         gated: gated GELUs in the modern trunk instead of squared ReLUs.
         local_window: width of local attention in the modern trunk; None has global
             attention in all layers.
@@ -77,9 +113,6 @@ class EncoderConfig:
             global attention.
     """
 
-    recomputing_arguments: ClassVar[Mapping[str, Any]] = _RECOMPUTING
-
-    vocab_size: Count | None = None
     index_tables: Mapping[str, int] = dataclasses.field(
         default_factory=lambda: types.MappingProxyType(
             {"paragraph_index": 50, "sentence_index": 100, "token_index": 256}
@@ -104,12 +137,8 @@ class EncoderConfig:
     global_every: Count = 3
 
     def __post_init__(self) -> None:
-        check_ranges(self)
-        if self.hidden_size % self.num_heads:
-            raise ValueError(
-                "`hidden_size` must be a multiple of `num_heads`. Received: "
-                f"hidden_size={self.hidden_size}, num_heads={self.num_heads}"
-            )
+        super().__post_init__()
+        self._check_divides("hidden_size", "num_heads")
         for name, rows in self.index_tables.items():
             if type(rows) is not int or not 1 <= rows < 2**31:
                 raise ValueError(
@@ -124,7 +153,7 @@ class EncoderConfig:
                 )
 
     def least_weights(self, vocab_size: int) -> int:
-        """Fewest weights of such an encoder: those of its tables and matrices."""
+        """Lower bound on the weights: those of tables and matrices."""
         rows = vocab_size + sum(self.index_tables.values())
         return self.hidden_size * rows + self.num_layers * _matrices(
             self.hidden_size, self.intermediate_size
@@ -132,12 +161,8 @@ class EncoderConfig:
 
     @property
     def inputs_arguments(self) -> Mapping[str, Any]:
-        """Arguments that the input pipeline takes from the model."""
-        caps = {
-            # Rotary indices have no table to stay in.
-            **dict.fromkeys(self.rotary_shares, 2**30),
-            **self.index_tables,
-        }
+        # Rotary indices have no table that limits them.
+        caps = {**dict.fromkeys(self.rotary_shares, 2**30), **self.index_tables}
         return {"index_tables": caps, "vocab_size": self.vocab_size}
 
     @property
@@ -145,48 +170,35 @@ class EncoderConfig:
         """Returns True for BERT's layers, with no positions inside attention."""
         return self.trunk == "bert" and not self.rotary_shares
 
-    def row_activations(
-        self, inputs: Any, vocab_size: int, recompute_layers: bool = False
-    ) -> int:
-        """Numbers that a row of `inputs` leaves for the backward pass, roughly.
-
-        Per position and layer 20 vectors of the model's width, two of the feed-forward
-        blocks' and, where attention weights are dropped, three numbers for each head
-        and other position. Predictions are counted with the masking.
-        """
-        length = inputs.row_length
-        per_layer = (
+    def _layers(self, inputs: Any) -> list[tuple[int, int, int]]:
+        inside = (
             20 * self.hidden_size
             + 2 * self.intermediate_size
-            + _held_weights(self, self.num_heads, length)
+            + _attention_activations(self, self.num_heads, inputs.row_length)
         )
-        layers = [(self.num_layers, self.hidden_size, per_layer)]
-        return length * _activations(layers, recompute_layers)
+        return [(self.num_layers, self.hidden_size, inside)]
 
 
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ReATConfig:
+class ReATConfig(_ModelConfig):
     """Sizes of ReAT. Defaults are the base model.
 
     Attributes:
-        vocab_size: rows of the token table; None takes the records' vocabulary.
-        block_length: positions of a row in which a sentence lies as a whole, alone or
-            with others; the most positions of a sentence.
-        max_sentences: the most sentences of a text.
+        vocab_size: rows of the token table; None uses the records' vocabulary.
+        block_length: positions of a block, which contains whole sentences; the maximum
+            number of positions of a sentence.
+        max_sentences: maximum number of sentences of a text.
         num_sentence_layers: layers inside sentences.
         num_alpha_layers: layers that mix the sentences of a text.
         hidden_size: width of the layers inside sentences.
         alpha_hidden_size: width of the alpha layers.
         dropout: rate after the embeddings and after every block of a layer.
-        attention_dropout: rate on the attention weights; None is `dropout`. With 0 no
-            layer holds the attention weights of all its pairs.
+        attention_dropout: rate on the attention weights; None uses `dropout`. With 0,
+            layers do not store the attention weights of all pairs.
         approximate_gelu: GELU by tanh, as in BERT's published code, not by erf.
     """
 
-    recomputing_arguments: ClassVar[Mapping[str, Any]] = _RECOMPUTING
-
-    vocab_size: Count | None = None
     block_length: Count = 128
     max_sentences: Count = 128
     num_sentence_layers: Count = 3
@@ -204,16 +216,9 @@ class ReATConfig:
     approximate_gelu: bool = False
 
     def __post_init__(self) -> None:
-        check_ranges(self)
-        for size, heads in (
-            ("hidden_size", "num_heads"),
-            ("alpha_hidden_size", "alpha_num_heads"),
-        ):
-            if getattr(self, size) % getattr(self, heads):
-                raise ValueError(
-                    f"`{size}` must be a multiple of `{heads}`. Received: "
-                    f"{size}={getattr(self, size)}, {heads}={getattr(self, heads)}"
-                )
+        super().__post_init__()
+        self._check_divides("hidden_size", "num_heads")
+        self._check_divides("alpha_hidden_size", "alpha_num_heads")
 
     def least_weights(self, vocab_size: int) -> int:
         rows = vocab_size + self.block_length + self.max_sentences
@@ -230,40 +235,38 @@ class ReATConfig:
         }
         return {"index_tables": index_tables, "vocab_size": self.vocab_size}
 
-    def row_activations(
-        self, inputs: Any, vocab_size: int, recompute_layers: bool = False
-    ) -> int:
-        """As of `EncoderConfig`; positions see their block and all sentences."""
+    def _layers(self, inputs: Any) -> list[tuple[int, int, int]]:
+        # Positions attend to their block; in alpha layers also to all sentences.
+        num_keys = self.block_length
         sentence_layer = (
             20 * self.hidden_size
             + 2 * self.intermediate_size
-            + _held_weights(self, self.num_heads, self.block_length)
+            + _attention_activations(self, self.num_heads, num_keys)
         )
-        seen = self.block_length + inputs.sentences_per_row
+        num_keys += inputs.sentences_per_row
         alpha_layer = (
             40 * self.alpha_hidden_size
             + 4 * self.alpha_intermediate_size
-            + _held_weights(self, self.alpha_num_heads, seen)
+            + _attention_activations(self, self.alpha_num_heads, num_keys)
         )
-        layers = [
+        return [
             (self.num_sentence_layers, self.hidden_size, sentence_layer),
             (self.num_alpha_layers, self.alpha_hidden_size, alpha_layer),
         ]
-        return inputs.row_length * _activations(layers, recompute_layers)
 
 
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TransformerXLConfig:
+class TransformerXLConfig(_ModelConfig):
     """Sizes of a Transformer-XL. Defaults are the base Sega-Transformer-XL.
 
     Attributes:
-        vocab_size: words; None takes the records' vocabulary.
+        vocab_size: number of words; None uses the records' vocabulary.
         position_parts: distances in the relative position vector, in this order, each
             with its share of the width. `("token",)` is Transformer-XL.
         hidden_size: width of the layers; heads have a separate size.
         intermediate_size: width inside the feed-forward blocks.
-        memory_length: positions before a segment that it sees.
+        memory_length: positions before a segment that it attends to.
         dropout: rate after the embeddings, on the position vectors and after both
             blocks of a layer.
         attention_dropout: rate on the attention weights.
@@ -271,18 +274,16 @@ class TransformerXLConfig:
             adaptive softmax, those between two in one of its tails.
         embedding_size: width of the word vectors of the head.
         tail_divisor: each tail's word vectors are narrower by this factor than those
-            of the part before it; 1 keeps one width.
-        initializer_range: standard deviation that weights start with.
+            of the previous part; 1 has a single width.
+        initializer_range: standard deviation of the initial weights.
         projection_range: that of the projections of word vectors.
     """
 
-    # Further arguments where XLA compiles the model.
+    # Model arguments under XLA.
     compiled_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(
         {"static_shapes": True}
     )
-    recomputing_arguments: ClassVar[Mapping[str, Any]] = _RECOMPUTING
 
-    vocab_size: Count | None = None
     position_parts: tuple[str, ...] = ("token", "sentence", "paragraph")
     num_layers: Count = 16
     hidden_size: Count = 410
@@ -299,38 +300,27 @@ class TransformerXLConfig:
     initializer_range: Share = 0.02
     projection_range: Share = 0.01
 
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
     def least_weights(self, vocab_size: int) -> int:
         head = min((vocab_size, *self.cutoffs))
         inside = 4 * self.num_heads * self.head_size + 2 * self.intermediate_size
         layers = self.num_layers * self.hidden_size * inside
         return head * self.embedding_size + vocab_size - head + layers
 
-    @property
-    def inputs_arguments(self) -> Mapping[str, Any]:
-        return {"vocab_size": self.vocab_size}
-
-    def row_activations(
-        self, inputs: Any, vocab_size: int, recompute_layers: bool = False
-    ) -> int:
-        """As of `EncoderConfig`; positions see the memory too, and predict words."""
-        length = inputs.row_length
-        per_layer = (
+    def _layers(self, inputs: Any) -> list[tuple[int, int, int]]:
+        inside = (
             20 * self.hidden_size
             + 2 * self.intermediate_size
-            + 5 * self.num_heads * (self.memory_length + length)
+            + 5 * self.num_heads * (self.memory_length + inputs.row_length)
         )
-        head = (*self.cutoffs, vocab_size)[0]
-        layers = [(self.num_layers, self.hidden_size, per_layer)]
-        return length * (_activations(layers, recompute_layers) + 4 * head)
+        return [(self.num_layers, self.hidden_size, inside)]
+
+    def _output_activations(self, vocab_size: int) -> int:
+        return 4 * (*self.cutoffs, vocab_size)[0]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _ObjectiveConfig:
     # Factor of its loss in the sum.
-
     loss_weight: NonNegative = 1.0
 
     def __post_init__(self) -> None:
@@ -342,7 +332,7 @@ class _ObjectiveConfig:
 class MaskedLMConfig(_ObjectiveConfig):
     """Masked language modelling over gathered positions (Devlin et al., 2018)."""
 
-    # Whether it takes the `vocab_multiple` of the run.
+    # Whether it has the `vocab_multiple` of the run.
     pads_vocabulary: ClassVar[bool] = True
 
 
@@ -364,7 +354,7 @@ class SentenceUnshufflingConfig(_ObjectiveConfig):
     normalize_first: bool = False
 
     def least_weights(self, hidden_size: int) -> int:
-        """Fewest weights of the reconstructor: its attention has eight matrices."""
+        """Lower bound on the weights: the eight matrices of its attention."""
         return self.num_layers * 8 * hidden_size**2
 
 
@@ -380,8 +370,6 @@ class CausalLMConfig(_ObjectiveConfig):
     """Prediction of the next word by an adaptive softmax (Transformer-XL)."""
 
     pads_vocabulary: ClassVar[bool] = True
-
-    # Further arguments where XLA compiles the objective.
     compiled_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(
         {"static_shapes": True}
     )

@@ -25,8 +25,8 @@ class _AdamFamilyConfig:
     Attributes:
         learning_rate: the effective, global peak rate.
         warmup_updates: updates of linear warm-up.
-        end_learning_rate: the rate that the decay ends with.
-        weight_decay: none on LayerNorm and bias.
+        end_learning_rate: the rate at the end of the decay.
+        weight_decay: LayerNorm and biases are never decayed.
     """
 
     learning_rate: NonNegative = 1e-4
@@ -41,22 +41,22 @@ class _AdamFamilyConfig:
         check_ranges(self)
 
     def decay_begin(self, num_updates: int) -> int | None:
-        """Updates that a run of this length has in common with all longer ones.
+        """Updates that a run of this length shares with all longer ones.
 
-        None where the whole schedule depends on the length of the run.
+        None if the whole schedule depends on the length of the run.
         """
         return None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _DecayingConfig(_AdamFamilyConfig):
-    """Settings of optimizers whose rate falls from the end of the warm-up on.
+    """Settings of optimizers whose rate falls after the warm-up.
 
     Attributes:
-        warmup_updates: updates of linear warm-up; None takes `warmup_share`.
-        warmup_share: share of the run that is warm-up where `warmup_updates` is None.
-        decay_updates: updates after which the end rate is reached, which may be more
-            than those of the run; None takes the whole run.
+        warmup_updates: updates of linear warm-up; None uses `warmup_share`.
+        warmup_share: share of the run for the warm-up if `warmup_updates` is None.
+        decay_updates: updates until the end rate is reached, possibly more than those
+            of the run; None uses the whole run.
         decay_from_start: whether the decay is counted from the first update, not
             from the end of the warm-up, where the rate then drops.
     """
@@ -71,21 +71,18 @@ class _DecayingConfig(_AdamFamilyConfig):
         return self.warmup_updates
 
     def check_length(self, num_updates: int) -> None:
-        length = num_updates if self.decay_updates is None else self.decay_updates
-        flag = (
-            "training.num_updates"
-            if self.decay_updates is None
-            else "optimizer.decay_updates"
-        )
-        if 0 <= self.warmup(num_updates) <= length:
-            return
-        raise ValueError(
-            "`warmup_updates` must be at least 0 and at most the updates that the "
-            "rate needs to fall. Received: --config.optimizer.warmup_updates="
-            f"{self.warmup_updates}, --config.{flag}={length}. Lower the first or "
-            "raise the second; --config.optimizer.warmup_updates=None warms up over "
-            f"a share of the run (--config.optimizer.warmup_share={self.warmup_share})"
-        )
+        length, flag = num_updates, "training.num_updates"
+        if self.decay_updates is not None:
+            length, flag = self.decay_updates, "optimizer.decay_updates"
+        if not 0 <= self.warmup(num_updates) <= length:
+            raise ValueError(
+                "`warmup_updates` must be at least 0 and at most the updates of the "
+                "decay. Received: --config.optimizer.warmup_updates="
+                f"{self.warmup_updates}, --config.{flag}={length}. Lower the first or "
+                "raise the second; --config.optimizer.warmup_updates=None warms up "
+                f"over a share of the run (--config.optimizer.warmup_share="
+                f"{self.warmup_share})"
+            )
 
 
 @register_config
@@ -103,7 +100,7 @@ class AdamWConfig(_DecayingConfig):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CosineAdamWConfig(_DecayingConfig):
-    """Adam whose rate falls by a cosine; defaults are Transformer-XL's."""
+    """Adam with cosine decay; defaults are Transformer-XL's."""
 
     learning_rate: NonNegative = 2.5e-4
     warmup_updates: int | None = 0
@@ -119,7 +116,7 @@ class LambConfig(_DecayingConfig):
 
     Attributes:
         decay_power: 1 is linear decay.
-        adapt_excluded: whether LayerNorm and bias, which are not decayed, have a
+        adapt_excluded: whether LayerNorm and biases, which are not decayed, have a
             trust ratio too.
     """
 
@@ -138,7 +135,7 @@ class StableAdamWConfig(_AdamFamilyConfig):
     the run. Before the decay nothing depends on the length, so a run can be lengthened.
 
     Attributes:
-        warmup_updates: updates of linear warm-up: a number, since a share would
+        warmup_updates: updates of linear warm-up: a number, because a share would
             depend on the length of the run.
         decay_share: share of the run over which the rate falls; 10 % is the paper's.
     """
@@ -154,15 +151,14 @@ class StableAdamWConfig(_AdamFamilyConfig):
 
     def check_length(self, num_updates: int) -> None:
         begin = self.decay_begin(num_updates)
-        if 0 <= self.warmup_updates <= begin:
-            return
-        raise ValueError(
-            "`warmup_updates` must be at least 0 and at most the updates before the "
-            "decay. Received: --config.optimizer.warmup_updates="
-            f"{self.warmup_updates}, --config.training.num_updates={num_updates} of "
-            f"which --config.optimizer.decay_share={self.decay_share} leaves {begin}. "
-            "Lower the first or raise the second"
-        )
+        if not 0 <= self.warmup_updates <= begin:
+            raise ValueError(
+                "`warmup_updates` must be at least 0 and at most the updates before "
+                "the decay. Received: --config.optimizer.warmup_updates="
+                f"{self.warmup_updates}, --config.training.num_updates={num_updates} "
+                f"of which --config.optimizer.decay_share={self.decay_share} leaves "
+                f"{begin}. Lower the first or raise the second"
+            )
 
 
 @register_config
@@ -170,8 +166,8 @@ class StableAdamWConfig(_AdamFamilyConfig):
 class MuonConfig(StableAdamWConfig):
     """Muon (Jordan et al., 2024) for hidden matrices, AdamW for everything else.
 
-    Both follow the schedule of `StableAdamWConfig`, each with its own peak. On a CPU
-    Muon does not pay for its cost.
+    Both follow the schedule of `StableAdamWConfig`, each with a separate peak. On a CPU
+    Muon is not worth its cost.
 
     Attributes:
         learning_rate: peak rate of AdamW, which logs report.

@@ -22,20 +22,17 @@ from seg_tf.config.optimizers import AdamWConfig
 
 _DTYPE_POLICIES = ("float32", "mixed_bfloat16", "bfloat16", "mixed_float16")
 _REFERENCE = re.compile(r"[\w.]+:\w+")
-# Weights of another program were trained with these, and no tensor's shape tells.
-_OUTPUT_SETTINGS = ("layer_norm_epsilon", "approximate_gelu")
-_TABLES, _TYPES = "index_tables", "num_token_types"
 
 
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LossScaleConfig:
-    """Dynamic loss scale, used where the dtype policy is `mixed_float16` only.
+    """Dynamic loss scale, used with the dtype policy `mixed_float16` only.
 
     Attributes:
         initial: factor of the loss in the first step.
         growth_interval: updates without overflow after which the scale doubles.
-        floor: the scale is never halved below this.
+        floor: minimum of the scale.
     """
 
     initial: Positive = 2.0**15
@@ -54,18 +51,17 @@ class LossScaleConfig:
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """Length of a run, its batch, and what it writes on the way.
+    """Length of a run, its batch, and its outputs.
 
     Attributes:
-        num_updates: updates of the whole run; the schedule ends with them. The one
-            setting of what is learned that may change when a run is resumed.
+        num_updates: updates of the whole run; the schedule ends with them. The only
+            setting of the training itself that may change when a run is resumed.
         batch_size: rows of an update, of all processes together.
-        micro_batch_size: rows that a process computes at once; it adds up the
-            gradients of its share of the batch in micro-batches of this size. None
-            computes the whole share at once.
+        micro_batch_size: rows that a process computes at once; gradients of its share
+            are accumulated. None computes the whole share at once.
         clip_norm: bound on the global gradient norm; None does not clip.
-        max_skipped_steps: how many steps in a row may be skipped because loss or
-            gradient is not finite; one more ends the run.
+        max_skipped_steps: number of consecutive steps that may be skipped because loss
+            or gradient is not finite; one more ends the run.
         seed: of initial weights, dropout, the order of samples and their masks.
         dtype_policy: Keras dtype policy of the model.
         loss_scale: loss scale of `mixed_float16`.
@@ -76,18 +72,17 @@ class TrainingConfig:
         gradient_groups: groups in which gradients are summed over processes; without
             XLA, the sum of one group travels while the next is computed.
         jit_compile: whether XLA compiles the gradients and the update. None does so
-            where there is a GPU, unless `deterministic_ops` is true; JAX always does.
-        vocab_multiple: multiple to which the logits of words are padded; None takes 8
+            on a GPU, unless `deterministic_ops` is true; JAX always does.
+        vocab_multiple: multiple to which the logits of words are padded; None uses 8
             on a GPU, where that is faster, and 1 elsewhere. Checkpoints do not change.
-        deterministic_ops: whether TensorFlow may only use kernels that give the same
-            bits each time. None does so where there is no GPU; on a GPU they are slow,
-            exclude `jit_compile`, and make resumed runs equal to uninterrupted ones.
+        deterministic_ops: whether TensorFlow only uses kernels that give the same bits
+            each time. None does so without a GPU; on a GPU they are slow, exclude
+            `jit_compile`, and make resumed runs equal to uninterrupted ones.
         log_interval: updates between two rows of the log.
-        validation_interval: updates between two validations; 0 trains without any,
-            as on records that hold nothing out.
-        validation_batches: batches of a validation, if there are as many.
+        validation_interval: updates between two validations; 0 trains without any.
+        validation_batches: maximum number of batches of a validation.
         checkpoint_interval: updates between two checkpoints.
-        keep_checkpoints: how many of the newest checkpoints stay; the best one by
+        keep_checkpoints: number of newest checkpoints to keep; the best one by
             validation loss stays too.
         callbacks: Keras callbacks, each `"package.module:function"`, which is called
             with the run's folder and returns one.
@@ -128,7 +123,8 @@ class TrainingConfig:
                 f"Received: dtype_policy={self.dtype_policy!r}"
             )
         if not isinstance(self.callbacks, tuple) or not all(
-            isinstance(one, str) and _REFERENCE.fullmatch(one) for one in self.callbacks
+            isinstance(name, str) and _REFERENCE.fullmatch(name)
+            for name in self.callbacks
         ):
             raise ValueError(
                 "`callbacks` must be a tuple of names package.module:function. "
@@ -139,13 +135,13 @@ class TrainingConfig:
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """One pretraining run: everything that its result depends on but the text.
+    """One pretraining run: everything that its result depends on except the text.
 
     Attributes:
         name: short name, used for folders and titles.
-        paper: the column of `seg_tf.papers` that the run is compared with.
+        paper: the column of `seg_tf.papers` to compare the run with.
         records_dir: folder of the records, or a mixture of several with weights,
-            "wikipedia:3,books:1"; the flag `--records_dir` wins over it.
+            "wikipedia:3,books:1"; the flag `--records_dir` overrides it.
     """
 
     name: str
@@ -166,14 +162,14 @@ class RunConfig:
                 "`objectives` must map names to configs. Received: "
                 f"objectives={self.objectives!r}"
             )
-        parts |= {f"objectives.{name}": one for name, one in self.objectives.items()}
+        parts |= {f"objectives.{name}": part for name, part in self.objectives.items()}
         for name, part in parts.items():
             if not dataclasses.is_dataclass(part):
                 raise ValueError(
                     f"`{name}` must be a config, with the name of its class as `type`. "
                     f"Received: {name}={part!r}"
                 )
-        # An optimizer of one's own need not have a schedule.
+        # A user's optimizer need not have a schedule.
         if hasattr(self.optimizer, "check_length"):
             self.optimizer.check_length(self.training.num_updates)
         tables = getattr(self.model, "index_tables", {})
@@ -189,9 +185,9 @@ class RunConfig:
                 )
 
     def decay_begin(self, num_updates: int) -> int | None:
-        """Updates that the run, of this length, has in common with all longer ones.
+        """Updates that the run, of this length, shares with all longer ones.
 
-        None where the whole schedule depends on the length.
+        None if the whole schedule depends on the length.
         """
         if not hasattr(self.optimizer, "decay_begin"):
             return None
@@ -203,9 +199,7 @@ def config_getter(
 ) -> Callable[[str], ml_collections.ConfigDict]:
     """The `get_config` of a config file: its variants, every field open to flags.
 
-    Raises:
-        ValueError: from `get_config`, if there is no such variant, with the names of
-            all.
+    `get_config` raises a ValueError with all names for an unknown variant.
     """
 
     def get_config(variant: str = "tiny") -> ml_collections.ConfigDict:
@@ -221,56 +215,56 @@ def config_getter(
 def follow_source(
     config: RunConfig, source: Mapping[str, Any], asked: Collection[str]
 ) -> tuple[RunConfig, dict[str, tuple[Any, Any]]]:
-    """Takes over the settings of the weights that a run starts from.
+    """Adopts the settings of the weights that a run starts from.
 
     Epsilon and GELU are the source's. Token types and the tables that both have get
     the source's rows if it has more, so that no row of it is lost.
 
     Args:
-        config: the run's; one of no `EncoderConfig` is returned as it is.
+        config: the run's; without an `EncoderConfig` it is returned unchanged.
         source: fields of an `EncoderConfig` that describe the source.
         asked: paths of the fields that the user set, such as
             `model.layer_norm_epsilon`; these stay.
 
     Returns:
         The config, and path -> (value of the config, value of the source) of every
-        setting that was taken over.
+        adopted setting.
     """
     model = config.model
     if not isinstance(model, EncoderConfig):
         return config, {}
-    taken: dict[str, tuple[Any, Any]] = {}
+    adopted: dict[str, tuple[Any, Any]] = {}
 
-    def take(path: str, ours: Any, theirs: Any) -> Any:
+    def adopt(name: str, ours: Any, theirs: Any) -> Any:
+        path = f"model.{name}"
         if path in asked or path.rpartition(".")[0] in asked:
             return ours
         if ours != theirs:
-            taken[path] = (ours, theirs)
+            adopted[path] = (ours, theirs)
         return theirs
 
-    changes = {
-        name: take(f"model.{name}", getattr(model, name), source[name])
-        for name in _OUTPUT_SETTINGS
+    # Weights of another program depend on these, but no tensor's shape reveals them.
+    changes: dict[str, Any] = {
+        name: adopt(name, getattr(model, name), source[name])
+        for name in ("layer_norm_epsilon", "approximate_gelu")
     }
-    changes[_TYPES] = take(
-        f"model.{_TYPES}",
-        model.num_token_types,
-        max(source[_TYPES], model.num_token_types),
+    types_before = model.num_token_types
+    changes["num_token_types"] = adopt(
+        "num_token_types", types_before, max(source["num_token_types"], types_before)
     )
-    changes[_TABLES] = {
-        name: take(
-            f"model.{_TABLES}.{name}", rows, max(source[_TABLES].get(name, 0), rows)
-        )
+    tables = source["index_tables"]
+    changes["index_tables"] = {
+        name: adopt(f"index_tables.{name}", rows, max(tables.get(name, 0), rows))
         for name, rows in model.index_tables.items()
     }
-    if not taken:
+    if not adopted:
         return config, {}
     model = dataclasses.replace(model, **changes)
-    return dataclasses.replace(config, model=model), taken
+    return dataclasses.replace(config, model=model), adopted
 
 
 def describe_taken(taken: Mapping[str, tuple[Any, Any]]) -> str:
-    """The settings taken over, on one line: `model.approximate_gelu=True (False)`."""
+    """The adopted settings, on one line: `model.approximate_gelu=True (False)`."""
     return "; ".join(
         f"{path}={theirs} (the config says {ours})"
         for path, (ours, theirs) in taken.items()

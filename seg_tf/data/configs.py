@@ -1,7 +1,4 @@
-"""Configs of inputs and maskings; without TensorFlow, which takes seconds to import.
-
-What they configure is in `seg_tf.data.inputs` and `seg_tf.data.masking`.
-"""
+"""Configs of inputs and maskings; without TensorFlow, which takes seconds to import."""
 
 import dataclasses
 import types
@@ -12,7 +9,6 @@ from seg_tf.config import register_config
 from seg_tf.config.base import Count, Fraction, Range, Rate, Share, check_ranges
 
 EXCHANGE_WITHIN = ("text", "row")
-"""Where sentences may change places: in their text, or among all texts of a row."""
 
 
 @register_config
@@ -42,12 +38,12 @@ class MaskingConfig:
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SpanMaskingConfig(MaskingConfig):
-    """`MaskingConfig`, but what is predicted are spans of pieces of one sentence.
+    """`MaskingConfig` that predicts spans of pieces of one sentence.
 
     Attributes:
-        max_span_length: the most pieces of a span.
-        span_end_rate: p of the geometric distribution of lengths, cut off (and made to
-            sum to 1 again) at `max_span_length`.
+        max_span_length: maximum number of pieces of a span.
+        span_end_rate: p of the geometric distribution of lengths, truncated (and
+            normalised again) at `max_span_length`.
     """
 
     max_span_length: Count = 3
@@ -57,21 +53,21 @@ class SpanMaskingConfig(MaskingConfig):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WindowInputsConfig:
-    """One window of a document a row: `[CLS] pieces [SEP]`, padded to a length.
+    """One window of a document per row: `[CLS] pieces [SEP]`, padded to a length.
 
     Attributes:
         window_length: positions of a full window.
-        masking: what is predicted in each window.
-        block_rows: consecutive rows that are read at about the same time, for records
-            in a bucket. None permutes all rows of an epoch.
+        masking: the predictions in each window.
+        block_rows: consecutive rows that are read at about the same time, for remote
+            records. None permutes all rows of an epoch.
         blocks_at_once: blocks whose rows are mixed.
     """
 
-    # Whether several folders of records can be read as one.
+    # Whether several folders of records can be mixed.
     can_mix: ClassVar[bool] = True
-    # Whose grid of fine-tuning settings it takes, one of seg_tf.finetuning's; or None.
+    # The paper whose fine-tuning settings apply; None has none.
     paper: ClassVar[str | None] = "segatron"
-    # Further arguments of a model that reads such rows.
+    # Arguments of a model that reads such rows.
     model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType({})
 
     window_length: Count = 512
@@ -90,11 +86,11 @@ class WindowInputsConfig:
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PackedWindowInputsConfig(WindowInputsConfig):
-    """Several windows a row, told apart by the model, each as if alone.
+    """Several windows per row, which the model separates.
 
     Attributes:
-        max_windows_per_row: the most windows of a row. More than three fill rows
-            better only where most documents are far shorter than a window.
+        max_windows_per_row: maximum number of windows of a row. More than three fill
+            rows better only if most documents are far shorter than a window.
     """
 
     model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(
@@ -107,13 +103,13 @@ class PackedWindowInputsConfig(WindowInputsConfig):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ShuffledWindowInputsConfig(WindowInputsConfig):
-    """One window a row, sentences shuffled, without a token for them (SLM, table 4).
+    """One window per row, sentences shuffled, without a token for them (SLM, table 4).
 
-    Fine-tuning and all else that comes after pretraining read plain windows.
+    Only pretraining shuffles; fine-tuning and inference read plain windows.
 
     Attributes:
-        max_sentences: the most sentences of a row; where a window has more, adjacent
-            ones are merged at random until so many are left.
+        max_sentences: maximum number of sentences of a row; random adjacent sentences
+            of larger windows are merged.
         shuffle_rate: probability that the sentences of a row are shuffled.
     """
 
@@ -127,7 +123,7 @@ class ShuffledWindowInputsConfig(WindowInputsConfig):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SentenceInputsConfig(ShuffledWindowInputsConfig):
-    """One window a row, `[SENT]` before every sentence, sentences shuffled (SLM).
+    """One window per row, `[SENT]` before every sentence, sentences shuffled (SLM).
 
     A row is longer than a window by `max_sentences`, so that no piece is dropped
     for a `[SENT]`.
@@ -148,38 +144,37 @@ class SentenceInputsConfig(ShuffledWindowInputsConfig):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReATInputsConfig(WindowInputsConfig):
-    """Texts as sentences, `<SS> <Attn> words </s>`, as many texts a row as fit (ReAT).
+    """Texts as sentences, `<SS> <Attn> words </s>`, several texts per row (ReAT).
 
-    A window of the records is cut into texts of whole sentences, nothing left out, in
-    two ways: short ones of short sentences, and long ones. A sentence that is too long
-    is cut into even parts, each of which counts as a sentence. A row holds texts of
-    one kind; its size is the budget that a batch is made by.
+    A window of the records is cut completely into texts of whole sentences, in two
+    ways: short texts of short sentences, and long ones. A sentence that is too long is
+    cut into even parts, which count as sentences. A row contains texts of one kind.
 
     Attributes:
         window_length: positions of the records' windows, from which texts are cut.
-            Long windows, so that there are long texts.
+            Long texts need long windows.
         row_length: positions of a row, a multiple of the model's `block_length`.
-        sentences_per_row: the most sentences of a row.
+        sentences_per_row: maximum number of sentences of a row.
         short_sentence_length: positions of the longest sentence of a short text, its
             three special tokens included.
-        short_max_sentences: the most sentences of a short text.
+        short_max_sentences: maximum number of sentences of a short text.
         long_sentence_length: as for short texts.
         long_max_sentences: as for short texts.
-        long_rate: share of the rows that hold long texts.
-        exchange_rate: share of the sentences that are displaced, among themselves;
-            parts of a cut sentence stay and do not count.
-        exchange_within: "text", or "row" for places in all texts of a row: then what
-            moved is most often among strangers, which is learned far sooner.
+        long_rate: share of the rows with long texts.
+        exchange_rate: share of the sentences that are moved; parts of a cut sentence
+            stay and do not count.
+        exchange_within: "text", or "row" for places in all texts of a row: then moved
+            sentences are mostly among unrelated ones, which is learned far sooner.
     """
 
     paper: ClassVar[str | None] = None
 
     window_length: Count = 16_384
     masking: MaskingConfig = MaskingConfig(max_predictions=1_076)
-    # About 256 sentences of 27 positions, or somewhat fewer longer ones.
+    # About 256 sentences of 27 positions.
     row_length: Count = 7_168
     sentences_per_row: Count = 336
-    # Three positions of a sentence are taken by <SS>, <Attn> and </s>.
+    # At least one word next to <SS>, <Attn> and </s>.
     short_sentence_length: Annotated[int, Range(4)] = 48
     short_max_sentences: Count = 16
     long_sentence_length: Annotated[int, Range(4)] = 128
@@ -200,14 +195,14 @@ class ReATInputsConfig(WindowInputsConfig):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LaneInputsConfig:
-    """A corpus as one stream of words, read in lanes side by side (Transformer-XL).
+    """A corpus as one stream of words, read in parallel lanes (Transformer-XL).
 
-    A batch has a row for every lane, its next `target_length` words; the batch after
-    it continues each lane. Training has as many lanes as a batch has rows.
+    A batch has a row for every lane, its next `target_length` words; the next batch
+    continues each lane. In training the batch size is the number of lanes.
 
     Attributes:
-        target_length: words of a row, each of which predicts the one after it.
-        validation_lanes: lanes that held-out text is read in.
+        target_length: words of a row; each predicts the next one.
+        validation_lanes: lanes of held-out text.
     """
 
     can_mix: ClassVar[bool] = False

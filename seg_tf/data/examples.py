@@ -1,7 +1,7 @@
-"""Trees as records: one document, or one window of it, is a `tf.train.Example`.
+"""Trees as records: each document, or window of one, is a `tf.train.Example`.
 
 Number lists are little-endian unsigned integers in a bytes feature: a quarter of
-the size of int64 lists and 2.6 times as fast to read. The manifest says the width of
+the size of int64 lists and 2.6 times as fast to read. The manifest has the width of
 each list.
 """
 
@@ -25,11 +25,11 @@ from seg_tf.data.record_schema import (
 )
 from seg_tf.text.tree import DocumentTree
 
-# Those whose lengths are the sizes of the tree.
-_SIZED_LISTS = (TOKEN_IDS, SENTENCE_LENGTHS, PARAGRAPH_LENGTHS)
+# Lists that every record has. Their lengths are the sizes of the tree.
+_TREE_LISTS = (TOKEN_IDS, SENTENCE_LENGTHS, PARAGRAPH_LENGTHS)
 
 Item = tuple[DocumentTree, int, np.ndarray | None]
-"""A tree, the number of its document and, of a window, a permutation of its sentences.
+"""A tree, the number of its document and, for windows, a permutation of its sentences.
 """
 
 
@@ -39,43 +39,34 @@ def encode(
     widths: Mapping[str, str],
     shuffled_sentence_indices: np.ndarray | None = None,
 ) -> bytes:
-    """Serialises a tree.
+    """Serialises the document or window `tree`.
 
-    Args:
-        tree: the document or window.
-        document_id: running number of the document in the corpus.
-        widths: what `number_widths` returned.
-        shuffled_sentence_indices: windows only: a permutation of its sentences.
+    `document_id` is the running number of the document in the corpus, `widths` the
+    result of `number_widths`, and `shuffled_sentence_indices` a permutation of the
+    sentences of a window.
     """
-    lists = {
-        TOKEN_IDS: tree.token_ids,
-        SENTENCE_LENGTHS: tree.sentence_lengths,
-        PARAGRAPH_LENGTHS: tree.paragraph_lengths,
-    }
+    lists = {name: getattr(tree, name) for name in _TREE_LISTS}
     if shuffled_sentence_indices is not None:
         lists[SHUFFLED_SENTENCE_INDICES] = shuffled_sentence_indices
-    features = {}
+    features = {
+        FIRST_INDEX: _int64_feature(tree.first_index),
+        DOCUMENT_ID: _int64_feature([document_id]),
+    }
     for name, values in lists.items():
         packed = values.astype(_dtype(widths[name])).tobytes()
         bytes_list = tf.train.BytesList(value=[packed])
         features[name] = tf.train.Feature(bytes_list=bytes_list)
-    for name, numbers in (
-        (FIRST_INDEX, tree.first_index),
-        (DOCUMENT_ID, [document_id]),
-    ):
-        int64_list = tf.train.Int64List(value=numbers)
-        features[name] = tf.train.Feature(int64_list=int64_list)
     example = tf.train.Example(features=tf.train.Features(feature=features))
     serialized: bytes = example.SerializeToString(deterministic=True)
     return serialized
 
 
-def decode(serialized: bytes, widths: Mapping[str, str]) -> Item:
-    """Inverse of `encode`.
+def _int64_feature(numbers: Sequence[int]) -> tf.train.Feature:
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=numbers))
 
-    Raises:
-        ValueError: if the bytes are no such record, saying what is wrong.
-    """
+
+def decode(serialized: bytes, widths: Mapping[str, str]) -> Item:
+    """Inverse of `encode`; a ValueError if the bytes are not such a record."""
     features = _features(serialized)
     lists = {}
     for name in NUMBER_LISTS:
@@ -95,26 +86,22 @@ def decode(serialized: bytes, widths: Mapping[str, str]) -> Item:
 
 
 def list_sizes(serialized: bytes, widths: Mapping[str, str]) -> tuple[int, int, int]:
-    """Tokens, sentences and paragraphs of a record, without decoding it.
-
-    Raises:
-        ValueError: if the bytes are no such record, saying what is wrong.
-    """
+    """Tokens, sentences and paragraphs of a record, without decoding it."""
     features = _features(serialized)
     tokens, sentences, paragraphs = (
         sum(map(len, features[name].bytes_list.value)) // _dtype(widths[name]).itemsize
-        for name in _SIZED_LISTS
+        for name in _TREE_LISTS
     )
     return tokens, sentences, paragraphs
 
 
 def _features(serialized: bytes) -> Mapping[str, tf.train.Feature]:
-    """The features of a record, with those among them that all records have."""
+    """The features of a record; a ValueError if a required one is missing."""
     try:
         features = tf.train.Example.FromString(serialized).features.feature
     except Exception as error:  # The class differs between protobuf's engines.
         raise ValueError(f"not a tf.train.Example: {error}") from error
-    for name in (*_SIZED_LISTS, FIRST_INDEX, DOCUMENT_ID):
+    for name in (*_TREE_LISTS, FIRST_INDEX, DOCUMENT_ID):
         if name not in features:
             raise ValueError(f"the feature `{name}` is missing")
     for name, count in ((FIRST_INDEX, 3), (DOCUMENT_ID, 1)):
@@ -128,18 +115,13 @@ def _dtype(width: str) -> np.dtype:
     return np.dtype(width).newbyteorder("<")
 
 
-def parse(serialized: tf.Tensor, names: Sequence[str]) -> dict[str, tf.Tensor]:
-    """Parses a batch of records in the graph.
+def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Parses a batch of windows `(B,)` in the graph.
 
-    Args:
-        serialized: string tensor `(B,)`.
-        names: number lists that are wanted.
-
-    Returns:
-        `{name: string tensor (B,)}` for the lists, to be decoded with
-        `decode_numbers`, and `first_index`, an int64 tensor `(B, 3)`.
+    Returns the number lists, string `(B,)`, to be decoded by `decode_numbers`, and
+    `first_index`, int64 `(B, 3)`.
     """
-    spec = {name: tf.io.FixedLenFeature([], tf.string) for name in names}
+    spec = {name: tf.io.FixedLenFeature([], tf.string) for name in NUMBER_LISTS}
     spec[FIRST_INDEX] = tf.io.FixedLenFeature([3], tf.int64)
     parsed: dict[str, tf.Tensor] = tf.io.parse_example(serialized, spec)
     return parsed
@@ -148,16 +130,10 @@ def parse(serialized: tf.Tensor, names: Sequence[str]) -> dict[str, tf.Tensor]:
 def decode_numbers(
     packed: tf.Tensor, width: str, length: int | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Decodes a batch of number lists in the graph.
+    """Decodes number lists, string `(B,)`, in the graph.
 
-    Args:
-        packed: string tensor `(B,)`.
-        width: "uint16" or "uint32".
-        length: entries a row is padded to; None takes the longest row's.
-
-    Returns:
-        int32 tensor `(B, length)`, padded with 0, and the number of entries of
-        each row, int32 `(B,)`.
+    Returns int32 `(B, length)`, padded with 0, and the number of entries of each row,
+    int32 `(B,)`. `width` is "uint16" or "uint32"; `length` None uses the longest row's.
     """
     size = _dtype(width).itemsize
     lengths = tf.strings.length(packed) // size
@@ -174,10 +150,9 @@ def decode_numbers(
 def write_trees(
     path: pathlib.Path, items: Iterable[Item], widths: Mapping[str, str]
 ) -> Shard:
-    """Writes a shard; the items of one document have to follow one another.
+    """Writes a shard and returns its entry for the manifest.
 
-    Returns:
-        Its entry for the manifest.
+    The items of one document have to be consecutive.
     """
     counts = {"documents": 0, "paragraphs": 0, "sentences": 0, "pieces": 0}
 
@@ -204,16 +179,17 @@ def write_trees(
 def write_windows(
     path: pathlib.Path, windows: Iterable[Item], widths: Mapping[str, str]
 ) -> Shard:
-    """`write_trees`, with the lengths of windows and sentences beside the shard."""
+    """`write_trees`, and the files of lengths next to the shard."""
     sentence_lengths = []
 
-    def noted() -> Iterator[Item]:
+    def collected() -> Iterator[Item]:
         for item in windows:
             sentence_lengths.append(item[0].sentence_lengths)
             yield item
 
-    shard = write_trees(path, noted(), widths)
-    record_schema.write_lengths(path, sentence_lengths)
+    shard = write_trees(path, collected(), widths)
+    for lengths in record_schema.LENGTHS:
+        lengths.write(path, lengths.of_windows(sentence_lengths))
     return shard
 
 

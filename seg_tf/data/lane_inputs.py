@@ -12,10 +12,10 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf.config import configured_by
-from seg_tf.data import sample_order
+from seg_tf.data import examples, sample_order, shards
 from seg_tf.data.configs import LaneInputsConfig
+from seg_tf.data.manifest import Manifest, shard_paths
 from seg_tf.data.window_inputs import RecordInputs
-from seg_tf.data.word_stream import WordStream
 from seg_tf.features import FEATURES, tensor_specs
 from seg_tf.layouts.layout import Layout
 from seg_tf.text import encoding
@@ -30,23 +30,129 @@ _WORD_FEATURES = (
 )
 
 
+class WordStream:
+    """All words of a split, one document after another, repeated endlessly.
+
+    A shard is scanned for the sizes of its documents when it is first read. For
+    `num_places` places that are read in turns, the sizes of twice this number of
+    shards, and of documents, are cached. `num_tokens` includes ends of paragraphs.
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        folder: pathlib.Path,
+        split: str,
+        num_places: int = 1,
+    ):
+        self._paths = shard_paths(manifest, folder, split)
+        self._reader = shards.RecordReader(self._paths, in_order=True)
+        self._widths = manifest.number_widths
+        sizes = [
+            (shard.pieces, shard.sentences, shard.paragraphs)
+            for shard in manifest.splits[split]
+        ]
+        self._first_counts = _running_totals(sizes)
+        self.num_tokens = int(self._first_counts[-1, 0])
+        # A lane passes from a shard, or a document, to the next.
+        self._counts = functools.lru_cache(2 * num_places)(self._count_shard)
+        self._document = functools.lru_cache(2 * num_places)(self._read_document)
+
+    def read(self, begin: int, length: int) -> np.ndarray:
+        """The `length` words from `begin` on.
+
+        Returns int64 `(3, length)`: ids, and the numbers of the sentence and of the
+        paragraph of each word, counted through all epochs.
+        """
+        if not self.num_tokens:
+            raise ValueError("The split must hold words to be read. Received: none")
+        parts = []
+        while length > 0:
+            epoch, place = divmod(begin, self.num_tokens)
+            first_counts, token_ids, sentence_ends, paragraph_ends = self._document(
+                *self._locate(place)
+            )
+            _, first_sentence, first_paragraph = (
+                first_counts + epoch * self._first_counts[-1]
+            )
+            start = place - first_counts[0]
+            ids = token_ids[start : start + length]
+            positions = np.arange(start, start + len(ids))
+            sentences = np.searchsorted(sentence_ends, positions, side="right")
+            paragraphs = np.searchsorted(paragraph_ends, sentences, side="right")
+            counts = (sentences + first_sentence, paragraphs + first_paragraph)
+            parts.append(np.stack([ids, *counts]))
+            begin += len(ids)
+            length -= len(ids)
+        return np.concatenate(parts, axis=1)
+
+    def locate(self, token: int) -> str:
+        """Shard and record of a word of the stream, for messages."""
+        shard, record = self._locate(token % self.num_tokens)
+        return f"{self._paths[shard].name}, record {record}"
+
+    def _locate(self, place: int) -> tuple[int, int]:
+        """The shard of a word of the split, and the record in it."""
+        firsts = self._first_counts[:, 0]
+        shard = int(np.searchsorted(firsts, place, side="right")) - 1
+        firsts = self._counts(shard)[:, 0]
+        return shard, int(np.searchsorted(firsts, place, side="right")) - 1
+
+    def _count_shard(self, number: int) -> np.ndarray:
+        """Tokens, sentences and paragraphs before each document of a shard."""
+        path = self._paths[number]
+        sizes = []
+        for record in self._reader.records_of(number):
+            data = self._reader[record]
+            try:
+                sizes.append(examples.list_sizes(data, self._widths))
+            except ValueError as error:
+                raise shards.DamagedShardError(
+                    f"{path}: record {len(sizes)}: {error}"
+                ) from error
+        counts = _running_totals(sizes)
+        expected = self._first_counts[number + 1] - self._first_counts[number]
+        if not np.array_equal(counts[-1], expected):
+            raise shards.DamagedShardError(
+                f"{path}: expected {expected.tolist()} words, sentences and "
+                f"paragraphs, from the manifest, found {counts[-1].tolist()}. The file "
+                "was replaced; build the documents again"
+            )
+        return self._first_counts[number] + counts
+
+    def _read_document(self, shard: int, record: int) -> tuple[np.ndarray, ...]:
+        """Counts before a document; its ids, ends of sentences and of paragraphs."""
+        data = self._reader[self._reader.records_of(shard)[record]]
+        tree, _, _ = examples.decode(data, self._widths)
+        return (
+            self._counts(shard)[record],
+            tree.token_ids,
+            np.cumsum(tree.sentence_lengths),
+            np.cumsum(tree.paragraph_lengths),
+        )
+
+
+def _running_totals(sizes: list[tuple[int, int, int]]) -> np.ndarray:
+    """Sums of all entries before each entry, and of all: int64 `(n + 1, 3)`."""
+    return np.cumsum([(0, 0, 0), *sizes], axis=0, dtype=np.int64)
+
+
 @configured_by(LaneInputsConfig)
 class LaneInputs(RecordInputs):
-    """Reads documents of words as one stream, in lanes side by side.
+    """Reads documents of words as one stream, in parallel lanes.
 
-    A batch holds the next segment of each lane. Counters of words, sentences and
-    paragraphs go through the whole stream and never start anew (Segatron, section 3.1).
+    A batch contains the next segment of each lane. Counters of words, sentences and
+    paragraphs run through the whole stream without a restart (Segatron, section 3.1).
 
     Args:
         target_length: L.
-        validation_lanes: lanes that held-out text is read in.
-        records_dir: what `data_pipelines.build_documents --tokenizer=words` made.
-        seed: the run's; nothing here is random.
+        validation_lanes: lanes of held-out text.
+        records_dir: output of `data_pipelines.build_documents --tokenizer=words`.
+        seed: the run's; unused, because nothing here is random.
         vocab_size: words that the model knows; None accepts the records'.
 
     Raises:
-        ValueError: if the records do not fit the settings, saying which differs and
-            what to do.
+        ValueError: if the records do not match the settings.
     """
 
     layout: type[Layout] | None = None
@@ -71,20 +177,14 @@ class LaneInputs(RecordInputs):
         self._train_lanes: Lanes | None = None
 
     def _check_records(self) -> None:
-        manifest, folder = self.manifest, self._records_dir
-        build = (
-            "`python -m data_pipelines.build_documents --tokenizer=words` (or "
-            "whitespace)"
-        )
-        if manifest.kind != "documents":
+        manifest = self.manifest
+        has_pieces = manifest.tokenizer == encoding.WORD_PIECES
+        if manifest.kind != "documents" or has_pieces:
+            content = f"{manifest.kind}{' of word pieces' if has_pieces else ''}"
             raise ValueError(
-                f"{folder}: expected documents of words, found {manifest.kind}. Build "
-                f"them with {build}"
-            )
-        if manifest.tokenizer == encoding.WORD_PIECES:
-            raise ValueError(
-                f"{folder}: expected documents of words, found documents of word "
-                f"pieces. Build them with {build} and a vocabulary of `python -m "
+                f"{self._records_dir}: expected documents of words, found {content}. "
+                "Build them with `python -m data_pipelines.build_documents "
+                "--tokenizer=words` (or whitespace) and a vocabulary of `python -m "
                 "data_pipelines.build_word_vocab`"
             )
 
@@ -106,19 +206,14 @@ class LaneInputs(RecordInputs):
         num_ranks: int = 1,
         micro_batch_size: int | None = None,
     ) -> tf.data.Dataset:
-        """Endless batches, a row a lane; each batch continues the lanes of the last.
-
-        Raises:
-            ValueError: if there are too few words for so many lanes, or
-                `first_sample` is in the middle of a batch.
-        """
+        """Endless batches with one row per lane; each continues the previous one."""
         share = sample_order.share_of_rank(
             batch_size, rank, num_ranks, micro_batch_size
         )
         if first_sample % batch_size:
             raise ValueError(
-                "`first_sample` must be a multiple of `batch_size`: all lanes have "
-                f"come equally far. Received: first_sample={first_sample}, "
+                "`first_sample` must be a multiple of `batch_size`, because all lanes "
+                f"advance together. Received: first_sample={first_sample}, "
                 f"batch_size={batch_size}"
             )
         stream = self._stream("train", share.num_rows)
@@ -131,14 +226,13 @@ class LaneInputs(RecordInputs):
             raise ValueError(
                 f"{self._records_dir}: every lane must have a segment of its own, "
                 f"{self._target_length} words. Received: {stream.num_tokens} words for "
-                f"{batch_size} lanes. Take more text, or a smaller "
+                f"{batch_size} lanes. Use more text, or a smaller "
                 "--config.training.batch_size or --config.inputs.target_length"
             )
         self._train_lanes = lanes
         rows = np.arange(share.first_row, share.first_row + share.num_rows)
-        first_step = first_sample // batch_size
         return self._pipelined(
-            tf.data.Dataset.counter(first_step),
+            tf.data.Dataset.counter(first_sample // batch_size),
             lambda step: lanes.batch(stream, step, rows),
             num_rows=len(rows),
         )
@@ -151,21 +245,12 @@ class LaneInputs(RecordInputs):
         num_ranks: int = 1,
         split: str = "validation",
     ) -> tf.data.Dataset:
-        """Every held-out word once (but the first, which nothing predicts).
+        """Batches that predict every held-out word once, except the first.
 
-        A batch has no two segments of one lane. All lanes make a time step, which
-        takes several batches where there are more of them than `batch_size`.
-        Ranks get equally many batches, and each has the same lanes in each time step.
-
-        Args:
-            batch_size: the most rows of a batch of all ranks together.
-            max_samples: take only so many, in whole time steps, but at least one.
-            rank: this rank, which may have fewer rows than another, or none.
-            num_ranks: number of ranks.
-            split: what is read so.
-
-        Raises:
-            ValueError: if there are too few words for the lanes.
+        A batch never has two segments of one lane. All lanes form a time step, which
+        takes several batches if there are more of them than `batch_size`. All ranks get
+        the same number of batches, and each has the same lanes in each time step.
+        `max_samples` is rounded to whole time steps, but to at least one.
         """
         sample_order.share_of_rank(batch_size, rank, num_ranks)
         num_lanes = self._validation_lanes
@@ -238,19 +323,16 @@ class LaneInputs(RecordInputs):
                 for name, tensor in zip(self.feature_names, loaded, strict=True)
             }
 
-        # One after the other: lanes find the documents that they were in.
+        # Sequentially, so that lanes find their documents in the cache.
         return numbers.map(load).prefetch(tf.data.AUTOTUNE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Lanes:
-    """Division of a stream into lanes, each of which is read segment by segment.
+    """Division of a stream into `number` lanes, read in segments of `target_length`.
 
-    Attributes:
-        number: B.
-        length: words between the begins of two lanes.
-        target_length: L.
-        num_targets: words to predict, each by one lane; None makes the lanes endless.
+    Lanes begin `length` words apart. `num_targets` words are predicted, each in one
+    lane; None makes the lanes endless.
     """
 
     number: int
@@ -264,21 +346,25 @@ class Lanes:
     def batch(
         self, stream: WordStream, step: int, lanes: np.ndarray
     ) -> dict[str, np.ndarray]:
-        """The segments of some lanes `(b,)` at one time step, from 0.
+        """The segments of some lanes `(b,)` at one time step, arrays `(b, …)`.
 
-        Returns:
-            `{feature name: array (b, …)}`; padding has ids 0, its counters continue.
+        Padding has ids 0; its counters continue.
         """
-        shape = (len(lanes), self.target_length)
+        shape = len(lanes), self.target_length
+        positions = np.arange(self.target_length)
         batch = {name: np.zeros(shape, FEATURES[name].dtype) for name in _WORD_FEATURES}
         for row, lane in enumerate(lanes.tolist()):
             begin = self.begin(step, lane)
             words, sentences, paragraphs = stream.read(begin, self.target_length + 1)
             batch["token_ids"][row] = words[:-1]
             batch["target_ids"][row] = words[1:]
-            batch["padding_mask"][row] = self._is_target(step, begin)
-            # Counters wrap around where they leave int32: differences stay right.
-            batch["stream_token"][row] = (begin + self._positions).astype(np.int32)
+            batch["padding_mask"][row] = True
+            if self.num_targets is not None:
+                in_lane = step * self.target_length + positions < self.length
+                is_target = in_lane & (begin + positions < self.num_targets)
+                batch["padding_mask"][row] = is_target
+            # Counters wrap around at the end of int32; differences stay right.
+            batch["stream_token"][row] = (begin + positions).astype(np.int32)
             batch["stream_sentence"][row] = sentences[:-1].astype(np.int32)
             batch["stream_paragraph"][row] = paragraphs[:-1].astype(np.int32)
         for name in ("token_ids", "target_ids"):
@@ -286,16 +372,6 @@ class Lanes:
         batch["lane"] = lanes.astype(np.int32)
         batch["sample_number"] = (step * self.number + lanes).astype(np.int64)
         return batch
-
-    @functools.cached_property
-    def _positions(self) -> np.ndarray:
-        return np.arange(self.target_length)
-
-    def _is_target(self, step: int, begin: int) -> np.ndarray | bool:
-        if self.num_targets is None:
-            return True
-        in_lane = step * self.target_length + self._positions < self.length
-        return in_lane & (begin + self._positions < self.num_targets)
 
 
 def _divide_up(number: int, divisor: int) -> int:

@@ -1,6 +1,6 @@
 """Dynamic masking for masked LM, in the graph, a pure function of the sample.
 
-Shape key: B batch, L row length, P most predictions of a row, K the longest span.
+Shape key: B batch, L row length, P predictions of a row, K longest span.
 """
 
 import abc
@@ -19,8 +19,8 @@ class Masking(abc.ABC):
 
     BERT's rule (Devlin et al., 2018, section 3.1): `mask_rate` of the pieces of a
     row, rounded, at least one and at most `max_predictions`; special tokens never.
-    Of these, `mask_token_rate` become `[MASK]`, `random_token_rate` a piece drawn
-    from the whole vocabulary, and the rest stay. Subclasses say which pieces.
+    Of these, `mask_token_rate` become `[MASK]`, `random_token_rate` a random piece of
+    the vocabulary, and the rest stay. Subclasses choose the pieces.
 
     Args:
         mask_rate: share of the pieces to predict.
@@ -57,8 +57,8 @@ class Masking(abc.ABC):
 
         Args:
             token_ids: int32 tensor `(B, L)`.
-            sentence_numbers: int32 tensor `(B, L)`, which sentence each piece belongs
-                to; 0 where nothing may be predicted.
+            sentence_numbers: int32 tensor `(B, L)`, the sentence of each piece, from 1;
+                0 at positions that are never predicted.
             streams: uint64 tensor `(B,)`, the random stream of each sample.
 
         Returns:
@@ -76,11 +76,8 @@ class Masking(abc.ABC):
         positions = tf.where(chosen, positions, 0)
         masked_ids = tf.gather(token_ids, positions, batch_dims=1)
         replacements = tf.where(chosen, self._replace(masked_ids, streams), masked_ids)
-        rows = tf.repeat(
-            tf.range(tf.shape(positions)[0])[:, tf.newaxis],
-            self.max_predictions,
-            axis=1,
-        )
+        rows = tf.range(tf.shape(positions)[0])[:, tf.newaxis]
+        rows = tf.repeat(rows, self.max_predictions, axis=1)
         # Padded predictions write the id at position 0, [CLS], to position 0.
         token_ids = tf.tensor_scatter_nd_update(
             token_ids, tf.stack([rows, positions], axis=-1), replacements
@@ -94,9 +91,9 @@ class Masking(abc.ABC):
 
     def num_predictions(self, num_pieces: tf.Tensor) -> tf.Tensor:
         """Number of predictions among `num_pieces` (int32, any shape) pieces."""
-        wanted = tf.round(tf.cast(num_pieces, tf.float32) * self._mask_rate)
+        number = tf.round(tf.cast(num_pieces, tf.float32) * self._mask_rate)
         return tf.minimum(
-            tf.maximum(tf.cast(wanted, tf.int32), 1),
+            tf.maximum(tf.cast(number, tf.int32), 1),
             tf.minimum(num_pieces, self.max_predictions),
         )
 
@@ -104,15 +101,10 @@ class Masking(abc.ABC):
     def choose_positions(
         self, sentence_numbers: tf.Tensor, counts: tf.Tensor, streams: tf.Tensor
     ) -> tf.Tensor:
-        """Draws the positions to predict.
+        """Draws rising positions to predict: int32 `(B, P)`, arbitrary beyond `counts`.
 
-        Args:
-            sentence_numbers: int32 tensor `(B, L)`; 0 where nothing may be predicted.
-            counts: int32 tensor `(B,)`, how many positions of each row are wanted.
-            streams: uint64 tensor `(B,)`, the random stream of each row.
-
-        Returns:
-            int32 tensor `(B, P)`: so many rising positions, then anything.
+        `sentence_numbers` is as in a call, `counts` int32 `(B,)`, the number of
+        predictions of each row, and `streams` uint64 `(B,)`.
         """
 
     def _replace(self, masked_ids: tf.Tensor, streams: tf.Tensor) -> tf.Tensor:
@@ -131,7 +123,7 @@ class Masking(abc.ABC):
 
 @configured_by(MaskingConfig)
 class TokenMasking(Masking):
-    """Predicts single word pieces, each as likely as any other (BERT)."""
+    """Predicts single word pieces, each with equal probability (BERT)."""
 
     def choose_positions(
         self, sentence_numbers: tf.Tensor, counts: tf.Tensor, streams: tf.Tensor
@@ -153,16 +145,15 @@ class TokenMasking(Masking):
 class SpanMasking(Masking):
     """Predicts spans of pieces of one sentence (SLM, section 3.2; SpanBERT).
 
-    Spans are placed one after the other until the row has as many predictions as
-    `Masking` says, of which the last span may get fewer than it drew. A length comes
-    from the geometric distribution, cut off at `max_span_length`; then a start
-    uniformly from the places where a span of that length fits. It fits inside one
-    sentence, where it touches no other span. Where nothing so long is left to take,
-    the span is as long as possible, and where every piece left touches a span, it is
-    one such piece.
+    Spans are placed one after another until the row has its number of predictions. The
+    length of a span follows the geometric distribution, truncated at
+    `max_span_length` and at the number of missing predictions. Its start is uniform
+    over the places where it fits inside one sentence without touching another span. If
+    it fits nowhere, the span is as long as possible, and if every remaining piece
+    touches a span, it is one such piece.
 
-    A span across sentences, masked at both of its ends, would tell of shuffled
-    sentences which two of them are neighbours.
+    A span across sentences, masked at both of its ends, would reveal which shuffled
+    sentences are neighbours.
 
     Args:
         max_span_length: K.
@@ -178,7 +169,7 @@ class SpanMasking(Masking):
     def choose_positions(
         self, sentence_numbers: tf.Tensor, counts: tf.Tensor, streams: tf.Tensor
     ) -> tf.Tensor:
-        # The n-th span of a row has the n-th draws, however many spans other rows take.
+        # The n-th span of a row has the n-th draws, independent of other rows.
         draws = randomness.uniform_integers_like(streams, 2 * self.max_predictions)
         lengths, places = tf.split(draws, 2, axis=1)
         lengths = self._span_lengths(lengths)
@@ -186,25 +177,36 @@ class SpanMasking(Masking):
         def place_span(
             span: tf.Tensor, max_lengths: tf.Tensor, missing: tf.Tensor
         ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-            # Less than the drawn length where it fits nowhere; 0, which every
-            # piece not yet taken has, where all of them touch a span.
+            # 0, which every free piece has, if all of them touch a span.
             needed = tf.minimum(
                 tf.minimum(lengths[:, span], missing),
                 tf.reduce_max(max_lengths, axis=1),
             )
-            start = _drawn_place(max_lengths >= needed[:, tf.newaxis], places[:, span])
+            start = _draw_place(max_lengths >= needed[:, tf.newaxis], places[:, span])
             length = tf.where(missing > 0, tf.maximum(needed, 1), 0)
-            max_lengths = _take_span(max_lengths, sentence_numbers, start, length)
+            max_lengths = _exclude_span(max_lengths, sentence_numbers, start, length)
             return span + 1, max_lengths, missing - length
 
-        max_lengths = _initial_lengths(sentence_numbers, self._max_span_length)
+        # The greatest length of a span from each position, -1 without a piece.
+        fits = sentence_numbers > 0
+        max_lengths = tf.where(fits, 0, -1)
+        row_length = tf.shape(sentence_numbers)[1]
+        padded = tf.pad(sentence_numbers, [[0, 0], [0, self._max_span_length]])
+        for length in range(1, self._max_span_length + 1):
+            max_lengths += tf.cast(fits, tf.int32)
+            fits &= padded[:, length : length + row_length] == sentence_numbers
         _, max_lengths, _ = tf.while_loop(
             lambda _span, _max_lengths, missing: tf.reduce_any(missing > 0),
             place_span,
             (0, max_lengths, counts),
         )
-        is_taken = (max_lengths < 0) & (sentence_numbers > 0)
-        return _true_positions(is_taken, self.max_predictions)
+        is_masked = (max_lengths < 0) & (sentence_numbers > 0)
+        # Their positions, padded with L.
+        ends = tf.cumsum(tf.cast(is_masked, tf.int32), axis=1)
+        ranks = tf.range(1, self.max_predictions + 1)[tf.newaxis, :]
+        ranks = tf.repeat(ranks, tf.shape(ends)[0], axis=0)
+        positions = tf.searchsorted(ends, ranks)
+        return tf.ensure_shape(positions, [ends.shape[0], self.max_predictions])
 
     def _span_lengths(self, draws: tf.Tensor) -> tf.Tensor:
         """Lengths of 1 to K, int32, from uint64 draws `(B, P)`."""
@@ -214,27 +216,15 @@ class SpanMasking(Masking):
         return 1 + tf.math.count_nonzero(chances >= up_to[:-1], axis=-1, dtype=tf.int32)
 
 
-def _initial_lengths(sentence_numbers: tf.Tensor, longest: int) -> tf.Tensor:
-    """Greatest length of a span from each position, -1 where there is no piece."""
-    fits = sentence_numbers > 0
-    max_lengths = tf.where(fits, 0, -1)
-    row_length = tf.shape(sentence_numbers)[1]
-    padded = tf.pad(sentence_numbers, [[0, 0], [0, longest]])
-    for length in range(1, longest + 1):
-        max_lengths += tf.cast(fits, tf.int32)
-        fits &= padded[:, length : length + row_length] == sentence_numbers
-    return max_lengths
-
-
-def _take_span(
+def _exclude_span(
     max_lengths: tf.Tensor,
     sentence_numbers: tf.Tensor,
     start: tf.Tensor,
     length: tf.Tensor,
 ) -> tf.Tensor:
-    """Updates the greatest lengths: -1 in a new span, 0 beside it, less before it.
+    """Updates the greatest lengths: -1 in a new span, 0 next to it, less before it.
 
-    For example, a span of 2 in a sentence of 8 pieces, where at most 3 count:
+    For example, a span of 2 in a sentence of 8 pieces, with K = 3:
 
       before    3  3  3  3  3  3  2  1
       span               ×  ×
@@ -244,25 +234,17 @@ def _take_span(
     from_start = tf.range(tf.shape(max_lengths)[1]) - start[:, tf.newaxis]
     from_end = from_start - length[:, tf.newaxis]
     is_affected = (sentence_numbers == sentence) & (from_end <= 0)
-    # A span before this one ends a piece before it; only 0 is beside its end.
+    # A span before this one ends a piece before it; only 0 is next to its end.
     left = tf.maximum(-1 - from_start, from_end)
     return tf.where(is_affected, tf.minimum(max_lengths, left), max_lengths)
 
 
-def _drawn_place(is_place: tf.Tensor, draws: tf.Tensor) -> tf.Tensor:
-    """One of each row's places `(B, L)`, of which there is one: int32 tensor `(B,)`."""
+def _draw_place(is_place: tf.Tensor, draws: tf.Tensor) -> tf.Tensor:
+    """A random place of each row of `(B, L)`, which has at least one: int32 `(B,)`."""
     counts = tf.math.count_nonzero(is_place, axis=1, dtype=tf.int32)
     ranks = randomness.integers_below(draws, counts)
-    # The places of all rows in one list: several times as fast as counting
-    # along the rows by `tf.cumsum`, which is most of the time in a loop like this.
+    # One list of the places of all rows: several times as fast as `tf.cumsum` along
+    # the rows, which takes most of the time in such a loop.
     rows_and_places = tf.where(is_place)
     drawn = tf.cumsum(counts, exclusive=True) + ranks
     return tf.cast(tf.gather(rows_and_places[:, 1], drawn), tf.int32)
-
-
-def _true_positions(is_chosen: tf.Tensor, width: int) -> tf.Tensor:
-    """The positions that are True, rising: `(B, width)`, padded with L."""
-    counts = tf.cumsum(tf.cast(is_chosen, tf.int32), axis=1)
-    ranks = tf.range(1, width + 1)[tf.newaxis, :]
-    ranks = tf.repeat(ranks, tf.shape(counts)[0], axis=0)
-    return tf.ensure_shape(tf.searchsorted(counts, ranks), [counts.shape[0], width])

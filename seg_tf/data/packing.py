@@ -1,14 +1,14 @@
-"""Packing of windows into rows, and the plans of rows that are kept on the disk.
+"""Packing of windows into rows, and the plans of rows on the disk.
 
-Packing is best-fit decreasing over the histogram of lengths. Rows that hold the same
-lengths are one pattern with a count, as in the histogram packing of Krell et al., 2021
+Packing is best-fit decreasing over the histogram of lengths. Rows with the same lengths
+are one pattern with a count, as in the histogram packing of Krell et al., 2021
 ("Efficient sequence packing without cross-contamination", arXiv:2107.02027). So the
-work grows with the number of distinct lengths, not with that of windows, and the result
-is as good as that of best-fit decreasing window by window.
+work grows with the number of distinct lengths, not of windows, and the result is as
+good as that of best-fit decreasing window by window.
 
-A split of one group of shards is planned in memory, in seconds. A larger one is planned
-group by group, so that memory does not grow with it, and only once: the arrays lie
-beside the manifest, and every rank and every later run maps them.
+A split with one group of shards is planned in memory, in seconds. A larger one is
+planned group by group, in bounded memory, and only once: the arrays are stored next to
+the manifest, and every rank and every later run maps them.
 """
 
 import bisect
@@ -29,8 +29,8 @@ from seg_tf.data import randomness
 from seg_tf.data.manifest import PLANS_FOLDER, Manifest
 from seg_tf.data.window_records import WindowRecords
 
-# A group is at least of so many windows, or sentences, if there are as many.
-_ENOUGH_FOR_A_GROUP = 1 << 22
+# Windows, or sentences, after which a group of shards ends.
+_GROUP_SIZE = 1 << 22
 _DESCRIPTION = "plan.json"
 
 Arrays = Mapping[str, np.ndarray]
@@ -50,7 +50,7 @@ class Packs:
         return len(self.offsets) - 1
 
     def of_rows(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Members of rows `(B,)`, row by row, and how many each has: int64 arrays."""
+        """Members of rows `(B,)`, row by row, and their number: int64 arrays."""
         begins = self.offsets[rows]
         counts = self.offsets[rows + 1] - begins
         shifts = np.repeat(begins - (np.cumsum(counts) - counts), counts)
@@ -58,18 +58,11 @@ class Packs:
 
 
 def pack(lengths: np.ndarray, row_length: int, max_windows: int, *, seed: int) -> Packs:
-    """Packs windows into few rows.
+    """Packs windows of `lengths` positions into few rows.
 
-    Which window of a length goes where is hashed, so that rows mix the corpus.
-
-    Args:
-        lengths: int array, positions that each window takes.
-        row_length: positions of a row, at most 65,535.
-        max_windows: the most windows of a row.
-        seed: names the draw.
-
-    Raises:
-        ValueError: if a window is empty or longer than a row.
+    `row_length` is at most 65,535. The seed's hash decides which window of a length
+    goes where, so that rows mix the corpus. Raises a ValueError if a window is empty or
+    longer than a row.
     """
     if len(lengths) and not 1 <= lengths.min() <= lengths.max() <= row_length:
         raise ValueError(
@@ -95,75 +88,60 @@ def pack(lengths: np.ndarray, row_length: int, max_windows: int, *, seed: int) -
 def _best_fit_decreasing(
     counts: np.ndarray, row_length: int, max_windows: int
 ) -> Iterator[tuple[Pattern, int]]:
-    """Patterns of rows, and the number of rows of each."""
-    rows = _Rows(row_length, max_windows)
+    """Yields patterns of rows with the number of rows of each."""
+    spaces: list[int] = []  # rising
+    by_space: dict[int, list[tuple[Pattern, int]]] = {}
+    full_rows: list[tuple[Pattern, int]] = []
+
+    def put(pattern: Pattern, count: int) -> None:
+        space = row_length - sum(pattern)
+        if not count:
+            return
+        if not space or len(pattern) == max_windows:
+            full_rows.append((pattern, count))
+            return
+        if space not in by_space:
+            bisect.insort(spaces, space)
+            by_space[space] = []
+        by_space[space].append((pattern, count))
+
     for length in range(row_length, 0, -1):
         left = int(counts[length])
         while left:
-            pattern, available = rows.take_tightest(length) or ((), left)
+            pattern: Pattern = ()
+            available = left
+            tightest = bisect.bisect_left(spaces, length)
+            if tightest < len(spaces):
+                space = spaces[tightest]
+                pattern, available = by_space[space].pop()
+                if not by_space[space]:
+                    del spaces[tightest], by_space[space]
             # Where one window fits best, the next of its length does too.
             space = row_length - sum(pattern)
             fitting = min(space // length, max_windows - len(pattern))
             full = min(available, left // fitting)
-            rows.put(pattern + (length,) * fitting, full)
+            put(pattern + (length,) * fitting, full)
             available, left = available - full, left - full * fitting
             if available and left:  # too few for another such row
-                rows.put(pattern + (length,) * left, 1)
+                put(pattern + (length,) * left, 1)
                 available, left = available - 1, 0
             if pattern:
-                rows.put(pattern, available)
-    yield from rows.patterns()
-
-
-class _Rows:
-    """Patterns of rows with a count, found by the space they have left."""
-
-    def __init__(self, row_length: int, max_windows: int):
-        self._row_length = row_length
-        self._max_windows = max_windows
-        self._spaces: list[int] = []  # rising
-        self._by_space: dict[int, list[tuple[Pattern, int]]] = {}
-        self._full: list[tuple[Pattern, int]] = []
-
-    def put(self, pattern: Pattern, count: int) -> None:
-        space = self._row_length - sum(pattern)
-        if not count:
-            return
-        if not space or len(pattern) == self._max_windows:
-            self._full.append((pattern, count))
-            return
-        if space not in self._by_space:
-            bisect.insort(self._spaces, space)
-            self._by_space[space] = []
-        self._by_space[space].append((pattern, count))
-
-    def take_tightest(self, length: int) -> tuple[Pattern, int] | None:
-        """Removes rows with the least space that takes `length`; None if none does."""
-        at = bisect.bisect_left(self._spaces, length)
-        if at == len(self._spaces):
-            return None
-        space = self._spaces[at]
-        found = self._by_space[space].pop()
-        if not self._by_space[space]:
-            del self._spaces[at], self._by_space[space]
-        return found
-
-    def patterns(self) -> Iterator[tuple[Pattern, int]]:
-        yield from self._full
-        for space in self._spaces:
-            yield from self._by_space[space]
+                put(pattern, available)
+    yield from full_rows
+    for space in spaces:
+        yield from by_space[space]
 
 
 def groups_of_shards(manifest: Manifest, split: str, count: str) -> list[range]:
     """Consecutive shards of a split that are planned together; at least one group.
 
-    What bounds a group is its `count` in the manifest, "records" or "sentences".
+    A group is bounded by its `count` in the manifest, "records" or "sentences".
     """
     groups, first, size = [], 0, 0
     shards = manifest.splits[split]
     for number, shard in enumerate(shards):
         size += getattr(shard, count)
-        if size >= _ENOUGH_FOR_A_GROUP:
+        if size >= _GROUP_SIZE:
             groups.append(range(first, number + 1))
             first, size = number + 1, 0
     if first < len(shards) or not groups:
@@ -177,77 +155,59 @@ def planned(
     parts: Iterator[Arrays],
     settings: Mapping[str, Any],
 ) -> Arrays:
-    """The arrays of a plan, made now or by an earlier call.
+    """The arrays of a plan, computed now or by an earlier call.
 
-    Args:
-        windows: the windows of the split.
-        groups: what it is made of.
-        parts: makes the part of each group, one after the other; the arrays of all
-            parts, one after the other, are the plan.
-        settings: what else it depends on, as JSON has it.
-
-    Raises:
-        ValueError: if a plan that lies there is damaged.
+    The plan concatenates the arrays of all `parts`, one for each group of shards.
+    `settings` are all other settings that determine it, as JSON.
     """
     if len(groups) == 1:
         return next(parts)
     shards = [vars(shard) for shard in windows.manifest.splits[windows.split]]
-    content = json.dumps([settings, _ENOUGH_FOR_A_GROUP, shards], sort_keys=True)
+    content = json.dumps([settings, _GROUP_SIZE, shards], sort_keys=True)
     name = f"{windows.split}-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
-    parent = _plans_folder(windows.records_dir)
-    with files.locked(parent):  # Others wait, and find the plan made.
+    parent = windows.records_dir / PLANS_FOLDER
+    with contextlib.suppress(OSError):
+        parent.mkdir(exist_ok=True)
+    if not os.access(parent, os.W_OK):
+        parent = files.cache_dir() / PLANS_FOLDER
+        parent.mkdir(parents=True, exist_ok=True)
+    with files.locked(parent):  # Other ranks wait, and find the finished plan.
         if not (parent / name).exists():
             files.remove_leftovers(parent)
             _write(parent, name, groups, parts)
     return _map(parent / name)
 
 
-def _plans_folder(records_dir: pathlib.Path) -> pathlib.Path:
-    """A folder for plans: that of the records, or if it is read-only, the user's."""
-    folder = records_dir / PLANS_FOLDER
-    with contextlib.suppress(OSError):
-        folder.mkdir(exist_ok=True)
-        if os.access(folder, os.W_OK):
-            return folder
-    folder = files.cache_dir() / PLANS_FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
 def _write(
     parent: pathlib.Path, name: str, groups: Sequence[range], parts: Iterator[Arrays]
 ) -> None:
     logging.info("Planning the rows of %s, once for all runs", parent / name)
-    found: dict[str, dict[str, Any]] = {}
+    description: dict[str, dict[str, Any]] = {}
     with (
         files.folder_aside(parent) as folder,
         command_line.progress_bar(len(groups), "plan of rows", " groups") as bar,
     ):
         for part in parts:
             for array_name, values in part.items():
-                described = found.setdefault(
-                    array_name, {"dtype": values.dtype.str, "length": 0}
-                )
-                if values.dtype.str != described["dtype"]:
-                    raise TypeError(f"{array_name}: {described}, then {values.dtype}")
-                described["length"] += len(values)
+                entry = {"dtype": values.dtype.str, "length": 0}
+                description.setdefault(array_name, entry)["length"] += len(values)
                 with open(folder / array_name, "ab") as file:
                     values.tofile(file)
             bar.update()
-        files.write_json(folder / _DESCRIPTION, found)
+        files.write_json(folder / _DESCRIPTION, description)
         folder.replace(parent / name)
 
 
 def _map(folder: pathlib.Path) -> Arrays:
     arrays = {}
-    for name, described in files.read_json(folder / _DESCRIPTION).items():
-        dtype, length = np.dtype(described["dtype"]), described["length"]
-        expected, found = length * dtype.itemsize, (folder / name).stat().st_size
-        if found != expected:
+    for name, entry in files.read_json(folder / _DESCRIPTION).items():
+        dtype, length = np.dtype(entry["dtype"]), entry["length"]
+        expected, size = length * dtype.itemsize, (folder / name).stat().st_size
+        if size != expected:
             raise ValueError(
-                f"{folder / name}: expected {expected} bytes, found {found}. The file "
-                f"was damaged; remove {folder}, and the plan is made again"
+                f"{folder / name}: expected {expected} bytes, found {size}. The file "
+                f"was damaged; remove {folder}, and the plan is computed again"
             )
-        # A plain array that shares the map: items of a `memmap` are slow to take.
+        # A plain array that shares the map: items of a `memmap` are slow to read.
         arrays[name] = np.asarray(np.memmap(folder / name, dtype, mode="r"))
     return arrays

@@ -1,8 +1,8 @@
-"""Random numbers that are a pure function of what they are drawn for.
+"""Random numbers that are a pure function of their names.
 
-Every draw is named by integers (seed, purpose, epoch, sample, position, …) and
-hashed, so a sample's masking does not depend on the batch, the worker or the rank that
-makes it. NumPy (building records) and TensorFlow (loading them) get the same numbers.
+Every draw is named by integers (seed, purpose, epoch, sample, position, …) and hashed,
+so a sample's masking does not depend on the batch, the worker or the rank. NumPy
+(building records) and TensorFlow (loading them) compute the same numbers.
 
 The hash is splitmix64 (Steele, Lea and Flood, 2014: "Fast splittable
 pseudorandom number generators"): `finalize(key + (i + 1) * GAMMA)` is the i-th
@@ -17,7 +17,7 @@ _MULTIPLIER_1 = 0xBF58476D1CE4E5B9
 _MULTIPLIER_2 = 0x94D049BB133111EB
 _MASK = (1 << 64) - 1
 
-# Purposes keep draws for different ends independent of one another.
+# Draws for different purposes are independent.
 SHORT_WINDOWS = 1
 SENTENCE_PERMUTATION = 2
 MASKED_POSITIONS = 3
@@ -37,7 +37,10 @@ def key(*names: int) -> int:
     """A stream named by integers, such as `key(seed, purpose, document_id)`."""
     value = 0
     for name in names:
-        value = _finalize_int(value + (int(name) + 1) * _GAMMA)
+        value = (value + (int(name) + 1) * _GAMMA) & _MASK
+        value = ((value ^ (value >> 30)) * _MULTIPLIER_1) & _MASK
+        value = ((value ^ (value >> 27)) * _MULTIPLIER_2) & _MASK
+        value ^= value >> 31
     return value
 
 
@@ -55,10 +58,13 @@ def extend_key(stream: int | tf.Tensor, names: int | tf.Tensor) -> tf.Tensor:
     """`key` continued in the graph, elementwise, by one more integer.
 
     `names` is an int, or an int64 tensor that broadcasts with `stream`, a uint64 tensor
-    or what `key` returned.
+    or a result of `key`.
     """
-    counters = (tf.cast(_as_uint64(names), tf.uint64) + _uint64(1)) * _uint64(_GAMMA)
-    return _finalize(_as_uint64(stream) + counters)
+    stream, names = (
+        value if tf.is_tensor(value) else _uint64(value) for value in (stream, names)
+    )
+    counters = (tf.cast(names, tf.uint64) + _uint64(1)) * _uint64(_GAMMA)
+    return _finalize(stream + counters)
 
 
 def uniform_integers_like(streams: tf.Tensor, count: int | tf.Tensor) -> tf.Tensor:
@@ -80,13 +86,6 @@ def integers_below(integers: tf.Tensor, bound: int | tf.Tensor) -> tf.Tensor:
     return upper % bound
 
 
-def _finalize_int(value: int) -> int:
-    value &= _MASK
-    value = ((value ^ (value >> 30)) * _MULTIPLIER_1) & _MASK
-    value = ((value ^ (value >> 27)) * _MULTIPLIER_2) & _MASK
-    return value ^ (value >> 31)
-
-
 def _finalize(bits: tf.Tensor) -> tf.Tensor:
     shift, xor = tf.bitwise.right_shift, tf.bitwise.bitwise_xor
     bits = xor(bits, shift(bits, _uint64(30))) * _uint64(_MULTIPLIER_1)
@@ -96,7 +95,3 @@ def _finalize(bits: tf.Tensor) -> tf.Tensor:
 
 def _uint64(value: int) -> tf.Tensor:
     return tf.constant(value, tf.uint64)
-
-
-def _as_uint64(number: int | tf.Tensor) -> tf.Tensor:
-    return number if tf.is_tensor(number) else _uint64(number)

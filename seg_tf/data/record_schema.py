@@ -1,9 +1,10 @@
 """Files of a folder of records, byte for byte; without TensorFlow.
 
-A shard is a TFRecord file. Its records are framed by: length (8 bytes), masked CRC-32C
-of the length (4), data, masked CRC-32C of the data (4). Beside a shard lie the offsets
-of its records and, for windows, the pieces of each of them and of each sentence:
-packing needs all lengths of a split, and they are a hundredth of its records.
+A shard is a TFRecord file. Each record is framed by its length (8 bytes), the masked
+CRC-32C of the length (4), and after the data the masked CRC-32C of the data (4). Next
+to a shard are the offsets of its records and, for windows, the pieces of each window
+and of each sentence: packing needs all lengths of a split, and they are a hundredth of
+its size.
 """
 
 from __future__ import annotations
@@ -48,14 +49,9 @@ _LENGTH = np.dtype("<u2")
 
 
 def number_widths(vocab_size: int, longest_list: int | None) -> dict[str, str]:
-    """The narrowest type of each number list that holds every possible value.
+    """The narrowest type, "uint16" or "uint32", of each number list.
 
-    Args:
-        vocab_size: number of word pieces.
-        longest_list: the most pieces a record can have; None if unbounded.
-
-    Returns:
-        `{list name: "uint16" or "uint32"}`, for the manifest.
+    `longest_list` is the maximum number of pieces of a record; None if unbounded.
     """
 
     def narrowest(largest: int) -> str:
@@ -67,16 +63,15 @@ def number_widths(vocab_size: int, longest_list: int | None) -> dict[str, str]:
 
 
 def masked_crc(data: bytes) -> int:
-    """The CRC-32C of some bytes, as it is stored beside them."""
+    """The CRC-32C of `data`, masked as in TFRecord files."""
     crc = google_crc32c.value(data)
     return (((crc >> 15) | (crc << 17)) + _CRC_MASK_DELTA) & 0xFFFFFFFF
 
 
 def read_offsets(descriptor: int, size: int) -> list[int] | None:
-    """The offsets of the records of an open shard, and its end, read off the shard.
+    """Offsets of the records of an open shard, and its end, from the record lengths.
 
-    Returns:
-        The offsets; None if the lengths of the records are damaged.
+    Returns None if a length is damaged.
     """
     offsets = [0]
     while offsets[-1] < size:
@@ -91,12 +86,7 @@ def read_offsets(descriptor: int, size: int) -> list[int] | None:
 
 
 def write_offsets(shard_path: pathlib.Path, path: pathlib.Path) -> None:
-    """Writes the offsets of a shard that are missing.
-
-    Raises:
-        FileNotFoundError: if there is no shard.
-        ValueError: if it is damaged.
-    """
+    """Writes the missing offsets file of a shard."""
     with open(shard_path, "rb") as shard:
         offsets = read_offsets(shard.fileno(), os.fstat(shard.fileno()).st_size)
     if offsets is None:
@@ -107,13 +97,10 @@ def write_offsets(shard_path: pathlib.Path, path: pathlib.Path) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Lengths:
-    """One of the files of lengths beside a shard, in the order of the records.
+    """A file of lengths next to a shard, in the order of the records.
 
-    Attributes:
-        suffix: ending of its name.
-        things: what the lengths are of.
-        count: the manifest's name for the number of these.
-        of_windows: the lengths, given the pieces of the sentences of each window.
+    `things` have the lengths, and the manifest counts them as `count`. `of_windows`
+    maps the sentence lengths of each window to these lengths.
     """
 
     suffix: str
@@ -133,11 +120,7 @@ class Lengths:
             lengths.astype(_LENGTH).tofile(aside)
 
     def read_shard(self, shard_path: pathlib.Path) -> np.ndarray:
-        """The lengths of a shard: uint16 array.
-
-        Raises:
-            ValueError: if the file is missing or cut off, saying what to do.
-        """
+        """The lengths of a shard, uint16; a ValueError if the file is unreadable."""
         path = self.path(shard_path)
         if not path.is_file():
             raise ValueError(
@@ -151,32 +134,27 @@ class Lengths:
         return np.fromfile(path, _LENGTH)
 
     def read(self, shards: Iterable[Shard], folder: pathlib.Path) -> np.ndarray:
-        """The lengths of some shards: uint16 array.
-
-        Raises:
-            ValueError: if a file is missing or contradicts the manifest.
-        """
+        """The lengths of several shards, uint16, checked against the manifest."""
         parts = [np.zeros(0, _LENGTH)]
         for shard in shards:
-            lengths = self.read_shard(folder / shard.file)
+            path = folder / shard.file
+            lengths = self.read_shard(path)
             if not lengths.all():
+                raise self.contradiction(path, f"no {self.things} of 0 pieces")
+            number, total = len(lengths), int(lengths.sum(dtype=np.int64))
+            expected = getattr(shard, self.count)
+            if (number, total) != (expected, shard.pieces):
                 raise self.contradiction(
-                    folder / shard.file, f"no {self.things} of 0 pieces, found one"
-                )
-            found = (len(lengths), int(lengths.sum(dtype=np.int64)))
-            expected = (getattr(shard, self.count), shard.pieces)
-            if found != expected:
-                raise self.contradiction(
-                    folder / shard.file,
-                    f"{expected[0]} {self.things} of {expected[1]} pieces together, as "
-                    f"the manifest says, found {found[0]} of {found[1]}",
+                    path,
+                    f"{expected} {self.things} with {shard.pieces} pieces in total, "
+                    f"from the manifest, found {number} with {total}",
                 )
             parts.append(lengths)
         return np.concatenate(parts)
 
-    def contradiction(self, shard_path: pathlib.Path, what: str) -> ValueError:
+    def contradiction(self, shard_path: pathlib.Path, expected: str) -> ValueError:
         return ValueError(
-            f"{self.path(shard_path)}: expected {what}. The file was replaced or "
+            f"{self.path(shard_path)}: expected {expected}. The file was replaced or "
             "damaged; build the windows again with `python -m "
             "data_pipelines.build_windows --overwrite`"
         )
@@ -197,44 +175,27 @@ SENTENCES = Lengths(
 LENGTHS = (WINDOWS, SENTENCES)
 
 
-def write_lengths(shard_path: pathlib.Path, windows: Sequence[np.ndarray]) -> None:
-    """Writes the files of lengths beside a shard, given the pieces of all sentences."""
-    for kind in LENGTHS:
-        kind.write(shard_path, kind.of_windows(windows))
-
-
 def read_sentence_lengths(
     shards: Sequence[Shard], folder: pathlib.Path
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sentences of some shards, window by window.
+    """Sentences of several shards, window by window.
 
-    Returns:
-        int32 array `(S,)`, the pieces of each sentence, and int32 array `(W,)`, the
-        sentences of each window.
-
-    Raises:
-        ValueError: if a file is missing, or contradicts the manifest or another.
+    Returns int32 `(S,)`, the pieces of each sentence, and int32 `(W,)`, the sentences
+    of each window. Raises a ValueError if a file is missing, or contradicts the
+    manifest or the other file.
     """
-    windows, sentences = WINDOWS.read(shards, folder), SENTENCES.read(shards, folder)
-    counts = [np.zeros(0, np.int32)]
-    first_window = first_sentence = 0
+    sentences, counts = [np.zeros(0, _LENGTH)], [np.zeros(0, np.int32)]
     for shard in shards:
-        next_window = first_window + shard.records
-        next_sentence = first_sentence + shard.sentences
-        window_ends, sentence_ends = (
-            np.cumsum(lengths, dtype=np.int64)
-            for lengths in (
-                windows[first_window:next_window],
-                sentences[first_sentence:next_sentence],
-            )
-        )
+        window_ends = np.cumsum(WINDOWS.read([shard], folder), dtype=np.int64)
+        sentences.append(SENTENCES.read([shard], folder))
+        sentence_ends = np.cumsum(sentences[-1], dtype=np.int64)
         last = np.searchsorted(sentence_ends, window_ends)  # No sentence is empty.
         if not np.array_equal(sentence_ends[last], window_ends):
+            path = folder / shard.file
             raise SENTENCES.contradiction(
-                folder / shard.file,
-                f"that every window ends where a sentence does, "
-                f"by {WINDOWS.path(folder / shard.file).name}",
+                path,
+                "every window to end with a sentence, according to "
+                f"{WINDOWS.path(path).name}",
             )
         counts.append(np.diff(last, prepend=-1).astype(np.int32))
-        first_window, first_sentence = next_window, next_sentence
-    return sentences.astype(np.int32), np.concatenate(counts)
+    return np.concatenate(sentences).astype(np.int32), np.concatenate(counts)

@@ -2,9 +2,9 @@
 
 A run consumes samples 0, 1, 2, …; with n records, sample c is number `c % n` of
 epoch `c // n`. Each epoch is a permutation of the records that is computed entry by
-entry (a keyed cipher), so nothing is shuffled in a buffer, any sample can be had at
-once, and a checkpoint needs to store one integer. For records that come from afar there
-is an order in which those read at about the same time lie close together (`Blocks`).
+entry (a keyed cipher). So there is no shuffle buffer, any sample can be read directly,
+and a checkpoint stores one integer. Remote records use an order in which records that
+are read at about the same time are close together (`Blocks`).
 """
 
 import dataclasses
@@ -18,13 +18,7 @@ from seg_tf.data import randomness
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """The rows of every global batch that one rank takes.
-
-    Attributes:
-        batch_size: rows of the global batch.
-        first_row: the rank's first row.
-        num_rows: how many rows from there on are the rank's.
-    """
+    """The `num_rows` rows from `first_row` on, which one rank reads of every batch."""
 
     batch_size: int
     first_row: int
@@ -33,14 +27,10 @@ class Share:
 
 @dataclasses.dataclass(frozen=True)
 class Blocks:
-    """An order in which few blocks of consecutive records are read at a time.
+    """An order in which `at_once` blocks of `size` records are read together.
 
-    Blocks are permuted; then each group of them is permuted record by record. What is
-    left over after the last whole block is a block as well, and always the last.
-
-    Attributes:
-        size: records of a block.
-        at_once: blocks of a group.
+    Blocks of consecutive records are permuted, then the records of each group. The
+    remainder after the last whole block is a block that always comes last.
     """
 
     size: int
@@ -57,15 +47,8 @@ def share_of_rank(
 ) -> Share:
     """Splits the global batch among ranks, without overlap or loss.
 
-    Args:
-        batch_size: rows of the global batch.
-        rank: this rank.
-        num_ranks: number of ranks.
-        micro_batch_size: rows that a rank computes at once. Ranks take whole
-            micro-batches, as evenly as their number allows; None takes equal parts.
-
-    Raises:
-        ValueError: if the batch cannot be split so.
+    Ranks read whole micro-batches, as evenly as their number allows; without
+    `micro_batch_size`, equal parts.
     """
     if not 0 <= rank < num_ranks:
         raise ValueError(
@@ -76,22 +59,16 @@ def share_of_rank(
         if batch_size < 1 or batch_size % num_ranks:
             raise ValueError(
                 "`batch_size` (of all ranks together) must be a multiple of "
-                "`num_ranks`, or `micro_batch_size` be given: then ranks take "
-                f"unlike numbers of micro-batches. Received: batch_size={batch_size}, "
-                f"num_ranks={num_ranks}"
+                "`num_ranks`, unless `micro_batch_size` is set. Received: "
+                f"batch_size={batch_size}, num_ranks={num_ranks}"
             )
         micro_batch_size = batch_size // num_ranks
-    if batch_size % micro_batch_size:
+    num_micro_batches, rest = divmod(batch_size, micro_batch_size)
+    if rest or num_micro_batches < num_ranks:
         raise ValueError(
-            "`batch_size` must be a multiple of `micro_batch_size`. Received: "
-            f"batch_size={batch_size}, micro_batch_size={micro_batch_size}"
-        )
-    num_micro_batches = batch_size // micro_batch_size
-    if num_micro_batches < num_ranks:
-        raise ValueError(
-            "`batch_size` must hold a micro-batch for every rank. Received: "
-            f"batch_size={batch_size}, micro_batch_size={micro_batch_size}, "
-            f"num_ranks={num_ranks}"
+            "`batch_size` must be a multiple of `micro_batch_size`, with a micro-batch "
+            f"for every rank. Received: batch_size={batch_size}, "
+            f"micro_batch_size={micro_batch_size}, num_ranks={num_ranks}"
         )
     first, end = (
         num_micro_batches * number // num_ranks for number in (rank, rank + 1)
@@ -99,19 +76,22 @@ def share_of_rank(
     return Share(batch_size, first * micro_batch_size, (end - first) * micro_batch_size)
 
 
+def rank_samples(step: tf.Tensor, first_sample: int, share: Share) -> tf.Tensor:
+    """The samples of a rank in a step's global batch: int64 `(num_rows,)`.
+
+    Steps count from the (re)start of the run, after `first_sample` samples.
+    """
+    begin = first_sample + step * share.batch_size + share.first_row
+    return begin + tf.range(share.num_rows, dtype=tf.int64)
+
+
 def epochs_and_records(
     samples: tf.Tensor, num_records: int, seed: int, blocks: Blocks | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The epoch and the record number of each sample of a run.
+    """The epoch and the record number of each sample of a run, int64 `(B,)`.
 
-    Args:
-        samples: int64 tensor `(B,)`, sample numbers counted from the run's start.
-        num_records: records of the split; at least 1.
-        seed: the run's seed.
-        blocks: which records are read together; None permutes all of them.
-
-    Returns:
-        Two int64 tensors `(B,)`.
+    `samples` are counted from the run's start. Without `blocks` all records of an epoch
+    are permuted.
     """
     epochs = samples // num_records
     positions = samples % num_records
@@ -119,32 +99,23 @@ def epochs_and_records(
     streams = randomness.extend_key(stream, epochs)
     if blocks is None:
         return epochs, permuted(positions, streams, num_records)
-    return epochs, _permuted_in_blocks(positions, streams, num_records, blocks)
-
-
-def _permuted_in_blocks(
-    positions: tf.Tensor, streams: tf.Tensor, count: int, blocks: Blocks
-) -> tf.Tensor:
-    """`permuted`, but by blocks, and within groups of them."""
     groups, places = positions // blocks.group_size, positions % blocks.group_size
     # 0 names the order of the blocks.
-    of_groups = randomness.extend_key(streams, groups + 1)
-    num_groups, rest = divmod(count, blocks.group_size)
+    group_streams = randomness.extend_key(streams, groups + 1)
+    num_groups, rest = divmod(num_records, blocks.group_size)
+    shuffled = places
     if num_groups:
-        shuffled = permuted(places, of_groups, blocks.group_size)
-    else:
-        shuffled = places
+        shuffled = permuted(places, group_streams, blocks.group_size)
     if rest:
-        in_rest = permuted(places % rest, of_groups, rest)
+        in_rest = permuted(places % rest, group_streams, rest)
         shuffled = tf.where(groups == num_groups, in_rest, shuffled)
     in_order = groups * blocks.group_size + shuffled
     block, place = in_order // blocks.size, in_order % blocks.size
-    num_blocks = count // blocks.size
-    if num_blocks:
-        of_blocks = randomness.extend_key(streams, 0)
-        moved = permuted(tf.minimum(block, num_blocks - 1), of_blocks, num_blocks)
+    if num_blocks := num_records // blocks.size:
+        block_streams = randomness.extend_key(streams, 0)
+        moved = permuted(tf.minimum(block, num_blocks - 1), block_streams, num_blocks)
         block = tf.where(block < num_blocks, moved, block)
-    return block * blocks.size + place
+    return epochs, block * blocks.size + place
 
 
 def permuted(positions: tf.Tensor, streams: tf.Tensor, count: int) -> tf.Tensor:
@@ -154,32 +125,25 @@ def permuted(positions: tf.Tensor, streams: tf.Tensor, count: int) -> tf.Tensor:
     """
     if count == 1:
         return positions
-    if not _is_no_permutation(count):
+    # TensorFlow's shuffle is not a permutation for 4^8 + 1, 4^9 + 1, … entries. Its
+    # cipher works on blocks of an even number of bits, at least 16, and uses
+    # ceil(log2(count - 1)) of them. For the largest index count - 1 = 2^k these are k,
+    # but the index needs k + 1: it is taken for 0, whose entry occurs twice.
+    largest = count - 1
+    bits = largest.bit_length() - 1
+    if largest != 1 << bits or bits < 16 or bits % 2:
         return _shuffled(positions, streams, count)
-    # A permutation of one entry more, without the last one: in the cycle through it,
-    # the entry before is followed by the one after.
+    # A permutation of one more entry, without the last one: in the cycle through it,
+    # the previous entry is followed by the next one.
     numbers = _shuffled(positions, streams, count + 1)
     after_last = _shuffled(numbers, streams, count + 1)
     return tf.where(numbers == count, after_last, numbers)
 
 
-def _is_no_permutation(count: int) -> bool:
-    """Tells whether TensorFlow's shuffle of 0 … count - 1 is not a permutation.
-
-    Its cipher works on blocks of an even number of bits, at least 16, and takes
-    ceil(log2(count - 1)) of them. For the largest index count - 1 = 2^k these are k,
-    of which the index itself needs k + 1: it is taken for 0, whose entry comes up
-    twice. An odd k is rounded up, so that the counts are 4^8 + 1, 4^9 + 1, ….
-    """
-    largest = count - 1
-    bits = largest.bit_length() - 1
-    return largest == 1 << bits and bits >= 16 and bits % 2 == 0
-
-
 def _shuffled(positions: tf.Tensor, streams: tf.Tensor, count: int) -> tf.Tensor:
     words = tf.bitcast(streams, tf.int32)
-    # The raw operator: the public wrapper pads batched seeds along the batch. One entry
-    # more, since it refuses a batch of none.
+    # The raw operator: the public wrapper pads batched seeds along the batch. One more
+    # entry, because it refuses an empty batch.
     numbers = tf.raw_ops.RandomIndexShuffle(
         index=tf.pad(positions, [[0, 1]]),
         seed=tf.pad(words, [[0, 1], [1, 0]]),
@@ -189,22 +153,10 @@ def _shuffled(positions: tf.Tensor, streams: tf.Tensor, count: int) -> tf.Tensor
     return numbers[:-1]
 
 
-def rank_samples(step: tf.Tensor, first_sample: int, share: Share) -> tf.Tensor:
-    """The samples that a rank takes of a step's global batch: int64 `(num_rows,)`.
-
-    Args:
-        step: int64 scalar, counted from where the run (re)started.
-        first_sample: samples consumed before.
-        share: the rank's rows of every global batch.
-    """
-    begin = first_sample + step * share.batch_size + share.first_row
-    return begin + tf.range(share.num_rows, dtype=tf.int64)
-
-
 class MixtureOrder:
-    """Maps samples of a mixture to the samples of its sources: a pure integer map.
+    """Maps samples of a mixture to samples of its sources: a pure integer map.
 
-    With weights w, samples are taken in blocks of sum(w). Each block has exactly w_i
+    With weights w, samples are read in blocks of sum(w). Each block has exactly w_i
     samples of source i, at the same places, spread evenly: its j-th of w_i comes at
     about (j + 1/2) / w_i of the block (the method of Sainte-Laguë). Sample c is sample
     `c // sum(w) * w_i + r` of its source, the r-th of the source in its block. For
@@ -220,13 +172,13 @@ class MixtureOrder:
         shares = [
             (2 * rank + 1) / weight for rank, weight in zip(ranks, weights, strict=True)
         ]
-        # Of equal ones that of the first source comes first.
+        # The first source comes first in a tie.
         order = np.argsort(np.concatenate(shares), kind="stable")
         self._sources = np.repeat(np.arange(len(weights)), weights)[order]
         self._ranks = np.concatenate(ranks)[order]
 
     def __call__(self, samples: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The source of each sample, and which of the source's samples it is.
+        """The source of each sample, and its number among the source's samples.
 
         Samples, counted from the run's start, and both results are int64 `(B,)`.
         """
@@ -243,7 +195,7 @@ class MixtureOrder:
         return counts
 
     def epoch(self, sizes: Sequence[int]) -> int:
-        """Samples of the fewest whole blocks that hold every sample of all sources.
+        """Samples of the fewest whole blocks that contain every sample of all sources.
 
         `sizes` are the samples of an epoch of each source.
         """

@@ -1,7 +1,7 @@
 """Shards: TFRecord files, written with offsets and read at any record.
 
-The offsets let a sample of an epoch be a pure function of its number, and a resumed
-run start without re-reading.
+With the offsets, a sample of an epoch is a pure function of its number, and a resumed
+run starts without re-reading.
 """
 
 import bisect
@@ -30,25 +30,18 @@ from seg_tf.data.record_schema import (
 )
 
 _OFFSET = np.dtype(f"<u{OFFSET_BYTES}")
-_MOST_SHARDS = 4096
-# Open files with which any number of shards is read.
-_ENOUGH = 256
+_MAX_SHARDS = 4096
+# File descriptors that suffice for any number of shards.
+_SUFFICIENT_FILES = 256
 
 _T = TypeVar("_T")
 
 
 def write_shard(path: pathlib.Path, records: Iterable[bytes]) -> int:
-    """Writes a shard and its offsets; neither is left half-written.
+    """Writes serialised records to a shard with offsets, and returns their number.
 
-    Args:
-        path: the `.tfrecord` file.
-        records: serialised examples; consumed as a stream.
-
-    Returns:
-        The number of records.
-
-    Raises:
-        OSError: if it cannot be written, for example because the disk is full.
+    Neither file is left half-written. Raises an OSError if they cannot be written, for
+    example because the disk is full.
     """
     offsets = [0]
     with files.written_aside(path) as aside:
@@ -60,11 +53,11 @@ def write_shard(path: pathlib.Path, records: Iterable[bytes]) -> int:
         except tf.errors.OpError as error:
             raise OSError(
                 f"{path}: could not be written after {offsets[-1]} bytes: "
-                f"{error.message}. What is finished is kept: make room and run the "
-                "same command again"
+                f"{error.message}. Finished files stay: make room and run the same "
+                "command again"
             ) from error
         # The offsets come first: a shard under its final name always has them.
-        with files.written_aside(_offsets_path(path)) as offsets_aside:
+        with files.written_aside(path.with_suffix(OFFSETS_SUFFIX)) as offsets_aside:
             np.array(offsets, _OFFSET).tofile(offsets_aside)
     return len(offsets) - 1
 
@@ -72,28 +65,28 @@ def write_shard(path: pathlib.Path, records: Iterable[bytes]) -> int:
 class RecordReader:
     """Random access to the records of several shards as one sequence.
 
-    Only the records asked for are read from the disk; a mapped file would read 100
-    times as much. Few of the shards are open at once, so there may be any number of
-    them. Threads and forked processes may share a reader.
+    Only requested records are read from the disk; a mapped file would read 100 times
+    as much. Few shards are open at once, so their number is not limited. Threads and
+    forked processes may share a reader.
 
     Args:
         paths: the shards, in order.
-        in_order: whether most records are read one after the other, which the system
-            then reads ahead.
+        in_order: whether most records are read one after another, so that the system
+            should read ahead.
 
     Raises:
-        DamagedShardError: if a file and its offsets do not belong together, naming the
-            one that is damaged.
+        DamagedShardError: if a shard and its offsets do not match.
     """
 
     def __init__(self, paths: Sequence[pathlib.Path], *, in_order: bool = False):
         self._paths = [pathlib.Path(path) for path in paths]
         self._mirror = mirrors.mirror_of(self._paths[0].parent) if paths else None
-        at_once = shards_at_once()
+        max_open = max_open_shards()
         if self._mirror is not None:
-            at_once = min(at_once, self._mirror.open_at_once)
-        # An evicted shard is closed when the last thread that reads it lets go of it.
-        self._open = functools.lru_cache(at_once)(
+            max_open = min(max_open, self._mirror.max_open_shards)
+        # An evicted shard is closed when the last thread that reads it releases it. No
+        # reference to the reader, so that shards are closed together with it.
+        self._open = functools.lru_cache(max_open)(
             functools.partial(_open_shard, self._paths, self._mirror, in_order)
         )
         self._sizes: list[int] = []
@@ -112,7 +105,7 @@ class RecordReader:
         return self._first_records[-1]
 
     def __getitem__(self, number: int) -> bytes:
-        """The `number`-th record.
+        """The record `number`.
 
         Raises:
             DamagedShardError: if a checksum does not match, naming the shard, the
@@ -121,40 +114,27 @@ class RecordReader:
         return self.read([number])[0]
 
     def read(self, numbers: Sequence[int]) -> list[bytes]:
-        """Records by their numbers, of which the disk is asked at once."""
+        """Records by their numbers, requested from the disk in parallel."""
         places = [self.locate(number) for number in numbers]
         if len(places) > 1:
             for place in places:
-                self._ask(_OpenShard.fetch_offsets, *place)
+                self._call(_OpenShard.fetch_offsets, *place)
             for place in places:
-                self._ask(_OpenShard.fetch, *place)
-        return [self._ask(_OpenShard.__getitem__, *place) for place in places]
-
-    def _ask(
-        self, question: Callable[["_OpenShard", int], _T], shard: int, record: int
-    ) -> _T:
-        """Asks a shard for a record; a damaged one of a mirror is fetched anew."""
-        if self._mirror is None:
-            return question(self._shard(shard), record)
-        path = self._paths[shard]
-        return self._mirror.healed(
-            [path, _offsets_path(path)],
-            lambda: question(self._shard(shard), record),
-            self._open.cache_clear,
-        )
+                self._call(_OpenShard.fetch, *place)
+        return [self._call(_OpenShard.read, *place) for place in places]
 
     @property
     def is_remote(self) -> bool:
         return self._mirror is not None
 
     def prefetch(self, numbers: Sequence[int]) -> None:
-        """Has the shards of some records fetched that are wanted later."""
+        """Starts to fetch the shards of records that are read later."""
         if self._mirror is not None:
-            wanted = {self.locate(int(number))[0] for number in numbers}
-            self._mirror.prefetch(self._paths[shard] for shard in sorted(wanted))
+            shards = {self.locate(int(number))[0] for number in numbers}
+            self._mirror.prefetch(self._paths[shard] for shard in sorted(shards))
 
     def locate(self, number: int) -> tuple[int, int]:
-        """The shard, and the record in it, of a record of the sequence."""
+        """The shard of a record, and the record's number in it."""
         if not 0 <= number < len(self):
             raise IndexError(
                 f"`number` must be below the {len(self)} records. Received: {number}"
@@ -166,15 +146,26 @@ class RecordReader:
         """The numbers of the records of a shard."""
         return range(*self._first_records[shard : shard + 2])
 
-    def _shard(self, number: int) -> "_OpenShard":
-        shard = self._open(number)
-        if shard.size != self._sizes[number]:
-            raise DamagedShardError(
-                f"{shard.path}: expected {self._sizes[number]} bytes, as when it was "
-                f"first opened, found {shard.size}. The file was replaced while it was "
-                "read; start again"
-            )
-        return shard
+    def _call(
+        self, method: Callable[["_OpenShard", int], _T], shard: int, record: int
+    ) -> _T:
+        """Calls a method of a shard; a mirror fetches a damaged shard once more."""
+
+        def call() -> _T:
+            opened = self._open(shard)
+            if opened.size != self._sizes[shard]:
+                raise DamagedShardError(
+                    f"{opened.path}: expected {self._sizes[shard]} bytes, as when it "
+                    f"was first opened, found {opened.size}. The file was replaced "
+                    "while it was read; start again"
+                )
+            return method(opened, record)
+
+        if self._mirror is None:
+            return call()
+        path = self._paths[shard]
+        paths = [path, path.with_suffix(OFFSETS_SUFFIX)]
+        return self._mirror.with_repair(paths, call, self._open.cache_clear)
 
 
 def _open_shard(
@@ -186,14 +177,15 @@ def _open_shard(
     path = paths[number]
     if mirror is None:
         return _OpenShard(path, in_order=in_order)
+    offsets_path = path.with_suffix(OFFSETS_SUFFIX)
     while True:
         mirror.fetch(path)
-        mirror.fetch(_offsets_path(path))
+        mirror.fetch(offsets_path)
         try:
             return _OpenShard(path, in_order=in_order)
         except DamagedShardError:
-            # Another rank may have made room meanwhile.
-            if path.exists() and _offsets_path(path).exists():
+            # Another rank may have evicted it in the meantime.
+            if path.exists() and offsets_path.exists():
                 raise
 
 
@@ -202,27 +194,27 @@ class _OpenShard:
 
     def __init__(self, path: pathlib.Path, *, in_order: bool):
         self.path = path
+        self._offsets_path = path.with_suffix(OFFSETS_SUFFIX)
         self._descriptors: list[int] = []
-        self._file, self._offsets = map(self._opened, (path, _offsets_path(path)))
+        for file in (path, self._offsets_path):
+            self._descriptors.append(_open_to_read(file))
+        self._file, self._offsets = self._descriptors
         if not in_order:
             os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_RANDOM)
         self.size = os.fstat(self._file).st_size
         offsets_size = os.fstat(self._offsets).st_size
         num_offsets, rest = divmod(offsets_size, OFFSET_BYTES)
-        # A record takes some bytes: more offsets than that are not even read.
+        # A record takes some bytes, so more offsets are certainly wrong.
         if rest or not 1 <= num_offsets <= self.size // FRAME_BYTES + 1:
-            raise self._damaged_offsets(
-                f"found {offsets_size} bytes, which are no offsets of its records"
-            )
+            raise self._damaged_offsets(f"{offsets_size} bytes")
         self.num_records = num_offsets - 1
         (end,) = self._read_offsets(self.num_records, 1)
         if end != self.size:
             if self._true_offsets is not None:
-                raise self._damaged_offsets(f"found {end} at its end")
+                raise self._damaged_offsets(f"{end} at its end")
             raise DamagedShardError(
-                f"{path}: expected {end} bytes, as {_offsets_path(path).name} says, "
-                f"found {self.size}. The file is truncated or was replaced; build it "
-                "again"
+                f"{path}: expected {end} bytes, from {self._offsets_path.name}, found "
+                f"{self.size}. The file is truncated or was replaced; build it again"
             )
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
@@ -231,44 +223,40 @@ class _OpenShard:
             close(descriptor)
 
     def fetch_offsets(self, number: int) -> None:
-        """Has the system read the offsets of a record, without waiting for them."""
+        """Asks the system to read the offsets of a record, without waiting."""
         place = number * OFFSET_BYTES
         os.posix_fadvise(self._offsets, place, 2 * OFFSET_BYTES, os.POSIX_FADV_WILLNEED)
 
     def fetch(self, number: int) -> None:
+        """Asks the system to read a record, without waiting."""
         begin, end = self._extent(number)
         os.posix_fadvise(self._file, begin, end - begin, os.POSIX_FADV_WILLNEED)
 
-    def __getitem__(self, number: int) -> bytes:
+    def read(self, number: int) -> bytes:
         begin, end = self._extent(number)
         framed = os.pread(self._file, end - begin, begin)
+        record = f"{self.path}: record {number} (bytes {begin} to {end})"
         if len(framed) < end - begin:
             raise DamagedShardError(
-                f"{self.path}: record {number} (bytes {begin} to {end}) is cut off: "
-                f"the file ends at {begin + len(framed)}. It was truncated while it "
-                "was read; build it again or copy it anew"
+                f"{record} is cut off: the file ends at {begin + len(framed)}. It was "
+                "truncated while it was read; build it again or copy it anew"
             )
         data = framed[HEADER_BYTES:-FOOTER_BYTES]
-        header = framed[:8]
-        (length_crc,) = struct.unpack("<I", framed[8:HEADER_BYTES])
+        length, length_crc = struct.unpack("<QI", framed[:HEADER_BYTES])
         (data_crc,) = struct.unpack("<I", framed[-FOOTER_BYTES:])
         if (
-            masked_crc(header) != length_crc
-            or struct.unpack("<Q", header)[0] != len(data)
+            masked_crc(framed[:8]) != length_crc
+            or length != len(data)
             or masked_crc(data) != data_crc
         ):
-            true_offsets = self._true_offsets
-            if (
-                true_offsets is not None
-                and [begin, end] != true_offsets[number : number + 2]
-            ):
+            offsets = self._true_offsets
+            if offsets is not None and [begin, end] != offsets[number : number + 2]:
                 raise self._damaged_offsets(
-                    f"found bytes {begin} to {end} for record {number}"
+                    f"bytes {begin} to {end} for record {number}"
                 )
             raise DamagedShardError(
-                f"{self.path}: record {number} (bytes {begin} to {end}) does not match "
-                "its checksum. The file was damaged after it was written; build it "
-                "again or copy it anew"
+                f"{record} does not match its checksum. The file was damaged after it "
+                "was written; build it again or copy it anew"
             )
         return data
 
@@ -276,54 +264,45 @@ class _OpenShard:
         """First byte of a record with its framing, and the byte after the last."""
         begin, end = self._read_offsets(number, 2)
         if not begin + FRAME_BYTES <= end <= self.size:
-            raise self._damaged_offsets(
-                f"found bytes {begin} to {end} for record {number}"
-            )
+            raise self._damaged_offsets(f"bytes {begin} to {end} for record {number}")
         return begin, end
-
-    def _opened(self, path: pathlib.Path) -> int:
-        try:
-            self._descriptors.append(_open_to_read(path))
-        except FileNotFoundError as error:
-            raise DamagedShardError(f"{path}: the file is missing") from error
-        return self._descriptors[-1]
 
     def _read_offsets(self, first: int, count: int) -> tuple[int, ...]:
         data = os.pread(self._offsets, count * OFFSET_BYTES, first * OFFSET_BYTES)
         if len(data) < count * OFFSET_BYTES:
-            raise self._damaged_offsets(f"found none of record {first}")
+            raise self._damaged_offsets(f"none of record {first}")
         return struct.unpack(f"<{count}Q", data)
 
     @functools.cached_property
     def _true_offsets(self) -> list[int] | None:
-        """The offsets as the lengths of the records say; None if those are damaged."""
+        """The offsets according to the record lengths; None if those are damaged."""
         return record_schema.read_offsets(self._file, self.size)
 
-    def _damaged_offsets(self, found: str) -> DamagedShardError:
-        offsets_path = _offsets_path(self.path)
+    def _damaged_offsets(self, content: str) -> DamagedShardError:
         return DamagedShardError(
-            f"{offsets_path}: expected where the records of {self.path.name} "
-            f"({self.size} bytes) begin and end, {found}. The file was damaged or "
-            "replaced after it was written; build the records again or copy both files "
-            "anew"
+            f"{self._offsets_path}: expected where the records of {self.path.name} "
+            f"({self.size} bytes) begin and end, found {content}. The file was damaged "
+            "or replaced; build the records again or copy both files anew"
         )
 
 
-def shards_at_once() -> int:
-    """The most shards that a reader keeps open, with two files each.
+def max_open_shards() -> int:
+    """Maximum number of shards that a reader keeps open, with two files each.
 
     A quarter of the limit: a run has a reader for each split, and other files.
     """
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if soft == resource.RLIM_INFINITY:
-        return _MOST_SHARDS
-    return min(max(soft // 8, 1), _MOST_SHARDS)
+        return _MAX_SHARDS
+    return min(max(soft // 8, 1), _MAX_SHARDS)
 
 
 def _open_to_read(path: pathlib.Path) -> int:
-    """Opens a file; an error for the limit on open files says how to raise it."""
+    """Opens a file; an error for the limit on open files explains how to raise it."""
     try:
         return os.open(path, os.O_RDONLY)
+    except FileNotFoundError as error:
+        raise DamagedShardError(f"{path}: the file is missing") from error
     except OSError as error:
         if error.errno != errno.EMFILE:
             raise
@@ -331,11 +310,7 @@ def _open_to_read(path: pathlib.Path) -> int:
         raise OSError(
             f"{path}: could not be opened: this process may have {soft} files open at "
             f"once (`ulimit -n`; at most {hard} without the administrator), and all "
-            f"are in use. Reading records needs {_ENOUGH}, for any number of shards. "
-            "Run `ulimit -n 65536` before the command, or start the container with "
-            "`--ulimit nofile=65536`"
+            f"are in use. Reading records needs {_SUFFICIENT_FILES}, for any number of "
+            "shards. Run `ulimit -n 65536` before the command, or start the container "
+            "with `--ulimit nofile=65536`"
         ) from error
-
-
-def _offsets_path(path: pathlib.Path) -> pathlib.Path:
-    return path.with_suffix(OFFSETS_SUFFIX)

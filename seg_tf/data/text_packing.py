@@ -10,18 +10,18 @@ from seg_tf.data.packing import Packs
 from seg_tf.data.window_records import WindowRecords
 from seg_tf.layouts import block_placing
 
-# How full rows are planned to be at first, and by how much less those that fail.
+# Fill of the rows in the first attempt, and the factor for rows that fail.
 _FIRST_SHARE = 0.985
 _STEP = 0.95
-# Rows that are full to so much never fail.
+# Rows of this fill never fail.
 _CERTAIN_SHARE = 0.5
-# Rows whose sentences are placed at once: what bounds the memory of a large split.
-_ROWS_AT_ONCE = 4096
+# Rows whose sentences are placed together, to bound the memory of a large split.
+_ROWS_PER_BATCH = 4096
 
 
 @dataclasses.dataclass(frozen=True)
 class RowShape:
-    """Capacity of a row. No sentence lies in two blocks."""
+    """Capacity of a row. No sentence spans two blocks."""
 
     num_blocks: int
     block_length: int
@@ -34,7 +34,7 @@ class RowShape:
 
     @property
     def widths(self) -> dict[str, int]:
-        """Length of each array that is read of a row, before anything is drawn."""
+        """Length of each array of a row as it is stored."""
         names = ("lengths", "starts", "text_of_sentence", "place", "sentence_part")
         return {"pieces": self.length, **dict.fromkeys(names, self.num_sentences)}
 
@@ -48,24 +48,24 @@ class TextShape:
 
     @property
     def max_pieces(self) -> int:
-        """The most word pieces of a sentence."""
+        """Maximum number of word pieces of a sentence."""
         return self.sentence_length - block_placing.NUM_SPECIAL_TOKENS
 
 
 @dataclasses.dataclass(frozen=True)
 class Texts:
-    """The texts of a split: runs of its sentences, each sentence in one of them.
+    """The texts of a split: a partition of its sentences into runs.
 
-    What was cut out of a longer sentence is a sentence here.
+    Each part of a long sentence counts as a sentence.
 
     Attributes:
-        positions: uint16 array `(S,)`, positions of each sentence of the split.
-        is_begin: bool array `(S + 1,)`, whether it is none or the first part of what
-            was cut; and True for the end. None of texts that are packed already.
-        firsts: int64 array `(X,)`, the first sentence of each text.
-        counts: int32 array `(X,)`, how many it has.
-        windows: int64 array `(X,)`, the window it is from.
-        window_firsts: int64 array `(W,)`, the first sentence of each window.
+        positions: uint16 `(S,)`, positions of each sentence of the split.
+        is_begin: bool `(S + 1,)`, False for the second and later parts of a long
+            sentence, True at the end; None for texts that are packed already.
+        firsts: int64 `(X,)`, the first sentence of each text.
+        counts: int32 `(X,)`, number of its sentences.
+        windows: int64 `(X,)`, its window.
+        window_firsts: int64 `(W,)`, the first sentence of each window.
     """
 
     positions: np.ndarray
@@ -85,20 +85,20 @@ class Texts:
         return ends[self.firsts + self.counts] - ends[self.firsts]
 
     def halved(self, which: np.ndarray) -> tuple["Texts", np.ndarray]:
-        """With some texts cut in two; also the numbers of what was cut."""
+        """Cuts some texts in two; returns all texts and the numbers of the halves."""
         assert self.is_begin is not None, "these texts are packed already"
         firsts, sizes = self.firsts[which], self.counts[which]
         cuts = _whole(self.is_begin, firsts, firsts + sizes // 2)
         halves = (cuts - firsts).astype(np.int32)
         counts = self.counts.copy()
         counts[which] = halves
-        added = dataclasses.replace(
+        texts = dataclasses.replace(
             self,
             firsts=np.concatenate([self.firsts, cuts]),
             counts=np.concatenate([counts, sizes - halves]),
             windows=np.concatenate([self.windows, self.windows[which]]),
         )
-        return added, np.concatenate([which, np.arange(len(self), len(added))])
+        return texts, np.concatenate([which, np.arange(len(self), len(texts))])
 
 
 def cut_texts(
@@ -107,16 +107,10 @@ def cut_texts(
     shape: TextShape,
     row: RowShape,
 ) -> Texts:
-    """Cuts windows into texts, each as long as it may be and fits a row.
+    """Cuts windows into texts, each as long as its shape and a row allow.
 
-    A sentence that was cut into parts is not torn between two texts unless it is
-    longer than a text.
-
-    Args:
-        sentence_lengths: int array, pieces of every sentence, window by window.
-        num_sentences: int array `(W,)`, sentences of each window.
-        shape: how long texts may be.
-        row: what a row has room for.
+    `sentence_lengths` are the pieces of every sentence, window by window. The parts of
+    a long sentence stay together unless they are longer than a text.
     """
     pieces, part = block_placing.split_long(sentence_lengths, shape.max_pieces)
     positions = pieces + block_placing.NUM_SPECIAL_TOKENS
@@ -124,14 +118,14 @@ def cut_texts(
     ends = np.concatenate([[0], np.cumsum(num_sentences, dtype=np.int64)])
     bounds = np.flatnonzero(is_begin)[ends]
     cuts = []
-    # A text of every window at a time, since where it ends the next one begins.
+    # One text of every window at a time, because the next one begins at its end.
     window, first = np.arange(len(num_sentences)), bounds[:-1]
     before = np.concatenate([[0], np.cumsum(positions, dtype=np.int64)])
-    most = min(shape.max_sentences, row.num_sentences)
+    max_sentences = min(shape.max_sentences, row.num_sentences)
     room = int(_FIRST_SHARE * row.length)
     while len(window):
         stop = np.searchsorted(before, before[first] + room, side="right") - 1
-        stop = np.maximum(np.minimum(stop, first + most), first + 1)
+        stop = np.maximum(np.minimum(stop, first + max_sentences), first + 1)
         stop = _whole(is_begin, first, np.minimum(stop, bounds[window + 1]))
         cuts.append(np.stack([first, stop, window]))
         has_more = stop < bounds[window + 1]
@@ -149,7 +143,7 @@ def cut_texts(
 
 
 def _whole(is_begin: np.ndarray, firsts: np.ndarray, stops: np.ndarray) -> np.ndarray:
-    """Stops moved back to where a sentence begins, unless nothing would be left."""
+    """Moves stops back to the begin of a sentence, unless the text became empty."""
     moved = stops.copy()
     is_torn = ~is_begin[moved]
     while is_torn.any():
@@ -159,72 +153,60 @@ def _whole(is_begin: np.ndarray, firsts: np.ndarray, stops: np.ndarray) -> np.nd
 
 
 def pack_texts(texts: Texts, row: RowShape, *, seed: int) -> tuple[Texts, Packs]:
-    """Packs texts into few rows, in which their sentences find room.
+    """Packs texts into few rows whose sentences fit into blocks.
 
-    Rows are planned by positions alone; those whose sentences then do not fit into
-    their blocks are taken apart and planned less full. A text that does not fit even
-    alone is cut in two.
-
-    Args:
-        texts: what `cut_texts` returned.
-        row: what a row has room for.
-        seed: names the draw of which texts meet.
-
-    Returns:
-        The texts, maybe more of them, and the rows that they make.
+    Rows are planned by positions only. If the sentences of a row do not fit into its
+    blocks, its texts are planned again with a lower fill. A text that does not fit into
+    an empty row is cut in two.
     """
     rows: list[np.ndarray] = []
     left, share = np.arange(len(texts)), _FIRST_SHARE
     while len(left):
         capacity = max(int(share * row.length), row.block_length)
-        # A sentence takes its part of the slots for sentences as well.
-        slots = -(
-            -texts.counts[left].astype(np.int64) * row.length // row.num_sentences
-        )
-        sizes = np.maximum(texts.sizes[left], slots)
-        packs = packing.pack(
-            np.minimum(sizes, capacity), capacity, len(left), seed=seed
-        )
-        members = np.split(left[packs.members], packs.offsets[1:-1])
-        fits = np.concatenate(list(_fits(texts, members, row)))
-        rows += [one for one, fit in zip(members, fits, strict=True) if fit]
-        failed = [one for one, fit in zip(members, fits, strict=True) if not fit]
-        alone = [one for one in failed if len(one) == 1]
-        left = np.concatenate([left[:0], *(one for one in failed if len(one) > 1)])
-        if alone:
-            texts, halves = texts.halved(np.concatenate(alone))
+        # A sentence also takes its share of the slots for sentences.
+        counts = texts.counts[left].astype(np.int64)
+        slots = -(-counts * row.length // row.num_sentences)
+        sizes = np.minimum(np.maximum(texts.sizes[left], slots), capacity)
+        packs = packing.pack(sizes, capacity, len(left), seed=seed)
+        groups = np.split(left[packs.members], packs.offsets[1:-1])
+        fits = np.concatenate(list(_fits(texts, groups, row)))
+        failed: list[np.ndarray] = []
+        for members, fit in zip(groups, fits, strict=True):
+            (rows if fit else failed).append(members)
+        single = [members for members in failed if len(members) == 1]
+        left = np.concatenate([left[:0], *(some for some in failed if len(some) > 1)])
+        if single:
+            texts, halves = texts.halved(np.concatenate(single))
             left = np.concatenate([left, halves])
         share = max(share * _STEP, _CERTAIN_SHARE)
     offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
     return texts, Packs(offsets, np.concatenate([left[:0], *rows]))
 
 
-def sentence_matrix(texts: Texts, members: list[np.ndarray]) -> np.ndarray:
-    """Positions of the sentences of rows, int32 `(R, N)`, padded with 0."""
-    counts = [int(texts.counts[one].sum()) for one in members]
-    matrix = np.zeros((len(members), max(counts, default=0)), np.int32)
-    everything = np.concatenate([*members, np.zeros(0, np.int64)])
-    sizes = texts.counts[everything]
-    begins = np.repeat(texts.firsts[everything] - (np.cumsum(sizes) - sizes), sizes)
+def sentence_matrix(texts: Texts, rows: list[np.ndarray]) -> np.ndarray:
+    """Positions of the sentences of rows of texts, int32 `(R, N)`, padded with 0."""
+    counts = [int(texts.counts[members].sum()) for members in rows]
+    matrix = np.zeros((len(rows), max(counts, default=0)), np.int32)
+    members = np.concatenate([*rows, np.zeros(0, np.int64)])
+    sizes = texts.counts[members]
+    begins = np.repeat(texts.firsts[members] - (np.cumsum(sizes) - sizes), sizes)
     is_sentence = np.arange(matrix.shape[1]) < np.array(counts)[:, np.newaxis]
     matrix[is_sentence] = texts.positions[begins + np.arange(len(begins))]
     return matrix
 
 
-def _fits(
-    texts: Texts, members: list[np.ndarray], row: RowShape
-) -> Iterator[np.ndarray]:
-    """Mask of rows whose sentences all fit, some thousand rows at a time."""
-    for begin in range(0, len(members), _ROWS_AT_ONCE):
-        lengths = sentence_matrix(texts, members[begin : begin + _ROWS_AT_ONCE])
+def _fits(texts: Texts, rows: list[np.ndarray], row: RowShape) -> Iterator[np.ndarray]:
+    """Yields masks of rows whose sentences all fit, for batches of rows."""
+    for begin in range(0, len(rows), _ROWS_PER_BATCH):
+        lengths = sentence_matrix(texts, rows[begin : begin + _ROWS_PER_BATCH])
         _, succeeded = block_placing.place_in_blocks(
             lengths, row.num_blocks, row.block_length
         )
         yield succeeded & (np.count_nonzero(lengths, axis=1) <= row.num_sentences)
 
 
-class TextsOfAKind:
-    """All texts of a split that are cut alike, and their rows."""
+class TextRows:
+    """All texts of one shape of a split, and their rows."""
 
     def __init__(
         self, windows: WindowRecords, shape: TextShape, row: RowShape, seed: int
@@ -248,14 +230,17 @@ class TextsOfAKind:
         self._texts = Texts(is_begin=None, **{name: plan[name] for name in names})
         self._rows = Packs(plan["offsets"], plan["members"])
         self.num_tokens = int(plan["num_tokens"].sum())
-        # Those that packing cut in two are two.
         self.num_texts = len(self._texts)
 
     def __len__(self) -> int:
         return len(self._rows)
 
+    def windows_of(self, rows: np.ndarray) -> np.ndarray:
+        members, _ = self._rows.of_rows(rows)
+        return np.unique(self._texts.windows[members])
+
     def read(self, number: int) -> dict[str, np.ndarray]:
-        """Parts of a row: arrays `(L,)` and `(N,)`, padded with 0."""
+        """Arrays of a row, `(L,)` and `(N,)`, padded with 0: see `RowShape.widths`."""
         texts = self._texts
         members, _ = self._rows.of_rows(np.array([number]))
         (positions,) = sentence_matrix(texts, [members])
@@ -279,19 +264,15 @@ class TextsOfAKind:
             row[name][: len(values[name])] = values[name]
         return row
 
-    def windows_of(self, rows: np.ndarray) -> np.ndarray:
-        members, _ = self._rows.of_rows(rows)
-        return np.unique(self._texts.windows[members])
-
     def _read_pieces(
-        self, members: np.ndarray, expected: np.ndarray
+        self, members: np.ndarray, expected_lengths: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Pieces of some texts, and which part of a sentence each of theirs is."""
+        """Pieces of some texts, and which part of a sentence each sentence is."""
         texts = self._texts
         windows = texts.windows[members]
         firsts = texts.firsts[members] - texts.window_firsts[windows]
-        pieces, parts, found = [], [], []
-        trees = self._windows.trees(windows.tolist())
+        pieces, parts, lengths_read = [], [], []
+        trees = self._windows.read_trees(windows.tolist())
         for tree, first, count in zip(
             trees, firsts, texts.counts[members], strict=True
         ):
@@ -301,12 +282,12 @@ class TextsOfAKind:
             begin, end = lengths[:first].sum(), lengths[: first + count].sum()
             pieces.append(tree.token_ids[begin:end])
             parts.append(part[first : first + count])
-            found.append(lengths[first : first + count])
-        if not np.array_equal(np.concatenate(found), expected):
+            lengths_read.append(lengths[first : first + count])
+        if not np.array_equal(np.concatenate(lengths_read), expected_lengths):
             raise ValueError(
                 f"{self._windows.records_dir}: the sentences of windows "
-                f"{sorted(set(windows.tolist()))} ({self._windows.split}) have other "
-                "lengths than the files beside the shards say. These were replaced or "
+                f"{sorted(set(windows.tolist()))} ({self._windows.split}) differ from "
+                "the lengths in the files next to the shards. These were replaced or "
                 "damaged: remove *.sentence_lengths and run `python -m "
                 "data_pipelines.build_windows` again"
             )
@@ -320,7 +301,7 @@ def _parts(
     row: RowShape,
     seed: int,
 ) -> Iterator[packing.Arrays]:
-    """The plan of rows, group by group; everything is numbered through all of them."""
+    """The plan of rows, group by group; numbers count through all groups."""
     first_sentence = first_text = first_window = 0
     first_offset = np.zeros(1, np.int64)
     for shards in groups:

@@ -15,21 +15,21 @@ from seg_tf.config import build_from, configured_by
 from seg_tf.data import mirrors, randomness, sample_order
 from seg_tf.data.configs import MaskingConfig, WindowInputsConfig
 from seg_tf.data.manifest import Manifest, text_preparation
-from seg_tf.data.window_records import OneWindowRows, RowReader, WindowRecords
+from seg_tf.data.window_records import Features, Rows, WindowRecords
 from seg_tf.layouts.layout import Layout
 from seg_tf.layouts.windows import WINDOW_INDICES, WindowLayout
 from seg_tf.text import encoding
 
-MakeRows = Callable[[tf.Tensor], dict[str, tf.Tensor]]
+ReadSamples = Callable[[tf.Tensor], Features]
 
 
 class RecordInputs:
-    """Records and their vocabulary, of which every form of `Inputs` reads its rows.
+    """Records and their vocabulary: the base of all inputs but mixtures.
 
     Attributes:
-        manifest: that of the records.
+        manifest: the manifest of the records.
         text_preparation: how text became ids; None without the records' `vocab.txt`.
-        sources: none, for they are no mixture.
+        sources: empty, because this is no mixture.
     """
 
     sources: Mapping[str, Any] = types.MappingProxyType({})
@@ -49,7 +49,7 @@ class RecordInputs:
         self.text_preparation = text_preparation(self.manifest, self._records_dir)
 
     def _check_records(self) -> None:
-        """Checks that rows of this form can be read from the records."""
+        """Raises a ValueError unless the records contain what these inputs read."""
         raise NotImplementedError
 
     @property
@@ -63,29 +63,28 @@ class RecordInputs:
 
 @configured_by(WindowInputsConfig)
 class WindowInputs(RecordInputs):
-    """Reads windows and gives the features of BERT-family models.
+    """Reads windows and returns the features of BERT-family models.
 
-    Sample k of epoch e, its masking included, is a pure function of
-    (seed, e, k): not of the batch size, the ranks, or where a run was resumed.
-    Subclasses make other rows of the windows: they override `read_rows` and name the
+    Sample k of epoch e, its masking included, is a pure function of (seed, e, k). It
+    does not depend on the batch size, the ranks, or where a run was resumed.
+    Subclasses make other rows of the windows: they override `build_rows` and name the
     features of their rows.
 
     Args:
         window_length, masking, block_rows, blocks_at_once: see `WindowInputsConfig`.
-        records_dir: what `data_pipelines.build_records` made.
+        records_dir: output folder of `data_pipelines.build_records`.
         index_tables: index features that the model embeds, and their tables' rows,
             which cap the indices.
         seed: seed of the run.
         vocab_size: rows of the model's token table; None accepts the records'.
 
     Raises:
-        ValueError: if the records do not fit the settings, saying which differs and
-            what to do.
+        ValueError: if the records do not match the settings.
     """
 
-    # Rows of whoever uses the model on texts.
+    # Layout of the rows in inference and fine-tuning.
     layout: type[Layout] = WindowLayout
-    # Features that a window alone does not have.
+    # Features in addition to those of a window.
     row_features: tuple[str, ...] = ()
     # Indices that the rows can have.
     index_features: tuple[str, ...] = WINDOW_INDICES
@@ -120,12 +119,27 @@ class WindowInputs(RecordInputs):
             vocab_size=self.manifest.vocabulary["size"],
         )
         self._seed = seed
-        self._opened: dict[str, RowReader] = {}
-        self._traced: dict[str, MakeRows] = {}
+        self._rows: dict[str, Rows] = {}
+        self._functions: dict[str, ReadSamples] = {}
 
-    def read_rows(self, windows: WindowRecords) -> RowReader:
-        """The rows that the windows of a split make; ValueError if they cannot."""
-        return OneWindowRows(windows)
+    def build_rows(self, windows: WindowRecords) -> Rows:
+        """The rows of the windows of a split; a ValueError if there can be none."""
+
+        def read(
+            numbers: tf.Tensor, epoch_places: tf.Tensor, epoch_streams: tf.Tensor
+        ) -> Features:
+            # The random stream of sample k of epoch e.
+            streams = randomness.extend_key(epoch_streams, epoch_places)
+            return windows.read_masked(numbers, streams)
+
+        return Rows(
+            count=len(windows),
+            length=windows.window_length,
+            num_tokens=windows.num_tokens,
+            num_parts=len(windows),
+            read=read,
+            prefetch=windows.prefetch,
+        )
 
     def _check_records(self) -> None:
         manifest, folder = self.manifest, self._records_dir
@@ -165,25 +179,25 @@ class WindowInputs(RecordInputs):
 
     @property
     def num_train_samples(self) -> int:
-        return len(self._rows("train"))
+        return self._split("train").count
 
     @property
     def num_validation_samples(self) -> int:
-        return len(self._rows("validation"))
+        return self._split("validation").count
 
     @property
     def parts(self) -> str:
-        return self._rows("train").parts
+        return self._split("train").parts
 
     @property
     def parts_per_row(self) -> float:
-        rows = self._rows("train")
-        return rows.num_parts / max(len(rows), 1)
+        rows = self._split("train")
+        return rows.num_parts / max(rows.count, 1)
 
     @property
     def fill(self) -> float:
-        rows = self._rows("train")
-        return rows.num_tokens / max(len(rows) * rows.row_length, 1)
+        rows = self._split("train")
+        return rows.num_tokens / max(rows.count * rows.length, 1)
 
     def train_dataset(
         self,
@@ -197,44 +211,45 @@ class WindowInputs(RecordInputs):
         share = sample_order.share_of_rank(
             batch_size, rank, num_ranks, micro_batch_size
         )
-        return train_batches(self.train_rows(), first_sample, share)
+        return train_batches(self.train_function(), first_sample, share)
 
-    def train_rows(self) -> MakeRows:
-        """Function in the graph from numbers of training samples to their features."""
-        reader = self._reader("train")
+    def train_function(self) -> ReadSamples:
+        """Graph function from the numbers of training samples to their features."""
+        rows = self._nonempty_split("train")
         stream = randomness.key(self._seed, randomness.TRAINING_SAMPLES)
-        self._warn_of_thrashing(len(reader))
+        self._warn_of_thrashing(rows.count)
 
-        def make_rows(samples: tf.Tensor) -> dict[str, tf.Tensor]:
+        def make_features(samples: tf.Tensor) -> Features:
             blocks = self._blocks
             if blocks is None:
-                return self._make_features(samples, reader, stream)
-            # Those of the next group are fetched while those of this one are read.
+                return self._features(samples, rows, stream)
+            # The next group is fetched while this one is read.
             _, later = sample_order.epochs_and_records(
-                samples + blocks.group_size, len(reader), self._seed, blocks
+                samples + blocks.group_size, rows.count, self._seed, blocks
             )
-            with tf.control_dependencies(reader.prefetch(later)):
-                return self._make_features(samples, reader, stream, blocks)
+            with tf.control_dependencies(rows.prefetch(later)):
+                return self._features(samples, rows, stream, blocks)
 
-        return self._traced_once("train", make_rows)
+        return self._traced_once("train", make_features)
 
     def _warn_of_thrashing(self, num_rows: int) -> None:
-        """Warns if shards that are read together do not fit their local folder."""
+        """Warns if shards that are read together do not fit into the local cache."""
         mirror = mirrors.mirror_of(self._records_dir)
         if mirror is None:
             return
-        total = sum(shard.bytes for shard in self.manifest.splits["train"])
-        # A group is read while the next one comes.
+        # A group is read while the next one is fetched.
         rows = num_rows if self._blocks is None else 2 * self._blocks.group_size
-        if total * min(rows / num_rows, 1) > mirror.max_bytes:
+        total = sum(shard.bytes for shard in self.manifest.splits["train"])
+        num_bytes = total * min(rows / num_rows, 1)
+        if num_bytes > mirror.max_bytes:
             logging.warning(
                 "%s: the shards that are read together take about %.1f GB, more than "
-                "the %.1f GB that may lie on this machine, so that shards are fetched "
+                "the limit of %.1f GB on this machine, so that shards are fetched "
                 "over and over. Raise --cache_gigabytes, or set "
                 "--config.inputs.block_rows=8192, or lower "
                 "--config.inputs.blocks_at_once",
                 mirror.url,
-                total * min(rows / num_rows, 1) / 1e9,
+                num_bytes / 1e9,
                 mirror.max_bytes / 1e9,
             )
 
@@ -247,23 +262,22 @@ class WindowInputs(RecordInputs):
     ) -> tf.data.Dataset:
         """Held-out batches, the same samples and masks each time; see `Inputs`.
 
-        Ranks get equally many batches; in the last one they may have fewer rows, or
-        none. `max_samples` takes a fixed random choice of the samples.
+        All ranks get the same number of batches; in the last one they may have fewer
+        rows, or none. `max_samples` selects a fixed random subset.
         """
         share = sample_order.share_of_rank(batch_size, rank, num_ranks)
-        reader = self._reader("validation")
+        rows = self._nonempty_split("validation")
         stream = randomness.key(self._seed, randomness.VALIDATION_SAMPLES)
-        num_samples = len(reader)
+        num_samples = rows.count
         if max_samples is not None:
             num_samples = min(num_samples, max_samples)
-        make_rows = self._traced_once(
-            "validation",
-            lambda samples: self._make_features(samples, reader, stream),
+        make_features = self._traced_once(
+            "validation", lambda samples: self._features(samples, rows, stream)
         )
 
-        def make_batch(step: tf.Tensor) -> dict[str, tf.Tensor]:
+        def make_batch(step: tf.Tensor) -> Features:
             samples = sample_order.rank_samples(step, 0, share)
-            return make_rows(tf.boolean_mask(samples, samples < num_samples))
+            return make_features(tf.boolean_mask(samples, samples < num_samples))
 
         num_batches = -(-num_samples // batch_size)
         return _pipelined(tf.data.Dataset.range(num_batches), make_batch)
@@ -278,9 +292,22 @@ class WindowInputs(RecordInputs):
             "training split)"
         )
 
-    def _reader(self, split: str) -> RowReader:
-        reader = self._rows(split)
-        if not len(reader):
+    def _split(self, split: str) -> Rows:
+        if split not in self._rows:
+            windows = WindowRecords(
+                self.manifest,
+                self._records_dir,
+                split,
+                window_length=self._window_length,
+                index_tables=self._index_tables,
+                masking=self._masking,
+            )
+            self._rows[split] = self.build_rows(windows)
+        return self._rows[split]
+
+    def _nonempty_split(self, split: str) -> Rows:
+        rows = self._split(split)
+        if not rows.count:
             without = (
                 " or --validation_input, or train without validation: "
                 "--config.training.validation_interval=0"
@@ -290,55 +317,42 @@ class WindowInputs(RecordInputs):
                 "records from more documents or with a larger --validation_fraction"
                 + (without if split == "validation" else "")
             )
-        return reader
+        return rows
 
-    def _rows(self, split: str) -> RowReader:
-        if split not in self._opened:
-            windows = WindowRecords(
-                self.manifest,
-                self._records_dir,
-                split,
-                window_length=self._window_length,
-                index_tables=self._index_tables,
-                masking=self._masking,
-            )
-            self._opened[split] = self.read_rows(windows)
-        return self._opened[split]
+    def _traced_once(self, split: str, function: ReadSamples) -> ReadSamples:
+        """Traces once for all datasets of a run, because tracing takes a second."""
+        return self._functions.setdefault(split, tf.function(function, autograph=False))
 
-    def _traced_once(self, split: str, make_rows: MakeRows) -> MakeRows:
-        """The function, traced once for all datasets of a run, which takes a second."""
-        return self._traced.setdefault(split, tf.function(make_rows, autograph=False))
-
-    def _make_features(
+    def _features(
         self,
         samples: tf.Tensor,
-        reader: RowReader,
+        rows: Rows,
         stream: int,
         blocks: sample_order.Blocks | None = None,
-    ) -> dict[str, tf.Tensor]:
+    ) -> Features:
         epochs, numbers = sample_order.epochs_and_records(
-            samples, len(reader), self._seed, blocks
+            samples, rows.count, self._seed, blocks
         )
         epoch_streams = randomness.extend_key(stream, epochs)
-        rows = reader(numbers, samples % len(reader), epoch_streams)
-        rows["sample_number"] = samples
-        return {name: rows[name] for name in self.feature_names}
+        features = rows.read(numbers, samples % rows.count, epoch_streams)
+        features["sample_number"] = samples
+        return {name: features[name] for name in self.feature_names}
 
 
 def train_batches(
-    make_rows: MakeRows, first_sample: int, share: sample_order.Share
+    make_features: ReadSamples, first_sample: int, share: sample_order.Share
 ) -> tf.data.Dataset:
     """Endless batches of a rank's share of the samples from `first_sample` on."""
 
-    def make_batch(step: tf.Tensor) -> dict[str, tf.Tensor]:
-        return make_rows(sample_order.rank_samples(step, first_sample, share))
+    def make_batch(step: tf.Tensor) -> Features:
+        return make_features(sample_order.rank_samples(step, first_sample, share))
 
     return _pipelined(tf.data.Dataset.counter(), make_batch)
 
 
-def _pipelined(dataset: tf.data.Dataset, make_batch: MakeRows) -> tf.data.Dataset:
-    # Batches are computed whole, several at a time, and stay in order. To read the
-    # source for `if` and `for` on tensors, of which it has none, takes seconds.
+def _pipelined(dataset: tf.data.Dataset, make_batch: ReadSamples) -> tf.data.Dataset:
+    # Whole batches are computed in parallel and stay in order. AutoGraph has nothing to
+    # convert and takes seconds.
     dataset = dataset.map(
         tf.autograph.experimental.do_not_convert(make_batch),
         num_parallel_calls=tf.data.AUTOTUNE,

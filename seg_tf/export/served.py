@@ -19,7 +19,7 @@ from seg_tf.layouts.spans import (
     best_window_per_question,
     check_answer_sizes,
 )
-from seg_tf.preprocessing.span_preprocessor import AskedRows, SpanPreprocessor
+from seg_tf.preprocessing.span_preprocessor import QuestionRows, SpanPreprocessor
 from seg_tf.preprocessing.text_preprocessor import (
     DocumentPreprocessor,
     TextPreprocessor,
@@ -295,7 +295,7 @@ class ServedExtractor(ServedModel):
 
 
 def _choose_answers(
-    rows: AskedRows,
+    rows: QuestionRows,
     logits: Mapping[str, tf.Tensor],
     max_answer_pieces: int,
     num_best: int,

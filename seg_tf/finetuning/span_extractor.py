@@ -18,8 +18,7 @@ from seg_tf.finetuning.text_task import TextTask
 from seg_tf.inference.texts import check_texts
 from seg_tf.layers.common import checked_names, feature_inputs
 from seg_tf.ops.gathering import gather_vectors
-from seg_tf.preprocessing.span_preprocessor import SpanPreprocessor
-from seg_tf.preprocessing.window_sizes import window_sizes
+from seg_tf.preprocessing.span_preprocessor import SpanPreprocessor, window_sizes
 
 # Far below any logit, and a number in every precision that a loss is taken in.
 _IMPOSSIBLE = -1e9
@@ -125,9 +124,9 @@ class SpanExtractor(TextTask):
 
         Args:
             folder: as for `TextClassifier.from_preset`.
-            max_length: as for `seg_tf.preprocessing.window_sizes`.
-            stride: as for `seg_tf.preprocessing.window_sizes`.
-            max_question_pieces: as for `seg_tf.preprocessing.window_sizes`.
+            max_length: as for `window_sizes`.
+            stride: as for `window_sizes`.
+            max_question_pieces: as for `window_sizes`.
             points_at_sentences: as for the class; None is True for a model of
                 sentences.
             randomly_initialized: whether the encoder starts from new weights, as a

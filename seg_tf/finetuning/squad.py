@@ -22,8 +22,7 @@ from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.spans import AnswerRanker, SpanExamples
 from seg_tf.finetuning.trials import MODEL_FOLDER, DevScores, Setting
 from seg_tf.layouts.contexts import Contexts, Questions, WindowSizes
-from seg_tf.preprocessing.contexts import GraphContextEncoder
-from seg_tf.preprocessing.window_sizes import window_sizes
+from seg_tf.preprocessing.span_preprocessor import GraphContextEncoder, window_sizes
 from seg_tf.tasks import squad
 from seg_tf.tasks.finetuning_settings import OptimizerSettings
 from seg_tf.tasks.squad import Answer, SquadFile
@@ -50,9 +49,9 @@ class SquadRunner:
             folder `squad` that holds them. Names may continue before `.json`.
         limit: train on the first N questions only; None takes all.
         dev_limit: answer the first N questions only; None answers all.
-        max_length: as for `seg_tf.preprocessing.window_sizes`.
-        stride: as for `seg_tf.preprocessing.window_sizes`.
-        max_question_pieces: as for `seg_tf.preprocessing.window_sizes`.
+        max_length: as for `window_sizes`.
+        stride: as for `window_sizes`.
+        max_question_pieces: as for `window_sizes`.
         max_answer_pieces: the longest answer.
         randomly_initialized: whether the encoder starts from new weights, as a
             baseline.

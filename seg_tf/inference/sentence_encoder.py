@@ -27,8 +27,7 @@ from seg_tf.inference.texts import Sentence, check_texts, indices, sentences_of
 from seg_tf.interop.presets import FromPreset
 from seg_tf.layouts import block_placing
 from seg_tf.layouts.rows import Example, Segment, num_pieces
-from seg_tf.preprocessing.segments import cut_longest
-from seg_tf.preprocessing.text_preprocessor import DocumentPreprocessor
+from seg_tf.preprocessing.text_preprocessor import DocumentPreprocessor, cut_longest
 from seg_tf.text.tree import TreeBuilder
 from seg_tf.text.word_pieces import PieceOffsets
 

@@ -1,7 +1,7 @@
-"""Places of sentences in blocks, none of which spans two blocks (ReAT).
+"""Places of sentences in blocks, in NumPy (ReAT).
 
-In NumPy, because the place of a sentence depends on the places of all longer ones, and
-because batches are planned before any row is laid out (`seg_tf.layouts.blocks`).
+Batches are planned before any row is laid out, so this part is also needed outside the
+graph (`seg_tf.layouts.blocks`).
 
 Shape key: R rows, N sentences of a row, L row length, T block length.
 """
@@ -28,11 +28,7 @@ class SpecialIds:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Self:
-        """Special tokens of a vocabulary for these rows.
-
-        Raises:
-            ValueError: if it has no row for `<Attn>`.
-        """
+        """The ids of a vocabulary; a ValueError if it has no row for `<Attn>`."""
         return cls(
             ss=vocabulary.cls_id,
             attention=vocabulary.attention_id,
@@ -44,7 +40,7 @@ class SpecialIds:
 def split_long(lengths: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray]:
     """Cuts sentences of `lengths` `(S,)` that are too long into even parts.
 
-    For example, lengths [3, 10] with at most 4 become [3, 4, 3, 3], which are the parts
+    For example, lengths [3, 10] with at most 4 become [3, 4, 3, 3], the parts
     [0, 0, 1, 2] of their sentences.
     """
     num_parts = np.maximum(-(-lengths // longest), 1)
@@ -61,17 +57,17 @@ def place_in_blocks(
 
     First-fit decreasing: the longest first, each into the first block with room. Rows
     that are half full always succeed; of real sentences, with 30 positions on average
-    in blocks of 128, so do nearly all rows that are full to 0.98.
+    in blocks of 128, so do nearly all rows with a fill of 0.98.
 
     Args:
-        lengths: int array `(R, N)`, positions of each sentence, none above T; 0 where
-            there is none.
+        lengths: int array `(R, N)`, positions of each sentence, at most T; 0 at
+            padding.
         num_blocks: L / T.
         block_length: T.
 
     Returns:
-        int array `(R, N)`, the starts, 0 where there is no sentence; and bool array
-        `(R,)`, whether all sentences fit. Starts of other rows are meaningless.
+        int array `(R, N)`, the starts, 0 at padding; and bool array `(R,)`, whether all
+        sentences fit. Starts of other rows are meaningless.
     """
     rows = np.arange(len(lengths))
     used = np.zeros((len(lengths), num_blocks), np.int32)

@@ -19,19 +19,19 @@ from seg_tf.layouts.layout import (
     RowShape,
     TextCapacity,
 )
-from seg_tf.layouts.rows import Example, check_num_texts, pieces_beside
+from seg_tf.layouts.rows import Example, check_num_texts, room_for_pieces, trees_of
 from seg_tf.ops.gathering import mean_vectors
 from seg_tf.text.graph.flat import count_off
 from seg_tf.text.graph.trees import Trees, largest
 
 # Keras does not attend to a single place.
-_FEWEST_SLOTS = 2
+_MIN_SLOTS = 2
 # Positions of a sentence before its words.
 _BEFORE_WORDS = 2
 
 
 class BlockLayout(Layout):
-    """Lays out each sentence in a block; those of a row are one text and meet.
+    """Lays out each sentence in a block; the sentences of a row form one text.
 
     For example, texts of the pieces [7, 8] and [9] become, with blocks of 10,
 
@@ -43,9 +43,9 @@ class BlockLayout(Layout):
       sentence_starts      0  5
       given_text           1  2
 
-    A sentence too long for a block is laid out in even parts, each of which is a
-    sentence to the encoder. The vector of a sentence is its pooled `<SS>`, or the mean
-    over those of its parts; that of a row is the mean over the sentences.
+    A sentence too long for a block is laid out in even parts, which the encoder treats
+    as sentences. The vector of a sentence is its pooled `<SS>`, or the mean over its
+    parts; the vector of a row is the mean over the sentences.
 
     Args:
         inputs: config of the rows of pretraining.
@@ -63,7 +63,7 @@ class BlockLayout(Layout):
     def __init__(
         self, inputs: Any, encoder: Any, vocabulary: Any, max_length: int | None = None
     ):
-        del inputs  # whose rows hold several texts
+        del inputs  # whose rows contain several texts
         self.block_length = encoder.block_length
         self.max_sentences = encoder.max_sentences
         self.longest_part = encoder.block_length - NUM_SPECIAL_TOKENS
@@ -79,22 +79,23 @@ class BlockLayout(Layout):
 
     def capacity(self, num_texts: int) -> int:
         check_num_texts(num_texts, self.max_sentences)
-        wanted = pieces_beside(
+        room = room_for_pieces(
             NUM_SPECIAL_TOKENS * num_texts, self.max_length, num_texts
         )
         # Texts of this total length never have more parts than the model has places:
         # each text wastes less than a part.
-        most = self.longest_part * (self.max_sentences - num_texts) + num_texts
-        return min(wanted, most)
+        return min(
+            room, self.longest_part * (self.max_sentences - num_texts) + num_texts
+        )
 
     def rows(self, trees: Trees) -> Features:
         return block_rows(trees, self.block_length, self._special_ids)
 
     def num_tokens(self, example: Example) -> int:
-        return int((self._lengths(example)[0] + NUM_SPECIAL_TOKENS).sum())
+        return int((self._parts(example) + NUM_SPECIAL_TOKENS).sum())
 
     def fits(self, example: Example) -> bool:
-        return len(self._lengths(example)[0]) <= self.max_sentences
+        return len(self._parts(example)) <= self.max_sentences
 
     def row_shape(self, example: Example) -> tuple[int, int]:
         num_blocks, num_slots = self.exact_shape(example)
@@ -104,41 +105,42 @@ class BlockLayout(Layout):
 
     def exact_shape(self, example: Example) -> tuple[int, int]:
         """Exact numbers of blocks and places that an example needs."""
-        parts, _ = self._parts(example)
-        _, num_blocks = self._place(parts)
-        return num_blocks, max(_FEWEST_SLOTS, len(parts))
+        parts = self._parts(example)
+        if len(parts) > self.max_sentences:
+            raise ValueError(
+                "`example` must have at most the number of sentences, or parts of "
+                f"them, for which the model has places, {self.max_sentences}. "
+                f"Received: {len(parts)}"
+            )
+        _, num_blocks = block_placing.place_in_fewest_blocks(
+            parts + NUM_SPECIAL_TOKENS, self.block_length
+        )
+        return num_blocks, max(_MIN_SLOTS, len(parts))
+
+    def _parts(self, example: Example) -> np.ndarray:
+        """Pieces of each part."""
+        lengths = np.array([len(segment.pieces) for segment in example])
+        return block_placing.split_long(lengths, self.longest_part)[0]
 
     def lay_out(
         self, examples: Sequence[Example], row_shape: RowShape
     ) -> dict[str, np.ndarray]:
-        num_blocks, num_slots = row_shape
-        row_length = num_blocks * self.block_length
-        numbers = {
-            name: np.zeros((len(examples), num_slots), np.int32)
-            for name in ("lengths", "starts", "given_text")
-        }
-        pieces = np.zeros((len(examples), row_length), np.int32)
-        for row, example in enumerate(examples):
-            parts, text_of_part = self._parts(example)
-            starts, _ = self._place(parts)
-            joined = np.concatenate([segment.pieces for segment in example])
-            pieces[row, : len(joined)] = joined
-            numbers["lengths"][row, : len(parts)] = parts
-            numbers["starts"][row, : len(parts)] = starts
-            numbers["given_text"][row, : len(parts)] = 1 + text_of_part
-        given_text = numbers.pop("given_text")
         with tf.device("CPU"):
-            rows = one_text_rows(
-                pieces=tf.constant(pieces),
-                **{name: tf.constant(array) for name, array in numbers.items()},
-                is_sentence=tf.constant(given_text > 0),
-                row_length=row_length,
-                special_ids=self._special_ids,
+            trees = trees_of(examples, max(map(len, examples)))
+            rows = dict(
+                block_rows(trees, self.block_length, self._special_ids, row_shape)
             )
-        del rows["padding_mask"]
+            # From sentences to the texts of their segments.
+            texts = tf.pad(trees.texts + 1, [[0, 0], [1, 0]])
+            rows["given_text"] = tf.gather(texts, rows["given_text"], batch_dims=1)
+        num_tokens = np.count_nonzero(rows["padding_mask"], axis=1).tolist()
+        if num_tokens != list(map(self.num_tokens, examples)):
+            raise ValueError(
+                "`row_shape` must have the blocks and places that each example needs. "
+                f"Received: {row_shape}"
+            )
         return {
-            **{name: values.numpy() for name, values in rows.items()},
-            "given_text": given_text,
+            name: values.numpy() for name, values in self.read_features(rows).items()
         }
 
     def readout(self, num_texts: int) -> PooledSentences:
@@ -158,30 +160,9 @@ class BlockLayout(Layout):
         counts = tf.reduce_sum(tf.cast(mask, vectors.dtype), axis=1, keepdims=True)
         return tf.reduce_sum(vectors, axis=1) / tf.maximum(counts, 1)
 
-    def _parts(self, example: Example) -> tuple[np.ndarray, np.ndarray]:
-        """Pieces of each part, and which text it belongs to."""
-        parts, number = self._lengths(example)
-        if len(parts) > self.max_sentences:
-            raise ValueError(
-                "`example` must have at most as many sentences, or parts of them, as "
-                f"the model has places, {self.max_sentences}. Received: {len(parts)}"
-            )
-        texts = np.array([segment.text for segment in example])
-        return parts, texts[np.cumsum(number == 0) - 1]
-
-    def _lengths(self, example: Example) -> tuple[np.ndarray, np.ndarray]:
-        """Pieces of each part, and which part of its sentence it is."""
-        lengths = np.array([len(segment.pieces) for segment in example])
-        return block_placing.split_long(lengths, self.longest_part)
-
-    def _place(self, parts: np.ndarray) -> tuple[np.ndarray, int]:
-        return block_placing.place_in_fewest_blocks(
-            parts + NUM_SPECIAL_TOKENS, self.block_length
-        )
-
 
 def split_long(lengths: tf.RaggedTensor, longest: int) -> tuple[tf.RaggedTensor, ...]:
-    """As `block_placing.split_long`, for sentences of rows, ragged int32 `(B, M)`.
+    """Cuts sentences as `block_placing.split_long`, for rows, ragged int32 `(B, M)`.
 
     Returns:
         Two ragged int32 tensors `(B, N)`: pieces of each part, and the number of its
@@ -192,7 +173,7 @@ def split_long(lengths: tf.RaggedTensor, longest: int) -> tuple[tf.RaggedTensor,
     length, parts = (
         tf.gather(values, whole) for values in (lengths.flat_values, num_parts)
     )
-    of_part = length // parts + tf.cast(part < length % parts, tf.int32)
+    part_length = length // parts + tf.cast(part < length % parts, tf.int32)
     number = tf.ragged.range(tf.cast(lengths.row_lengths(), tf.int32)).flat_values
     row = tf.gather(lengths.value_rowids(), whole)
 
@@ -201,11 +182,11 @@ def split_long(lengths: tf.RaggedTensor, longest: int) -> tuple[tf.RaggedTensor,
             values, row, nrows=lengths.nrows(), validate=False
         )
 
-    return by_rows(of_part), by_rows(tf.gather(number, whole))
+    return by_rows(part_length), by_rows(tf.gather(number, whole))
 
 
 def place_in_blocks(lengths: tf.Tensor, block_length: int) -> tf.Tensor:
-    """As `block_placing.place_in_fewest_blocks`, for rows of lengths `(B, N)`."""
+    """Places rows of lengths `(B, N)` as `block_placing.place_in_fewest_blocks`."""
     num_rows, num_slots = tf.unstack(tf.shape(lengths))
     order = tf.argsort(-lengths, axis=1, stable=True)
     falling = tf.transpose(tf.gather(lengths, order, batch_dims=1))
@@ -227,7 +208,7 @@ def place_in_blocks(lengths: tf.Tensor, block_length: int) -> tf.Tensor:
         place,
         (
             tf.constant(0),
-            # As many blocks as sentences are always enough.
+            # One block for each sentence is always enough.
             tf.zeros([num_rows, num_slots], tf.int32),
             tf.TensorArray(tf.int32, size=num_slots, element_shape=[None]),
         ),
@@ -257,16 +238,14 @@ def lay_out(
 
     Args:
         pieces: int32 tensor `(B, P)`, pieces of all sentences of a row, padded.
-        lengths: int32 tensor `(B, N)`, pieces of each sentence, 0 where there is none.
+        lengths: int32 tensor `(B, N)`, pieces of each sentence, 0 at padding.
         starts: int32 tensor `(B, N)`, position of each sentence.
         is_sentence: bool tensor `(B, N)`, True for the first ones of each row.
         row_length: L.
         special_ids: ids of the special tokens.
 
     Returns:
-        `token_ids`, `padding_mask`, `position_index`, `sentence_number`, the sentence
-        of each position in the row, from 1, and 0 at padding, and `is_piece`; each
-        `(B, L)`.
+        The features above, 0 at padding, and `padding_mask`; each `(B, L)`.
     """
     starts = tf.where(is_sentence, starts, row_length)
     order = tf.argsort(starts, axis=1, stable=True)
@@ -297,14 +276,49 @@ def lay_out(
     }
 
 
-def one_text_rows(
-    *, starts: tf.Tensor, is_sentence: tf.Tensor, **arguments: Any
+def block_rows(
+    trees: Trees,
+    block_length: int,
+    special_ids: SpecialIds,
+    row_shape: RowShape | None = None,
 ) -> dict[str, tf.Tensor]:
-    """Rows of one text each: features of `seg_tf.models.reat.ReAT`, and `padding_mask`.
+    """Rows of one text each.
 
-    Arguments are those of `lay_out`.
+    Args:
+        trees: the texts.
+        block_length: T.
+        special_ids: ids of the special tokens.
+        row_shape: numbers of blocks and of sentence places; None uses those that the
+            longest row needs.
+
+    Returns:
+        The features of `seg_tf.models.reat.ReAT`, `padding_mask`, and `given_text`
+        `(B, N)`, the sentence of each part, from 1, and 0 at padding.
     """
-    row = lay_out(starts=starts, is_sentence=is_sentence, **arguments)
+    parts, sentence = split_long(
+        tf.RaggedTensor.from_tensor(trees.sentence_lengths, trees.num_sentences),
+        block_length - NUM_SPECIAL_TOKENS,
+    )
+    num_parts = tf.cast(parts.row_lengths(), tf.int32)
+    num_slots = tf.maximum(largest(num_parts), _MIN_SLOTS)
+    if row_shape is not None:
+        num_slots = row_shape[1]
+    mask = tf.sequence_mask(num_parts, num_slots)
+    shape = [tf.size(num_parts), num_slots]
+    lengths = parts.to_tensor(shape=shape)
+    spans = tf.where(mask, lengths + NUM_SPECIAL_TOKENS, 0)
+    starts = place_in_blocks(spans, block_length)
+    num_blocks = 1 + largest(starts) // block_length
+    if row_shape is not None:
+        num_blocks = row_shape[0]
+    row = lay_out(
+        pieces=trees.pieces,
+        lengths=lengths,
+        starts=starts,
+        is_sentence=mask,
+        row_length=num_blocks * block_length,
+        special_ids=special_ids,
+    )
     del row["is_piece"]
     number = row["sentence_number"]
     return {
@@ -312,38 +326,6 @@ def one_text_rows(
         "text_number": tf.cast(number > 0, tf.int32),
         "sentence_position": tf.maximum(number - 1, 0),
         "sentence_starts": starts,
-        "sentence_mask": is_sentence,
-    }
-
-
-def block_rows(
-    trees: Trees, block_length: int, special_ids: SpecialIds
-) -> dict[str, tf.Tensor]:
-    """Rows of one text each, in as few blocks as the longest needs.
-
-    The features are those of `one_text_rows`, and `given_text` `(B, N)`, the sentence
-    of each part, from 1, and 0 where there is none.
-    """
-    parts, sentence = split_long(
-        tf.RaggedTensor.from_tensor(trees.sentence_lengths, trees.num_sentences),
-        block_length - NUM_SPECIAL_TOKENS,
-    )
-    num_parts = tf.cast(parts.row_lengths(), tf.int32)
-    num_slots = tf.maximum(largest(num_parts), _FEWEST_SLOTS)
-    mask = tf.sequence_mask(num_parts, num_slots)
-    shape = [tf.size(num_parts), num_slots]
-    lengths = parts.to_tensor(shape=shape)
-    spans = tf.where(mask, lengths + NUM_SPECIAL_TOKENS, 0)
-    starts = place_in_blocks(spans, block_length)
-    rows = one_text_rows(
-        pieces=trees.pieces,
-        lengths=lengths,
-        starts=starts,
-        is_sentence=mask,
-        row_length=(1 + largest(starts) // block_length) * block_length,
-        special_ids=special_ids,
-    )
-    return {
-        **rows,
+        "sentence_mask": mask,
         "given_text": tf.where(mask, sentence.to_tensor(shape=shape) + 1, 0),
     }

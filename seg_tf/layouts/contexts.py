@@ -35,7 +35,7 @@ _LENGTH_BONUS = 0.01
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Contexts:
-    """Word pieces of contexts, one after the other, with their places in the text.
+    """Word pieces of contexts, one after another, with their places in the text.
 
     As in records, sentences without a piece and paragraphs without a sentence do not
     count.
@@ -48,7 +48,7 @@ class Contexts:
         stops: int32 `(P,)`, the character after each, not falling.
         sentences: int32 `(P,)`, sentence of each piece, counted through all contexts.
         sentence_bounds: int32 `(S + 1,)`, first piece of each sentence, and P.
-        paragraph_index: int32 `(S,)`, of each sentence, from 1 in a context.
+        paragraph_index: int32 `(S,)`, from 1 in a context.
         sentence_index: int32 `(S,)`, in the paragraph.
     """
 
@@ -105,27 +105,27 @@ class Contexts:
 
     @classmethod
     def joined(cls, parts: Sequence[Contexts]) -> Contexts:
-        """The contexts of all parts, one after the other."""
+        """The contexts of all parts, one after another."""
 
         def join(values: Sequence[tf.Tensor], sizes: Sequence[tf.Tensor]) -> tf.Tensor:
-            """Values that count what each part has so many of, counted through all."""
+            """Concatenates values, shifted by the total size of the earlier parts."""
             bases = tf.cumsum([tf.zeros([], tf.int32), *map(tf.size, sizes)])
-            moved = [one + bases[part] for part, one in enumerate(values)]
-            return tf.concat(moved, axis=0)
+            shifted = [part + bases[number] for number, part in enumerate(values)]
+            return tf.concat(shifted, axis=0)
 
         def bounds(values: Sequence[tf.Tensor]) -> tf.Tensor:
             # The last bound of a part is the first of the next.
-            ends = [one[-1:] for one in values[-1:]]
-            return join([*(one[:-1] for one in values), *ends], [*ids[:-1], []])
+            ends = [values[-1][-1:]]
+            return join([*(part[:-1] for part in values), *ends], [*ids[:-1], []])
 
         ids = [part.ids for part in parts]
         texts = [part.texts for part in parts]
-        characters = [one.code_points for one in texts]
+        characters = [text.code_points for text in texts]
         return cls(
             texts=FlatTexts(
                 tf.concat(characters, axis=0),
-                join([one.starts for one in texts], characters),
-                join([one.ends for one in texts], characters),
+                join([text.starts for text in texts], characters),
+                join([text.ends for text in texts], characters),
             ),
             bounds=bounds([part.bounds for part in parts]),
             ids=tf.concat(ids, axis=0),
@@ -149,16 +149,10 @@ class Contexts:
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """First and last piece that share a character with parts of contexts.
 
-        A span may be longer than its part, because pieces cannot be divided.
-
-        Args:
-            numbers: int32 `(N,)`, the context of each part.
-            starts: int32 `(N,)`, first character of each in its context.
-            stops: int32 `(N,)`, the character after its last.
-
-        Returns:
-            Two int32 tensors `(N,)`; the last piece is before the first if there is
-            none.
+        `numbers` are the contexts of the parts, `starts` and `stops` their characters
+        in the context: int32 `(N,)`, like the result. A span may be longer than its
+        part, because pieces cannot be divided. The last piece is before the first if
+        there are none.
         """
         base, end = (
             tf.gather(values, numbers)
@@ -173,11 +167,11 @@ class Contexts:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Questions:
-    """Pieces of questions, each of which is one sentence.
+    """Pieces of questions of one sentence each.
 
     Attributes:
         pieces: ragged int32 `(Q, pieces)`.
-        contexts: int32 `(Q,)`, the context that each is about.
+        contexts: int32 `(Q,)`, the context of each.
         is_cut: bool `(Q,)`, whether the question has more pieces.
     """
 
@@ -187,12 +181,10 @@ class Questions:
 
     @classmethod
     def beginnings(
-        cls, pieces: tf.RaggedTensor, contexts: tf.Tensor, most_pieces: int
+        cls, pieces: tf.RaggedTensor, contexts: tf.Tensor, max_pieces: int
     ) -> Questions:
-        """The first `most_pieces` of questions; `pieces` need one more to see cuts."""
-        return cls(
-            pieces[:, :most_pieces], contexts, pieces.row_lengths() > most_pieces
-        )
+        """The first `max_pieces` of questions; one more piece marks a cut."""
+        return cls(pieces[:, :max_pieces], contexts, pieces.row_lengths() > max_pieces)
 
     def num_pieces(self) -> tf.Tensor:
         """Pieces of each: int32 `(Q,)`."""
@@ -214,7 +206,7 @@ class WindowSizes:
 
     Attributes:
         max_length: positions of a row, special tokens included.
-        stride: pieces from the start of a window to that of the next.
+        stride: pieces between the starts of two windows.
         max_question_pieces: maximum number of pieces of a question.
         num_special_tokens: special tokens of a row: 3 in
             `[CLS] question [SEP] context [SEP]`.
@@ -254,7 +246,7 @@ class WindowSizes:
         num_pieces: int | tf.Tensor,
         num_sentences: int | tf.Tensor,
     ) -> int | tf.Tensor:
-        """Positions of a row with so many pieces and sentences."""
+        """Positions of a row with these numbers of pieces and sentences."""
         return (
             self.num_special_tokens
             + num_question_pieces
@@ -272,10 +264,9 @@ class Windows:
     """Consecutive pieces of contexts, read together with a question.
 
     Attributes:
-        questions: int32 `(W,)`, the question of each.
+        questions: int32 `(W,)`, the question of each window.
         starts: int32 `(W,)`, its first piece, counted through all contexts.
-        stops: int32 `(W,)`, the piece after its last; equal to the start if the context
-            has no piece.
+        stops: int32 `(W,)`, the piece after its last.
     """
 
     questions: tf.Tensor
@@ -303,11 +294,11 @@ class Windows:
         return tf.where(self.stops > self.starts, number, 0)
 
     def is_max_context(self, num_questions: int | tf.Tensor) -> tf.Tensor:
-        """Mask of the pieces that are in their window of maximum context: bool `(K,)`.
+        """Mask of the pieces in their window of maximum context: bool `(K,)`.
 
         The context of a piece is the smaller number of pieces to its left or right in
-        the window, plus BERT's hundredth of the window's length; of equal windows, the
-        first counts. Answers may start only at these pieces.
+        the window, plus BERT's hundredth of the window's length; the first window wins
+        a tie. Answers may start only at these pieces.
         """
         pieces, windows = self.pieces()
         lengths = tf.gather(self.lengths(), windows)
@@ -340,34 +331,30 @@ def make_windows(
     capacity = sizes.capacity(questions.num_pieces())
 
     def add(
-        step: tf.Tensor, starts: tf.Tensor, continues: tf.Tensor, *found: tf.TensorArray
+        step: tf.Tensor, starts: tf.Tensor, is_new: tf.Tensor, *arrays: tf.TensorArray
     ) -> tuple[tf.Tensor | tf.TensorArray, ...]:
         stops = tf.searchsorted(needed, tf.gather(needed, starts) + capacity)
         if sizes.max_sentences is not None:
             after = tf.gather(sentences, starts) + sizes.max_sentences - 1
             stops = tf.minimum(stops, tf.searchsorted(sentences, after))
         stops = tf.minimum(stops, ends)
-        found = tuple(
-            array.write(step, values)
-            for array, values in zip(found, (starts, stops, continues), strict=True)
-        )
+        columns = zip(arrays, (starts, stops, is_new), strict=True)
+        arrays = tuple(array.write(step, values) for array, values in columns)
         next_starts = starts + tf.minimum(sizes.stride, stops - starts)
-        return step + 1, next_starts, continues & (stops < ends), *found
+        return step + 1, next_starts, is_new & (stops < ends), *arrays
 
-    _, _, _, *found = tf.while_loop(
-        lambda step, _, continues, *__: (step == 0) | tf.reduce_any(continues),
-        add,
-        (
-            tf.constant(0),
-            begins,
-            tf.ones_like(begins, tf.bool),
-            *(
-                tf.TensorArray(dtype, 0, dynamic_size=True, element_shape=[None])
-                for dtype in (tf.int32, tf.int32, tf.bool)
-            ),
-        ),
+    arrays = (
+        tf.TensorArray(dtype, 0, dynamic_size=True, element_shape=[None])
+        for dtype in (tf.int32, tf.int32, tf.bool)
     )
-    starts_QS, stops_QS, is_window_QS = (tf.transpose(array.stack()) for array in found)
+    _, _, _, *windows = tf.while_loop(
+        lambda step, _, is_new, *__: (step == 0) | tf.reduce_any(is_new),
+        add,
+        (tf.constant(0), begins, tf.ones_like(begins, tf.bool), *arrays),
+    )
+    starts_QS, stops_QS, is_window_QS = (
+        tf.transpose(array.stack()) for array in windows
+    )
     return Windows(
         tf.cast(tf.where(is_window_QS)[:, 0], tf.int32),
         tf.boolean_mask(starts_QS, is_window_QS),

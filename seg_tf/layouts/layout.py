@@ -1,10 +1,10 @@
-"""The contract of a row form: rows of texts, and the vectors that stand for them.
+"""The interface of a row form: rows of texts, and the vectors that represent them.
 
 Each form has one class, created for a checkpoint by the config of its inputs
 (`seg_tf.checkpoints.pretrained.Pretrained.layout`). Fine-tuning, inference and export
 use it without knowing the model.
 
-A readout picks the vectors that stand for texts: `[CLS]` (BERT, SegaBERT), `[CLS]` and
+A readout picks the vectors that represent texts: `[CLS]` (BERT, SegaBERT), `[CLS]` and
 `[SENT]` (SLM), or `<SS>` (ReAT), depending on how the encoder was pretrained.
 
 Shape key: B rows, L row length, M sentences, D width, T texts of an example, V vectors
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from seg_tf.text.graph.trees import Trees
 
 Features = Mapping[str, tf.Tensor]
-# Static sizes of a batch's rows. There are few values, each of which is compiled once.
+# Static sizes of a batch's rows. There are few values, and each is compiled once.
 RowShape = tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class TextCapacity:
-    """The most of a document that a row of pretraining takes.
+    """The part of a document that fits into a row of pretraining.
 
     Attributes:
         num_pieces: word pieces.
@@ -49,8 +49,11 @@ class TextCapacity:
 
     def shared(self, other: Self) -> Self:
         """The capacity that fits into the rows of both."""
-        numbers = (self.num_sentences, other.num_sentences)
-        limits = [number for number in numbers if number is not None]
+        limits = [
+            capacity.num_sentences
+            for capacity in (self, other)
+            if capacity.num_sentences is not None
+        ]
         return dataclasses.replace(
             self,
             num_pieces=min(self.num_pieces, other.num_pieces),
@@ -61,18 +64,18 @@ class TextCapacity:
 class Layout(abc.ABC):
     """Rows of one form.
 
-    Constructors take the config of a run's inputs, its encoder and vocabulary, and
+    Constructors have the arguments config of a run's inputs, encoder, vocabulary, and
     `max_length`, the maximum length of an example; None uses that of pretraining.
 
     Attributes:
         max_length: maximum number of positions of an example.
-        text_capacity: the most of a document that a row takes.
-        longest_part: maximum number of pieces of a sentence that a row takes whole.
+        text_capacity: the part of a document that fits into a row.
+        longest_part: maximum number of pieces of a sentence that stays whole.
         holds_spans: whether question and context share a window of a row, so that an
             answer is a span of positions.
         vectors_per_text: whether a row of several texts has a vector for each. If not,
-            each text needs a row of its own.
-        sent_id: id of the token before each sentence, as in SLM; None if there is none.
+            each text needs a separate row.
+        sent_id: id of the token before each sentence, as in SLM; None without one.
         extra_features: features that `sentence_vectors` reads, beyond the encoder's.
         unread_features: features of `rows` that no encoder or head reads.
     """
@@ -102,21 +105,21 @@ class Layout(abc.ABC):
 
     @abc.abstractmethod
     def num_tokens(self, example: Example) -> int:
-        """Positions that an example takes in a row, special tokens included."""
+        """Positions of an example in a row, special tokens included."""
 
     @abc.abstractmethod
     def fits(self, example: Example) -> bool:
-        """Returns True if a row takes all sentences of a text."""
+        """Returns True if all sentences of a text fit into a row."""
 
     @abc.abstractmethod
     def row_shape(self, example: Example) -> RowShape:
-        """The smallest sizes of a row that takes the example."""
+        """The smallest sizes of a row for the example."""
 
     @abc.abstractmethod
     def lay_out(
         self, examples: Sequence[Example], row_shape: RowShape
     ) -> dict[str, np.ndarray]:
-        """Rows of given sizes, one for each example, independent of one another.
+        """Rows of fixed sizes, one for each example, independent of one another.
 
         Raises:
             ValueError: if an example needs a larger row.
@@ -133,47 +136,37 @@ class Layout(abc.ABC):
     # === Questions about contexts ===
 
     def for_spans(self) -> Self:
-        """The layout whose rows tell question and context apart (`holds_spans`)."""
+        """The layout whose rows distinguish question and context (`holds_spans`)."""
         return self
 
     def piece_starts(self, example: Example) -> np.ndarray:
-        """Position at which each segment's pieces begin, of layouts `for_spans`."""
+        """First position of each segment's pieces, of layouts `for_spans`."""
         raise NotImplementedError
 
     # === Vectors ===
 
     @abc.abstractmethod
     def readout(self, num_texts: int) -> TextReadout:
-        """The vectors that stand for the texts of an example.
-
-        Raises:
-            ValueError: if the texts do not fit into a row.
-        """
+        """The readout for examples of `num_texts` texts, which must fit into a row."""
 
     @abc.abstractmethod
     def sentence_vectors(
         self, encoder: Any, sequence_output: tf.Tensor, features: Features
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Vectors of the sentences of rows, and their mask.
+        """Vectors of the sentences of rows, `(B, M, D)`, 0 at padding, and their mask.
 
         Args:
             encoder: the encoder.
-            sequence_output: float `(B, L, D)`.
+            sequence_output: its output, float `(B, L, D)`.
             features: the rows.
-
-        Returns:
-            float `(B, M, D)`, 0 where there is no sentence, and bool `(B, M)`.
         """
 
     def pooled_output(
         self, sequence_output: tf.Tensor, vectors: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
-        """One vector of each row, `(B, D)`: that of `[CLS]`.
+        """A vector of each row, `(B, D)`, by default that of `[CLS]`.
 
-        Args:
-            sequence_output: float `(B, L, D)`.
-            vectors: float `(B, M, D)` of `sentence_vectors`.
-            mask: bool `(B, M)` of `sentence_vectors`.
+        `vectors` and `mask` are the results of `sentence_vectors`.
         """
         del vectors, mask
         return sequence_output[:, 0]
@@ -191,9 +184,12 @@ class TextReadout(abc.ABC):
         needs_pooler: whether a head has to add the pooler that pretraining lacked.
     """
 
-    feature_names: ClassVar[tuple[str, ...]]
-    needs_pooler: ClassVar[bool]
-    num_vectors: int
+    feature_names: ClassVar[tuple[str, ...]] = ()
+    needs_pooler: ClassVar[bool] = False
+
+    def __init__(self, num_texts: int = 1):
+        self.num_texts = num_texts
+        self.num_vectors = num_texts
 
     @abc.abstractmethod
     def head_vectors(
@@ -201,15 +197,14 @@ class TextReadout(abc.ABC):
     ) -> Any:
         """Input of a head, `(B, V, D)`, from an encoder's output `(B, L, D)`."""
 
-    @abc.abstractmethod
     def text_vectors(
         self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
     ) -> Any:
         """A vector for each text of a row, in the context of all: `(B, T, D)`."""
+        return self.head_vectors(encoder, sequence_output, features)
 
-    @abc.abstractmethod
     def get_config(self) -> dict[str, Any]:
-        """Arguments of the constructor."""
+        return {"num_texts": self.num_texts}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
@@ -224,41 +219,16 @@ class FirstToken(TextReadout):
     one: a dense layer with tanh, as in BERT's code.
     """
 
-    feature_names = ()
     needs_pooler = True
-    num_vectors = 1
 
     def head_vectors(
         self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
     ) -> Any:
         return sequence_output[:, :1]
 
-    text_vectors = head_vectors
-
-    def get_config(self) -> dict[str, Any]:
-        return {}
-
-
-class _PerText(TextReadout):
-    """Base of readouts with a vector for each of `num_texts` texts of a row."""
-
-    needs_pooler = False
-
-    def __init__(self, num_texts: int):
-        self.num_texts = num_texts
-        self.num_vectors = num_texts
-
-    def text_vectors(
-        self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
-    ) -> Any:
-        return self.head_vectors(encoder, sequence_output, features)
-
-    def get_config(self) -> dict[str, Any]:
-        return {"num_texts": self.num_texts}
-
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class SentenceTokens(_PerText):
+class SentenceTokens(TextReadout):
     """`[CLS]` and the `[SENT]` of each of `num_texts` texts (SLM, section 2.2)."""
 
     feature_names = ("candidate_positions",)
@@ -280,7 +250,7 @@ class SentenceTokens(_PerText):
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class MeanOfPieces(_PerText):
+class MeanOfPieces(TextReadout):
     """The mean over the word pieces of each of `num_texts` texts of one sentence.
 
     Special tokens do not count. The mean is 0 for a text without pieces.
@@ -296,7 +266,7 @@ class MeanOfPieces(_PerText):
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class PooledSentences(_PerText):
+class PooledSentences(TextReadout):
     """The pooled `<SS>` of `num_texts` texts, or the mean of its parts (ReAT)."""
 
     feature_names = ("sentence_starts", "given_text")

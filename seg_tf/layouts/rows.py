@@ -14,7 +14,7 @@ import tensorflow as tf
 from seg_tf.layouts.layout import Features, Layout, RowShape, TextCapacity
 from seg_tf.text.graph.trees import Trees
 
-# Special tokens of a row in addition to those of its sentences: `[CLS]` and `[SEP]`.
+# Special tokens of a row besides those of its sentences: `[CLS]` and `[SEP]`.
 NUM_SPECIAL_TOKENS = 2
 _SHORTEST_BUCKET = 16
 
@@ -24,7 +24,7 @@ class Segment:
     """Word pieces of a text, or of one of its sentences, and their indices.
 
     Attributes:
-        pieces: int array of ids; there may be none.
+        pieces: int array of ids, possibly empty.
         text: number of the text in the example, from 0.
         paragraph: paragraph index.
         sentence: sentence index in the paragraph.
@@ -80,14 +80,14 @@ def trees_of(examples: Sequence[Example], num_columns: int) -> Trees:
 def bucket_length(num_tokens: int, longest: int) -> int:
     """The row length that rows of `num_tokens` tokens are padded to, up to `longest`.
 
-    There are few lengths, each of which is compiled once. Above the shortest, less than
-    a fifth of a row is padding, and 8 % if all lengths are equally frequent.
+    There are few lengths, and each is compiled once. Above the shortest, less than a
+    fifth of a row is padding, and 8 % if all lengths are equally frequent.
     """
     step = max(_SHORTEST_BUCKET, (1 << (num_tokens - 1).bit_length()) // 8)
     return min(-(-num_tokens // step) * step, longest)
 
 
-def pieces_beside(num_specials: int, max_length: int, num_texts: int) -> int:
+def room_for_pieces(num_specials: int, max_length: int, num_texts: int) -> int:
     """Positions of a row beyond its special tokens, which have to fit."""
     if max_length < num_specials:
         raise ValueError(
@@ -101,8 +101,8 @@ def check_num_texts(num_texts: int, max_sentences: int) -> None:
     """Raises a ValueError if texts of one sentence each exceed `max_sentences`."""
     if num_texts > max_sentences:
         raise ValueError(
-            "`texts` must be at most as many as the model takes sentences, "
-            f"{max_sentences}. Received: {num_texts} texts"
+            "The number of texts must be at most the number of sentences that the "
+            f"model can read, {max_sentences}. Received: {num_texts} texts"
         )
 
 
@@ -140,7 +140,7 @@ class IndexedLayout(Layout):
 
     @abc.abstractmethod
     def rows(self, trees: Trees, row_length: int | tf.Tensor | None = None) -> Features:
-        """As `Layout.rows`, or of a given length, which the tokens must fit."""
+        """As `Layout.rows`, or of a fixed length, which the tokens must fit."""
 
     def lay_out(
         self, examples: Sequence[Example], row_shape: RowShape
@@ -161,9 +161,10 @@ class IndexedLayout(Layout):
         }
 
     def fits(self, example: Example) -> bool:
-        most = self.text_capacity.num_sentences
-        is_few = most is None or len(example) <= most
-        return is_few and self.num_tokens(example) <= self.max_length
+        limit = self.text_capacity.num_sentences
+        if limit is not None and len(example) > limit:
+            return False
+        return self.num_tokens(example) <= self.max_length
 
     def piece_starts(self, example: Example) -> np.ndarray:
         lengths = np.array([len(segment.pieces) for segment in example])

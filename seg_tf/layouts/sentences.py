@@ -17,7 +17,7 @@ from seg_tf.layouts.rows import (
     Example,
     IndexedLayout,
     check_num_texts,
-    pieces_beside,
+    room_for_pieces,
     row_features,
 )
 from seg_tf.ops.gathering import gather_vectors
@@ -31,9 +31,8 @@ CANDIDATES = ("candidate_positions", "candidate_mask", *_GOLD)
 class SentenceLayout(IndexedLayout):
     """Lays out a `[SENT]` before every sentence, in the order of the text.
 
-    These are `sentence_rows`, as in pretraining (SLM, section 2.1). The vector of a
-    sentence is that of its `[SENT]`. Token types differ only in question answering
-    (section 2.2).
+    Rows are `sentence_rows`, as in pretraining (SLM, section 2.1). A sentence has the
+    vector of its `[SENT]`. Token types differ only in question answering (section 2.2).
 
     Attributes:
         max_sentences: maximum number of sentences of a row.
@@ -58,7 +57,7 @@ class SentenceLayout(IndexedLayout):
     def capacity(self, num_texts: int) -> int:
         check_num_texts(num_texts, self.max_sentences)
         num_specials = NUM_SPECIAL_TOKENS + num_texts
-        return pieces_beside(num_specials, self.max_length, num_texts)
+        return room_for_pieces(num_specials, self.max_length, num_texts)
 
     def rows(self, trees: Trees, row_length: int | tf.Tensor | None = None) -> Features:
         if row_length is None:
@@ -112,7 +111,7 @@ def sentence_rows(
 ) -> dict[str, tf.Tensor]:
     """Lays out a `[SENT]` before every sentence (SLM, section 2.1 and figure 3).
 
-    The tokens stay in gold order. Only the indices of a sentence show the place at
+    The tokens stay in gold order. Only the indices of a sentence reveal the place at
     which it is presented. For example, sentences [7, 8] and [9], presented in reverse
     order (`places` [1, 0]), become
 
@@ -125,20 +124,20 @@ def sentence_rows(
       gold_lengths              2  1  0
 
     Paragraph and sentence index belong to the place, not to the sentence that is moved
-    there. `[CLS]` takes those of the first place, `[SEP]` those of the last, its token
-    index one higher than that of the piece before it. Without `[SENT]` (section 5.1)
-    the same pieces are moved in the same way.
+    there. `[CLS]` has the indices of the first place, `[SEP]` those of the last, with a
+    token index one higher than the previous piece. Without `[SENT]` (section 5.1) the
+    same pieces are moved in the same way.
 
     Args:
         trees: the sentences in gold order.
         special_ids: ids of "cls", "sep" and "pad".
-        sent_id: id of `[SENT]`; None leaves out these tokens and the candidates.
+        sent_id: id of `[SENT]`; None omits these tokens and the candidates.
         row_length: L, which the tokens must fit.
-        caps: rows of the table of each wanted index, `token_type` among them.
+        caps: rows of the table of each requested index, including `token_type`.
         places: int32 tensor `(B, S)`, the place, from 0, at which each sentence is
             presented; None keeps the gold order.
         first_is_context: bool tensor `(B,)`, whether the first sentence is not a
-            candidate; None is False. It is presented like the others.
+            candidate; None is False. It is presented like the rest.
 
     Returns:
         Features as `window_rows`, and those of `CANDIDATES`.
@@ -151,7 +150,7 @@ def sentence_rows(
     end = 1 + tf.reduce_sum(lengths, axis=1, keepdims=True)
     position = tf.range(row_length)[tf.newaxis, :] + tf.zeros_like(count)
     is_cls, is_sep = position == 0, position == end
-    # As many sentences as begin up to here: the number of the sentence, from 1.
+    # The number of the sentence, from 1.
     number = tf.searchsorted(starts, position, side="right")
     sentence = tf.clip_by_value(number - 1, 0, count - 1)
     offset = position - tf.gather(starts, sentence, batch_dims=1)

@@ -38,7 +38,7 @@ def span_rows(
     """Lays out question and window as one row.
 
     Args:
-        trees: as `span_trees` returns them.
+        trees: result of `span_trees`.
         layout: the model's layout, `for_spans`.
         row_length: L; None uses the length of the longest row.
 
@@ -46,9 +46,9 @@ def span_rows(
         The features of `layout.rows`, and
 
         * `can_answer`, bool `(W, L)`: the positions of the window's pieces, in order,
-          and that of `[CLS]`, which stands for no answer;
+          and of `[CLS]`, which means no answer;
         * `can_hold_answer`, bool `(W, S + 2)`, for a layout with a token before each
-          sentence: the candidates of the window's sentences, and that of `[CLS]`.
+          sentence: the candidates of the window's sentences, and of `[CLS]`.
     """
     rows = dict(layout.rows(trees, row_length))
     # The question is sentence 1.
@@ -65,10 +65,10 @@ def span_trees(
     windows: Windows,
     num_columns: int | tf.Tensor | None = None,
 ) -> Trees:
-    """Question and window, text 0 and 1 of each row.
+    """Question and window as texts 0 and 1 of each row.
 
-    The first piece of a window keeps the token index that it has in its sentence. None
-    for `num_columns`, of sentences and the question, uses the number that is needed.
+    The first piece of a window keeps the token index that it has in its sentence.
+    `num_columns` includes the question; None uses the largest number of sentences.
     """
     num_rows = tf.size(windows.questions)
     num_shown = windows.num_sentences(contexts)
@@ -90,16 +90,18 @@ def span_trees(
         padded = by_row(values, row).to_tensor(shape=tf.stack([-1, num_columns - 1]))
         return tf.pad(padded, [[0, 0], [1, 0]])
 
-    asked = tf.gather(questions.pieces, windows.questions)
-    num_asked = tf.cast(asked.row_lengths(), tf.int32)[:, tf.newaxis]
+    question = tf.gather(questions.pieces, windows.questions)
+    num_question_pieces = tf.cast(question.row_lengths(), tf.int32)[:, tf.newaxis]
     piece, window = windows.pieces()
     pieces = by_row(tf.gather(contexts.ids, piece), window)
-    asked = asked.with_row_splits_dtype(pieces.row_splits.dtype)
+    question = question.with_row_splits_dtype(pieces.row_splits.dtype)
     paragraphs = column(tf.gather(contexts.paragraph_index, sentence))
     is_question = tf.range(num_columns)[tf.newaxis, :] == 0
     return Trees(
-        pieces=tf.concat([asked, pieces], axis=1).to_tensor(),
-        sentence_lengths=tf.where(is_question, num_asked, column(stop - start)),
+        pieces=tf.concat([question, pieces], axis=1).to_tensor(),
+        sentence_lengths=tf.where(
+            is_question, num_question_pieces, column(stop - start)
+        ),
         num_sentences=1 + num_shown,
         paragraphs=paragraphs,
         sentences=column(tf.gather(contexts.sentence_index, sentence)),
@@ -113,27 +115,23 @@ def answer_labels(
 ) -> dict[str, tf.Tensor]:
     """Positions that a model has to predict.
 
-    Args:
-        rows: as `span_rows` returns them.
-        windows: the windows of the rows.
-        first: int32 `(W,)`, first piece of the answer to the question of each window,
-            counted through all contexts.
-        last: int32 `(W,)`, its last piece; before the first where there is no answer.
+    `first` and `last` are int32 `(W,)`, pieces of the answer to the question of each
+    window, counted through all contexts; the last is before the first without an
+    answer.
 
     Returns:
-        int32 `(W,)`, `start`, `end` and, if sentences have candidates, `sentence`, that
-        of the answer. All are 0, the place of `[CLS]`, where the window lacks the whole
-        answer.
+        int32 `(W,)`, `start`, `end` and, if sentences have candidates, `sentence`. All
+        are 0, the place of `[CLS]`, unless the window contains the whole answer.
     """
     positions = tf.where(rows["can_answer"][:, 1:])[:, 1] + 1
     positions = tf.pad(tf.cast(positions, tf.int32), [[0, 1]])
     lengths = windows.lengths()
     base = tf.cumsum(lengths, exclusive=True) - windows.starts
-    is_held = (windows.starts <= first) & (first <= last) & (last < windows.stops)
+    is_inside = (windows.starts <= first) & (first <= last) & (last < windows.stops)
 
     def position(piece: tf.Tensor) -> tf.Tensor:
-        found = tf.gather(positions, tf.where(is_held, base + piece, 0))
-        return tf.where(is_held, found, 0)
+        places = tf.gather(positions, tf.where(is_inside, base + piece, 0))
+        return tf.where(is_inside, places, 0)
 
     labels = {"start": position(first), "end": position(last)}
     if "can_hold_answer" in rows:
@@ -152,13 +150,9 @@ def _with_cls(flags: tf.Tensor) -> tf.Tensor:
 class BestSpans:
     """The best spans of contexts with different texts, best first, padded.
 
-    Attributes:
-        texts: string `(Q, N)`, padded with "".
-        starts: int32 `(Q, N)`, first character of each in its context, padded with 0.
-        ends: int32 `(Q, N)`, the character after its last, padded with 0.
-        start_logits: float64 `(Q, N)`, and `end_logits`; their padding sums to
-            `NO_SCORE`.
-        counts: int32 `(Q,)`, the number of spans.
+    Texts are strings `(Q, N)`, padded with ""; `starts` and `ends` the characters in
+    their context, int32 `(Q, N)`, padded with 0. Logits are float64 `(Q, N)`; at
+    padding their sum is `NO_SCORE`. `counts` are the numbers of spans, int32 `(Q,)`.
     """
 
     texts: tf.Tensor
@@ -176,7 +170,7 @@ class BestSpans:
 
 def best_spans(
     contexts: Contexts,
-    asked: tf.Tensor,
+    question_contexts: tf.Tensor,
     windows: Windows,
     start_logits: tf.Tensor,
     end_logits: tf.Tensor,
@@ -184,21 +178,16 @@ def best_spans(
     num_best: int,
     max_answer_pieces: int,
 ) -> BestSpans:
-    """The best of all spans of all windows of each question.
+    """The best `num_best` of all spans of all windows of each question.
 
-    Args:
-        contexts: the contexts.
-        asked: int32 `(Q,)`, the context of each question.
-        windows: all windows of the questions.
-        start_logits: float `(K,)`, for each piece of a window to be the first.
-        end_logits: float `(K,)`, for each piece of a window to be the last.
-        num_best: N.
-        max_answer_pieces: A, the maximum length of an answer.
+    `question_contexts` is int32 `(Q,)`, the context of each question. The logits, float
+    `(K,)`, are those of each piece of a window as the first and as the last of an
+    answer of at most `max_answer_pieces`.
     """
     start_logits = tf.cast(start_logits, tf.float64)
     end_logits = tf.cast(end_logits, tf.float64)
     scores = _SpanScores(
-        windows, start_logits, end_logits, tf.size(asked), max_answer_pieces
+        windows, start_logits, end_logits, tf.size(question_contexts), max_answer_pieces
     )
     # One more, because there may be no piece at all.
     pieces = tf.pad(windows.pieces()[0], [[0, 1]])
@@ -212,19 +201,19 @@ def best_spans(
         return contexts.texts.strings(tf.gather(starts, first), tf.gather(stops, last))
 
     texts, spans, counts = _distinct_spans(scores, texts_of, num_best)
-    is_there = tf.range(num_best)[tf.newaxis, :] < counts[:, tf.newaxis]
-    base = tf.gather(contexts.texts.starts, asked)[:, tf.newaxis]
+    is_span = tf.range(num_best)[tf.newaxis, :] < counts[:, tf.newaxis]
+    base = tf.gather(contexts.texts.starts, question_contexts)[:, tf.newaxis]
 
-    def found(values: tf.Tensor, end: int, missing: tf.Tensor) -> tf.Tensor:
-        return tf.where(is_there, tf.gather(values, spans[:, :, end]), missing)
+    def at_spans(values: tf.Tensor, end: int, missing: tf.Tensor) -> tf.Tensor:
+        return tf.where(is_span, tf.gather(values, spans[:, :, end]), missing)
 
     no_logit = tf.constant(_NO_LOGIT, tf.float64)
     return BestSpans(
         texts=texts,
-        starts=found(starts, 0, base) - base,
-        ends=found(stops, 1, base) - base,
-        start_logits=found(tf.pad(start_logits, [[0, 1]]), 0, no_logit),
-        end_logits=found(tf.pad(end_logits, [[0, 1]]), 1, no_logit),
+        starts=at_spans(starts, 0, base) - base,
+        ends=at_spans(stops, 1, base) - base,
+        start_logits=at_spans(tf.pad(start_logits, [[0, 1]]), 0, no_logit),
+        end_logits=at_spans(tf.pad(end_logits, [[0, 1]]), 1, no_logit),
         counts=counts,
     )
 
@@ -234,8 +223,8 @@ def best_window_per_question(
 ) -> tf.Tensor:
     """The window of each question with the lowest null score: int32 `(Q,)`.
 
-    The null score, the sum of the logits of `[CLS]`, counts for "no answer" as in
-    BERT's published code. Windows are in order, at least one for each question.
+    The null score, the sum of the logits of `[CLS]`, means "no answer" as in BERT's
+    published code. Windows are in order, at least one for each question.
     """
     is_best = first_of_best(-null_scores, windows.questions, num_questions)
     return tf.cast(tf.where(is_best)[:, 0], tf.int32)
@@ -313,8 +302,8 @@ def _distinct_spans(
 ) -> tuple[tf.Tensor, ...]:
     """The best spans of each question whose texts differ.
 
-    Among spans of one text the best counts. More spans are compared until there are
-    enough texts, or no spans left.
+    Among spans of the same text the best counts. The number of compared spans doubles
+    until there are enough texts, or no spans left.
     """
 
     def compare(most: tf.Tensor, *_: tf.Tensor) -> tuple[tf.Tensor, ...]:
@@ -327,7 +316,7 @@ def _distinct_spans(
         is_same = text[:, tf.newaxis, :] == text[:, :, tf.newaxis]
         is_new = is_span & ~tf.reduce_any(is_same & is_before, axis=2)
 
-        def kept(values: tf.Tensor, *width: int) -> tf.Tensor:
+        def select(values: tf.Tensor, *width: int) -> tf.Tensor:
             ragged = tf.ragged.boolean_mask(values, is_new)[:, :num_best]
             return ragged.to_tensor(shape=[None, num_best, *width])
 
@@ -337,15 +326,15 @@ def _distinct_spans(
         return (
             2 * most,
             tf.reduce_any(has_more),
-            kept(tf.reshape(texts, shape)),
-            kept(spans, 2),
+            select(tf.reshape(texts, shape)),
+            select(spans, 2),
             tf.minimum(counts, num_best),
         )
 
     # Enough for one text; with several, some texts occur more than once.
     most = tf.constant(2 * num_best - 1)
     shape = tf.stack([scores.num_questions, num_best])
-    _, _, *found = tf.while_loop(
+    _, _, *best = tf.while_loop(
         lambda _, has_more, *__: has_more,
         compare,
         (
@@ -356,4 +345,4 @@ def _distinct_spans(
             tf.zeros(shape[:1], tf.int32),
         ),
     )
-    return tuple(found)
+    return tuple(best)

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf.layouts.layout import Features, FirstToken
-from seg_tf.layouts.rows import Example, IndexedLayout, pieces_beside, row_features
+from seg_tf.layouts.rows import Example, IndexedLayout, room_for_pieces, row_features
 from seg_tf.ops.gathering import mean_vectors
 from seg_tf.text.graph.trees import Trees, largest
 
@@ -28,7 +28,7 @@ class WindowLayout(IndexedLayout):
     unread_features = extra_features
 
     def capacity(self, num_texts: int) -> int:
-        return pieces_beside(1 + num_texts, self.max_length, num_texts)
+        return room_for_pieces(1 + num_texts, self.max_length, num_texts)
 
     def rows(self, trees: Trees, row_length: int | tf.Tensor | None = None) -> Features:
         if row_length is None:
@@ -86,20 +86,19 @@ def window_rows(
       token_index          0  0  1      2  0      1
       token_type           0  0  0      0  1      1
 
-    `[CLS]` takes the indices of the first piece; `[SEP]` those of the piece before it,
-    its token index one higher. The sentence index restarts in each paragraph, the token
-    index in each sentence (Segatron, section 3.2).
+    `[CLS]` has the indices of the first piece; `[SEP]` has those of the previous piece
+    but a token index one higher. The sentence index restarts in each paragraph, the
+    token index in each sentence (Segatron, section 3.2).
 
     Args:
         trees: the texts.
         special_ids: ids of "cls", "sep" and "pad".
         row_length: L, which the tokens must fit.
-        caps: rows of the table of each wanted index, `token_type` among them.
+        caps: rows of the table of each requested index, including `token_type`.
 
     Returns:
         `token_ids`, `padding_mask`, the indices that `caps` names, below their cap, and
-        `sentence_number`, the sentence of each piece in the row, from 1, and 0 at
-        special tokens; each `(B, L)`, 0 at padding.
+        `sentence_number`, from 1, 0 at special tokens; each `(B, L)`, 0 at padding.
     """
     count = trees.num_sentences[:, tf.newaxis]
     table = _sentence_table(trees, caps)
@@ -136,10 +135,9 @@ def window_rows(
 def _sentence_table(trees: Trees, caps: Mapping[str, int]) -> dict[str, tf.Tensor]:
     """Places of sentences in their rows, and indices that their pieces share.
 
-    Each is an int32 tensor `(B, S)`: `start` and `end` of a sentence's positions,
-    which include the special tokens that share its indices; `separator`, the position
-    of the `[SEP]` among them, or -1; `separators_before`, the number of those of
-    earlier sentences; `first_token` and the indices that `caps` names.
+    Int32 `(B, S)` each. `start` and `end` of a sentence include the special tokens that
+    share its indices: `[CLS]` before the first, a `[SEP]` at the position `separator`,
+    else -1, after the last of a text. `separators_before` counts earlier ones.
     """
     is_sentence = trees.is_sentence()
     next_texts = tf.pad(trees.texts[:, 1:], [[0, 0], [0, 1]], constant_values=-1)

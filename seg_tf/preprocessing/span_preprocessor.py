@@ -1,13 +1,16 @@
 """Questions and contexts as rows of windows, in the graph.
 
-Shape key: B questions, W windows, L row length.
+Shape key: B questions or contexts, W windows, L row length.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+import functools
+import unicodedata
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tensorflow as tf
 
 from seg_tf.layouts.contexts import (
@@ -19,19 +22,151 @@ from seg_tf.layouts.contexts import (
 )
 from seg_tf.layouts.layout import Features
 from seg_tf.layouts.spans import span_rows, span_trees
-from seg_tf.preprocessing.contexts import GraphContextEncoder
+from seg_tf.preprocessing.text_preprocessor import encode_sentences
+from seg_tf.text.graph.flat import (
+    NUM_CODE_POINTS,
+    CodePointTable,
+    FlatTexts,
+    MarkedPositions,
+)
+from seg_tf.text.graph.punkt import GraphSentenceSplitter
+from seg_tf.text.graph.word_pieces import GraphWordPieces
 
 if TYPE_CHECKING:
     from seg_tf.checkpoints.pretrained import Pretrained
 
+# BERT's published code, and for models of sentences SLM's appendix A.
+_WINDOW_LENGTH = 384
+_SENTENCE_WINDOW_LENGTH = 512
+_STRIDE = 128
+_QUESTION_PIECES = 64
+
+
+def window_sizes(
+    pretrained: Pretrained,
+    *,
+    max_length: int | None = None,
+    stride: int | None = None,
+    max_question_pieces: int | None = None,
+) -> WindowSizes:
+    """Sizes of the windows in which a model reads question and context.
+
+    Args:
+        pretrained: the model.
+        max_length: maximum number of positions of a row; None uses 384, as BERT does,
+            for a model of sentences 512, as SLM does, or the length of pretraining if
+            that is less.
+        stride: pieces from the start of a window to that of the next; None uses
+            BERT's 128, for rows below 384 a third of their length.
+        max_question_pieces: maximum number of pieces of a question; None uses BERT's
+            64, for rows below 128 half of their length.
+
+    Raises:
+        ValueError: if the model cannot point at spans or embeds fewer positions, or a
+            row is too short for question and context.
+    """
+    layout = pretrained.layout(max_length, for_spans=True)
+    has_sentences = layout.sent_id is not None
+    length = layout.max_length
+    if max_length is None:
+        length = min(
+            length, _SENTENCE_WINDOW_LENGTH if has_sentences else _WINDOW_LENGTH
+        )
+    specials: dict[str, Any] = {}
+    if has_sentences:
+        specials = {
+            "num_special_tokens": 2,
+            "tokens_per_sentence": 1,
+            "max_sentences": layout.text_capacity.num_sentences,
+        }
+    if stride is None:
+        stride = min(_STRIDE, max(1, length // 3))
+    if max_question_pieces is None:
+        max_question_pieces = min(_QUESTION_PIECES, length // 2)
+    return WindowSizes(
+        max_length=length,
+        stride=stride,
+        max_question_pieces=max_question_pieces,
+        **specials,
+    )
+
+
+class GraphContextEncoder(tf.Module):
+    """Encodes contexts and questions in the graph.
+
+    Args:
+        pretrained: the model that reads them.
+
+    Raises:
+        ValueError: if its sentences are split by a Python function.
+    """
+
+    def __init__(self, pretrained: Pretrained):
+        super().__init__()
+        self._splitter = GraphSentenceSplitter(pretrained.sentence_parameters)
+        self._word_pieces = GraphWordPieces(
+            pretrained.vocabulary, pretrained.normalization
+        )
+        self._is_mark = CodePointTable(_combining_marks())
+
+    def contexts(self, texts: tf.Tensor) -> Contexts:
+        """All pieces of contexts, string `(B,)`, whose lines are paragraphs."""
+        flat = FlatTexts.of(texts)
+        sentences = self._splitter(flat.code_points)
+        text = flat.text_of(sentences.starts)
+        pieces = self._word_pieces.encode(
+            flat.code_points,
+            sentences.starts,
+            sentences.stops,
+            text,
+            most_words=tf.int32.max,
+        )
+        lengths = tf.math.bincount(
+            pieces.spans, minlength=tf.size(text), dtype=tf.int32
+        )
+        has_pieces = lengths > 0
+        # A combining mark belongs to its letter if it is in the same sentence.
+        is_mark = self._is_mark(flat.code_points) > 0
+        stops = tf.minimum(
+            MarkedPositions(~is_mark).next_from(pieces.stops),
+            tf.gather(sentences.stops, pieces.spans),
+        )
+        return Contexts.of_sentences(
+            flat,
+            ids=pieces.ids,
+            starts=pieces.starts,
+            stops=stops,
+            lengths=tf.boolean_mask(lengths, has_pieces),
+            paragraphs=tf.boolean_mask(sentences.paragraphs, has_pieces),
+            numbers=tf.boolean_mask(text, has_pieces),
+        )
+
+    def questions(self, texts: tf.Tensor, max_pieces: int) -> Questions:
+        """The first pieces of questions, string `(B,)`, about the contexts in order."""
+        # One more, so that cuts are detected.
+        pieces = encode_sentences(texts, self._word_pieces, max_pieces + 1)
+        return Questions.beginnings(pieces, tf.range(tf.size(texts)), max_pieces)
+
+
+@functools.cache
+def _combining_marks() -> np.ndarray:
+    """1 for every combining mark, else 0."""
+    return np.array(
+        [
+            unicodedata.category(chr(code_point))[0] == "M"
+            for code_point in range(NUM_CODE_POINTS)
+        ],
+        np.int32,
+    )
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class AskedRows:
-    """Rows, and what they were made of.
+class QuestionRows:
+    """Rows of questions, and their origin.
 
     Attributes:
-        features: `(W, L)` each, those of `seg_tf.layouts.spans.span_rows`.
-        contexts: the contexts, of which not all may have a piece.
+        features: `(W, L)` each, see `seg_tf.layouts.spans.span_rows`.
+        contexts: the contexts, possibly without a piece.
         questions: the questions.
         windows: one for each row, at least one of each question.
     """
@@ -46,16 +181,16 @@ class SpanPreprocessor(tf.Module):
     """Finds sentences and word pieces, cuts windows and lays them out.
 
     Args:
-        pretrained: the model that reads them.
-        sizes: of the windows.
+        pretrained: the model that reads the rows.
+        sizes: sizes of the windows.
 
     Raises:
-        ValueError: if the model cannot point at spans, or its sentences are made by a
+        ValueError: if the model cannot point at spans, or its sentences are split by a
             Python function.
 
     Call arguments:
         questions: string `(B,)`.
-        contexts: string `(B,)`; a line is a paragraph.
+        contexts: string `(B,)`; each line is a paragraph.
 
     Returns:
         The features that a `SpanExtractor` reads, `(W, L)`; a context that is longer
@@ -68,15 +203,18 @@ class SpanPreprocessor(tf.Module):
         self._layout = pretrained.layout(sizes.max_length, for_spans=True)
         self._encoder = GraphContextEncoder(pretrained)
 
-    # Not to be rewritten by AutoGraph inside `Dataset.map`.
+    # AutoGraph has nothing to convert inside `Dataset.map`.
     @tf.autograph.experimental.do_not_convert
     def __call__(self, questions: tf.Tensor, contexts: tf.Tensor) -> Features:
         return self._layout.read_features(self.read(questions, contexts).features)
 
-    def read(self, questions: tf.Tensor, contexts: tf.Tensor) -> AskedRows:
-        """The rows, and all that leads back from them to the texts."""
-        asked = self._encoder.questions(questions, self._sizes.max_question_pieces)
+    def read(self, questions: tf.Tensor, contexts: tf.Tensor) -> QuestionRows:
+        """The rows with their contexts, questions and windows."""
+        encoded_questions = self._encoder.questions(
+            questions, self._sizes.max_question_pieces
+        )
         encoded = self._encoder.contexts(contexts)
-        windows = make_windows(encoded, asked, self._sizes)
-        trees = span_trees(encoded, asked, windows)
-        return AskedRows(span_rows(trees, self._layout), encoded, asked, windows)
+        windows = make_windows(encoded, encoded_questions, self._sizes)
+        trees = span_trees(encoded, encoded_questions, windows)
+        rows = span_rows(trees, self._layout)
+        return QuestionRows(rows, encoded, encoded_questions, windows)

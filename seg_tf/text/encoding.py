@@ -34,7 +34,7 @@ TOKENIZERS = {
     WHITESPACE: "whole words of text that is tokenised already, such as WikiText.",
 }
 
-# How words are found, given the normalization. Neither function looks across a space.
+# Neither function, made from a normalization, looks across a space.
 SPLITTERS: dict[str, Callable[[Normalization], Callable[[str], list[str]]]] = {
     WORDS: word_splitter,
     WHITESPACE: white_space_splitter,
@@ -106,13 +106,9 @@ class Words:
     Args:
         vocabulary: the words and their ids.
         splitting: "words" splits at white space and around punctuation marks and
-            ideographs, as BERT does; "whitespace" at white space only, for text that
-            is tokenised already.
+            ideographs, as BERT does; "whitespace" at white space only.
         normalization: changes to text before words are looked up; None infers them
-            from the vocabulary (`choose_normalization`).
-
-    Raises:
-        ValueError: if `splitting` is neither.
+            from the vocabulary.
 
     Example:
         >>> words = Words(WordVocabulary(["<eos>", "<unk>", "play", "!"]))
@@ -140,11 +136,7 @@ class Words:
         self._chunks = CachedFunction(self._encode_chunk, _MAX_CHUNKS)
 
     def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Word ids of many texts, as `WordPieces.encode`.
-
-        Raises:
-            ValueError: if `texts` is a single string.
-        """
+        """Word ids of many texts, as `WordPieces.encode`."""
         check_texts(texts)
         ids, lengths = [], []
         for text in texts:
@@ -173,28 +165,22 @@ def read_vocabulary(tokenizer: str, path: str | os.PathLike) -> TokenTable:
     """
     check_tokenizer(tokenizer)
     if not os.path.isfile(path):
-        found = "a folder" if os.path.isdir(path) else "not there"
+        kind = "a folder" if os.path.isdir(path) else "missing"
         raise FileNotFoundError(
             "A vocabulary must be a file with a token a line. Received: "
-            f"{os.fspath(path)!r}, which is {found}"
+            f"{os.fspath(path)!r}, which is {kind}"
         )
-    kind = Vocabulary if tokenizer == WORD_PIECES else WordVocabulary
-    return kind.from_file(path)
+    table = Vocabulary if tokenizer == WORD_PIECES else WordVocabulary
+    return table.from_file(path)
 
 
 def text_encoder(
     tokenizer: str, vocabulary: TokenTable, normalization: Normalization | None = None
 ) -> TextEncoder:
-    """Returns the encoder of a tokenizer: texts to ids and back.
+    """Returns the encoder of one of `TOKENIZERS`: texts to ids and back.
 
-    Args:
-        tokenizer: one of `TOKENIZERS`.
-        vocabulary: as `read_vocabulary` returns it.
-        normalization: changes to text before words are looked up; None infers them
-            from the vocabulary (`seg_tf.text.normalization`).
-
-    Raises:
-        ValueError: if there is no such tokenizer.
+    `normalization` changes text before words are looked up; None infers it from the
+    vocabulary.
     """
     check_tokenizer(tokenizer)
     if tokenizer != WORD_PIECES:
@@ -207,8 +193,8 @@ def text_encoder(
 def sentence_splitter(tokenizer: str, splitter: Splitter) -> Callable[[str], list[str]]:
     """A function from a paragraph to its sentences, which never cut a word in two.
 
-    Punkt ends a sentence inside WikiText's `@.@`, the point of a decimal number. In
-    text that is split at punctuation, no word reaches across a sentence end.
+    Punkt ends a sentence inside WikiText's `@.@`, the point of a decimal number. Where
+    punctuation marks are separate words, no word extends across a sentence end.
     """
     check_tokenizer(tokenizer)
     if tokenizer != WHITESPACE:

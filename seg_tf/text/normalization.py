@@ -40,10 +40,6 @@ class Normalization:
             marks: accents, but also vowel signs of Indic scripts and voicing marks of
             kana. None follows `lower_case`, as in BERT.
         split_ideographs: whether each Chinese character is a word.
-
-    Example:
-        >>> Normalization(lower_case=True, strip_accents=False).described()
-        {'lower_case': True, 'strip_accents': False}
     """
 
     lower_case: bool
@@ -151,15 +147,12 @@ def check_texts(texts: Sequence[str]) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Casing:
-    """Number of vocabulary rows that normalization would change.
+    """Numbers of vocabulary rows that normalization would change.
 
-    Attributes:
-        source: the vocabulary's file.
-        num_rows: ordinary rows, without special tokens and unused rows.
-        num_changed: rows that uncased text without accents can never contain.
-        num_with_case: rows with a letter that has a capital.
-        num_capitals: rows that lower-cased text can never contain.
-        num_ideographs: rows in which an ideograph is part of a longer word.
+    Ordinary rows are neither special tokens nor unused. `num_changed` of them never
+    occur in uncased text without accents; `num_capitals` never in lower-cased text;
+    `num_with_case` have a letter that has a capital; `num_ideographs` have an ideograph
+    as part of a longer word.
     """
 
     source: str
@@ -191,7 +184,7 @@ class Casing:
     def normalization(self) -> Normalization:
         """Normalization of the text that the vocabulary was made from."""
         is_uncased = self.num_changed <= MAX_UNCASED_SHARE * self.num_rows
-        # Rows without case, such as those of an Indic vocabulary, tell nothing.
+        # Rows without case, as in an Indic vocabulary, say nothing.
         is_lower = self.num_capitals <= MAX_UNCASED_SHARE * self.num_with_case
         return Normalization(
             lower_case=is_uncased or (is_lower and self.num_with_case > 0),
@@ -215,13 +208,9 @@ def choose_normalization(
 ) -> Normalization:
     """Returns the normalization of text for a vocabulary.
 
-    Logs a warning where `lower_case` or `strip_accents` contradicts the vocabulary.
-
-    Args:
-        vocabulary: word pieces or words.
-        lower_case: what the user or a file says; None infers it from the rows.
-        strip_accents: None follows `lower_case` if given, else the rows.
-        split_ideographs: None infers it from the rows.
+    Settings that are None are inferred from the rows, but `strip_accents` follows
+    `lower_case` if that is given. A warning is logged where a setting contradicts the
+    vocabulary.
     """
     casing = Casing.of(vocabulary)
     inferred = casing.normalization
@@ -259,9 +248,7 @@ def define_normalization_flags(
 ) -> None:
     """Defines `--lower_case`, `--strip_accents` and `--split_ideographs`.
 
-    Args:
-        lower_case_help: help of the first.
-        lower_case: default of the first; None where the vocabulary decides.
+    `lower_case` is the default of the first; None lets the vocabulary decide.
     """
     follows = "as --lower_case is" + (
         "; if that is not given either, as the vocabulary's rows say"

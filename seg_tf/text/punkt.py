@@ -1,17 +1,17 @@
 """Splits a paragraph into sentences: Punkt (Kiss and Strunk, 2006), written for speed.
 
 A mark that may end a sentence is judged by the token it closes and the token that
-follows. All that matters of the first is its `Kind`, all that matters of the second is
-its `Evidence`: whether a sentence ends is a table over the two, to which collocations
-are exceptions. `seg_tf.text.graph.punkt` uses the same table.
+follows. The first has a `Kind`, the second is `Evidence`; whether a sentence ends is a
+table over the two, to which collocations are exceptions. `seg_tf.text.graph.punkt` uses
+the same table.
 
-Most of a text never matters to Punkt, and what matters repeats. So one regular
+Most of a text does not matter to Punkt, and what matters repeats. So one regular
 expression jumps from chunk to chunk (strings between white space) with a sentence end
 mark, the result for a chunk is computed once and cached, and the word after it is read
 only where the answer depends on it.
 
-Answers are those of NLTK 3.10 with English language variables, including its notions of
-white space and letters. Where they seem odd, they are faithful.
+Answers equal NLTK 3.10 with English language variables, including its notions of white
+space and letters. Where they seem odd, they are faithful.
 """
 
 import enum
@@ -54,16 +54,14 @@ _NO_SPACE = f"[^{WHITE_SPACE}]"
 _WORD_END = f"[{re.escape(WORD_ENDS)}]"
 
 
-def _token_pattern() -> re.Pattern:
-    """One token: a run of dashes or dots, a word, or any single character."""
-    run = rf"-{{2,}}|\.{{2,}}|(?:\.{_SPACE}){{2,}}\."
-    stop = rf"{run}|{_WORD_END}|,(?:\Z|{_SPACE}|{_WORD_END}|{run})"
-    first = rf"[^{WHITE_SPACE}{re.escape(NEVER_BEGINS_WORD)}]"
-    plain = rf"[^{WHITE_SPACE}{re.escape(WORD_ENDS)}.,\-]"
-    return re.compile(rf"{run}|{first}(?:{plain}+|(?!{stop}){_NO_SPACE})*|{_NO_SPACE}")
-
-
-_TOKEN = _token_pattern()
+# One token: a run of dashes or dots, a word, or any single character.
+_RUN = rf"-{{2,}}|\.{{2,}}|(?:\.{_SPACE}){{2,}}\."
+_STOP = rf"{_RUN}|{_WORD_END}|,(?:\Z|{_SPACE}|{_WORD_END}|{_RUN})"
+_FIRST = rf"[^{WHITE_SPACE}{re.escape(NEVER_BEGINS_WORD)}]"
+_PLAIN = rf"[^{WHITE_SPACE}{re.escape(WORD_ENDS)}.,\-]"
+_TOKEN = re.compile(
+    rf"{_RUN}|{_FIRST}(?:{_PLAIN}+|(?!{_STOP}){_NO_SPACE})*|{_NO_SPACE}"
+)
 
 
 # === The decision ===
@@ -72,29 +70,20 @@ _TOKEN = _token_pattern()
 class Kind(enum.IntEnum):
     """Kinds of tokens before a possible boundary."""
 
-    NO_END = 0
-    """No sentence end: another word, or a single-letter abbreviation."""
-    ORDINARY = 1
-    """A question or exclamation mark, or a word with its full stop."""
-    ABBREVIATION = 2
-    """A known abbreviation with its period, or an ellipsis."""
-    INITIAL = 3
-    """One letter and a period."""
-    NUMBER = 4
-    """A number and a period, which may make it an ordinal."""
+    NO_END = 0  # Another word, or a single-letter abbreviation.
+    ORDINARY = 1  # A question or exclamation mark, or a word with its full stop.
+    ABBREVIATION = 2  # A known abbreviation with its period, or an ellipsis.
+    INITIAL = 3  # One letter and a period.
+    NUMBER = 4  # A number and a period, which may make it an ordinal.
 
 
 class Evidence:
     """Evidence of a token for a boundary right before it, as flags of an int."""
 
-    STARTS = 1
-    """Capitalised here, and known to be capitalised only to start sentences."""
-    CONTINUES = 2
-    """Punctuation, or a small letter where a sentence would have a capital."""
-    NAME = 4
-    """Capitalised, and never seen with a small letter."""
-    STARTER = 8
-    """Capitalised, and often the first word of a sentence."""
+    STARTS = 1  # Capitalised here, and otherwise only to start sentences.
+    CONTINUES = 2  # Punctuation, or a small letter where a sentence has a capital.
+    NAME = 4  # Capitalised, and never seen with a small letter.
+    STARTER = 8  # Capitalised, and often the first word of a sentence.
 
 
 # Sentences end after these kinds unless any of the evidence is there …
@@ -115,10 +104,10 @@ def ends_sentence(kind: Kind, evidence: int) -> bool:
 
 
 class Before(NamedTuple):
-    """A token as the left side of a possible boundary.
+    """The left side of a possible boundary: a token's kind and type.
 
-    `type` is its lower-case form without the period, as collocations list it; None
-    where no collocation can start.
+    The type is its lower-case form without the period, as in collocations; None where
+    no collocation can start.
     """
 
     kind: Kind
@@ -126,7 +115,7 @@ class Before(NamedTuple):
 
 
 class After(NamedTuple):
-    """A token as the right side of a boundary: flags of `Evidence`, and its type."""
+    """The right side of a boundary: flags of `Evidence`, and the token's type."""
 
     evidence: int
     type: str
@@ -169,25 +158,22 @@ class PunktDecision:
             and not self._is_abbreviation(token)
         ):
             word_type = _without_period(word_type)
-        return After(self._evidence(token, word_type), word_type)
-
-    def _evidence(self, token: str, word_type: str) -> int:
-        if token in NEVER_FIRST_IN_SENTENCE:
-            return Evidence.CONTINUES
         seen = self.parameters.orthographic_context.get(word_type, 0)
-        if token[0].isupper():
-            starter = word_type in self.parameters.sentence_starters
-            evidence = Evidence.STARTER if starter else 0
+        evidence = 0
+        if token in NEVER_FIRST_IN_SENTENCE:
+            evidence = Evidence.CONTINUES
+        elif token[0].isupper():
+            if word_type in self.parameters.sentence_starters:
+                evidence = Evidence.STARTER
             if not seen & Orthography.LOWER:
-                return evidence | Evidence.NAME
-            if not seen & Orthography.UPPER_INSIDE:
-                return evidence | Evidence.STARTS
-            return evidence
-        if token[0].islower() and (
+                evidence |= Evidence.NAME
+            elif not seen & Orthography.UPPER_INSIDE:
+                evidence |= Evidence.STARTS
+        elif token[0].islower() and (
             seen & Orthography.UPPER or not seen & Orthography.LOWER_FIRST
         ):
-            return Evidence.CONTINUES
-        return 0
+            evidence = Evidence.CONTINUES
+        return After(evidence, word_type)
 
     def contains_end(self, tokens: list[str]) -> bool:
         """Tells if a sentence ends between any two neighbours of `tokens`."""
@@ -259,10 +245,7 @@ _ALL_KINDS = sum(1 << kind for kind in Kind)
 
 
 class CachedFunction(dict):
-    """Bounded cache of a function of strings: `cache[text]` is `function(text)`.
-
-    All values are dropped when there are `max_entries`.
-    """
+    """Cache of a function of strings, emptied when it has `max_entries`."""
 
     MAX_KEY_LENGTH = 40
 
@@ -283,12 +266,9 @@ class CachedFunction(dict):
 class _Candidate(NamedTuple):
     """Candidate for a boundary. Offsets count back from the next chunk's start.
 
-    Attributes:
-        stop: offset of the end of the sentence.
-        begin: offset of the start of the next sentence; None if that is the next
-            chunk, which may still have closing marks to give away.
-        before: the token at its end, where the next word has a say; None where the
-            sentence ends in any case.
+    `stop` is the offset of the end of the sentence, `begin` that of the next one; None
+    if that is the next chunk, whose first closing marks may belong here. `before` is
+    the token at the end, or None where the sentence ends whatever the next word is.
     """
 
     stop: int
@@ -304,7 +284,7 @@ class Splitter:
     """Splits paragraphs into the sentences whose `spans` a subclass finds.
 
     Attributes:
-        parameters: what splits them; has a `name`, for manifests, and a `checksum`.
+        parameters: have a `name`, for manifests, and a `checksum`.
     """
 
     def __init__(self, parameters: Any):
@@ -333,7 +313,7 @@ class Splitter:
 class SentenceSplitter(Splitter):
     """Punkt sentence splitter (Kiss and Strunk, 2006).
 
-    Sentences are those of NLTK's `PunktSentenceTokenizer` with the same parameters,
+    Sentences equal those of NLTK's `PunktSentenceTokenizer` with the same parameters,
     without the white space before the first one. If the parameters have terminators,
     the text is cut after each, including the closing marks that follow, and each part
     is split like a paragraph. Time is linear in the length of any paragraph.
@@ -344,10 +324,6 @@ class SentenceSplitter(Splitter):
 
     Args:
         parameters: the tables of a language. Default: the built-in English one.
-
-    Attributes:
-        name: name of the parameters, for manifests.
-        parameters_checksum: SHA-256 of the parameters.
     """
 
     def __init__(self, parameters: PunktParameters | None = None):
@@ -360,22 +336,21 @@ class SentenceSplitter(Splitter):
     def spans(self, paragraph: str) -> list[tuple[int, int]]:
         """Start and stop of each sentence of `paragraph`."""
         if self._part is None:
-            return self._spans(paragraph)
-        return [
-            (part.start() + start, part.start() + stop)
-            for part in self._part.finditer(paragraph)
-            for start, stop in self._spans(part.group())
-        ]
+            spans = self._spans(paragraph)
+        else:
+            spans = [
+                (part.start() + start, part.start() + stop)
+                for part in self._part.finditer(paragraph)
+                for start, stop in self._spans(part.group())
+            ]
+        if self.parameters.joins_pieces and len(spans) > 1:
+            return _join_pieces(paragraph, spans)
+        return spans
 
     def _spans(self, paragraph: str) -> list[tuple[int, int]]:
         text = paragraph.rstrip()
         # Separators are white space to Python, but parts of words here.
-        if (
-            "\x1c" in paragraph
-            or "\x1d" in paragraph
-            or "\x1e" in paragraph
-            or "\x1f" in paragraph
-        ):
+        if any(separator in paragraph for separator in "\x1c\x1d\x1e\x1f"):
             boundaries = self._boundaries_by_context(paragraph)
         else:
             boundaries = self._boundaries(text)
@@ -390,7 +365,10 @@ class SentenceSplitter(Splitter):
 
     def _boundaries(self, text: str) -> list[Boundary]:
         """The boundaries in `text`, which ends in no white space."""
-        blanked = _blank(text) if _has_other_space(text) else text
+        blanked = text
+        for space in ASCII_WHITE_SPACE:
+            if space in text:
+                blanked = blanked.replace(space, " ")
         candidates = self._candidates
         boundaries = []
         for match in _CHUNK_END.finditer(blanked):
@@ -509,13 +487,18 @@ def _part_pattern(terminators: str) -> re.Pattern | None:
     return re.compile(rf"[^{ends}]*+(?:[{ends}][{after}]*+|\Z)", re.DOTALL)
 
 
-def _blank(text: str) -> str:
-    """The same text with blanks for all ASCII white space."""
-    for space in ASCII_WHITE_SPACE:
-        text = text.replace(space, " ")
-    return text
-
-
-def _has_other_space(text: str) -> bool:
-    """Tells if there is ASCII white space other than blanks."""
-    return "\n" in text or "\t" in text or "\r" in text or "\v" in text or "\f" in text
+def _join_pieces(paragraph: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Joins sentences of marks only to the one before, or else the one after."""
+    joined: list[tuple[int, int]] = []
+    joined_has_word = False
+    for start, stop in spans:
+        has_word = any(
+            character.isdecimal() or is_letter(character)
+            for character in paragraph[start:stop]
+        )
+        if joined and not (has_word and joined_has_word):
+            start = joined.pop()[0]
+            has_word |= joined_has_word
+        joined.append((start, stop))
+        joined_has_word = has_word
+    return joined

@@ -78,6 +78,8 @@ class PunktParameters:
             not in it count as never seen.
         terminators: characters that end a sentence wherever they stand, without white
             space after them.
+        joins_pieces: whether a sentence without letters and digits, such as the full
+            stop of a spaced ellipsis, is joined to the one before, or else after it.
         name: short name of the table, for manifests.
         provenance: where the table comes from; free-form, not compared.
     """
@@ -89,6 +91,7 @@ class PunktParameters:
         default_factory=dict, hash=False
     )
     terminators: str = ""
+    joins_pieces: bool = False
     name: str = dataclasses.field(default="unnamed", compare=False)
     provenance: Mapping[str, Any] = dataclasses.field(
         default_factory=dict, compare=False, repr=False
@@ -143,7 +146,9 @@ class PunktParameters:
     @classmethod
     def universal(cls) -> Self:
         """Parameters without words; sentences end at the marks of many scripts."""
-        return cls(terminators=UNIVERSAL_TERMINATORS, name="universal")
+        return cls(
+            terminators=UNIVERSAL_TERMINATORS, joins_pieces=True, name="universal"
+        )
 
     @classmethod
     def from_json(cls, values: Any, source: str) -> Self:
@@ -154,7 +159,7 @@ class PunktParameters:
         """
         if not isinstance(values, dict) or values.get("format") != _FORMAT:
             raise ValueError(
-                f"{source} does not hold Punkt parameters: it must be a JSON object "
+                f"{source} does not contain Punkt parameters: it must be a JSON object "
                 f'whose "format" is "{_FORMAT}"'
             )
         if values.get("format_version") != _FORMAT_VERSION:
@@ -163,17 +168,22 @@ class PunktParameters:
                 f"{values.get('format_version')!r}"
             )
         try:
-            context = {
-                word: _flags(seen)
-                for seen, words in values["orthographic_context"].items()
-                for word in _words(words)
-            }
+            terminators = values.get("terminators", "")
+            if not isinstance(terminators, str) or any(map(str.isalnum, terminators)):
+                raise ValueError(
+                    f"terminators must be a string of marks, not {terminators!r}"
+                )
             return cls(
                 abbreviation_types=frozenset(_words(values["abbreviation_types"])),
-                collocations=frozenset(_pair(pair) for pair in values["collocations"]),
+                collocations=frozenset(map(_pair, values["collocations"])),
                 sentence_starters=frozenset(_words(values["sentence_starters"])),
-                orthographic_context=context,
-                terminators=_terminators(values.get("terminators", "")),
+                orthographic_context={
+                    word: _flags(seen)
+                    for seen, words in values["orthographic_context"].items()
+                    for word in _words(words)
+                },
+                terminators=terminators,
+                joins_pieces=values.get("joins_pieces") is True,
                 name=values["name"],
                 provenance=values.get("provenance", {}),
             )
@@ -195,16 +205,20 @@ class PunktParameters:
         """
         if isinstance(folder, str):
             folder = pathlib.Path(folder)
-        context = _read_lines(folder, "ortho_context.tab", _parse_context)
+
+        def read(file_name: str, parse: Callable) -> list:
+            return _read_lines(folder, file_name, parse)
+
         return cls(
-            abbreviation_types=frozenset(
-                _read_lines(folder, "abbrev_types.txt", _parse_word)
+            abbreviation_types=frozenset(read("abbrev_types.txt", _word)),
+            collocations=frozenset(read("collocations.tab", _pair)),
+            sentence_starters=frozenset(read("sent_starters.txt", _word)),
+            orthographic_context=dict(
+                read(
+                    "ortho_context.tab",
+                    lambda fields: (_word(fields[:-1]), _flags(fields[-1])),
+                )
             ),
-            collocations=frozenset(_read_lines(folder, "collocations.tab", _pair)),
-            sentence_starters=frozenset(
-                _read_lines(folder, "sent_starters.txt", _parse_word)
-            ),
-            orthographic_context=dict(context),
             name=name or f"punkt-tab-{folder.name}",
             provenance={"source": f"punkt_tab folder {folder.name}"},
         )
@@ -249,9 +263,11 @@ class PunktCorrections:
 
 def _corrections(name: str, groups: Any) -> frozenset:
     """The words, or the pairs of words, of all groups of a table."""
-    known = [field.name for field in dataclasses.fields(PunktCorrections)]
-    if name not in known or not isinstance(groups, dict):
-        raise ValueError(f"tables must be of {', '.join(known)}. Received: {name!r}")
+    names = [field.name for field in dataclasses.fields(PunktCorrections)]
+    if name not in names or not isinstance(groups, dict):
+        raise ValueError(
+            f"tables must be one of {', '.join(names)}. Received: {name!r}"
+        )
     entries: set = set()
     for group, value in groups.items():
         try:
@@ -262,13 +278,12 @@ def _corrections(name: str, groups: Any) -> frozenset:
                 entries.update(_listed_words(value))
         except (TypeError, ValueError) as error:
             raise ValueError(f"group {group!r} of {name!r}: {error}") from error
-    if "abbreviations" in name:
-        for word in entries:
-            if word.endswith("."):
-                raise ValueError(
-                    "abbreviations must be without their period. "
-                    f"Received: {word!r} in {name!r}"
-                )
+    with_period = [word for word in entries if word[-1:] == "."]
+    if "abbreviations" in name and with_period:
+        raise ValueError(
+            "abbreviations must be without their period. "
+            f"Received: {with_period[0]!r} in {name!r}"
+        )
     return frozenset(entries)
 
 
@@ -298,9 +313,13 @@ def _tables(parameters: PunktParameters) -> dict[str, Any]:
     words_with: dict[int, list[str]] = {}
     for word, seen in sorted(parameters.orthographic_context.items()):
         words_with.setdefault(seen, []).append(word)
-    # Left out where there are none, so that checksums are those of before there were.
-    terminators = "".join(sorted(set(parameters.terminators)))
-    return ({"terminators": terminators} if terminators else {}) | {
+    # Left out if unset, so that checksums stay the same.
+    options: dict[str, Any] = {}
+    if parameters.terminators:
+        options["terminators"] = "".join(sorted(set(parameters.terminators)))
+    if parameters.joins_pieces:
+        options["joins_pieces"] = True
+    return options | {
         "abbreviation_types": sorted(parameters.abbreviation_types),
         "collocations": [list(pair) for pair in sorted(parameters.collocations)],
         "sentence_starters": sorted(parameters.sentence_starters),
@@ -317,10 +336,9 @@ def _words(values: list[str]) -> list[str]:
     return values
 
 
-def _terminators(value: str) -> str:
-    if not isinstance(value, str) or any(map(str.isalnum, value)):
-        raise ValueError(f"terminators must be a string of marks, not {value!r}")
-    return value
+def _word(fields: list[str]) -> str:
+    (word,) = _words(fields)
+    return word
 
 
 def _pair(values: list[str]) -> tuple[str, str]:
@@ -339,22 +357,12 @@ def _flags(text: str) -> int:
     return seen
 
 
-def _parse_word(fields: list[str]) -> str:
-    (word,) = _words(fields)
-    return word
-
-
-def _parse_context(fields: list[str]) -> tuple[str, int]:
-    word, seen = fields
-    return _parse_word([word]), _flags(seen)
-
-
 def _read_lines(folder: Any, file_name: str, parse: Callable) -> list:
     """The parsed lines of one of the tab-separated files of `folder`."""
     path = folder / file_name
     if not path.is_file():
         raise ValueError(
-            "`folder` must hold the four files of a `punkt_tab` language. "
+            "`folder` must contain the four files of a `punkt_tab` language. "
             f"Received: {folder}, which has no {file_name}"
         )
     try:
@@ -367,7 +375,7 @@ def _read_lines(folder: Any, file_name: str, parse: Callable) -> list:
         try:
             values.append(parse(line.split("\t")))
         except ValueError as error:
-            raise ValueError(f"{path}, line {number}: {error}. Found: {line!r}") from (
-                error
-            )
+            raise ValueError(
+                f"{path}, line {number}: {error}. Found: {line!r}"
+            ) from error
     return values

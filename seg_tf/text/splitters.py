@@ -5,6 +5,7 @@ import functools
 import hashlib
 import importlib
 import importlib.util
+import itertools
 import json
 import pathlib
 import types
@@ -33,8 +34,8 @@ FUNCTION_HELP = (
     "checkpoint's, may name. Such a function runs only if this flag names it too."
 )
 
-# Files that identify a folder that somebody else may have written, if all patterns of
-# one line are in it.
+# Patterns that, if all of a line match, identify a folder that somebody else may have
+# written.
 _MARKS = {
     "a checkpoint": ("state.json", "encoder.weights.h5"),
     "records": ("manifest.json", "sentence_parameters.json"),
@@ -46,22 +47,19 @@ class SentenceFunctionError(ValueError):
     """A sentence function failed, or did not return the sentences of `paragraph`."""
 
     def __init__(self, message: str, paragraph: str):
-        super().__init__(message)
+        super().__init__(message, paragraph)
         self.paragraph = paragraph
 
-    def __reduce__(self):
-        return SentenceFunctionError, (str(self), self.paragraph)
+    def __str__(self) -> str:
+        return self.args[0]
 
 
 @dataclasses.dataclass(frozen=True)
 class SentenceFunction:
-    """A function from a paragraph to its sentences, by name.
+    """A function from a paragraph to its sentences, `module:function`, by name.
 
-    Attributes:
-        function: `module:function`.
-        named_by: the file that names the function, if nothing else does. Such a
-            function is never imported, because whoever wrote the file could run any
-            code.
+    `named_by` is the file that names the function, if nothing else does. Such a
+    function is never imported, because whoever wrote the file could run any code.
     """
 
     function: str
@@ -87,11 +85,7 @@ class SentenceFunction:
 
     @classmethod
     def from_json(cls, values: dict[str, Any], source: str) -> Self:
-        """Parses the content of such a file.
-
-        Raises:
-            ValueError: if it names no function.
-        """
+        """Parses the content of such a file; a ValueError if it names no function."""
         function = values.get("function")
         if values.get("format_version") != 1 or not isinstance(function, str):
             raise ValueError(
@@ -129,44 +123,33 @@ class FunctionSplitter(Splitter):
             SentenceFunctionError: if the function fails, or returns anything but the
                 strings that the paragraph consists of, up to white space.
         """
+        function = self.parameters.function
+
+        def error(message: str) -> SentenceFunctionError:
+            return SentenceFunctionError(
+                f"{function}, the function that makes sentences, {message}", paragraph
+            )
+
+        try:
+            answer = self._function(paragraph)
+            sentences = [answer] if isinstance(answer, str) else list(answer)
+        except Exception as fault:  # Whatever the function does.
+            raise error(f"failed: {type(fault).__name__}: {fault}") from fault
+        if isinstance(answer, str) or not all(isinstance(x, str) for x in sentences):
+            raise error(f"must return a list of strings. Received: {answer!r}")
         spans, end = [], 0
-        for sentence in filter(None, map(str.strip, self._answer(paragraph))):
+        for sentence in filter(None, map(str.strip, sentences)):
             start = paragraph.find(sentence, end)
             if start < 0 or paragraph[end:start].strip():
-                raise self._error(
+                raise error(
                     f"returned {sentence!r}, expected what follows at character {end}: "
-                    f"{paragraph[end : end + 40].strip()!r}",
-                    paragraph,
+                    f"{paragraph[end : end + 40].strip()!r}"
                 )
             end = start + len(sentence)
             spans.append((start, end))
-        if paragraph[end:].strip():
-            raise self._error(
-                f"left out what follows: {paragraph[end : end + 40].strip()!r}",
-                paragraph,
-            )
+        if rest := paragraph[end:].strip():
+            raise error(f"left out what follows: {rest[:40]!r}")
         return spans
-
-    def _answer(self, paragraph: str) -> list[str]:
-        try:
-            answer = self._function(paragraph)
-            sentences = answer if isinstance(answer, str) else list(answer)
-        except Exception as error:  # Whatever the function does.
-            message = f"failed: {type(error).__name__}: {error}"
-            raise self._error(message, paragraph) from error
-        if isinstance(sentences, str) or not all(
-            isinstance(sentence, str) for sentence in sentences
-        ):
-            raise self._error(
-                f"must return a list of strings. Received: {answer!r}", paragraph
-            )
-        return sentences
-
-    def _error(self, message: str, paragraph: str) -> SentenceFunctionError:
-        function = self.parameters.function
-        return SentenceFunctionError(
-            f"{function}, the function that makes sentences, {message}", paragraph
-        )
 
 
 SentenceParameters = PunktParameters | SentenceFunction
@@ -176,8 +159,7 @@ def make_splitter(parameters: SentenceParameters) -> Splitter:
     """Returns the splitter of paragraphs with these parameters.
 
     Raises:
-        ValueError: if they name a function that does not exist, or that only a file
-            names.
+        ValueError: if they name a missing function, or one that only a file names.
     """
     if isinstance(parameters, SentenceFunction):
         return FunctionSplitter(parameters)
@@ -189,11 +171,8 @@ def load_parameters(
 ) -> SentenceParameters:
     """Loads the parameters that the value of a flag names (`PARAMETERS_HELP`).
 
-    Parameters are returned as they are. `sentence_function` is as for
-    `read_parameters`.
-
-    Raises:
-        ValueError: if there are no such parameters, or they cannot be read.
+    Parameters are returned unchanged. `sentence_function` is as for `read_parameters`.
+    A ValueError is raised if there are no such parameters, or they cannot be read.
     """
     if not isinstance(name_or_path, str):
         return name_or_path
@@ -257,17 +236,17 @@ def _from_nltk_data(language: str) -> PunktParameters:
             "path of a `punkt_tab` folder"
         ) from error
     try:
-        found = nltk.data.find(f"tokenizers/punkt_tab/{language}/")
+        place = nltk.data.find(f"tokenizers/punkt_tab/{language}/")
     except LookupError as error:
         raise ValueError(
             f"'nltk:{language}' is not installed: NLTK finds no "
             f"tokenizers/punkt_tab/{language} in {nltk.data.path}. Download it with "
             "`python -m nltk.downloader punkt_tab`"
         ) from error
-    if isinstance(found, nltk.data.ZipFilePathPointer):
-        folder = zipfile.Path(found.zipfile.filename, at=found.entry)
+    if isinstance(place, nltk.data.ZipFilePathPointer):
+        folder = zipfile.Path(place.zipfile.filename, at=place.entry)
     else:
-        folder = pathlib.Path(str(found))
+        folder = pathlib.Path(str(place))
     return PunktParameters.from_punkt_tab(folder, name=f"punkt-tab-{language}")
 
 
@@ -291,29 +270,29 @@ def load_function(name: str, argument: str) -> Callable[[str], object]:
         )
     try:
         module = _import(module_name)
-    except ImportError as error:
+    except Exception as error:  # Whatever the module does when it is imported.
+        if isinstance(error, ImportError):
+            reason = (
+                f" ({error}). Its folder has to be the current one or in PYTHONPATH"
+            )
+        else:
+            reason = f", whose import fails: {type(error).__name__}: {error}"
         raise ValueError(
             f"`{argument}` must name a module that can be imported. "
-            f"Received: {name!r} ({error}). Its folder has to be the current one or in "
-            "PYTHONPATH"
-        ) from error
-    except Exception as error:  # Whatever the module does when it is imported.
-        raise ValueError(
-            f"`{argument}` must name a module that can be imported. Received: "
-            f"{name!r}, whose import fails: {type(error).__name__}: {error}"
+            f"Received: {name!r}{reason}"
         ) from error
     function = getattr(module, function_name, None)
     if not callable(function):
-        found = "is missing" if function is None else "is no function"
+        reason = "is missing" if function is None else "is no function"
         raise ValueError(
             f"`{argument}` must name a function of its module. "
-            f"Received: {name!r}; {function_name} {found} in {module_name}"
+            f"Received: {name!r}; {function_name} {reason} in {module_name}"
         )
     return function
 
 
 def _import(module_name: str) -> types.ModuleType:
-    """Imports a module; each package's place is checked before its code runs."""
+    """Imports a module; the folder of each package is checked before its code runs."""
     parts = module_name.split(".")
     for end in range(1, len(parts) + 1):
         spec = importlib.util.find_spec(".".join(parts[:end]))
@@ -322,17 +301,16 @@ def _import(module_name: str) -> types.ModuleType:
         places = [*(spec.submodule_search_locations or ())]
         if spec.has_location and spec.origin:
             places.append(spec.origin)
-        for place in map(pathlib.Path, places):
-            for path in {place.absolute(), place.resolve()}:
-                _check_folders(path)
+        paths = {
+            path
+            for place in map(pathlib.Path, places)
+            for path in (place.absolute(), place.resolve())
+        }
+        for path, (kind, patterns) in itertools.product(paths, _MARKS.items()):
+            for folder in (path, *path.parents):
+                if all(any(folder.glob(pattern)) for pattern in patterns):
+                    raise ImportError(
+                        f"{path} is in {folder}, the folder of {kind}, from which no "
+                        "code is imported"
+                    )
     return importlib.import_module(module_name)
-
-
-def _check_folders(path: pathlib.Path) -> None:
-    for folder in (path, *path.parents):
-        for kind, patterns in _MARKS.items():
-            if all(any(folder.glob(pattern)) for pattern in patterns):
-                raise ImportError(
-                    f"{path} is in {folder}, the folder of {kind}, from which no code "
-                    "is imported"
-                )

@@ -84,8 +84,8 @@ class TreeBuilder:
 
     Args:
         split_sentences: paragraph -> its sentences.
-        encode: sentences -> (flat piece ids, pieces per sentence). It is called once
-            with the sentences of all documents of a batch.
+        encode: sentences -> (flat piece ids, pieces per sentence), called once with the
+            sentences of all documents of a batch.
     """
 
     def __init__(
@@ -97,14 +97,10 @@ class TreeBuilder:
         self._encode = encode
 
     def build(self, documents: Sequence[Sequence[str]]) -> list[DocumentTree]:
-        """The tree of each document.
+        """The tree of each document, given its paragraphs.
 
-        Args:
-            documents: the paragraphs of each document.
-
-        Returns:
-            One tree a document, without sentences that have no word piece (control
-            characters only) and without the paragraphs that they leave empty.
+        Sentences without a word piece (control characters only) are left out, and so
+        are paragraphs without a sentence.
         """
         sentences, sentences_in_paragraph = [], []
         for paragraphs in documents:
@@ -113,17 +109,17 @@ class TreeBuilder:
                 sentences_in_paragraph.append(len(split))
                 sentences.extend(split)
         token_ids, pieces_in_sentence = self._encode(sentences)
-        # What comes before each paragraph and sentence, with one entry for the end.
+        # Counts before each paragraph and sentence, with one entry for the end.
         sentences_before = np.append(0, np.cumsum(sentences_in_paragraph, dtype=int))
-        kept_before = np.append(0, np.cumsum(pieces_in_sentence > 0))
+        nonempty_before = np.append(0, np.cumsum(pieces_in_sentence > 0))
         pieces_before = np.append(0, np.cumsum(pieces_in_sentence))
-        kept_in_paragraph = np.diff(kept_before[sentences_before])
+        nonempty_in_paragraph = np.diff(nonempty_before[sentences_before])
         trees, first = [], 0
         for paragraphs in documents:
             last = first + len(paragraphs)
             begin, end = sentences_before[first], sentences_before[last]
             sentence_lengths = pieces_in_sentence[begin:end]
-            paragraph_lengths = kept_in_paragraph[first:last]
+            paragraph_lengths = nonempty_in_paragraph[first:last]
             trees.append(
                 DocumentTree(
                     token_ids[pieces_before[begin] : pieces_before[end]],

@@ -43,8 +43,8 @@ class TokenTable:
 
     Args:
         tokens: one string per id.
-        checksum: SHA-256 of the file that the tokens came from. Computed from the
-            tokens, as that file would contain them, if not given.
+        checksum: SHA-256 of the file that the tokens came from; by default that of a
+            file with these tokens.
         source: where the tokens came from, for error messages.
 
     Raises:
@@ -117,7 +117,7 @@ class TokenTable:
         for token_id in ids:
             if not 0 <= token_id < self.size:
                 raise ValueError(
-                    f"`ids` must lie between 0 and {self.size - 1}, the last id of "
+                    f"`ids` must be between 0 and {self.size - 1}, the last id of "
                     f"{self.source}. Received: {token_id}"
                 )
             tokens.append(self.tokens[token_id])
@@ -164,29 +164,23 @@ class Vocabulary(TokenTable):
     def sent_id(self) -> int:
         """Id of `[SENT]`, SLM's token before a sentence.
 
-        Without such a row, that of the first `[unused…]` row, so that a model keeps the
-        vocabulary of the checkpoints it is compared with.
-
-        Raises:
-            ValueError: if there is neither.
+        Without such a row, it is the first `[unused…]` row, so that a model keeps the
+        vocabulary of the checkpoints it is compared with. A ValueError is raised if
+        there is neither.
         """
         return self._id_or_unused(SENT)
 
     @functools.cached_property
     def attention_id(self) -> int:
-        """Id of ReAT's `<Attn>`: the row `[ATTN]`, or the first unused one.
-
-        Raises:
-            ValueError: if there is neither.
-        """
+        """Id of ReAT's `<Attn>`: the row `[ATTN]`, or the first unused one."""
         return self._id_or_unused(ATTENTION)
 
-    def _id_or_unused(self, wanted: str) -> int:
+    def _id_or_unused(self, name: str) -> int:
         for token in self.tokens:
-            if token == wanted or token.startswith("[unused"):
-                return self.ids.get(wanted, self.ids[token])
+            if token == name or token.startswith("[unused"):
+                return self.ids.get(name, self.ids[token])
         raise ValueError(
-            f"A vocabulary must hold {wanted} or a row [unused…] to take its place. "
+            f"A vocabulary must hold {name} or a row [unused…] to take its place. "
             f"Received: {self.source} ({self.size} tokens). `python -m "
             "data_pipelines.build_vocab` makes such rows"
         )
@@ -257,10 +251,10 @@ class WordVocabulary(TokenTable):
     def _check_special_tokens(self) -> None:
         hint = "`python -m data_pipelines.build_word_vocab` makes such vocabularies"
         if self.tokens[:1] != (EOS,):
-            found = repr(self.tokens[0]) if self.tokens else "nothing"
+            first = repr(self.tokens[0]) if self.tokens else "nothing"
             raise ValueError(
                 f"A vocabulary of words must have {EOS} on line 1. Received: "
-                f"{self.source}, with {found} there. {hint}"
+                f"{self.source}, with {first} there. {hint}"
             )
         if UNKNOWN_WORD not in self.ids:
             raise ValueError(

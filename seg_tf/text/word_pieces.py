@@ -72,11 +72,11 @@ class WordPieces:
 
     Words are split at white space and around punctuation marks and ideographs, then
     into the longest pieces of the vocabulary, from left to right. A word that cannot be
-    split this way is `[UNK]`. The ids are those of Hugging Face's `tokenizers`, except
-    that text never yields special tokens: a literal `[MASK]` is `[`, `mask`, `]`.
+    split this way is `[UNK]`. The ids equal those of Hugging Face's `tokenizers`, but
+    text never yields special tokens: a literal `[MASK]` is `[`, `mask`, `]`.
 
-    ASCII text takes the fast tokenizer as it is, other text takes it where no
-    difference may occur. Of the rest, only the words in question are encoded exactly.
+    The fast tokenizer encodes ASCII text, and other text where no difference may occur.
+    Of the rest, only the words in question are encoded exactly.
 
     Args:
         vocabulary: the tokens and their ids.
@@ -149,8 +149,8 @@ class WordPieces:
         is_ascii = _map_to_array(str.isascii, texts, bool)
         ways = np.where(is_ascii, _ASCII, _UNICODE)
         if not is_ascii.all():
-            others = list(itertools.compress(texts, (~is_ascii).tolist()))
-            differ = self._differences.may_occur(others)
+            not_ascii = list(itertools.compress(texts, (~is_ascii).tolist()))
+            differ = self._differences.may_occur(not_ascii)
             ways[~is_ascii] = np.where(differ, _EXACT, _UNICODE)
         return ways
 
@@ -164,16 +164,16 @@ class WordPieces:
         present = np.flatnonzero(np.bincount(ways, minlength=len(encoders)))
         if len(present) <= 1:
             return encoders[present[0] if len(present) else _ASCII](texts)
-        encoded = {}
         lengths = np.empty(len(texts), np.int64)
+        ids_by_way = {}
         for way in present:
-            chosen = ways == way
-            its_texts = list(itertools.compress(texts, chosen.tolist()))
-            encoded[way], lengths[chosen] = encoders[way](its_texts)
+            is_chosen = ways == way
+            chosen_texts = list(itertools.compress(texts, is_chosen.tolist()))
+            ids_by_way[way], lengths[is_chosen] = encoders[way](chosen_texts)
         way_of_ids = np.repeat(ways.astype(np.uint8), lengths)
         ids = np.empty(len(way_of_ids), np.int32)
-        for way, its_ids in encoded.items():
-            ids[way_of_ids == way] = its_ids
+        for way, way_ids in ids_by_way.items():
+            ids[way_of_ids == way] = way_ids
         return ids, lengths
 
     def _encode_exactly(self, texts: Sequence[str]) -> Encoded:
@@ -206,13 +206,8 @@ def _split_some(
 class PieceOffsets:
     """Encodes text as word pieces with character offsets.
 
-    The ids are those of `WordPieces`. Much slower, and meant for texts that answers are
-    extracted from.
-
-    Args:
-        vocabulary: the tokens and their ids.
-        normalization: changes to text before words are looked up; None infers them
-            from the vocabulary (`choose_normalization`).
+    The ids are those of `WordPieces`, with the same arguments. Much slower, and meant
+    for texts that answers are extracted from.
 
     Example:
         >>> from seg_tf.text.vocabulary import SPECIAL_TOKENS
@@ -231,14 +226,11 @@ class PieceOffsets:
     def encode(self, text: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The word pieces of a text, without special tokens.
 
-        Args:
-            text: any string.
-
         Returns:
             `(ids, starts, stops)`: the int32 ids, and int64 arrays of the first
             character of each piece and of the one after its last. White space and
             dropped characters between two pieces belong to neither, but combining
-            marks go with their character.
+            marks belong to their character.
         """
         # U+FFFD is one character as well, and the tokenizer drops it.
         encoding = self._tokenizer.encode(drop_surrogates(text, "\ufffd"))
@@ -246,8 +238,8 @@ class PieceOffsets:
         offsets = np.array(encoding.offsets, np.int64).reshape(-1, 2)
         starts, stops = offsets[:, 0].copy(), offsets[:, 1].copy()
         if not text.isascii():
-            # Without accents, é in two characters is an e; the answer "café" must
-            # come back unchanged all the same.
+            # Without accents, é in two characters is an e; the answer "café" must be
+            # returned unchanged nonetheless.
             for piece, stop in enumerate(stops.tolist()):
                 while stop < len(text) and unicodedata.category(text[stop])[0] == "M":
                     stop += 1
@@ -362,10 +354,10 @@ class TokenizerDifferences:
         run_ends = np.append(np.flatnonzero(kinds == _BREAK), len(joined))
         run_lengths = np.diff(run_ends, prepend=-1) - 1
         in_long_words = run_ends[run_lengths > LONGEST_SAFE_WORD] - 1
-        found = np.append(np.flatnonzero(kinds == _DIFFERING), in_long_words)
+        positions = np.append(np.flatnonzero(kinds == _DIFFERING), in_long_words)
         text_ends = np.cumsum(_map_to_array(len, texts, np.int64) + 1)
         differences = np.zeros(len(texts), bool)
-        differences[np.searchsorted(text_ends, found, side="right")] = True
+        differences[np.searchsorted(text_ends, positions, side="right")] = True
         return differences
 
 

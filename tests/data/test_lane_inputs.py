@@ -8,10 +8,10 @@ import pytest
 
 from seg_tf import features
 from seg_tf.config import build_from
-from seg_tf.data import examples, shards
+from seg_tf.data import shards
 from seg_tf.data.inputs import LaneInputsConfig
+from seg_tf.data.lane_inputs import WordStream
 from seg_tf.data.manifest import Manifest
-from seg_tf.data.word_stream import WordStream
 from tests.data_pipelines.builders import (
     SPECIAL_IDS,
     random_tree,
@@ -36,81 +36,6 @@ def flatten(shards_of_documents):
                     flat.append((next(words), sentence, paragraph))
             flat.append((0, sentence, paragraph))  # <eos>
     return flat
-
-
-def stream_documents(seed=0):
-    """Shards of documents; some shards are empty, some documents a few words."""
-    generator = np.random.default_rng(seed)
-
-    def made(count, longest):
-        return [random_tree(generator, longest, VOCAB_SIZE) for _ in range(count)]
-
-    return {
-        "train": [[], made(4, 200), [], [], made(3, 5), made(1, 900), []],
-        "validation": [[], made(2, 60), [], [], [], [], []],
-    }
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("words")
-
-
-@pytest.fixture(scope="module")
-def manifest(folder):
-    return write_word_documents(folder, stream_documents(), vocab_size=VOCAB_SIZE)
-
-
-@pytest.mark.parametrize("split", ["train", "validation"])
-def test_stream_is_the_documents_one_after_the_other(manifest, folder, split):
-    stream = WordStream(manifest, folder, split)
-    expected = flatten(stream_documents()[split])
-    assert stream.num_tokens == len(expected)
-    assert list(zip(*stream.read(0, len(expected)), strict=True)) == expected
-
-
-def test_documents_are_decoded_once_while_places_are_read_in_turns(
-    manifest, folder, monkeypatch
-):
-    decoded = []
-
-    def counted(data, widths, decode=examples.decode):
-        decoded.append(data)
-        return decode(data, widths)
-
-    monkeypatch.setattr(examples, "decode", counted)
-    stream = WordStream(manifest, folder, "train", num_places=3)
-    third = stream.num_tokens // 3
-    for step in range(third // 10):
-        for place in range(3):
-            stream.read(place * third + 10 * step, 10)
-    # Each document where a place begins in it, and once more where it is come to.
-    assert len(set(decoded)) <= len(decoded) <= 8 + 2
-
-
-def test_a_shard_with_other_sizes_than_the_manifests_is_named(manifest, folder):
-    entries = list(manifest.splits["train"])
-    entries[1] = dataclasses.replace(entries[1], sentences=entries[1].sentences - 1)
-    other = dataclasses.replace(
-        manifest, splits={**manifest.splits, "train": tuple(entries)}
-    )
-    stream = WordStream(other, folder, "train")
-    with pytest.raises(shards.DamagedShardError, match=r"train-00001.*: expected \["):
-        stream.read(0, 1)
-
-
-def test_a_damaged_or_missing_shard_is_named(tmp_path):
-    manifest = write_word_documents(tmp_path, stream_documents(), vocab_size=VOCAB_SIZE)
-    path = tmp_path / "train-00001.tfrecord"
-    damaged = bytearray(path.read_bytes())
-    damaged[40] ^= 1
-    path.write_bytes(damaged)
-    stream = WordStream(manifest, tmp_path, "train")
-    with pytest.raises(shards.DamagedShardError, match=r"train-00001.*record 0"):
-        stream.read(0, 5)
-    path.unlink()
-    with pytest.raises(ValueError, match=r"train-00001\.tfrecord: .* missing"):
-        WordStream(manifest, tmp_path, "train")
 
 
 TARGET_LENGTH = 7
@@ -194,6 +119,43 @@ def slow_batch(flat, step, num_lanes):
     batch["lane"] = np.arange(num_lanes)
     batch["sample_number"] = step * num_lanes + np.arange(num_lanes)
     return batch
+
+
+# --- Stream ---
+
+
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_stream_is_the_documents_one_after_the_other(records_dir, flat, split):
+    stream = WordStream(Manifest.load(records_dir), records_dir, split)
+    expected = flat[split]
+    assert stream.num_tokens == len(expected)
+    assert list(zip(*stream.read(0, len(expected)), strict=True)) == expected
+
+
+def test_a_shard_with_other_sizes_than_the_manifests_is_named(records_dir):
+    manifest = Manifest.load(records_dir)
+    entries = list(manifest.splits["train"])
+    entries[1] = dataclasses.replace(entries[1], sentences=entries[1].sentences - 1)
+    other = dataclasses.replace(
+        manifest, splits={**manifest.splits, "train": tuple(entries)}
+    )
+    stream = WordStream(other, records_dir, "train")
+    with pytest.raises(shards.DamagedShardError, match=r"train-00001.*: expected \["):
+        stream.read(stream.num_tokens - 1, 1)
+
+
+def test_a_damaged_or_missing_shard_is_named(tmp_path):
+    manifest = write_word_documents(tmp_path, documents(), vocab_size=VOCAB_SIZE)
+    path = tmp_path / "train-00001.tfrecord"
+    damaged = bytearray(path.read_bytes())
+    damaged[40] ^= 1
+    path.write_bytes(damaged)
+    stream = WordStream(manifest, tmp_path, "train")
+    with pytest.raises(shards.DamagedShardError, match=r"train-00001.*record 0"):
+        stream.read(stream.num_tokens - 5, 5)
+    path.unlink()
+    with pytest.raises(ValueError, match=r"train-00001\.tfrecord: .* missing"):
+        WordStream(manifest, tmp_path, "train")
 
 
 # --- Training ---------------------------------------------------------------------

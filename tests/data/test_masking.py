@@ -6,16 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.config import build_from
 from seg_tf.data import randomness
-from seg_tf.data.inputs import (
-    PackedWindowInputsConfig,
-    SpanMaskingConfig,
-    WindowInputsConfig,
-)
 from seg_tf.data.masking import SpanMasking, TokenMasking
-from tests.data import test_packed_window_inputs as packed
-from tests.data.test_window_inputs import take
 
 pytestmark = pytest.mark.slow
 
@@ -132,6 +124,14 @@ def test_replacements_come_at_their_rates(kind):
     assert np.sum((counts - expected) ** 2 / expected) < 44  # p = 0.001, 19 d.o.f.
 
 
+def test_random_pieces_are_drawn_from_the_whole_vocabulary():
+    layer = masking("tokens", mask_token_rate=0.0, random_token_rate=1.0, vocab_size=7)
+    _, found = apply(layer, [62] * 300)
+    chosen = found["masked_weights"] == 1
+    ids = np.take_along_axis(found["token_ids"], found["masked_positions"], 1)[chosen]
+    assert set(ids) == set(range(7))
+
+
 def test_every_piece_is_chosen_equally_often():
     num_pieces = [40] * 5000
     _, found = apply(masking("tokens"), num_pieces)
@@ -196,23 +196,6 @@ def random_rows(count, row_length, mean_length, seed, *, sent_tokens):
             row[position : min(position + length, end)] = number
             position, number = position + length, number + 1
     return rows
-
-
-def equal_sentences(count, num_sentences, length):
-    row = np.repeat(np.arange(1, num_sentences + 1), length)
-    return np.repeat([[0, *row, 0]], count, axis=0)
-
-
-def spans_of(is_masked, numbers):
-    """Lengths of the masked runs of a row; a run ends with its sentence."""
-    lengths = []
-    for position in np.flatnonzero(is_masked):
-        goes_on = position and is_masked[position - 1]
-        if goes_on and numbers[position - 1] == numbers[position]:
-            lengths[-1] += 1
-        else:
-            lengths.append(1)
-    return lengths
 
 
 def slow_spans(numbers, count, stream, *, max_predictions, max_span_length, end_rate):
@@ -295,71 +278,3 @@ def test_spans_are_those_of_slow_loops(
             end_rate=end_rate,
         )
         assert np.flatnonzero(found).tolist() == sorted(expected)
-
-
-def test_spans_stay_in_their_sentence_and_apart():
-    for sent_tokens in (True, False):
-        rows = random_rows(300, 128, 9, seed=1, sent_tokens=sent_tokens)
-        is_masked = apply_spans(span_masking(), rows)
-        assert not is_masked[rows == 0].any()
-        spans = [spans_of(*row) for row in zip(is_masked, rows, strict=True)]
-        assert {length for row in spans for length in row} == {1, 2, 3}
-        pieces = np.count_nonzero(rows, axis=1)
-        wanted = np.maximum(np.round(0.15 * pieces), 1)
-        assert [sum(row) for row in spans] == wanted.tolist()
-
-
-def test_spans_begin_and_end_inside_words():
-    """Their unit is the word piece, as the lists of `seg_tf.papers` say."""
-    rows = equal_sentences(200, num_sentences=1, length=60)
-    is_masked = apply_spans(span_masking(), rows)
-    # Words are of two pieces each, at 1 and 2, 3 and 4, …
-    first_of_word = np.arange(rows.shape[1]) % 2 == 1
-    starts = is_masked & ~np.roll(is_masked, 1, axis=1)
-    ends = is_masked & ~np.roll(is_masked, -1, axis=1)
-    assert (starts & ~first_of_word).sum() > 0.4 * starts.sum()
-    assert (ends & first_of_word).sum() > 0.4 * ends.sum()
-
-
-@pytest.fixture(scope="module")
-def records_dir(tmp_path_factory):
-    lengths = np.random.default_rng(4).integers(1, 70, 40)
-    return packed.write(tmp_path_factory.mktemp("records"), lengths)
-
-
-def build(config_class, records_dir, tables, **settings):
-    config = config_class(
-        window_length=packed.WINDOW_LENGTH,
-        masking=SpanMaskingConfig(max_predictions=6),
-        **settings,
-    )
-    return build_from(config, records_dir=records_dir, index_tables=tables, seed=0)
-
-
-def assert_spans(numbers, positions):
-    """Of the pieces, which have the `numbers` of their sentences, 0 where none is."""
-    is_masked = np.zeros(len(numbers), bool)
-    is_masked[positions] = True
-    assert not is_masked[numbers == 0].any()
-    assert is_masked.sum() == max(1, round(0.15 * np.count_nonzero(numbers)))
-    assert max(spans_of(is_masked, numbers)) <= 3
-
-
-def test_windows_and_packed_windows_have_spans(records_dir):
-    tables = {"paragraph_index": 100, "sentence_index": 100}
-    plain = build(WindowInputsConfig, records_dir, tables)
-    several = build(
-        PackedWindowInputsConfig,
-        records_dir,
-        tables,
-        max_windows_per_row=4,
-    )
-    rows = take(plain.train_dataset(8), plain.num_train_samples)
-    rows["window_number"] = rows["padding_mask"].astype(np.int32)
-    for found in (rows, packed.epoch(several)):
-        windows = packed.split_rows(found)
-        assert len(windows) == plain.num_train_samples
-        for window in windows:
-            numbers = 1 + 1000 * window["paragraph_index"] + window["sentence_index"]
-            numbers[[0, -1]] = 0
-            assert_spans(numbers, window["masked_positions"])

@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf import features
 from seg_tf.config import build_from
-from seg_tf.data import packed_window_inputs, record_schema
+from seg_tf.data import record_schema
 from seg_tf.data.inputs import MaskingConfig, PackedWindowInputsConfig
 from tests.data.test_window_inputs import (
-    assert_same_rows,
     take,
 )
 from tests.data_pipelines.builders import (
@@ -175,67 +173,3 @@ def test_windows_that_do_not_fit_their_row_stop_the_run(records_dir, tmp_path):
     inputs = build(tmp_path)
     with pytest.raises(tf.errors.InvalidArgumentError, match="check_records"):
         epoch(inputs)
-
-
-def test_joined_windows_are_those_of_plain_loops():
-    generator = np.random.default_rng(0)
-    row_length, num_predictions, pad_id = 20, 12, 7
-    sizes = [3, 1, 2, 0, 1]
-    lengths = [6, 3, 11, 20, 9, 9, 4]
-    count = len(lengths)
-    is_token = np.arange(row_length) < np.array(lengths)[:, None]
-    weights = np.zeros((count, 5), np.float32)
-    for row in weights:
-        row[: generator.integers(0, 5)] = 1
-    windows = {
-        "token_ids": np.where(is_token, generator.integers(10, 99, is_token.shape), 7),
-        "padding_mask": is_token,
-        "position_index": np.where(is_token, np.arange(row_length), 0),
-        "masked_positions": np.cumsum(weights, axis=1) * weights,
-        "masked_ids": generator.integers(10, 99, weights.shape) * weights,
-        "masked_weights": weights,
-    }
-    windows = {
-        name: values.astype(features.FEATURES[name].dtype)
-        for name, values in windows.items()
-    }
-    expected = {
-        name: np.zeros(
-            (
-                len(sizes),
-                row_length if spec.shape[1] == "L" else num_predictions,
-            ),
-            spec.dtype,
-        )
-        for name, spec in features.FEATURES.items()
-        if name in windows or name == "window_number"
-    }
-    expected["token_ids"][:] = pad_id
-    window = 0
-    for row, size in enumerate(sizes):
-        at = predictions = 0
-        for number in range(1, size + 1):
-            for position in range(lengths[window]):
-                for name in ("token_ids", "padding_mask", "position_index"):
-                    expected[name][row, at + position] = windows[name][window, position]
-                expected["window_number"][row, at + position] = number
-            for slot in range(5):
-                if windows["masked_weights"][window, slot]:
-                    for name in ("masked_ids", "masked_weights", "masked_positions"):
-                        value = windows[name][window, slot]
-                        offset = at if name == "masked_positions" else 0
-                        expected[name][row, predictions] = value + offset
-                    predictions += 1
-            at += lengths[window]
-            window += 1
-
-    joined = tf.function(packed_window_inputs.join_windows)(
-        {name: tf.constant(values) for name, values in windows.items()},
-        tf.constant(sizes, tf.int64),
-        row_length=row_length,
-        max_predictions=num_predictions,
-        pad_id=pad_id,
-    )
-    assert_same_rows(
-        {name: values.numpy() for name, values in joined.items()}, expected
-    )

@@ -170,7 +170,7 @@ def form(planned_at_once, tmp_path, monkeypatch):
     form, written, arguments, at_once = planned_at_once
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     records_dir = shutil.copytree(written, tmp_path / "records")
-    monkeypatch.setattr(packing, "_ENOUGH_FOR_A_GROUP", 1)
+    monkeypatch.setattr(packing, "_GROUP_SIZE", 1)
     return records_dir, form, lambda: form.build(records_dir, **arguments), at_once
 
 

@@ -65,6 +65,12 @@ def test_floats_are_uniform_and_below_one():
         assert abs(correlation) < 4 / np.sqrt(floats.size)
 
 
+@pytest.mark.parametrize("bound", [1, 2, 7])
+def test_integers_take_every_value_below_their_bound(bound):
+    draws = tf.constant(randomness.uniform_integers(7, 300), tf.uint64)
+    assert set(randomness.integers_below(draws, bound).numpy()) == set(range(bound))
+
+
 # TensorFlow's shuffle takes one bit too few for 4^8 + 1, 4^9 + 1, ….
 @pytest.mark.parametrize(
     "num_records",

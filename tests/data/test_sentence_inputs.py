@@ -2,7 +2,6 @@
 
 import collections
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -259,7 +258,6 @@ def test_validation_takes_the_stored_order(records_dir):
 
 
 def test_merges_leave_every_set_of_boundaries_as_likely():
-    """Also those that drawing one adjacent pair after another would give."""
     count, sentences, wanted = 4000, 6, 4
     streams = tf.constant(randomness.uniform_integers(3, count), tf.uint64)
     firsts, counts = merge(
@@ -267,55 +265,11 @@ def test_merges_leave_every_set_of_boundaries_as_likely():
     )
     assert (counts.numpy() == wanted).all()
     drawn = collections.Counter(map(tuple, firsts.numpy().tolist()))
-    slow = collections.Counter()
-    generator = np.random.default_rng(0)
-    for _ in range(count):
-        starts = list(range(sentences))
-        while len(starts) > wanted:
-            starts.pop(int(generator.integers(1, len(starts))))
-        slow[tuple(starts)] += 1
-    assert drawn.keys() == slow.keys()
-    assert len(drawn) == math.comb(sentences - 1, wanted - 1)
-    for found in (drawn, slow):
-        expected = count / len(found)
-        # 9 degrees of freedom, at 0.001.
-        assert sum((n - expected) ** 2 / expected for n in found.values()) < 27.9
-
-
-def test_lengths_tell_nothing_about_the_place_of_a_candidate(tmp_path):
-    """In windows of long documents all candidates are as long on average.
-
-    The first sentence of a window is not: it did not fit into the window before.
-    """
-    generator = np.random.default_rng(0)
-
-    def document():
-        lengths = generator.geometric(1 / 7, 400).clip(max=30)
-        pieces = generator.integers(FIRST_PIECE, VOCAB_SIZE, lengths.sum())
-        return DocumentTree(pieces, lengths, np.array([150, 250]))
-
-    documents = [document() for _ in range(20)]
-    write_windows(
-        tmp_path,
-        {"train": [documents], "validation": [documents[:1]]},
-        window_length=WINDOW_LENGTH,
-        vocab_size=VOCAB_SIZE,
-    )
-    inputs = build(tmp_path, max_sentences=20, index_tables={})
-    rows = take(inputs.train_dataset(100), inputs.num_train_samples)
-    counts = rows["candidate_mask"].sum(axis=1) - 2
-    for count in (2, 3, 4):
-        lengths = rows["gold_lengths"][counts == count, :count]
-        assert len(lengths) > 100
-        errors = lengths.std() / math.sqrt(len(lengths))
-        np.testing.assert_array_less(
-            abs(lengths.mean(axis=0) - lengths.mean()), 4 * errors
-        )
-    # What the row holds before them is longer, as it must be.
-    context = rows["padding_mask"].sum(axis=1) - rows["gold_lengths"].sum(axis=1)
-    context -= counts + 3  # [CLS], [SENT]s, [SEP]
-    is_context = counts > 1
-    assert context[is_context].mean() > 1.5 * lengths.mean()
+    others = itertools.combinations(range(1, sentences), wanted - 1)
+    assert drawn.keys() == {(0, *boundaries) for boundaries in others}
+    expected = count / len(drawn)
+    # 9 degrees of freedom, at 0.001.
+    assert sum((n - expected) ** 2 / expected for n in drawn.values()) < 27.9
 
 
 def test_records_with_cut_sentences_are_refused(tmp_path):

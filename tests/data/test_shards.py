@@ -44,11 +44,11 @@ def few_open_files(monkeypatch):
     in_use = num_open_files()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
-    shards_at_once = shards.shards_at_once()
-    room = 2 * 2 * shards_at_once + 8
+    max_open_shards = shards.max_open_shards()
+    room = 2 * 2 * max_open_shards + 8
     assert room < 256 - 64  # What Python and TensorFlow have open.
     resource.setrlimit(resource.RLIMIT_NOFILE, (in_use + room, hard))
-    monkeypatch.setattr(shards, "shards_at_once", lambda: shards_at_once)
+    monkeypatch.setattr(shards, "max_open_shards", lambda: max_open_shards)
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -92,7 +92,7 @@ def test_a_limit_that_is_too_low_is_explained(tmp_path, few_open_files):
 
 
 def test_threads_share_a_reader_that_keeps_few_shards_open(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "shards_at_once", lambda: 2)
+    monkeypatch.setattr(shards, "max_open_shards", lambda: 2)
     reader = shards.RecordReader(numbered_shards(tmp_path, 40, 25))
 
     def read(seed):
@@ -126,7 +126,7 @@ def test_forked_processes_share_a_reader(tmp_path):
 
 
 def test_shards_that_change_while_they_are_read_are_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "shards_at_once", lambda: 1)
+    monkeypatch.setattr(shards, "max_open_shards", lambda: 1)
     paths = numbered_shards(tmp_path, 2, 3)
     reader = shards.RecordReader(paths)
     assert reader[4] == b"4"
@@ -195,7 +195,7 @@ def test_a_record_survives_encoding(vocab_size):
     assert document_id == 12
     np.testing.assert_array_equal(permutation, [1, 0])
 
-    parsed = examples.parse(tf.constant([serialized]), examples.NUMBER_LISTS)
+    parsed = examples.parse(tf.constant([serialized]))
     for name, expected in (
         ("token_ids", tree.token_ids),
         ("sentence_lengths", tree.sentence_lengths),

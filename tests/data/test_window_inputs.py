@@ -144,28 +144,6 @@ def test_epochs_differ_in_order_and_masks_but_not_in_content(records_dir):
     assert sum(len(found) == 2 for found in masks.values()) > 0.8 * size
 
 
-@pytest.mark.parametrize("num_ranks", [1, 2, 3])
-@pytest.mark.parametrize("micro_batch_size", [None, 2])
-def test_ranks_have_an_epoch_together_and_no_sample_twice(
-    records_dir, num_ranks, micro_batch_size
-):
-    inputs = build(records_dir)
-    size = inputs.num_train_samples
-    assert size % 12  # the epoch ends inside a batch
-    samples, rows_of_ranks = [], []
-    for rank in range(num_ranks):
-        dataset = inputs.train_dataset(
-            12, rank=rank, num_ranks=num_ranks, micro_batch_size=micro_batch_size
-        )
-        rows = take(dataset.take(-(-size // 12)), 10**9)
-        in_epoch = rows["sample_number"] < size
-        samples += rows["sample_number"][in_epoch].tolist()
-        rows_of_ranks += map(tuple, unmasked(rows)[in_epoch])
-    assert sorted(samples) == list(range(size))
-    everything = take(build(records_dir).train_dataset(size), size)
-    assert sorted(rows_of_ranks) == sorted(map(tuple, unmasked(everything)))
-
-
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [

@@ -9,10 +9,11 @@ import pathlib
 import fsspec
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from seg_tf import remote_files
 from seg_tf.config import build_from
-from seg_tf.data import mirrors, record_sources, shards
+from seg_tf.data import mirrors, record_sources, sample_order, shards
 from seg_tf.data.inputs import (
     MaskingConfig,
     PackedWindowInputsConfig,
@@ -248,20 +249,25 @@ def test_a_mirror_keeps_to_its_size(records, stored):
 
 
 def test_shards_of_the_next_group_are_fetched_ahead(records, stored, monkeypatch):
-    asked = []
-    prefetch = mirrors.Mirror.prefetch
+    requested = []
+    prefetch = shards.RecordReader.prefetch
 
-    def noted(mirror, paths):
-        paths = list(paths)
-        asked.extend(path.name for path in paths)
-        prefetch(mirror, paths)
+    def noted(reader, numbers):
+        requested.extend(numbers.tolist())
+        prefetch(reader, numbers)
 
-    monkeypatch.setattr(mirrors.Mirror, "prefetch", noted)
+    monkeypatch.setattr(shards.RecordReader, "prefetch", noted)
     read(stored, count=7, block_rows=8, blocks_at_once=2)
-    assert asked
-    asked.clear()
+    num_records = Manifest.load(records).count("records", "train")
+    _, order = sample_order.epochs_and_records(
+        tf.range(num_records, dtype=tf.int64), num_records, 1, sample_order.Blocks(8, 2)
+    )
+    this_group, next_group = order.numpy()[:16], order.numpy()[16:23]
+    assert set(requested) >= set(next_group.tolist())
+    assert not set(requested) & set(this_group.tolist())
+    requested.clear()
     read(stored, count=7)
-    assert not asked
+    assert not requested
 
 
 def test_records_that_change_are_fetched_anew(records, fewer_records, url):

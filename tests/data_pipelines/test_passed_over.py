@@ -84,7 +84,7 @@ def test_files_beside_a_dump_and_empty_modules_are_named(tmp_path):
 
 def test_the_error_of_no_file_counts_what_there_is(text):
     (text / "a.txt").unlink()
-    with pytest.raises(ValueError, match=r"\*\.txt.*holds none and 2 others"):
+    with pytest.raises(ValueError, match=r"\*\.txt.*contains none, but 2 different"):
         get_reader("plain_text").files(text)
 
 

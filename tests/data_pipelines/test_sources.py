@@ -208,7 +208,7 @@ def test_several_inputs_are_read_one_after_the_other(tmp_path, vocab_file):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("{0}/a.jsonl,{0}", "must hold each file once.*a.jsonl.*both .*and"),
+        ("{0}/a.jsonl,{0}", "must contain each file once.*a.jsonl.*both .*and"),
         ("{0},", "must each name a file, a folder or a glob. Received: .*,'"),
         ("{0},{0}/none", "must exist. Received: .*none"),
     ],

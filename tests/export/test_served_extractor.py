@@ -13,9 +13,11 @@ from seg_tf.export.served import ServedExtractor
 from seg_tf.finetuning import SpanExamples, SpanExtractor
 from seg_tf.finetuning.spans import AnswerRanker
 from seg_tf.layouts.spans import NO_SCORE
-from seg_tf.preprocessing.contexts import GraphContextEncoder
-from seg_tf.preprocessing.span_preprocessor import SpanPreprocessor
-from seg_tf.preprocessing.window_sizes import window_sizes
+from seg_tf.preprocessing.span_preprocessor import (
+    GraphContextEncoder,
+    SpanPreprocessor,
+    window_sizes,
+)
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters
 from tests import command_calls

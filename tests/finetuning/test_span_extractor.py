@@ -6,7 +6,7 @@ import pytest
 
 from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.spans import SpanExamples
-from seg_tf.preprocessing.window_sizes import window_sizes
+from seg_tf.preprocessing.span_preprocessor import window_sizes
 from tests.finetuning.tiny_models import tiny
 from tests.layouts.made_contexts import contexts_of, questions_of
 

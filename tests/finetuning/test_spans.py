@@ -14,7 +14,7 @@ from seg_tf.finetuning.squad import make_examples
 from seg_tf.finetuning.trials import TrainingDiverged
 from seg_tf.layouts.contexts import WindowSizes
 from seg_tf.layouts.spans import span_rows, span_trees
-from seg_tf.preprocessing.window_sizes import window_sizes
+from seg_tf.preprocessing.span_preprocessor import window_sizes
 from seg_tf.tasks import squad
 from seg_tf.tasks.squad import Answer, Candidate, Passage, Question, SquadFile
 from seg_tf.text.vocabulary import Vocabulary

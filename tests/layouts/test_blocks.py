@@ -51,15 +51,6 @@ def slow_row(sentences, starts, row_length):
     return row
 
 
-def test_the_example_of_the_docstring():
-    row = lay_out([([[7, 8], [9]], [5, 0])], 10)
-    assert row["token_ids"][0].tolist() == [2, 5, 9, 3, 9, 2, 5, 7, 8, 3]
-    assert row["position_index"][0].tolist() == [0, 1, 2, 3, 0, 0, 1, 2, 3, 4]
-    assert row["sentence_number"][0].tolist() == [2, 2, 2, 2, 0, 1, 1, 1, 1, 1]
-    assert np.flatnonzero(row["is_piece"][0]).tolist() == [2, 7, 8]
-    assert np.flatnonzero(~row["padding_mask"][0]).tolist() == [4]
-
-
 @pytest.mark.parametrize("longest", [1, 13])
 def test_rows_are_those_of_a_loop_over_sentences(longest):
     generator = np.random.default_rng(longest)
@@ -129,16 +120,6 @@ def test_sentences_go_where_first_fit_decreasing_puts_them():
         if ok:
             assert found[row > 0].tolist() == expected
             assert (found[row == 0] == 0).all()
-
-
-@pytest.mark.parametrize("length", [17, 16, 11, 9])
-def test_rows_that_are_half_full_always_succeed(length):
-    """Also where sentences are just too long for two, or three, to share a block."""
-    count = 8 * 32 // 2 // length
-    lengths = np.full((1, count), length)
-    assert place_in_blocks(lengths, 8, 32)[1].all()
-    # Of the worst kind no more would go in.
-    assert not place_in_blocks(np.full((1, 9), 17), 8, 32)[1].any()
 
 
 @pytest.mark.parametrize("seed", range(5))

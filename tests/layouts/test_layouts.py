@@ -7,11 +7,10 @@ import pytest
 
 from seg_tf.config import TransformerXLConfig
 from seg_tf.data.inputs import LaneInputsConfig
-from seg_tf.finetuning.segments import as_tuples, encode_texts
 from seg_tf.inference import text_windows
-from seg_tf.layouts.rows import Segment
+from seg_tf.layouts.rows import Segment, num_pieces
 from seg_tf.text.tree import DocumentTree
-from tests.finetuning.tiny_models import KINDS, some_texts, tiny
+from tests.finetuning.tiny_models import KINDS, example_of, some_texts, tiny
 from tests.layouts.test_sentences import slow_row
 
 pytestmark = pytest.mark.slow
@@ -31,15 +30,15 @@ FIVE = [("w0", "w1 w2", "", "w3", "w4")]
 
 
 def encode(pretrained, layout, texts):
-    tuples = as_tuples(texts)
+    tuples = [(text,) if isinstance(text, str) else tuple(text) for text in texts]
     capacity = layout.capacity(len(tuples[0]))
-    return encode_texts(pretrained.text_encoder(), tuples, capacity)
+    return [example_of(pretrained, one, capacity)[0] for one in tuples]
 
 
 def rows(pretrained, texts, layout=None):
     """The features of texts in one batch."""
     layout = layout or pretrained.layout()
-    examples = list(encode(pretrained, layout, texts))
+    examples = encode(pretrained, layout, texts)
     shape = np.max([layout.row_shape(one) for one in examples], axis=0)
     return layout.lay_out(examples, tuple(shape.tolist()))
 
@@ -177,23 +176,6 @@ def test_sentences_of_one_text_are_laid_out_as_those_of_a_document(kind):
         assert not found[name][:, num:].any(), name
 
 
-def test_every_sentence_of_a_text_has_a_token_of_its_own():
-    layout = tiny("segabert_slm").layout()
-    features = layout.lay_out([QUESTION_AND_CONTEXT], (16, 6))
-    assert_row(
-        features,
-        {
-            "token_ids": [CLS, SENT, 7, 8, SENT, 9, SENT, 10, 11, SEP],
-            "sentence_id": [0, 1, 1, 1, 2, 2, 3, 3, 3, 4],
-            "paragraph_index": [0, 0, 0, 0, 1, 1, 1, 1, 1, 1],
-            "sentence_index": [0, 0, 0, 0, 2, 2, 3, 3, 3, 3],
-            "token_index": [0, 0, 1, 2, 4, 5, 0, 1, 2, 3],
-            "candidate_positions": [0, 1, 4, 6, 9],
-            "candidate_mask": [1, 1, 1, 1, 1],
-        },
-    )
-
-
 def test_blocks_are_those_of_the_table():
     features = rows(tiny("reat"), PAIR)
     assert_row(
@@ -249,23 +231,11 @@ def test_cut_texts_fill_the_longest_row_and_no_more(kind, num_texts):
     examples = encode(pretrained, layout, texts)
     specials = {"reat": 3 * num_texts}.get(kind, 1 + num_texts)
     specials += kind.endswith("slm")
-    assert max(examples.lengths.sum(axis=1)) == 40 - specials
-    assert 0 < examples.num_cut < 20 or num_texts > 1
+    assert max(map(num_pieces, examples)) == 40 - specials
     for example in examples:
         shape = layout.row_shape(example)
         assert kind == "reat" or shape[0] <= 40
         layout.lay_out([example], shape)
-
-
-def test_texts_of_any_lengths_have_places_in_reat():
-    pretrained = tiny("reat")
-    layout = pretrained.layout()
-    generator = np.random.default_rng(0)
-    for num_texts in range(1, 9):
-        for longest in (3, 40, 200):
-            texts = some_texts(generator, 20, num_texts, longest)
-            for example in encode(pretrained, layout, texts):
-                layout.lay_out([example], layout.row_shape(example))
 
 
 @pytest.mark.parametrize("kind", ["bert", "slm"])

@@ -30,9 +30,6 @@ CAPS = {
 }
 
 
-PERMUTATIONS = [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
-
-
 def slow_row(
     sentences,
     places,
@@ -199,21 +196,3 @@ def test_extremes(sentences, sent_id, first_is_context):
     found = lay_out([example], sent_id=sent_id)
     for name, values in slow_row(*example, sent_id=sent_id).items():
         assert found[name][0].tolist() == values, name
-
-
-def test_only_indices_and_candidates_tell_the_order():
-    sentences = [[10, 11, 12], [20], [30, 31]]
-    rows = lay_out([(sentences, list(p), [0] * 3, [0] * 3) for p in PERMUTATIONS])
-    for name in ("token_ids", "padding_mask", "sentence_number", "candidate_mask"):
-        assert (rows[name] == rows[name][:1]).all()
-    # Read by their positions, the tokens are the sentences in the order presented.
-    for number, places in enumerate(PERMUTATIONS):
-        length = int(rows["padding_mask"][number].sum())
-        by_position = np.empty(length, int)
-        by_position[rows["position_index"][number][:length]] = rows["token_ids"][
-            number
-        ][:length]
-        text = [101]
-        for place in range(3):
-            text += [SENT, *sentences[places.index(place)]]
-        assert by_position.tolist() == [*text, 102]

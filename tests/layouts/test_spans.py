@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from seg_tf.layouts import spans as span_answers
 from seg_tf.layouts.contexts import Contexts, WindowSizes, make_windows
-from seg_tf.preprocessing.contexts import GraphContextEncoder
+from seg_tf.preprocessing.span_preprocessor import GraphContextEncoder
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests import official_models
 from tests.finetuning.tiny_models import tiny
@@ -206,13 +206,6 @@ def test_answers_are_those_of_berts_code():
             answer = "" if null_odds > 0 else of_question[0][0]
             assert answer == predictions[name]
     assert num_compared > 5
-
-
-def test_the_text_is_that_of_the_context():
-    asked = Asked.about("\u200bA\u0301\n b\xa0  C\x07d.e")
-    num_pieces = len(asked.flags[0])
-    logits = (np.eye(num_pieces)[0], np.eye(num_pieces)[2])
-    assert asked.best([logits])[0][0][0] == "A\u0301\n b\xa0  C\x07d"
 
 
 def test_null_scores_are_those_of_the_best_window():

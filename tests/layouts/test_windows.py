@@ -105,17 +105,6 @@ def assert_equal_to_slow(trees, row_length, caps):
             )
 
 
-def test_example_of_the_docstring():
-    tree = DocumentTree(np.array([7, 8, 9, 5]), np.array([2, 1, 1]), np.array([2, 1]))
-    found = graph_indices([tree], 8, UNBOUNDED)
-    assert {name: values[0].numpy().tolist() for name, values in found.items()} == {
-        "position_index": [0, 1, 2, 3, 4, 5, 0, 0],
-        "paragraph_index": [0, 0, 0, 0, 1, 1, 0, 0],
-        "sentence_index": [0, 0, 0, 1, 0, 0, 0, 0],
-        "token_index": [0, 0, 1, 0, 0, 1, 0, 0],
-    }
-
-
 @pytest.mark.parametrize(
     "caps",
     [

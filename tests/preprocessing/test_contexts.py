@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from seg_tf.layouts.contexts import Contexts
-from seg_tf.preprocessing.contexts import GraphContextEncoder
+from seg_tf.preprocessing.span_preprocessor import GraphContextEncoder
 from seg_tf.tasks import squad
 from seg_tf.tasks.squad import Answer
 from seg_tf.text.punkt import SentenceSplitter
@@ -75,30 +75,6 @@ def test_a_context_is_a_tree_of_pieces():
     ]
 
 
-def test_contexts_follow_one_another():
-    texts = ["It is.", " \n", CONTEXT, "", "Long?\nIt is."]
-    encoder = encoder_of(VOCABULARY)
-    found = encoder.contexts(texts)
-    assert found.bounds.numpy().tolist() == [0, 3, 3, 19, 19, 24]
-    bases = found.texts.starts.numpy()
-    sentence = 0
-    for number, text in enumerate(texts):
-        alone = encoder.contexts([text])
-        part = slice(*found.bounds.numpy()[[number, number + 1]])
-        for name, base in (("ids", 0), ("starts", bases[number])):
-            in_all = getattr(found, name).numpy()[part] - base
-            np.testing.assert_array_equal(in_all, getattr(alone, name))
-        end = sentence + len(alone.paragraph_index)
-        for name in ("paragraph_index", "sentence_index"):
-            in_all = getattr(found, name)[sentence:end]
-            np.testing.assert_array_equal(in_all, getattr(alone, name))
-        sentence = end
-    # An answer outside of its context is in no other.
-    assert span_of(found, Answer("It", 0), 0) == (0, 0)
-    assert span_of(found, Answer("It", 900), 0) is None
-    assert span_of(found, Answer("long", CONTEXT.index("long")), 2) == (6, 6)
-
-
 def odd_texts():
     """Marks, separators, dropped characters and abbreviations, beside plain text."""
     return [
@@ -112,13 +88,13 @@ def odd_texts():
 def test_a_question_is_one_sentence():
     texts = ["Is it long. The Rhine?\nIs it?", "it"]
     assert len(SentenceSplitter().split(texts[0])) > 1
-    found = encoder_of(VOCABULARY).questions(tf.constant(texts), most_pieces=10)
+    found = encoder_of(VOCABULARY).questions(tf.constant(texts), max_pieces=10)
     assert tokens(found.pieces[0]) == [
         *["is", "it", "long", ".", "the", "rhine", "?", "is", "it", "?"]
     ]
     assert found.contexts.numpy().tolist() == [0, 1]
     assert not found.is_cut.numpy().any()
-    cut = encoder_of(VOCABULARY).questions(tf.constant(texts), most_pieces=3)
+    cut = encoder_of(VOCABULARY).questions(tf.constant(texts), max_pieces=3)
     assert list(map(tokens, cut.pieces)) == [["is", "it", "long"], ["it"]]
     assert cut.is_cut.numpy().tolist() == [True, False]
 

@@ -4,13 +4,12 @@ import dataclasses
 import functools
 import itertools
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from seg_tf import tasks
-from seg_tf.checkpoints.pretrained import build_encoder, load_pretrained
+from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.finetuning import TextClassifier, text_batches
 from seg_tf.inference import text_windows
 from seg_tf.inference.text_windows import window_capacity
@@ -143,24 +142,6 @@ def dataset_of(pairs, labels, batch_size):
     return tf.data.Dataset.from_tensor_slices((texts, labels)).batch(batch_size)
 
 
-def without_dropout(kind):
-    return TextClassifier.from_preset(
-        frozen_dropout(kind), num_classes=2, num_texts=2, dropout=0.0, seed=1
-    )
-
-
-@functools.cache
-def frozen_dropout(kind):
-    pretrained = tiny_models.tiny(kind, num_token_types=2)
-    model = dataclasses.replace(pretrained.config.model, dropout=0.0)
-    keras.utils.set_random_seed(1)
-    return dataclasses.replace(
-        pretrained,
-        encoder=build_encoder(model, pretrained.vocabulary.size),
-        config=dataclasses.replace(pretrained.config, model=model),
-    )
-
-
 @pytest.mark.parametrize("kind", ["segabert", "segabert_slm", "reat"])
 def test_real_pairs_are_the_offline_ones_inside_a_pipeline(kind):
     folder = sample_data("glue", "MRPC").parent
@@ -192,40 +173,6 @@ def test_choices_are_rows_with_the_shared_text(kind):
     preprocessor = TextPreprocessor(pretrained, num_choices=3)
     texts = tuple(map(tf.constant, zip(*examples, strict=True)))
     check_equal(preprocessor(texts), expected)
-
-
-def test_a_dataset_trains_the_model_that_a_list_trains(tmp_path):
-    generator = np.random.default_rng(1)
-    pairs = tiny_models.some_texts(generator, 24, 2)
-    labels = generator.integers(0, 2, 24)
-    # Every update sees all examples, so that their order does not matter.
-    trained = {}
-    for name, data in (
-        ("list", (pairs, labels)),
-        ("dataset", (dataset_of(pairs, labels, 24),)),
-    ):
-        classifier = without_dropout("segabert_slm")
-        history = classifier.fit(
-            *data, batch_size=24 if name == "list" else None, epochs=3, verbose=0
-        )
-        trained[name] = classifier, history.history["loss"]
-    (of_list, expected), (of_dataset, losses) = trained.values()
-    np.testing.assert_allclose(losses, expected, rtol=1e-5)
-    for found, weight in zip(
-        of_dataset.get_weights(), of_list.get_weights(), strict=True
-    ):
-        np.testing.assert_allclose(found, weight, rtol=1e-4, atol=1e-6)
-
-    batches = dataset_of(pairs, labels, 7)
-    scores = of_list.evaluate(pairs, labels, verbose=0)
-    np.testing.assert_allclose(of_list.evaluate(batches, verbose=0), scores, rtol=1e-5)
-    logits = of_list.predict(pairs, verbose=0)
-    np.testing.assert_allclose(of_list.predict(batches, verbose=0), logits, atol=1e-5)
-    of_list.save_to_preset(tmp_path / "saved")
-    saved = TextClassifier.from_preset(tmp_path / "saved")
-    (rows,) = dataset_of(pairs, labels, 24).map(saved.preprocessor)
-    (expected,) = dataset_of(pairs, labels, 24).map(of_list.preprocessor)
-    check_equal(rows[0], expected[0])
 
 
 def test_what_a_dataset_must_be():

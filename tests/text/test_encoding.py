@@ -43,16 +43,6 @@ def test_each_tokenizer_has_its_vocabulary(
     assert encoder.decode(encoder.encode(["AB."])[0]) == decoded
 
 
-def test_an_unknown_tokenizer_is_refused(paths):
-    for function in (
-        lambda: encoding.read_vocabulary("bytes", paths["words"]),
-        lambda: encoding.text_encoder("bytes", Vocabulary(SPECIAL_TOKENS), UNCASED),
-        lambda: encoding.sentence_splitter("bytes", SentenceSplitter()),
-    ):
-        with pytest.raises(ValueError, match=r"`tokenizer` must be one of .*'bytes'"):
-            function()
-
-
 def test_punkt_cuts_words_of_tokenised_text_and_we_do_not():
     text = "It is 4 @.@ 5 m . He ran ! (so) It was U.S.@.@x then . End"
     assert "@.@" not in " ".join(SentenceSplitter().split(text)).split()
@@ -116,12 +106,6 @@ def test_white_space_alone_parts_words_of_tokenised_text():
     found = split_rows(Words(VOCABULARY, "whitespace").encode(texts))
     without_surrogates = [text.replace("\udc80", "") for text in texts]
     assert found == [naive_ids(text.split()) for text in without_surrogates]
-
-
-def test_tokenised_text_keeps_its_marks_in_lower_case():
-    words = Words(VOCABULARY, "whitespace", UNCASED)
-    ids, _ = words.encode(["The DON'T ÉTÉ 中文 <UNK> X,Y"])
-    assert words.decode(ids) == "the don't ete 中文 <unk> x,y"
 
 
 @pytest.mark.parametrize(

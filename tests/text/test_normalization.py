@@ -8,13 +8,11 @@ from seg_tf.text.encoding import Words, text_encoder
 from seg_tf.text.normalization import (
     CASED,
     UNCASED,
-    Casing,
     Normalization,
     choose_normalization,
 )
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, WordVocabulary
 from seg_tf.text.word_pieces import PieceOffsets, WordPieces
-from tests.sample_data import sample_data
 
 WITH_ACCENTS = Normalization(True, strip_accents=False)
 
@@ -64,12 +62,6 @@ def test_accents_follow_a_given_casing():
     assert choose_normalization(accented, lower_case=True) == UNCASED
     assert choose_normalization(accented, lower_case=False) == CASED
     assert choose_normalization(accented, strip_accents=True) == UNCASED
-
-
-def test_bert_s_uncased_vocabulary_has_no_row_that_changes():
-    path = sample_data("bert_vocab", "bert-base-uncased-vocab.txt")
-    found = Casing.of(Vocabulary.from_file(path))
-    assert (found.num_rows, found.num_changed) == (29_523, 0)
 
 
 def test_encoders_that_are_told_nothing_follow_the_vocabulary():

@@ -3,7 +3,8 @@
 import collections
 import dataclasses
 import functools
-import pickle
+import json
+import re
 import sys
 import time
 import unicodedata
@@ -15,7 +16,7 @@ from hypothesis import strategies
 from nltk.tokenize import punkt as nltk_punkt
 
 from seg_tf.text import punkt
-from seg_tf.text.punkt import CachedFunction, SentenceSplitter
+from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import Orthography, PunktParameters
 from tests.sample_data import sample_data
 
@@ -86,91 +87,84 @@ def assert_same_as_nltk(table, text):
     assert ours.split(text) == expected, repr(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "sentences"),
-    [
-        pytest.param("A dog. A cat.", ["A dog.", "A cat."], id="full-stop"),
-        pytest.param("Why? So! Yes.", ["Why?", "So!", "Yes."], id="other-marks"),
-        pytest.param("a cat. it slept", ["a cat.", "it slept"], id="small-letter"),
-        pytest.param("Was 3.5 m.", ["Was 3.5 m."], id="inside-a-word"),
-        # Abbreviations: only evidence for a start makes them end a sentence.
-        pytest.param("See Mr. Brown go.", ["See Mr. Brown go."], id="abbreviation"),
-        pytest.param("A non-U.S. dog.", ["A non-U.S. dog."], id="after-a-hyphen"),
-        pytest.param(
-            "In the U.S. He ran.", ["In the U.S.", "He ran."], id="starts-by-case"
-        ),
-        pytest.param(
-            "In the U.S. She ran.", ["In the U.S.", "She ran."], id="known-starter"
-        ),
-        pytest.param("In the U.S. House.", ["In the U.S. House."], id="name-inside"),
-        pytest.param("In the U.S. she ran.", ["In the U.S. she ran."], id="small-she"),
-        pytest.param("Dept. He ran.", ["Dept. He ran."], id="collocation"),
-        pytest.param("A dog. The cat.", ["A dog. The cat."], id="plain-collocation"),
-        pytest.param("Why? The cat.", ["Why?", "The cat."], id="no-mark-collocation"),
-        pytest.param('An owl." He', ['An owl." He'], id="collocation-with-a-mark"),
-        # Ellipses: like abbreviations.
-        pytest.param("Well... no.", ["Well... no."], id="ellipsis"),
-        pytest.param("Well... He ran.", ["Well...", "He ran."], id="ellipsis-start"),
-        # Initials: they end a sentence unless the next word speaks against it.
-        pytest.param("By J. Brown.", ["By J. Brown."], id="initial-and-name"),
-        pytest.param("By J. House.", ["By J.", "House."], id="initial-and-word"),
-        pytest.param("By J. He ran.", ["By J.", "He ran."], id="initial-and-start"),
-        pytest.param("By J. he ran.", ["By J. he ran."], id="initial-small-letter"),
-        pytest.param("By J. Bach.", ["By J. Bach."], id="initial-collocation"),
-        pytest.param("The S. He.", ["The S. He."], id="initial-abbreviation"),
-        pytest.param("By J. iphone.", ["By J.", "iphone."], id="small-first-word"),
-        pytest.param("By J. km.", ["By J. km."], id="small-word-seen-with-a-capital"),
-        # Numbers: ordinals where something small or a comma follows.
-        pytest.param("At 5. Brown.", ["At 5.", "Brown."], id="number-and-name"),
-        pytest.param("At 5. he ran.", ["At 5. he ran."], id="number-small-letter"),
-        pytest.param("At 5. iphone.", ["At 5.", "iphone."], id="number-first-word"),
-        pytest.param("At 1,5. km.", ["At 1,5. km."], id="number-collocation"),
-        pytest.param("At 12. Brown.", ["At 12. Brown."], id="number-abbreviation"),
-        pytest.param("At 5. , he", ["At 5. , he"], id="number-comma"),
-        # Closing marks go with the sentence before, opening ones do not.
-        pytest.param('"A cat." It ran.', ['"A cat."', "It ran."], id="quote"),
-        pytest.param("(A cat.) It ran.", ["(A cat.)", "It ran."], id="parenthesis"),
-        pytest.param("“A cat?” It ran.", ["“A cat?”", "It ran."], id="curly-quote"),
-        pytest.param("A cat. ) It ran.", ["A cat. )", "It ran."], id="apart"),
-        pytest.param('A cat. "It" ran.', ["A cat.", '"It" ran.'], id="opening"),
-        pytest.param('"A cat."--It', ['"A cat."', "--It"], id="before-dashes"),
-        pytest.param('"A cat."x It', ['"A cat.', '"x It'], id="not-alone"),
-        pytest.param("(A cat.)", ["(A cat.)"], id="at-the-end"),
-        # What follows NLTK's code rather than anyone's grammar.
-        pytest.param("So?)Mr. Who", ["So?)Mr.", "Who"], id="end-before-in-chunk"),
-        pytest.param("No!!! I ran.", ["No!!!", "I ran."], id="several-marks"),
-        pytest.param("No!!!", ["No!!", "!"], id="several-marks-at-the-end"),
-        pytest.param("Mr. Who?) ran", ["Mr.", "Who?)", "ran"], id="end-in-next-word"),
-        pytest.param('a . . .". I', ["a .", ".", ".", '".', "I"], id="mark-first"),
-    ],
-)
-def test_decisions(text, sentences):
-    assert SentenceSplitter(SMALL).split(text) == sentences
+# A bar ends a sentence before a space, a broken bar without one.
+DECISIONS = """
+A dog.|A cat.
+Why?|So!|Yes.
+a cat.|it slept
+Was 3.5 m.
+See Mr. Brown go.
+A non-U.S. dog.
+In the U.S.|He ran.
+In the U.S.|She ran.
+In the U.S. House.
+In the U.S. she ran.
+Dept. He ran.
+A dog. The cat.
+Why?|The cat.
+An owl." He
+Well... no.
+Well...|He ran.
+By J. Brown.
+By J.|House.
+By J.|He ran.
+By J. he ran.
+By J. Bach.
+The S. He.
+By J.|iphone.
+By J. km.
+At 5.|Brown.
+At 5. he ran.
+At 5.|iphone.
+At 1,5. km.
+At 12. Brown.
+At 5. , he
+"A cat."|It ran.
+(A cat.)|It ran.
+“A cat?”|It ran.
+A cat. )|It ran.
+A cat.|"It" ran.
+"A cat."¦--It
+"A cat.¦"x It
+(A cat.)
+So?)Mr.|Who
+No!!!|I ran.
+No!!¦!
+Mr.|Who?)|ran
+a .|.|.¦".|I
+""".strip().split("\n")
+
+
+@pytest.mark.parametrize("sentences", DECISIONS)
+def test_decisions(sentences):
+    text = sentences.replace("|", " ").replace("¦", "")
+    expected = re.split("[|¦]", sentences)
+    assert SentenceSplitter(SMALL).split(text) == expected
     assert_same_as_nltk("small", text)
 
 
+UNUSUAL = [
+    "",
+    " \t ",
+    "...?!",
+    "  A cat. A dog.  ",
+    ' .". With',
+    "Mr.\nBrown. He\tran.\r\nShe ran.\vNo.\fYes.",
+    "Mr.\u00a0Brown. He ran.\u3000She ran. No.",
+    "Mr. \u2009 Brown. \u2009 He ran.",
+    "No.\u00a0.\u00a0. He ran. . . . No",
+    "A dog.\n\x1c\nHe ran.",
+    "A dog. \x1f He ran. \x1d",
+    "\u0301. He ran. _. He ran. \u24d0. Bach.",
+    "\u0130. \u01c5. \u01c5a. He ran.",
+    "At -.5,0-1. he; at \u0665. he; at 1e5. he.",
+    "A, dog,. He,) ran,; no,-- yes.",
+    "A co-op. A wi-fi--U.S. He. a-U.S. the",
+]
+
+
 @tables
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param("", id="empty"),
-        pytest.param(" \t ", id="white-space-only"),
-        pytest.param("...?!", id="punctuation-only"),
-        pytest.param("  A cat. A dog.  ", id="white-space-around"),
-        pytest.param(' .". With', id="mark-after-first-blank"),
-        pytest.param("Mr.\nBrown. He\tran.\r\nShe ran.\vNo.\fYes.", id="ascii"),
-        pytest.param("Mr.\u00a0Brown. He ran.\u3000She ran. No.", id="not-ascii"),
-        pytest.param("Mr. \u2009 Brown. \u2009 He ran.", id="mixed"),
-        pytest.param("No.\u00a0.\u00a0. He ran. . . . No", id="spaced-ellipsis"),
-        pytest.param("A dog.\n\x1c\nHe ran.", id="line-of-a-separator"),
-        pytest.param("A dog. \x1f He ran. \x1d", id="separators"),
-        pytest.param("\u0301. He ran. _. He ran. \u24d0. Bach.", id="odd-initials"),
-        pytest.param("\u0130. \u01c5. \u01c5a. He ran.", id="odd-case"),
-        pytest.param("At -.5,0-1. he; at \u0665. he; at 1e5. he.", id="odd-numbers"),
-        pytest.param("A, dog,. He,) ran,; no,-- yes.", id="commas"),
-        pytest.param("A co-op. A wi-fi--U.S. He. a-U.S. the", id="hyphens"),
-    ],
-)
+@pytest.mark.parametrize("text", UNUSUAL)
 def test_unusual_text_equals_nltk(table, text):
     assert_same_as_nltk(table, text)
 
@@ -276,18 +270,6 @@ def test_sentences_of_scripts_with_marks_of_their_own(text, sentences):
     assert SentenceSplitter(PunktParameters.universal()).split(text) == sentences
 
 
-def test_spans_cover_everything_but_white_space():
-    text = "  A cat. (A dog.) \t Mr. Brown ran.\n "
-    spans = SentenceSplitter(SMALL).spans(text)
-    assert [text[start:stop] for start, stop in spans] == [
-        "A cat.",
-        "(A dog.)",
-        "Mr. Brown ran.",
-    ]
-    gaps = zip([0, *(stop for _, stop in spans)], [s for s, _ in spans], strict=False)
-    assert not any(text[start:stop].strip() for start, stop in gaps)
-
-
 @pytest.mark.parametrize(
     "piece",
     ["a", ".", "a.b", ".)", ". ", ". . ", "!", ".\u00a0", "a,", "-", '." ', "\x1c."],
@@ -298,28 +280,6 @@ def test_time_is_linear(piece):
     begin = time.process_time()
     SentenceSplitter(SMALL).split(text)
     assert time.process_time() - begin < 20
-
-
-def test_memory_is_bounded(monkeypatch):
-    monkeypatch.setattr(
-        punkt, "CachedFunction", functools.partial(CachedFunction, max_entries=10)
-    )
-    splitter, theirs = SentenceSplitter(SMALL), nltk_splitter(SMALL)
-    text = " ".join(f"Word{number}. Mr. Name{number} ran." for number in range(100))
-    assert splitter.split(text) == theirs.tokenize(text)
-    assert len(splitter._candidates) <= 10
-    assert len(splitter._followers) <= 10
-    splitter.split("x" * 1000 + ". Yes")
-    assert max(map(len, splitter._candidates)) <= CachedFunction.MAX_KEY_LENGTH
-
-
-def test_a_splitter_travels_to_workers_without_its_memory():
-    splitter = SentenceSplitter(SMALL)
-    splitter.split("A dog. A cat.")
-    copy = pickle.loads(pickle.dumps(splitter))
-    assert copy.parameters == SMALL
-    assert not copy._candidates
-    assert copy.split("See Mr. Brown. He ran.") == ["See Mr. Brown.", "He ran."]
 
 
 ALL_CHARACTERS = "".join(map(chr, range(sys.maxunicode + 1)))
@@ -335,3 +295,23 @@ def test_letters_are_those_of_nltks_regular_expressions():
     known = [c for c in ALL_CHARACTERS if unicodedata.category(c) != "Cn"]
     letters = [c for c in known if punkt.is_letter(c)]
     assert letters == regex.findall(r"[^\W\d]", "".join(known))
+
+
+@pytest.mark.parametrize(
+    "paragraph, sentences",
+    [
+        ("Well . . . he said.", ["Well . . .", "he said."]),
+        ("… ! Yes. No . ", ["… ! Yes.", "No ."]),
+        ("1. Go. 2. Stay. ?", ["1.", "Go.", "2.", "Stay. ?"]),
+        ("他来了。 。", ["他来了。 。"]),
+        ("。 !", ["。 !"]),
+    ],
+)
+def test_sentences_of_marks_only_are_joined(paragraph, sentences):
+    universal = PunktParameters.universal()
+    assert SentenceSplitter(universal).split(paragraph) == sentences
+    plain = SentenceSplitter(dataclasses.replace(universal, joins_pieces=False))
+    assert len(plain.split(paragraph)) > len(sentences)
+    read = PunktParameters.from_json(json.loads(universal.to_bytes()), "")
+    assert read.joins_pieces
+    assert read.checksum == universal.checksum != plain.parameters_checksum

@@ -70,26 +70,6 @@ def test_checksum_is_of_the_tables_alone():
     assert len({PARAMETERS.checksum, *(other.checksum for other in changed)}) == 6
 
 
-def test_terminators_are_saved(tmp_path):
-    universal = load_parameters("universal")
-    assert "。" in universal.terminators
-    universal.save(tmp_path / "mine.json")
-    read = load_parameters(str(tmp_path / "mine.json"))
-    assert set(read.terminators) == set(universal.terminators)
-    assert (read.name, read.checksum) == ("universal", universal.checksum)
-    PARAMETERS.save(tmp_path / "without.json")
-    assert "terminators" not in (tmp_path / "without.json").read_text()
-
-
-def test_punkt_tab_folder(tab_folder):
-    read = load_parameters(str(tab_folder))
-    assert read.abbreviation_types == {"dr", ". . ", "u.s"}
-    assert read.collocations == {("##number##", "km"), ("dr", "no")}
-    assert read.sentence_starters == {"the", "he"}
-    assert read.orthographic_context == {"the": 34, "dr": 4}
-    assert read.name == "punkt-tab-english"
-
-
 def test_real_punkt_tab_folder_as_nltk_reads_it():
     folder = sample_data("punkt", "english_tab")
     ours = PunktParameters.from_punkt_tab(folder)
@@ -108,7 +88,7 @@ def test_real_punkt_tab_folder_as_nltk_reads_it():
 @pytest.mark.parametrize("name", TAB_FILES)
 def test_missing_file_of_a_folder_is_named(tab_folder, name):
     (tab_folder / name).unlink()
-    with pytest.raises(ValueError, match=rf"`folder` must hold.*which has no {name}"):
+    with pytest.raises(ValueError, match=rf"`folder` must .*which has no {name}"):
         load_parameters(str(tab_folder))
 
 
@@ -134,7 +114,7 @@ def test_malformed_line_is_named(tab_folder, name, text, message):
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("format", None, "does not hold Punkt"),
+        ("format", None, "does not contain Punkt"),
         ("format_version", 9, '"format_version" 1. Received: 9'),
         ("collocations", None, "lacks the key 'collocations'"),
         ("collocations", [["a"]], "two word types"),
@@ -209,16 +189,6 @@ def test_reduction_keeps_every_decision(starter):
             ] == expected, (token, words[word])
 
 
-def test_english_table_is_small_and_says_where_it_comes_from():
-    english = load_parameters("english")
-    assert english.name == "punkt-english-2"
-    origin = {"text", "command", "trainer", "options", "corrections"}
-    assert origin <= english.provenance.keys()
-    assert {"mr", "mrs", "dr", "e.g", "u.s", "etc"} <= english.abbreviation_types
-    assert not {"dog", "it", "him", "war", "no", "in"} & english.abbreviation_types
-    assert english == english.reduced()
-
-
 def _precision_recall_f1(parameters, paragraphs):
     counts = count_boundaries(SentenceSplitter(parameters).spans, paragraphs)
     return counts.scores(paragraph_ends=False)
@@ -287,8 +257,8 @@ def test_a_file_is_spelt_out(tmp_path):
     ("text", "message"),
     [
         ("abbreviations = ", "corrections.toml: "),
-        ("[abbreviation]", r"tables must be of abbreviations, .*'abbreviation'"),
-        ("abbreviations = 'mr'", "tables must be of"),
+        ("[abbreviation]", r"tables must be one of abbreviations, .*'abbreviation'"),
+        ("abbreviations = 'mr'", "tables must be one of"),
         ("[abbreviations]\na = 'Mr'", "group 'a' .*in lower case. Received: 'Mr'"),
         ("[abbreviations]\na = 'mr.'", "without their period. Received: 'mr.'"),
         ("[abbreviations]\na = ['mr']", "group 'a' .*must be a string"),

@@ -11,7 +11,6 @@ from seg_tf.text.vocabulary import (
     Vocabulary,
     WordVocabulary,
 )
-from tests.sample_data import sample_data
 
 LINES = [*SPECIAL_TOKENS, "the", "##s"]
 
@@ -37,15 +36,6 @@ def test_ids_are_line_numbers_from_zero(tmp_path):
     ] == [6, 4, 3, 2, 1, 5]
 
 
-def test_the_released_vocabulary_has_its_known_ids():
-    path = sample_data("bert_vocab", "bert-base-uncased-vocab.txt")
-    vocabulary = Vocabulary.from_file(path)
-    assert vocabulary.size == 30522
-    assert (vocabulary.pad_id, vocabulary.unk_id) == (0, 100)
-    assert (vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id) == (101, 102, 103)
-    assert vocabulary.id_of("hello") == 7592
-
-
 def test_checksum_is_that_of_the_bytes_of_the_file(tmp_path):
     content = "\r\n".join(LINES).encode()
     path = write(tmp_path, content)
@@ -61,11 +51,6 @@ def test_a_character_that_ends_lines_elsewhere_is_a_token(tmp_path, token):
     content = "\n".join([*LINES, token, "last"]).encode()
     vocabulary = Vocabulary.from_file(write(tmp_path, content))
     assert vocabulary.tokens[-2:] == (token, "last")
-
-
-def test_a_byte_order_mark_is_no_part_of_the_first_token(tmp_path):
-    content = b"\xef\xbb\xbf" + "\n".join(LINES).encode()
-    assert Vocabulary.from_file(write(tmp_path, content)).pad_id == 0
 
 
 @pytest.mark.parametrize("token", SPECIAL_TOKENS)
@@ -99,11 +84,6 @@ def test_a_file_that_is_no_vocabulary_is_named_with_the_reason(
     with pytest.raises(ValueError, match=message) as error:
         Vocabulary.from_file(path)
     assert str(path) in str(error.value)
-
-
-def test_an_unknown_token_is_named():
-    with pytest.raises(ValueError, match=r"vocabulary tokens .*'\[SENT\]'"):
-        Vocabulary(LINES).id_of("[SENT]")
 
 
 def test_ids_of_words(tmp_path):

@@ -13,7 +13,6 @@ import pytest
 import tokenizers
 from hypothesis import strategies
 
-from seg_tf.text import word_pieces
 from seg_tf.text.normalization import (
     CASED,
     UNCASED,
@@ -298,19 +297,6 @@ def test_texts_stay_in_order_whatever_way_they_take(trouble):
         assert differing(pieces, its_oracle, [kinds[i] for i in chosen]) == []
 
 
-def test_large_calls_equal_small_ones(trouble, monkeypatch):
-    pieces, _ = trouble
-    texts = ["ab a", "", "é", "a" * 3000, "ß", "b b b"] * 7
-    at_once = pieces.encode(texts)
-    monkeypatch.setattr(word_pieces, "_MAX_CHARACTERS_AT_ONCE", 64)
-    assert rows(pieces.encode(texts)) == rows(at_once)
-
-
-def test_a_single_string_is_refused(trouble):
-    with pytest.raises(ValueError, match=r"`texts` must be .* one str, 'hello'"):
-        trouble[0].encode("hello")
-
-
 def test_the_exact_way_is_needed(released, monkeypatch):
     """Without it these are wrong: ids equal by luck would make it dead weight."""
     pieces, its_oracle = released[0]
@@ -319,28 +305,6 @@ def test_the_exact_way_is_needed(released, monkeypatch):
     assert differing(pieces, its_oracle, texts) == []
     monkeypatch.setattr(pieces, "_encode_exactly", pieces._fast.encode_unicode)
     assert len(differing(pieces, its_oracle, texts)) == len(texts)
-
-
-def test_only_the_words_in_question_take_the_exact_way(released, monkeypatch):
-    pieces, _ = released[0]
-    seen = []
-    encode_exactly = pieces._encode_exactly
-    monkeypatch.setattr(
-        pieces,
-        "_encode_exactly",
-        lambda texts: seen.extend(texts) or encode_exactly(texts),
-    )
-    pieces.encode(["one two", "die Straße  am café", "naïve", "… x", ""])
-    assert seen == ["Straße", "…"]
-
-
-def test_few_real_texts_take_the_exact_way(released):
-    """Most text that is not ASCII is fast as well."""
-    texts = wikipedia_lines(37)
-    exact = released[0][0].takes_exact_way(texts)
-    not_ascii = np.array([not text.isascii() for text in texts])
-    assert not (exact & ~not_ascii).any()
-    assert 0 < exact.sum() < 0.1 * not_ascii.sum()
 
 
 def test_decode_joins_the_pieces_of_words(released):

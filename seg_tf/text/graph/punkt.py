@@ -95,19 +95,25 @@ class GraphSentenceSplitter(tf.Module):
         self._flags = CodePointTable(character_flags())
         terminators = parameters.terminators
         self._cutter = ParagraphCutter(terminators) if terminators else None
+        self._joins_pieces = parameters.joins_pieces
 
     def __call__(self, code_points: tf.Tensor) -> Sentences:
         if self._cutter is None:
-            return self._split(code_points)
-        parts, inserted = self._cutter.cut(code_points)
-        # A part is to the splitter what a paragraph is.
-        sentences = self._split(parts)
-        before = inserted.count_before(sentences.starts)
-        return Sentences(
-            sentences.starts - before,
-            sentences.stops - inserted.count_before(sentences.stops),
-            sentences.paragraphs - before,
-        )
+            sentences = self._split(code_points)
+        else:
+            parts, inserted = self._cutter.cut(code_points)
+            # The splitter handles a part like a paragraph.
+            sentences = self._split(parts)
+            before = inserted.count_before(sentences.starts)
+            sentences = Sentences(
+                sentences.starts - before,
+                sentences.stops - inserted.count_before(sentences.stops),
+                sentences.paragraphs - before,
+            )
+        if self._joins_pieces:
+            is_word = self._flags(code_points) & (LETTER | DIGIT) > 0
+            return _join_pieces(sentences, MarkedPositions(is_word))
+        return sentences
 
     def _split(self, code_points: tf.Tensor) -> Sentences:
         characters = Characters(code_points, self._flags)
@@ -224,14 +230,36 @@ def _with_linked_dots(
     return tf.where(is_linked, before | continues, contain)
 
 
+def _join_pieces(sentences: Sentences, words: MarkedPositions) -> Sentences:
+    """Joins sentences of marks only to the one before, or else the one after."""
+    starts, stops = sentences.starts, sentences.stops
+    paragraphs = sentences.paragraphs
+    has_word = words.count_before(stops) > words.count_before(starts)
+    is_first = paragraphs != shifted(paragraphs, -1, -1)
+    # Whether an earlier sentence of the paragraph has a letter or digit.
+    before = tf.cumsum(tf.cast(has_word, tf.int32), exclusive=True)
+    number = tf.range(tf.size(starts))
+    first = MarkedPositions(is_first).last_before(number + 1)
+    continues = ~is_first & ~(has_word & (before > tf.gather(before, first)))
+    group = tf.cumsum(tf.cast(~continues, tf.int32)) - 1
+    # Empty sentences are not part of the text.
+    ends = tf.where(stops > starts, stops, 0)
+    starts = tf.boolean_mask(starts, ~continues)
+    return Sentences(
+        starts,
+        tf.maximum(starts, tf.math.segment_max(ends, group)),
+        tf.boolean_mask(paragraphs, ~continues),
+    )
+
+
 class ParagraphCutter(tf.Module):
     """Cuts paragraphs after terminators and the marks that follow them at once."""
 
     def __init__(self, terminators: str):
         super().__init__()
         flags = np.zeros(NUM_CODE_POINTS, np.int32)
-        flags[[ord(character) for character in punkt.PART_CLOSERS]] = _CLOSER
-        flags[[ord(character) for character in terminators]] = _TERMINATOR
+        flags[[*map(ord, punkt.PART_CLOSERS)]] = _CLOSER
+        flags[[*map(ord, terminators)]] = _TERMINATOR
         self._flags = CodePointTable(flags)
 
     def cut(self, code_points: tf.Tensor) -> tuple[tf.Tensor, MarkedPositions]:
@@ -244,14 +272,14 @@ class ParagraphCutter(tf.Module):
         last_end = MarkedPositions(flags == _TERMINATOR).last_before(position)
         last_other = MarkedPositions(flags == 0).last_before(position)
         follows = shifted(flags, 1, 0) > 0
-        # Where the paragraph ends too there is a line feed already.
+        # At the end of a paragraph there is a line feed already.
         is_last = shifted(code_points, 1, LINE_FEED) == LINE_FEED
         is_cut = tf.cast((last_end > last_other) & ~follows & ~is_last, tf.int32)
         places = tf.range(tf.size(flags)) + tf.cumsum(is_cut, exclusive=True)
         size = tf.size(flags) + tf.reduce_sum(is_cut)
-        is_kept = tf.scatter_nd(places[:, tf.newaxis], tf.ones_like(flags), [size]) > 0
+        is_given = tf.scatter_nd(places[:, tf.newaxis], tf.ones_like(flags), [size]) > 0
         text = tf.scatter_nd(places[:, tf.newaxis], code_points, [size])
-        return tf.where(is_kept, text, LINE_FEED), MarkedPositions(~is_kept)
+        return tf.where(is_given, text, LINE_FEED), MarkedPositions(~is_given)
 
 
 class _Paragraphs:

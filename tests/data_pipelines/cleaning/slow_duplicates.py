@@ -3,7 +3,7 @@
 import functools
 import unicodedata
 
-from datasketch import MinHash
+from datasketch import MinHash, MinHashLSH
 
 from data_pipelines.cleaning import duplicates
 
@@ -54,7 +54,9 @@ def slow_duplicates(documents, threshold=None):
             )
         return {number: other for number, other in found.items() if number != other}
     hashes = {number: slow_min_hash(lines) for number, lines in documents.items()}
-    index = duplicates.index(threshold)
+    index = MinHashLSH(
+        threshold, duplicates.NUM_PERMUTATIONS, weights=duplicates._WEIGHTS
+    )
 
     def share_a_band(number, other):
         agree = hashes[number].hashvalues == hashes[other].hashvalues

@@ -10,7 +10,6 @@ from data_pipelines.cleaning import drop_counts, steps
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.readers import Document
 from seg_tf.data.manifest import Manifest
-from seg_tf.text.splitters import load_function
 from tests.data_pipelines.cleaning import corpora
 from tests.data_pipelines.cleaning.test_duplicates import kept_ids
 from tests.data_pipelines.small_corpus import contents
@@ -165,22 +164,6 @@ def test_a_corpus_of_which_nothing_is_left_says_why(corpus, tmp_path):
     assert not (tmp_path / "manifest.json").exists()
 
 
-def test_lines_are_dropped_before_words_are_counted():
-    options = CleaningOptions(min_line_words=3, min_document_words=5)
-    cleaning = steps.steps_of_documents(options)
-    counts = drop_counts.DropCounter([step.name for step in cleaning])
-    given = [
-        (0, document("one two", "one two three", "four")),
-        (1, document("one two three", "a", "four five six")),
-        (2, document("one", "two")),
-    ]
-    left = list(steps.clean(given, cleaning, counts))
-    assert left == [(1, document("one two three", "four five six"))]
-    found = drop_counts.merge([counts.report()])
-    assert [found["steps"][name]["documents"] for name in found["steps"]] == [1, 1]
-    assert [found["steps"][name]["paragraphs"] for name in found["steps"]] == [5, 1]
-
-
 def test_examples_do_not_depend_on_the_slices():
     items = [(n, document(f"line {n} of many")) for n in range(40)]
 
@@ -200,36 +183,31 @@ def test_examples_do_not_depend_on_the_slices():
     assert [e["document_id"] for e in examples] != [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize(
-    ("function", "text", "is_kept"),
-    [
-        ("by_accents", "une été", False),
-        ("by_accents", "a summer", True),
-        ("code_alone", "une été", False),
-        ("code_alone", "a summer", True),
-    ],
-)
-def test_other_languages_are_dropped(language_module, function, text, is_kept):
-    step = steps.OtherLanguages(("en",), f"{language_module}:{function}", 0.0)
+def apply(function, text, confidence=0.0):
+    options = CleaningOptions(
+        language="en", language_function=function, min_language_confidence=confidence
+    )
     counts = drop_counts.DropCounter(["language"])
-    assert (step.apply(0, document(text), counts) is not None) == is_kept
+    result = steps.OtherLanguages(options).apply(0, document(text), counts)
+    return result, counts.report()["steps"]["language"]["examples"]
 
 
-def test_an_uncertain_language_is_dropped(language_module):
-    step = steps.OtherLanguages(("en",), f"{language_module}:by_accents", 0.95)
-    counts = drop_counts.DropCounter(["language"])
-    assert step.apply(0, document("a summer"), counts) is None
-    (example,) = counts.report()["steps"]["language"]["examples"]
+@pytest.mark.parametrize("function", ["by_accents", "code_alone"])
+def test_other_languages_are_dropped(language_module, function):
+    name = f"{language_module}:{function}"
+    assert apply(name, "une été")[0] is None
+    assert apply(name, "a summer")[0] == document("a summer")
+
+
+def test_uncertain_languages_are_dropped(language_module):
+    result, (example,) = apply(f"{language_module}:by_accents", "a summer", 0.95)
+    assert result is None
     assert example["why"] == "en with confidence 0.90"
-
-
-def test_a_confidence_counts_only_where_one_is_asked_for(language_module):
-    name, counts = f"{language_module}:logarithm", drop_counts.DropCounter(["language"])
-    step = steps.OtherLanguages(("en",), name, 0.0)
-    assert step.apply(0, document("a summer"), counts) is not None
-    step = steps.OtherLanguages(("en",), name, 0.5)
+    # Logarithms are no confidences, which matters only with a limit.
+    name = f"{language_module}:logarithm"
+    assert apply(name, "a summer")[0] is not None
     with pytest.raises(BuildError, match=r"between 0 and 1\. Received: -56\.8"):
-        step.apply(0, document("a summer"), counts)
+        apply(name, "a summer", 0.5)
 
 
 @pytest.mark.parametrize(
@@ -240,24 +218,13 @@ def test_a_confidence_counts_only_where_one_is_asked_for(language_module):
         ("no_such_module_anywhere:guess", "can be imported"),
         ("json:guess", "guess is missing in json"),
         ("language_of_tests:constant", "constant is no function"),
+        ("language_of_tests:number", "file, line 1: .*must return a language code.*3"),
+        ("language_of_tests:fails", "file, line 1: .*KeyError: 'model'"),
     ],
 )
-def test_a_wrong_language_function_is_refused(language_module, name, message):
-    with pytest.raises(ValueError, match=message):
-        load_function(name, "language_function")
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("number", "file, line 1: .*must return a language code.*3"),
-        ("fails", "file, line 1: .*KeyError: 'model'"),
-    ],
-)
-def test_a_failing_language_function_stops_the_build(language_module, name, message):
-    step = steps.OtherLanguages(("en",), f"{language_module}:{name}", 0.0)
-    with pytest.raises(BuildError, match=message):
-        step.apply(0, document("text"), drop_counts.DropCounter(["language"]))
+def test_wrong_language_functions_are_refused(language_module, name, message):
+    with pytest.raises((ValueError, BuildError), match=message):
+        apply(name, "text")
 
 
 def test_a_wrong_language_function_is_told_before_anything_is_written(corpus, tmp_path):
@@ -274,9 +241,11 @@ def test_a_wrong_language_function_is_told_before_anything_is_written(corpus, tm
         ({"language": "en"}, "together"),
         ({"language_function": "a:b"}, "together"),
         ({"language": "en,", "language_function": "a:b"}, "code"),
-        ({"min_language_confidence": 0.5}, "with `language`"),
+        ({"min_language_confidence": 0.5}, "0 without `language`"),
+        ({"evaluation_words": 8}, "only with `evaluation_texts`"),
+        ({"evaluation_texts": "x", "evaluation_words": 0}, "at least 1"),
         ({"duplicates": "all"}, "'exact' or 'near'"),
-        ({"duplicates": "exact", "duplicate_threshold": 0.5}, "alone"),
+        ({"duplicates": "exact", "duplicate_threshold": 0.5}, "only with"),
         ({"duplicates": "near", "duplicate_threshold": 1.0}, "0.95"),
     ],
 )

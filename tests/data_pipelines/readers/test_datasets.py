@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import sys
 
 import pytest
 
@@ -99,12 +98,6 @@ def test_files_of_the_hub_have_the_names_of_the_dataset():
     path = file_listing.to_path("hf://datasets/allenai/c4@607bd4c8/en/train.json.gz")
     name = reader().source_name(path, "allenai/c4[validation]")
     assert name == "allenai/c4/en/train.json.gz"
-
-
-def test_without_the_library_it_says_what_to_install(folder, monkeypatch):
-    monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(ValueError, match=r"the package datasets.*make setup-corpora"):
-        reader().files(folder)
 
 
 def test_builds_hold_the_files_and_their_checksums(datasets, folder, tmp_path):

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from data_pipelines import readers
 from tests import command_calls
 
 
@@ -93,32 +92,3 @@ def test_output_is_the_text_as_a_paragraph_a_line(corpus):
         "corpus.jsonl.txt",
         "other.jsonl.txt",
     ]
-
-
-def test_json_lines_are_read_again_as_the_same_documents(corpus):
-    (corpus / "other.jsonl").write_text(
-        json.dumps({"body": "Zwölf\u2028Zeilen.\nEnde."})
-    )
-    folder = corpus / "joined"
-    folder.mkdir()
-    result = run(
-        "--format=json_lines",
-        f"--input={corpus}/*.jsonl",
-        "--reader_options=text_field=body",
-        f"--output={folder / 'all.jsonl'}",
-    )
-    assert result.returncode == 0, result.stderr
-    documents = readers.get_reader("json_lines").read_input(folder)
-    assert [list(document.paragraphs) for document in documents] == [
-        *([f"Document {number}.", "More."] for number in range(50) if number != 3),
-        ["Zwölf\u2028Zeilen.", "Ende."],
-    ]
-
-
-def test_output_that_cannot_be_written_is_named(corpus):
-    result = run(
-        "--format=json_lines", f"--input={corpus}", "--output=/nowhere/at/all.txt"
-    )
-    assert result.returncode == 1
-    assert result.stderr.splitlines()[-1].startswith("error: `--output` must")
-    assert "/nowhere/at" in result.stderr

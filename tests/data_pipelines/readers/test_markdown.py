@@ -55,6 +55,12 @@ very late.
         ("> > deep\n>\n> less deep\n\na > b", ["deep", "less deep", "a > b"]),
         ("A.\n\n```\nB.\n\nC.", ["A.", "``` B.", "C."]),
         ("````\n```\n````\nAfter.\n\n~~~\nx\n~~~\n", ["After."]),
+        ("- a\n\n      ```py\n      x\n      ```\n- ~~~\n  y\n  ~~~\n", ["a"]),
+        ("> ```\n> x\n> ```\n> Text.", ["Text."]),
+        ("```code``` is a span.\n\nB.", ["```code``` is a span.", "B."]),
+        ("A | B\n--- | ---\n1 | 2\n\nA | B.", ["A | B."]),
+        ("> A | B\n> :-: | -\n> 1 | 2\n>\n> Text.", ["Text."]),
+        ("A | B\n---\nText.", ["A | B", "Text."]),
         *(
             (text, [text])
             for text in (

@@ -1,0 +1,174 @@
+"""Grammaticality of sentences, by their pseudo-log-likelihood.
+
+Shape key: B masked rows, L row length, D width, V vocabulary.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from seg_tf.checkpoints.pretrained import MadeOfPretrained, Pretrained
+from seg_tf.layouts.rows import Segment, bucket_length
+from seg_tf.objectives.masked_lm import MaskedLM
+from seg_tf.tasks.blimp import MinimalPair
+
+_TOKENS_PER_BATCH = 16_384
+
+
+class SentenceScorer(MadeOfPretrained):
+    """Scores sentences by pseudo-log-likelihood (Salazar et al., 2020, equation 1).
+
+    Each word piece in turn is replaced by `[MASK]`; the score is the sum of the log
+    probabilities of the pieces in their places. A sentence is a row of its own.
+
+    Args:
+        pretrained: a model that was pretrained with `MaskedLM`.
+        tokens_per_batch: approximate number of positions in a batch.
+
+    Raises:
+        ValueError: if the model was pretrained otherwise, or is no encoder whose rows
+            are windows.
+
+    Example:
+    ```
+    scorer = SentenceScorer.from_preset("bert_mini_en")
+    scorer.score(["The cats sleep.", "The cats sleeps."])  # [-9.1, -17.4]
+    ```
+    """
+
+    def __init__(
+        self, pretrained: Pretrained, tokens_per_batch: int = _TOKENS_PER_BATCH
+    ):
+        objective = pretrained.objective(
+            MaskedLM, "a model that was pretrained to predict masked word pieces"
+        )
+        self._layout = pretrained.layout()
+        if not self._layout.holds_spans:
+            raise ValueError(
+                "`checkpoint` must be of an encoder that reads windows. Received: "
+                f"{pretrained.folder}, the run {pretrained.config.name!r}"
+            )
+        self._encode = pretrained.text_encoder().encode
+        self._tokens_per_batch = tokens_per_batch
+        encoder, mask_id = pretrained.encoder, pretrained.vocabulary.mask_id
+        self._names = encoder.feature_names
+
+        @tf.function(autograph=False, reduce_retracing=True)
+        def log_probabilities(
+            features: Mapping[str, tf.Tensor], positions_B: tf.Tensor
+        ) -> tf.Tensor:
+            ids_BL = features["token_ids"]
+            places_B2 = tf.stack([tf.range(tf.shape(ids_BL)[0]), positions_B], axis=1)
+            targets_B = tf.gather_nd(ids_BL, places_B2)
+            masked_BL = tf.tensor_scatter_nd_update(
+                ids_BL, places_B2, tf.fill(tf.shape(positions_B), mask_id)
+            )
+            sequence_BLD = encoder({**features, "token_ids": masked_BL}, training=False)
+            logits_B1V = objective.logits(sequence_BLD, positions_B[:, tf.newaxis])
+            return tf.gather(
+                tf.nn.log_softmax(tf.cast(logits_B1V[:, 0], tf.float32)),
+                targets_B,
+                batch_dims=1,
+            )
+
+        self._log_probabilities = log_probabilities
+
+    def score(
+        self, sentences: Sequence[str], on_progress: Callable[[int], Any] = bool
+    ) -> np.ndarray:
+        """Returns the pseudo-log-likelihood of each sentence, in nats.
+
+        Args:
+            sentences: the sentences.
+            on_progress: called with the number of masked rows of each finished batch.
+
+        Returns:
+            float64 array `(number of sentences,)`.
+
+        Raises:
+            ValueError: if a sentence does not fit into a row, or has no word piece.
+        """
+        ids, lengths = self._encode(sentences)
+        for sentence, length in zip(sentences, lengths.tolist(), strict=True):
+            if not 0 < length <= self._layout.capacity(1):
+                raise ValueError(
+                    f"`sentences` must have 1 to {self._layout.capacity(1)} word "
+                    f"pieces. Received: {sentence[:60]!r}, with {length}"
+                )
+        examples = [
+            (Segment(pieces),) for pieces in np.split(ids, np.cumsum(lengths)[:-1])
+        ]
+        scores = np.zeros(len(sentences))
+        for numbers, features, positions in self._batches(examples):
+            found = self._log_probabilities(features, positions).numpy()
+            np.add.at(scores, numbers, found.astype(np.float64))
+            on_progress(len(numbers))
+        return scores
+
+    def count(self, sentences: Sequence[str]) -> int:
+        """Number of masked rows that `score` computes."""
+        return int(self._encode(sentences)[1].sum())
+
+    def _batches(
+        self, examples: Sequence[tuple[Segment, ...]]
+    ) -> Iterator[tuple[np.ndarray, dict[str, tf.Tensor], tf.Tensor]]:
+        """Sentence and masked position of each row, batched by row length."""
+        of_length: Mapping[int, list[int]] = defaultdict(list)
+        for number, example in enumerate(examples):
+            num_tokens = self._layout.num_tokens(example)
+            of_length[bucket_length(num_tokens, self._layout.max_length)].append(number)
+        for length, numbers in sorted(of_length.items()):
+            rows = [
+                (number, position)
+                for number in numbers
+                for start in self._layout.piece_starts(examples[number]).tolist()
+                for position in range(start, start + len(examples[number][0].pieces))
+            ]
+            size = max(1, self._tokens_per_batch // length)
+            for begin in range(0, len(rows), size):
+                some, positions = zip(*rows[begin : begin + size], strict=True)
+                _, *sizes = self._layout.row_shape(examples[some[0]])
+                laid_out = self._layout.lay_out(
+                    [examples[number] for number in some], (length, *sizes)
+                )
+                features = {name: tf.constant(laid_out[name]) for name in self._names}
+                yield np.array(some), features, tf.constant(positions, tf.int32)
+
+
+def evaluate_minimal_pairs(
+    scorer: SentenceScorer,
+    pairs: Sequence[MinimalPair],
+    on_progress: Callable[[int], Any] = bool,
+) -> dict[str, float]:
+    """Share of pairs whose grammatical sentence has the higher score.
+
+    Equal scores count as half, so that a model that scores everything equally has 0.5.
+
+    Args:
+        scorer: the scorer.
+        pairs: at least one pair.
+        on_progress: called with the number of masked rows of each finished batch.
+
+    Returns:
+        The accuracy of each phenomenon and field, and as "accuracy" the mean over the
+        phenomena (Warstadt et al., 2020, section 4).
+    """
+    sentences = [text for pair in pairs for text in (pair.good, pair.bad)]
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(sentences))}
+    scores = scorer.score(list(numbers), on_progress)
+    correct: Mapping[str, list[float]] = defaultdict(list)
+    for pair in pairs:
+        difference = scores[numbers[pair.good]] - scores[numbers[pair.bad]]
+        correct[pair.phenomenon].append(0.5 + 0.5 * float(np.sign(difference)))
+    accuracies = {name: float(np.mean(values)) for name, values in correct.items()}
+    fields: Mapping[str, list[float]] = defaultdict(list)
+    for phenomenon, field in {pair.phenomenon: pair.field for pair in pairs}.items():
+        fields[field].append(accuracies[phenomenon])
+    return {
+        "accuracy": float(np.mean(list(accuracies.values()))),
+        **{name: float(np.mean(values)) for name, values in sorted(fields.items())},
+        **accuracies,
+    }
