@@ -42,7 +42,6 @@ _GROUPS = {
             "paper-tables": "Prints the tables of a paper next to your own results.",
             "plot-attention": "Draws attention weights as heat maps.",
             "plot-runs": "Plots the validation losses of several runs.",
-            "serve-check": "Measures latency and throughput of an exported model.",
             "train-punkt": "Trains the Punkt sentence splitter on plain text.",
         },
     ),
@@ -86,6 +85,7 @@ _NAMES = {module: name for name, module in MODULES.items()}
 REMOVED = {
     "compare-records": "builds with the same options are equal byte for byte, so "
     "`diff -r` compares them",
+    "serve-check": "`python -m benchmarks.serving` measures an exported model",
 }
 
 

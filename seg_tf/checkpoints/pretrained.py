@@ -4,7 +4,7 @@ import dataclasses
 import math
 import pathlib
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -24,7 +24,6 @@ from seg_tf.config import (
     to_dict,
 )
 from seg_tf.config.base import typed
-from seg_tf.layers.common import checked_names
 from seg_tf.layouts.layout import Layout
 from seg_tf.text import encoding
 from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
@@ -241,30 +240,6 @@ def load_pretrained(
         sentence_parameters=_sentence_parameters(folder, state, sentence_function),
         finetuning_learning_rate=learning_rate,
     )
-
-
-class MadeOfPretrained:
-    """Base of classes whose constructor takes only a `Pretrained`."""
-
-    def __init__(self, pretrained: Pretrained):
-        raise NotImplementedError
-
-    @classmethod
-    @checked_names
-    def from_preset(
-        cls, folder: str | pathlib.Path, *, sentence_function: str | None = None
-    ) -> Self:
-        """Loads the model of a run, a checkpoint or a saved task.
-
-        Args:
-            folder: the folder.
-            sentence_function: as for `load_pretrained`.
-
-        Raises:
-            CheckpointError: if there is no checkpoint, or it is damaged.
-            ValueError: if it is of another model, or an argument is unknown.
-        """
-        return cls(load_pretrained(folder, sentence_function=sentence_function))
 
 
 def restore_weights(

@@ -1,38 +1,37 @@
-r"""Makes a checkpoint of weights of another program or model, to continue from.
+r"""Converts weights of another program or model to a checkpoint.
 
   python -m seg_tf.commands.import_weights --from=uncased_L-12_H-768_A-12 \
     --output_dir=runs/google_bert
 
-reads a BERT and writes a checkpoint with the same model, for fine-tuning and for
-everything else that takes a --checkpoint. Formats and their files:
+reads a BERT and writes a checkpoint with the same architecture, for fine-tuning and for
+all commands with --checkpoint. Formats:
 
   google        bert_model.ckpt.*, bert_config.json, vocab.txt (BERT's authors, TF 1)
-  hugging_face  config.json, model.safetensors, vocab.txt; or pytorch_model.bin, where
-                PyTorch is installed, which reads the tensors of it alone
+  hugging_face  config.json, model.safetensors and vocab.txt or tokenizer.json; or
+                pytorch_model.bin, of which PyTorch, if installed, reads only tensors
   segabert      the same, as SegaBERT's authors released it
   keras_hub     a preset folder of a BertBackbone
 
-A checkpoint of this package needs no import: --initial_checkpoint of run_pretraining.py
-takes it, for another of its models too: SLM from SegaBERT, say.
+--from=hf://organisation/name downloads a model of the Hugging Face hub: only the
+necessary files, into the hub's cache (HF_HOME). HF_ENDPOINT is another hub;
+HF_HUB_OFFLINE=1 uses only the cache.
 
---from=hf://organisation/name downloads a model of the Hugging Face hub in one of these
-forms, only the files that are read and once, into the hub's cache (HF_HOME).
-HF_ENDPOINT names another hub, HF_HUB_OFFLINE=1 keeps to the cache.
-
-To pretrain further, or to give another model a start, name its config:
+To pretrain further, or to start another model from the weights, name its config:
 
   python -m seg_tf.commands.import_weights --from=uncased_L-12_H-768_A-12 \
     --config=configs/segabert.py:base --output_dir=runs/bert_as_segabert
   python run_pretraining.py --config=configs/segabert.py:base --records_dir=records \
     --initial_checkpoint=runs/bert_as_segabert --output_dir=runs/segabert
 
-The same --config and --config.… flags have to be given to both, and the records be made
-with the same vocab.txt. LayerNorm's epsilon, the form of GELU, token types and longer
-tables are the source's in both, unless a flag says otherwise:
---config.model.layer_norm_epsilon=1e-12. Tables that BERT lacks start so that the model
-equals BERT where that is possible: BERT with P.S. and SLM always, SegaBERT on windows
-of one sentence. A report of the loaded, new and unmatched weights, and of the windows
-for which the two are equal, is printed and kept as import_report.txt in the folder.
+Both need the same --config and --config.… flags, and records with the same vocab.txt.
+LayerNorm's epsilon, the form of GELU, token types and longer tables follow the source
+in both, unless set by a flag: --config.model.layer_norm_epsilon=1e-12. Tables that BERT
+lacks start so that the model equals BERT if possible: BERT with P.S. and SLM always,
+SegaBERT on windows of one sentence. A report of loaded, new and unmatched weights, and
+of the windows for which the two are equal, is printed and written to import_report.txt.
+
+--initial_checkpoint of run_pretraining.py takes checkpoints of this package directly,
+for other models too, such as SLM from SegaBERT.
 """
 
 import pathlib
@@ -79,13 +78,13 @@ def main(_: Sequence[str]) -> None:
     output_dir = output_paths.folder_path(values.output_dir)
     output_paths.check_new_folder(output_dir)
     config = values.config and from_config_dict(values.config)
-    asked = config_overrides.overridden(values["config"]) if config else None
+    fixed = config_overrides.overridden(values["config"]) if config else None
     report = convert.convert(
         convert.open_model(values["from"].value),
         output_dir,
         config,
         pathlib.Path(values.vocab_file) if values.vocab_file else None,
-        asked,
+        fixed,
         lower_case=values.lower_case,
         strip_accents=values.strip_accents,
         split_ideographs=values.split_ideographs,

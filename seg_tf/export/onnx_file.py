@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.export.served_model import ServedModel
+from seg_tf.export.served import ServedModel
 from seg_tf.features import FEATURES
 from seg_tf.text.vocabulary import TokenTable
 
@@ -111,10 +111,10 @@ def _convert_erfc(context: Any, node: Any, name: str, _: Any) -> None:
     result = node.output[0]
     shape, dtype = context.get_shape(result), context.get_dtype(result)
     context.remove_node(node.name)
-    one = context.make_const(f"{name}_one", np.array(1, np.float32)).output[0]
+    ones = context.make_const(f"{name}_one", np.array(1, np.float32)).output[0]
     erf = context.make_node("Erf", [node.input[0]]).output[0]
     context.make_node(
-        "Sub", [one, erf], outputs=[result], name=name, shapes=[shape], dtypes=[dtype]
+        "Sub", [ones, erf], outputs=[result], name=name, shapes=[shape], dtypes=[dtype]
     )
 
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 from keras import ops
 
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.export.served_extractor import ServedExtractor
+from seg_tf.export.served import ServedExtractor
 from seg_tf.finetuning.text_task import TextTask
 from seg_tf.inference.texts import check_texts
 from seg_tf.layers.common import checked_names, feature_inputs
@@ -192,7 +192,7 @@ class SpanExtractor(TextTask):
             questions: at least one.
             contexts: one for each question; lines are paragraphs.
             **choice: `max_answer_pieces`, `num_best` and `null_threshold` of
-                `seg_tf.export.served_extractor.ServedExtractor`.
+                `seg_tf.export.served.ServedExtractor`.
 
         Returns:
             The outputs of `ServedExtractor`, such as `answer`.

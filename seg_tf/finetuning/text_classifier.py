@@ -14,7 +14,7 @@ import tensorflow as tf
 from keras import ops
 
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.export.served_classifier import ServedClassifier
+from seg_tf.export.served import ServedClassifier
 from seg_tf.finetuning.batches import TextExamples, is_text, to_tuples
 from seg_tf.finetuning.optimizer import (
     DEFAULT_LEARNING_RATE,
@@ -163,8 +163,9 @@ class TextClassifier(TextTask):
         them.
 
         Args:
-            folder: a run or a checkpoint, whose encoder gets a new head; a folder of
-                `save_to_preset`; or a result of `load_pretrained`, whose encoder is
+            folder: a run or a checkpoint, `hf://organisation/name`, or the folder of a
+                Hugging Face or keras-hub BERT, whose encoder gets a new head; a folder
+                of `save_to_preset`; or a result of `load_pretrained`, whose encoder is
                 copied.
             num_classes: outputs; 1 is a regression. None is one for each of `labels`.
             num_texts: texts of an example: 2 for pairs. None is 1.

@@ -12,11 +12,12 @@ import tensorflow as tf
 from seg_tf import files, output_paths
 from seg_tf.checkpoints import contents, folders
 from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
-from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.config import from_config_dict, to_dict
 from seg_tf.export import saved_model
-from seg_tf.export.served_model import ServedModel
+from seg_tf.export.served import ServedModel
 from seg_tf.finetuning.optimizer import LinearWarmupDecay
+from seg_tf.interop.presets import load_preset
 from seg_tf.layers.common import checked_names, select_features
 from seg_tf.text.encoding import (
     SENTENCE_PARAMETERS_FILE,
@@ -128,7 +129,7 @@ class TextTask(keras.Model):
         with seeded(settings.pop("seed", None)):
             if isinstance(folder, Pretrained):
                 return cls._create(folder, **settings)
-            pretrained = load_pretrained(folder, sentence_function=sentence_function)
+            pretrained = load_preset(folder, sentence_function)
             saved = contents.read_state(pretrained.folder).get("task")
             if saved is None:
                 return cls._create(pretrained, owns_encoder=True, **settings)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.checkpoints.pretrained import MadeOfPretrained, Pretrained
+from seg_tf.checkpoints.pretrained import Pretrained
+from seg_tf.interop.presets import FromPreset
 from seg_tf.layouts.rows import Segment, bucket_length
 from seg_tf.objectives.masked_lm import MaskedLM
 from seg_tf.tasks.blimp import MinimalPair
@@ -18,7 +19,7 @@ from seg_tf.tasks.blimp import MinimalPair
 _TOKENS_PER_BATCH = 16_384
 
 
-class SentenceScorer(MadeOfPretrained):
+class SentenceScorer(FromPreset):
     """Scores sentences by pseudo-log-likelihood (Salazar et al., 2020, equation 1).
 
     Each word piece in turn is replaced by `[MASK]`; the score is the sum of the log

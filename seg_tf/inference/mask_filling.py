@@ -6,9 +6,10 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.checkpoints.pretrained import MadeOfPretrained, Pretrained
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.inference.sentence_encoder import make_row
 from seg_tf.inference.texts import check_texts, split_text
+from seg_tf.interop.presets import FromPreset
 from seg_tf.layouts.rows import Example, num_pieces
 from seg_tf.objectives.masked_lm import MaskedLM
 from seg_tf.text.vocabulary import MASK
@@ -21,7 +22,7 @@ class Filling(NamedTuple):
     probability: float
 
 
-class MaskFiller(MadeOfPretrained):
+class MaskFiller(FromPreset):
     """Predicts the word pieces behind each `[MASK]` of a text (Devlin et al., 2018).
 
     Args:

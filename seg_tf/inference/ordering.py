@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.checkpoints.pretrained import MadeOfPretrained, Pretrained
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.inference.row_encoder import TOKENS_PER_BATCH, RowEncoder
 from seg_tf.inference.sentence_encoder import make_row
 from seg_tf.inference.texts import Sentence, split_text
+from seg_tf.interop.presets import FromPreset
 from seg_tf.layouts.rows import Segment
 from seg_tf.objectives.sentence_unshuffling import SentenceUnshuffling
 from seg_tf.ops.gathering import gather_vectors
@@ -40,7 +41,7 @@ class OrderedGroup:
         return math.prod(self.confidences)
 
 
-class SentenceOrderer(MadeOfPretrained):
+class SentenceOrderer(FromPreset):
     """Predicts the order of sentences with the Sequence Reconstructor (SLM, 2.1).
 
     A text with more sentences than fit in a row is ordered in groups of consecutive

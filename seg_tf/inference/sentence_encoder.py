@@ -17,13 +17,14 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
-from seg_tf.checkpoints.pretrained import MadeOfPretrained, Pretrained
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.export import saved_model
-from seg_tf.export.served_encoder import ServedEncoder
+from seg_tf.export.served import ServedEncoder
 from seg_tf.inference import row_encoder
 from seg_tf.inference.attention import first_window
 from seg_tf.inference.row_encoder import RowEncoder
 from seg_tf.inference.texts import Sentence, check_texts, split_text
+from seg_tf.interop.presets import FromPreset
 from seg_tf.layouts.rows import Example, Segment, num_pieces
 from seg_tf.preprocessing.text_preprocessor import DocumentPreprocessor, cut_longest
 from seg_tf.text.tree import TreeBuilder
@@ -74,7 +75,7 @@ class EncodedPassages:
     vectors: np.ndarray
 
 
-class SentenceEncoder(MadeOfPretrained):
+class SentenceEncoder(FromPreset):
     r"""Encodes texts, their sentences and passages with a pretrained encoder.
 
     Rows are laid out as in pretraining, so sentences are encoded in the context of

@@ -1,4 +1,4 @@
-"""BERT as keras-hub's `BertBackbone`, and all our encoders as presets: in and out."""
+"""BERT as keras-hub's `BertBackbone`, and our encoders as presets: in and out."""
 
 import pathlib
 from collections.abc import Mapping
@@ -12,8 +12,8 @@ import tensorflow_text
 from seg_tf import files, output_paths
 from seg_tf.checkpoints.encoder_copies import copy_encoder
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.interop import layouts, weights
-from seg_tf.interop.layouts import Sizes
+from seg_tf.config import EncoderConfig
+from seg_tf.interop import tensor_names, weights
 from seg_tf.interop.settings import Settings
 from seg_tf.interop.weights import ForeignModel, ForeignWeightsError, Store
 from seg_tf.layouts.windows import window_rows
@@ -22,37 +22,50 @@ from seg_tf.text.graph.trees import Trees
 from seg_tf.text.normalization import CONTINUATION
 from seg_tf.text.vocabulary import UNK
 
-KERAS_HUB = "keras_hub"
+FORMAT = "keras_hub"
 CONFIG_FILE = "config.json"
-PATTERNS = ("metadata.json", "model*.weights.h5", "assets/tokenizer/vocabulary.txt")
+WEIGHT_PATTERNS = [
+    ("model*.weights.h5", "metadata.json", "assets/tokenizer/vocabulary.txt")
+]
 _SIZES = (
     *("vocabulary_size", "num_layers", "num_heads", "hidden_dim", "intermediate_dim"),
     *("max_sequence_length", "num_segments"),
 )
-# What keras-hub's BertBackbone computes with, and no argument changes.
+# Fixed in keras-hub's BertBackbone.
 _EPSILON = 1e-12
 
 
 # === In ===
 
 
-def is_config(settings: Settings) -> bool:
+def matches(folder: pathlib.Path) -> bool:
     """True for the config of a Keras model."""
-    return "registered_name" in settings.values
+    return "registered_name" in Settings.optional(folder / CONFIG_FILE).values
+
+
+def check(folder: pathlib.Path) -> None:
+    """Raises `ForeignWeightsError` for a preset of another class."""
+    Settings(folder / CONFIG_FILE).require(
+        {"registered_name": "keras_hub>BertBackbone"}
+    )
 
 
 def read(folder: pathlib.Path) -> ForeignModel:
-    """Opens the preset of a `BertBackbone`, as `save_to_preset` makes it.
+    """Opens the preset of a `BertBackbone`, as `save_to_preset` writes it.
 
     Raises:
         OSError: if a file cannot be read.
         ForeignWeightsError: if it is of another class, or keras-hub cannot load it.
     """
+    check(folder)
     weight_files = tuple(sorted(folder.glob("model*.weights.h5")))
-    _check_config(Settings(folder / CONFIG_FILE), weight_files)
+    arguments = Settings(folder / CONFIG_FILE).section("config")
+    arguments.number("dropout")
+    for key in _SIZES:
+        arguments.positive(key)
     try:
         backbone = keras_hub.models.BertBackbone.from_preset(str(folder))
-    # What Keras and h5py raise for files that are damaged or of another shape.
+    # Keras and h5py raise these for files that are damaged or of another shape.
     except (
         *(ValueError, OSError, KeyError, RuntimeError, TypeError),
         *(AttributeError, IndexError, ImportError),
@@ -64,55 +77,28 @@ def read(folder: pathlib.Path) -> ForeignModel:
     vocabulary = folder / "assets" / "tokenizer" / "vocabulary.txt"
     variables = {variable.path: variable for variable in backbone.weights}
     return ForeignModel(
-        format=KERAS_HUB,
-        store=Store.of_variables(variables, str(folder)),
-        layout=layouts.KERAS_HUB,
-        sizes=Sizes(
+        format=FORMAT,
+        store=Store.from_variables(variables, str(folder)),
+        names=tensor_names.KERAS_HUB,
+        model=EncoderConfig(
+            vocab_size=backbone.vocabulary_size,
             num_layers=backbone.num_layers,
             hidden_size=backbone.hidden_dim,
             num_heads=backbone.num_heads,
             intermediate_size=backbone.intermediate_dim,
+            index_tables={"position_index": backbone.max_sequence_length},
+            num_token_types=backbone.num_segments,
+            dropout=backbone.dropout,
+            approximate_gelu=True,
         ),
-        table_rows={
-            "position_index": backbone.max_sequence_length,
-            "token_type": backbone.num_segments,
-        },
-        vocab_size=backbone.vocabulary_size,
-        dropout=backbone.dropout,
         vocabulary=vocabulary if vocabulary.is_file() else None,
         normalization=_normalization(folder / "tokenizer.json"),
         files=weight_files,
     )
 
 
-def _check_config(config: Settings, weight_files: tuple[pathlib.Path, ...]) -> None:
-    """Checks what keras-hub would build before it reads a weight.
-
-    A model of a thousand million layers would never be done.
-    """
-    name = config.values.get("registered_name")
-    if name != "keras_hub>BertBackbone":
-        raise config.error("registered_name", "'keras_hub>BertBackbone'", name)
-    arguments = config.section("config")
-    sizes = {key: arguments.positive(key) for key in _SIZES}
-    arguments.number("dropout")
-    width = sizes["hidden_dim"]
-    rows = sum(
-        sizes[key] for key in ("vocabulary_size", "max_sequence_length", "num_segments")
-    )
-    layers = sizes["num_layers"] * (4 * width + 2 * sizes["intermediate_dim"])
-    numbers = width * (rows + layers)
-    found = sum(one.stat().st_size for one in weight_files)
-    if numbers > found:  # no number takes less than a byte
-        raise ForeignWeightsError(
-            f"{config.path}: {', '.join(f'`{key}`' for key in _SIZES)} must be those "
-            f"of the weights beside it, of {found:,} bytes. Found: sizes of a model of "
-            f"{numbers:,} numbers"
-        )
-
-
 def _normalization(path: pathlib.Path) -> dict[str, bool]:
-    """The settings of a preset's tokenizer, which must compute what ours does."""
+    """Settings of a preset's tokenizer, which must compute what ours does."""
     if not path.is_file():
         return {}
     config = Settings(path, hint=", or our tokenizer gives other ids")
@@ -126,7 +112,7 @@ def _normalization(path: pathlib.Path) -> dict[str, bool]:
             "special_tokens_in_strings": False,
         }
     )
-    # Presets do not save `split_on_cjk`: a tokenizer of one always splits.
+    # Presets do not save `split_on_cjk`: their tokenizers always split.
     return {
         "lower_case": bool(arguments.flag("lowercase")),
         "strip_accents": bool(arguments.flag("strip_accents")),
@@ -140,9 +126,9 @@ def _normalization(path: pathlib.Path) -> dict[str, bool]:
 def write_keras_file(pretrained: Pretrained, path: pathlib.Path) -> None:
     """Writes the encoder of any model as a file for `keras.saving.load_model`.
 
-    The reader needs this package, and the module of the model's class imported. Text is
-    not part of the file. An encoder with a table of token types reads `token_type`, the
-    number of the text, and a row of an encoder like BERT is one window.
+    Readers need this package, with the module of the model's class imported. The file
+    has no tokenizer. An encoder with a table of token types reads `token_type`, the
+    number of the text. For an encoder like BERT, a row is one window.
 
     Raises:
         ValueError: if the name does not end in `.keras`.
@@ -151,53 +137,53 @@ def write_keras_file(pretrained: Pretrained, path: pathlib.Path) -> None:
     if path.suffix != ".keras":
         raise ValueError(f"`path` must end in .keras. Received: {path}")
     with files.written_aside(path) as unfinished:
-        _text_reader(pretrained).save(unfinished)
+        _window_encoder(pretrained).save(unfinished)
 
 
 def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> str:
     """Writes encoder, tokenizer and preprocessor as a preset of keras-hub.
 
-    A BERT that computes as keras-hub's does becomes a `BertBackbone`, which programs
-    without this package load; without a pooler from an import it gets a new one. Every
-    other encoder stays an `Encoder` of this package, itself a backbone of keras-hub:
-    with this module imported, `from_preset` of `keras_hub.models.Backbone`,
-    `keras_hub.tokenizers.BertTokenizer` and `WindowPreprocessor` load its three parts.
-    SLM, whose rows need sentences to be found first, has no preprocessor.
+    A BERT that computes what keras-hub's does becomes a `BertBackbone`, for programs
+    without this package. It has the imported pooler, or else a new one. Any other
+    encoder stays an `Encoder` of this package, a backbone too: with this module
+    imported, `from_preset` of `keras_hub.models.Backbone`,
+    `keras_hub.tokenizers.BertTokenizer` and `WindowPreprocessor` load its parts. SLM,
+    whose rows require a sentence splitter, has no preprocessor.
 
     Args:
         pretrained: an encoder like BERT.
-        folder: new or empty; it appears whole or not at all.
+        folder: new or empty; written as a whole or not at all.
 
     Returns:
-        Name of the class of the backbone, and why if it is not keras-hub's own.
+        Class of the backbone, and the reasons if it is not keras-hub's.
 
     Raises:
-        ForeignWeightsError: if the model is no such encoder, or its text has a
-            normalization that presets do not save.
+        ForeignWeightsError: if the model is no such encoder, or presets cannot save
+            its normalization.
         ValueError: if the folder is in use.
         OSError: if it cannot be written.
     """
-    encoder = pretrained.encoder
+    encoder, normalization = pretrained.encoder, pretrained.normalization
     if not isinstance(encoder, Encoder):
         raise ForeignWeightsError(
             "A preset must be of an encoder like BERT, which reads word pieces. "
             f"Received: {pretrained.config.name!r}, {type(encoder).__name__}"
         )
-    if not pretrained.normalization.split_ideographs:
+    if not normalization.split_ideographs:
         raise ForeignWeightsError(
             "A preset must be of a model whose text is split at ideographs: tokenizers "
             "of keras-hub do not save `split_on_cjk`. Received: "
-            f"{pretrained.config.name!r}, whose text is {pretrained.normalization}"
+            f"{pretrained.config.name!r}, whose text is {normalization}"
         )
-    reasons = _why_not_bert_backbone(encoder)
+    reasons = _differences_from_bert_backbone(encoder)
     tokenizer_class = (
         EncoderTokenizer if reasons else keras_hub.tokenizers.BertTokenizer
     )
     tokenizer = tokenizer_class(
         vocabulary=list(pretrained.vocabulary.tokens),
-        # keras-hub's own defaults are other ones.
-        lowercase=pretrained.normalization.lower_case,
-        strip_accents=pretrained.normalization.strip_accents,
+        # keras-hub's defaults differ.
+        lowercase=normalization.lower_case,
+        strip_accents=normalization.strip_accents,
     )
     if not reasons:
         backbone = _bert_backbone(pretrained)
@@ -205,7 +191,7 @@ def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> str:
             tokenizer, sequence_length=backbone.max_sequence_length
         )
     else:
-        backbone, text_part = _text_reader(pretrained), tokenizer
+        backbone, text_part = _window_encoder(pretrained), tokenizer
         if "sentence_id" not in encoder.index_tables:
             text_part = WindowPreprocessor(
                 tokenizer,
@@ -221,8 +207,7 @@ def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> str:
     return f"{type(backbone).__name__} of this package: {'; '.join(reasons)}"
 
 
-def _why_not_bert_backbone(encoder: Encoder) -> list[str]:
-    """Reasons why no `BertBackbone` has the outputs of an encoder; [] if one has."""
+def _differences_from_bert_backbone(encoder: Encoder) -> list[str]:
     reasons = []
     if not encoder.has_bert_layers:
         reasons.append("its layers are not BERT's")
@@ -240,7 +225,7 @@ def _why_not_bert_backbone(encoder: Encoder) -> list[str]:
 
 def _bert_backbone(pretrained: Pretrained) -> keras_hub.models.BertBackbone:
     encoder = pretrained.encoder
-    values = weights.values_to_hand_on(pretrained, with_head=False)
+    values = weights.exported_values(pretrained, with_head=False)
     backbone = keras_hub.models.BertBackbone(
         vocabulary_size=encoder.vocab_size,
         num_layers=encoder.num_layers,
@@ -249,30 +234,27 @@ def _bert_backbone(pretrained: Pretrained) -> keras_hub.models.BertBackbone:
         intermediate_dim=encoder.intermediate_size,
         dropout=encoder.dropout,
         max_sequence_length=encoder.index_tables["position_index"],
-        num_segments=len(values[layouts.TOKEN_TYPES]),
+        num_segments=len(values[tensor_names.TOKEN_TYPES]),
         dtype="float32",
     )
     variables = {variable.path: variable for variable in backbone.weights}
     for weight, value in values.items():
-        variables[layouts.KERAS_HUB.name(weight)].assign(value)
+        variables[tensor_names.KERAS_HUB.name(weight)].assign(value)
     return backbone
 
 
-def _text_reader(pretrained: Pretrained) -> keras.Model:
-    """The encoder as texts are read with, which pretraining's may not be.
-
-    That one adds type 0 everywhere, and may tell the windows of packed rows apart.
-    """
+def _window_encoder(pretrained: Pretrained) -> keras.Model:
+    """The encoder for rows of one window, with token types in the batch."""
     encoder = pretrained.encoder
     return copy_encoder(pretrained) if isinstance(encoder, Encoder) else encoder
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class EncoderTokenizer(keras_hub.tokenizers.BertTokenizer):
-    """`keras_hub.tokenizers.BertTokenizer` for presets of our `Encoder`.
+    """Tokenizer of presets of our `Encoder`.
 
-    keras-hub looks tokenizers up by the class of the preset's backbone. With this
-    module imported, `keras_hub.tokenizers.BertTokenizer.from_preset` finds it.
+    keras-hub finds tokenizers by the class of the backbone. With this module imported,
+    `keras_hub.tokenizers.BertTokenizer.from_preset` finds this class.
     """
 
     backbone_cls = Encoder
@@ -280,21 +262,21 @@ class EncoderTokenizer(keras_hub.tokenizers.BertTokenizer):
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class WindowPreprocessor(keras_hub.models.Preprocessor):
-    """Makes `[CLS] A [SEP] B [SEP]` of texts, each of them one sentence.
+    """Converts texts to `[CLS] A [SEP] B [SEP]`, with each text as one sentence.
 
-    The indices are those of fine-tuning: text n is sentence 0 of paragraph n. It does
-    not split texts into sentences; to do so, export the model with its text encoding.
+    Indices are those of fine-tuning: text n is sentence 0 of paragraph n. For models
+    that need texts split into sentences, export a SavedModel.
 
     Args:
         tokenizer: an `EncoderTokenizer`.
-        index_tables: the encoder's; indices stay below the rows of their tables.
-        sequence_length: int. Positions of a row.
-        num_token_types: int. Rows of the encoder's table of token types, below which
-            the number of the text stays; 0 where it reads none.
-        **kwargs: of `keras_hub.models.Preprocessor`.
+        index_tables: index feature -> rows of the encoder's table, which cap indices.
+        sequence_length: int. Length of a row.
+        num_token_types: int. Rows of the encoder's table of token types, which cap
+            the number of the text; 0 without such a table.
+        **kwargs: arguments of `keras_hub.models.Preprocessor`.
 
     Call arguments:
-        texts: strings `(B,)`, or several such, of texts that belong together.
+        texts: strings `(B,)`, or a tuple of several such.
 
     Returns:
         Dict of tensors `(B, sequence_length)`: int32 `token_ids`, bool `padding_mask`,
@@ -320,17 +302,27 @@ class WindowPreprocessor(keras_hub.models.Preprocessor):
         self.num_token_types = num_token_types
 
     def build(self, input_shape: Any) -> None:
-        # A tokenizer that is loaded gets its vocabulary by now.
+        # Loaded tokenizers have a vocabulary now.
         self.built = True
 
     def call(self, texts: Any) -> dict[str, tf.Tensor]:
         texts = texts if isinstance(texts, tuple) else (texts,)
-        pieces = [self._spell(text) for text in texts]
+        pieces = [self.tokenizer(tf.convert_to_tensor(batch)) for batch in texts]
+        # Outside a graph, keras-hub converts ragged tensors to lists.
+        pieces = [
+            tf.cast(
+                batch
+                if isinstance(batch, tf.RaggedTensor)
+                else tf.ragged.constant(batch, tf.int32, ragged_rank=1),
+                tf.int32,
+            )
+            for batch in pieces
+        ]
         capacity = self.sequence_length - 1 - len(texts)
-        kept = tensorflow_text.RoundRobinTrimmer(capacity).trim(pieces)
+        pieces = tensorflow_text.RoundRobinTrimmer(capacity).trim(pieces)
         types = {"token_type": self.num_token_types} if self.num_token_types else {}
         features = window_rows(
-            Trees.of_texts(kept),
+            Trees.of_texts(pieces),
             special_ids={
                 "cls": self.tokenizer.cls_token_id,
                 "sep": self.tokenizer.sep_token_id,
@@ -341,13 +333,6 @@ class WindowPreprocessor(keras_hub.models.Preprocessor):
         )
         del features["sentence_number"]
         return features
-
-    def _spell(self, texts: Any) -> tf.RaggedTensor:
-        pieces = self.tokenizer(tf.convert_to_tensor(texts))
-        # Outside of a graph, keras-hub turns ragged tensors into lists.
-        if not isinstance(pieces, tf.RaggedTensor):
-            pieces = tf.ragged.constant(pieces, tf.int32, ragged_rank=1)
-        return tf.cast(pieces, tf.int32)
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -155,10 +155,10 @@ def test_of_a_fine_tuned_model_goes_out_the_encoder(run_dir, tmp_path, capsys):
     run(folder, "--to=keras", f"--output_dir={tmp_path / 'out'}")
     assert "its encoder is written without its head" in capsys.readouterr().out
     card = (tmp_path / "out" / "README.md").read_text()
-    assert "Of a fine-tuned model" in card
-    assert "Fine-tuned as a TextClassifier" in card
+    assert "This fine-tuned model does" in card
+    assert "encoder of a fine-tuned TextClassifier" in card
     assert "0 updates" not in card
-    with pytest.raises(ValueError, match="a fine-tuned one, whose folder can be"):
+    with pytest.raises(ValueError, match="a fine-tuned model, whose folder can"):
         run(folder, "--to=checkpoint", f"--output_dir={tmp_path / 'none'}")
     assert not (tmp_path / "none").exists()
 
@@ -184,7 +184,7 @@ def test_what_cannot_be_written_leaves_nothing(run_dir, bert_dir, tmp_path):
         )
     about.unlink()
     (tmp_path / "manifest.json").write_text("{}")
-    with pytest.raises(ValueError, match="must be that of the run's records"):
+    with pytest.raises(ValueError, match="must belong to the run's records"):
         run(
             bert_dir,
             "--to=keras",

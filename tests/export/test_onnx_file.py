@@ -14,7 +14,6 @@ from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.preprocessing.text_preprocessor import DocumentPreprocessor
 from tests import command_calls
 from tests.finetuning import tiny_models
-from tests.inference import tiny_windows
 from tests.preprocessing.test_text_preprocessor import DOCUMENTS
 
 pytestmark = pytest.mark.slow
@@ -51,24 +50,13 @@ def test_rows_of_any_size_give_what_the_model_gives(kind, tmp_path):
             )
 
 
-def test_classifiers_give_logits_and_probabilities(tmp_path):
+def test_the_command_writes_and_describes_files_of_classifiers(tmp_path, capsys):
     classifier = TextClassifier.from_preset(
         tiny_models.tiny("slm"), 3, num_texts=2, seed=1
     )
-    classifier.export(tmp_path / "out", formats=("onnx",))
-    texts = tf.constant(["w1 w2", "w3"])
-    rows = classifier.preprocessor((texts, texts))
-    outputs = run_onnx(tmp_path / "out", rows)
-    assert set(outputs) == {"logits", "probabilities"}
-    np.testing.assert_allclose(
-        outputs["logits"], classifier(rows, training=False), atol=3e-6
-    )
-
-
-def test_the_command_writes_compares_and_describes_the_file(tmp_path, capsys):
-    checkpoint = tiny_windows.write_checkpoint(tmp_path / "run", tiny_windows.SEGABERT)
+    classifier.save_to_preset(tmp_path / "model")
     output = tmp_path / "out"
-    arguments = [f"--checkpoint={checkpoint}", f"--output_dir={output}"]
+    arguments = [f"--checkpoint={tmp_path / 'model'}", f"--output_dir={output}"]
     command_calls.run(export, *arguments, "--formats=onnx")
     assert {path.name for path in output.iterdir()} == {
         "encode_ids.onnx",
@@ -79,6 +67,13 @@ def test_the_command_writes_compares_and_describes_the_file(tmp_path, capsys):
     )
     description = json.loads((output / "export.json").read_text())
     assert 0 < description["largest_differences"]["onnx"] < 1e-5
+    texts = tf.constant(["w1 w2", "w3"])
+    rows = classifier.preprocessor((texts, texts))
+    outputs = run_onnx(output, rows)
+    assert set(outputs) == {"logits", "probabilities"}
+    np.testing.assert_allclose(
+        outputs["logits"], classifier(rows, training=False), atol=3e-6
+    )
     command_calls.run(export, *arguments, "--overwrite")
     assert not (output / "encode_ids.onnx").exists()
 

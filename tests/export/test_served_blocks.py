@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from seg_tf.config import TransformerXLConfig
 from seg_tf.data.inputs import LaneInputsConfig
-from seg_tf.export.served_encoder import ServedEncoder
+from seg_tf.export.served import ServedEncoder
 from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.inference.texts import Sentence
 from seg_tf.layouts import block_placing, blocks

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import export
-from seg_tf.export.served_extractor import ServedExtractor
+from seg_tf.export.served import ServedExtractor
 from seg_tf.finetuning import SpanExamples, SpanExtractor
 from seg_tf.finetuning.spans import AnswerRanker
 from seg_tf.layouts.spans import NO_SCORE

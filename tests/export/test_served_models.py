@@ -12,14 +12,12 @@ import pytest
 import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import load_pretrained
-from seg_tf.commands import export, serve_check
+from seg_tf.commands import export
 from seg_tf.export import saved_model
-from seg_tf.export.served_classifier import ServedClassifier
-from seg_tf.export.served_encoder import ServedEncoder
+from seg_tf.export.served import ServedClassifier, ServedEncoder
 from seg_tf.finetuning import TextClassifier, text_batches
 from seg_tf.inference import attention
 from seg_tf.inference.attention import window_capacity
-from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.preprocessing.text_preprocessor import (
     DocumentPreprocessor,
     TextPreprocessor,
@@ -236,18 +234,7 @@ def test_a_classifier_answers_as_in_keras(kind, num_classes):
         np.testing.assert_allclose(tf.reduce_sum(found["probabilities"], 1), 1, 1e-5)
 
 
-def test_labels_have_to_be_as_many_as_classes():
-    pretrained = tiny_models.tiny("bert")
-    make = TextClassifier.from_preset
-    with pytest.raises(ValueError, match=r"`labels` must .* 2 labels \(a, b\), 3"):
-        make(pretrained, 3, labels=["a", "b"])
-    with pytest.raises(ValueError, match=r"each once.* 3 labels \(a, b, a\), 3"):
-        make(pretrained, labels=["a", "b", "a"])
-    with pytest.raises(ValueError, match=r"empty for a regression.*no, maybe"):
-        make(pretrained, 1, labels=["no", "maybe"])
-
-
-def test_a_classifier_is_exported_and_measured(checkpoints, tmp_path, capsys):
+def test_a_classifier_is_exported(checkpoints, tmp_path):
     model, output = tmp_path / "model", tmp_path / "served"
     pretrained = load_pretrained(checkpoints["segabert"])
     classifier = TextClassifier.from_preset(pretrained, labels=["no", "yes"])
@@ -261,23 +248,6 @@ def test_a_classifier_is_exported_and_measured(checkpoints, tmp_path, capsys):
     np.testing.assert_allclose(found["logits"], expected, atol=2e-6)
     assert set(found["label"].numpy()) <= {b"no", b"yes"}
 
-    table = tmp_path / "latency.csv"
-    capsys.readouterr()
-    command_calls.run(
-        serve_check,
-        f"--saved_model={output}",
-        "--batch_sizes=1,3",
-        "--words=7,90",
-        "--seconds=0",
-        f"--csv={table}",
-    )
-    lines = [line.split(",") for line in table.read_text().splitlines()]
-    assert [line[:3] for line in lines[1:]] == [
-        [size, words, "5"] for words in ("7", "90") for size in ("1", "3")
-    ]
-    assert all(float(value) > 0 for line in lines[1:] for value in line)
-    assert len(capsys.readouterr().out.splitlines()) == 6
-
     # What stands there stays, unless it is to be replaced.
     before = (output / "saved_model.pb").stat().st_mtime_ns
     with pytest.raises(ValueError, match="--overwrite replaces it"):
@@ -288,7 +258,6 @@ def test_a_classifier_is_exported_and_measured(checkpoints, tmp_path, capsys):
         command_calls.run(export, *arguments, "--lower_case", "--overwrite")
     assert (output / "saved_model.pb").stat().st_mtime_ns == before
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "latency.csv",
         "model",
         "served",
     ]
@@ -299,7 +268,7 @@ def test_a_classifier_is_exported_and_measured(checkpoints, tmp_path, capsys):
     [
         pytest.param("file", "which is a file", id="file"),
         pytest.param("file/new", "is no folder", id="in-a-file"),
-        pytest.param("full", "which holds other files", id="other-files"),
+        pytest.param("full", "which contains other files", id="other-files"),
     ],
 )
 def test_nothing_else_is_replaced(tmp_path, name, reason):
@@ -326,35 +295,3 @@ def test_a_killed_export_leaves_what_was_there(tmp_path, monkeypatch):
         saved_model.write(served, folder, pretrained, {}, overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["served"]
     assert (folder / "saved_model.pb").read_text() == "of before"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--saved_model=nowhere"], "`--saved_model` must be the folder"),
-        (["--saved_model=x", "--words=0"], "`--words` must be numbers above 0"),
-        (["--saved_model=x", "--batch_sizes="], "`--batch_sizes` must be numbers"),
-    ],
-)
-def test_bad_measurements_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        command_calls.run(serve_check, *arguments)
-
-
-def test_texts_to_measure_with_have_as_many_words(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text("one two\n\nthree")
-    words = serve_check._words(str(path))
-    assert serve_check._texts(words, 4, 2) == [
-        "one two\n three\n one",
-        "two\n three\n one two\n",
-    ]
-    drawn = serve_check._texts(serve_check._words(None), 250, 3)
-    assert {len(text.split()) for text in drawn} == {250}
-    assert {text.count("\n") for text in drawn} == {2}
-
-
-@pytest.mark.parametrize("given", [[], "w1", [3]])
-def test_an_encoder_takes_texts_alone(given):
-    with pytest.raises(ValueError, match="`texts` must "):
-        SentenceEncoder(tiny_models.tiny("bert")).predict(given)

@@ -9,7 +9,7 @@ from seg_tf.checkpoints import pretrained
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.config import EncoderConfig, RunConfig, SentenceUnshufflingConfig
 from seg_tf.data.inputs import WindowInputsConfig
-from seg_tf.interop import convert, layouts, weights
+from seg_tf.interop import convert, tensor_names, weights
 from seg_tf.interop.starting_tables import starting_tables
 from seg_tf.interop.weights import ForeignWeightsError
 from seg_tf.text.normalization import UNCASED
@@ -114,7 +114,7 @@ def test_models_with_positions_equal_bert(
 def test_segabert_equals_bert_on_windows_of_one_sentence(tmp_path, bert):
     model, report = converted(tmp_path / "model", run_config(SEGABERT))
     assert report.equal_for == (
-        "windows of token type 0 that hold one sentence from its first piece on, of at "
+        "windows of token type 0 with one sentence, from its first piece on, of at "
         "most 8 pieces"
     )
     for length in (1, 5, 8):
@@ -123,18 +123,6 @@ def test_segabert_equals_bert_on_windows_of_one_sentence(tmp_path, bert):
     # The ninth piece's [SEP] would need a row that the table of nine has not.
     two_sentences = features_of([[7, 8, 9], [10, 11]], SEGABERT)
     assert difference(bert, model.encoder, two_sentences) > 0.01
-
-
-def test_settings_that_differ_are_reported(tmp_path):
-    config = run_config(SLM, approximate_gelu=True, layer_norm_epsilon=1e-12)
-    _, report = converted(tmp_path / "model", config)
-    assert report.settings == {
-        "layer_norm_epsilon": (1e-12, 1e-3),
-        "approximate_gelu": (True, False),
-    }
-    assert "were it not for model.layer_norm_epsilon=1e-12, there 0.001" in (
-        report.equality()
-    )
 
 
 @pytest.mark.parametrize(
@@ -160,7 +148,7 @@ def test_no_other_model_is_said_to_equal_segabert(tmp_path, index_tables):
         for kind in ("para", "sent", "token")
         if kind == "token" or index_tables is not BERT_WITH_PS
     }
-    assert set(report.missed) == left <= set(report.unmatched)
+    assert set(report.missing) == left <= set(report.unmatched)
     assert all(name in said for name in left)
 
 
@@ -176,13 +164,13 @@ def test_an_unmatched_tensor_of_the_encoder_takes_equality_away(tmp_path, prefix
     folder = foreign_files.write_hugging_face(tmp_path / "equal", tensors)
     report = convert.convert(convert.open_model(folder), tmp_path / "model")
     assert report.equal_for.startswith("every window")
-    assert report.missed == ()
+    assert report.missing == ()
     extra = f"{prefix}encoder.layer.0.adapter.down.weight"
     folder = foreign_files.write_hugging_face(
         tmp_path / "unequal", {**tensors, extra: harmless}
     )
     report = convert.convert(convert.open_model(folder), tmp_path / "another")
-    assert report.missed == (extra,)
+    assert report.missing == (extra,)
     assert extra in report.unmatched
     assert report.equality().startswith("Equal to the source: for no window")
     assert extra in report.equality()
@@ -230,7 +218,7 @@ def test_a_checkpoint_of_this_package_gives_another_model_its_start(tmp_path):
     given = dataclasses.replace(
         given, objectives={**given.objectives, "unshuffling": unshuffling}
     )
-    report = convert.convert(convert.open_own(before), both, given)
+    report = convert.convert(convert.open_checkpoint(before), both, given)
     assert report.format == convert.SEG_TF
     assert report.equal_for.startswith("every window of token type 0 with ")
     assert not report.unmatched
@@ -240,19 +228,18 @@ def test_a_checkpoint_of_this_package_gives_another_model_its_start(tmp_path):
     segabert, slm = load_pretrained(before), load_pretrained(both)
     assert difference(segabert.encoder, slm.encoder, features) < 1e-5
     theirs, ours = (
-        weights.variables_of(one.encoder, one.objectives) for one in (segabert, slm)
+        weights.named_variables(one.encoder, one.objectives) for one in (segabert, slm)
     )
-    head = [name for name in ours if name.startswith(layouts.HEAD)]
+    head = [name for name in ours if name.startswith(tensor_names.HEAD)]
     assert head
     for name in head:
         np.testing.assert_array_equal(theirs[name], ours[name])
-    # The fourth table comes along, and what no place is for is told.
-    found = tables(token_ids=5, position_index=3, sentence_id=3)
-    values, _ = made(found, {"position_index": 3, "sentence_id": 3, "token_index": 3})
-    assert values["sentence_id"] == [300.0, 301.0, 302.0]
-    back = convert.convert(convert.open_own(both), tmp_path / "back", run_config(rows))
-    assert back.missed == ("index_embedding/sentence_id",)
-    assert back.notes == ("weights of its objective unshuffling are not taken",)
+    # Tables without a place are reported.
+    back = convert.convert(
+        convert.open_checkpoint(both), tmp_path / "back", run_config(rows)
+    )
+    assert back.missing == ("index_embedding/sentence_id",)
+    assert back.notes[0] == "weights of its objective unshuffling are not used"
     assert back.equal_for == ""
 
 
@@ -260,7 +247,7 @@ def test_a_checkpoint_of_a_language_model_gives_no_encoder_its_start(
     language_model_dir,
 ):
     with pytest.raises(ForeignWeightsError, match="of a TransformerXLConfig"):
-        convert.open_own(language_model_dir)
+        convert.open_checkpoint(language_model_dir)
 
 
 def test_what_a_checkpoint_of_this_package_carries_comes_along(tmp_path):
@@ -277,7 +264,7 @@ def test_what_a_checkpoint_of_this_package_carries_comes_along(tmp_path):
     weights.write_pooler(load_pretrained(source).folder, pooler)
     config = dataclasses.replace(tiny_slm.config(), objectives={})
     report = convert.convert(
-        convert.open_own(source), tmp_path / "made", config, asked=()
+        convert.open_checkpoint(source), tmp_path / "made", config, fixed=()
     )
     # Positions and token index side by side, both read.
     assert report.equal_for.startswith("every window")
@@ -313,7 +300,7 @@ def test_a_head_that_nobody_trained_is_new_again(tmp_path):
     first = convert.convert(convert.open_model(theirs), tmp_path / "first")
     config = run_config({"position_index": 12, "paragraph_index": 3}, 2)
     second = convert.convert(
-        convert.open_own(tmp_path / "first"), tmp_path / "second", config
+        convert.open_checkpoint(tmp_path / "first"), tmp_path / "second", config
     )
     of_head = [
         [name.partition("/head/")[2] for name in one.new if "/head/" in name]
@@ -327,52 +314,58 @@ def test_a_model_with_neither_positions_nor_token_index_gives_a_start(tmp_path):
     config = run_config({"paragraph_index": 3, "sentence_index": 4})
     source = tiny_slm.write_checkpoint(tmp_path / "source", config)
     report = convert.convert(
-        convert.open_own(source), tmp_path / "made", run_config(SEGABERT)
+        convert.open_checkpoint(source), tmp_path / "made", run_config(SEGABERT)
     )
-    assert report.missed == ()
+    assert report.missing == ()
     assert report.equal_for.startswith("every window with paragraph_index below 3")
 
 
 def tables(**rows):
-    """Tables whose every row tells itself: row r of table t is 100 t + r."""
+    """Tables with distinct rows: row r of table t is 100 t + r."""
     return {
-        (layouts.WORDS if name == "token_ids" else layouts.table(name)): np.full(
-            (count, 2), 100.0 * number, "float32"
+        tensor_names.WORDS if name == "token_ids" else tensor_names.table(name): (
+            np.tile(np.arange(count, dtype="float32")[:, None] + 100 * number, 2)
         )
-        + np.arange(count, dtype="float32")[:, None]
         for number, (name, count) in enumerate(rows.items(), start=1)
     }
 
 
-def made(found, index_tables, num_token_types=0, idle=()):
-    result = starting_tables(found, index_tables, num_token_types, 5, 2, idle)
+def start(source, index_tables, num_token_types=0, idle=()):
+    result = starting_tables(source, index_tables, num_token_types, 5, 2, idle)
     return {
         "token_ids"
-        if name == layouts.WORDS
+        if name == tensor_names.WORDS
         else name.removeprefix("index_embedding/"): value[:, 0].tolist()
         for name, value in result.values.items()
     }, result
 
 
+BERT = {"token_ids": 6, "position_index": 4, "token_type": 2}
+
+
 def test_rows_are_cut_or_repeated():
-    found = tables(token_ids=6, position_index=4, token_type=2)
-    values, result = made(found, {"position_index": 3}, num_token_types=2)
+    source = tables(**BERT)
+    values, result = start(source, {"position_index": 3}, num_token_types=2)
     assert values["position_index"] == [200.0, 201.0, 202.0]
     assert values["token_type"] == [300.0, 301.0]
-    assert result.sources["index_embedding/position_index"] == "3 of 4 rows"
+    assert result.origins["index_embedding/position_index"] == "3 of 4 rows"
     assert result.equal_for == "every window with position_index below 3"
-    values, result = made(found, {"position_index": 6}, num_token_types=3)
+    values, result = start(source, {"position_index": 6}, num_token_types=3)
     assert values["position_index"] == [200.0, 201.0, 202.0, 203.0, 203.0, 203.0]
     assert values["token_type"] == [300.0, 301.0, 301.0]
     assert result.equal_for == "every window with position_index below 4"
-    # Whoever reads no types gets the first into the positions.
-    values, result = made(found, {"position_index": 4})
+    # Without types, the positions include the first.
+    values, _ = start(source, {"position_index": 4})
     assert values["position_index"] == [500.0, 501.0, 502.0, 503.0]
+    # Neither positions nor token index: no equality.
+    values, result = start(source, {"paragraph_index": 2}, num_token_types=1)
+    assert result.equal_for == ""
+    assert result.unused == result.missing == ("index_embedding/position_index",)
+    assert values["token_type"] == [300.0]
 
 
 def test_segabert_takes_positions_by_hand():
-    found = tables(token_ids=6, position_index=4, token_type=2)
-    values, result = made(found, {"sentence_index": 2, "token_index": 5})
+    values, result = start(tables(**BERT), {"sentence_index": 2, "token_index": 5})
     # Positions 1 to 3, the last again, each with row 0 of the types.
     assert values == {
         "token_ids": [100.0, 101.0, 102.0 + 200.0 - 201.0, 103.0, 104.0],
@@ -383,51 +376,38 @@ def test_segabert_takes_positions_by_hand():
     assert result.unused == ()
 
 
-def test_a_file_of_segabert_serves_the_model_that_is_asked_for():
-    found = tables(
-        token_ids=5,
-        position_index=3,
-        paragraph_index=3,
-        sentence_index=3,
-        token_index=3,
-    )
+def test_a_file_of_segabert_serves_any_model():
     names = ("paragraph_index", "sentence_index", "token_index", "position_index")
+    source = tables(token_ids=5, **dict.fromkeys(names, 3))
     # SegaBERT never reads the positions; any other model is not SegaBERT.
-    for wanted, unused in (
-        (("paragraph_index", "sentence_index", "token_index"), ("position_index",)),
+    for features, unused in (
+        (names[:3], ("position_index",)),
         (("position_index", "paragraph_index", "sentence_index"), ("token_index",)),
-        (("position_index",), ("paragraph_index", "sentence_index", "token_index")),
+        (("position_index",), names[:3]),
     ):
-        values, result = made(found, dict.fromkeys(wanted, 3), idle=["position_index"])
-        for name in wanted:
-            assert values[name] == found[f"index_embedding/{name}"][:, 0].tolist()
+        index_tables = dict.fromkeys(features, 3)
+        values, result = start(source, index_tables, idle=["position_index"])
+        for name in features:
+            assert values[name] == source[f"index_embedding/{name}"][:, 0].tolist()
         assert set(result.unused) == {f"index_embedding/{name}" for name in unused}
-        missed = set(unused) - {"position_index"}
-        assert set(result.missed) == {f"index_embedding/{name}" for name in missed}
-        assert bool(result.equal_for) == (not missed)
-    values, result = made(found, dict.fromkeys(names, 3), idle=["position_index"])
+        missing = set(unused) - {"position_index"}
+        assert set(result.missing) == {f"index_embedding/{name}" for name in missing}
+        assert bool(result.equal_for) == (not missing)
+    values, result = start(source, dict.fromkeys(names, 3), idle=["position_index"])
     assert values["position_index"] == [0.0, 0.0, 0.0]
     assert result.equal_for
-    _, result = made(found, {"token_index": 3}, idle=["position_index"])
+    _, result = start(source, {"token_index": 3}, idle=["position_index"])
     assert result.equal_for == ""
 
 
-def test_positions_beside_a_token_index_that_are_read_come_along():
-    found = tables(token_ids=5, position_index=3, token_index=4)
-    values, result = made(found, {"token_index": 4, "position_index": 3})
+def test_positions_next_to_a_token_index():
+    source = tables(token_ids=5, position_index=3, token_index=4)
+    values, result = start(source, {"token_index": 4, "position_index": 3})
     assert values["position_index"] == [200.0, 201.0, 202.0]
     assert values["token_index"] == [300.0, 301.0, 302.0, 303.0]
-    assert (result.unused, result.missed) == ((), ())
+    assert (result.unused, result.missing) == ((), ())
     assert result.equal_for.startswith("every window")
-    values, result = made(found, {"token_index": 4})
+    values, result = start(source, {"token_index": 4})
     assert values["token_ids"] == [100.0, 101.0, 102.0, 103.0, 104.0]
-    assert result.unused == result.missed == ("index_embedding/position_index",)
+    assert result.unused == result.missing == ("index_embedding/position_index",)
     assert result.equal_for == ""
-
-
-def test_a_model_without_positions_or_tokens_cannot_be_equal():
-    found = tables(token_ids=5, position_index=4, token_type=2)
-    values, result = made(found, {"paragraph_index": 2}, num_token_types=1)
-    assert result.equal_for == ""
-    assert result.unused == result.missed == ("index_embedding/position_index",)
-    assert values["token_type"] == [300.0]

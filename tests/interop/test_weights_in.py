@@ -265,7 +265,7 @@ def test_segabert_as_its_authors_released_it(tmp_path):
         "cls.seq_relationship.weight",
     )
     # Their model never reads the positions that its file holds.
-    assert report.missed == ()
+    assert report.missing == ()
     assert report.equal_for.startswith("every window")
     notes = "\n".join(report.notes)
     assert "2 rows of padding are dropped" in notes
@@ -280,7 +280,7 @@ def test_an_output_table_of_its_own_is_told(tmp_path):
     folder = foreign_files.write_hugging_face(tmp_path / "theirs", tensors)
     _, report = imported(folder, tmp_path / "ours")
     assert "cls.predictions.decoder_weight" in report.unmatched
-    assert "our masked-LM head computes with the latter" in "\n".join(report.notes)
+    assert "our masked-LM head uses" in "\n".join(report.notes)
 
 
 def test_half_precision_is_read(tmp_path):
@@ -361,7 +361,7 @@ def test_the_tokenizer_s_settings_come_with_the_weights(tmp_path, settings):
     write_hugging_face(pretrained, tmp_path / "back")
     again, _ = imported(tmp_path / "back", tmp_path / "again")
     assert again.normalization == pretrained.normalization
-    of_checkpoint = convert.open_own(tmp_path / "again").normalization
+    of_checkpoint = convert.open_checkpoint(tmp_path / "again").normalization
     assert Normalization(**of_checkpoint) == pretrained.normalization
     if not pretrained.normalization.split_ideographs:
         with pytest.raises(ForeignWeightsError, match="do not save `split_on_cjk`"):
@@ -418,3 +418,50 @@ def test_arguments_override_the_settings_of_the_files(tmp_path, given, expected)
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
     pretrained, _ = imported(folder, tmp_path / "ours", **given)
     assert pretrained.normalization == expected
+
+
+def test_vocabularies_of_transformers_5(tmp_path):
+    """tokenizer.json only, no `model_type`, tied tensors under one name, padding."""
+    tensors = foreign_files.hugging_face_tensors()
+    words = tensors.pop("bert.embeddings.word_embeddings.weight")
+    tensors["cls.predictions.decoder.weight"] = words
+    folder = foreign_files.write_hugging_face(tmp_path / "theirs", tensors)
+    config = json.loads((folder / "config.json").read_text())
+    del config["model_type"]
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "vocab.txt").unlink()
+    pieces = {word: n for n, word in enumerate(foreign_files.WORDS[:20])}
+    tokenizer = {
+        "normalizer": {"type": "BertNormalizer", "lowercase": True},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "model": {"type": "WordPiece", "vocab": pieces},
+    }
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    (folder / "added_tokens.json").write_text(json.dumps({"w99": 22}))
+    pretrained, report = imported(folder, tmp_path / "ours")
+    tokens = pretrained.vocabulary.tokens
+    assert tokens[:20] == tuple(foreign_files.WORDS[:20])
+    # Ids without a token keep their rows; padding after the last id is dropped.
+    assert tokens[20:] == ("[row20]", "[row21]", "w99")
+    table = pretrained.encoder.token_embedding.embeddings
+    np.testing.assert_array_equal(table, words[:23])
+    text = report.to_text()
+    assert "2 rows of the tokenizer of" in text
+    assert "lines 21, 22. No text produces them" in text
+    assert "7 rows of padding are dropped" in text
+    assert "added tokens of text, such as w99" in text
+    assert report.missing == ()
+
+
+def test_blank_and_repeated_lines_of_a_vocabulary(tmp_path):
+    tensors = foreign_files.hugging_face_tensors()
+    folder = foreign_files.write_hugging_face(tmp_path / "theirs", tensors)
+    lines = list(foreign_files.WORDS)
+    lines[10], lines[12] = "", lines[14]
+    (folder / "vocab.txt").write_text("".join(f"{line}\n" for line in lines))
+    pretrained, report = imported(folder, tmp_path / "ours")
+    assert pretrained.vocabulary.tokens[10:15:2] == ("[row10]", "[row12]", lines[14])
+    assert "lines 11, 13. No text produces them" in report.to_text()
+    (ids,), _ = pretrained.text_encoder().encode([lines[14]])
+    # The last of equal rows, as in other programs' tables.
+    assert ids == 14
