@@ -341,7 +341,7 @@ def stored_vectors(
             with command_line.progress_bar(len(unique), title, " rows") as bar:
                 bar.update(len(unique) - num_encoded)
                 for path, part in missing.items():
-                    vectors, num_cut = encoder.encode_rows(part, None, bar.update)
+                    vectors, num_cut = encoder.encode_rows(part, on_progress=bar.update)
                     total_cut += num_cut
                     with files.written_aside(path) as unfinished:
                         np.save(unfinished, vectors)

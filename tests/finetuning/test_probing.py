@@ -261,7 +261,7 @@ def test_dc_has_its_hidden_layer_and_the_next_task_has_not(tmp_path, monkeypatch
     [
         ("bso", "segabert", "joint", r'`mode` must be "per_sentence".*tiny_segabert'),
         ("bso", "bert", "alone", "`mode` must be one of per_sentence, joint.*'alone'"),
-        ("dc", "slm", "joint", "`texts` must be at most.*6 texts"),
+        ("dc", "slm", "joint", "number of texts must be at most.*6 texts"),
     ],
 )
 def test_modes_that_a_model_lacks_are_refused(task, model, mode, message, tmp_path):
