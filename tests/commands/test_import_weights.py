@@ -57,8 +57,10 @@ def test_another_model_takes_up_the_weights(tmp_path, capsys):
     assert (
         "Taken from the source: model.layer_norm_epsilon=0.001 (the config says 1e-12);"
         " model.num_token_types=2 (the config says 0)\n"
-        "Equal to the source: for windows with one sentence, from its first piece "
-        "on, of at most 10 pieces\n"
+    ) in printed
+    assert (
+        "Equal to the source: for windows with one sentence, from its first piece on, "
+        "of at most 10 pieces\n"
     ) in printed
     pretrained = load_pretrained(tmp_path / "segabert")
     assert isinstance(pretrained.config.model, EncoderConfig)
