@@ -188,6 +188,9 @@ class LaneMemory(NoMemory):
         masks = [
             ops.all(ops.isfinite(value), axis=tuple(range(1, len(value.shape))))
             for value in memory.values()
+            if keras.backend.is_float_dtype(
+                keras.backend.standardize_dtype(value.dtype)
+            )
         ]
         is_in_row = self._is_in_row(features)
         rows = ops.argmax(ops.cast(is_in_row, "int32"), axis=1)

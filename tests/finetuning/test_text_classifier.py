@@ -544,6 +544,8 @@ def models():
     }
 
 
+# keras-hub turns arrays into a dataset and shuffles it itself.
+@pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning")
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("library", ["ours", "theirs"])
 def test_calls_of_keras_hub(models, library, name):
