@@ -16,6 +16,7 @@ import jax
 import keras
 import numpy as np
 from jax.experimental import multihost_utils
+from keras import ops
 
 from seg_tf.config import TrainingConfig
 from seg_tf.training import distribution, step_jax
@@ -26,7 +27,7 @@ from seg_tf.training.distribution import (
     Distribution,
 )
 from seg_tf.training.errors import TrainingStopped
-from seg_tf.training.step import LaneMemory, NoMemory
+from seg_tf.training.step import NoMemory
 from seg_tf.training.step_jax import JaxStep, replicated, row_sharding
 
 _DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
@@ -124,7 +125,7 @@ class JaxEngine:
         return True
 
     def lane_memory(self, initial: Mapping[str, Any]) -> NoMemory:
-        return LaneMemory(initial)
+        return JaxLaneMemory(initial)
 
     def traced(self, function: Callable[[Batch], Any], features: Batch) -> Any:
         results = []
@@ -217,6 +218,46 @@ def _gather_rows(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return batch
     parts = JaxDistribution().gather(batch)
     return {name: np.concatenate([part[name] for part in parts]) for name in batch}
+
+
+class JaxLaneMemory(NoMemory):
+    """The memory of every lane, in variables that a compiled step reads and assigns.
+
+    Args:
+        initial: memory of the lanes before any text, by name: tensors
+            `(number of lanes, …)`.
+    """
+
+    def __init__(self, initial: Mapping[str, Any]):
+        self._lanes = {
+            name: keras.Variable(value, trainable=False, dtype=value.dtype, name=name)
+            for name, value in initial.items()
+        }
+
+    @property
+    def variables(self) -> tuple[Any, ...]:
+        return tuple(self._lanes.values())
+
+    def read(self, features: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            name: ops.take(variable, features["lane"], axis=0)
+            for name, variable in self._lanes.items()
+        }
+
+    def write(self, features: Mapping[str, Any], memory: Mapping[str, Any]) -> None:
+        before = self.read(features)
+        # NaNs in the memory would persist forever.
+        masks = [
+            ops.all(ops.isfinite(value), axis=tuple(range(1, len(value.shape))))
+            for value in memory.values()
+        ]
+        finite = ops.all(ops.stack(masks), axis=0)
+        for name, variable in self._lanes.items():
+            mask = ops.reshape(finite, (-1,) + (1,) * (len(variable.shape) - 1))
+            rows = ops.where(mask, memory[name], before[name])
+            variable.assign(
+                ops.scatter_update(variable, features["lane"][:, None], rows)
+            )
 
 
 # --- Processes ------------------------------------------------------------------

@@ -158,57 +158,6 @@ class NoMemory:
         """Must be called after `variables` were set to the same on every process."""
 
 
-class LaneMemory(NoMemory):
-    """The memory of every lane; a process reads and writes that of its rows.
-
-    Args:
-        initial: memory of the lanes before any text, by name: tensors
-            `(number of lanes, …)`.
-    """
-
-    def __init__(self, initial: Mapping[str, Any]):
-        self._lanes = {
-            name: keras.Variable(value, trainable=False, dtype=value.dtype, name=name)
-            for name, value in initial.items()
-        }
-
-    @property
-    def variables(self) -> tuple[Any, ...]:
-        return tuple(self._lanes.values())
-
-    def read(self, features: Features) -> dict[str, Any]:
-        return {
-            name: ops.take(variable, features["lane"], axis=0)
-            for name, variable in self._lanes.items()
-        }
-
-    def write(self, features: Features, memory: Memory) -> None:
-        # NaNs in the memory would persist forever. The old memory does not precede the
-        # next words, which models notice.
-        masks = [
-            ops.all(ops.isfinite(value), axis=tuple(range(1, len(value.shape))))
-            for value in memory.values()
-            if keras.backend.is_float_dtype(
-                keras.backend.standardize_dtype(value.dtype)
-            )
-        ]
-        is_in_row = self._is_in_row(features)
-        rows = ops.argmax(ops.cast(is_in_row, "int32"), axis=1)
-        finite = ops.take(ops.all(ops.stack(masks), axis=0), rows, axis=0)
-        is_new = ops.logical_and(ops.any(is_in_row, axis=1), finite)
-        for name, variable in self._lanes.items():
-            # A choice, since deterministic kernels copy scatters through the host.
-            mask = ops.reshape(is_new, (-1,) + (1,) * (len(variable.shape) - 1))
-            value = ops.take(memory[name], rows, axis=0)
-            variable.assign(ops.where(mask, value, variable.value))
-
-    def _is_in_row(self, features: Features) -> Any:
-        """Whether a lane is in a row of the batch: bool `(lanes, rows)`."""
-        lanes = ops.convert_to_tensor(features["lane"])
-        numbers = ops.arange(self.variables[0].shape[0], dtype=lanes.dtype)
-        return ops.equal(numbers[:, None], lanes[None, :])
-
-
 class StepResult(NamedTuple):
     """Outcome of a step. All numbers belong to the global batch.
 

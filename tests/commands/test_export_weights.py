@@ -165,7 +165,9 @@ def test_of_a_fine_tuned_model_goes_out_the_encoder(run_dir, tmp_path, capsys):
 
 def test_what_cannot_be_written_leaves_nothing(run_dir, bert_dir, tmp_path):
     folder = tmp_path / "out"
-    with pytest.raises(ForeignWeightsError, match=r"only the table position_index.*sentence_id"):
+    with pytest.raises(
+        ForeignWeightsError, match=r"only the table position_index.*sentence_id"
+    ):
         run(run_dir, "--to=hugging_face", f"--output_dir={folder}")
     with pytest.raises(ValueError, match=r"`--scores` must be name=value.*'0.87'"):
         run(bert_dir, "--to=keras", f"--output_dir={folder}", "--scores=0.87")
