@@ -159,7 +159,7 @@ class NoMemory:
 
 
 class LaneMemory(NoMemory):
-    """The memory of every lane; a process reads and writes that of its rows.
+    """The memory of every lane; a process reads and writes the lanes of its rows.
 
     Args:
         initial: memory of the lanes before any text, by name: tensors

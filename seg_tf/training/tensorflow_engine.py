@@ -109,7 +109,7 @@ class TensorFlowEngine:
 
 
 class SharedLaneMemory(LaneMemory):
-    """The memory of every lane, of which each process keeps that of its rows current.
+    """The memory of every lane; each process keeps the lanes of its rows current.
 
     `collect` gives the chief all lanes for a checkpoint, from which any number of
     processes can continue.
