@@ -276,7 +276,7 @@ def restore_weights(
 ) -> None:
     """Starts a new run from the weights of a checkpoint, and nothing else of it.
 
-    Encoder and objectives must be the same as in the checkpoint. Optimizer, schedule and
+    Encoder and objectives must match the checkpoint. Optimizer, schedule and
     length of the windows may differ, as between the two phases of a recipe.
 
     Raises:
