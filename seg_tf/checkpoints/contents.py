@@ -191,7 +191,7 @@ def check(folder: pathlib.Path, state: Mapping[str, Any], names: list[str]) -> N
 
 
 def _check_settings(path: pathlib.Path, state: Mapping[str, Any]) -> None:
-    """Compares the settings that the weights belong to with those of the state."""
+    """Compares the settings that the weights belong to with the state."""
     with reading(path):
         with h5py.File(path, "r") as file:
             # The weights of the included models do not say.
@@ -243,7 +243,7 @@ def restore_others(
     training: Mapping[str, Iterable[Any]] = _EMPTY,
     cast: bool = False,
 ) -> None:
-    """Like `restore`, but leaves the encoder's variables as they are."""
+    """Like `restore`, without the encoder's variables."""
     variables = _by_name(encoder, objectives, training)
     weight_files.load_npz(folder / TRAINING_STATE_FILE, variables, cast)
 

@@ -251,7 +251,7 @@ def restore_weights(
 ) -> None:
     """Starts a new run from the weights of a checkpoint, and nothing else of it.
 
-    Encoder and objectives must be those of the checkpoint. Optimizer, schedule and
+    Encoder and objectives must match the checkpoint. Optimizer, schedule and
     length of the windows may differ, as between the two phases of a recipe.
 
     Raises:

@@ -20,7 +20,7 @@ from seg_tf.checkpoints.errors import CheckpointError, DamagedCheckpointError, r
 
 _FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE}
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-# Trained weights hardly compress; those of a new model contain some zeros.
+# Trained weights hardly compress; initial weights contain some zeros.
 _MAX_COMPRESSION = 16
 _SLACK_BYTES = 2**20
 

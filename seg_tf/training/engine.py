@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # which would import TensorFlow, and Keras
     from seg_tf.training.tensorflow_engine import TensorFlowEngine
 
 NAMES = ("tensorflow", "jax")
-# Packages besides those of the engine whose versions results may depend on.
+# Packages besides the engine whose versions results may depend on.
 _PACKAGES = ("seg_tf", "keras", "keras-hub", "numpy")
 
 

@@ -546,6 +546,7 @@ def models():
 
 # keras-hub turns arrays into a dataset and shuffles it itself.
 @pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning")
+@pytest.mark.filterwarnings("ignore:Your input ran out of data:UserWarning")
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("library", ["ours", "theirs"])
 def test_calls_of_keras_hub(models, library, name):
