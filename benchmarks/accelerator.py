@@ -8,15 +8,15 @@ r"""Speed, utilisation and memory of training steps on a GPU, or a small CPU sam
 Updates of BERT, SegaBERT, SLM, Sega-Transformer-XL and ReAT, whole ones (gradients,
 clipping, optimizer, metrics), of made rows that are full; in bfloat16 and float32,
 compiled by XLA or not, with deterministic kernels or not, windows packed or not,
-attention with its dropout or without, as fused kernels need it; beside transformers'
+attention with its dropout or without, as fused kernels need it; next to transformers'
 `BertForMaskedLM` (SDPA, `torch.compile`, fused AdamW), which scores every position,
 while ours scores those to predict. MFU is by the FLOPs of our model on all sides, and
-by the peak of the data sheet, or measured where there is none.
+by the peak of the data sheet, or measured without one.
 
 Engines are those installed of TensorFlow, JAX and PyTorch. TensorFlow is not needed:
 JAX, Keras, keras-hub, absl-py, ml_collections, NumPy, psutil and tqdm are enough.
 
-Each case is a process of its own, which the peak of its memory is of. One that fails,
+Each case is a separate process, which the peak of its memory is of. One that fails,
 for want of memory say, is named with its reason; what the minutes do not suffice for is
 listed as not run. Without a GPU models have two layers (ReAT: one of each kind) and
 updates 512 positions (ReAT: 1,024), Sega-XL knows 32,768 words, and float32 is where a
@@ -63,10 +63,12 @@ _LEAST_SECONDS = 15
 
 def _engines() -> list[str]:
     installed = [
-        one for one in ENGINES if importlib.util.find_spec(_PACKAGES[one]) is not None
+        engine
+        for engine in ENGINES
+        if importlib.util.find_spec(_PACKAGES[engine]) is not None
     ]
     chosen = _ENGINE.value or installed
-    missing = [one for one in chosen if one not in installed]
+    missing = [engine for engine in chosen if engine not in installed]
     if missing:
         sys.exit(
             f"error: `--engine` must name installed ones of {', '.join(ENGINES)}. "
@@ -90,8 +92,8 @@ def _run(case: Case, seconds: float) -> dict[str, Any]:
         "TF_CPP_MIN_LOG_LEVEL": "3",
     }
     if case.engine == "jax" and case.deterministic:
-        given = os.environ.get("XLA_FLAGS", "")
-        environment["XLA_FLAGS"] = f"{given} {_DETERMINISTIC}".strip()
+        xla_flags = os.environ.get("XLA_FLAGS", "")
+        environment["XLA_FLAGS"] = f"{xla_flags} {_DETERMINISTIC}".strip()
     command = [sys.executable, "-m", "benchmarks.accelerator"]
     command.append(f"--case={json.dumps(vars(case))}")
     try:
@@ -111,8 +113,8 @@ def _run(case: Case, seconds: float) -> dict[str, Any]:
     if done.returncode or not lines:
         errors = done.stderr.strip().splitlines() or ["no output"]
         return {"failed": errors[-1][:200]}
-    found: dict[str, Any] = json.loads(lines[-1])
-    return found
+    result: dict[str, Any] = json.loads(lines[-1])
+    return result
 
 
 def _use_common_peaks(results: Sequence[dict[str, Any]]) -> dict[str, float]:
@@ -124,29 +126,29 @@ def _use_common_peaks(results: Sequence[dict[str, Any]]) -> dict[str, float]:
         The peaks, by what they are of.
     """
     peaks: dict[str, float] = collections.defaultdict(float)
-    done = [one for one in results if "flops_per_second" in one]
-    for one in done:
-        source, peak = one["peak_source"], one["peak_flops_per_second"]
+    done = [result for result in results if "flops_per_second" in result]
+    for result in done:
+        source, peak = result["peak_source"], result["peak_flops_per_second"]
         peaks[source] = max(peaks[source], peak)
-    for one in done:
-        one["mfu"] = one["flops_per_second"] / peaks[one["peak_source"]]
+    for result in done:
+        result["mfu"] = result["flops_per_second"] / peaks[result["peak_source"]]
     return peaks
 
 
-def _row(case: Case, found: Mapping[str, Any]) -> str:
+def _row(case: Case, result: Mapping[str, Any]) -> str:
     """A line of the table."""
     precision = "bfloat16" if case.bfloat16 else "float32"
     cells = [case.model, f"{case.length:,}", case.engine, precision]
     cells.append(", ".join(case.differences))
-    if "mfu" in found:
+    if "mfu" in result:
         cells += [
-            f"{found['rows']:,}",
-            f"{found['tokens_per_second']:,.0f}",
-            f"{found['mfu']:.1%}",
-            f"{found['memory_peak_bytes'] / 2**30:.2f} GiB",
+            f"{result['rows']:,}",
+            f"{result['tokens_per_second']:,.0f}",
+            f"{result['mfu']:.1%}",
+            f"{result['memory_peak_bytes'] / 2**30:.2f} GiB",
         ]
     else:
-        reason = found.get("failed")
+        reason = result.get("failed")
         cells += ["", f"failed: {reason}" if reason else "not run", "", ""]
     return "| " + " | ".join(cells) + " |"
 
@@ -180,15 +182,15 @@ def main(argv: Sequence[str]) -> None:
     results = []
     for number, case in enumerate(cases, start=1):
         left = end - time.monotonic()
-        found = {"not_run": "the minutes were over"}
+        result = {"not_run": "the minutes were over"}
         if left > _LEAST_SECONDS:
             print(f"{number}/{len(cases)} {case.name}", file=sys.stderr, flush=True)
-            found = _run(case, left)
-        results.append({"case": case.name, **vars(case), **found})
+            result = _run(case, left)
+        results.append({"case": case.name, **vars(case), **result})
     peaks = _use_common_peaks(results)
     print(_HEADER)
-    for case, found in zip(cases, results, strict=True):
-        print(_row(case, found))
+    for case, result in zip(cases, results, strict=True):
+        print(_row(case, result))
     for source, peak in sorted(peaks.items()):
         print(f"Peak for MFU, {source}: {peak / 1e12:,.4g} TFLOP/s")
     missing = sum("not_run" in one for one in results)

@@ -19,11 +19,11 @@ def main(case: Case) -> None:
     """Measures a case; prints its figures, or the reason why there are none."""
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            found = measured(case)
+            result = measured(case)
     except Exception as error:  # of any library, memory that is missing above all
         lines = str(error).strip().splitlines() or [""]
-        found = {"failed": f"{type(error).__name__}: {lines[0][:200]}"}
-    print(json.dumps(found))
+        result = {"failed": f"{type(error).__name__}: {lines[0][:200]}"}
+    print(json.dumps(result))
 
 
 def measured(case: Case) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def measured(case: Case) -> dict[str, Any]:
 
 
 def _seconds_of_update(update: Callable[[], Any], wait: Callable[[], Any]) -> float:
-    """Median over rounds, each of as many updates as take its share of the time."""
+    """Median over rounds, whose updates take their share of the time."""
     begin = time.perf_counter()
     update()
     wait()

@@ -23,9 +23,9 @@ _RUNS = {
     "Sega-XL base": sega_transformer_xl.RUNS["base"],
     "ReAT base": reat.RUNS["base"],
 }
-# Google's word pieces, and the words of WikiText-103, or as many as a CPU copes with.
+# Google's word pieces, and the words of WikiText-103, or what a CPU can handle.
 _PIECES, _WORDS, _FEW_WORDS = 30_522, 267_735, 32_768
-# Positions of an update: as many as keep a GPU busy, and few for a CPU.
+# Positions of an update: enough to keep a GPU busy, few for a CPU.
 _POSITIONS = {"base": 32_768, "large": 16_384}
 _POSITIONS_ON_CPU, _LAYERS_ON_CPU, _LONG_ON_CPU = 512, 2, 1_024
 
@@ -68,7 +68,7 @@ class Case:
 
     @property
     def differences(self) -> list[str]:
-        """Settings that are not the engine's defaults, in words."""
+        """Settings that are not the engine's defaults, as text."""
         words = (
             ("compiled", "not compiled", self.compiled),
             ("deterministic", "not deterministic", self.deterministic),
@@ -79,7 +79,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """All that tells this case from others, in words."""
+        """All that tells this case from others, as text."""
         precision = "bfloat16" if self.bfloat16 else "float32"
         words = [self.engine, self.model, f"{self.length:,}", precision]
         return ", ".join([*words, *self.differences])

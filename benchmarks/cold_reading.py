@@ -30,7 +30,7 @@ _GIGABYTES = flags.DEFINE_float(
     "gigabytes", 4.0, "Size of the shards that are made of them."
 )
 _SHARD_BYTES = 32e6  # 64 million characters of text.
-_BATCH = flags.DEFINE_integer("batch_size", 64, "Records asked for at once.")
+_BATCH = flags.DEFINE_integer("batch_size", 64, "Records requested at once.")
 _BATCHES = flags.DEFINE_integer("batches", 20, "Batches of a round.")
 _ROUNDS = flags.DEFINE_integer("rounds", 9, "Counted rounds.")
 
@@ -103,8 +103,8 @@ def _compare(paths: Sequence[pathlib.Path]) -> None:
                 reader.read(batch)
             rates[name].wall.append(math.prod(shape) / (time.perf_counter() - wall))
             rates[name].cpu.append(math.prod(shape) / (time.process_time() - cpu))
-            found = (_bytes_from_disk() - before) / math.prod(shape)
-            bytes_read[name].append(found)
+            read_share = (_bytes_from_disk() - before) / math.prod(shape)
+            bytes_read[name].append(read_share)
             del reader  # Mapped files cannot be dropped from the cache.
     paired.report(rates, of="ours", against="mapped", unit="records/s")
     for name, values in bytes_read.items():

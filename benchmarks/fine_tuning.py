@@ -1,4 +1,4 @@
-r"""Scores of fine-tuning: ours beside a plain loop of PyTorch and transformers.
+r"""Scores of fine-tuning: ours next to a plain loop of PyTorch and transformers.
 
   python -m benchmarks.fine_tuning --model_dir=all-MiniLM-L6-v2 --data_dir=glue \
       --peer_python=torch/bin/python --output_dir=parity
@@ -81,13 +81,13 @@ def main(_: Sequence[str]) -> None:
         found: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
         for seed in range(1, _SEEDS.value + 1):
             for side in _SIDES.value:
-                kept = output_dir / f"{name}-{side}-{seed}.json"
-                if not kept.exists():
+                file = output_dir / f"{name}-{side}-{seed}.json"
+                if not file.exists():
                     started = time.monotonic()
                     scores = sides[side](seed)
                     scores["seconds"] = time.monotonic() - started
-                    files.write_text(kept, files.to_json(scores))
-                found[side].append(json.loads(kept.read_text()))
+                    files.write_text(file, files.to_json(scores))
+                found[side].append(json.loads(file.read_text()))
                 print(
                     f"{name} seed {seed} {side}: {_line(found[side][-1])}", flush=True
                 )
@@ -136,7 +136,7 @@ class _Ours:
 
 
 class _Peer:
-    """Trainings of the peer, each a process of its own."""
+    """Trainings of the peer, each in a separate process."""
 
     def __init__(self, task: tasks.Task):
         self._task = task
@@ -167,12 +167,14 @@ class _Peer:
         outputs = np.array(json.loads(done.stdout)["outputs"])
         is_score = self._task.is_regression
         predictions = outputs[:, 0] if is_score else outputs.argmax(axis=1)
-        labels = [one.label for one in self._dev]
+        labels = [example.label for example in self._dev]
         return metrics.compute(self._task, labels, predictions.tolist())
 
 
 def _plain(examples: Sequence[tasks.Example]) -> list[dict[str, Any]]:
-    return [{"texts": list(one.texts), "label": one.label} for one in examples]
+    return [
+        {"texts": list(example.texts), "label": example.label} for example in examples
+    ]
 
 
 def _line(scores: dict[str, float]) -> str:
@@ -182,8 +184,8 @@ def _line(scores: dict[str, float]) -> str:
 def _print_table(name: str, found: dict[str, list[dict[str, float]]]) -> None:
     for metric in found["ours"][0]:
         means, errors = {}, {}
-        for side, of_seeds in found.items():
-            values = [scores[metric] for scores in of_seeds]
+        for side, seed_scores in found.items():
+            values = [scores[metric] for scores in seed_scores]
             means[side] = statistics.fmean(values)
             spread = statistics.stdev(values) if len(values) > 1 else math.nan
             errors[side] = spread / math.sqrt(len(values))

@@ -41,7 +41,9 @@ def main() -> None:
             examples = [train[number] for number in order[begin : begin + batch_size]]
             batch = _encode(tokenizer, examples, job["max_length"])
             dtype = torch.float if job["num_outputs"] == 1 else torch.long
-            labels = torch.tensor([one["label"] for one in examples], dtype=dtype)
+            labels = torch.tensor(
+                [example["label"] for example in examples], dtype=dtype
+            )
             loss = model(**batch, labels=labels).loss
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), job["clip_norm"])
@@ -60,19 +62,22 @@ def main() -> None:
 
 def _groups(model: torch.nn.Module, weight_decay: float) -> list[dict]:
     """Parameters with their decay: none on LayerNorm and bias."""
-    decayed, others = [], []
+    decayed, undecayed = [], []
     for name, parameter in model.named_parameters():
-        kept = name.endswith(".bias") or "LayerNorm" in name
-        (others if kept else decayed).append(parameter)
+        is_excluded = name.endswith(".bias") or "LayerNorm" in name
+        (undecayed if is_excluded else decayed).append(parameter)
     return [
         {"params": decayed, "weight_decay": weight_decay},
-        {"params": others, "weight_decay": 0.0},
+        {"params": undecayed, "weight_decay": 0.0},
     ]
 
 
 def _encode(tokenizer, examples: list[dict], max_length: int):
     return tokenizer(
-        *([one["texts"][number] for one in examples] for number in _numbers(examples)),
+        *(
+            [example["texts"][number] for example in examples]
+            for number in _numbers(examples)
+        ),
         truncation=True,
         max_length=max_length,
         padding=True,

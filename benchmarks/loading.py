@@ -32,9 +32,9 @@ def _write_fixed_length(inputs, path: pathlib.Path) -> None:
     """The same rows as int64 lists of fixed length."""
     import tensorflow as tf
 
-    taken = _CONVERTED.value // _BATCH.value
+    num_batches = _CONVERTED.value // _BATCH.value
     with tf.io.TFRecordWriter(str(path)) as writer:
-        for batch in inputs.train_dataset(_BATCH.value).take(taken):
+        for batch in inputs.train_dataset(_BATCH.value).take(num_batches):
             columns = {name: value.numpy() for name, value in batch.items()}
             columns["input_type_ids"] = 0 * columns["token_ids"]
             del columns["sample_number"]

@@ -1,4 +1,4 @@
-r"""Long texts in one pass: ReAT beside a flat BERT of the same sizes.
+r"""Long texts in one pass: ReAT and a flat BERT of the same sizes.
 
   python -m benchmarks.long_texts
   python -m benchmarks.long_texts --words=16384 --hidden_size=128 --train
@@ -7,10 +7,10 @@ r"""Long texts in one pass: ReAT beside a flat BERT of the same sizes.
 The text is the beginning of one chapter of a book. Both sides read it whole, from the
 records that `data_pipelines` makes of it, in float32 and with Google's vocabulary:
 ReAT as sentences, the flat encoder as one window with attention between all word
-pieces. Both have as many layers, of the same widths; of ReAT's, half are alpha layers,
-which have a second feed-forward block and a second attention.
+pieces. Both have the same number and widths of layers; half of ReAT's are alpha layers
+with a second feed-forward block and a second attention.
 
-Encoding is timed in turn in one process, each length by itself. Peak memory is what a
+Encoding is timed in turn in one process, one length at a time. Peak memory is what a
 separate process takes more than before, while it encodes, or makes the model and
 takes one training step (masked LM; for ReAT also exchange sentence prediction).
 Nothing is kept of a layer when the next one is computed, so that the peak of encoding
@@ -65,10 +65,10 @@ _ENCODING, _TRAINING = "encoding", "training step"
 def _chapter() -> list[str]:
     """Paragraphs of the chapter."""
     text = pathlib.Path(_BOOK.value).read_text(encoding="utf-8")
-    found = re.split(r"(?m)^#+ (.*)$", text)
-    for heading, body in zip(found[1::2], found[2::2], strict=True):
+    chapters = re.split(r"(?m)^#+ (.*)$", text)
+    for heading, body in zip(chapters[1::2], chapters[2::2], strict=True):
         if _CHAPTER.value in heading:
-            return [one for one in body.split("\n\n") if one.strip()]
+            return [block for block in body.split("\n\n") if block.strip()]
     raise ValueError(
         f"`--chapter` must be part of a heading of {_BOOK.value}. Received: "
         f"{_CHAPTER.value!r}"
@@ -89,7 +89,7 @@ def _build_records(num_words: int, folder: pathlib.Path) -> None:
             break
     else:
         raise ValueError(
-            "`--words` must be at most those of the chapter. Received: "
+            "`--words` must be at most the chapter's words. Received: "
             f"{num_words}, {left} more than it has"
         )
     folder.mkdir(parents=True)
@@ -240,9 +240,9 @@ def _memory(side: str, work: str, folder: pathlib.Path, needed: int) -> int | No
             "that are free"
         )
         return None
-    taken = peak_memory.in_own_process(_peak_memory, side, work, folder, sys.argv)
-    print(f"  {side}, {work}: {taken / 2**20:,.0f} MiB")
-    return taken
+    peak = peak_memory.in_own_process(_peak_memory, side, work, folder, sys.argv)
+    print(f"  {side}, {work}: {peak / 2**20:,.0f} MiB")
+    return peak
 
 
 def _needed(work: str, config: Any, vocab_size: int) -> int:
@@ -266,7 +266,7 @@ def _measure(num_words: int, folder: pathlib.Path) -> dict[str, dict[str, float]
         f"{num_words:,} words, {manifest.count('pieces', 'train'):,} word pieces, "
         f"{manifest.count('sentences', 'train'):,} sentences"
     )
-    found: dict[str, dict[str, float]] = {"seconds": {}, _ENCODING: {}, _TRAINING: {}}
+    figures: dict[str, dict[str, float]] = {"seconds": {}, _ENCODING: {}, _TRAINING: {}}
     sides = {}
     for side in (_REAT, _FLAT):
         config, inputs = _build_inputs(side, folder)
@@ -274,23 +274,23 @@ def _measure(num_words: int, folder: pathlib.Path) -> dict[str, dict[str, float]
             needed = _needed(work, config, inputs.vocab_size)
             memory = _memory(side, work, folder, needed)
             if memory is not None:
-                found[work][side] = memory
-        if side in found[_ENCODING]:
+                figures[work][side] = memory
+        if side in figures[_ENCODING]:
             sides[side] = paired.repeated(_encoding(config, inputs), 1, num_words)
             print(f"  {side}: rows are full to {inputs.fill:.3f}")
     rates = paired.interleave(sides, _ROUNDS.value)
     for side, rate in rates.items():
-        found["seconds"][side] = num_words / statistics.median(rate.wall)
+        figures["seconds"][side] = num_words / statistics.median(rate.wall)
     if len(sides) == 2:
         paired.report(rates, of=_REAT, against=_FLAT, unit="words/s", target=4)
     for work in (_ENCODING, _TRAINING):
-        if len(found[work]) == 2:
-            ratio = found[work][_FLAT] / found[work][_REAT]
+        if len(figures[work]) == 2:
+            ratio = figures[work][_FLAT] / figures[work][_REAT]
             print(f"  memory of {work}: {_FLAT} takes {ratio:.1f} times {_REAT}'s")
-    return found
+    return figures
 
 
-def _draw(found: Mapping[int, Mapping[str, Mapping[str, float]]]) -> None:
+def _draw(figures: Mapping[int, Mapping[str, Mapping[str, float]]]) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -305,14 +305,14 @@ def _draw(found: Mapping[int, Mapping[str, Mapping[str, float]]]) -> None:
         axes = figure.add_subplot(1, len(panels), number)
         for side, color in _COLORS.items():
             points = [
-                (words, of_words[name][side] / unit)
-                for words, of_words in found.items()
-                if side in of_words[name]
+                (words, word_figures[name][side] / unit)
+                for words, word_figures in figures.items()
+                if side in word_figures[name]
             ]
             if points:
                 axes.loglog(*zip(*points, strict=True), "o-", color=color, label=side)
         axes.set_xscale("log", base=2)
-        axes.set_xticks(list(found), [f"{words:,}" for words in found])
+        axes.set_xticks(list(figures), [f"{words:,}" for words in figures])
         axes.set_xlabel("words of the text")
         axes.set_ylabel(label)
         axes.grid(visible=True, which="both", alpha=0.3)
@@ -330,12 +330,12 @@ def main(_: Sequence[str]) -> None:
         f"{_LAYERS.value} layers of width {_HIDDEN_SIZE.value}, "
         f"{_NUM_HEADS.value} heads"
     )
-    found = {}
+    figures = {}
     with tempfile.TemporaryDirectory() as scratch:
         for words in map(int, _WORDS.value):
-            found[words] = _measure(words, pathlib.Path(scratch) / str(words))
+            figures[words] = _measure(words, pathlib.Path(scratch) / str(words))
     if _PLOT.value:
-        _draw(found)
+        _draw(figures)
     paired.print_machine()
 
 

@@ -19,7 +19,7 @@ Batch = dict[str, np.ndarray]
 
 # Of English running text.
 _SENTENCE, _PARAGRAPH = 25, 100
-# ReAT's sentences, four of which fill a block, and those of a text.
+# ReAT's sentences, four to a block, and the sentences of a text.
 _BLOCK_SENTENCES, _SENTENCES_OF_TEXT = 4, 16
 
 
@@ -97,7 +97,7 @@ def _texts(
     block_length: int,
     rows: int,
 ) -> Batch:
-    """Sentences that fill blocks, as many to a text as a short text has."""
+    """Sentences that fill blocks, of a short text's number."""
     size = block_length // _BLOCK_SENTENCES
     number, positions = np.divmod(np.arange(inputs.row_length), size)
     starts = np.arange(0, inputs.row_length, size)
@@ -108,7 +108,7 @@ def _texts(
         )
     spare = inputs.sentences_per_row - len(starts)
     is_sentence = np.pad(np.ones(len(starts), bool), (0, spare))
-    of_row = {
+    row_texts = {
         "position_index": positions,
         "sentence_number": number + 1,
         "text_number": number // _SENTENCES_OF_TEXT + 1,
@@ -117,7 +117,7 @@ def _texts(
     }
     batch = {
         name: np.tile(value.astype("int32"), (rows, 1))
-        for name, value in of_row.items()
+        for name, value in row_texts.items()
     }
     mask = np.tile(is_sentence, (rows, 1))
     moved = mask & (rng.random(mask.shape) < inputs.exchange_rate)
@@ -138,7 +138,7 @@ def _stream(token_ids: np.ndarray) -> Batch:
 
 
 def _masked(rng: np.random.Generator, inputs: Any, vocab_size: int, rows: int) -> Batch:
-    """As many predictions as a row may have."""
+    """The maximum number of predictions of a row."""
     shape = (rows, inputs.masking.max_predictions)
     places = [rng.permutation(inputs.row_length)[: shape[1]] for _ in range(rows)]
     return {

@@ -10,7 +10,7 @@ Both sides read the same windows and train the same model, with the three tables
 SegaBERT, from the same weights: `fit`'s train function, float32, with dropout, its
 batches from the input pipeline. A real token is a position that is no padding; they
 are counted by the fill of the whole split, since a step takes as long for any rows.
-The fill is printed beside the most that any packing of these windows could reach.
+The fill is printed with the most that any packing of these windows could reach.
 With `--unpacked_records_dir` the sides read two sets of windows of the same documents,
 say those built with `--cut_sentences`, packed, against whole sentences, one window a
 row.
@@ -39,7 +39,7 @@ _UNPACKED_RECORDS = flags.DEFINE_string(
     "unpacked_records_dir",
     None,
     "Window records of the side with one window a row, of the same length. Default: "
-    "those of the other side.",
+    "the other side's records.",
 )
 _MAX_WINDOWS = flags.DEFINE_integer("max_windows_per_row", 8, "Of the packed rows.")
 _BATCH = flags.DEFINE_integer("batch_size", 8, "Rows of a batch.")

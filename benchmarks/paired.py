@@ -41,7 +41,7 @@ class Rates:
 def repeated(
     step: Callable[[], object], times: int, amount: float = 1
 ) -> Callable[[], float]:
-    """A side that takes a step some times, each of which does `amount`."""
+    """A side that repeats a step, which does `amount`."""
 
     def work() -> float:
         for _ in range(times):
@@ -112,12 +112,12 @@ def print_machine() -> None:
 
 
 def versions() -> str:
-    """Versions of what computes, as far as it is installed."""
-    found = [f"Python {platform.python_version()}"]
+    """Versions of the installed packages that compute."""
+    lines = [f"Python {platform.python_version()}"]
     for name in _PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found.append(f"{name} {importlib.metadata.version(name)}")
-    return ", ".join(found)
+            lines.append(f"{name} {importlib.metadata.version(name)}")
+    return ", ".join(lines)
 
 
 def load() -> str:
@@ -125,8 +125,8 @@ def load() -> str:
     return ", ".join(f"{value:.2f}" for value in os.getloadavg())
 
 
-def _ratio(ours: list[float], others: list[float]) -> str:
+def _ratio(ours: list[float], theirs: list[float]) -> str:
     """Median and quartiles of the ratio within rounds."""
-    ratios = [a / b for a, b in zip(ours, others, strict=True)]
+    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
     low, high = np.quantile(ratios, [0.25, 0.75])
     return f"{statistics.median(ratios):.2f} ({low:.2f} to {high:.2f})"

@@ -1,4 +1,4 @@
-"""Training steps of any run on a made batch, on whichever engine there is."""
+"""Training steps of any run on a made batch, on the installed engine."""
 
 import itertools
 from collections.abc import Callable
@@ -18,10 +18,10 @@ def training_step(
     """A function that makes one update and waits for it.
 
     Args:
-        config: the run; its rows are those of the batch.
+        config: the run; its rows are the batch's rows.
         vocab_size: entries of the vocabulary.
         batch: what every update is made of.
-        distribution: the processes of the run; None is this one alone.
+        distribution: the processes of the run; None is this process only.
     """
     learner = build.build_learner_from_batch(config, vocab_size, batch, distribution)
     batches = itertools.repeat(batch)

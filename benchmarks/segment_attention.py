@@ -1,4 +1,4 @@
-r"""Cost of attention to sentences and paragraphs, beside Transformer-XL's.
+r"""Cost of attention to sentences and paragraphs, next to Transformer-XL's.
 
   python -m benchmarks.segment_attention
   python -m benchmarks.segment_attention --size=large --batch_size=1
@@ -108,7 +108,7 @@ def _pass(side: str, rows: int) -> Callable[[], object]:
     states = tf.random.normal((rows, 2 * length, width))
     memory, hidden = tf.split(states, 2, axis=1)
     all_indices = tf.constant(_indices(rows, 2 * length))
-    variables = [*(one.value for one in layer.trainable_variables), *biases]
+    variables = [*(variable.value for variable in layer.trainable_variables), *biases]
 
     @tf.function(jit_compile=_JIT_COMPILE.value, autograph=False)
     def run(hidden: tf.Tensor, memory: tf.Tensor, all_indices: tf.Tensor) -> tuple:
@@ -122,7 +122,9 @@ def _pass(side: str, rows: int) -> Callable[[], object]:
             output = layer.call(hidden, memory, positions, mask, *biases)
             loss = tf.reduce_sum(tf.cast(output, tf.float32) ** 2)
         gradients = tape.gradient(loss, [*variables, hidden])
-        return tf.add_n([tf.reduce_sum(tf.cast(one, tf.float32)) for one in gradients])
+        return tf.add_n(
+            [tf.reduce_sum(tf.cast(variable, tf.float32)) for variable in gradients]
+        )
 
     return lambda: run(hidden, memory, all_indices).numpy()
 
@@ -137,12 +139,12 @@ def _peak_memory(side: str, arguments: Sequence[str]) -> int:
 
 
 def _report_memory(sides: Sequence[str]) -> None:
-    taken = {side: [] for side in sides}
+    peaks = {side: [] for side in sides}
     for _ in range(_MEMORY_ROUNDS.value):
         for side in sides:
-            taken[side].append(peak_memory.in_own_process(_peak_memory, side, sys.argv))
-    median = {side: statistics.median(sizes) for side, sizes in taken.items()}
-    for side, sizes in taken.items():
+            peaks[side].append(peak_memory.in_own_process(_peak_memory, side, sys.argv))
+    median = {side: statistics.median(sizes) for side, sizes in peaks.items()}
+    for side, sizes in peaks.items():
         low, middle, high = (
             size / 2**20 for size in (min(sizes), median[side], max(sizes))
         )

@@ -186,7 +186,7 @@ def main(_: list[str]) -> None:
     if None in updates:
         print(f"  validation loss of {_TARGET}: not reached by every seed: {updates}")
         return
-    times = [one * other for one, other in zip(updates, seconds, strict=True)]
+    times = [count * cost for count, cost in zip(updates, seconds, strict=True)]
     print(f"  updates to a loss of {_TARGET}        {_summary(updates, 0)}")
     print(f"  CPU seconds to a loss of {_TARGET}    {_summary(times, 0)}")
 

@@ -8,8 +8,8 @@ import re
 def descriptions(family: str) -> dict[str, str]:
     """The first line of each variant in the docstring of `configs/<family>.py`."""
     module = importlib.import_module(f"{__package__}.{family}")
-    found = re.findall(r"^(\w+): (.+)$", module.__doc__, re.MULTILINE)
-    return {variant: line for variant, line in found if variant in module.RUNS}
+    entries = re.findall(r"^(\w+): (.+)$", module.__doc__, re.MULTILINE)
+    return {variant: line for variant, line in entries if variant in module.RUNS}
 
 
 def main() -> None:

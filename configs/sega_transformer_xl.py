@@ -97,7 +97,7 @@ _LARGE = replace(
 
 def _without(part: str, run: RunConfig) -> RunConfig:
     """The run without positions of sentences, or of paragraphs."""
-    parts = tuple(one for one in run.model.position_parts if one != part)
+    parts = tuple(other for other in run.model.position_parts if other != part)
     return replace(
         run,
         name=f"{run.name}_no_{part}",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from data_pipelines.builds.beam_engine import BeamEngine
     from data_pipelines.builds.local_engine import LocalEngine
 
-# Makes `command_line.run` list the flags as those of the calling script.
+# Makes `command_line.run` list the flags under the calling script.
 flags.disclaim_key_flags()
 
 REPORT_NAME = "report.html"
@@ -97,7 +97,7 @@ def define_records_flag() -> None:
 def define_option_flags(options: type, *names: str) -> None:
     """Defines flags for the named fields of an options dataclass, by default for all.
 
-    The default is that of the field, the help its metadata `help` or its description
+    The default is the field's, the help its metadata `help` or its description
     in the docstring.
     """
     text = (inspect.getdoc(options) or "").partition("Attributes:\n")[2]

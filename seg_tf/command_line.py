@@ -17,7 +17,7 @@ from tqdm import tqdm
 from seg_tf.command_table import in_called_form, quiet_broken_pipe
 
 # Commands import this module before any that imports TensorFlow, whose start-up
-# messages this hides. Where there is no GPU, its only error is that there is none.
+# messages this hides. Without a GPU, its only error is that there is none.
 _HAS_GPU = os.path.exists("/dev/nvidiactl")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if _HAS_GPU else "3")
 
@@ -59,7 +59,7 @@ def run(
         formatter = logging.Formatter("%(levelname)s: %(message)s")
         absl_logging.get_absl_handler().setFormatter(formatter)
         raise_open_files()
-        hint = ". Run the same command again to go on" if goes_on else ""
+        hint = ". Run the same command again to continue" if goes_on else ""
         if goes_on:
             signal.signal(signal.SIGTERM, _raise_terminated)
         try:
@@ -94,7 +94,7 @@ def _raise_terminated(number: int, frame: types.FrameType | None) -> NoReturn:
 def raise_open_files() -> None:
     """Raises the soft limit on open files as far as the hard limit allows.
 
-    Shells and services start programs with 1024, whatever the hard limit.
+    Shells and services start programs with 1024, for any hard limit.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)

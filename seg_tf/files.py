@@ -115,7 +115,7 @@ def check_not_in_use(path: pathlib.Path) -> None:
 
 
 def being_written(folder: pathlib.Path, names: Container[str]) -> list[str]:
-    """Returns those of the named files of a folder that a process is writing now.
+    """Returns the named files of a folder that a process is writing now.
 
     What killed processes left of the rest is removed. No process may begin to write one
     of these files meanwhile.

@@ -32,7 +32,7 @@ TERMINATED = """
     finally:
         print("cleaned up")
 """
-REPEAT = ". Run the same command again to go on\n"
+REPEAT = ". Run the same command again to continue\n"
 
 
 def call(monkeypatch, *arguments):

@@ -276,7 +276,7 @@ def test_sigterm_says_how_to_continue(data_dir, tmp_path, monkeypatch):
         )
     finally:
         signal(SIGTERM, before)
-    assert said == "terminated. Run the same command again to go on\n"
+    assert said == "terminated. Run the same command again to continue\n"
     assert code == 128 + SIGTERM
 
 

@@ -26,7 +26,7 @@ def count_lines(paths: list[pathlib.Path]) -> int:
 
 
 def package_of(path: pathlib.Path) -> str:
-    """`seg_tf/data`, or `seg_tf` for a file that lies beside the packages."""
+    """`seg_tf/data`, or `seg_tf` for a file next to the packages."""
     return "/".join(path.relative_to(REPOSITORY).parts[:-1][:2])
 
 

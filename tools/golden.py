@@ -152,8 +152,8 @@ class Results:
 
     def add_close(self, name: str, values: Any, bound: float) -> None:
         values = np.asarray(values)
-        kept = np.float32 if values.dtype == np.float32 else np.float64
-        self.close[name] = (values.astype(kept), bound)
+        dtype = np.float32 if values.dtype == np.float32 else np.float64
+        self.close[name] = (values.astype(dtype), bound)
 
     def save(self, folder: pathlib.Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -188,8 +188,8 @@ def digest(*values: Any) -> str:
             value = sorted(value.items())
         if isinstance(value, list | tuple):
             checksum.update(f"list {len(value)}\n".encode())
-            for one in value:
-                add(one)
+            for item in value:
+                add(item)
         elif isinstance(value, bytes):
             checksum.update(f"bytes {len(value)}\n".encode() + value)
         elif isinstance(value, np.ndarray) and value.dtype != object:
@@ -223,16 +223,18 @@ def _sentence(generator: random.Random) -> str:
 def documents(seed: int, count: int) -> list[list[str]]:
     """Documents as paragraphs; some are long, some repeat, some lines are short."""
     generator = random.Random(seed)
-    made: list[list[str]] = []
+    paragraphs: list[list[str]] = []
     for number in range(count):
         if number % 11 == 10:
-            made.append(made[number // 2])
+            paragraphs.append(paragraphs[number // 2])
             continue
         sizes = [generator.randint(1, 6)] * generator.choice([1, 3, 5, 20])
-        made.append([" ".join(_sentence(generator) for _ in range(k)) for k in sizes])
+        paragraphs.append(
+            [" ".join(_sentence(generator) for _ in range(k)) for k in sizes]
+        )
         if generator.random() < 0.3:
-            made[-1].append("See also")
-    return made
+            paragraphs[-1].append("See also")
+    return paragraphs
 
 
 def odd_texts(count: int) -> list[str]:
@@ -242,11 +244,11 @@ def odd_texts(count: int) -> list[str]:
     parts += ODD_LETTERS.split()
     parts += ["[MASK]", "[CLS]", "##ing", "Mr. ", "e.g. ", "U.S. ", "p.m. ", "x" * 210]
     parts += ["The house. ", "He said: “No.” ", "It cost $3.50 then. ", "\r\n", "\x07"]
-    made = ["", " ", "\n\n", "[SEP]", "A.", "..."]
-    while len(made) < count:
+    texts = ["", " ", "\n\n", "[SEP]", "A.", "..."]
+    while len(texts) < count:
         size = generator.randint(1, 30)
-        made.append("".join(generator.choice(parts) for _ in range(size)))
-    return made[:count]
+        texts.append("".join(generator.choice(parts) for _ in range(size)))
+    return texts[:count]
 
 
 def write_corpora(folder: pathlib.Path) -> None:
@@ -329,13 +331,13 @@ def write_tasks(folder: pathlib.Path) -> None:
         paragraphs = []
         for number in range(size // 4):
             context = "\n".join(_sentence(generator) for _ in range(8))
-            asked = []
+            questions = []
             for part, word in enumerate(context.split()[3:12:3]):
                 answer = {"text": word, "answer_start": context.index(word)}
                 question = f"{_sentence(generator)[:-1]} {word}?"
                 key = f"{number}-{part}"
-                asked.append({"id": key, "question": question, "answers": [answer]})
-            paragraphs.append({"context": context, "qas": asked})
+                questions.append({"id": key, "question": question, "answers": [answer]})
+            paragraphs.append({"context": context, "qas": questions})
         content = {"version": "1.1", "data": [{"title": "t", "paragraphs": paragraphs}]}
         (folder / f"{split}-v1.1.json").write_text(json.dumps(content))
 
@@ -421,13 +423,13 @@ def entry(name: str) -> Any:
 
 def shards(folder: pathlib.Path) -> dict[str, str]:
     """Path -> checksum of each shard of a finished build."""
-    found = {
+    digests = {
         path.relative_to(folder).as_posix(): digest(path.read_bytes())
         for path in sorted(folder.rglob("*.tfrecord"))
     }
-    if not found:
+    if not digests:
         raise RuntimeError(f"{folder}: no shards")
-    return found
+    return digests
 
 
 # Items: each is a function of a tree, and gives results
@@ -489,11 +491,15 @@ def records_after_a_kill(tree: Tree) -> Results:
 
 def records_of_sample(tree: Tree, format: str, folder: pathlib.Path) -> Results:
     """The first file of a sample of real text that is not too large."""
-    sized = sorted((one for one in folder.rglob("*") if one.is_file()), key=str)
-    readable = [one for one in sized if one.suffix not in (".txt", ".json", ".parquet")]
+    sized = sorted((path for path in folder.rglob("*") if path.is_file()), key=str)
+    readable = [
+        path for path in sized if path.suffix not in (".txt", ".json", ".parquet")
+    ]
     if format == "markdown":
-        readable = [one for one in sized if one.suffix == ".md"]
-    small = [one for one in readable if 1e4 < one.stat().st_size < 6e6] or readable[:1]
+        readable = [path for path in sized if path.suffix == ".md"]
+    small = [path for path in readable if 1e4 < path.stat().st_size < 6e6] or readable[
+        :1
+    ]
     output = tree.work / f"sample_{format}"
     flags = (f"--input={small[0]}", "--slice_megabytes=0.5", "--num_workers=2")
     tree.run(*build_command(tree, output, *flags, format=format))
@@ -532,8 +538,8 @@ def training_records(tree: Tree) -> Results:
 
     def vocabularies() -> None:
         corpus = ("--format=json_lines", f"--input={text / 'json_lines'}")
-        made = {"pieces": "build_vocab", "words": "build_word_vocab"}
-        for name, command in made.items():
+        commands = {"pieces": "build_vocab", "words": "build_word_vocab"}
+        for name, command in commands.items():
             path = tree.work / f"{name}.txt"
             flags = (*corpus, "--vocab_size=400", f"--output={path}")
             if name == "words":
@@ -582,7 +588,9 @@ def child_batches(cases: Mapping[str, Any], count: int) -> Results:
 
         def take(dataset: Iterable, limit: int) -> list:
             features = itertools.islice(dataset, limit)
-            return [{key: one.numpy() for key, one in row.items()} for row in features]
+            return [
+                {key: value.numpy() for key, value in row.items()} for row in features
+            ]
 
         results.add(f"batches/{name}", take(inputs.train_dataset(size), count))
         resumed = inputs.train_dataset(size, first_sample=3 * size, rank=1, num_ranks=2)
@@ -650,8 +658,10 @@ def child_run(folder: str, title: str) -> Results:
         results.add_close(f"{title}, log up to {update}", figures[bound], bound)
         (checkpoint,) = path.glob(f"checkpoints/update-*{update:08}")
         weights = entry("load_encoder")(checkpoint)[0].get_weights()
-        results.add(f"{title}, shapes after {update}", [one.shape for one in weights])
-        flat = np.concatenate([one.ravel() for one in weights])
+        results.add(
+            f"{title}, shapes after {update}", [weight.shape for weight in weights]
+        )
+        flat = np.concatenate([weight.ravel() for weight in weights])
         results.add_close(f"{title}, weights after {update}", flat, bound)
     return results
 
@@ -675,22 +685,22 @@ def payload(checkpoint: pathlib.Path) -> dict[str, str]:
     """Digest of every array of a checkpoint, optimizer and random state included."""
     import h5py
 
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
 
     def note(name: str, item: Any) -> None:
         if isinstance(item, h5py.Dataset):
-            found[name] = digest(item[()])
+            digests[name] = digest(item[()])
 
     for path in sorted(checkpoint.iterdir()):
         if path.suffix == ".npz":
             with np.load(path) as arrays:
-                found |= {f"{path.name} {key}": digest(arrays[key]) for key in arrays}
+                digests |= {f"{path.name} {key}": digest(arrays[key]) for key in arrays}
         elif path.suffix == ".h5":
             with h5py.File(path) as file:
                 file.visititems(note)
-    if not found:
+    if not digests:
         raise RuntimeError(f"{checkpoint}: no arrays")
-    return found
+    return digests
 
 
 def texts(tree: Tree) -> Results:
@@ -702,20 +712,26 @@ def child_texts(vocabulary: str, full: bool) -> Results:
     """Sentences, ids and vectors by the Python API."""
     results = Results()
     splitter = entry("SentenceSplitter")()
-    lines = [line for one in documents(3, 200) for line in one]
+    lines = [line for paragraph in documents(3, 200) for line in paragraph]
     results.add(
-        "texts/sentences", [splitter.split(one) for one in [*lines, *odd_texts(200)]]
+        "texts/sentences",
+        [splitter.split(paragraph) for paragraph in [*lines, *odd_texts(200)]],
     )
     pieces = entry("WordPieces")(entry("Vocabulary").from_file(vocabulary))
     results.add("texts/ids", *pieces.encode([*lines, *odd_texts(200)]))
-    some = ["\n".join(one) for one in documents(4, 12)] + odd_texts(200)[6:20]
+    some = ["\n".join(paragraph) for paragraph in documents(4, 12)] + odd_texts(200)[
+        6:20
+    ]
     for model in ("segabert_mini_en", "segabert_slm_mini_en", "bert_mini_en"):
         if not full and model == "bert_mini_en":
             continue
         encoder = entry("SentenceEncoder").from_preset(model)
-        found = encoder.encode_sentences(some)
-        results.add(f"texts/sentences of {model}", [one.sentences for one in found])
-        vectors = np.concatenate([one.vectors for one in found])
+        encoded = encoder.encode_sentences(some)
+        results.add(
+            f"texts/sentences of {model}",
+            [paragraph.sentences for paragraph in encoded],
+        )
+        vectors = np.concatenate([paragraph.vectors for paragraph in encoded])
         results.add_close(f"texts/sentence vectors of {model}", vectors, VECTOR_BOUND)
         results.add_close(
             f"texts/text vectors of {model}", encoder.encode(some), VECTOR_BOUND
@@ -725,7 +741,10 @@ def child_texts(vocabulary: str, full: bool) -> Results:
     filler = entry("MaskFiller").from_preset("segabert_mini_en")
     masked = ["The [MASK] of the house.", "He opened the [MASK] and [MASK] in."]
     filled = [mask for text in filler.predict(masked) for mask in text]
-    results.add("texts/filled masks", [[one.piece for one in mask] for mask in filled])
+    results.add(
+        "texts/filled masks",
+        [[paragraph.piece for paragraph in mask] for mask in filled],
+    )
     return results
 
 
@@ -746,16 +765,16 @@ def child_served(folder: str, name: str) -> Results:
     model = tf.saved_model.load(folder)
     serve = model.signatures["serving_default"]
     inputs = serve.structured_input_signature[1]
-    given = odd_texts(200)
-    for begin in range(0, len(given), 50):
-        text = given[begin : begin + 50]
+    strings = odd_texts(200)
+    for begin in range(0, len(strings), 50):
+        text = strings[begin : begin + 50]
         pair = {"text": text, "second_text": text[::-1]}
-        found = serve(**{key: tf.constant(pair[key]) for key in inputs})
-        for key, value in sorted(found.items()):
+        outputs = serve(**{key: tf.constant(pair[key]) for key in inputs})
+        for key, value in sorted(outputs.items()):
             array = value.numpy()
             title = f"served/{name}, {key} of texts {begin}"
             if array.dtype == object:
-                results.add(title, array.shape, [bytes(one) for one in array.ravel()])
+                results.add(title, array.shape, [bytes(item) for item in array.ravel()])
             elif array.dtype.kind == "f":
                 results.add_close(title, array, VECTOR_BOUND)
             else:
@@ -845,7 +864,7 @@ def stages(tree: Tree) -> list[dict[str, Callable[[], Results]]]:
 
 def in_parallel(steps: Sequence[Callable[[], Any]]) -> list[Any]:
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        return [one.result() for one in [pool.submit(step) for step in steps]]
+        return [future.result() for future in [pool.submit(step) for step in steps]]
 
 
 def measure(tree: Tree, only: str) -> tuple[Results, list[str]]:
@@ -870,16 +889,16 @@ def measure(tree: Tree, only: str) -> tuple[Results, list[str]]:
     return results, failed
 
 
-def compare(found: Results, wanted: Results, only: str) -> int:
+def compare(results: Results, baseline: Results, only: str) -> int:
     """Prints a line for each item; gives the number of those that differ."""
     verdicts: dict[str, str] = {}
-    for name, value in wanted.exact.items():
-        other = found.exact.get(name)
+    for name, value in baseline.exact.items():
+        other = results.exact.get(name)
         verdicts[name] = (
             "" if other == value else "missing" if other is None else "bytes"
         )
-    for name, (array, bound) in wanted.close.items():
-        other, _ = found.close.get(name, (None, bound))
+    for name, (array, bound) in baseline.close.items():
+        other, _ = results.close.get(name, (None, bound))
         if other is None or other.shape != array.shape:
             verdicts[name] = "missing" if other is None else f"shape {other.shape}"
             continue
@@ -888,10 +907,10 @@ def compare(found: Results, wanted: Results, only: str) -> int:
         worst = float(np.max(excess, initial=0.0))
         verdicts[name] = "" if worst <= bound else f"by {worst:.3g}, bound {bound:g}"
     if only:
-        measured = {**found.exact, **found.close}
+        measured = {**results.exact, **results.close}
         verdicts = {name: one for name, one in verdicts.items() if name in measured}
     else:
-        unknown = {*found.exact, *found.close} - {*wanted.exact, *wanted.close}
+        unknown = {*results.exact, *results.close} - {*baseline.exact, *baseline.close}
         verdicts |= dict.fromkeys(unknown, "not in the baseline")
     for name, verdict in verdicts.items():
         print(f"different  {name}: {verdict}" if verdict else f"equal      {name}")

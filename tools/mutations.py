@@ -3,7 +3,7 @@
   python tools/mutations.py                    # all of tools/mutations.toml
   python tools/mutations.py --only=packing,punkt
 
-A fault is `search` and what takes its place; its file is whichever Python file of
+A fault is `search` and what takes its place; its file is the Python file of
 `PACKAGES` holds that text, so that a file may move. A fault that is caught is one for
 which pytest, with the arguments in `tests`, exits with 1. First, the same tests have to
 pass without it, unless --trust says that they do. The exit code is 1 if a fault is not
@@ -28,8 +28,8 @@ def files_with(tree: pathlib.Path, text: str) -> list[pathlib.Path]:
     """The Python files that hold a text, once for each time that they do."""
     files = (path for name in PACKAGES for path in sorted((tree / name).rglob("*.py")))
     # `seg_tf/configs` may be a link to a folder of the tree.
-    own = (path for path in files if path.resolve() == path)
-    return [path for path in own for _ in range(path.read_text("utf-8").count(text))]
+    inside = (path for path in files if path.resolve() == path)
+    return [path for path in inside for _ in range(path.read_text("utf-8").count(text))]
 
 
 def run_tests(tree: pathlib.Path, tests: Iterable[str]) -> tuple[int, str]:
@@ -43,14 +43,14 @@ def run_tests(tree: pathlib.Path, tests: Iterable[str]) -> tuple[int, str]:
 
 def verdict(tree: pathlib.Path, fault: dict, *, trust: bool) -> str:
     """Tells how the tests of a tree judge a fault, which is taken back."""
-    found = files_with(tree, fault["search"])
-    if len(found) != 1:
-        return f"search found {len(found)} times"
+    paths = files_with(tree, fault["search"])
+    if len(paths) != 1:
+        return f"search found {len(paths)} times"
     if not trust:
         code, said = run_tests(tree, fault["tests"])
         if code != _ALL_PASSED:
             return f"tests fail without it: exit {code}\n{said}"
-    (path,) = found
+    (path,) = paths
     before = path.read_text("utf-8")
     path.write_text(before.replace(fault["search"], fault["replace"]), "utf-8")
     try:
@@ -66,10 +66,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", help="names of faults, comma-separated")
     parser.add_argument("--trust", action="store_true")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     listed = REPOSITORY / "tools/mutations.toml"
     faults = tomllib.loads(listed.read_text("utf-8"))
-    chosen = given.only.split(",") if given.only else list(faults)
+    chosen = arguments.only.split(",") if arguments.only else list(faults)
     if unknown := set(chosen) - set(faults):
         parser.error(f"--only: {', '.join(sorted(unknown))} not in {listed.name}")
     caught = 0
@@ -78,9 +78,9 @@ def main() -> int:
         ignored = shutil.ignore_patterns(".git", ".venv", "__pycache__", "build")
         shutil.copytree(REPOSITORY, tree, symlinks=True, ignore=ignored)
         for name in chosen:
-            found = verdict(tree, faults[name], trust=given.trust)
-            caught += found == "caught"
-            print(f"{name}: {found}", flush=True)
+            outcome = verdict(tree, faults[name], trust=arguments.trust)
+            caught += outcome == "caught"
+            print(f"{name}: {outcome}", flush=True)
     print(f"{caught} of {len(chosen)} caught")
     return int(caught < len(chosen))
 

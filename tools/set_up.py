@@ -81,7 +81,7 @@ def checksum(path: pathlib.Path) -> str:
 
 
 def count_packages(lock: pathlib.Path) -> int:
-    """Number of packages that a lock file pins, whatever their markers."""
+    """Number of packages that a lock file pins, with any markers."""
     lines = lock.read_text().splitlines()
     return len({line.split("==")[0] for line in lines if "==" in line})
 
@@ -190,7 +190,7 @@ class Environment:
             try:
                 self._install(lock)
             except SetUpError:
-                # pip ended by itself, so it undid what it had begun.
+                # pip ended normally, so it undid what it had begun.
                 self.write_record(record)
                 raise
         for contained in LOCKS[name]:
@@ -270,7 +270,7 @@ class Environment:
             print(NO_COMPILER, flush=True)
         elif status:
             raise SetUpError(
-                "Horovod was not installed (see above). To go on without it, in one "
+                "Horovod was not installed (see above). To continue without it, in one "
                 "process, add HOROVOD=skip to the make command"
             )
         else:

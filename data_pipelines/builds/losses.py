@@ -234,7 +234,7 @@ def check_not_empty(
     options: DocumentOptions, manifest: Manifest, rejected_file: pathlib.Path
 ) -> None:
     """Raises BuildError, with the reasons, if an input yields no document."""
-    inputs = {None: options.input}  # None stands for both splits.
+    inputs = {None: options.input}  # None means both splits.
     if options.validation_input is not None:
         inputs = {"train": options.input, "validation": options.validation_input}
     for split, input_path in inputs.items():

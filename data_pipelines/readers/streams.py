@@ -64,7 +64,7 @@ class _Compression(NamedTuple):
     suffix: str
     magic: bytes
     decompressor: Callable[[], Any]
-    # Small where the decompressor has no limit of its own: a chunk of zeros grows a
+    # Small where the decompressor has no limit: a chunk of zeros grows a
     # thousandfold with gzip, thirty thousandfold with Zstandard.
     chunk_bytes: int = 1 << 15
 

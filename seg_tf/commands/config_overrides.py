@@ -18,16 +18,16 @@ _CONFIG = re.compile(r"(?:^|\0)--?config[=\0]([^\0]+)")
 _CONFIG_FLAG = re.compile(r"--?config")
 _CONFIG_VALUE = re.compile(r"(--?config=)(.+)", re.DOTALL)
 CONFIGS = pathlib.Path(__file__).resolve().parents[1] / "configs"
-"""The folder of the runs that come along."""
+"""The folder of the included runs."""
 _OVERRIDE = re.compile(r"--?(?:no)?config\.([^=]*)(?:=.*)?", re.DOTALL)
 
 
 def parse_flags(argv: list[str]) -> list[str]:
     """For `app.run(main, flags_parser=parse_flags)`; needs a flag named `config`."""
     argv = _with_config_files(argv)
-    given = _CONFIG.findall("\0".join(argv))
+    config_arguments = _CONFIG.findall("\0".join(argv))
     # ml_collections would print a stack trace.
-    config = load_config(given[-1]) if given else None
+    config = load_config(config_arguments[-1]) if config_arguments else None
     try:
         return app.parse_flags_with_usage(argv)
     # What ml_collections lets through for a field, or a file, that does not exist.
@@ -42,16 +42,16 @@ def overridden(flag: flags.Flag[Any]) -> frozenset[str]:
 
 def _with_config_files(argv: Sequence[str]) -> list[str]:
     """The arguments, with the file in place of the name of a run that comes along."""
-    found: list[str] = []
+    arguments: list[str] = []
     for argument in argv:
-        prefix, given = "", argument
+        prefix, value = "", argument
         if match := _CONFIG_VALUE.fullmatch(argument):
-            prefix, given = match.groups()
-        elif not (found and _CONFIG_FLAG.fullmatch(found[-1])):
-            found.append(argument)
+            prefix, value = match.groups()
+        elif not (arguments and _CONFIG_FLAG.fullmatch(arguments[-1])):
+            arguments.append(argument)
             continue
-        found.append(prefix + config_file(given))
-    return found
+        arguments.append(prefix + config_file(value))
+    return arguments
 
 
 def config_file(value: str) -> str:
@@ -59,7 +59,7 @@ def config_file(value: str) -> str:
 
     Args:
         value: name of a run, of a family, or `FAMILY:VARIANT`, of those in `configs/`;
-            anything else is returned as it is.
+            anything else is returned unchanged.
     """
     name, colon, variant = value.partition(":")
     if pathlib.Path(name).is_file():

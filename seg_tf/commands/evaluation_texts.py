@@ -38,7 +38,7 @@ def main(_: Sequence[str]) -> None:
     if not unique:
         raise ValueError(
             "`--data_dir` and `--squad` must name folders and files of evaluation "
-            f"sets. Received: {values.data_dir}, {values.squad}, where there are none"
+            f"sets. Received: {values.data_dir}, {values.squad}, which has none"
         )
     files.write_text(output, "".join(f"{line}\n" for line in unique))
     print(f"{len(unique):,} texts are in {output}")
@@ -54,11 +54,17 @@ def _sets(
                 continue
             with contextlib.suppress(FileNotFoundError):
                 examples = tasks.read(name, folder, split)
-                yield f"{name} {split}", [t for one in examples for t in one.texts]
+                yield (
+                    f"{name} {split}",
+                    [text for example in examples for text in example.texts],
+                )
     for path in squad:
         texts: list[str] = []
         for passage in squad_files.read(path).passages:
-            texts += [passage.context, *(one.text for one in passage.questions)]
+            texts += [
+                passage.context,
+                *(question.text for question in passage.questions),
+            ]
         yield path, texts
 
 

@@ -64,7 +64,7 @@ def define_flags() -> None:
     )
     flags.DEFINE_string("output_dir", None, "Checkpoint to write.", required=True)
     flags.DEFINE_string(
-        "vocab_file", None, "Its vocab.txt, where none lies beside the weights."
+        "vocab_file", None, "Its vocab.txt, if there is none next to the weights."
     )
     define_normalization_flags(
         "Lower-case text and, without --nostrip_accents, strip accents. This flag and "

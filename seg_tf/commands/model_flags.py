@@ -22,7 +22,7 @@ def define_model_flags(*, several: bool = False, default: str | None = None) -> 
     """Defines the flags that say which model is used, and how it reads text.
 
     Args:
-        several: whether `--checkpoint` may name several, to be had by `load_models`.
+        several: whether `--checkpoint` may name several, for `load_models`.
         default: the model where none is named; None makes the flag a required one.
     """
     define = flags.DEFINE_list if several else flags.DEFINE_string
@@ -48,7 +48,7 @@ def define_model_flags(*, several: bool = False, default: str | None = None) -> 
     flags.DEFINE_string(
         "sentence_parameters",
         None,
-        f"{PARAMETERS_HELP} Default: those of the checkpoint, else english.",
+        f"{PARAMETERS_HELP} Default: the checkpoint's, else english.",
     )
     flags.DEFINE_string("sentence_function", None, FUNCTION_HELP)
 
@@ -74,8 +74,8 @@ def load_model(
 
 
 def load_models() -> list[Pretrained]:
-    """The models, of which `--checkpoint` names several; else as `load_model`."""
-    return [_load(one) for one in flags.FLAGS.checkpoint]
+    """Loads all models that `--checkpoint` names, as `load_model` does."""
+    return [_load(checkpoint) for checkpoint in flags.FLAGS.checkpoint]
 
 
 def with_sentence_parameters(pretrained: Pretrained) -> Pretrained:
@@ -93,11 +93,14 @@ def with_sentence_parameters(pretrained: Pretrained) -> Pretrained:
                 flags.FLAGS.sentence_parameters, flags.FLAGS.sentence_function
             ),
         )
-    parameters, of_run = pretrained.sentence_parameters, pretrained.sentence_splitter
-    if of_run.get("parameters_sha256", "") not in ("", parameters.checksum):
+    parameters, trained_with = (
+        pretrained.sentence_parameters,
+        pretrained.sentence_splitter,
+    )
+    if trained_with.get("parameters_sha256", "") not in ("", parameters.checksum):
         print(
-            f"Note: the model was trained on sentences split by {of_run['name']}, "
-            f"not by {parameters.name}: see --sentence_parameters",
+            "Note: the model was trained on sentences split by "
+            f"{trained_with['name']}, not by {parameters.name}: see --sentence_parameters",
             file=sys.stderr,
         )
     return pretrained

@@ -7,7 +7,7 @@ import importlib.util
 
 from absl import flags
 
-# Whichever command defines them shows them in its --help.
+# Commands that define them show them in their --help.
 flags.disclaim_key_flags()
 
 _HELP = {
@@ -30,13 +30,15 @@ class _OptionalValue(flags.ArgumentParser[str | None]):
 def define_tracker_flags() -> None:
     """Defines a flag for each tracker; `chosen_trackers` reads them."""
     for name, text in _HELP.items():
-        text += f'. Needs `pip install "seg_tf[{name}]"`. A resumed run goes on there.'
+        text += (
+            f'. Needs `pip install "seg_tf[{name}]"`. A resumed run continues there.'
+        )
         flag = flags.Flag(_OptionalValue(), None, name, None, text, boolean=True)
         flags.DEFINE_flag(flag)
 
 
 def chosen_trackers() -> dict[str, str]:
-    """Project or experiment by tracker, where asked for; "" is the default.
+    """Project or experiment by tracker, for those in use; "" is the default.
 
     Raises:
         ValueError: if its package is not installed, naming the extra.

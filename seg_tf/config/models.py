@@ -276,7 +276,7 @@ class TransformerXLConfig(_ModelConfig):
         tail_divisor: each tail's word vectors are narrower by this factor than those
             of the previous part; 1 has a single width.
         initializer_range: standard deviation of the initial weights.
-        projection_range: that of the projections of word vectors.
+        projection_range: the same for the projections of word vectors.
     """
 
     # Model arguments under XLA.

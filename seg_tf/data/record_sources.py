@@ -32,7 +32,7 @@ def parse(
 ) -> dict[str, RecordSource]:
     """The sources that `--records_dir` names.
 
-    An existing folder of records is the only source, whatever characters are in its
+    An existing folder of records is the only source, with any characters in its
     name. Otherwise folders are separated by commas, each with its weight after the last
     colon. They are sorted by name, and weights are divided by their greatest common
     divisor, so that two spellings of a mixture are equal.

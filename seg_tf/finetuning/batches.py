@@ -297,7 +297,7 @@ def to_tuples(texts: Any, num_texts: int | None = None) -> list[tuple[str, ...]]
         columns = [_to_list(column) for column in texts]
         if len({len(column) for column in columns}) > 1:
             raise ValueError(
-                "`texts` must hold as many first texts as second ones. Received: "
+                "`texts` must have equal numbers of first and second texts. Received: "
                 + " and ".join(str(len(column)) for column in columns)
             )
         texts = list(zip(*columns, strict=True))

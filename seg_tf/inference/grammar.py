@@ -23,7 +23,7 @@ class SentenceScorer(FromPreset):
     """Scores sentences by pseudo-log-likelihood (Salazar et al., 2020, equation 1).
 
     Each word piece in turn is replaced by `[MASK]`; the score is the sum of the log
-    probabilities of the pieces in their places. A sentence is a row of its own.
+    probabilities of the pieces in their places. Each sentence has a separate row.
 
     Args:
         pretrained: a model that was pretrained with `MaskedLM`.
@@ -104,8 +104,8 @@ class SentenceScorer(FromPreset):
         ]
         scores = np.zeros(len(sentences))
         for numbers, features, positions in self._batches(examples):
-            found = self._log_probabilities(features, positions).numpy()
-            np.add.at(scores, numbers, found.astype(np.float64))
+            log_probabilities = self._log_probabilities(features, positions).numpy()
+            np.add.at(scores, numbers, log_probabilities.astype(np.float64))
             on_progress(len(numbers))
         return scores
 
@@ -117,11 +117,13 @@ class SentenceScorer(FromPreset):
         self, examples: Sequence[tuple[Segment, ...]]
     ) -> Iterator[tuple[np.ndarray, dict[str, tf.Tensor], tf.Tensor]]:
         """Sentence and masked position of each row, batched by row length."""
-        of_length: Mapping[int, list[int]] = defaultdict(list)
+        numbers_by_length: Mapping[int, list[int]] = defaultdict(list)
         for number, example in enumerate(examples):
             num_tokens = self._layout.num_tokens(example)
-            of_length[bucket_length(num_tokens, self._layout.max_length)].append(number)
-        for length, numbers in sorted(of_length.items()):
+            numbers_by_length[
+                bucket_length(num_tokens, self._layout.max_length)
+            ].append(number)
+        for length, numbers in sorted(numbers_by_length.items()):
             rows = [
                 (number, position)
                 for number in numbers

@@ -143,7 +143,7 @@ class TensorNames:
         return stored.reshape([-1 if size is None else size for size in shape])
 
     def to_theirs(self, weight: str, value: np.ndarray) -> np.ndarray:
-        """Tensor that holds a weight that is stored by itself."""
+        """Tensor of a weight that is stored separately."""
         stored = value.reshape(self._flat(weight, value.shape))
         return stored.T if self._is_transposed(weight) else stored
 

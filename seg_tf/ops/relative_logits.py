@@ -161,8 +161,8 @@ class StaticPositions(NamedTuple):
             middle, end = begin + half, begin + 2 * half
             z_sin = ops.einsum("bhte,fhe->bhtf", position_query, kernel[begin:middle])
             z_cos = ops.einsum("bhte,fhe->bhtf", position_query, kernel[middle:end])
-            sin_a, cos_a, sin_b, cos_b = (one[:, None] for one in angles.query)
-            key_cos, key_sin = (ops.swapaxes(one, 1, 2) for one in angles.key)
+            sin_a, cos_a, sin_b, cos_b = (table[:, None] for table in angles.query)
+            key_cos, key_sin = (ops.swapaxes(table, 1, 2) for table in angles.key)
             logits += _product(z_sin * sin_a + z_cos * cos_a, key_cos)
             logits += _product(z_cos * sin_b - z_sin * cos_b, key_sin)
             begin = end

@@ -109,7 +109,7 @@ def _read_year(data_dir: pathlib.Path, folder: str) -> SimilaritySet:
     if not parts:
         raise FileNotFoundError(
             f"`data_dir` must be the folder {folder}, or hold it, with files "
-            f"{_INPUT}*.txt. Received: {data_dir}, where there are none"
+            f"{_INPUT}*.txt. Received: {data_dir}, which has none"
         )
     return SimilaritySet(parts, num_unscored)
 

@@ -268,7 +268,7 @@ class _Candidate(NamedTuple):
 
     # End of the sentence; start of the next one, or None if that is the next chunk,
     # whose first closing marks may belong here; the token at the end, or None where
-    # the sentence ends whatever the next word is.
+    # the sentence ends before any next word.
     stop: int
     begin: int | None
     before: Before | None

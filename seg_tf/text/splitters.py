@@ -59,7 +59,7 @@ class SentenceFunction:
     """A function from a paragraph to its sentences, `module:function`, by name.
 
     `named_by` is the file that names the function, if nothing else does. Such a
-    function is never imported, because whoever wrote the file could run any code.
+    function is never imported, because the author of the file could run any code.
     """
 
     function: str

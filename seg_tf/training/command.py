@@ -178,14 +178,14 @@ def _initial_checkpoint(
 
 
 def _adopt_settings(
-    config: RunConfig, initial: pathlib.Path, asked: frozenset[str]
+    config: RunConfig, initial: pathlib.Path, set_by_user: frozenset[str]
 ) -> tuple[RunConfig, dict[str, tuple[Any, Any]]]:
     """The config with the settings that imported weights were trained with."""
     state = contents.read_state(initial)
     source = pretrained.read_config(initial, state).model
     if not state.get("imported") or type(source) is not type(config.model):
         return config, {}
-    return follow_source(config, vars(source), asked)
+    return follow_source(config, vars(source), set_by_user)
 
 
 def _finish_dry_run(options: RunOptions, trainer: Trainer, plan: dry_run.Plan) -> None:

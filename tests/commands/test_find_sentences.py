@@ -227,7 +227,7 @@ def test_interrupted_command_goes_on_and_ends_with_the_same(
             "seg_tf.commands.find_sentences", f"--checkpoint={run_dir}", *arguments
         )
     assert code == 1
-    assert errors.endswith("interrupted. Run the same command again to go on\n")
+    assert errors.endswith("interrupted. Run the same command again to continue\n")
     assert [path.name for path in tmp_path.glob("*shard-*")] == ["shard-00000"]
     run(run_dir, *arguments)
     written = [path for path in index_dir.rglob("*.*") if path.is_file()]

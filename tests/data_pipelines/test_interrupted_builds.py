@@ -62,7 +62,7 @@ def test_a_killed_build_goes_on_to_the_same_bytes(corpus, built, tmp_path, numbe
     (tmp_path / "errors.txt").unlink()
     if number == signal.SIGTERM:
         assert process.returncode == 128 + signal.SIGTERM
-        assert "terminated. Run the same command again to go on" in said
+        assert "terminated. Run the same command again to continue" in said
         assert "Traceback" not in said
     assert not (tmp_path / "manifest.json").exists()
     finished = command_calls.call(*command(corpus, tmp_path, "--num_workers=1"))

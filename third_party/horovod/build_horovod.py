@@ -254,21 +254,21 @@ def ensure_installed(cache: pathlib.Path) -> str:
     options = chosen_options(os.environ)
     tensorflow = importlib.metadata.version("tensorflow")
     label = local_version(tensorflow, PATCH.read_bytes(), options)
-    wanted, present = f"{RELEASE}+{label}", installed_version()
-    if present == wanted or (not options and present.startswith(wanted)):
+    required, present = f"{RELEASE}+{label}", installed_version()
+    if present == required or (not options and present.startswith(required)):
         return present
     cache.mkdir(parents=True, exist_ok=True)
     with open(cache / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         python = f"cp{sys.version_info.major}{sys.version_info.minor}"
-        wheels = list(cache.glob(f"horovod-{wanted}-{python}-*.whl"))
+        wheels = list(cache.glob(f"horovod-{required}-{python}-*.whl"))
         wheel = wheels[0] if wheels else build(label, cache)
     command = [
         *(sys.executable, "-m", "pip", "--disable-pip-version-check", "install"),
         *("--quiet", "--no-deps", "--no-index", "--force-reinstall", str(wheel)),
     ]
     subprocess.run(command, check=True)
-    return wanted
+    return required
 
 
 def main() -> int:

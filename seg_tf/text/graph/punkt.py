@@ -474,7 +474,7 @@ def find_tokens(characters: Characters) -> Tokens:
 
     A run (`--`, `..`, or `. . .` with spaces that do not separate chunks) begins at its
     first character, a word continues to the first character that stops it, any other
-    character is a token of its own. So a token begins where a word begins, where
+    character is a separate token. So a token begins where a word begins, where
     something stops one, after a run, and after every token of a single character, which
     is a chain that goes back to one of these places.
     """

@@ -198,12 +198,12 @@ def normalized_characters(normalization: Normalization) -> NormalizedCharacters:
     numbers: dict[str, int] = {}
     alone: list[int] = []
     for code_point, normalized in enumerate(_normalized(normalization)):
-        kept = normalized.strip(" ") or normalized[:1]
+        stripped = normalized.strip(" ") or normalized[:1]
         # Ideographs get spaces around them: each is a word.
-        if kept != normalized:
-            alone += map(ord, kept)
-        if kept != chr(code_point):
-            entry[code_point] = numbers.setdefault(kept, 1 + len(numbers))
+        if stripped != normalized:
+            alone += map(ord, stripped)
+        if stripped != chr(code_point):
+            entry[code_point] = numbers.setdefault(stripped, 1 + len(numbers))
     lengths = np.array([1, *map(len, numbers)], np.int32)
     sequences = np.array([0, *map(ord, "".join(numbers))], np.int32)
     comes_out = entry == 0
