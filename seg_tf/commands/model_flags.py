@@ -100,7 +100,8 @@ def with_sentence_parameters(pretrained: Pretrained) -> Pretrained:
     if trained_with.get("parameters_sha256", "") not in ("", parameters.checksum):
         print(
             "Note: the model was trained on sentences split by "
-            f"{trained_with['name']}, not by {parameters.name}: see --sentence_parameters",
+            f"{trained_with['name']}, not by {parameters.name}: "
+            "see --sentence_parameters",
             file=sys.stderr,
         )
     return pretrained
