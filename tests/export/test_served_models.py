@@ -29,7 +29,6 @@ from tests.inference import tiny_windows
 from tests.preprocessing.test_text_preprocessor import DOCUMENTS, EMPTY
 
 pytestmark = pytest.mark.slow
-REWRITE_GRAPHS = True
 
 SPLITTER = SentenceSplitter()
 PAIRS = [("W1 w2.", "w3"), ("", "w5 w6 [SEP] w7"), ("w1 " * 60, "w2 " * 50)]
