@@ -404,6 +404,7 @@ class _Progress(keras.callbacks.Callback):
             {f"last {self._main_metric}": outcome},
             f"{self._trial}: {self._main_metric} {outcome}",
         )
+        self._progress.bar.refresh()
 
     def close(self) -> None:
         self._progress.close()

@@ -17,6 +17,7 @@ from tests.finetuning.tiny_models import tiny
 OPTIONS = {
     "limit": 8,
     "dev_limit": 3,
+    "max_rejected_share": 0.0,
     "max_length": None,
     "randomly_initialized": True,
     "keep_pooler": True,
