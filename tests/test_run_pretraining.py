@@ -78,7 +78,7 @@ def test_gpu_leaves_deterministic_kernels_off(records, tmp_path, monkeypatch):
             "Received: 'nowhere:f' (No module named 'nowhere')",
         ),
         (["--profile_updates=50:61"], "the run, which ends with update 60"),
-        (["--records_dir="], "`--records_dir` must be given"),
+        (["--records_dir="], "`--records_dir` must be a folder"),
         (["--records_dir=/absent"], "Found no /absent/manifest.json"),
         (["extra"], "unexpected argument 'extra'"),
         (["--config=configs/absent.py"], "Received: configs/absent.py, which is not"),
