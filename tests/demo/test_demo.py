@@ -162,7 +162,7 @@ def test_texts_that_cannot_be_read_are_refused(model, ask_model, text, message):
 
 def test_wrong_layers_heads_and_seeds_are_refused(model):
     for layer, head in (("1", None), (0.5, None), (-1, None), (0, -1), (0, 9), (0, [])):
-        with pytest.raises(ValueError, match="`layer` and `head` must be those"):
+        with pytest.raises(ValueError, match="`layer` and `head` must exist"):
             model.attention(TEXT, layer, head)
     for seed in ([], 0.5, float("inf"), "0"):
         with pytest.raises(ValueError, match="`seed` must be an integer"):
