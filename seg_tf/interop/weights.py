@@ -165,7 +165,7 @@ def read(
     extra = sorted((n, name) for name, n in layers.items() if n >= model.num_layers)
     if extra:
         raise ForeignWeightsError(
-            f"{store.source}: must have the number of layers in its config, "
+            f"{store.source}: must have the number of layers that its config says, "
             f"{model.num_layers}. Found: {extra[-1][0] + 1} layers, with the tensor "
             f"{extra[0][1]!r}"
         )

@@ -416,6 +416,7 @@ def test_google_s_files(tmp_path):
     refused(folder, tmp_path, repr(GOOGLE_QUERY), "(8, 8)", "Found: (8, 6)")
     folder = foreign_files.write_google(tmp_path / "less", {GOOGLE_QUERY: None})
     refused(folder, tmp_path, repr(GOOGLE_QUERY), "no tensor of that name")
+    folder = foreign_files.write_google(tmp_path / "whole")
     for pattern, length, part in (
         ("*.data-*", -200, "the tensor 'bert/"),
         ("*.index", 50, "bert_model.ckpt: the index"),

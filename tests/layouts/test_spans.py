@@ -138,7 +138,7 @@ def test_answers_are_the_best_of_all_spans(num_best, max_answer_pieces):
     draw = random.Random(3)
     asked = Asked.about(*(random_context(draw, draw.randint(1, 45)) for _ in range(30)))
     logits = [random_logits(draw, stop - start) for _, start, stop in asked.bounds]
-    found = asked.best(logits, num_best, max_answer_pieces)
+    found = asked.best(logits, num_best, max_answer_pieces=max_answer_pieces)
     assert found == naive_answers(asked, logits, num_best, max_answer_pieces)
     assert len({len(one) for one in found}) > 2 or num_best < 20
 
