@@ -129,10 +129,10 @@ def test_a_run_converts_another_program_s_weights_once(
 
     code, _, errors = run_here(*arguments_of(records, folder), f"{INITIAL}{theirs}")
     assert code == 1
-    assert f"`--initial_checkpoint` must be the one whose conversion {converted}" in (
+    assert f"must be the source of the conversion in {converted}, hf://org/name" in (
         errors
     )
-    assert f"holds, of hf://org/name, with the same model. Received: {theirs}" in errors
+    assert f"with the same model. Received: {theirs}" in errors
     code, _, errors = run_here(
         *arguments_of(records, folder),
         f"{INITIAL}{theirs}",

@@ -45,7 +45,7 @@ class TooManyRejectedError(BuildError):
 
 
 def is_lost(reason: str) -> bool:
-    """Whether documents rejected for `reason` count as lost text."""
+    """Returns whether documents rejected for `reason` count as lost text."""
     return reason not in LEFT_OUT_REASONS and reason not in NO_TOKENS_REASONS
 
 

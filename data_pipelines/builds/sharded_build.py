@@ -100,7 +100,7 @@ class ShardedBuild:
 
 
 def is_unfinished(output_dir: pathlib.Path) -> bool:
-    """Whether a folder contains a build that can be resumed."""
+    """Returns whether a folder contains a build that can be resumed."""
     return (output_dir / _PROGRESS_FOLDER).exists() or (
         (output_dir / FILE_NAME).exists() and not (output_dir / MIRROR_FILE).exists()
     )

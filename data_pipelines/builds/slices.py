@@ -57,7 +57,7 @@ class Slice:
     num_bytes: int = dataclasses.field(default=0, compare=False)
 
     def report(self, rejected: Rejections) -> dict[str, Any]:
-        """What resuming and the manifest need, given all rejections of the slice."""
+        """Facts for resuming and the manifest, given all rejections of the slice."""
         return {
             "next": vars(self.next),
             "rejected": [dataclasses.asdict(item) for item in rejected.listed],

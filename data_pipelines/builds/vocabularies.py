@@ -112,7 +112,7 @@ class WordCounter:
 
 @functools.cache
 def _letter(character: str) -> tuple[bool, bool]:
-    """Whether it is a letter or a mark, and whether it is or has a combining mark."""
+    """Tells letters and marks, and characters that are or have combining marks."""
     parts = unicodedata.normalize("NFD", character)
     return (
         unicodedata.category(character)[0] in "LM",

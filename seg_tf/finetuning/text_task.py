@@ -225,7 +225,7 @@ class TextTask(keras.Model):
             )
 
     def _text_and_state(self) -> tuple[TextPreparation, dict[str, Any]]:
-        """What a copy of the model needs besides its weights."""
+        """Settings and text preparation that a copy of the model needs."""
         pretrained = self.prepared()
         vocabulary = pretrained.vocabulary
         parameters = pretrained.sentence_parameters
