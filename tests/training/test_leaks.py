@@ -185,9 +185,8 @@ def test_lengths_do_not_tell_the_order_inside_long_documents(tmp_path):
     model = dataclasses.replace(
         ORDER.model, index_tables={**ORDER.model.index_tables, **tables}
     )
-    config = dataclasses.replace(
-        changed(ORDER, num_updates=700, window_length=16), model=model
-    )
+    config = dataclasses.replace(ORDER, model=model)
+    config = changed(config, num_updates=700, window_length=16)
     document = long_documents(lambda draw: draw.choice([1, 7], 40, p=[0.6, 0.4]))
     results = results_of_a_run(config, tmp_path, document, 400, 200)
     assert results["pointer_accuracy"] < results["pointer_chance"] + 0.02
