@@ -61,8 +61,17 @@ def read(folder: pathlib.Path) -> ForeignModel:
     weight_files = tuple(sorted(folder.glob("model*.weights.h5")))
     arguments = Settings(folder / CONFIG_FILE).section("config")
     arguments.number("dropout")
-    for key in _SIZES:
-        arguments.positive(key)
+    sizes = {key: arguments.positive(key) for key in _SIZES}
+    # keras-hub would build a thousand million layers before it reads a weight.
+    width = sizes["hidden_dim"]
+    rows = sizes["vocabulary_size"] + sizes["max_sequence_length"]
+    layers = sizes["num_layers"] * (4 * width + 2 * sizes["intermediate_dim"])
+    count = width * (rows + sizes["num_segments"] + layers)
+    if count > (size := sum(path.stat().st_size for path in weight_files)):
+        raise ForeignWeightsError(
+            f"{folder / CONFIG_FILE}: `{'`, `'.join(_SIZES)}` must be the sizes of the "
+            f"weights, of {size:,} bytes. Found: a model of {count:,} numbers"
+        )
     try:
         backbone = keras_hub.models.BertBackbone.from_preset(str(folder))
     # Keras and h5py raise these for files that are damaged or of another shape.

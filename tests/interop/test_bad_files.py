@@ -176,6 +176,8 @@ def test_files_without_json(folders, kind, text, message):
     ("key", "value", "message"),
     [
         ("vocabulary_size", 10**12, "`config.vocabulary_size`"),
+        ("num_layers", 10**9, "`num_layers`"),
+        ("hidden_dim", 10**6, "`hidden_dim`"),
         ("num_layers", "2", "`config.num_layers` must be a positive integer"),
         ("dropout", [0.1], "`config.dropout` must be a number"),
         (None, None, "`config` must be a JSON object"),
