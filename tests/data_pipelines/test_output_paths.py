@@ -32,25 +32,16 @@ def test_local_paths_are_accepted_and_urls_refused(folder):
         assert output_paths.folder_path(path) == pathlib.Path(path)
 
 
-@pytest.mark.parametrize(
-    "function, value, reason",
-    [
-        (output_paths.file_path, "", "Received: '', which is no name"),
-        (output_paths.file_path, "folder", "Received: folder, which is a folder"),
-        (output_paths.file_path, "new/", "Received: new/, which ends as a folder does"),
-        (output_paths.file_path, "missing/file", "whose folder does not exist"),
-        (output_paths.file_path, "file/file", "whose folder does not exist"),
-        (output_paths.folder_path, "", "Received: '', which is no name"),
-        (output_paths.folder_path, "file", "Received: file, and file is a file"),
-        (output_paths.folder_path, "file/a/b", "/file is a file"),
-    ],
-)
-def test_unusable_paths_are_refused(folder, function, value, reason):
+def test_unusable_paths_are_refused(folder):
     (folder / "folder").mkdir()
     (folder / "file").write_text("text")
-    with pytest.raises(ValueError, match=r"^`--page` must name a f") as error:
-        function(value, "page")
-    assert str(error.value).endswith(reason)
+    for function, values in {
+        output_paths.file_path: ("", "folder", "new/", "missing/file", "file/file"),
+        output_paths.folder_path: ("", "file", "file/a/b"),
+    }.items():
+        for value in values:
+            with pytest.raises(ValueError, match=f"^`--page` must name .*'{value}'"):
+                function(value, "page")
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ def test_models_that_ours_cannot_be(folders, key, value, expected):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b'{"model_type": "\xff"}', "expected UTF-8, found byte 0xFF at byte 16"),
+        (b'{"model_type": "\xff"}', "can't decode byte 0xff in position 16"),
         pytest.param("[" * 100_000, "not valid JSON", id="too deep"),
         pytest.param('{"a": ' + "9" * 5_000 + "}", "not valid JSON", id="many digits"),
         ('{"hidden_size": 8', "not valid JSON"),

@@ -138,7 +138,10 @@ def test_an_error_names_file_and_place(tmp_path, change, message):
     [
         (b"[1, 2]", r"squad.json: expected a JSON array `data`.*\[1, 2\]"),
         (b'{"data": [{"title": "x"', r"squad.json:1:\d+: not valid JSON"),
-        (b'{"version": "\xff"}', r"squad.json: expected UTF-8, found byte 0xFF.* 13"),
+        (
+            b'{"version": "\xff"}',
+            r"squad.json: .*can't decode byte 0xff in position 13",
+        ),
         (b"{}", r"squad.json: expected a JSON array `data`. Received: {}"),
     ],
 )
