@@ -59,14 +59,10 @@ def test_gpu_leaves_deterministic_kernels_off(records, tmp_path, monkeypatch):
     [
         (
             ["--config.optimizer.lerning_rate=1e-3"],
-            "`config.optimizer` has no field `lerning_rate`. Did you mean "
-            "`learning_rate`? It has beta_1, beta_2, decay_from_start,",
+            'Did you mean "learning_rate" instead of "lerning_rate"?',
         ),
-        (["--config..model=1"], "`--config..model`: `config` has no field ``"),
-        (
-            ["--config.training.seed.x=5"],
-            "`config.training.seed` is 0 and has no fields",
-        ),
+        (["--config..model=1"], "Could not parse '.model'"),
+        (["--config.training.seed.x=5"], "to lookup: training.seed.x"),
         (
             ["--config.optimizer.warmup_updates=61"],
             "warmup_updates=61, --config.training.num_updates=60. Lower the first",
@@ -77,11 +73,11 @@ def test_gpu_leaves_deterministic_kernels_off(records, tmp_path, monkeypatch):
             ["--config.training.callbacks=nowhere:f"],
             "Received: 'nowhere:f' (No module named 'nowhere')",
         ),
-        (["--profile_updates=50:61"], "the run, which ends with update 60"),
+        (["--profile_updates=50:61"], "which ends with update 60"),
         (["--records_dir="], "`--records_dir` must be a folder"),
         (["--records_dir=/absent"], "Found no /absent/manifest.json"),
         (["extra"], "unexpected argument 'extra'"),
-        (["--config=configs/absent.py"], "Received: configs/absent.py, which is not"),
+        (["--config=configs/absent.py"], "Received: configs/absent.py"),
         (
             ["--config=configs/slm.py:huge"],
             "one of tiny, tiny_no_reconstructor, base,",
@@ -199,8 +195,7 @@ def test_error_of_own_config_file_is_one_line(own_config, argument, expected):
     [
         (
             [*CONFIG, "--profile_updates=a:b"],
-            "`--profile_updates` must be two numbers of updates, FIRST:LAST, as in "
-            "100:110. Received: a:b",
+            "`--profile_updates` must be FIRST:LAST, as in 100:110",
         ),
         (
             ["--config=configs/slm.py:base", "--config.training.num_updates=20"],

@@ -1,18 +1,13 @@
 r"""Scores answers to SQuAD: exact match and F1, as the official scripts compute them.
 
-  seg-tf evaluate_squad --dataset=dev-v1.1.json --predictions=answers.json
-  seg-tf evaluate_squad --dataset=dev-v2.0.json --predictions=predictions.json \
+  seg-tf evaluate-squad --dataset=dev-v2.0.json --predictions=predictions.json \
     --null_odds=null_odds.json
 
 --predictions is a JSON object of question identifiers and answers; "" says that there
 is none. --null_odds, for version 2.0, is one of identifiers and numbers, greater where
-an answer is less likely: with it the best thresholds are reported, and questions with
-odds above --no_answer_threshold count as answered by "". The official default, 1, suits
-probabilities. For differences of scores, which models write, give the threshold that
-the predictions were made with, or inf.
-
-The command prints a JSON object, with scores in percent. Questions without a prediction
-score 0, and are reported on stderr.
+an answer is less likely: questions with odds above --no_answer_threshold count as
+answered by "", and the best thresholds are reported. The command prints a JSON object,
+with scores in percent.
 """
 
 import pathlib
@@ -27,30 +22,17 @@ from seg_tf.tasks import squad
 
 
 def define_flags() -> None:
-    flags.DEFINE_string(
-        "dataset", None, "SQuAD file, version 1.1 or 2.0.", required=True
-    )
-    flags.DEFINE_string(
-        "predictions", None, "JSON file: question -> answer.", required=True
-    )
-    flags.DEFINE_string(
-        "null_odds", None, "JSON file: question -> how likely there is no answer."
-    )
+    flags.DEFINE_string("dataset", None, "SQuAD file.", required=True)
+    flags.DEFINE_string("predictions", None, "JSON of the answers.", required=True)
+    flags.DEFINE_string("null_odds", None, "JSON: how likely there is no answer.")
     flags.DEFINE_float(
         "no_answer_threshold", 1.0, "Greater odds count as answered by no answer."
-    )
-    flags.DEFINE_float(
-        "max_rejected_share",
-        0.0,
-        "Largest share of invalid questions, which are left out.",
-        lower_bound=0.0,
-        upper_bound=1.0,
     )
 
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    data = squad.read(values.dataset, max_rejected_share=values.max_rejected_share)
+    data = squad.read(values.dataset)
     predictions = _read(values.predictions, "a string", (str,))
     null_odds = None
     if values.null_odds:
@@ -62,8 +44,6 @@ def main(_: Sequence[str]) -> None:
             f"have no prediction in {values.predictions}, and score 0",
             file=sys.stderr,
         )
-    if data.rejected:
-        print(f"Note: left out {len(data.rejected):,} questions", file=sys.stderr)
     if not data.has_impossible:  # as the official script of version 1.1 prints it
         scores = {"exact_match": scores.pop("exact"), **scores}
     print(files.to_json(scores), end="")
@@ -73,9 +53,7 @@ def _read(path: str, kind: str, types: tuple[type, ...]) -> dict[str, Any]:
     """A JSON object whose values have one of the types."""
     content = files.read_json(pathlib.Path(path))
     if not isinstance(content, dict):
-        raise ValueError(
-            f"{path}: expected a JSON object. Received: {str(content)[:60]!r}"
-        )
+        raise ValueError(f"{path}: expected a JSON object. Received: {content!r:.60}")
     for identifier, value in content.items():
         if type(value) not in types or value != value:  # NaN
             raise ValueError(

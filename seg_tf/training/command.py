@@ -14,7 +14,6 @@ import tensorflow as tf
 from seg_tf import command_line, output_paths, papers
 from seg_tf.checkpoints import contents, folders, pretrained
 from seg_tf.checkpoints.errors import CheckpointError
-from seg_tf.command_table import in_called_form
 from seg_tf.config import RunConfig, describe_taken, follow_source, to_dict
 from seg_tf.data import record_sources
 from seg_tf.training import build, dry_run, engine, run_folder, trackers
@@ -263,9 +262,8 @@ def _describe_end(result: Result, folder: RunFolder) -> str:
     if folder.curve_file.exists():
         training = "" if result.validation else " --training"
         curve = f"\n  loss curve       {folder.curve_file}"
-        command = in_called_form("seg-tf plot-runs")
         compare = f"""
-  compare runs          {command} --runs={path}{training}
+  compare runs          seg-tf plot-runs --runs={path}{training}
                         (append other runs, separated by commas)"""
     return f"""
 Done after {result.updates:,} updates.
