@@ -26,7 +26,6 @@ On several processes (horovodrun -np 4 seg-tf finetune …), each runs its share
 trials. `seg-tf tasks` lists the tasks; docs/fine_tuning.md explains them.
 """
 
-import contextlib
 import dataclasses
 import os
 import pathlib
@@ -205,16 +204,13 @@ def _load_model(
 ) -> Pretrained:
     """The model of `--checkpoint`; one of another program is converted."""
     values = flags.FLAGS
-    with contextlib.ExitStack() as stack:
-        folder = None
-        if values.dry_run:
-            folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    with tempfile.TemporaryDirectory() as folder:
         checkpoint = convert.find_initial(
             values.checkpoint,
             output_dir,
             "--checkpoint",
             processes=processes,
-            made_in=folder,
+            made_in=pathlib.Path(folder) if values.dry_run else None,
             report=report,
         )
         return model_flags.load_model(checkpoint)

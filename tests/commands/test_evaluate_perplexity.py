@@ -109,26 +109,10 @@ def test_texts_are_read_one_after_the_other(language_model_dir, text, result):
     assert result()["text"] == ["other.txt", "text.txt"]
     assert result()["predicted"]["tokens"] == 39
     assert result()["standard"]["tokens"] == 44
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        pytest.param("The w20 w21 .\n\n", id="no heading"),
-        pytest.param("\n= = w20 = =\n\nThe w21 .\n", id="a section alone"),
-        pytest.param("w20\n= w21 =\nw22\n", id="an equation"),
-        pytest.param("= =\n\n=\n\n== w20 ==\n", id="signs alone"),
-    ],
-)
-def test_text_without_titles_of_wikitext_has_no_standard_count(
-    language_model_dir, text, lines
-):
-    other = text.with_name("other.txt")
-    other.write_text(lines)
-    model = tiny.load(language_model_dir)
-    # Nor has WikiText that is read with it.
-    for sources in ({"other": other}, {"text": text, "other": other}):
-        assert model.read_texts(sources).num_standard_tokens is None
+    # A text without WikiText's titles has no standard count, nor has the whole.
+    other.write_text("w20\n= w21 =\nw22\n")
+    run(language_model_dir, f"--text={other}", f"--text={text}", result.flag)
+    assert "standard" not in result()
 
 
 def test_wikitext_has_its_standard_count(tmp_path, result):

@@ -6,7 +6,6 @@ import http.client
 import io
 import json
 import re
-import socket
 import threading
 
 import numpy as np
@@ -237,18 +236,6 @@ def test_slow_answers_do_not_block_the_page():
         go_on.set()
         for thread in threads:
             thread.join()
-
-
-def test_who_hangs_up_leaves_no_traceback(port, capfd):
-    connection = socket.create_connection((server.HOST, port))
-    # Closing sends a reset, so that the answer cannot be written.
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-    connection.sendall(
-        f"GET /model HTTP/1.1\r\nHost: {server.HOST}:{port}\r\n\r\n".encode()
-    )
-    connection.close()
-    assert ask(port, "/model")[0] == 200
-    assert capfd.readouterr().err == ""
 
 
 def test_the_command_prints_an_address(run_dir, capsys, monkeypatch):
