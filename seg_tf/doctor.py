@@ -141,10 +141,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--noall_reduce", action="store_true", help="One process only.")
-    parser.add_argument(
-        "--probe", choices=("tensorflow", "sum"), help=argparse.SUPPRESS
-    )
+    flags = parser.add_argument_group("flags")
+    flags.add_argument("--noall_reduce", action="store_true", help="One process only.")
+    flags.add_argument("--probe", choices=("tensorflow", "sum"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.probe:
         is_sum = options.probe == "sum"
