@@ -100,9 +100,9 @@ def download(
 
     def attempt() -> None:
         remote.fs.get_file(remote.path, str(part))
-        found = part.stat().st_size
-        if size is not None and found != size:
-            raise OSError(f"expected {size} bytes, found {found}")
+        num_bytes = part.stat().st_size
+        if size is not None and num_bytes != size:
+            raise OSError(f"expected {size} bytes, found {num_bytes}")
         if sha256 is not None and (checksum := files.checksum(part)) != sha256:
             raise OSError(f"expected the sha256 {sha256}, found {checksum}")
 

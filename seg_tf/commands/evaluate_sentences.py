@@ -67,8 +67,8 @@ def boundary_scores(
     """Precision, recall and F1 of ends of sentences, inside paragraphs or of all."""
     ends = [paragraph.inner_ends(spans) for paragraph in paragraphs]
     right, num_predicted, num_gold = (
-        sum(map(len, found)) + len(paragraphs) * paragraph_ends
-        for found in (
+        sum(map(len, sets)) + len(paragraphs) * paragraph_ends
+        for sets in (
             [predicted & gold for predicted, gold in ends],
             [predicted for predicted, _ in ends],
             [gold for _, gold in ends],

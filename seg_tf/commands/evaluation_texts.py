@@ -50,11 +50,15 @@ def _sets() -> Iterator[tuple[str, list[str]]]:
             if not split.startswith("train"):
                 with contextlib.suppress(FileNotFoundError):
                     examples = tasks.read(name, folder, split)
-                    yield f"{name} {split}", [t for one in examples for t in one.texts]
+                    texts = [text for example in examples for text in example.texts]
+                    yield f"{name} {split}", texts
     for path in flags.FLAGS.squad:
         texts = []
         for passage in squad.read(path).passages:
-            texts += [passage.context, *(one.text for one in passage.questions)]
+            texts += [
+                passage.context,
+                *(question.text for question in passage.questions),
+            ]
         yield path, texts
 
 

@@ -108,7 +108,7 @@ def main(_: Sequence[str]) -> None:
         return
     vectors, _ = encoder.encode_in_context(groups, kind)
     neighbours = corpus.nearest(vectors, values.num_neighbours)
-    found = corpus.sentences(number for some in neighbours for number, _ in some)
+    near = corpus.sentences(number for some in neighbours for number, _ in some)
     answers = []
     for (label, _), group, some in zip(queries, groups, neighbours, strict=True):
         answer: dict[str, Any] = {} if label is None else {"label": label}
@@ -117,10 +117,10 @@ def main(_: Sequence[str]) -> None:
             {
                 "rank": rank,
                 "cosine": round(cosine, 6),
-                "file": found[number][-1].file,
-                "document": found[number][-1].document,
-                "line": found[number][-1].line,
-                "sentences": [sentence.text for sentence in found[number]],
+                "file": near[number][-1].file,
+                "document": near[number][-1].document,
+                "line": near[number][-1].line,
+                "sentences": [sentence.text for sentence in near[number]],
             }
             for rank, (number, cosine) in enumerate(some, start=1)
         ]

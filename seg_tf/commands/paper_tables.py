@@ -180,10 +180,8 @@ def _differences(
     if recipe.num_runs and len(seeds) != recipe.num_runs:
         yield f"seeds: {len(seeds)}; paper {recipe.num_runs}"
     settings_tried = (trial.setting for trial in trials)
-    tried = {(one.learning_rate, one.batch_size, one.epochs) for one in settings_tried}
-    grid = {
-        (one.learning_rate, one.batch_size, one.num_epochs) for one in recipe.settings()
-    }
+    tried = {(s.learning_rate, s.batch_size, s.epochs) for s in settings_tried}
+    grid = {(s.learning_rate, s.batch_size, s.num_epochs) for s in recipe.settings()}
     if tried != grid:
         yield (
             f"settings tried: {len(tried & grid)} of the paper's {len(grid)}, and "

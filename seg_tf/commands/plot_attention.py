@@ -37,7 +37,7 @@ def define_flags() -> None:
     flags.DEFINE_string("output", "attention.png", "A PNG, PDF or SVG, by its name.")
     flags.DEFINE_string("output_table", None, "CSV to write the shares to.")
     flags.DEFINE_list("layers", [_ALL], "Layers, from 0, comma-separated, or `all`.")
-    flags.DEFINE_list("heads", [MEAN], "Heads, likewise, or their `mean`.")
+    flags.DEFINE_list("heads", [MEAN], "Heads, as the layers, or their `mean`.")
 
 
 def main(_: Sequence[str]) -> None:
@@ -57,7 +57,7 @@ def main(_: Sequence[str]) -> None:
         heads = _numbers("heads", max(encoder.num_heads for encoder in encoders))
     panels = [
         HeadChoice(layer, head)
-        for layer in _numbers("layers", max(one.num_layers for one in encoders))
+        for layer in _numbers("layers", max(encoder.num_layers for encoder in encoders))
         for head in heads
         if any(
             layer < encoder.num_layers and (head or 0) < encoder.num_heads
