@@ -54,7 +54,9 @@ def test_prints_both_perplexities_and_what_they_are_over(
     run(language_model_dir, f"--text={text}", "--memory_length=40", result.flag)
     losses = tiny.losses_of_text(tiny.load(language_model_dir, memory_length=40))
     output = capsys.readouterr().out
-    rows = {line[:9]: line.split()[-3:] for line in output.splitlines()}
+    rows = {
+        line[:9]: line.replace(",", "").split()[-3:] for line in output.splitlines()
+    }
     tokens, loss, shown = rows["predicted"]
     assert tokens == "30"
     assert float(loss) == pytest.approx(losses.mean(), abs=2e-4)

@@ -357,12 +357,11 @@ def test_what_the_manifest_names_must_be_there(records, either_url, server, suff
 
 def test_a_stalled_server_is_given_up(records, either_url, server, monkeypatch):
     copy_to(records, either_url, server)
-    monkeypatch.setattr(remote_files, "STALL_SECONDS", 0.4)
+    monkeypatch.setattr(remote_files, "STALL_SECONDS", 1.0)
     server.rule = lambda path: "stall" if path.endswith(".tfrecord") else None
     folder = mirrors.local_records(either_url)
     shard = Manifest.load(folder).splits["train"][0].file
-    message = f"{either_url}/{shard}: the server sent nothing for 0.4 s"
-    with pytest.raises(OSError, match=message):
+    with pytest.raises(OSError, match=f"{either_url}/{shard}: .*imeout"):
         mirrors.fetch(folder / shard)
     assert not list(folder.rglob("*.tfrecord"))
     server.stop_stalling.set()
