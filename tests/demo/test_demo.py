@@ -182,12 +182,9 @@ def test_pages_and_answers_come_over_http(model, port):
     [
         ("/read", {"question": {"text": ""}}, 400, "`text` must have"),
         ("/read", {"question": {}}, 400, "missing a required argument: 'text'"),
-        ("/read", {"question": {"text": "", "x": 1}}, 400, "unexpected keyword"),
         ("/read", {"question": ["text"]}, 400, "Expected a JSON object"),
-        ("/read", {"content": "{"}, 400, "Expecting"),
         ("/read", {"content": "[" * 200_000}, 400, "recursion"),
         ("/read", {}, 404, "There is no /read"),
-        ("/", {"question": {}}, 404, "There is no /"),
         ("/read", {"content": "{}", "Content-Length": "9000000"}, 413, "1,000,000"),
         ("/read", {"content": "{}", "Content-Length": "-2"}, 413, "1,000,000"),
         ("/../server.py", {}, 404, "There is no /../server.py"),
@@ -197,7 +194,6 @@ def test_pages_and_answers_come_over_http(model, port):
             415,
             "Expected application/json",
         ),
-        ("/", {"Host": "elsewhere.example"}, 403, "Ask http://127.0.0.1:"),
         (
             "/read",
             {"question": {"text": TEXT}, "Host": "elsewhere.example:80"},

@@ -180,12 +180,3 @@ def test_runs_of_another_size(tmp_path):
     # The best of its seeds.
     assert sum("| 60.0 |" in line for line in printed.splitlines()) == 1
     assert "* rows of base models are filled by runs of size tiny\n" in printed
-
-
-def test_differences_that_rows_share_are_printed_once(tmp_path):
-    for run in ("bert", "segabert"):
-        folder, scores = tmp_path / run, {(SLOW, 1): {"matthews": -0.25}}
-        write_trials(folder, f"{run}_base", "glue/cola", scores, limit=7)
-    text = tables.render([TABLES["segabert"][3]], Results([tmp_path]).measure, "")
-    note = "* BERT base, SegaBERT base: glue/cola: limit: 7; paper all"
-    assert text.splitlines().count(note) == 1
