@@ -112,7 +112,7 @@ class Lengths:
         if not path.is_file():
             raise ValueError(
                 f"{path}: the file is missing. Copy it there, or build the windows "
-                "again with `python -m data_pipelines.build_windows --overwrite`"
+                "again with `seg-tf build-windows --overwrite`"
             )
         if (size := path.stat().st_size) % _LENGTH.itemsize:
             raise self.contradiction(

@@ -153,14 +153,14 @@ class WindowInputs(RecordInputs):
         if manifest.kind != "windows":
             raise ValueError(
                 f"{folder}: expected windows, found {manifest.kind}. Cut them with "
-                f"`python -m data_pipelines.build_windows --documents_dir={folder} "
+                f"`seg-tf build-windows --documents_dir={folder} "
                 f"--window_length={self._window_length}`"
             )
         if manifest.window_length != self._window_length:
             raise ValueError(
                 f"{folder}: the records have window_length={manifest.window_length}, "
                 f"the config has inputs.window_length={self._window_length}. Cut "
-                "windows of that length with `python -m data_pipelines.build_windows "
+                "windows of that length with `seg-tf build-windows "
                 f"--documents_dir={folder}/documents --window_length="
                 f"{self._window_length}`, or set --config.inputs.window_length="
                 f"{manifest.window_length}"

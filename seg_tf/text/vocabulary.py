@@ -249,7 +249,7 @@ class WordVocabulary(TokenTable):
         return {"unk": self.unk_id, "eos": self.eos_id}
 
     def _check_special_tokens(self) -> None:
-        hint = "`python -m data_pipelines.build_word_vocab` makes such vocabularies"
+        hint = "`seg-tf build-word-vocab` makes such vocabularies"
         if self.tokens[:1] != (EOS,):
             first = repr(self.tokens[0]) if self.tokens else "nothing"
             raise ValueError(
