@@ -1,4 +1,4 @@
-"""Pretrains a text encoder on records from data_pipelines.build_records.
+"""Pretrains a text encoder on records from seg-tf build-records.
 
   seg-tf pretrain --config=configs/segabert.py:tiny --records_dir=records
 
@@ -80,7 +80,7 @@ _CONFIG = config_flags.DEFINE_config_file(
 _RECORDS_DIR = flags.DEFINE_string(
     "records_dir",
     None,
-    "Folder of records (data_pipelines.build_records), several with weights "
+    "Folder of records (seg-tf build-records), several with weights "
     "(wikipedia:3,books:1), or their URLs (s3://bucket/records). Default: "
     "config.records_dir.",
 )

@@ -181,8 +181,8 @@ class LaneInputs(RecordInputs):
             raise ValueError(
                 f"{self._records_dir}: expected documents of words, found {content}. "
                 "Build them with `seg-tf build-documents "
-                "--tokenizer=words` (or whitespace) and a vocabulary of `python -m "
-                "data_pipelines.build_word_vocab`"
+                "--tokenizer=words` (or whitespace) and a vocabulary of "
+                "`seg-tf build-word-vocab`"
             )
 
     @property

@@ -33,10 +33,7 @@ TEXT_COUNTS = ("words", "unknown_words", "unsplit_pieces")
 """Counts of documents, which windows lack."""
 _SPECIAL_TOKENS = {encoding.WORD_PIECES: ("pad", "unk", "cls", "sep", "mask")}
 _SPECIAL_TOKENS_OF_WORDS = ("unk", "eos")
-_BUILD_AGAIN = (
-    "again with `seg-tf build-records --overwrite` (or "
-    "build_documents)"
-)
+_BUILD_AGAIN = "again with `seg-tf build-records --overwrite` (or build-documents)"
 
 
 # Forms of JSON values: a type; a range; a pattern; a tuple of strings to choose from;

@@ -72,7 +72,7 @@ class WindowInputs(RecordInputs):
 
     Args:
         window_length, masking, block_rows, blocks_at_once: see `WindowInputsConfig`.
-        records_dir: output folder of `data_pipelines.build_records`.
+        records_dir: output folder of `seg-tf build-records`.
         index_tables: index features that the model embeds, and their tables' rows,
             which cap the indices.
         seed: seed of the run.
@@ -147,8 +147,8 @@ class WindowInputs(RecordInputs):
             raise ValueError(
                 f"{folder}: expected windows of word pieces, found {manifest.kind} of "
                 "words. They are for models that read a stream of words "
-                "(LaneInputsConfig); build records with `python -m "
-                "data_pipelines.build_records`"
+                "(LaneInputsConfig); build records with "
+                "`seg-tf build-records`"
             )
         if manifest.kind != "windows":
             raise ValueError(

@@ -181,8 +181,8 @@ class Vocabulary(TokenTable):
                 return self.ids.get(name, self.ids[token])
         raise ValueError(
             f"A vocabulary must hold {name} or a row [unused…] to take its place. "
-            f"Received: {self.source} ({self.size} tokens). `python -m "
-            "data_pipelines.build_vocab` makes such rows"
+            f"Received: {self.source} ({self.size} tokens). "
+            "`seg-tf build-vocab` makes such rows"
         )
 
     @property
