@@ -98,13 +98,13 @@ def warnings(manifest: Manifest) -> list[str]:
     texts = []
     if unknown > _MAX_UNKNOWN_SHARE[manifest.tokenizer]:
         advice = (
-            "Use a vocabulary of the text's language and characters: "
-            "`seg-tf build-vocab` learns one from the text"
+            "Use a vocabulary of the text's language and characters: `python -m "
+            "data_pipelines.build_vocab` learns one from the text"
         )
         if manifest.tokenizer != encoding.WORD_PIECES:
             advice = (
-                "Use a larger vocabulary, or one of this text: "
-                "`seg-tf build-word-vocab` makes it"
+                "Use a larger vocabulary, or one of this text: `python -m "
+                "data_pipelines.build_word_vocab` makes it"
             )
         texts.append(
             f"{unknown:.1%} of all words ({counts['unknown_words']:,} of "
@@ -116,8 +116,8 @@ def warnings(manifest: Manifest) -> list[str]:
             f"{unsplit:.1%} of all {manifest.tokens_name} are in paragraphs of one "
             f"sentence of more than {LONG_SENTENCE}: the splitter "
             f"{manifest.sentence_splitter['name']} found no end of a sentence there. "
-            "Use --sentence_parameters of the text's language "
-            "(`seg-tf train-punkt` learns them from text). Punkt ends sentences "
+            "Use --sentence_parameters of the text's language (`python -m "
+            "seg_tf.commands.train_punkt` learns them from text). Punkt ends sentences "
             "only at . ? and !, so text with other marks stays whole"
         )
     return texts

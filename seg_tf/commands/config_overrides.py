@@ -89,7 +89,7 @@ def load_config(value: str) -> ml_collections.ConfigDict:
         files = sorted(other.name for other in path.parent.glob("[!_]*.py"))
         sys.exit(
             "error: `--config` must be a Python file, FILE:VARIANT, or the name of a "
-            f"run that comes along (`seg-tf configs`). Received: {value}, "
+            f"run that comes along (`python -m seg_tf.configs`). Received: {value}, "
             f"which is not there. {path.parent} has "
             f"{', '.join(files) or 'no Python file'}"
         )

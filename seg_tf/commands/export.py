@@ -1,6 +1,6 @@
 r"""Exports a model as a SavedModel that takes text.
 
-  seg-tf export --checkpoint=runs/segabert_base --output_dir=exported/segabert
+  python run_export.py --checkpoint=runs/segabert_base --output_dir=exported/segabert
 
 Sentence splitting, word pieces and indices are part of the graph, so a process that
 loads it needs only TensorFlow and tensorflow-text:
@@ -20,13 +20,13 @@ Signatures of a pretrained encoder (BERT, SegaBERT, SLM, mixtures of them, ReAT)
                    text is cut
   encode_ids       the features of rows
 
-A fine-tuned model, from `seg-tf finetune --save_model` or `save_to_preset`, is
+A fine-tuned model, from `run_finetuning.py --save_model` or `save_to_preset`, is
 detected. A classifier takes `text` (and `second_text`) and returns `label` and
 `probabilities`; a regression returns `value`. A model fine-tuned on SQuAD takes
 `question` and `context`, of any length, and returns `answer`, `start`, `end` and
 `score`. With --null_threshold (SQuAD 2.0), `null_odds` above it mean no answer:
 
-  seg-tf export --checkpoint=finetuned/squad/…/model --null_threshold=0 \
+  python run_export.py --checkpoint=finetuned/squad/…/model --null_threshold=0 \
     --output_dir=exported/squad
 
 --formats=saved_model,onnx also writes `encode_ids` as encode_ids.onnx (extra `onnx`),

@@ -1,6 +1,6 @@
 r"""Writes a pretrained model for other programs or users, with a model card.
 
-  seg-tf export-weights --checkpoint=runs/bert_base \
+  python -m seg_tf.commands.export_weights --checkpoint=runs/bert_base \
     --to=hugging_face --output_dir=exported/bert_base
 
 Formats:
@@ -24,7 +24,7 @@ A checkpoint can name the default learning rate of fine-tuning:
 
   … --to=checkpoint --finetuning_learning_rate=5e-4
 
-seg-tf export writes SavedModels that take text.
+run_export.py writes SavedModels that take text.
 """
 
 import dataclasses

@@ -52,7 +52,7 @@ On several processes, each runs its share of the trials:
 
   horovodrun -np 4 seg-tf finetune …
 
-`seg-tf tasks` lists the tasks: those of GLUE, DiscoEval and RACE, and SQuAD.
+`python -m seg_tf.tasks` lists the tasks: those of GLUE, DiscoEval and RACE, and SQuAD.
 """
 
 import contextlib

@@ -1,6 +1,6 @@
 r"""Converts weights of another program or model to a checkpoint.
 
-  seg-tf import-weights --from=uncased_L-12_H-768_A-12 \
+  python -m seg_tf.commands.import_weights --from=uncased_L-12_H-768_A-12 \
     --output_dir=runs/google_bert
 
 reads a BERT and writes a checkpoint with the same architecture, for fine-tuning and for
@@ -18,9 +18,9 @@ HF_HUB_OFFLINE=1 uses only the cache.
 
 To pretrain further, or to start another model from the weights, name its config:
 
-  seg-tf import-weights --from=uncased_L-12_H-768_A-12 \
+  python -m seg_tf.commands.import_weights --from=uncased_L-12_H-768_A-12 \
     --config=configs/segabert.py:base --output_dir=runs/bert_as_segabert
-  seg-tf pretrain --config=configs/segabert.py:base --records_dir=records \
+  python run_pretraining.py --config=configs/segabert.py:base --records_dir=records \
     --initial_checkpoint=runs/bert_as_segabert --output_dir=runs/segabert
 
 Both need the same --config and --config.… flags, and records with the same vocab.txt.
@@ -30,7 +30,7 @@ lacks start so that the model equals BERT if possible: BERT with P.S. and SLM al
 SegaBERT on windows of one sentence. A report of loaded, new and unmatched weights, and
 of the windows for which the two are equal, is printed and written to import_report.txt.
 
---initial_checkpoint of seg-tf pretrain takes checkpoints of this package directly,
+--initial_checkpoint of run_pretraining.py takes checkpoints of this package directly,
 for other models too, such as SLM from SegaBERT.
 """
 

@@ -2,7 +2,7 @@ r"""Plots the validation losses, or other metrics, of several runs, as a PNG.
 
   seg-tf plot-runs --runs=runs/bert_tiny,runs/segabert_tiny --output=curves.png
 
-A run is the --output_dir of seg-tf pretrain, whose name it has. --training also
+A run is the --output_dir of run_pretraining.py, whose name it has. --training also
 draws the values of training. If runs have different objectives, or weights, the
 losses of the shared objectives are drawn instead of totals.
 

@@ -1,9 +1,9 @@
-"""Pretrains a text encoder on records from seg-tf build-records.
+"""Pretrains a text encoder on records from data_pipelines.build_records.
 
-  seg-tf pretrain --config=configs/segabert.py:tiny --records_dir=records
+  python run_pretraining.py --config=configs/segabert.py:tiny --records_dir=records
 
 A config is a Python file, with a variant after a colon (default: tiny), or the name of
-an included run, such as --config=segabert_tiny. `seg-tf configs` lists these.
+an included run, such as --config=segabert_tiny. `python -m seg_tf.configs` lists these.
 Any field can be overridden, nested ones too:
 
   --config.optimizer.learning_rate=3e-4 --config.training.num_updates=10000
@@ -23,8 +23,8 @@ the rates of the longer run (docs/pretraining.md).
 
 On several processes, of one host or of many (docs/clusters.md):
 
-  horovodrun -np 2 seg-tf pretrain --config=…
-  horovodrun -np 16 -H host1:8,host2:8 seg-tf pretrain --config=…
+  horovodrun -np 2 python run_pretraining.py --config=…
+  horovodrun -np 16 -H host1:8,host2:8 python run_pretraining.py --config=…
 
 config.training.batch_size is the global batch, for which the learning rate is meant;
 config.training.micro_batch_size is what one process computes at once.
@@ -39,13 +39,13 @@ separately.
 --engine=jax computes on JAX instead of TensorFlow. Results differ only by rounding and
 dropout (docs/training_engine.md). On several hosts, start each process with:
 
-  seg-tf pretrain --engine=jax --coordinator_address=host1:9876 \
+  python run_pretraining.py --engine=jax --coordinator_address=host1:9876 \
       --num_processes=2 --process_id=0 --config=…
 
 A profile of some updates, for TensorBoard: --profile_updates=100:110
 
   tensorboard --logdir=runs
-  seg-tf plot-runs --runs=runs/bert_tiny,runs/segabert_tiny
+  python -m seg_tf.commands.plot_runs --runs=runs/bert_tiny,runs/segabert_tiny
 
 --wandb=PROJECT and --mlflow=EXPERIMENT also send the log to Weights & Biases or MLflow.
 Functions that make Keras callbacks are named by (docs/pretraining.md):
@@ -80,7 +80,7 @@ _CONFIG = config_flags.DEFINE_config_file(
 _RECORDS_DIR = flags.DEFINE_string(
     "records_dir",
     None,
-    "Folder of records (seg-tf build-records), several with weights "
+    "Folder of records (data_pipelines.build_records), several with weights "
     "(wikipedia:3,books:1), or their URLs (s3://bucket/records). Default: "
     "config.records_dir.",
 )

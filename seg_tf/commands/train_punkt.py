@@ -10,13 +10,13 @@ of the file wherever a splitter is named.
 
   # From Wikipedia and books: the built-in English table, of every eighth file, with
   # what they do not teach (docs/languages.md has its --description, too).
-  seg-tf train-punkt --name=punkt-english-2 \
+  python -m seg_tf.commands.train_punkt --name=punkt-english-2 \
       --input='wikipedia/AA/wiki_*' --input='books/*/*.md' --every=8 \
       --corrections=seg_tf/text/data/english_corrections.toml \
       --output=seg_tf/text/data/english_punkt.json
 
   # Another language, from hard-wrapped text.
-  seg-tf train-punkt --name=punkt-german --input='texte/*.txt' \
+  python -m seg_tf.commands.train_punkt --name=punkt-german --input='texte/*.txt' \
       --paragraphs=blank_lines --output=german_punkt.json
 
 Method: Kiss and Strunk's measures grow with the size of the text, and on much text

@@ -180,9 +180,9 @@ class LaneInputs(RecordInputs):
             content = f"{manifest.kind}{' of word pieces' if has_pieces else ''}"
             raise ValueError(
                 f"{self._records_dir}: expected documents of words, found {content}. "
-                "Build them with `seg-tf build-documents "
-                "--tokenizer=words` (or whitespace) and a vocabulary of "
-                "`seg-tf build-word-vocab`"
+                "Build them with `python -m data_pipelines.build_documents "
+                "--tokenizer=words` (or whitespace) and a vocabulary of `python -m "
+                "data_pipelines.build_word_vocab`"
             )
 
     @property

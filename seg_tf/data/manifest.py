@@ -33,7 +33,10 @@ TEXT_COUNTS = ("words", "unknown_words", "unsplit_pieces")
 """Counts of documents, which windows lack."""
 _SPECIAL_TOKENS = {encoding.WORD_PIECES: ("pad", "unk", "cls", "sep", "mask")}
 _SPECIAL_TOKENS_OF_WORDS = ("unk", "eos")
-_BUILD_AGAIN = "again with `seg-tf build-records --overwrite` (or build-documents)"
+_BUILD_AGAIN = (
+    "again with `python -m data_pipelines.build_records --overwrite` (or "
+    "build_documents)"
+)
 
 
 # Forms of JSON values: a type; a range; a pattern; a tuple of strings to choose from;
@@ -190,7 +193,7 @@ class Manifest:
         if not path.is_file():
             raise ValueError(
                 f"{path}: there is no manifest. Build records with "
-                "`seg-tf build-records`, or run it again if it was "
+                "`python -m data_pipelines.build_records`, or run it again if it was "
                 "interrupted"
             )
         values = files.read_json(path)

@@ -112,7 +112,7 @@ class Lengths:
         if not path.is_file():
             raise ValueError(
                 f"{path}: the file is missing. Copy it there, or build the windows "
-                "again with `seg-tf build-windows --overwrite`"
+                "again with `python -m data_pipelines.build_windows --overwrite`"
             )
         if (size := path.stat().st_size) % _LENGTH.itemsize:
             raise self.contradiction(
@@ -142,8 +142,8 @@ class Lengths:
     def contradiction(self, shard_path: pathlib.Path, expected: str) -> ValueError:
         return ValueError(
             f"{self.path(shard_path)}: expected {expected}. The file was replaced or "
-            "damaged; build the windows again with "
-            "`seg-tf build-windows --overwrite`"
+            "damaged; build the windows again with `python -m "
+            "data_pipelines.build_windows --overwrite`"
         )
 
 

@@ -49,8 +49,8 @@ def parse(
             not a positive integer.
     """
     rule = (
-        "`--records_dir` must be a folder that "
-        "`seg-tf build-records` wrote, or several with weights"
+        "`--records_dir` must be a folder that `python -m "
+        "data_pipelines.build_records` wrote, or several with weights"
     )
     if not records_dir:
         raise ValueError(f"{rule}. Received: {records_dir!r}")

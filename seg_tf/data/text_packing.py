@@ -288,8 +288,8 @@ class TextRows:
                 f"{self._windows.records_dir}: the sentences of windows "
                 f"{sorted(set(windows.tolist()))} ({self._windows.split}) differ from "
                 "the lengths in the files next to the shards. These were replaced or "
-                "damaged: remove *.sentence_lengths and run "
-                "`seg-tf build-windows` again"
+                "damaged: remove *.sentence_lengths and run `python -m "
+                "data_pipelines.build_windows` again"
             )
         return np.concatenate(pieces), np.concatenate(parts)
 

@@ -72,7 +72,7 @@ class WindowInputs(RecordInputs):
 
     Args:
         window_length, masking, block_rows, blocks_at_once: see `WindowInputsConfig`.
-        records_dir: output folder of `seg-tf build-records`.
+        records_dir: output folder of `data_pipelines.build_records`.
         index_tables: index features that the model embeds, and their tables' rows,
             which cap the indices.
         seed: seed of the run.
@@ -147,20 +147,20 @@ class WindowInputs(RecordInputs):
             raise ValueError(
                 f"{folder}: expected windows of word pieces, found {manifest.kind} of "
                 "words. They are for models that read a stream of words "
-                "(LaneInputsConfig); build records with "
-                "`seg-tf build-records`"
+                "(LaneInputsConfig); build records with `python -m "
+                "data_pipelines.build_records`"
             )
         if manifest.kind != "windows":
             raise ValueError(
                 f"{folder}: expected windows, found {manifest.kind}. Cut them with "
-                f"`seg-tf build-windows --documents_dir={folder} "
+                f"`python -m data_pipelines.build_windows --documents_dir={folder} "
                 f"--window_length={self._window_length}`"
             )
         if manifest.window_length != self._window_length:
             raise ValueError(
                 f"{folder}: the records have window_length={manifest.window_length}, "
                 f"the config has inputs.window_length={self._window_length}. Cut "
-                "windows of that length with `seg-tf build-windows "
+                "windows of that length with `python -m data_pipelines.build_windows "
                 f"--documents_dir={folder}/documents --window_length="
                 f"{self._window_length}`, or set --config.inputs.window_length="
                 f"{manifest.window_length}"

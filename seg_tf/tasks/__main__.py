@@ -1,6 +1,6 @@
 """Shows what a task's file holds: how many examples, which labels, how long the texts.
 
-  seg-tf tasks --task=glue/mrpc --data_dir=glue --split=train --show=3
+  python -m seg_tf.tasks --task=glue/mrpc --data_dir=glue --split=train --show=3
 
 --data_dir is the folder of the benchmark, as its download leaves it, or of the task.
 Without --split all splits whose files exist are shown; without --task all tasks are

@@ -181,8 +181,8 @@ class Vocabulary(TokenTable):
                 return self.ids.get(name, self.ids[token])
         raise ValueError(
             f"A vocabulary must hold {name} or a row [unused…] to take its place. "
-            f"Received: {self.source} ({self.size} tokens). "
-            "`seg-tf build-vocab` makes such rows"
+            f"Received: {self.source} ({self.size} tokens). `python -m "
+            "data_pipelines.build_vocab` makes such rows"
         )
 
     @property
@@ -249,7 +249,7 @@ class WordVocabulary(TokenTable):
         return {"unk": self.unk_id, "eos": self.eos_id}
 
     def _check_special_tokens(self) -> None:
-        hint = "`seg-tf build-word-vocab` makes such vocabularies"
+        hint = "`python -m data_pipelines.build_word_vocab` makes such vocabularies"
         if self.tokens[:1] != (EOS,):
             first = repr(self.tokens[0]) if self.tokens else "nothing"
             raise ValueError(

@@ -124,7 +124,7 @@ def join() -> Distribution:
         raise TrainingStopped(
             f"{number} processes were started, but Horovod is not installed, so each "
             "would train alone. Install it with `make setup HOROVOD=require`, or start "
-            "one process without horovodrun; `seg-tf doctor` says more"
+            "one process without horovodrun; `python -m seg_tf.doctor` says more"
         )
     distribution = HorovodDistribution()
     if distribution.size != number:
@@ -132,7 +132,7 @@ def join() -> Distribution:
             f"{number} processes were started, but Horovod found {distribution.size}, "
             "so each would train alone. It was built without the launcher's library, "
             "as for mpirun and srun without HOROVOD_WITH_MPI=1: start them with "
-            "horovodrun, or build it again; `seg-tf doctor` says more"
+            "horovodrun, or build it again; `python -m seg_tf.doctor` says more"
         )
     return distribution
 

@@ -133,7 +133,7 @@ def folder(tmp_path):
 
 
 def test_windows_are_refused(folder, corpus, tmp_path):
-    message = r"tokenizer=words.*only `seg-tf build-doc"
+    message = r"tokenizer=words.*only `python -m data_pip"
     with pytest.raises(ValueError, match=message):
         build_windows(WindowOptions(), folder, tmp_path / "windows")
     assert not (tmp_path / "windows").exists()

@@ -88,7 +88,7 @@ class GraphSentenceSplitter(tf.Module):
             raise ValueError(
                 "`sentence_parameters` must be tables where a graph splits the text. "
                 f"Received: {parameters.name}, a Python function, which is used from "
-                "Python alone, as by `seg-tf encode-text`"
+                "Python alone, as by `python -m seg_tf.commands.encode_text`"
             )
         self.parameters_checksum = parameters.checksum
         self._decision = GraphPunktDecision(parameters)

@@ -86,7 +86,7 @@ def test_a_build_counts_and_warns_of_an_unknown_script(build, tmp_path, caplog):
     assert values["counts"]["unknown_words"] == 2
     assert values["counts"]["train"]["words"] == 8
     assert "25.0% of all words (2 of 8) are unknown" in caplog.text
-    assert "seg-tf build-vocab" in caplog.text
+    assert "data_pipelines.build_vocab" in caplog.text
     assert "2 (25.00%) unknown" in summary(manifest)
     text = page.text_fit(manifest)
     assert "25.0 %" in text
