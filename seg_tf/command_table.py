@@ -12,8 +12,9 @@ from collections.abc import Iterator
 _GROUPS = {
     "Models": (
         "seg_tf.commands",
-        "pretrain finetune export demo encode-text find-sentences reorder-sentences "
-        "generate-text evaluate-grammar evaluate-perplexity evaluate-sentences "
+        "pretrain finetune export demo encode-text fill-mask find-sentences "
+        "reorder-sentences generate-text evaluate-grammar evaluate-perplexity "
+        "evaluate-sentences "
         "evaluate-similarity evaluate-squad evaluation-texts import-weights "
         "export-weights paper-tables plot-attention plot-runs train-punkt",
     ),

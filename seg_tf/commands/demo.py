@@ -3,8 +3,9 @@
   seg-tf demo --checkpoint=runs/slm_base
 
 prints the address of a page: paragraphs, sentences and word pieces of a text with their
-indices, heat maps of the attention, the sentences shuffled and put in order (SLM), and
-the nearest sentences to each. What a model cannot do is greyed out, with the reason.
+indices, heat maps of the attention, word pieces for masks, the sentences shuffled and
+put in order (SLM), and the nearest sentences to each. What a model cannot do is greyed
+out, with the reason.
 
 The page listens on this machine only (127.0.0.1) and loads nothing from elsewhere. To
 see it from another machine, forward the port: ssh -L 7860:127.0.0.1:7860 HOST.

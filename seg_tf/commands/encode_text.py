@@ -2,9 +2,9 @@ r"""Writes a vector for every sentence of texts of any length, in context.
 
   seg-tf encode-text --checkpoint=runs/reat_small --text=chapters/ --output_dir=vectors
 
-Each file is one text, and each line that is not blank is a paragraph; encode books by
-chapter, one file each. A ReAT reads a text in one pass: every sentence sees all others.
-Other encoders read it in rows of whole sentences, which do not see each other.
+Each file is one text; encode books by chapter, one file each. A ReAT reads a text in
+one pass: every sentence sees all others. Other encoders read it in rows of whole
+sentences, which do not see each other.
 
 Each text gets a NumPy archive, <name of the file>.npz:
 
@@ -12,7 +12,6 @@ Each text gets a NumPy archive, <name of the file>.npz:
               [SENT] (SLM), or the mean over its word pieces (BERT, SegaBERT)
   sentences   JSON: the S sentences, a list
   paragraphs  int32 (S,), paragraph of each sentence, from 0
-  lines       int32 (S,), line of each sentence in the file, from 1
   settings    JSON: text, weights and settings that the vectors depend on
 
 The vector of a sentence longer than the model's blocks, or rows, is the mean over its
@@ -29,15 +28,16 @@ import numpy as np
 from absl import flags
 
 from seg_tf import command_line, files, output_paths
-from seg_tf.commands import model_flags
+from seg_tf.commands import model_flags, text_flags
 from seg_tf.inference import texts
 from seg_tf.inference.sentence_encoder import SentenceEncoder
 
-_FORMAT_VERSION = 1
+_FORMAT_VERSION = 2
 
 
 def define_flags() -> None:
     model_flags.define_model_flags()
+    text_flags.define_text_flags()
     flags.DEFINE_list("text", [], "Text files or folders, comma-separated.")
     flags.DEFINE_string("output_dir", None, "Folder of the archives.", required=True)
 
@@ -47,7 +47,7 @@ def main(_: Sequence[str]) -> None:
     sources = texts.list_files(values.text)
     folder = output_paths.folder_path(values.output_dir)
     for path in sources.values():  # before anything is encoded
-        if not model_flags.read_lines(str(path)):
+        if not text_flags.read_paragraphs(path):
             raise ValueError(f"`--text` must hold a sentence. Received: {path}")
     pretrained = model_flags.load_model()
     splitter, capacity = pretrained.splitter(), pretrained.layout().text_capacity
@@ -63,8 +63,8 @@ def main(_: Sequence[str]) -> None:
         **dataclasses.asdict(capacity),
     }
     for name, path in sources.items():
-        sentences = list(texts.read_sentences({name: path}, splitter))
-        lines = np.array([sentence.line for sentence in sentences], np.int32)
+        document = text_flags.read_paragraphs(path)
+        sentences = list(texts.split_documents([document], name, splitter))
         begin = time.perf_counter()
         (encoded,) = encoder.encode_documents([sentences])
         seconds = time.perf_counter() - begin
@@ -84,8 +84,7 @@ def main(_: Sequence[str]) -> None:
                 vectors=encoded.vectors,
                 # In an array of strings each would be as long as the longest.
                 sentences=_json_array([sentence.text for sentence in sentences]),
-                paragraphs=np.unique(lines, return_inverse=True)[1].astype(np.int32),
-                lines=lines,
+                paragraphs=np.array([one.paragraph for one in sentences], np.int32),
                 settings=_json_array({"text": text, **facts, **settings}),
             )
         counts = ", ".join(f"{count:,} {fact}" for fact, count in facts.items())

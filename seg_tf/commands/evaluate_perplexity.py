@@ -3,8 +3,8 @@ r"""Measures the perplexity of a text under a (Sega-)Transformer-XL.
   seg-tf evaluate-perplexity --checkpoint=runs/sega_transformer_xl_base \
     --text=wikitext-103/wiki.test.tokens
 
-Every line that is not blank is a paragraph, and an `<eos>` follows its last word.
-Several texts (--text given again, or a folder) are read as one. --records_dir reads the
+An `<eos>` follows the last word of a paragraph; a line of plain text is one. Several
+texts (--text given again, or a folder) are read as one. --records_dir reads the
 validation documents of records instead.
 
 A text is read in one lane, so that only the first words lack memory; records are read
@@ -14,22 +14,25 @@ an `<eos>` for every blank line (docs/language_modelling.md).
 """
 
 import dataclasses
+import itertools
 import pathlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 from absl import flags
 
 from seg_tf import command_line
-from seg_tf.commands import model_flags
+from seg_tf.commands import model_flags, text_flags
 from seg_tf.config import build_from
 from seg_tf.inference import texts
-from seg_tf.inference.language_model import LanguageModel, check_lanes
+from seg_tf.inference.language_model import LanguageModel, check_lanes, standard_count
 
 
 def define_flags() -> None:
     model_flags.define_model_flags()
     model_flags.define_memory_flag()
+    text_flags.define_text_flags()
     model_flags.define_output_flag("the result as JSON")
     flags.DEFINE_multi_string("text", [], "A text file or a folder of them.")
     flags.DEFINE_string("records_dir", None, "Records of words, instead of a text.")
@@ -60,15 +63,13 @@ def main(_: Sequence[str]) -> None:
     target_length = values.target_length or model.inputs.target_length
     num_standard_tokens = None
     if sources:
-        text = model.read_texts(sources)
+        paragraphs = map(text_flags.read_paragraphs, sources.values())
+        text = model.word_text(itertools.chain.from_iterable(paragraphs))
         num_lanes, num_words = values.lanes or 1, len(text.token_ids)
         batches = text.segments(num_lanes, target_length)
-        num_standard_tokens = text.num_standard_tokens
-        facts = {
-            "text": list(sources),
-            "lines": text.num_lines,
-            "blank_lines": text.num_blank_lines,
-        }
+        num_standard_tokens = standard_count(sources.values())
+        num_paragraphs = len(np.unique(text.paragraphs))
+        facts = {"text": list(sources), "paragraphs": num_paragraphs}
     else:
         num_lanes = values.lanes or model.inputs.validation_lanes
         num_words, batches = _records(model, target_length, num_lanes)

@@ -9,8 +9,8 @@ sentence's vector is the output at its [SENT] (section 5.3 of the SLM paper), it
 <SS> (ReAT), or the mean over its word pieces; similarity is the cosine. The mean cosine
 of two sentences of the corpus is printed first, as a scale.
 
-In a text file, a line is a paragraph and a blank line ends a document. The vectors go
-to --index_dir. A killed job resumes when the command is repeated; once they are
+In plain text, a line is a paragraph and a blank line ends a document. The vectors go to
+--index_dir. A killed job resumes when the command is repeated; once they are
 complete, --corpus may be left out:
 
   seg-tf find-sentences --checkpoint=runs/slm_base --index_dir=books_index \
@@ -20,14 +20,14 @@ complete, --corpus may be left out:
 import json
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from absl import flags
 
 from seg_tf import command_line, files, output_paths
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.commands import model_flags
+from seg_tf.commands import model_flags, text_flags
 from seg_tf.inference import texts
 from seg_tf.inference.corpus import CorpusVectors, describe, encode_corpus
 from seg_tf.inference.sentence_encoder import (
@@ -35,10 +35,12 @@ from seg_tf.inference.sentence_encoder import (
     cosine_warning,
     mean_cosine,
 )
+from seg_tf.inference.texts import Sentence
 
 
 def define_flags() -> None:
     model_flags.define_model_flags()
+    text_flags.define_text_flags()
     model_flags.define_output_flag("the neighbours as JSON lines, instead of printing,")
     flags.DEFINE_list("corpus", [], "Text files or folders, comma-separated.")
     flags.DEFINE_multi_string("query", [], "A text; its last sentence is searched for.")
@@ -90,7 +92,7 @@ def main(_: Sequence[str]) -> None:
     encoder.check_context(values.context_sentences)
     groups = []
     for _, query in queries:
-        sentences = list(texts.split_lines(query.split("\n"), "query", splitter))
+        sentences = texts.split_text(query, splitter)
         if not sentences:
             raise ValueError(f"`--query` must hold a sentence. Received: {query!r}")
         *_, group = texts.in_context(sentences, values.context_sentences)
@@ -119,7 +121,7 @@ def main(_: Sequence[str]) -> None:
                 "cosine": round(cosine, 6),
                 "file": near[number][-1].file,
                 "document": near[number][-1].document,
-                "line": near[number][-1].line,
+                "paragraph": near[number][-1].paragraph + 1,
                 "sentences": [sentence.text for sentence in near[number]],
             }
             for rank, (number, cosine) in enumerate(some, start=1)
@@ -150,11 +152,17 @@ def _corpus(
     }
     checksums = (pretrained.weights_checksum, pretrained.vocabulary.checksum)
     if sources:
-        settings |= {name: values[name].value for name in ("limit", "shard_sentences")}
+        names = ("format", "limit", "reader_options", "shard_sentences")
+        settings |= {name: values[name].value for name in names}
+
+        def read() -> Iterator[Sentence]:
+            for name, path in sources.items():
+                documents = text_flags.read_documents(path)
+                yield from texts.split_documents(documents, name, splitter)
+
         return encode_corpus(
             folder,
-            sources,
-            splitter,
+            read,
             encoder,
             describe(sources, *checksums, settings),
             lambda total: command_line.progress_bar(total, "vectors", "sentence"),
@@ -174,7 +182,7 @@ def _describe(answer: dict[str, Any]) -> str:
     for near in answer["neighbours"]:
         lines += [
             f"{near['rank']:4d}  {near['cosine']:.4f}  {near['file']}, "
-            f"document {near['document']}, line {near['line']}",
+            f"document {near['document']}, paragraph {near['paragraph']}",
             f"      {_marked(near['sentences'])}",
         ]
     return "\n".join(lines)

@@ -6,7 +6,6 @@ r"""Draws what pretrained encoders attend to in a text, as heat maps.
 There is a panel for each layer, with the mean over its heads (Segatron, section 4.5 and
 figures 3 to 7); --heads=all or --heads=0,3 draws single heads. Rows attend to columns.
 Several models are drawn above each other, on as much of the text as all of them take.
-In the text file, each line that is not blank is a paragraph.
 
 The command prints, and writes to --output_table as CSV, the shares of the word pieces'
 attention: to their sentence, to their paragraph (including that sentence), and to
@@ -22,7 +21,7 @@ from absl import flags
 
 from seg_tf import command_line, file_listing, files, output_paths
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.commands import model_flags
+from seg_tf.commands import model_flags, text_flags
 from seg_tf.inference import attention, attention_plots
 from seg_tf.inference.attention import MEAN, AttentionMaps, AttentionTable, HeadChoice
 from seg_tf.layouts.layout import TextCapacity
@@ -33,6 +32,7 @@ _ALL = "all"
 
 def define_flags() -> None:
     model_flags.define_model_flags(several=True)
+    text_flags.define_text_flags()
     flags.DEFINE_string("text", None, "Text file; `-` is stdin.", required=True)
     flags.DEFINE_string("output", "attention.png", "A PNG, PDF or SVG, by its name.")
     flags.DEFINE_string("output_table", None, "CSV to write the shares to.")
@@ -46,7 +46,7 @@ def main(_: Sequence[str]) -> None:
     output = output_paths.file_path(values.output, "output")
     table = values.output_table
     table = output_paths.file_path(table, "output_table") if table else None
-    paragraphs = model_flags.read_lines(values.text)
+    paragraphs = text_flags.read_paragraphs(values.text)
     if not paragraphs:
         raise ValueError(f"`--text` must hold a sentence. Received: {values.text}")
     names = file_listing.short_names(values.checkpoint)

@@ -70,7 +70,7 @@ def test_prints_both_perplexities_and_what_they_are_over(
     assert written["standard"]["tokens"] == 33
     assert written["unknown_share"] == pytest.approx(0.1)
     assert written["text"] == ["text.txt"]
-    assert (written["lines"], written["blank_lines"]) == (5, 2)
+    assert written["paragraphs"] == 3
     assert written["checkpoint"].endswith("checkpoints/update-00000001")
 
 
@@ -122,7 +122,7 @@ def test_wikitext_has_its_standard_count(tmp_path, result):
     run_dir = tiny.write_checkpoint(tmp_path / "run")
     run(run_dir, f"--text={path}", "--lanes=500", "--target_length=64", result.flag)
     written = result()
-    assert written["blank_lines"] == 1_299
+    assert written["paragraphs"] == 2_461
     assert written["standard"]["tokens"] == 217_646
     assert written["predicted"]["tokens"] == 217_646 - 1_299 - 1
 

@@ -136,7 +136,7 @@ def test_what_cannot_be_drawn_is_refused(runs, text, tmp_path, monkeypatch):
         ([bert, text, f"--output={tmp_path}/no/a.png"], "in a folder that exists"),
         ([bert, text, output, "--output_table=/no/a"], "`--output_table` must name"),
         ([bert, tmp_path / "blank.txt", output], "must hold a sentence.*blank.txt"),
-        ([bert, tmp_path / "latin.txt", output], "latin.txt:2: expected UTF-8"),
+        ([bert, tmp_path / "latin.txt", output], "latin.txt, .*: Expected UTF-8"),
         ([bert, text, output, "--layers=2"], "from 0 to 1. Received: 2"),
         ([bert, text, output, "--layers=-1"], "Received: -1"),
         ([bert, text, output, "--heads="], "from 0 to 1. Received: $"),

@@ -105,7 +105,7 @@ def test_many_texts_become_json_lines(run_dir, sentences, tmp_path, capsys):
 
 def test_users_errors_name_what_is_wrong(run_dir, tmp_path):
     (tmp_path / "latin").write_bytes(b"Fine.\nCaf\xe9.")
-    with pytest.raises(ValueError, match="latin:2: expected UTF-8, found byte 0xE9"):
+    with pytest.raises(ValueError, match=r"latin, .*: Expected UTF-8"):
         run(run_dir, f"--text={tmp_path / 'latin'}")
     with pytest.raises(ValueError, match=r"Only one of .* Received: both"):
         run(run_dir, "--text=a", "--sentences=b")
