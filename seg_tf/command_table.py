@@ -15,7 +15,7 @@ _GROUPS = {
         "pretrain finetune export demo encode-text fill-mask find-sentences "
         "reorder-sentences generate-text evaluate-grammar evaluate-perplexity "
         "evaluate-sentences "
-        "evaluate-similarity evaluate-squad evaluation-texts import-weights "
+        "evaluate-similarity evaluation-texts import-weights "
         "export-weights paper-tables plot-attention plot-runs train-punkt",
     ),
     "Text and records": (
@@ -37,6 +37,7 @@ MODULES = {
 REMOVED = {
     "compare-records": "builds with the same options are equal byte for byte, so "
     "`diff -r` compares them",
+    "evaluate-squad": "SQuAD's own scripts score files, and `finetune` writes scores",
     "serve-check": "`python -m benchmarks.serving` measures an exported model",
 }
 
