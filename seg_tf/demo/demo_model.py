@@ -159,7 +159,7 @@ class DemoModel:
         self._check("order")
         sentences = self._sentences(text)
         numbers = list(range(len(sentences)))
-        random.Random(str(seed)).shuffle(numbers)
+        random.Random(seed).shuffle(numbers)
         # One paragraph: the true paragraphs would reveal the order.
         shuffled = [Sentence(sentences[number].text) for number in numbers]
         (groups,) = self._orderer.order([shuffled])
