@@ -43,12 +43,14 @@ def names() -> tuple[str, ...]:
     return tuple(_TASKS)
 
 
-def get(name: str) -> Task:
+def get(name: str | Task) -> Task:
     """The task of that name.
 
     Raises:
         ValueError: if there is none.
     """
+    if isinstance(name, Task):
+        return name
     check_name(name, _TASKS)
     return _TASKS[name]
 
@@ -77,9 +79,5 @@ def read(task: Task | str, data_dir: str | os.PathLike, split: str) -> list[Exam
             file, line and column are named.
         OSError: if the file does not exist, or cannot be read.
     """
-    task = get(task) if isinstance(task, str) else task
-    if task not in _READERS:
-        raise ValueError(
-            f"`task` must be one that `get` gives. Received: another, {task}"
-        )
+    task = get(task)
     return _READERS[task](task, pathlib.Path(data_dir).expanduser(), split)

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from seg_tf.layouts import spans as span_answers
 from seg_tf.layouts.contexts import Contexts, WindowSizes, make_windows
-from seg_tf.preprocessing.span_preprocessor import GraphContextEncoder
+from seg_tf.preprocessing.span_preprocessor import SpanPreprocessor
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests import official_models
 from tests.finetuning.tiny_models import tiny
@@ -29,7 +29,8 @@ SIZES = WindowSizes(max_length=20, stride=7, max_question_pieces=3)
 @functools.cache
 def encoder():
     vocabulary = Vocabulary([*SPECIAL_TOKENS, *LETTERS])
-    return GraphContextEncoder(dataclasses.replace(tiny("bert"), vocabulary=vocabulary))
+    pretrained = dataclasses.replace(tiny("bert"), vocabulary=vocabulary)
+    return SpanPreprocessor(pretrained, SIZES)
 
 
 @dataclasses.dataclass

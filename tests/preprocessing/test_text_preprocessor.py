@@ -178,13 +178,12 @@ def test_choices_are_rows_with_the_shared_text(kind):
 def test_what_a_dataset_must_be():
     classifier = TextClassifier.from_preset(tiny_models.tiny("bert"), 2)
     texts = tf.data.Dataset.from_tensor_slices((["w1", "w2"], [0, 1]))
-    with pytest.raises(ValueError, match=r"`x` must be 1 string .* of the shapes \(\)"):
+    with pytest.raises(
+        ValueError, match=r"`x` must be 1 string .* shapes \[TensorShape\(\[\]\)\]"
+    ):
         classifier.fit(texts)
-    pairs = dataset_of([("w1", "w2")], [0], 1)
-    with pytest.raises(ValueError, match=r"`x` must be 1 string .* Received: 2 of"):
-        classifier.fit(pairs)
     names = tf.data.Dataset.from_tensor_slices((["w1"], ["yes"])).batch(1)
-    with pytest.raises(ValueError, match=r"must be numbers\. Received: strings"):
+    with pytest.raises(ValueError, match=r"must be numbers of .* type string"):
         classifier.fit(names)
     with pytest.raises(ValueError, match=r"known number of batches.* cardinality -1"):
         classifier.fit(texts.batch(2).repeat())
