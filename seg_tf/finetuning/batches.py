@@ -34,7 +34,6 @@ def text_batches(
     batch_size: int,
     seed: int | None = None,
     max_length: int | None = None,
-    num_choices: int = 1,
     report: Callable[[str], Any] = print,
 ) -> tf.data.Dataset:
     """Batches of the features that the encoder of a checkpoint reads.
@@ -46,15 +45,13 @@ def text_batches(
         batch_size: examples per batch; the last one may have fewer.
         seed: seed of the order, which differs each time; None keeps that of the texts.
         max_length: as for `TextPreprocessor`.
-        num_choices: as for `TextPreprocessor`.
         report: called with a line of text if examples were cut.
 
     Returns:
         Finite dataset of features, or of pairs of features and labels.
     """
     texts = to_tuples(texts)
-    num_texts = len(texts[0]) if num_choices == 1 else 2
-    preprocessor = TextPreprocessor(pretrained, num_texts, max_length, num_choices)
+    preprocessor = TextPreprocessor(pretrained, len(texts[0]), max_length)
     examples = TextExamples(preprocessor, texts, labels, report=report)
     return examples.batches(batch_size, seed)
 

@@ -10,7 +10,6 @@
 `tasks.read(task, data_dir, "train")` reads its examples. Nothing here needs TensorFlow.
 """
 
-import difflib
 import os
 import pathlib
 from collections.abc import Collection
@@ -56,14 +55,11 @@ def get(name: str | Task) -> Task:
 
 
 def check_name(name: str, known: Collection[str]) -> None:
-    """Raises a ValueError that suggests a similar name unless `name` is known."""
-    if name in known:
-        return
-    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
-    hint = f", perhaps for {close[0]!r}" if close else ""
-    raise ValueError(
-        f"`task` must be one of {', '.join(known)}. Received: {name!r}{hint}"
-    )
+    """Raises a ValueError unless `name` is known."""
+    if name not in known:
+        raise ValueError(
+            f"`task` must be one of {', '.join(known)}. Received: {name!r}"
+        )
 
 
 def read(task: Task | str, data_dir: str | os.PathLike, split: str) -> list[Example]:

@@ -63,7 +63,7 @@ def test_every_kind_of_task_has_a_runner_of_one_protocol(
         ("squad/v1.1", None, "predict_test", "`--predict_test` is for classification"),
         ("squad/v2.0", "joint", "probe", "is for probes"),
         ("discoeval/ssp", "joint", "epochs", "classification and SQuAD"),
-        ("squad/v3", None, "limit", "`task` must be one of.*squad/v2.0.*perhaps for"),
+        ("squad/v3", None, "limit", "`task` must be one of.*squad/v2.0.*'squad/v3'"),
     ],
 )
 def test_flags_of_other_kinds_are_refused(task, probe, given, message):

@@ -122,14 +122,10 @@ def test_mnli_takes_the_gold_label_and_no_annotators(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    "name, hint", [("mrpc", "glue/mrpc"), ("GLUE/STSB", "glue/sts-b"), ("zzz", None)]
-)
-def test_unknown_tasks_are_told_the_known_ones(name, hint):
-    with pytest.raises(ValueError, match=f"Received: '{name}'") as caught:
-        tasks.get(name)
+def test_unknown_tasks_are_told_the_known_ones():
+    with pytest.raises(ValueError, match="Received: 'mrpc'") as caught:
+        tasks.get("mrpc")
     assert all(known in str(caught.value) for known in tasks.names())
-    assert (f"perhaps for '{hint}'" in str(caught.value)) == bool(hint)
 
 
 def test_what_is_not_there_is_named(tmp_path):
