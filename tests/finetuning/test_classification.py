@@ -4,7 +4,6 @@ import functools
 import pathlib
 import tempfile
 
-import keras
 import numpy as np
 import pytest
 
@@ -112,25 +111,6 @@ def test_test_splits_that_are_predicted_are_described(rte):
         *("dev_matched", "dev_mismatched", "test_matched", "test_mismatched"),
         "test",  # the diagnostic set
     }
-
-
-def test_options_reach_the_model(tmp_path):
-    frozen = runner("rte", freeze_encoder=True, randomly_initialized=True)
-    seen = []
-
-    class Keep(keras.callbacks.Callback):
-        def on_train_begin(self, logs=None):
-            seen.append(self.model.encoder.get_weights())
-
-        on_train_end = on_train_begin
-
-    # With a seed that the tiny model was not made with.
-    frozen.run(Setting(0.1, 16, 1), 2, tmp_path, [Keep()])
-    before, after = seen
-    own = tiny("slm").encoder.get_weights()
-    for one, other in zip(before, after, strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert any((one != other).any() for one, other in zip(before, own, strict=True))
 
 
 def test_a_trial_is_as_new_behind_one_that_diverged(rte, tmp_path):

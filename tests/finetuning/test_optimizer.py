@@ -9,7 +9,6 @@ from seg_tf.checkpoints.encoder_copies import seeded
 from seg_tf.finetuning.optimizer import (
     LinearWarmupDecay,
     ReusableModel,
-    finetuning_optimizer,
     scheduled_optimizer,
 )
 from seg_tf.tasks.finetuning_settings import OptimizerSettings
@@ -96,22 +95,6 @@ def test_other_settings_are_kept_to():
     expected = slow_adamw(2.0, [2.0, 1.5], 0.1, 0.0, epsilon=0.5)
     np.testing.assert_allclose(layer.get_weights()[0], [[expected]], rtol=1e-4)
     assert optimizer.weight_decay == 0.0
-
-
-def test_a_compiled_model_is_saved_and_goes_on(tmp_path):
-    inputs, targets = np.ones((4, 2)), np.ones((4, 1))
-    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-    model.compile(finetuning_optimizer(0.5, num_updates=4), "mse")
-    for _ in range(2):
-        model.train_on_batch(inputs, targets)
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
-    for one in (model, again):
-        one.train_on_batch(inputs, targets)
-    assert float(again.optimizer.learning_rate) == pytest.approx(0.125)
-    # The bias too, which does not decay.
-    for one, other in zip(model.get_weights(), again.get_weights(), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
 # === Reusable model ===

@@ -145,9 +145,7 @@ def with_rows_of(kind, length):
     [
         ("segabert", 512, 384, 128, 64),
         ("segabert_slm", 600, 512, 128, 64),
-        ("segabert_slm", 512, 512, 128, 64),
         ("segabert", 128, 128, 42, 64),
-        ("segabert", 60, 60, 20, 30),
         ("bert", 40, 40, 13, 20),
     ],
 )

@@ -399,14 +399,6 @@ def test_labels_that_are_no_classes_are_an_error(untrained, labels, message):
         untrained.fit(["w10", "w11"], [0, 1], validation_data=(["w10", "w11"], labels))
 
 
-def test_a_missing_feature_is_named():
-    classifier, features = classify("segabert", pairs(1))
-    features = {**features, "other": 0}
-    del features["token_index"]
-    with pytest.raises(ValueError, match=r"lacks \['token_index'\]"):
-        classifier(features)
-
-
 def test_the_pooler_of_an_imported_checkpoint_is_kept(tmp_path):
     pretrained = dataclasses.replace(tiny("bert"), folder=tmp_path)
     width = pretrained.encoder.hidden_size
