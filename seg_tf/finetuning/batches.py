@@ -43,7 +43,7 @@ def text_batches(
         texts: a sequence of texts, or of tuples of texts.
         labels: numbers of classes, or floats for a regression, `(E,)` or `(E, 1)`.
         batch_size: examples per batch; the last one may have fewer.
-        seed: seed of the order, which differs each time; None keeps that of the texts.
+        seed: seed of the order, which differs each time; None keeps that of `texts`.
         max_length: as for `TextPreprocessor`.
         report: called with a line of text if examples were cut.
 

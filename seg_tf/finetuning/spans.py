@@ -59,7 +59,6 @@ class SpanExamples:
         preprocessor = SpanPreprocessor(pretrained, window_sizes(pretrained, **sizes))
         self.sizes, self._layout = preprocessor.sizes, preprocessor.layout
         passages = [passage for passage in data.passages if passage.questions]
-        asked = list(data.questions())
         contexts, questions = [], []
         with tf.device("CPU"):
             for begin in range(0, len(passages), _CONTEXTS_AT_ONCE):
@@ -67,7 +66,9 @@ class SpanExamples:
                 texts = [utf8(passage.context) for passage in some]
                 contexts.append(preprocessor.contexts(tf.constant(texts)))
                 texts = [
-                    utf8(one.text) for passage in some for one in passage.questions
+                    utf8(question.text)
+                    for passage in some
+                    for question in passage.questions
                 ]
                 questions.append(preprocessor.questions(tf.constant(texts)))
             self.contexts = Contexts.joined(contexts)
@@ -82,7 +83,9 @@ class SpanExamples:
                     "A context must have a word piece. Received: that of question "
                     f"{passages[number].questions[0].identifier!r}"
                 )
-            answers = [(*question.answers, Answer("", 0))[0] for question in asked]
+            answers = [
+                (*question.answers, Answer("", 0))[0] for question in data.questions()
+            ]
             self.answers = self.contexts.spans(
                 self.questions.contexts,
                 tf.constant([answer.start for answer in answers], tf.int32),
@@ -183,7 +186,9 @@ class AnswerRanker:
         self._best = best
 
     def __call__(self, model: keras.Model) -> tuple[list[RankedAnswers], float]:
-        identifiers = [one.identifier for one in self._examples.data.questions()]
+        identifiers = [
+            question.identifier for question in self._examples.data.questions()
+        ]
         questions = self._examples.windows.questions.numpy()
         ranked, loss = [], 0.0
         for begin in range(0, len(identifiers), _QUESTIONS_AT_ONCE):
@@ -214,7 +219,7 @@ class AnswerRanker:
         ends: np.ndarray,
         nulls: np.ndarray,
     ) -> list[RankedAnswers]:
-        """The best answers to some questions, of which the first has number `begin`.
+        """The best answers to some questions. The number of the first is `begin`.
 
         `rows` are the numbers of their windows; `starts` and `ends`, float64 `(K,)`,
         the logits of first and last piece, `nulls`, float64 `(W, 2)`, of `[CLS]`.

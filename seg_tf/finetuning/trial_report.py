@@ -83,8 +83,8 @@ def summary(
         values += [_mean_score(group, name) for name in names]
         marked = "*" if group == best else ""
         lines.append([marked, str(setting), str(len(scores)), *map(_shown, values)])
-    main, *others = (_shown(baseline.get(name)) for name in (main_metric, *names))
-    lines.append(["", "without a model", "", main, "", "", "", *others])
+    main, *rest = (_shown(baseline.get(name)) for name in (main_metric, *names))
+    lines.append(["", "without a model", "", main, "", "", "", *rest])
     return aligned_table(lines)
 
 
@@ -99,9 +99,9 @@ def write_submission(
     best = best_trial(folder.finished(), runner.main_metric)
     for name, (task, split) in glue.COLUMNS.items():
         # A model of MNLI predicts the diagnostic set too.
-        of_task = "glue/mnli" if name == "AX" else task.name
+        task_name = "glue/mnli" if name == "AX" else task.name
         path = best.folder / f"{split}_predictions.tsv"
-        if of_task == runner.name and path.exists():
+        if task_name == runner.name and path.exists():
             rows = [line.split("\t") for line in path.read_text("utf-8").splitlines()]
             output_dir.mkdir(parents=True, exist_ok=True)
             # MRPC's test set may have labels, between index and prediction.

@@ -76,7 +76,7 @@ class TextPreprocessor(tf.Module):
         if [shape.rank for shape in shapes] != [1] * self.num_texts:
             raise ValueError(
                 f"`x` must be {self.num_texts} string tensors of one dimension, a "
-                f"batch of each text. Received: those of the shapes {shapes}"
+                f"batch of each text. Received: shapes {shapes}"
             )
         features = {
             name: tf.cast(values, FEATURES[name].dtype)

@@ -52,8 +52,8 @@ def compute(
         Name -> value, the main metric first.
 
     Raises:
-        ValueError: if the labels are not all known, or there are not as many
-            predictions as labels.
+        ValueError: if a label is unknown, or the numbers of labels and predictions
+            differ.
     """
     if not len(labels) or None in labels or len(labels) != len(predictions):
         raise ValueError(

@@ -115,18 +115,18 @@ def read(path: str | os.PathLike, *, for_training: bool = False) -> SquadFile:
         for article in content["data"]:
             for paragraph in article["paragraphs"]:
                 questions = []
-                for asked in paragraph["qas"]:
+                for value in paragraph["qas"]:
                     try:
-                        question = _question(asked, paragraph["context"], for_training)
+                        question = _question(value, paragraph["context"], for_training)
                         if question.identifier in identifiers:
                             raise ValueError("`id` must be unique")
                     except (LookupError, TypeError, ValueError) as error:
-                        name = asked.get("id") if isinstance(asked, dict) else asked
+                        name = value.get("id") if isinstance(value, dict) else value
                         reason = f"{type(error).__name__}: {error}"
                         rejected.append(f"{path}: question {name!r}: {reason}")
                         continue
                     identifiers.add(question.identifier)
-                    has_flags |= "is_impossible" in asked
+                    has_flags |= "is_impossible" in value
                     questions.append(question)
                 passages.append(Passage(paragraph["context"], tuple(questions)))
         version = str(content.get("version", ""))
@@ -145,24 +145,26 @@ def read(path: str | os.PathLike, *, for_training: bool = False) -> SquadFile:
     return SquadFile(str(path), has_impossible, tuple(passages), tuple(rejected))
 
 
-def _question(asked: Any, context: str, for_training: bool) -> Question:
-    text, is_impossible = asked["question"], asked.get("is_impossible", False)
-    values = asked.get("answers", [])
+def _question(value: Any, context: str, for_training: bool) -> Question:
+    text, is_impossible = value["question"], value.get("is_impossible", False)
+    values = value.get("answers", [])
     if isinstance(values, dict):
         pairs = list(zip(values["text"], values["answer_start"], strict=True))
     else:
-        pairs = [(value["text"], value["answer_start"]) for value in values]
-    if not isinstance(text, str) or any(start < 0 or not word for word, start in pairs):
+        pairs = [(answer["text"], answer["answer_start"]) for answer in values]
+    texts = [context, text, *(answer for answer, _ in pairs)]
+    are_texts = all(isinstance(part, str) for part in texts) and all(texts[2:])
+    if not are_texts or any(start < 0 for _, start in pairs):
         raise ValueError(
-            "`question` and answers must be texts, and `answer_start` at least 0. "
-            f"Received: {text!r}, {pairs}"
+            "`context`, `question` and answers must be texts, and `answer_start` at "
+            f"least 0. Received: {text!r}, {pairs}"
         )
     if pairs if is_impossible else for_training and not pairs:
         raise ValueError("a question must either have `answers` or be impossible")
     answers = [
         Answer(*(_nearest(*pair, context) if for_training else pair)) for pair in pairs
     ]
-    return Question(str(asked["id"]), text, tuple(answers), is_impossible)
+    return Question(str(value["id"]), text, tuple(answers), is_impossible)
 
 
 def _nearest(text: str, start: int, context: str) -> tuple[str, int]:
@@ -336,9 +338,13 @@ def write_predictions(
     the best threshold.
     """
     contents = {
-        "predictions": {one.identifier: one.answer(null_threshold) for one in answers},
-        "nbest_predictions": {one.identifier: one.n_best() for one in answers},
-        "null_odds": {one.identifier: one.null_odds for one in answers if one.null},
+        "predictions": {
+            ranked.identifier: ranked.answer(null_threshold) for ranked in answers
+        },
+        "nbest_predictions": {ranked.identifier: ranked.n_best() for ranked in answers},
+        "null_odds": {
+            ranked.identifier: ranked.null_odds for ranked in answers if ranked.null
+        },
     }
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in contents.items():
@@ -384,14 +390,14 @@ def evaluate(data: SquadFile, predictions: Mapping[str, str]) -> dict[str, Any]:
         kinds["HasAns_"] = [question for question in questions if question.answers]
         kinds["NoAns_"] = [question for question in questions if not question.answers]
     result: dict[str, Any] = {}
-    for prefix, asked in kinds.items():
-        if asked:
-            pairs = [scores.get(question, (0.0, 0.0)) for question in asked]
+    for prefix, kind in kinds.items():
+        if kind:
+            pairs = [scores.get(question, (0.0, 0.0)) for question in kind]
             for name, values in zip(
                 ("exact", "f1"), zip(*pairs, strict=True), strict=True
             ):
-                result[prefix + name] = 100.0 * sum(values) / len(asked)
-            result[f"{prefix}total"] = len(asked)
+                result[prefix + name] = 100.0 * sum(values) / len(kind)
+            result[f"{prefix}total"] = len(kind)
     return {**result, "missing_predictions": len(questions) - len(scores)}
 
 
