@@ -1,10 +1,8 @@
 """DiscoEval's probes: Adam in NumPy, scikit-learn's optimum, from files to scores."""
 
 import csv
-import dataclasses
 import random
 
-import keras
 import numpy as np
 import pytest
 import sklearn.linear_model
@@ -232,19 +230,6 @@ def test_probes_are_as_good_as_scikit_learns_by_the_protocol():
         assert accuracy == max(probe.accuracies)
 
 
-def test_a_seed_gives_the_same_probe_whatever_others_draw():
-    train, dev = some_data(100, 6, 3, 1), some_data(50, 6, 3, 2)
-
-    def weights(seed):
-        keras.utils.set_random_seed(random.randrange(1000))
-        (probe,) = train_probes(train, dev, 3, settings(max_passes=4), seed)
-        return probe.model.get_weights()[0]
-
-    first = weights(1)
-    np.testing.assert_array_equal(first, weights(1))
-    assert (first != weights(2)).any()
-
-
 # === From files to scores ===
 
 
@@ -384,21 +369,6 @@ def test_without_test_there_are_no_scores_of_it_and_cuts_are_reported(tmp_path):
         f"{task}, train",
         f"{task}, dev",
     ]
-
-
-def test_dc_has_its_hidden_layer_and_the_next_task_has_not(tmp_path, monkeypatch):
-    seen = []
-
-    def shorter(train, dev, num_classes, protocol, seed):
-        seen.append((protocol.hidden_size, train[0].shape[1]))
-        protocol = dataclasses.replace(protocol, max_passes=0)
-        return train_probes(train, dev, num_classes, protocol, seed)
-
-    monkeypatch.setattr(probing, "train_probes", shorter)
-    for task in ("discoeval/dc/chat", "discoeval/ssp"):
-        write_files(tmp_path / "data", task)
-        make(tmp_path, task, limit=64).run(IGNORED, 1, tmp_path / "trial")
-    assert seen == [(2000, 6 * 12), (0, 12)]
 
 
 @pytest.mark.parametrize(

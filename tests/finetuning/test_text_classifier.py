@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import functools
 import inspect
-import itertools
 import random
 import shutil
 import warnings
@@ -49,11 +48,6 @@ def classify(kind, texts, num_classes=3, **arguments):
         pretrained, num_classes, len(texts[0]), seed=5, **arguments
     )
     return classifier, features
-
-
-def accuracy_metric():
-    """Not by its name, for which Keras traces the step twice."""
-    return keras.metrics.SparseCategoricalAccuracy("accuracy")
 
 
 def pairs(number, longest=12):
@@ -238,34 +232,11 @@ def test_an_argument_that_no_preset_has_is_an_error(name):
             load("runs/none", **{f"{known}s": 1})
 
 
-# A contrast that word counts do not show: the last word decides.
 REVIEWS = [
-    (" ".join(["w1", *middle, last]), int(last == "w2"))
+    (f"w1 {word} {last}", int(last == "w2"))
     for last in ("w2", "w3")
-    for middle in itertools.product(("w4", "w5", "w6"), repeat=3)
+    for word in ("w4", "w5", "w6", "w7")
 ]
-
-
-def test_texts_are_learnt_and_saved(run_dir, tmp_path):
-    texts, labels = zip(*REVIEWS, strict=True)
-    names = [["bad", "good"][label] for label in labels]
-    classifier = TextClassifier.from_preset(run_dir, labels=["bad", "good"], seed=1)
-    classifier.compile(
-        finetuning_optimizer(0.02, 40),
-        classifier.loss_of_labels(),
-        metrics=[accuracy_metric()],
-    )
-    before, _ = classifier.evaluate(texts, names, verbose=0)
-    classifier.fit(texts, names, batch_size=16, epochs=10, verbose=0)
-    loss, accuracy = classifier.evaluate(texts, labels, verbose=0)
-    assert loss < before / 2
-    assert accuracy > 0.9
-    logits = classifier.predict(texts, verbose=0)
-    assert np.mean(logits.argmax(axis=1) == labels) == pytest.approx(accuracy)
-
-    classifier.save_to_preset(tmp_path / "reviews")
-    again = TextClassifier.from_preset(tmp_path / "reviews")
-    np.testing.assert_array_equal(again.predict(texts, verbose=0), logits)
 
 
 def test_a_saved_task_is_a_checkpoint_with_settings_of_its_own(run_dir, tmp_path):
@@ -277,7 +248,9 @@ def test_a_saved_task_is_a_checkpoint_with_settings_of_its_own(run_dir, tmp_path
         classifier.encoder.get_weights(), encoder.get_weights(), strict=True
     ):
         np.testing.assert_array_equal(ours, theirs)
-    assert TextClassifier.from_preset(folder, max_length=12).num_classes == 3
+    again = TextClassifier.from_preset(folder, max_length=12)
+    logits = classifier.predict(["w1 w2", "w3"], verbose=0)
+    np.testing.assert_array_equal(again.predict(["w1 w2", "w3"], verbose=0), logits)
     with pytest.raises(ValueError, match=r"`num_classes` must.*=2.*saved with 3"):
         TextClassifier.from_preset(folder, num_classes=2)
     for anew in ({"randomly_initialized": True}, {"num_choices": 2}):
@@ -306,7 +279,7 @@ def _change(model, fit):
 
 
 def test_every_fit_has_a_schedule_of_its_own(tmp_path):
-    texts, labels = zip(*REVIEWS[:8], strict=True)
+    texts, labels = zip(*REVIEWS, strict=True)
     pretrained = tiny("bert")
     classifier = TextClassifier.from_preset(
         pretrained, 2, freeze_encoder=True, dropout=0.0, seed=1
@@ -347,7 +320,7 @@ def test_a_model_that_the_user_compiled_has_its_own_rate():
 
 
 def test_the_learning_rate_is_that_of_the_checkpoint(run_dir, tmp_path):
-    texts, labels = zip(*REVIEWS[:8], strict=True)
+    texts, labels = zip(*REVIEWS, strict=True)
     folder = tmp_path / "preset"
     shutil.copytree(load_pretrained(run_dir).folder, folder)
     state = contents.read_state(folder)
@@ -370,14 +343,6 @@ def test_the_learning_rate_is_that_of_the_checkpoint(run_dir, tmp_path):
 def _untrained():
     """A classifier that refuses what it is given."""
     return TextClassifier.from_preset(tiny("bert"), 2)
-
-
-def test_no_texts_are_an_error(untrained):
-    for call in (untrained.fit, untrained.evaluate):
-        with pytest.raises(ValueError, match=r"`texts` must .* at least one"):
-            call([], [])
-    with pytest.raises(ValueError, match=r"`texts` must .* at least one"):
-        untrained.predict([])
 
 
 @pytest.mark.parametrize(

@@ -109,23 +109,6 @@ def test_examples_are_laid_out_as_in_finetuning(kind, num_texts):
         assert not values[:, length:].any()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_empty_document_is_a_row_of_finetuning(kind):
-    """Which knows empty texts, as pretraining does not."""
-    rows = rows_of(kind)
-    trees, features = rows.read(tf.constant([*EMPTY, DOCUMENTS[0]]))
-    assert trees.num_sentences.numpy().tolist() == [0, 0, 3]
-    expected = TextPreprocessor(tiny_models.tiny(kind, num_token_types=2))(
-        tf.constant(EMPTY)
-    )
-    for name in tiny_models.tiny(kind).encoder.feature_names:
-        length = expected[name].shape[1]
-        np.testing.assert_array_equal(
-            features[name][:2, :length], expected[name], err_msg=name
-        )
-        assert not features[name][:2, length:].numpy().any()
-
-
 def check_equal(found, expected):
     """Compares rows as long as they need with rows of one of few lengths."""
     assert found.keys() == expected.keys()
@@ -162,17 +145,6 @@ def test_real_pairs_are_the_offline_ones_inside_a_pipeline(kind):
     for found, expected in zip(batches, offline, strict=True):
         np.testing.assert_array_equal(found[1], expected[1])
         check_equal(found[0], expected[0])
-
-
-def test_choices_are_rows_with_the_shared_text():
-    generator = np.random.default_rng(2)
-    examples = tiny_models.some_texts(generator, 5, 4)
-    pretrained = tiny_models.tiny("segabert")
-    pairs = [(shared, answer) for shared, *answers in examples for answer in answers]
-    (expected,) = text_batches(pretrained, pairs, batch_size=15)
-    preprocessor = TextPreprocessor(pretrained, num_choices=3)
-    texts = tuple(map(tf.constant, zip(*examples, strict=True)))
-    check_equal(preprocessor(texts), expected)
 
 
 def test_what_a_dataset_must_be():

@@ -339,12 +339,6 @@ def ranked(number, text, odds=None):
     return RankedAnswers(str(number), (Candidate(text, 0.0, 0.0),), null)
 
 
-def test_version_1():
-    data = data_of("red", "blue sky", has_impossible=False)
-    scores = score_answers(data, [ranked(0, "Red."), ranked(1, "sky")])
-    assert scores == {"exact": 50.0, "f1": pytest.approx(100 * (1 + 2 / 3) / 2)}
-
-
 def test_version_2_is_scored_with_its_best_threshold():
     data = data_of("red", "blue", None, None, "green")
     answers = [
