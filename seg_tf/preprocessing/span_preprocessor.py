@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 # BERT's published code, and for models of sentences SLM's appendix A.
 _WINDOW_LENGTH = 384
 _SENTENCE_WINDOW_LENGTH = 512
-_STRIDE = 128
-_QUESTION_PIECES = 64
+_STRIDE, _QUESTION_PIECES = 128, 64
 
 
 def window_sizes(
@@ -137,7 +136,6 @@ class SpanPreprocessor(tf.Module):
         )
         self._is_mark = CodePointTable(_combining_marks())
 
-    # AutoGraph has nothing to convert inside `Dataset.map`.
     @tf.autograph.experimental.do_not_convert
     def __call__(self, questions: tf.Tensor, contexts: tf.Tensor) -> Features:
         return self.layout.read_features(self.read(questions, contexts).features)
