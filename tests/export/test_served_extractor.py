@@ -186,7 +186,6 @@ def test_an_extractor_is_exported(run_dir, tmp_path):
     expected = answers_of_keras(
         extractor,
         examples_of(pretrained),
-        has_null=False,
         max_answer_pieces=MAX_ANSWER_PIECES,
     )
     loaded = tf.saved_model.load(str(output))
