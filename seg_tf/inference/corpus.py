@@ -1,18 +1,17 @@
 """Vectors of all sentences of a corpus, in a folder, and exact search among them.
 
-  manifest.json   weights, corpus and settings of the vectors; checksums of the shards
-                  and of the manifest
-  shard-00000/    vectors.npy: float32 `(N, D)`; sentences.jsonl: the sentences
+  manifest.json    weights, corpus and settings of the vectors
+  vectors.npy      float32 `(N, D)`
+  sentences.jsonl  the N sentences, each after those it was encoded with
 
-Shards are written atomically. The same command resumes with the missing shards; a
-different one is refused. Each file is checked when it is first read.
+The folder appears as a whole or not at all.
 """
 
 import dataclasses
 import itertools
 import json
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,11 +25,13 @@ from seg_tf.text.punkt import Splitter
 MANIFEST_FILE = "manifest.json"
 _VECTORS_FILE = "vectors.npy"
 _SENTENCES_FILE = "sentences.jsonl"
-_FORMAT_VERSION = 2
+_FORMAT_VERSION = 3
+# Sentences that are encoded, or vectors that are searched, at a time.
+_AT_A_TIME = 16_384
 
 
 class CorpusVectors:
-    """A folder of vectors, complete or not.
+    """A folder of vectors.
 
     Args:
         folder: the folder.
@@ -40,8 +41,8 @@ class CorpusVectors:
 
     Attributes:
         folder: the folder.
-        manifest: settings of the vectors, `num_sentences`, and `shards`: checksums by
-            folder and file.
+        manifest: settings of the vectors, and `num_sentences`.
+        vectors: float32 array `(N, D)`, mapped into memory.
     """
 
     def __init__(self, folder: pathlib.Path):
@@ -54,52 +55,14 @@ class CorpusVectors:
                 "it"
             )
         self.manifest = files.read_json(path)
-        is_object = isinstance(self.manifest, dict)
-        version = self.manifest.get("format_version") if is_object else None
-        for name, expected, value in (
-            ("format version", _FORMAT_VERSION, version),
-            (
-                "checksum",
-                self.manifest.get("checksum") if is_object else None,
-                files.content_checksum(self.manifest) if is_object else None,
-            ),
-        ):
-            if value != expected:
-                raise ValueError(
-                    f"{path}: expected the {name} {expected}, found {value}. Encode "
-                    "the corpus again: give --corpus and another --index_dir"
-                )
-        self._intact: set[pathlib.Path] = set()
-
-    @property
-    def num_shards(self) -> int:
-        return -(-self.manifest["num_sentences"] // self.shard_sentences)
-
-    @property
-    def shard_sentences(self) -> int:
-        """Sentences of every shard but the last."""
-        return self.manifest["settings"]["shard_sentences"]
-
-    def shard(self, number: int) -> pathlib.Path:
-        return self.folder / f"shard-{number:05d}"
-
-    def missing(self) -> list[int]:
-        """Numbers of the shards that were not finished, or were removed."""
-        return [
-            number
-            for number in range(self.num_shards)
-            if self.shard(number).name not in self.manifest["shards"]
-            or not self.shard(number).is_dir()
-        ]
-
-    def check_complete(self) -> None:
-        """Raises a ValueError unless every shard is there."""
-        if missing := self.missing():
+        version = self.manifest.get("format_version")
+        if version != _FORMAT_VERSION:
             raise ValueError(
-                f"`--index_dir` must hold all vectors of its corpus. Received: "
-                f"{self.folder}, which lacks {len(missing)} of {self.num_shards} "
-                "shards. Give the same --corpus again to encode them"
+                f"{path}: expected the format version {_FORMAT_VERSION}, found "
+                f"{version}. Encode the corpus again: give --corpus and another "
+                "--index_dir"
             )
+        self.vectors = np.load(folder / _VECTORS_FILE, mmap_mode="r")
 
     def check_same(self, expected: Mapping[str, Any]) -> None:
         """Raises a ValueError where the manifest differs from `expected`."""
@@ -112,27 +75,10 @@ class CorpusVectors:
                 + ". Choose another --index_dir, or remove that one"
             )
 
-    def vectors(self) -> Iterator[np.ndarray]:
-        """The vectors of each shard.
-
-        Raises:
-            ValueError: if a file is damaged.
-        """
-        for number in range(self.num_shards):
-            yield np.load(self._checked_file(number, _VECTORS_FILE), mmap_mode="r")
-
-    def _checked_file(self, shard: int, name: str) -> pathlib.Path:
-        path = self.shard(shard) / name
-        if path not in self._intact:
-            expected = self.manifest["shards"].get(path.parent.name, {}).get(name)
-            checksum = files.checksum(path) if path.is_file() else "no file"
-            if checksum != expected:
-                raise ValueError(
-                    f"{path}: expected the checksum {expected}, found {checksum}. "
-                    f"Remove {path.parent} and give the same --corpus again"
-                )
-            self._intact.add(path)
-        return path
+    def parts(self) -> Iterator[np.ndarray]:
+        """The vectors, so many at a time that memory stays small."""
+        for begin in range(0, len(self.vectors), _AT_A_TIME):
+            yield self.vectors[begin : begin + _AT_A_TIME]
 
     def nearest(self, queries: np.ndarray, count: int) -> list[list[tuple[int, float]]]:
         """Finds the nearest vectors to each query, by comparing with all of them.
@@ -147,64 +93,31 @@ class CorpusVectors:
             For each query `(number of the sentence, cosine)`, the nearest first; equal
             cosines in the order of the sentences.
         """
-        nearest = [(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in queries]
-        for shard, vectors in enumerate(self.vectors()):
-            first = shard * self.shard_sentences
-            for query, cosines in enumerate(queries @ vectors.T):
-                numbers, best = nearest[query]
-                bound = best[-1] if len(best) == count else -np.inf
-                nearer = np.flatnonzero(cosines > bound)
-                numbers = np.concatenate([numbers, first + nearer])
-                best = np.concatenate([best, cosines[nearer]])
-                order = np.argsort(-best, kind="stable")[:count]
-                nearest[query] = numbers[order], best[order]
+        best = np.empty((len(queries), 0), np.float32)
+        numbers, begin = np.empty((len(queries), 0), np.int64), 0
+        for part in self.parts():
+            these = np.broadcast_to(
+                np.arange(begin, begin + len(part)), (len(queries), len(part))
+            )
+            cosines = np.concatenate([best, queries @ part.T], axis=1)
+            numbers, begin = np.concatenate([numbers, these], axis=1), begin + len(part)
+            order = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
+            best = np.take_along_axis(cosines, order, axis=1)
+            numbers = np.take_along_axis(numbers, order, axis=1)
         return [
-            list(zip(numbers.tolist(), cosines.tolist(), strict=True))
-            for numbers, cosines in nearest
+            list(zip(*pair, strict=True))
+            for pair in zip(numbers.tolist(), best.tolist(), strict=True)
         ]
 
     def sentences(self, numbers: Iterable[int]) -> dict[int, list[Sentence]]:
-        """Sentences by number, each after those it was encoded with.
-
-        Raises:
-            ValueError: if a file is damaged.
-        """
-        sentences = {}
-        for shard, group in itertools.groupby(
-            sorted(set(numbers)), key=lambda number: number // self.shard_sentences
-        ):
-            offsets = {number % self.shard_sentences: number for number in group}
-            path = self._checked_file(shard, _SENTENCES_FILE)
-            with open(path, encoding="utf-8") as file:
-                for at, line in enumerate(file):
-                    if at in offsets:
-                        sentences[offsets[at]] = [
-                            Sentence(*values) for values in json.loads(line)
-                        ]
-        return sentences
-
-    def write_shard(
-        self, number: int, vectors: np.ndarray, groups: Sequence[Sequence[Sentence]]
-    ) -> None:
-        """Writes a shard atomically, and then its checksums.
-
-        Args:
-            number: number of the shard.
-            vectors: float32 array `(N, D)`.
-            groups: the N sentences, each after those it was encoded with.
-        """
-        path = self.shard(number)
-        with files.written_aside(path) as unfinished:
-            unfinished.mkdir()
-            np.save(unfinished / _VECTORS_FILE, vectors)
-            with open(unfinished / _SENTENCES_FILE, "w", encoding="utf-8") as file:
-                for group in groups:
-                    values = [dataclasses.astuple(sentence) for sentence in group]
-                    file.write(json.dumps(values, ensure_ascii=False) + "\n")
-            self.manifest["shards"][path.name] = {
-                file.name: files.checksum(file) for file in sorted(unfinished.iterdir())
+        """Sentences by number, each after those it was encoded with."""
+        wanted = set(numbers)
+        with open(self.folder / _SENTENCES_FILE, encoding="utf-8") as file:
+            return {
+                number: [Sentence(*values) for values in json.loads(line)]
+                for number, line in enumerate(file)
+                if number in wanted
             }
-        _write_manifest(self.folder, self.manifest)
 
 
 def describe(
@@ -225,20 +138,6 @@ def describe(
     }
 
 
-def start(
-    folder: pathlib.Path, description: Mapping[str, Any], num_sentences: int
-) -> CorpusVectors:
-    """Writes the manifest of vectors into a folder that exists."""
-    manifest = {**description, "num_sentences": num_sentences, "shards": {}}
-    _write_manifest(folder, {"format_version": _FORMAT_VERSION, **manifest})
-    return CorpusVectors(folder)
-
-
-def _write_manifest(folder: pathlib.Path, manifest: Mapping[str, Any]) -> None:
-    checksum = files.content_checksum(manifest)
-    files.write_json(folder / MANIFEST_FILE, {**manifest, "checksum": checksum})
-
-
 def encode_corpus(
     folder: pathlib.Path,
     sources: Mapping[str, pathlib.Path],
@@ -248,70 +147,73 @@ def encode_corpus(
     progress: Callable[[int], Any],
     report: Callable[[str], Any] = print,
 ) -> CorpusVectors:
-    """Encodes the sentences of a corpus, or those in missing shards.
+    """Encodes the sentences of a corpus, unless the folder has them.
 
     The corpus is streamed twice: to count its sentences, and to encode them.
 
     Args:
-        folder: folder of the vectors.
+        folder: folder of the vectors, written as a whole or not at all.
         sources: name -> file of the corpus.
         splitter: splits a line into sentences.
         encoder: the encoder.
-        description: result of `describe`. Its settings `context_sentences`,
-            `vectors`, `shard_sentences` and `limit` (None takes all) are used.
+        description: result of `describe`. Its settings `context_sentences` and
+            `vectors` are used.
         progress: creates a progress bar for a number of sentences.
         report: called with lines of text.
 
     Raises:
-        ValueError: if the folder contains different vectors or is in use, or the corpus
-            has no sentence, or changes in the meantime.
+        ValueError: if the folder contains different vectors or something else, or is
+            in use, or the corpus has no sentence.
     """
+    if (folder / MANIFEST_FILE).exists():
+        corpus = CorpusVectors(folder)
+        corpus.check_same(description)
+        return corpus
     settings = description["settings"]
-
-    def sentences() -> Iterator[Sentence]:
-        return itertools.islice(read_sentences(sources, splitter), settings["limit"])
-
-    folder.mkdir(parents=True, exist_ok=True)
-    in_use = ValueError(
-        f"`--index_dir` must not be in use. Received: {folder}, into which another "
-        "process writes now"
+    num_sentences = sum(1 for _ in read_sentences(sources, splitter))
+    if not num_sentences:
+        raise ValueError(
+            f"`--corpus` must hold sentences. Received: {', '.join(sources)}, with none"
+        )
+    folder = folder.absolute()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    stream = in_context(
+        read_sentences(sources, splitter), settings["context_sentences"]
     )
-    with files.locked(folder, in_use):
-        if (folder / MANIFEST_FILE).exists():
-            corpus = CorpusVectors(folder)
-            corpus.check_same(description)
-        else:
-            num_sentences = sum(1 for _ in sentences())
-            if not num_sentences:
-                raise ValueError(
-                    "`--corpus` must hold sentences. Received: "
-                    f"{', '.join(sources)}, with none"
-                )
-            corpus = start(folder, description, num_sentences)
-        missing = set(corpus.missing())
-        if not missing:
-            return corpus
-        files.remove_leftovers(folder)
-        stream = in_context(sentences(), settings["context_sentences"])
-        left, total_cut = corpus.manifest["num_sentences"], 0
-        with progress(left) as bar:
-            for number in range(corpus.num_shards):
-                groups = list(itertools.islice(stream, corpus.shard_sentences))
-                if len(groups) != min(left, corpus.shard_sentences):
-                    raise ValueError(
-                        "`--corpus` must not change while it is read. Received: "
-                        f"{', '.join(sources)}, whose shard {number} now has "
-                        f"{len(groups)} sentences"
-                    )
-                left -= len(groups)
-                if number not in missing:
-                    bar.update(len(groups))
-                    continue
-                vectors, num_cut = encoder.encode_in_context(
+    vectors, done, total_cut = None, 0, 0
+    with files.written_aside(folder, overwrite=False) as unfinished:
+        unfinished.mkdir()
+        with (
+            open(unfinished / _SENTENCES_FILE, "w", encoding="utf-8") as file,
+            progress(num_sentences) as bar,
+        ):
+            while groups := list(itertools.islice(stream, _AT_A_TIME)):
+                encoded, num_cut = encoder.encode_in_context(
                     groups, settings["vectors"], bar.update
                 )
-                corpus.write_shard(number, vectors, groups)
-                total_cut += num_cut
-        if total_cut:
-            report(f"Sentences longer than a row, which were cut: {total_cut:,}")
-    return corpus
+                if vectors is None:
+                    vectors = np.lib.format.open_memmap(
+                        unfinished / _VECTORS_FILE,
+                        mode="w+",
+                        dtype=np.float32,
+                        shape=(num_sentences, encoded.shape[1]),
+                    )
+                if done + len(groups) > num_sentences:
+                    break
+                vectors[done : done + len(groups)] = encoded
+                done, total_cut = done + len(groups), total_cut + num_cut
+                for group in groups:
+                    values = [dataclasses.astuple(sentence) for sentence in group]
+                    file.write(json.dumps(values, ensure_ascii=False) + "\n")
+        if done != num_sentences:
+            raise ValueError(
+                "`--corpus` must not change while it is read. Received: "
+                f"{', '.join(sources)}, whose number of sentences changed"
+            )
+        vectors.flush()
+        manifest = {**description, "num_sentences": num_sentences}
+        manifest = {"format_version": _FORMAT_VERSION, **manifest}
+        files.write_json(unfinished / MANIFEST_FILE, manifest)
+    if total_cut:
+        report(f"Sentences longer than a row, which were cut: {total_cut:,}")
+    return CorpusVectors(folder)

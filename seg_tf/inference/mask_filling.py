@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.inference.sentence_encoder import make_row
+from seg_tf.inference.row_encoder import make_row
 from seg_tf.inference.texts import check_texts, split_text
 from seg_tf.interop.presets import FromPreset
 from seg_tf.layouts.rows import Example, num_pieces

@@ -9,8 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.inference.row_encoder import TOKENS_PER_BATCH, RowEncoder
-from seg_tf.inference.sentence_encoder import make_row
+from seg_tf.inference.row_encoder import TOKENS_PER_BATCH, RowEncoder, make_row
 from seg_tf.inference.texts import Sentence, split_text
 from seg_tf.interop.presets import FromPreset
 from seg_tf.layouts.rows import Segment

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf.layouts.layout import Features, Layout
-from seg_tf.layouts.rows import Example, trees_of
+from seg_tf.layouts.rows import Example, Segment, trees_of
 from seg_tf.ops.gathering import mean_vectors
 from seg_tf.text.graph.trees import Trees
 
@@ -20,6 +20,26 @@ TOKENS_PER_BATCH = 8_192
 
 # (encoder, sequence output `(B, L, D)`, features) -> tensors whose first axis is B.
 Compute = Callable[[keras.Model, tf.Tensor, Features], Sequence[tf.Tensor]]
+
+
+def make_row(
+    pieces: Sequence[np.ndarray], paragraphs: Sequence[int]
+) -> tuple[Segment, ...]:
+    """A row of consecutive sentences, whose indices start at 0.
+
+    Args:
+        pieces: int32 ids of each sentence; there may be none.
+        paragraphs: paragraph of each sentence, rising.
+    """
+    segments: list[Segment] = []
+    number, previous = 0, None
+    for ids, paragraph in zip(pieces, paragraphs, strict=True):
+        number = number + 1 if paragraph == previous else 0
+        previous = paragraph
+        segments.append(
+            Segment(ids, paragraph=paragraph - paragraphs[0], sentence=number)
+        )
+    return tuple(segments)
 
 
 class RowEncoder:
@@ -68,15 +88,10 @@ class RowEncoder:
     def __call__(
         self, examples: Sequence[Example], on_progress: Callable[[int], Any] = bool
     ) -> list[tuple[np.ndarray, ...]]:
-        """Encodes examples.
+        """The results of each example, one array per tensor of `compute`.
 
-        Args:
-            examples: examples that fit into a row, each of at least one segment.
-            on_progress: called with the number of rows of each finished batch.
-
-        Returns:
-            The results of each example, one array per tensor of `compute`, padded as
-            in its batch.
+        Examples fit into a row and have at least one segment. Results are padded as in
+        their batch. `on_progress` gets the number of rows of each finished batch.
         """
         results: list[tuple[np.ndarray, ...]] = [()] * len(examples)
         for numbers in self._batches(examples):
@@ -92,13 +107,12 @@ class RowEncoder:
         lengths = [self._layout.num_tokens(example) for example in examples]
         batches: list[list[int]] = []
         for number in np.argsort(lengths, kind="stable").tolist():
-            if batches:
-                # The newest row is the longest, to which the batch is padded.
-                size = (len(batches[-1]) + 1) * lengths[number]
-                if size <= self._tokens_per_batch:
-                    batches[-1].append(number)
-                    continue
-            batches.append([number])
+            # The newest row is the longest, to which the batch is padded.
+            size = (len(batches[-1]) + 1) * lengths[number] if batches else np.inf
+            if size <= self._tokens_per_batch:
+                batches[-1].append(number)
+            else:
+                batches.append([number])
         return batches
 
 
@@ -108,17 +122,3 @@ def means_of_pieces(
     """Mean over the word pieces of each segment; 0 for a segment without pieces."""
     number_BL = features["sentence_number"]
     return [mean_vectors(sequence_BLD, number_BL, tf.reduce_max(number_BL))[0]]
-
-
-def vectors_of_pieces(
-    encoder: keras.Model, sequence_BLD: tf.Tensor, features: Features
-) -> Sequence[tf.Tensor]:
-    """Output at every position, and the number of its segment from 1; 0 for none."""
-    return [sequence_BLD, features["sentence_number"]]
-
-
-def first_token(
-    encoder: keras.Model, sequence_BLD: tf.Tensor, features: Features
-) -> Sequence[tf.Tensor]:
-    """Output at `[CLS]`."""
-    return [sequence_BLD[:, :1]]

@@ -3,6 +3,7 @@
 Shape key: N texts, S sentences, P passages, T texts of a row, D width.
 """
 
+import bisect
 import dataclasses
 import functools
 import hashlib
@@ -18,11 +19,12 @@ import tensorflow as tf
 
 from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
 from seg_tf.checkpoints.pretrained import Pretrained
+from seg_tf.config import to_dict
 from seg_tf.export import saved_model
 from seg_tf.export.served import ServedEncoder
 from seg_tf.inference import row_encoder
 from seg_tf.inference.attention import first_window
-from seg_tf.inference.row_encoder import RowEncoder
+from seg_tf.inference.row_encoder import RowEncoder, make_row
 from seg_tf.inference.texts import Sentence, check_texts, split_text
 from seg_tf.interop.presets import FromPreset
 from seg_tf.layouts.rows import Example, Segment, num_pieces
@@ -36,8 +38,6 @@ CLS, MEAN, SENT = "cls", "mean", "sent"
 _MAX_MEAN_COSINE = 0.95
 # Fewer sentences may really be alike.
 _MIN_VECTORS = 10
-# Fields of an encoder's config that no vector depends on.
-_NAMES = ("name", "trainable")
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
 
 
@@ -48,11 +48,9 @@ class EncodedText:
     Attributes:
         sentences: S sentences.
         vectors: float32 array `(S, D)`; 0 for a sentence without word pieces.
-        num_parts: number of sentences, where those too long for the model count once
-            per part.
+        num_parts: number of sentences, each part of a long one counted.
         num_positions: positions they take, with special tokens, without padding.
-        num_passes: rows that were needed. Sentences of different rows do not see each
-            other.
+        num_passes: rows, which do not see each other.
     """
 
     sentences: tuple[str, ...]
@@ -131,11 +129,15 @@ class SentenceEncoder(FromPreset):
         self._kinds = [SENT] * has_sent + [MEAN, CLS] * has_pieces
         computes = {
             MEAN: row_encoder.means_of_pieces,
-            CLS: row_encoder.first_token,
+            CLS: lambda encoder, sequence, features: [sequence[:, :1]],
             SENT: lambda encoder, sequence, features: [
                 self.layout.sentence_vectors(encoder, sequence, features)[0]
             ],
-            "pieces": row_encoder.vectors_of_pieces,
+            # The output at every position, and the number of its segment from 1.
+            "pieces": lambda encoder, sequence, features: [
+                sequence,
+                features["sentence_number"],
+            ],
         }
         self._rows = functools.cache(
             lambda kind: RowEncoder(
@@ -151,13 +153,7 @@ class SentenceEncoder(FromPreset):
     ) -> str:
         """Checks the kind of vectors, or returns the default kind of the model.
 
-        Args:
-            vectors: the kind; None is "sent" for SLM and ReAT, and "mean" otherwise.
-            allow_cls: whether "cls" is allowed, as for whole rows, and the default of
-                models without "sent".
-
-        Raises:
-            ValueError: if the model has no such vectors.
+        None is "sent" for SLM and ReAT; otherwise "mean" or, with `allow_cls`, "cls".
         """
         known = [kind for kind in self._kinds if allow_cls or kind != CLS]
         if vectors is None:
@@ -258,13 +254,10 @@ class SentenceEncoder(FromPreset):
         vectors = self.choose_vectors(vectors)
         laid_out = [self._stretches(sentences) for sentences in documents]
         examples = [example for stretches, _ in laid_out for example in stretches]
-        rows = iter(self._rows(vectors)(examples, on_progress) if examples else ())
+        rows = iter(self._rows(vectors)(examples, on_progress))
         encoded = []
         for sentences, (stretches, is_first) in zip(documents, laid_out, strict=True):
-            parts = [
-                _of_segments(row, len(example))
-                for example, (row,) in zip(stretches, rows, strict=False)
-            ]
+            parts = [_of_segments(*next(rows), len(example)) for example in stretches]
             encoded.append(
                 EncodedText(
                     tuple(sentence.text for sentence in sentences),
@@ -281,11 +274,10 @@ class SentenceEncoder(FromPreset):
     ) -> EncodedPassages:
         """Encodes passages of a document in the context of the document.
 
-        The whole document is encoded first, then the outputs at the word pieces of
-        each passage are averaged ("late chunking"; Günther et al., 2024, section 3). A
-        ReAT's vectors are those of sentences, so a passage is the mean over the
-        sentences that overlap it. A document that does not fit into a row is read as by
-        `encode_sentences`.
+        The whole document is encoded, as by `encode_sentences`; then the outputs at the
+        word pieces of each passage are averaged ("late chunking"; Günther et al., 2024,
+        section 3). A ReAT's vectors are those of sentences, so a passage is the mean
+        over the sentences that overlap it.
 
         Args:
             document: the text; a line is a paragraph.
@@ -302,37 +294,29 @@ class SentenceEncoder(FromPreset):
         for number, (begin, end) in enumerate(spans):
             if not 0 <= begin < end <= len(document):
                 raise ValueError(
-                    "`spans` must be inside the document, of "
-                    f"{len(document):,} characters. Received: spans[{number}]="
-                    f"{(begin, end)}"
+                    f"`spans` must be inside the document, of {len(document):,} "
+                    f"characters. Received: spans[{number}]={(begin, end)}"
                 )
         sentences = split_text(document, self._splitter)
         if not sentences or not spans:
             raise ValueError("`document` must contain a sentence. Received: none")
         begins = _places(document, sentences)
-        ends = [
-            begin + len(sentence.text)
-            for begin, sentence in zip(begins, sentences, strict=True)
-        ]
         if MEAN in self._kinds:
             offsets = PieceOffsets(
                 self._pretrained.vocabulary, self._pretrained.normalization
             )
-            places = [
-                (begin + starts, begin + stops)
-                for begin, (_, starts, stops) in zip(
-                    begins,
-                    (offsets.encode(sentence.text) for sentence in sentences),
-                    strict=True,
-                )
-            ]
+            places = []
+            for first, sentence in zip(begins, sentences, strict=True):
+                _, *of_pieces = offsets.encode(sentence.text)
+                places.append([first + place for place in of_pieces])
             starts, stops = map(np.concatenate, zip(*places, strict=True))
             stretches, _ = self._stretches(sentences)
             vectors = np.concatenate(
                 [row[number > 0] for row, number in self._rows("pieces")(stretches)]
             )
         else:
-            starts, stops = np.array(begins), np.array(ends)
+            starts = np.array(begins)
+            stops = starts + [len(sentence.text) for sentence in sentences]
             vectors = self.encode_documents([sentences])[0].vectors
         encoded = np.zeros((len(spans), vectors.shape[1]), np.float32)
         for number, (begin, end) in enumerate(spans):
@@ -383,16 +367,6 @@ class SentenceEncoder(FromPreset):
         ]
         return normalize(np.array(encoded)), num_cut
 
-    def check_context(self, context_sentences: int) -> None:
-        """Raises ValueError unless rows take a sentence and its context."""
-        most = self.layout.text_capacity.num_sentences
-        if context_sentences < 0 or (most is not None and context_sentences >= most):
-            limit = "" if most is None else f" and below {most}, the model's sentences"
-            raise ValueError(
-                f"`context_sentences` must be at least 0{limit}. Received: "
-                f"context_sentences={context_sentences}"
-            )
-
     def encode_rows(
         self,
         rows: Sequence[tuple[str, ...]],
@@ -436,18 +410,16 @@ class SentenceEncoder(FromPreset):
 
     def describe(self) -> dict[str, Any]:
         """Settings and checksum on which all vectors depend, apart from the texts."""
-        config = self._encoder.get_config()
-        config = {name: value for name, value in config.items() if name not in _NAMES}
-        checksum = hashlib.sha256(
-            json.dumps(config, sort_keys=True, default=str).encode()
-        )
+        pretrained = self._pretrained
+        model = json.dumps(to_dict(pretrained.config.model))
+        checksum = hashlib.sha256(model.encode())
         for weight in self._encoder.get_weights():
             checksum.update(np.ascontiguousarray(weight).tobytes())
         return {
             "max_length": self.layout.max_length,
-            "tokenizer": self._pretrained.tokenizer,
-            **self._pretrained.normalization.described(),
-            "vocab_sha256": self._pretrained.vocabulary.checksum,
+            "tokenizer": pretrained.tokenizer,
+            **pretrained.normalization.described(),
+            "vocab_sha256": pretrained.vocabulary.checksum,
             "dtype_policy": self._encoder.dtype_policy.name,
             "encoder_sha256": checksum.hexdigest(),
         }
@@ -511,30 +483,33 @@ class SentenceEncoder(FromPreset):
     ) -> tuple[list[Example], np.ndarray]:
         """Rows of a document, and bool `(parts,)`: where a sentence begins.
 
-        Sentences that are too long for the model become several parts.
+        Sentences that are too long for the model become several parts. There are few
+        rows, of similar length, and where possible they end with a sentence.
         """
         if not sentences:
             return [], np.zeros(0, bool)
         lines = [(sentence.document, sentence.paragraph) for sentence in sentences]
         _, paragraphs = np.unique(lines, axis=0, return_inverse=True)
         parts: list[Segment] = []
-        is_first = []
-        row = make_row(self._spell(sentences), paragraphs.reshape(-1).tolist())
-        for segment in row:
+        for segment in make_row(self._spell(sentences), paragraphs.ravel().tolist()):
             num_parts = max(1, -(-len(segment.pieces) // self.layout.longest_part))
             first_token = 0
             for ids in np.array_split(segment.pieces, num_parts):
                 parts.append(
                     dataclasses.replace(segment, pieces=ids, first_token=first_token)
                 )
-                is_first.append(first_token == 0)
                 first_token += len(ids)
-        # Few stretches of similar length. Where possible, they end with a sentence.
+        is_first = np.array([part.first_token == 0 for part in parts])
         firsts = np.append(np.flatnonzero(is_first), len(parts))
         stretches, begin = [], 0
         while begin < len(parts):
-            most = self._num_fitting(parts, begin)
             left = len(parts) - begin
+            # Each part has a position at least.
+            most = 1 + bisect.bisect_left(
+                range(2, min(left, self.layout.max_length) + 1),
+                True,
+                key=lambda count: not self.layout.fits(parts[begin : begin + count]),
+            )
             # The first end of a sentence after an equal share; or the last one before
             # it, unless that leaves less than half; or the share.
             end = begin - (-left // -(-left // most))
@@ -546,21 +521,7 @@ class SentenceEncoder(FromPreset):
                 end = before
             stretches.append(parts[begin:end])
             begin = end
-        return stretches, np.array(is_first)
-
-    def _num_fitting(self, parts: Sequence[Segment], begin: int) -> int:
-        """Number of parts from `begin` on that fit in a row; at least 1."""
-        left = len(parts) - begin
-        fewest, most = 1, min(2, left)
-        while most < left and self.layout.fits(parts[begin : begin + most]):
-            fewest, most = most, min(2 * most, left)
-        while fewest < most:
-            count = (fewest + most + 1) // 2
-            if self.layout.fits(parts[begin : begin + count]):
-                fewest = count
-            else:
-                most = count - 1
-        return fewest
+        return stretches, is_first
 
     def _means_of_parts(
         self, parts: Sequence[np.ndarray], is_first: np.ndarray
@@ -571,26 +532,6 @@ class SentenceEncoder(FromPreset):
         counts = np.diff(np.append(firsts, len(is_first))).astype(np.float32)
         sums = np.add.reduceat(np.concatenate(parts), firsts, axis=0)
         return sums / counts[:, np.newaxis]
-
-
-def make_row(
-    pieces: Sequence[np.ndarray], paragraphs: Sequence[int]
-) -> tuple[Segment, ...]:
-    """Returns a row of consecutive sentences, whose indices start at 0.
-
-    Args:
-        pieces: int32 ids of each sentence; there may be none.
-        paragraphs: paragraph of each sentence, rising.
-    """
-    segments: list[Segment] = []
-    number, previous = 0, None
-    for ids, paragraph in zip(pieces, paragraphs, strict=True):
-        number = number + 1 if paragraph == previous else 0
-        previous = paragraph
-        segments.append(
-            Segment(ids, paragraph=paragraph - paragraphs[0], sentence=number)
-        )
-    return tuple(segments)
 
 
 def _of_segments(row: np.ndarray, count: int) -> np.ndarray:

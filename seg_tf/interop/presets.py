@@ -4,7 +4,6 @@ import pathlib
 import warnings
 from typing import Self
 
-from seg_tf import files
 from seg_tf.checkpoints import folders
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
 from seg_tf.layers.common import checked_names
@@ -35,24 +34,12 @@ def load_preset(
         # Slow to import.
         from seg_tf.interop import convert
 
+        def warn(report: convert.ImportReport) -> None:
+            if not report.equal_for:
+                warnings.warn(report.equality(), stacklevel=4)
+
         if convert.is_foreign(preset):
-            if str(preset).startswith("hf://"):
-                folder = convert.download(str(preset))
-            paths = folder.rglob("*") if folder.is_dir() else folder.parent.iterdir()
-            listing = sorted(
-                [str(path), path.stat().st_size, path.stat().st_mtime_ns]
-                for path in paths
-                if path.is_file()
-            )
-            cache = files.cache_dir() / "converted"
-            cache.mkdir(parents=True, exist_ok=True)
-            converted = cache / files.content_checksum({"files": listing})
-            with files.locked(cache):
-                if not converted.exists():
-                    report = convert.convert(convert.open_model(folder), converted)
-                    if not report.equal_for:
-                        warnings.warn(report.equality(), stacklevel=3)
-            folder = converted
+            folder = convert.convert_once(preset, report=warn)
     return load_pretrained(folder, sentence_function=sentence_function)
 
 
