@@ -326,6 +326,10 @@ def test_records_without_validation_train_once_that_is_asked_for(
     monkeypatch.chdir(tmp_path)
     command_calls.call("seg_tf.commands.plot_runs", *shlex.split(compare))
     command_calls.check_image(tmp_path / "curves.png")
+    for name in ("demo", "finetune", "export"):
+        assert f" python -m seg_tf.commands.{name} --checkpoint={tmp_path} " in (
+            output.replace("\n", " ")
+        )
     (longer,) = re.findall(r"train it for longer .*(--config\S+\d)", output)
     code, output, errors = run_here(*command, flag, longer)
     assert code == 0, errors

@@ -19,8 +19,7 @@ import numpy as np
 from seg_tf import files
 from seg_tf.config import differing_settings
 from seg_tf.inference.sentence_encoder import SentenceEncoder
-from seg_tf.inference.texts import Sentence, in_context, read_sentences
-from seg_tf.text.punkt import Splitter
+from seg_tf.inference.texts import Sentence, in_context
 
 MANIFEST_FILE = "manifest.json"
 _VECTORS_FILE = "vectors.npy"
@@ -140,8 +139,7 @@ def describe(
 
 def encode_corpus(
     folder: pathlib.Path,
-    sources: Mapping[str, pathlib.Path],
-    splitter: Splitter,
+    read_sentences: Callable[[], Iterator[Sentence]],
     encoder: SentenceEncoder,
     description: Mapping[str, Any],
     progress: Callable[[int], Any],
@@ -153,8 +151,7 @@ def encode_corpus(
 
     Args:
         folder: folder of the vectors, written as a whole or not at all.
-        sources: name -> file of the corpus.
-        splitter: splits a line into sentences.
+        read_sentences: begins to stream the sentences of the corpus.
         encoder: the encoder.
         description: result of `describe`. Its settings `context_sentences` and
             `vectors` are used.
@@ -169,17 +166,15 @@ def encode_corpus(
         corpus = CorpusVectors(folder)
         corpus.check_same(description)
         return corpus
-    settings = description["settings"]
-    num_sentences = sum(1 for _ in read_sentences(sources, splitter))
+    settings, names = description["settings"], ", ".join(description["corpus"])
+    num_sentences = sum(1 for _ in read_sentences())
     if not num_sentences:
         raise ValueError(
-            f"`--corpus` must hold sentences. Received: {', '.join(sources)}, with none"
+            f"`--corpus` must hold sentences. Received: {names}, with none"
         )
     folder = folder.absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    stream = in_context(
-        read_sentences(sources, splitter), settings["context_sentences"]
-    )
+    stream = in_context(read_sentences(), settings["context_sentences"])
     vectors, done, total_cut = None, 0, 0
     with files.written_aside(folder, overwrite=False) as unfinished:
         unfinished.mkdir()
@@ -208,7 +203,7 @@ def encode_corpus(
         if done != num_sentences:
             raise ValueError(
                 "`--corpus` must not change while it is read. Received: "
-                f"{', '.join(sources)}, whose number of sentences changed"
+                f"{names}, whose number of sentences changed"
             )
         vectors.flush()
         manifest = {**description, "num_sentences": num_sentences}
