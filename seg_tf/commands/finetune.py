@@ -13,8 +13,7 @@ seeds of the paper of the checkpoint's model; values that are given replace thos
 grid. --dry_run prints the number of trials.
 
 --checkpoint may also name weights of another program, in a folder or as
-hf://organisation/name: they are converted once, as by import_weights, into the folder
-initial_checkpoint of --output_dir.
+hf://organisation/name: they are converted once, as by import_weights, into a cache.
 
 --output_dir holds, for each task,
 

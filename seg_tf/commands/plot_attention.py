@@ -105,7 +105,6 @@ def _shares(maps: AttentionMaps, panels: Sequence[tuple[int, int | None]]) -> st
             attention.attention_shares(maps.map(layer, head), maps.window)
         )
         for layer, head in panels
-        if maps.has(layer, head)
     }
     lines = [f"{'':22}" + "".join(f"{name.replace('_', ' '):>18}" for name in uniform)]
     for title, shares in {**rows, "uniform attention": uniform}.items():
@@ -167,21 +166,13 @@ def _names(models: Sequence[Pretrained]) -> list[str]:
 
 
 def _panels(models: Sequence[Pretrained]) -> list[tuple[int, int | None]]:
-    """The requested layers and heads that a model has."""
+    """The requested layers and heads, which all models have."""
     encoders = [model.encoder for model in models]
-    layers = _numbers("layers", max(encoder.num_layers for encoder in encoders))
-    heads = [None]
+    layers = _numbers("layers", min(encoder.num_layers for encoder in encoders))
+    heads: list[int | None] = [None]
     if flags.FLAGS.heads != [_MEAN]:
-        heads = _numbers("heads", max(encoder.num_heads for encoder in encoders))
-    panels = [
-        (layer, head)
-        for layer in layers
-        for head in heads
-        if any(
-            layer < encoder.num_layers and (head or 0) < encoder.num_heads
-            for encoder in encoders
-        )
-    ]
+        heads = [*_numbers("heads", min(encoder.num_heads for encoder in encoders))]
+    panels = [(layer, head) for layer in layers for head in heads]
     if len(panels) * len(models) > _MAX_PANELS:
         raise ValueError(
             "`--layers` and `--heads` must leave at most "

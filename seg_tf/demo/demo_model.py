@@ -135,8 +135,8 @@ class DemoModel:
         self._check("attention")
         num_sentences = len(self._sentences(text))
         maps = self._maps(text)
-        is_typed = isinstance(layer, int) and isinstance(head, int | None)
-        if not (is_typed and maps.has(layer, head)):
+        num_layers, num_heads = maps.weights.shape[:2]
+        if layer not in range(num_layers) or (head or 0) not in range(num_heads):
             raise ValueError(
                 "`layer` and `head` must exist in the model. Received: "
                 f"layer={layer!r}, head={head!r}"

@@ -55,11 +55,7 @@ class TextWindow:
 
 
 def window_capacity(pretrained: Pretrained) -> TextCapacity:
-    """Returns the capacity of the windows that a model was trained on.
-
-    Raises:
-        ValueError: if it was not trained on windows.
-    """
+    """Capacity of the windows that a model was trained on; else a ValueError."""
     if not isinstance(pretrained.encoder, Encoder):
         raise ValueError(
             "`checkpoint` must be of an encoder that reads windows (BERT, BERT with "
@@ -73,11 +69,7 @@ def window_capacity(pretrained: Pretrained) -> TextCapacity:
 def read_tree(
     paragraphs: Sequence[str], pretrained: Pretrained, splitter: Splitter
 ) -> DocumentTree:
-    """Returns sentences and word pieces of a text, as in records.
-
-    Raises:
-        ValueError: if there is no word piece.
-    """
+    """Sentences and word pieces of a text, as in records; a ValueError if none."""
     encode = pretrained.text_encoder().encode
     (tree,) = TreeBuilder(splitter.split, encode).build([paragraphs])
     if not len(tree.token_ids):
@@ -89,10 +81,9 @@ def read_tree(
 
 
 def first_window(tree: DocumentTree, capacity: TextCapacity) -> DocumentTree:
-    """Returns the beginning of a text that fits in a window.
+    """The beginning of a text that fits in a window.
 
-    As in records, that is whole sentences, or a part of the first one if it is too
-    long.
+    As in records: whole sentences, or a part of the first one if it is too long.
     """
     ends = np.cumsum(tree.sentence_lengths)
     count = max(int(np.searchsorted(ends, capacity.num_pieces, side="right")), 1)
@@ -153,11 +144,6 @@ class AttentionMaps:
     weights: np.ndarray
     window: TextWindow
 
-    def has(self, layer: int, head: int | None) -> bool:
-        """Returns True if the model has this layer and head."""
-        num_layers, num_heads = self.weights.shape[:2]
-        return 0 <= layer < num_layers and 0 <= (head or 0) < num_heads
-
     def map(self, layer: int, head: int | None = None) -> np.ndarray:
         """Weights of a head, or the mean of a layer's: `(L, L)`."""
         weights = self.weights[layer]
@@ -185,18 +171,11 @@ def attention_maps(encoder: Encoder, window: TextWindow) -> AttentionMaps:
 
 
 def attention_shares(weights: np.ndarray, window: TextWindow) -> dict[str, float]:
-    """Computes the average shares of the word pieces' attention, by its target.
+    """Shares of the word pieces' attention `(L, L)`, by its target.
 
-    Special tokens do not count as queries. As keys they belong to no sentence. The rest
-    goes to other paragraphs.
-
-    Args:
-        weights: `(L, L)`, whose rows sum to 1.
-        window: the text.
-
-    Returns:
-        `same_sentence`; `same_paragraph`, including the same sentence; and
-        `special_tokens`.
+    These are `same_sentence`; `same_paragraph`, including the same sentence; and
+    `special_tokens`. Special tokens do not count as queries. As keys they belong to no
+    sentence. The rest goes to other paragraphs.
     """
     is_piece = window.is_piece
     weights = weights[is_piece].astype("float64")

@@ -31,14 +31,9 @@ def heat_maps(
 ) -> Figure:
     """Draws the attention of models on one text (Segatron, figure 3).
 
-    Models are above each other. Their panels of one layer (and head) share a colour
-    scale, from 0 to the 99 % quantile of all weights of these panels.
-
-    Args:
-        models: name -> maps.
-        panels: layers and heads, where None is the mean of the heads. A model omits
-            layers and heads that it does not have; at least one model has each.
-        title: title of the figure.
+    Models, by name, are above each other. Their panels of one layer and head share a
+    colour scale, from 0 to the 99 % quantile of all weights of these panels. A head of
+    None is the mean of the heads. All models have all panels.
     """
     num_columns = min(len(panels), _MAX_COLUMNS)
     num_lines = -(-len(panels) // num_columns)
@@ -56,21 +51,16 @@ def heat_maps(
     columns = grid.reshape(num_lines, len(models), num_columns).swapaxes(1, 2)
     columns = columns.reshape(-1, len(models))
     for (layer, head), column in zip(panels, columns, strict=False):
-        weights = [
-            maps.map(layer, head) if maps.has(layer, head) else None
-            for maps in models.values()
-        ]
-        known = np.concatenate([one.ravel() for one in weights if one is not None])
-        brightest = np.quantile(known, _BRIGHTEST_QUANTILE)
-        described = f"layer {layer}, " + (
-            "mean of heads" if head is None else f"head {head}"
+        weights = [maps.map(layer, head) for maps in models.values()]
+        brightest = np.quantile(
+            np.concatenate(list(map(np.ravel, weights))), _BRIGHTEST_QUANTILE
         )
-        for axes, name, shown in zip(column, models, weights, strict=True):
-            if shown is not None:
-                axes.set_axis_on()
-                image = axes.imshow(shown, cmap="Greys", vmin=0, vmax=brightest)
-                axes.set_title(f"{name}, {described}", fontsize="medium")
-                _mark_structure(axes, models[name].window)
+        shown = "mean of heads" if head is None else f"head {head}"
+        for axes, name, of_model in zip(column, models, weights, strict=True):
+            axes.set_axis_on()
+            image = axes.imshow(of_model, cmap="Greys", vmin=0, vmax=brightest)
+            axes.set_title(f"{name}, layer {layer}, {shown}", fontsize="medium")
+            _mark_structure(axes, models[name].window)
         bar = figure.colorbar(
             image, ax=column, location="bottom", extend="max", shrink=0.8, aspect=30
         )

@@ -1,8 +1,8 @@
 """Vectors of all sentences of a corpus, in a folder, and exact search among them.
 
-  manifest.json    weights, corpus and settings of the vectors
-  vectors.npy      float32 `(N, D)`
-  sentences.jsonl  the N sentences, each after those it was encoded with
+  manifest.json      weights, corpus and settings of the vectors
+  vectors-00000.npy  the first vectors, float32 `(N, D)`; and so on
+  sentences.jsonl    the sentences, each after those it was encoded with
 
 The folder appears as a whole or not at all.
 """
@@ -22,26 +22,20 @@ from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.inference.texts import Sentence, in_context
 
 MANIFEST_FILE = "manifest.json"
-_VECTORS_FILE = "vectors.npy"
 _SENTENCES_FILE = "sentences.jsonl"
 _FORMAT_VERSION = 3
-# Sentences that are encoded, or vectors that are searched, at a time.
-_AT_A_TIME = 16_384
+# Sentences that are encoded, and vectors that are searched, at a time.
+_AT_A_TIME = 4_096
 
 
 class CorpusVectors:
     """A folder of vectors.
 
-    Args:
-        folder: the folder.
+    Attributes:
+        manifest: settings of the vectors, and `num_sentences`.
 
     Raises:
         ValueError: if the manifest is missing, damaged or of another version.
-
-    Attributes:
-        folder: the folder.
-        manifest: settings of the vectors, and `num_sentences`.
-        vectors: float32 array `(N, D)`, mapped into memory.
     """
 
     def __init__(self, folder: pathlib.Path):
@@ -61,7 +55,6 @@ class CorpusVectors:
                 f"{version}. Encode the corpus again: give --corpus and another "
                 "--index_dir"
             )
-        self.vectors = np.load(folder / _VECTORS_FILE, mmap_mode="r")
 
     def check_same(self, expected: Mapping[str, Any]) -> None:
         """Raises a ValueError where the manifest differs from `expected`."""
@@ -76,21 +69,13 @@ class CorpusVectors:
 
     def parts(self) -> Iterator[np.ndarray]:
         """The vectors, so many at a time that memory stays small."""
-        for begin in range(0, len(self.vectors), _AT_A_TIME):
-            yield self.vectors[begin : begin + _AT_A_TIME]
+        return map(np.load, sorted(self.folder.glob("vectors-*.npy")))
 
     def nearest(self, queries: np.ndarray, count: int) -> list[list[tuple[int, float]]]:
-        """Finds the nearest vectors to each query, by comparing with all of them.
+        """Finds the nearest vectors to queries `(Q, D)` of length 1, by comparing all.
 
-        Vectors and queries have length 1, so that inner products are cosines.
-
-        Args:
-            queries: float32 array `(number of queries, D)`.
-            count: neighbours of each query; fewer if there are fewer vectors.
-
-        Returns:
-            For each query `(number of the sentence, cosine)`, the nearest first; equal
-            cosines in the order of the sentences.
+        Returns up to `count` pairs of the sentence's number and the cosine for each
+        query, the nearest first; equal cosines in the order of the sentences.
         """
         best = np.empty((len(queries), 0), np.float32)
         numbers, begin = np.empty((len(queries), 0), np.int64), 0
@@ -147,11 +132,10 @@ def encode_corpus(
 ) -> CorpusVectors:
     """Encodes the sentences of a corpus, unless the folder has them.
 
-    The corpus is streamed twice: to count its sentences, and to encode them.
-
     Args:
         folder: folder of the vectors, written as a whole or not at all.
-        read_sentences: begins to stream the sentences of the corpus.
+        read_sentences: begins to stream the sentences of the corpus, which is done
+            twice: to count them, and to encode them.
         encoder: the encoder.
         description: result of `describe`. Its settings `context_sentences` and
             `vectors` are used.
@@ -159,54 +143,41 @@ def encode_corpus(
         report: called with lines of text.
 
     Raises:
-        ValueError: if the folder contains different vectors or something else, or is
-            in use, or the corpus has no sentence.
+        ValueError: if the folder contains something else or is in use, or the corpus
+            has no sentence.
     """
     if (folder / MANIFEST_FILE).exists():
         corpus = CorpusVectors(folder)
         corpus.check_same(description)
         return corpus
-    settings, names = description["settings"], ", ".join(description["corpus"])
-    num_sentences = sum(1 for _ in read_sentences())
-    if not num_sentences:
+    total = sum(1 for _ in read_sentences())
+    if not total:
+        names = ", ".join(description["corpus"])
         raise ValueError(
             f"`--corpus` must hold sentences. Received: {names}, with none"
         )
+    settings, done, total_cut = description["settings"], 0, 0
+    stream = in_context(read_sentences(), settings["context_sentences"])
     folder = folder.absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    stream = in_context(read_sentences(), settings["context_sentences"])
-    vectors, done, total_cut = None, 0, 0
-    with files.written_aside(folder, overwrite=False) as unfinished:
+    with (
+        files.written_aside(folder, overwrite=False) as unfinished,
+        progress(total) as bar,
+    ):
         unfinished.mkdir()
-        with (
-            open(unfinished / _SENTENCES_FILE, "w", encoding="utf-8") as file,
-            progress(num_sentences) as bar,
-        ):
-            while groups := list(itertools.islice(stream, _AT_A_TIME)):
-                encoded, num_cut = encoder.encode_in_context(
-                    groups, settings["vectors"], bar.update
-                )
-                if vectors is None:
-                    vectors = np.lib.format.open_memmap(
-                        unfinished / _VECTORS_FILE,
-                        mode="w+",
-                        dtype=np.float32,
-                        shape=(num_sentences, encoded.shape[1]),
-                    )
-                if done + len(groups) > num_sentences:
-                    break
-                vectors[done : done + len(groups)] = encoded
-                done, total_cut = done + len(groups), total_cut + num_cut
+        for number in itertools.count():
+            groups = list(itertools.islice(stream, _AT_A_TIME))
+            if not groups:
+                break
+            vectors, num_cut = encoder.encode_in_context(groups, settings["vectors"])
+            np.save(unfinished / f"vectors-{number:05d}.npy", vectors)
+            with open(unfinished / _SENTENCES_FILE, "a", encoding="utf-8") as file:
                 for group in groups:
                     values = [dataclasses.astuple(sentence) for sentence in group]
                     file.write(json.dumps(values, ensure_ascii=False) + "\n")
-        if done != num_sentences:
-            raise ValueError(
-                "`--corpus` must not change while it is read. Received: "
-                f"{names}, whose number of sentences changed"
-            )
-        vectors.flush()
-        manifest = {**description, "num_sentences": num_sentences}
+            done, total_cut = done + len(groups), total_cut + num_cut
+            bar.update(len(groups))
+        manifest = {**description, "num_sentences": done}
         manifest = {"format_version": _FORMAT_VERSION, **manifest}
         files.write_json(unfinished / MANIFEST_FILE, manifest)
     if total_cut:

@@ -51,18 +51,10 @@ class MaskFiller(FromPreset):
     def predict(
         self, texts: Sequence[str], num_best: int = 5
     ) -> list[list[list[Filling]]]:
-        """Returns the most probable pieces for each mask of each text.
+        """Returns the `num_best` most probable pieces for each mask of each text.
 
-        Args:
-            texts: at least one, encoded in one batch; a line of a text is a paragraph.
-            num_best: number of pieces for each mask.
-
-        Returns:
-            For each text and each `[MASK]` of it the best pieces, the best first.
-
-        Raises:
-            ValueError: if there is no text, or a text has no `[MASK]` or does not fit
-                in a row of the model.
+        Texts are encoded in one batch; a line is a paragraph. There must be one at
+        least, each with a `[MASK]` and no longer than a row of the model.
         """
         examples = [self._example(text) for text in check_texts(texts, "texts")]
         shapes = zip(*map(self._layout.row_shape, examples), strict=True)

@@ -16,7 +16,8 @@ from seg_tf.layouts.rows import Example, Segment, trees_of
 from seg_tf.ops.gathering import mean_vectors
 from seg_tf.text.graph.trees import Trees
 
-TOKENS_PER_BATCH = 8_192
+# Approximate number of positions in a batch.
+_TOKENS_PER_BATCH = 8_192
 
 # (encoder, sequence output `(B, L, D)`, features) -> tensors whose first axis is B.
 Compute = Callable[[keras.Model, tf.Tensor, Features], Sequence[tf.Tensor]]
@@ -52,9 +53,8 @@ class RowEncoder:
         encoder: an encoder of texts.
         layout: the layout of its rows.
         compute: what to compute from the encoder's float32 output.
-        num_columns: segments that all rows are padded to, with which `compute` sees
-            static shapes; None pads to the longest example of a batch.
-        tokens_per_batch: approximate number of positions in a batch.
+        num_columns: segments that all rows are padded to, for static shapes in
+            `compute`; None pads to the longest example of a batch.
     """
 
     def __init__(
@@ -63,11 +63,9 @@ class RowEncoder:
         layout: Layout,
         compute: Compute,
         num_columns: int | None = None,
-        tokens_per_batch: int = TOKENS_PER_BATCH,
     ):
         self._layout = layout
         self._num_columns = num_columns
-        self._tokens_per_batch = tokens_per_batch
 
         def run(fields: Mapping[str, tf.Tensor]) -> Sequence[tf.Tensor]:
             features = layout.rows(Trees(**fields))
@@ -109,7 +107,7 @@ class RowEncoder:
         for number in np.argsort(lengths, kind="stable").tolist():
             # The newest row is the longest, to which the batch is padded.
             size = (len(batches[-1]) + 1) * lengths[number] if batches else np.inf
-            if size <= self._tokens_per_batch:
+            if size <= _TOKENS_PER_BATCH:
                 batches[-1].append(number)
             else:
                 batches.append([number])

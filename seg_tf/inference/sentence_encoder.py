@@ -77,11 +77,16 @@ class SentenceEncoder(FromPreset):
     r"""Encodes texts, their sentences and passages with a pretrained encoder.
 
     Rows are laid out as in pretraining, so sentences are encoded in the context of
-    their text. There are up to three kinds of `vectors`:
+    their text; a line of a text is a paragraph. There are up to three kinds of
+    `vectors`:
 
     * "mean": the mean of the outputs at the word pieces (all models but ReAT);
-    * "sent": the output at a sentence's `[SENT]` (SLM), or its pooled `<SS>` (ReAT);
-    * "cls": the output at `[CLS]` (all models but ReAT).
+    * "sent": the output at a sentence's `[SENT]` (SLM), or its pooled `<SS>` (ReAT),
+      the default of these models;
+    * "cls": the output at `[CLS]`, of whole rows (all models but ReAT).
+
+    Methods raise a ValueError for kinds that the model lacks and for no texts. `encode`
+    and `encode_sentences` warn if cosines hardly distinguish the vectors.
 
     Args:
         pretrained: a model that `load_pretrained` returned. Its encoder is copied.
@@ -89,7 +94,6 @@ class SentenceEncoder(FromPreset):
         randomly_initialized: whether to replace the encoder's weights by new ones, as
             a baseline that shows the effect of pretraining.
         seed: seed of the new weights.
-        tokens_per_batch: approximate number of positions in a batch.
 
     Attributes:
         layout: layout of the rows.
@@ -113,7 +117,6 @@ class SentenceEncoder(FromPreset):
         max_length: int | None = None,
         randomly_initialized: bool = False,
         seed: int = 0,
-        tokens_per_batch: int = row_encoder.TOKENS_PER_BATCH,
     ):
         self.layout = pretrained.layout(max_length)
         self._pretrained = pretrained
@@ -140,12 +143,7 @@ class SentenceEncoder(FromPreset):
             ],
         }
         self._rows = functools.cache(
-            lambda kind: RowEncoder(
-                self._encoder,
-                self.layout,
-                computes[kind],
-                tokens_per_batch=tokens_per_batch,
-            )
+            lambda kind: RowEncoder(self._encoder, self.layout, computes[kind])
         )
 
     def choose_vectors(
@@ -165,28 +163,12 @@ class SentenceEncoder(FromPreset):
             )
         return vectors
 
-    def encode(
-        self,
-        texts: Sequence[str],
-        vectors: str = MEAN,
-        on_progress: Callable[[int], Any] = bool,
-    ) -> np.ndarray:
-        """Encodes each text as one vector.
+    def encode(self, texts: Sequence[str], vectors: str = MEAN) -> np.ndarray:
+        """Encodes each text as one vector: float32 `(N, D)`.
 
-        A text that is longer than a row is read up to the last sentence that fits. A
-        warning is given if the cosines of the vectors hardly distinguish the texts.
-
-        Args:
-            texts: the texts; a line is a paragraph.
-            vectors: "mean", "cls", or "sent" for the mean over the vectors of the
-                sentences. A ReAT's "mean" is its "sent".
-            on_progress: called with the number of texts of each finished batch.
-
-        Returns:
-            float32 array `(N, D)`; 0 for the mean of a text without word pieces.
-
-        Raises:
-            ValueError: if there is no text, or the model has no such vectors.
+        A text that is longer than a row is read up to the last sentence that fits.
+        "sent" is the mean over the sentences; a ReAT's "mean" is the same. The mean of
+        a text without word pieces is 0.
         """
         texts = check_texts(texts, "texts")
         if vectors == MEAN and MEAN not in self._kinds:
@@ -203,65 +185,55 @@ class SentenceEncoder(FromPreset):
             )
             # A text without a piece has an empty sentence.
             examples.append(make_row(pieces, paragraphs.tolist() or [0]))
-        rows = self._rows(vectors)(examples, on_progress)
-        encoded = np.zeros((len(texts), rows[0][0].shape[-1]), np.float32)
-        for number, (example, (row,)) in enumerate(zip(examples, rows, strict=True)):
+        encoded = []
+        for example, row in zip(
+            examples, self._encode_rows(examples, vectors), strict=True
+        ):
             if vectors == CLS:
-                encoded[number] = row[0]
-            elif num_pieces(example):
+                encoded.append(row[0])
+            elif not num_pieces(example):
+                encoded.append(np.zeros_like(row[0]))
+            else:
                 lengths = [len(segment.pieces) for segment in example]
                 weights = lengths if vectors == MEAN else None
-                encoded[number] = np.average(
-                    row[: len(example)], axis=0, weights=weights
-                )
-        _warn_if_alike(encoded)
+                encoded.append(np.average(row, axis=0, weights=weights))
+        _warn_if_alike(encoded := np.array(encoded, np.float32))
         return encoded
 
     def encode_sentences(
-        self,
-        texts: Sequence[str],
-        vectors: str | None = None,
-        on_progress: Callable[[int], Any] = bool,
+        self, texts: Sequence[str], vectors: str | None = None
     ) -> list[EncodedText]:
         """Encodes each sentence of each text in the context of its text.
 
         A text that does not fit into a row is read in stretches of whole sentences
-        that do not see each other. A warning is given if the cosines of the vectors
-        hardly distinguish the sentences.
-
-        Args:
-            texts: the texts; a line is a paragraph.
-            vectors: "mean" or "sent"; None is "sent" if the model has it.
-            on_progress: called with the number of rows of each finished batch.
-
-        Raises:
-            ValueError: if there is no text, or the model has no such vectors.
+        that do not see each other.
         """
         documents = [
             split_text(text, self._splitter) for text in check_texts(texts, "texts")
         ]
-        encoded = self.encode_documents(documents, vectors, on_progress)
+        encoded = self.encode_documents(documents, vectors)
         _warn_if_alike(np.concatenate([text.vectors for text in encoded]))
         return encoded
 
     def encode_documents(
-        self,
-        documents: Sequence[Sequence[Sentence]],
-        vectors: str | None = None,
-        on_progress: Callable[[int], Any] = bool,
+        self, documents: Sequence[Sequence[Sentence]], vectors: str | None = None
     ) -> list[EncodedText]:
         """Encodes documents that are split into sentences; see `encode_sentences`."""
-        vectors = self.choose_vectors(vectors)
         laid_out = [self._stretches(sentences) for sentences in documents]
         examples = [example for stretches, _ in laid_out for example in stretches]
-        rows = iter(self._rows(vectors)(examples, on_progress))
+        rows = iter(self._encode_rows(examples, self.choose_vectors(vectors)))
         encoded = []
         for sentences, (stretches, is_first) in zip(documents, laid_out, strict=True):
-            parts = [_of_segments(*next(rows), len(example)) for example in stretches]
+            means = np.zeros((0, self._encoder.hidden_size), np.float32)
+            if sentences:
+                parts = np.concatenate([next(rows) for _ in stretches])
+                firsts = np.flatnonzero(is_first)
+                counts = np.diff(firsts, append=len(parts)).astype(np.float32)
+                means = np.add.reduceat(parts, firsts, axis=0) / counts[:, np.newaxis]
             encoded.append(
                 EncodedText(
                     tuple(sentence.text for sentence in sentences),
-                    self._means_of_parts(parts, is_first),
+                    means,
                     num_parts=len(is_first),
                     num_positions=sum(map(self.layout.num_tokens, stretches)),
                     num_passes=len(stretches),
@@ -279,13 +251,8 @@ class SentenceEncoder(FromPreset):
         section 3). A ReAT's vectors are those of sentences, so a passage is the mean
         over the sentences that overlap it.
 
-        Args:
-            document: the text; a line is a paragraph.
-            spans: pairs of the first character and the one after the last; None takes
-                the paragraphs.
-
-        Raises:
-            ValueError: if the document is empty, or a span is not part of it.
+        `spans` are pairs of the first character and the one after the last; None takes
+        the paragraphs. A span that is not part of the document is a ValueError.
         """
         (document,) = check_texts([document], "document")
         if spans is None:
@@ -326,46 +293,29 @@ class SentenceEncoder(FromPreset):
         return EncodedPassages(tuple(spans), encoded)
 
     def encode_in_context(
-        self,
-        groups: Sequence[Sequence[Sentence]],
-        vectors: str | None = None,
-        on_progress: Callable[[int], Any] = bool,
+        self, groups: Sequence[Sequence[Sentence]], vectors: str | None = None
     ) -> tuple[np.ndarray, int]:
         """Encodes the last sentence of each group together with those before it.
 
         SLM, section 5.3. If a group does not fit into a row, its first sentences are
         left out. A last sentence that does not fit is cut.
 
-        Args:
-            groups: consecutive sentences of a document.
-            vectors: "mean" or "sent"; None is "sent" if the model has it.
-            on_progress: called with the number of groups of each finished batch.
-
         Returns:
             float32 array `(number of groups, D)` of vectors of length 1, and how many
             sentences were cut.
         """
-        vectors = self.choose_vectors(vectors)
-        # Neighbours share sentences. Each is encoded as pieces once.
-        unique = {id(sentence): sentence for group in groups for sentence in group}
-        pieces = dict(zip(unique, self._spell(unique.values()), strict=True))
+        pieces = iter(self._spell([one for group in groups for one in group]))
         longest, num_cut, examples = self.layout.capacity(1), 0, []
         for group in groups:
-            spelled = [pieces[id(sentence)] for sentence in group]
+            spelled = [next(pieces) for _ in group]
+            paragraphs = [sentence.paragraph for sentence in group]
             num_cut += len(spelled[-1]) > longest
             spelled[-1] = spelled[-1][:longest]
-            paragraphs = [sentence.paragraph for sentence in group]
-            for first in range(len(group)):
-                example = make_row(spelled[first:], paragraphs[first:])
-                if self.layout.fits(example):
-                    break
+            while not self.layout.fits(example := make_row(spelled, paragraphs)):
+                del spelled[0], paragraphs[0]
             examples.append(example)
-        rows = self._rows(vectors)(examples, on_progress)
-        encoded = [
-            _of_segments(row, len(example))[-1]
-            for example, (row,) in zip(examples, rows, strict=True)
-        ]
-        return normalize(np.array(encoded)), num_cut
+        rows = self._encode_rows(examples, self.choose_vectors(vectors))
+        return normalize(np.array([row[-1] for row in rows])), num_cut
 
     def encode_rows(
         self,
@@ -373,39 +323,32 @@ class SentenceEncoder(FromPreset):
         vectors: str | None = None,
         on_progress: Callable[[int], Any] = bool,
     ) -> tuple[np.ndarray, int]:
-        """Encodes texts that share rows as in fine-tuning.
+        """Encodes T texts that share a row as in fine-tuning.
 
         Each text is a paragraph of one sentence (Segatron, sections 2.3 and 3.2). The
-        longest texts of a row that is too long are cut.
-
-        Args:
-            rows: T texts each.
-            vectors: the kind; None is "sent" if the model has it, otherwise "cls",
-                which requires T = 1.
-            on_progress: called with the number of rows of each finished batch.
+        longest texts of a row that is too long are cut. Models without "sent" have
+        "cls" by default, which requires T = 1. `on_progress` gets the number of rows of
+        each finished batch.
 
         Returns:
             float32 array `(number of rows, T, D)`, and how many rows were cut.
         """
         num_texts = len(rows[0])
         vectors = self.choose_vectors(vectors, allow_cls=True)
-        room = self.layout.capacity(num_texts)
         pieces, lengths = self._encode_pieces([text for row in rows for text in row])
+        spelled = np.split(pieces, np.cumsum(lengths)[:-1])
         lengths = np.asarray(lengths, np.int32).reshape(len(rows), num_texts)
         with tf.device("CPU"):
+            room = self.layout.capacity(num_texts)
             short = cut_longest(tf.constant(lengths), room).numpy()
-        starts = (np.cumsum(lengths) - lengths.reshape(-1)).reshape(lengths.shape)
         examples = [
             tuple(
-                Segment(pieces[start : start + length], text, paragraph=text)
-                for text, (start, length) in enumerate(zip(*row, strict=True))
+                Segment(spelled[row * num_texts + text][:length], text, paragraph=text)
+                for text, length in enumerate(lengths_of_row)
             )
-            for row in zip(starts.tolist(), short.tolist(), strict=True)
+            for row, lengths_of_row in enumerate(short.tolist())
         ]
-        encoded = [
-            _of_segments(row, num_texts)
-            for (row,) in self._rows(vectors)(examples, on_progress)
-        ]
+        encoded = self._encode_rows(examples, vectors, on_progress)
         return np.array(encoded), int((short < lengths).any(axis=1).sum())
 
     def describe(self) -> dict[str, Any]:
@@ -431,14 +374,7 @@ class SentenceEncoder(FromPreset):
         return ServedEncoder(self._pretrained, DocumentPreprocessor(self._pretrained))
 
     def predict(self, texts: Sequence[str]) -> dict[str, np.ndarray]:
-        """Returns the outputs of the exported model, a `ServedEncoder`.
-
-        Args:
-            texts: the texts, encoded in one batch; a line is a paragraph.
-
-        Raises:
-            ValueError: if there is no text.
-        """
+        """Returns the outputs of the exported model, a `ServedEncoder`, on a batch."""
         texts = check_texts(texts, "texts")
         outputs = self._served.functions["serving_default"](tf.constant(texts))
         return {name: values.numpy() for name, values in outputs.items()}
@@ -449,16 +385,7 @@ class SentenceEncoder(FromPreset):
         overwrite: bool = False,
         formats: Sequence[str] = (saved_model.SAVED_MODEL,),
     ) -> None:
-        """Writes a SavedModel that takes text.
-
-        Args:
-            folder: a new folder.
-            overwrite: whether to replace an exported model.
-            formats: "saved_model", "onnx" (`seg_tf.export.onnx_file`) or both.
-
-        Raises:
-            ValueError: if the folder contains something else.
-        """
+        """Writes a SavedModel that takes text, as `seg_tf.export.saved_model.write`."""
         capacity = self.layout.text_capacity
         saved_model.write(
             self._served,
@@ -510,33 +437,26 @@ class SentenceEncoder(FromPreset):
                 True,
                 key=lambda count: not self.layout.fits(parts[begin : begin + count]),
             )
-            # The first end of a sentence after an equal share; or the last one before
-            # it, unless that leaves less than half; or the share.
             end = begin - (-left // -(-left // most))
-            after = int(firsts[np.searchsorted(firsts, end)])
-            before = int(firsts[np.searchsorted(firsts, end, side="right") - 1])
-            if after <= begin + most:
-                end = after
-            elif 2 * before >= begin + end:
-                end = before
+            ends = firsts[(firsts > begin) & (firsts <= end)]
+            end = int(ends[-1]) if len(ends) else end
             stretches.append(parts[begin:end])
             begin = end
         return stretches, is_first
 
-    def _means_of_parts(
-        self, parts: Sequence[np.ndarray], is_first: np.ndarray
-    ) -> np.ndarray:
-        if not parts:
-            return np.zeros((0, self._encoder.hidden_size), np.float32)
-        firsts = np.flatnonzero(is_first)
-        counts = np.diff(np.append(firsts, len(is_first))).astype(np.float32)
-        sums = np.add.reduceat(np.concatenate(parts), firsts, axis=0)
-        return sums / counts[:, np.newaxis]
-
-
-def _of_segments(row: np.ndarray, count: int) -> np.ndarray:
-    """Vectors of `count` segments; those after the last with a piece may be missing."""
-    return np.pad(row, [(0, max(0, count - len(row))), (0, 0)])[:count]
+    def _encode_rows(
+        self,
+        examples: Sequence[Example],
+        kind: str,
+        on_progress: Callable[[int], Any] = bool,
+    ) -> list[np.ndarray]:
+        """Vectors of the segments of each example; those after the last piece are 0."""
+        return [
+            np.pad(row, [(0, max(0, len(example) - len(row))), (0, 0)])[: len(example)]
+            for example, (row,) in zip(
+                examples, self._rows(kind)(examples, on_progress), strict=True
+            )
+        ]
 
 
 def _places(document: str, sentences: Sequence[Sentence]) -> list[int]:
@@ -564,11 +484,10 @@ def normalize(vectors: np.ndarray) -> np.ndarray:
 
 
 def mean_cosine(vectors: Iterable[np.ndarray]) -> float | None:
-    """Mean cosine over all pairs of two different vectors.
+    """Mean cosine over all pairs of two different vectors of a corpus.
 
     Args:
-        vectors: float arrays `(N, D)` that together contain the vectors of a corpus,
-            each of length 1.
+        vectors: its vectors in parts `(N, D)`, each vector of length 1.
 
     Returns:
         The mean, or None if there are fewer than 10 vectors.
@@ -585,14 +504,7 @@ def mean_cosine(vectors: Iterable[np.ndarray]) -> float | None:
 
 
 def cosine_warning(mean: float | None) -> str | None:
-    """Warning if cosines hardly distinguish the vectors of a corpus, else None.
-
-    If all vectors point in nearly the same direction, the nearest is hardly nearer
-    than any other, and often unrelated.
-
-    Args:
-        mean: result of `mean_cosine`.
-    """
+    """Warning if a `mean_cosine` says that cosines hardly distinguish the vectors."""
     if mean is None or mean < _MAX_MEAN_COSINE:
         return None
     return (

@@ -3,7 +3,7 @@
 import dataclasses
 import pathlib
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import huggingface_hub
@@ -50,10 +50,7 @@ FORMATS = {
 }
 REPORT_FILE = "import_report.txt"
 _READERS: tuple[Any, ...] = (keras_hub, hugging_face, google)
-_DESCRIPTIONS = (
-    *(hugging_face.CONFIG_FILE, google.CONFIG_FILE, VOCABULARY_FILE),
-    *hugging_face.TOKENIZER_FILES,
-)
+_DESCRIPTIONS = ("*config.json", "tokenizer.json", VOCABULARY_FILE)
 _MAX_WINDOW = 512
 # Settings that change outputs but not the shape of weights.
 _OUTPUT_SETTINGS = ("layer_norm_epsilon", "approximate_gelu")
@@ -80,7 +77,7 @@ def open_model(source: str | pathlib.Path) -> ForeignModel:
 
     Args:
         source: a folder, the prefix of a TensorFlow checkpoint's files, or
-            `hf://organisation/name` for a model of the Hugging Face hub.
+            `hf://organisation/name`, maybe with `@` and a branch, tag or commit.
 
     Raises:
         OSError: if a file cannot be read.
@@ -101,19 +98,9 @@ def open_model(source: str | pathlib.Path) -> ForeignModel:
 
 
 def download(url: str) -> pathlib.Path:
-    """Downloads a model of the hub into the hub's cache: only the files to be read.
+    """Downloads the files to be read of a model of the hub; returns their folder.
 
     The config comes first, so that unreadable models cost no download of weights.
-
-    Args:
-        url: `hf://organisation/name`, maybe with `@` and a branch, tag or commit.
-
-    Returns:
-        Folder of the revision, whose name is its commit.
-
-    Raises:
-        ForeignWeightsError: if the name is invalid, the download fails, or there are
-            no readable weights.
     """
     name, _, revision = url.removeprefix(_HUB).partition("@")
     folder = _fetch(name, revision or None, _DESCRIPTIONS)
@@ -130,7 +117,6 @@ def _fetch(name: str, revision: str | None, patterns: Iterable[str]) -> pathlib.
         folder = huggingface_hub.snapshot_download(
             repo_id=name, revision=revision, allow_patterns=list(patterns)
         )
-    # HTTP, the file system, and names that the hub does not allow.
     except (OSError, ValueError) as error:
         # The hub's FileNotFoundError is about the cache; its cause is the reason.
         cause = error.__cause__ if isinstance(error, FileNotFoundError) else None
@@ -144,12 +130,7 @@ def _fetch(name: str, revision: str | None, patterns: Iterable[str]) -> pathlib.
 
 
 def open_checkpoint(folder: pathlib.Path) -> ForeignModel:
-    """Opens the encoder and the masked-LM head of a checkpoint of this package.
-
-    Raises:
-        CheckpointError: if it is damaged.
-        ForeignWeightsError: if its model is not an encoder like BERT.
-    """
+    """Opens the encoder and the masked-LM head of a checkpoint of this package."""
     source = pretrained.load_pretrained(folder)
     folder, model = source.folder, source.config.model
     _check_layers(model, f"{folder}, the run {source.config.name!r}")
@@ -193,11 +174,9 @@ def _check_layers(model: Any, received: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class StartingTables:
-    """Tables of an encoder.
+    """Tables of an encoder: values and origin of each, and what they achieve.
 
     Attributes:
-        values: table -> rows, word pieces included.
-        origins: table -> its origin, for the report.
         unused: tables of the source that nothing was taken from.
         equal_for: the windows for which the encoder equals its source, if any.
     """
@@ -227,12 +206,8 @@ def starting_tables(
     sentence. On several sentences it cannot: the start of a sentence is no function of
     its paragraph and sentence index.
 
-    Args:
-        source: the other model's tables, by our names.
-        index_tables: the encoder's, index feature -> rows.
-        num_token_types: rows of the encoder's table of token types; 0 has none.
-        vocab_size: rows of the encoder's token table, at most the source's.
-        cls_id: id of `[CLS]`.
+    `source` has the other model's tables by our names. The other arguments are rows of
+    the encoder's tables, and the id of `[CLS]`.
     """
     positions, tokens = f"{TABLES}position_index", f"{TABLES}token_index"
     values = {WORDS: source[WORDS][:vocab_size]}
@@ -287,8 +262,6 @@ class ImportReport:
     """Report of an import: the origin of every weight.
 
     Attributes:
-        format: format of the source.
-        source: path of the source.
         checksums: file -> SHA-256.
         num_loaded: number of weights that were loaded unchanged.
         tables: our table -> its origin.
@@ -297,7 +270,6 @@ class ImportReport:
         missing: the unmatched tensors that the source's encoder may compute with.
         adopted: setting adopted from the source -> (the config's, the source's).
         settings: other setting that differs -> (the model's, the source's).
-        notes: further lines.
         equal_for: windows for which the encoder equals its source, if any.
     """
 
@@ -343,11 +315,10 @@ class ImportReport:
         return f"{start} {self.equal_for}{about}"
 
 
-def _list_names(title: str, names: Collection[str]) -> list[str]:
-    lines = [f"  {name}" for name in names][:_MAX_NAMES]
-    if len(names) > _MAX_NAMES:
-        lines.append(f"  and {len(names) - _MAX_NAMES} more")
-    return [f"{title}: {len(names) or 'none'}", *lines]
+def _list_names(title: str, names: Sequence[str]) -> list[str]:
+    more = ["  …"] if len(names) > _MAX_NAMES else []
+    shown = [f"  {name}" for name in names[:_MAX_NAMES]]
+    return [f"{title}: {len(names) or 'none'}", *shown, *more]
 
 
 # === Conversion ===
@@ -367,8 +338,7 @@ def convert(
         foreign: the model.
         output_dir: the checkpoint's folder, new or empty; written as a whole or not at
             all.
-        config: the run whose model gets the weights; None keeps the foreign model's
-            architecture.
+        config: the run whose model gets the weights; None keeps the architecture.
         vocab_file: vocabulary, if the foreign folder has none.
         fixed: paths of fields of `config` that must not change, such as
             `model.layer_norm_epsilon`; other fields that change outputs follow the
@@ -379,7 +349,6 @@ def convert(
     Raises:
         ForeignWeightsError: if a tensor is absent, damaged or of another shape, naming
             it; if the weights do not fit the config, or the vocabulary the weights.
-        OSError: if a file cannot be read or written.
         ValueError: if the vocabulary is not valid, or the folder is in use.
     """
     output_paths.check_new_folder(output_dir)
@@ -550,14 +519,13 @@ def _prepare_text(
     else:
         vocabulary = Vocabulary(tuple(rows), source=where)
         content = vocabulary.to_bytes()
-    # The table's rows are not enough: it may be padded, for another vocabulary.
-    padding = (foreign.model.vocab_size or vocabulary.size) - vocabulary.size
-    if not 0 <= padding < weights.MAX_PADDING:
+    size = foreign.model.vocab_size or vocabulary.size
+    if not 0 <= size - vocabulary.size < weights.MAX_PADDING:
         raise ForeignWeightsError(
             f"`--vocab_file`, or the vocabulary next to the weights, must have as many "
-            f"pieces as `vocab_size` in the config of {foreign.source}, "
-            f"{foreign.model.vocab_size}, or up to {weights.MAX_PADDING - 1:,} fewer, "
-            f"for padding. Received: {where}, of {vocabulary.size} pieces"
+            f"pieces as `vocab_size` in the config of {foreign.source}, {size}, or up "
+            f"to {weights.MAX_PADDING - 1:,} fewer, for padding. Received: {where}, of "
+            f"{vocabulary.size} pieces"
         )
     known = {name: value for name, value in settings.items() if value is not None}
     normalization = choose_normalization(
@@ -588,15 +556,8 @@ def convert_once(
 ) -> pathlib.Path:
     """Converts a model into `$XDG_CACHE_HOME/seg_tf`, unless it is there.
 
-    Args:
-        source: a source of `open_model`, or a checkpoint of ours.
-        config: as for `convert`.
-        fixed: as for `convert`.
-        report: called with the report of a conversion.
-        **text: `vocab_file` and `lower_case` of `convert`.
-
-    Returns:
-        The checkpoint.
+    `source` is a source of `open_model`, or a checkpoint of ours; `text` may have
+    `vocab_file` and `lower_case` of `convert`. Returns the checkpoint.
     """
     is_remote = str(source).startswith(_HUB)
     path = download(str(source)) if is_remote else pathlib.Path(source)
@@ -656,12 +617,11 @@ def find_initial(
         fixed: paths of the fields of `config` that the user set.
         processes: all processes of the run; None is this process only.
         report: called with the report of a conversion.
-        **text: `vocab_file` and `lower_case` of `convert`.
+        **text: as for `convert_once`.
 
     Raises:
         CheckpointError: if there is no such checkpoint.
         ForeignWeightsError: if the weights cannot be read or do not fit.
-        OSError: if a file cannot be read or written.
     """
     path: str | pathlib.Path = source
     if folders.is_checkpoint(pathlib.Path(source)) or not is_foreign(source):

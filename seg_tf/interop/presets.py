@@ -14,20 +14,8 @@ def load_preset(
 ) -> Pretrained:
     """Loads a checkpoint, or converts a model of another program.
 
-    Conversions are cached in `$XDG_CACHE_HOME/seg_tf`.
-
-    Args:
-        preset: a checkpoint, a run, or a source of `seg_tf.interop.convert.open_model`:
-            `hf://organisation/name`, or the folder of a Hugging Face or keras-hub
-            model.
-        sentence_function: as for `load_pretrained`.
-
-    Raises:
-        CheckpointError: if there is no such model, or it is damaged.
-        ForeignWeightsError: if a model of another program cannot be read.
-
-    Warns:
-        UserWarning: if the encoder is not equal to its source.
+    Arguments and errors are those of `FromPreset.from_preset`. Conversions are cached
+    in `$XDG_CACHE_HOME/seg_tf`. A warning says if an encoder differs from its source.
     """
     folder = pathlib.Path(preset)
     if not folders.is_checkpoint(folder):

@@ -30,7 +30,7 @@ POOLER_FILE = "pooler.npz"
 # Parts of names that an encoder's output does not depend on: counters, heads, and the
 # state of optimizers.
 _HARMLESS = re.compile(
-    r"(^|[./])(position_ids|token_type_ids|cls|seq_relationship|next_sentence"
+    r"(^|[./])(position_ids|token_type_ids|cls|head|seq_relationship|next_sentence"
     r"|sentence_prediction|classifier|qa_outputs|pooler|pooler_transform|pooled_dense"
     r"|optimizer|adam\w*|lamb\w*|beta_?[12]_power|learning_rate|iter|iterations"
     r"|global_step|save_counter)([./]|$)",

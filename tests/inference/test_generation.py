@@ -48,13 +48,6 @@ def test_word_by_word_is_as_in_one_pass(language_model_dir, prompt, num_given):
     np.testing.assert_allclose(np.exp(found).sum(axis=1), 1, atol=1e-5)
 
 
-def test_the_sentences_matter(language_model_dir):
-    model = tiny.load(language_model_dir, memory_length=40)
-    one_sentence = np.zeros(32, int)
-    other = tiny.one_pass(model, tiny.ids_of(WORDS), one_sentence, PARAGRAPHS)
-    assert np.abs(word_by_word(model, "", 1) - other).max() > 0.1
-
-
 def test_with_less_memory_it_is_as_in_segments_of_one_word(
     language_model_dir,
 ):
@@ -180,15 +173,6 @@ def test_each_is_drawn_by_its_probability(settings, weights):
     np.testing.assert_array_equal(found[expected == 0], 0)
 
 
-def test_a_constant_changes_nothing():
-    low = LOG_PROBABILITIES - 1_000
-    for settings in ({}, {"temperature": 0.3}, {"top_p": 0.8}):
-        np.testing.assert_array_equal(
-            frequencies(Sampling(**settings), low, 500),
-            frequencies(Sampling(**settings), count=500),
-        )
-
-
 @pytest.mark.parametrize(
     "settings", [{"temperature": -1.0}, {"top_k": -1}, {"top_p": 0.0}, {"top_p": 1.1}]
 )
@@ -196,11 +180,6 @@ def test_settings_out_of_range_are_refused(settings):
     ((name, value),) = settings.items()
     with pytest.raises(ValueError, match=f"Received: .*{name}={value}"):
         Sampling(**settings)
-
-
-def test_nothing_to_draw_is_refused():
-    with pytest.raises(ValueError, match="Received: nothing"):
-        Sampling().choose(np.full(3, -np.inf), np.random.default_rng(0))
 
 
 # === Growing text ===

@@ -266,7 +266,7 @@ def test_padded_rows_of_the_table_are_dropped(tmp_path):
             {"intermediate_size": 12},
             ("intermediate.dense.weight'", "(12, 8)", "Found: (16, 8)"),
         ),
-        ({"hidden_size": 6}, ("LayerNorm.weight'", "(None, 6)", "(30, 8)")),
+        ({"hidden_size": 6}, ("word_embeddings.weight'", "(None, 6)", "(30, 8)")),
     ],
 )
 def test_a_config_of_another_model(tmp_path, model, parts):
