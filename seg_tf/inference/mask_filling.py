@@ -69,17 +69,13 @@ class MaskFiller(FromPreset):
         )
         best = tf.math.top_k(tf.nn.softmax(tf.cast(logits, tf.float32)), num_best)
         values, ids = best.values.numpy(), best.indices.numpy()
+        tokens_of = self._vocabulary.tokens_of
         return [
             [
-                [
-                    Filling(piece, float(value))
-                    for piece, value in zip(
-                        self._vocabulary.tokens_of(ids[row, number]),
-                        values[row, number],
-                        strict=True,
-                    )
-                ]
-                for number in range(count)
+                list(
+                    map(Filling, tokens_of(ids[row, mask]), values[row, mask].tolist())
+                )
+                for mask in range(count)
             ]
             for row, count in enumerate(counts)
         ]

@@ -466,8 +466,8 @@ def _places(document: str, sentences: Sequence[Sentence]) -> list[int]:
         begin = document.find(sentence.text, end)
         if begin < 0:
             raise ValueError(
-                "The sentence function of the model must return parts of its text, so "
-                f"that passages can be located. Received: {sentence.text!r}"
+                "The sentence function of the model must return parts of the text. "
+                f"Received: {sentence.text!r}"
             )
         places.append(begin)
         end = begin + len(sentence.text)

@@ -10,7 +10,6 @@ from seg_tf.inference.language_model import LanguageModel
 from seg_tf.text.normalization import CASED, word_splitter
 from seg_tf.text.vocabulary import WordVocabulary
 from tests.inference import tiny_language_model as tiny
-from tests.sample_data import sample_data
 
 pytestmark = pytest.mark.slow
 
@@ -69,50 +68,22 @@ def test_with_less_memory_it_is_as_in_segments_of_one_word(
     assert abs(np.mean(losses[1:]) - tiny.losses_of_text(one_pass).mean()) > 1e-3
 
 
-@pytest.mark.parametrize("position_parts", [("token",), ("token", "sentence")])
-def test_other_position_parts(tmp_path, position_parts):
-    run_dir = tiny.write_checkpoint(tmp_path, position_parts=position_parts)
-    model = tiny.load(run_dir, memory_length=40)
-    expected = tiny.one_pass(model, tiny.ids_of(WORDS), SENTENCES, PARAGRAPHS)
-    np.testing.assert_allclose(word_by_word(model, "", 1), expected, atol=1e-4)
-
-
 def draw(model, seed, count=24, prompt="The w2", **settings):
     generator = TextGenerator(model, prompt)
     words = generator.sample(Sampling(**settings), np.random.default_rng(seed))
     return list(itertools.islice(words, count))
 
 
-def test_a_seed_gives_a_text(language_model_dir):
-    model = tiny.load(language_model_dir)
-    assert draw(model, 1) == draw(model, 1)
-    assert draw(model, 1) != draw(model, 2)
-    assert draw(model, 1, temperature=0.0) == draw(model, 2, temperature=0.0)
-
-
-def test_a_model_writes_on(language_model_dir):
+def test_a_model_writes_on_and_a_seed_gives_a_text(language_model_dir):
     model = LanguageModel.from_preset(language_model_dir)
-    written = model.generate("The w2", num_words=24, seed=3)
-    assert written.startswith("The w2")
+    assert draw(model, 1) == draw(model, 1) != draw(model, 2)
+    assert draw(model, 1, temperature=0.0) == draw(model, 2, temperature=0.0)
     shown = TextGenerator(model, "The w2").text
-    expected = ""
+    expected = "The w2"
     for token_id in draw(model, 3):
         expected += shown.spell(token_id)
         shown.append(token_id)
-    assert written == "The w2" + expected
-
-
-def test_the_most_probable_follow_one_another(language_model_dir):
-    model = tiny.load(language_model_dir, memory_length=40)
-    drawn = draw(model, 0, count=12, temperature=0.0)
-    generator = TextGenerator(model, "The w2")
-    for token_id in drawn:
-        allowed = generator.log_probabilities.copy()
-        allowed[model.vocabulary.unk_id] = -np.inf
-        if generator.text.begins_paragraph:
-            allowed[model.vocabulary.eos_id] = -np.inf
-        assert token_id == int(np.argmax(allowed))
-        generator.append(token_id)
+    assert model.generate("The w2", num_words=24, seed=3) == expected
 
 
 def test_neither_unknown_words_nor_empty_paragraphs_are_drawn(language_model_dir):
@@ -151,19 +122,14 @@ def frequencies(sampling, log_probabilities=LOG_PROBABILITIES, count=20_000):
         ({"temperature": 0.5}, [0.0025, 0.16, 0, 0.0625, 0.09]),
         ({"temperature": 2.0}, [0.05**0.5, 0.4**0.5, 0, 0.5, 0.3**0.5]),
         ({"temperature": 0.0}, [0, 1, 0, 0, 0]),
-        ({"temperature": 1e-6}, [0, 1, 0, 0, 0]),
-        ({"top_k": 1}, [0, 1, 0, 0, 0]),
         ({"top_k": 2}, [0, 0.4, 0, 0, 0.3]),
         ({"top_k": 50}, [0.05, 0.4, 0, 0.25, 0.3]),
-        ({"top_p": 0.39}, [0, 1, 0, 0, 0]),
         ({"top_p": 0.41}, [0, 0.4, 0, 0, 0.3]),
         ({"top_p": 0.71}, [0, 0.4, 0, 0.25, 0.3]),
         # 0.4 is 0.57 of what the two have together.
         ({"top_k": 2, "top_p": 0.5}, [0, 1, 0, 0, 0]),
-        ({"top_k": 2, "top_p": 0.6}, [0, 0.4, 0, 0, 0.3]),
         # After the temperature: 0.16 of 0.315 is more than half.
         ({"temperature": 0.5, "top_p": 0.5}, [0, 1, 0, 0, 0]),
-        ({"top_p": 0.5}, [0, 0.4, 0, 0, 0.3]),
     ],
 )
 def test_each_is_drawn_by_its_probability(settings, weights):
@@ -241,15 +207,6 @@ def test_counters_are_those_of_the_whole_text(tmp_path, content, tokenizer):
     # All of the text, but the last <eos>, as a prompt.
     prompt = content.rstrip()
     assert grow(model, text, prompt, len(text.token_ids) - 1) == expected(text)
-
-
-def test_wikitext_too(tmp_path):
-    path = sample_data("wikitext-2", "wiki.valid.tokens")
-    with open(path, encoding="utf-8") as file:
-        content = "".join(line for line, _ in zip(file, range(90), strict=False))
-    model, text = load(tmp_path, content, "whitespace")
-    assert text.sentences[-1] > 150
-    assert grow(model, text, "", 0) == expected(text)
 
 
 @pytest.mark.parametrize("num_lines", [1, 3])

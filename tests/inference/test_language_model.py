@@ -38,33 +38,23 @@ def test_with_memory_for_all_text_segments_change_nothing(
     assert measured.perplexity() == pytest.approx(math.exp(expected.mean()), rel=1e-4)
 
 
-def test_words_see_no_further_than_the_memory(language_model_dir, text_path):
-    # Without memory, one layer deep or two, each segment is a pass of its own.
-    model = tiny.load(language_model_dir, memory_length=0)
-    measured = measure(model, text_path)
+@pytest.mark.parametrize(
+    ("memory_length", "lanes", "passes"),
+    [
+        # Without memory, each segment is a pass of its own.
+        (0, 1, [(begin, begin + tiny.TARGET_LENGTH) for begin in range(0, 30, 6)]),
+        (31, 4, [(0, 8), (8, 16), (16, 24), (24, 30)]),
+    ],
+    ids=["memory", "lanes"],
+)
+def test_words_see_only_their_memory_and_lane(
+    language_model_dir, text_path, memory_length, lanes, passes
+):
+    model = tiny.load(language_model_dir, memory_length=memory_length)
+    measured = measure(model, text_path, lanes)
     ids = tiny.ids_of(tiny.WORDS_OF_TEXT)
     expected = []
-    for begin in range(0, 30, tiny.TARGET_LENGTH):
-        end = begin + tiny.TARGET_LENGTH
-        log_probabilities = tiny.one_pass(
-            model,
-            ids[begin:end],
-            tiny.SENTENCES_OF_TEXT[begin:end],
-            tiny.PARAGRAPHS_OF_TEXT[begin:end],
-        )
-        targets = ids[begin + 1 : end + 1]
-        expected += [-log_probabilities[at, one] for at, one in enumerate(targets)]
-    assert len(expected) == 30
-    assert measured.loss() == pytest.approx(np.mean(expected), abs=1e-5)
-    assert abs(measured.loss() - tiny.losses_of_text(model).mean()) > 1e-3
-
-
-def test_lanes_are_passes_of_their_own(language_model_dir, text_path):
-    model = tiny.load(language_model_dir, memory_length=31)
-    measured = measure(model, text_path, lanes=4)
-    ids = tiny.ids_of(tiny.WORDS_OF_TEXT)
-    expected = []
-    for begin, end in ((0, 8), (8, 16), (16, 24), (24, 30)):
+    for begin, end in passes:
         log_probabilities = tiny.one_pass(
             model,
             ids[begin:end],
@@ -75,6 +65,7 @@ def test_lanes_are_passes_of_their_own(language_model_dir, text_path):
         expected += [-log_probabilities[at, one] for at, one in enumerate(targets)]
     assert measured.num_predicted == len(expected) == 30
     assert measured.loss() == pytest.approx(np.mean(expected), abs=1e-5)
+    assert abs(measured.loss() - tiny.losses_of_text(model).mean()) > 1e-3
 
 
 def test_unknown_words_are_counted(language_model_dir, text_path):

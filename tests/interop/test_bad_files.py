@@ -1,13 +1,11 @@
 """Wrong, truncated and mismatched models: named errors, and nothing written."""
 
 import json
-import re
 
 import keras_hub
 import numpy as np
 import pytest
 
-from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.interop import convert
 from seg_tf.interop.weights import ForeignWeightsError
 from tests.interop import foreign_files
@@ -94,32 +92,20 @@ def test_sizes_are_those_of_the_tensors(folders, kind, key, size, value):
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        ("model_type", "roberta", "'bert'"),
-        ("hidden_act", "relu", "one of gelu, "),
-        ("hidden_act", ["gelu"], "one of gelu, "),
-        ("position_embedding_type", "relative_key", "'absolute'"),
-        ("is_decoder", True, "False"),
-        ("tokenizer_class", "BertJapaneseTokenizer", "one of ('BertTokenizer', "),
+        ("model_type", "roberta", "`model_type` must be 'bert'. Found: 'roberta'"),
+        ("hidden_act", "relu", "`hidden_act` must be one of gelu, "),
+        ("position_embedding_type", "relative_key", "must be 'absolute'"),
+        ("is_decoder", True, "`is_decoder` must be False"),
+        ("tokenizer_class", "BertJapaneseTokenizer", "must be one of ('BertTokenizer'"),
+        ("hidden_dropout_prob", 1, "`dropout` must be at least 0 and below 1"),
+        ("layer_norm_eps", 0, "`layer_norm_epsilon` must be above 0"),
+        ("vocab_size", True, "`vocab_size` must be at least 1"),
     ],
 )
 def test_models_that_ours_cannot_be(folders, key, value, expected):
     folder, path = folders["hugging_face"]
     error = open_changed(folder, path, with_value(path, key, value))
-    assert_says(error, f"{path}: `{key}` must be {expected}", "Found: ")
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "name"),
-    [
-        ("hidden_dropout_prob", 1, "dropout"),
-        ("layer_norm_eps", 0, "layer_norm_epsilon"),
-        ("vocab_size", True, "vocab_size"),
-    ],
-)
-def test_numbers_out_of_range(folders, key, value, name):
-    folder, path = folders["hugging_face"]
-    error = open_changed(folder, path, with_value(path, key, value))
-    assert_says(error, f"{path}: `{name}` must ", f"{name}={value}")
+    assert_says(error, f"{path}: `", expected)
 
 
 @pytest.mark.parametrize(
@@ -138,33 +124,27 @@ def test_arguments_of_a_preset(folders, key, value, message):
     assert_says(error, str(folder), message)
 
 
+CONFIG, FAST = "tokenizer_config.json", "tokenizer.json"
+
+
 @pytest.mark.parametrize(
     ("name", "content", "key"),
     [
-        ("tokenizer_config.json", {"do_lower_case": "yes"}, "`do_lower_case"),
-        ("tokenizer_config.json", {"do_basic_tokenize": False}, "`do_basic_tokenize"),
-        ("tokenizer_config.json", {"never_split": ["co-op"]}, "`never_split"),
-        ("tokenizer_config.json", {"unk_token": {"content": "<unk>"}}, "`unk_token"),
-        (
-            "tokenizer_config.json",
-            # Defined by tokenizer.json, which is missing.
-            {"tokenizer_class": "PreTrainedTokenizerFast"},
-            "`tokenizer_class",
-        ),
-        (
-            "tokenizer_config.json",
-            {"added_tokens_decoder": {"nine": {"content": "@USER"}}},
-            "`added_tokens_decoder",
-        ),
-        ("tokenizer.json", {"model": {}}, "no tokenizer"),
-        ("tokenizer.json", {"normalizer": {"type": "NFC"}}, "`normalizer"),
-        ("tokenizer.json", {"pre_tokenizer": {"type": "Whitespace"}}, "`pre_tokenizer"),
+        (CONFIG, {"do_lower_case": "yes"}, "`do_lower_case"),
+        (CONFIG, {"do_basic_tokenize": False}, "`do_basic_tokenize"),
+        (CONFIG, {"never_split": ["co-op"]}, "`never_split"),
+        (CONFIG, {"unk_token": {"content": "<unk>"}}, "`unk_token"),
+        # Defined by tokenizer.json, which is missing.
+        (CONFIG, {"tokenizer_class": "PreTrainedTokenizerFast"}, "`tokenizer_class"),
+        (CONFIG, {"added_tokens_decoder": {"9": "@USER"}}, "`added_tokens_decoder"),
+        (FAST, {"model": {}}, "no tokenizer"),
+        (FAST, {"normalizer": {"type": "NFC"}}, "`normalizer"),
+        (FAST, {"pre_tokenizer": {"type": "Whitespace"}}, "`pre_tokenizer"),
     ],
 )
 def test_a_different_tokenizer_is_refused(tmp_path, name, content, key):
-    tensors = foreign_files.hugging_face_tensors()
-    folder = foreign_files.write_hugging_face(tmp_path / "theirs", tensors)
-    if name == "tokenizer.json":
+    folder = foreign_files.write_hugging_face(tmp_path / "theirs")
+    if name == FAST:
         write_tokenizer(folder / name, {"[UNK]": 0})
         content = json.loads((folder / name).read_text()) | content
     (folder / name).write_text(json.dumps(content))
@@ -248,19 +228,10 @@ def test_vocabularies_that_do_not_fit(tmp_path):
     refused(folder, tmp_path, WORDS, "each of the 33 pieces", "Found: 30 rows")
 
 
-def test_padded_rows_of_the_table_are_dropped(tmp_path):
-    folder = changed(tmp_path)
-    foreign_files.write_vocabulary(folder, 24)
-    report = convert.convert(convert.open_model(folder), tmp_path / "new")
-    assert "6 rows of padding are dropped" in report.to_text()
-    assert load_pretrained(tmp_path / "new").encoder.vocab_size == 24
-
-
 @pytest.mark.parametrize(
     ("model", "parts"),
     [
         ({"num_layers": 3}, ("`model.num_layers` must be 2", "model.num_layers=3")),
-        ({"num_layers": 1}, ("`model.num_layers` must be 2", "model.num_layers=1")),
         ({"num_heads": 4}, ("`model.num_heads` must be 2", "model.num_heads=4")),
         (
             {"intermediate_size": 12},
@@ -318,10 +289,3 @@ def test_nothing_that_can_be_read(tmp_path):
     (tmp_path / "empty").mkdir()
     refused(tmp_path / "empty", tmp_path, "`--from`", "a folder with none of them")
     refused(tmp_path / "absent", tmp_path, "`--from`", "which does not exist")
-
-
-def test_a_folder_in_use_is_not_changed(tmp_path):
-    (tmp_path / "mine").write_text("kept")
-    with pytest.raises(ValueError, match=re.escape("`--output_dir` must be a folder")):
-        convert.convert(convert.open_model(foreign_files.HUGGING_FACE_DIR), tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["mine"]

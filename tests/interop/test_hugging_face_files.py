@@ -21,6 +21,7 @@ from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.interop import convert, hugging_face
 from seg_tf.interop.weights import ForeignWeightsError
 from tests.interop import foreign_files
+from tests.interop.foreign_files import write_hugging_face
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -62,15 +63,11 @@ def _serve(tmp_path, monkeypatch):
 TENSORS = foreign_files.hugging_face_tensors
 
 
-def write_model(folder, **config):
-    return foreign_files.write_hugging_face(folder, TENSORS(), **config)
-
-
 # === The hub ===
 
 
 def test_only_necessary_files_are_downloaded(tmp_path, serve):
-    folder = write_model(tmp_path / "theirs")
+    folder = write_hugging_face(tmp_path / "theirs")
     for name in ("pytorch_model.bin", "tf_model.h5", "flax_model.msgpack", "README.md"):
         (folder / name).write_bytes(b"large")
     hub = serve(folder)
@@ -87,7 +84,7 @@ def test_only_necessary_files_are_downloaded(tmp_path, serve):
 
 
 def test_weights_of_unreadable_models_are_not_downloaded(tmp_path, serve):
-    hub = serve(write_model(tmp_path / "theirs", model_type="roberta"))
+    hub = serve(write_hugging_face(tmp_path / "theirs", model_type="roberta"))
     with pytest.raises(ForeignWeightsError, match="`model_type` must be 'bert'"):
         convert.open_model("hf://org/name")
     assert "model.safetensors" not in hub.downloaded()
@@ -122,7 +119,7 @@ def test_failed_downloads_are_one_line(tmp_path, monkeypatch, offline, name, rea
 
 
 def test_sharded_weights(tmp_path):
-    folder = write_model(tmp_path / "theirs")
+    folder = write_hugging_face(tmp_path / "theirs")
     (folder / "model.safetensors").unlink()
     shards = [f"model-0000{number}-of-00002.safetensors" for number in (1, 2)]
     weight_map = {name: shards[n % 2] for n, name in enumerate(sorted(TENSORS()))}
@@ -147,7 +144,7 @@ def test_sharded_weights(tmp_path):
 
 
 def test_pickles_are_for_others_to_convert(tmp_path):
-    folder = write_model(tmp_path / "theirs")
+    folder = write_hugging_face(tmp_path / "theirs")
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(ForeignWeightsError, match=r"must have model\.s.*save_pretrain"):
         hugging_face.read(folder)
