@@ -276,7 +276,7 @@ def _load_model(
         values.checkpoint,
         "--checkpoint",
         processes=processes,
-        report=report,
+        report=lambda done: report(done.to_text()),
         vocab_file=pathlib.Path(values.vocab_file) if values.vocab_file else None,
         lower_case=values.lower_case,
     )

@@ -543,101 +543,85 @@ def _prepare_text(
     return vocabulary, text, notes
 
 
-# === Conversions in the cache ===
+# === The checkpoint that a command or a class starts from ===
 
 
-def convert_once(
-    source: str | pathlib.Path,
-    config: RunConfig | None = None,
-    fixed: Collection[str] = (),
-    *,
-    report: Callable[[ImportReport], Any],
-    **text: Any,
-) -> pathlib.Path:
-    """Converts a model into `$XDG_CACHE_HOME/seg_tf`, unless it is there.
-
-    `source` is a source of `open_model`, or a checkpoint of ours; `text` may have
-    `vocab_file` and `lower_case` of `convert`. Returns the checkpoint.
-    """
-    is_remote = str(source).startswith(_HUB)
-    path = download(str(source)) if is_remote else pathlib.Path(source)
-    paths = path.rglob("*") if path.is_dir() else path.parent.iterdir()
-    # Everything that the weights depend on.
-    request = {
-        "files": sorted(
-            [str(file), file.stat().st_size, file.stat().st_mtime_ns]
-            for file in paths
-            if file.is_file()
-        ),
-        "config": config
-        and {
-            "model": to_dict(config.model),
-            "objectives": to_dict(config.objectives),
-            "seed": config.training.seed,
-            "dtype_policy": str(config.training.dtype_policy),
-        },
-        "fixed": sorted(name for name in fixed if name.startswith("model.")),
-        **{name: value and str(value) for name, value in text.items()},
-    }
-    cache = files.cache_dir() / "converted"
-    cache.mkdir(parents=True, exist_ok=True)
-    converted = cache / files.content_checksum(request)
-    with files.locked(cache):
-        if not converted.exists():
-            is_ours = folders.is_checkpoint(path)
-            foreign = open_checkpoint(path) if is_ours else open_model(path)
-            report(
-                convert(
-                    foreign, converted, config, fixed=fixed if config else None, **text
-                )
-            )
-    return converted
+def _print(report: ImportReport) -> None:
+    print(report.to_text())
 
 
 def find_initial(
-    source: str,
+    source: str | pathlib.Path,
     argument: str,
     config: RunConfig | None = None,
     fixed: Collection[str] = (),
     *,
     processes: Distribution | None = None,
-    report: Callable[[str], Any] = print,
+    report: Callable[[ImportReport], Any] = _print,
     **text: Any,
 ) -> pathlib.Path:
-    """The checkpoint that a flag names, converted if it is of another model.
+    """The checkpoint that an argument names, converted if it is of another model.
 
     Weights of other programs are converted and, with a config, those of another of our
-    encoders. The same command, repeated, does not convert again.
+    encoders: once, into `$XDG_CACHE_HOME/seg_tf`.
 
     Args:
         source: a checkpoint of ours, a run's output folder, or a source of
             `open_model`.
-        argument: the flag, for messages.
+        argument: the argument, for messages.
         config: the run to be started; None keeps the model's architecture.
         fixed: paths of the fields of `config` that the user set.
         processes: all processes of the run; None is this process only.
         report: called with the report of a conversion.
-        **text: as for `convert_once`.
+        **text: `vocab_file` and `lower_case` of `convert`.
 
     Raises:
         CheckpointError: if there is no such checkpoint.
         ForeignWeightsError: if the weights cannot be read or do not fit.
     """
-    path: str | pathlib.Path = source
-    if folders.is_checkpoint(pathlib.Path(source)) or not is_foreign(source):
-        path = folders.find_checkpoint(pathlib.Path(source), argument)
+    path = pathlib.Path(source)
+    is_ours = folders.is_checkpoint(path) or not is_foreign(source)
+    if is_ours:
+        path = folders.find_checkpoint(path, argument)
         if config is None or not _is_other_encoder(path, config, fixed):
             return path
 
-    def find() -> pathlib.Path:
-        return convert_once(
-            path, config, fixed, report=lambda done: report(done.to_text()), **text
-        )
+    def convert_once() -> pathlib.Path:
+        is_remote = str(source).startswith(_HUB)
+        folder = download(str(source)) if is_remote else path
+        paths = folder.rglob("*") if folder.is_dir() else folder.parent.iterdir()
+        # Everything that the weights depend on.
+        request = {
+            "files": sorted(
+                [str(file), file.stat().st_size, file.stat().st_mtime_ns]
+                for file in paths
+                if file.is_file()
+            ),
+            "config": config
+            and {
+                "model": to_dict(config.model),
+                "objectives": to_dict(config.objectives),
+                "seed": config.training.seed,
+                "dtype_policy": str(config.training.dtype_policy),
+            },
+            "fixed": sorted(name for name in fixed if name.startswith("model.")),
+            **{name: value and str(value) for name, value in text.items()},
+        }
+        cache = files.cache_dir() / "converted"
+        cache.mkdir(parents=True, exist_ok=True)
+        converted = cache / files.content_checksum(request)
+        with files.locked(cache):
+            if not converted.exists():
+                foreign = open_checkpoint(folder) if is_ours else open_model(folder)
+                of_config = fixed if config else None
+                report(convert(foreign, converted, config, fixed=of_config, **text))
+        return converted
 
     # The chief converts first. Hosts without its cache then convert again.
     processes = processes or Distribution()
-    processes.call_together(find if processes.is_chief else pathlib.Path)
-    return processes.call_together(find)
+    is_chief = processes.is_chief
+    converted = processes.call_together(convert_once if is_chief else pathlib.Path)
+    return processes.call_together((lambda: converted) if is_chief else convert_once)
 
 
 def _is_other_encoder(

@@ -24,10 +24,9 @@ def load_preset(
 
         def warn(report: convert.ImportReport) -> None:
             if not report.equal_for:
-                warnings.warn(report.equality(), stacklevel=4)
+                warnings.warn(report.equality(), stacklevel=6)
 
-        if convert.is_foreign(preset):
-            folder = convert.convert_once(preset, report=warn)
+        folder = convert.find_initial(preset, "checkpoint_dir", report=warn)
     return load_pretrained(folder, sentence_function=sentence_function)
 
 

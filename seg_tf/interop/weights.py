@@ -262,12 +262,7 @@ def read_model(
     }.items():
         if (tensor := tensors.get(names.name(weight))) is not None:
             sizes[key] = tensor.size
-    for key, size in sizes.items():
-        if values.get(key) != size:
-            raise ForeignWeightsError(
-                f"{path}: `{key}` must be {size}, as in the weights. Found: "
-                f"{values.get(key)!r:.60}"
-            )
+    require(path, values, sizes)
     rows = {
         table: len(tensors[name])
         for table in tables

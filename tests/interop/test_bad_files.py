@@ -86,7 +86,7 @@ def test_sizes_are_those_of_the_tensors(folders, kind, key, size, value):
     if key == "num_attention_heads":
         assert_says(error, f"{path}: `", "num_heads", f"{value}")
     else:
-        assert_says(error, f"{path}: `{key}` must be {size}", f"Found: {value!r}")
+        assert_says(error, f"{path}: `{key}` must be {size}. Found: {value!r}")
 
 
 @pytest.mark.parametrize(
