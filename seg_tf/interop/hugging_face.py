@@ -104,9 +104,9 @@ def _weight_files(folder: pathlib.Path) -> tuple[pathlib.Path, ...]:
     index = folder / INDEX_FILE
     if not index.is_file():
         raise ForeignWeightsError(
-            f"`--from` must have {WEIGHTS_FILE}. Received: {folder}. Weights in "
-            "pytorch_model.bin are converted by PyTorch and transformers: "
-            "`BertForPreTraining.from_pretrained(folder).save_pretrained(new_folder)`"
+            f"`--from` must have {WEIGHTS_FILE}. Received: {folder}. PyTorch converts "
+            "pytorch_model.bin: `safetensors.torch.save_file({name: tensor.clone() for "
+            "name, tensor in torch.load(path, weights_only=True).items()}, …)`"
         )
     names = {*weights.read_settings(index).get("weight_map", {}).values()}
     # Other folders were not downloaded with the index.

@@ -146,7 +146,7 @@ def test_sharded_weights(tmp_path):
 def test_pickles_are_for_others_to_convert(tmp_path):
     folder = write_hugging_face(tmp_path / "theirs")
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    with pytest.raises(ForeignWeightsError, match=r"must have model\.s.*save_pretrain"):
+    with pytest.raises(ForeignWeightsError, match=r"must have model\.s.*torch\.save_f"):
         hugging_face.read(folder)
 
 

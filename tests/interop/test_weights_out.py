@@ -65,23 +65,16 @@ def test_hugging_face_gets_back_what_it_gave(exact_bert, tmp_path):
     assert tensors.keys() == expected.keys() - head
     for name, value in tensors.items():
         np.testing.assert_array_equal(value, expected[name], err_msg=name)
-    config = json.loads((folder / "config.json").read_text())
-    theirs = foreign_files.hugging_face_config()
-    for name in set(theirs) - {
-        *("classifier_dropout", "transformers_version", "use_cache", "architectures")
-    }:
-        assert config[name] == theirs[name]
-    assert config["architectures"] == ["BertForMaskedLM"]
-    names = {path.name for path in folder.iterdir()}
-    assert names == {
-        "config.json", "model.safetensors", "tokenizer_config.json", "vocab.txt"
-    }  # fmt: skip
-    ours, theirs = (
-        json.loads((one / "tokenizer_config.json").read_text())
-        for one in (folder, foreign_files.HUGGING_FACE_DIR)
-    )
-    for name in ("tokenizer_class", "do_lower_case", "mask_token", "strip_accents"):
-        assert ours[name] == theirs[name]
+    for name in ("config.json", "tokenizer_config.json"):
+        ours, theirs = (
+            json.loads((one / name).read_text())
+            for one in (folder, foreign_files.HUGGING_FACE_DIR)
+        )
+        common = (ours.keys() & theirs.keys()) - {"model_max_length"}
+        assert {key: ours[key] for key in common} == {
+            key: theirs[key] for key in common
+        }
+        assert len(common) > 5
 
 
 def test_keras_hub_reads_the_hugging_face_folder(bert, tmp_path):
@@ -130,14 +123,7 @@ def test_keras_hub_gets_back_what_it_gave(tmp_path):
     )
     backbone.save_to_preset(str(tmp_path / "given"))
     tokenizer.save_to_preset(str(tmp_path / "given"))
-    foreign = convert.open_model(tmp_path / "given")
-    assert foreign.normalization == {
-        "lower_case": True,
-        "strip_accents": False,
-        "split_ideographs": True,
-    }
-    convert.convert(foreign, tmp_path / "ours")
-    write_preset(load_pretrained(tmp_path / "ours"), tmp_path / "returned")
+    write_preset(imported(tmp_path / "ours", tmp_path / "given"), tmp_path / "returned")
     returned = keras_hub.models.Backbone.from_preset(str(tmp_path / "returned"))
     assert type(returned) is keras_hub.models.BertBackbone
     rows = foreign_files.random_rows()
@@ -149,10 +135,9 @@ def test_keras_hub_gets_back_what_it_gave(tmp_path):
         str(tmp_path / "returned")
     )
     features = preprocessor(x=(["the w1s"], ["W2"]))
-    pieces = [foreign_files.CLS_ID, 6, 9, 7, foreign_files.SEP_ID, 10]
-    assert np.asarray(features["token_ids"])[0, :7].tolist() == [
-        *pieces, foreign_files.SEP_ID
-    ]  # fmt: skip
+    cls, sep = foreign_files.CLS_ID, foreign_files.SEP_ID
+    token_ids = np.asarray(features["token_ids"])[0, :7].tolist()
+    assert token_ids == [cls, 6, 9, 7, sep, 10, sep]
     returned(features)
 
 
