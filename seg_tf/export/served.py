@@ -82,7 +82,7 @@ def _check_features(features: Features, encoder: keras.Model) -> Features:
 
 
 class ServedEncoder(ServedModel):
-    """A pretrained encoder.
+    """A pretrained encoder. `docs/export.md` has a table of its outputs.
 
     Signatures:
         serving_default: takes `text`, string `(B,)`. A line is a paragraph. Reads up to
@@ -90,17 +90,6 @@ class ServedEncoder(ServedModel):
             first.
         encode_pairs: takes `text` and `second_text`, string `(B,)`, in one row as in
             fine-tuning, each as a paragraph of one sentence. The longer text is cut.
-
-    Outputs:
-        sequence_output: float32 `(B, L, D)`, valid where `padding_mask`, bool `(B, L)`,
-            is True.
-        pooled_output: float32 `(B, D)`, the output at `[CLS]`; a ReAT's is the mean of
-            the sentence vectors.
-        sentence_vectors: float32 `(B, M, D)`, valid where `sentence_mask`, bool
-            `(B, M)`, is True.
-        token_ids: int32 `(B, L)`.
-        is_cut: bool `(B,)`, whether the text was cut.
-        sentences: string `(B, M)`, of `serving_default` only.
     """
 
     def __init__(self, pretrained: Pretrained, preprocessor: DocumentPreprocessor):
@@ -158,17 +147,10 @@ class ServedEncoder(ServedModel):
 
 
 class ServedClassifier(ServedModel):
-    """A classifier of texts or of pairs of texts, or a regression.
+    """A classifier or a regression; `docs/export.md` has a table of its outputs.
 
-    Signatures:
-        serving_default: takes `text`, string `(B,)`, and for pairs `second_text`. As in
-            fine-tuning, a text is one sentence, and the longest is cut to fit a row.
-
-    Outputs:
-        logits: float32 `(B, C)`.
-        probabilities: float32 `(B, C)`, and `label`, string `(B,)`, the most likely. A
-            regression has `value`, float32 `(B,)`, instead.
-        is_cut: bool `(B,)`, of `serving_default` only.
+    `serving_default` takes `text`, string `(B,)`, and for pairs `second_text`. As in
+    fine-tuning, a text is one sentence, and the longest is cut to fit a row.
 
     Args:
         classifier: a `TextClassifier`.
@@ -214,24 +196,11 @@ class ServedClassifier(ServedModel):
 
 
 class ServedExtractor(ServedModel):
-    """A model that answers questions with spans of contexts.
+    """A model that answers questions; `docs/export.md` has a table of its outputs.
 
-    Signatures:
-        serving_default: takes `question` and `context`, string `(B,)`. Windows of the
-            context are read, and the answer chosen, as in fine-tuning on SQuAD.
-        encode_ids: returns the logits `start` and `end`, float32 `(B, L)`.
-
-    Outputs:
-        answer: string `(B,)`, a part of the context; with a `null_threshold`, "" where
-            `null_odds` exceeds it.
-        start, end: int32 `(B,)`, the best span in Unicode code points of the context,
-            without the end; 0 for a context without word pieces.
-        score: float32 `(B,)`, sum of the best span's two logits.
-        is_cut: bool `(B,)`, whether the question was cut.
-        span, null_odds: with a `null_threshold`, the best span, string `(B,)`, and the
-            score of no answer minus `score`, float32 `(B,)`.
-        n_best_answers, n_best_starts, n_best_ends, n_best_scores: `(B, N)`, the best
-            spans with distinct texts, if `num_best` is above 1.
+    `serving_default` takes `question` and `context`, string `(B,)`. Windows of the
+    context are read, and the answer chosen, as in fine-tuning on SQuAD. `encode_ids`
+    returns the logits `start` and `end`, float32 `(B, L)`.
 
     Args:
         extractor: a `SpanExtractor`.
@@ -240,7 +209,6 @@ class ServedExtractor(ServedModel):
         num_best: N.
         null_threshold: odds above which there is no answer; None always answers
             (SQuAD 1.1).
-
     """
 
     def __init__(

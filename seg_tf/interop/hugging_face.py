@@ -137,17 +137,9 @@ def _in_usual_form(
         else:
             usual[name] = tensor
     # The output table of masked LM is the token table, stored under either name.
-    for name in _OUTPUT_TABLES:
-        if name not in usual:
-            continue
+    for name in {*_OUTPUT_TABLES} & usual.keys():
         if np.array_equal(usual.setdefault(_WORDS, usual[name]), usual[name]):
             del usual[name]
-        else:
-            notes.append(
-                f"{name} differs from {_WORDS}, which our masked-LM head uses: its "
-                "predictions differ from the source's"
-            )
-    usual.pop("cls.predictions.decoder.bias", None)
     has_tokens = HUGGING_FACE.name(f"{weights.TABLES}token_index") in usual
     if has_tokens and usual.pop(_POSITIONS, None) is not None:
         notes.append(

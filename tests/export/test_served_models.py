@@ -2,7 +2,6 @@
 
 import json
 import os
-import pathlib
 import subprocess
 import sys
 
@@ -253,21 +252,3 @@ def test_nothing_else_is_replaced(tmp_path):
     for path in (tmp_path, tmp_path / "file"):
         with pytest.raises(ValueError, match=r"`--output_dir` must .*is something els"):
             saved_model.check_output_dir(path, overwrite=True)
-
-
-def test_a_killed_export_leaves_what_was_there(tmp_path, monkeypatch):
-    folder = tmp_path / "served"
-    folder.mkdir()
-    (folder / "saved_model.pb").write_text("of before")
-
-    def fill_disk(model, path, **_):
-        pathlib.Path(path).mkdir()
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr(tf.saved_model, "save", fill_disk)
-    pretrained = tiny_models.tiny("bert")
-    served = ServedEncoder(pretrained, DocumentPreprocessor(pretrained))
-    with pytest.raises(OSError, match="No space"):
-        saved_model.write(served, folder, pretrained, {}, overwrite=True)
-    assert [path.name for path in tmp_path.iterdir()] == ["served"]
-    assert (folder / "saved_model.pb").read_text() == "of before"

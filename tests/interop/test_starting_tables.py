@@ -291,27 +291,3 @@ def test_rows_are_cut_or_repeated():
     assert result.equal_for == ""
     assert result.unused == ["index_embedding/position_index"]
     assert values["token_type"] == [300.0]
-
-
-def test_segabert_takes_positions_by_hand():
-    values, result = start(tables(**BERT), {"token_index": 5, "sentence_index": 2})
-    # Positions 1 to 3, the last again, each with row 0 of the types.
-    assert values == {
-        weights.WORDS: [100.0, 101.0, 102.0 + 200.0 - 201.0, 103.0, 104.0],
-        "sentence_index": [0.0, 0.0],
-        "token_index": [501.0, 502.0, 503.0, 503.0, 503.0],
-    }
-    assert result.equal_for == "windows of one sentence with token types below 1"
-    assert result.unused == []
-
-
-def test_positions_next_to_a_token_index():
-    source = tables(token_ids=5, position_index=3, token_index=4)
-    values, result = start(source, {"token_index": 4, "position_index": 3})
-    assert values["position_index"] == [200.0, 201.0, 202.0]
-    assert values["token_index"] == [300.0, 301.0, 302.0, 303.0]
-    assert (result.unused, result.equal_for) == ([], "every window")
-    values, result = start(source, {"token_index": 4})
-    assert values[weights.WORDS] == [100.0, 101.0, 102.0, 103.0, 104.0]
-    assert result.unused == ["index_embedding/position_index"]
-    assert result.equal_for == ""
