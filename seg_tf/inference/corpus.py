@@ -29,13 +29,9 @@ _AT_A_TIME = 4_096
 
 
 class CorpusVectors:
-    """A folder of vectors.
+    """A folder of vectors, whose `manifest` has their settings and number.
 
-    Attributes:
-        manifest: settings of the vectors, and `num_sentences`.
-
-    Raises:
-        ValueError: if the manifest is missing, damaged or of another version.
+    A manifest that is missing, damaged or of another version is a ValueError.
     """
 
     def __init__(self, folder: pathlib.Path):
@@ -143,8 +139,7 @@ def encode_corpus(
         report: called with lines of text.
 
     Raises:
-        ValueError: if the folder contains something else or is in use, or the corpus
-            has no sentence.
+        ValueError: if the folder contains something else, or the corpus no sentence.
     """
     if (folder / MANIFEST_FILE).exists():
         corpus = CorpusVectors(folder)

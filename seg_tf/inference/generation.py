@@ -34,8 +34,6 @@ class Sampling:
         top_p: samples from the fewest words, the most probable first, that reach this
             share of the probability of the `top_k`; 1 means all.
 
-    Raises:
-        ValueError: if a value is out of range.
     """
 
     temperature: float = 1.0
@@ -81,10 +79,6 @@ class GrowingText:
     The text begins with an `<eos>`, as if a paragraph had ended before it. The last
     line of the prompt is continued, unless a blank line follows it. Punkt decides
     whether a word begins a sentence, given the paragraph up to the word.
-
-    Args:
-        model: determines words and sentences.
-        prompt: any text; an empty one gives only the `<eos>`.
 
     Attributes:
         token_ids: int32 array of `<eos>` and the words of the prompt.

@@ -26,11 +26,8 @@ class SentenceScorer(FromPreset):
     probabilities of the pieces in their places. Each sentence has a separate row.
 
     Args:
-        pretrained: a model that was pretrained with `MaskedLM`.
-
-    Raises:
-        ValueError: if the model was pretrained otherwise, or is no encoder whose rows
-            are windows.
+        pretrained: a model of windows, pretrained with `MaskedLM`; any other one
+            is a ValueError.
 
     Example:
     ```

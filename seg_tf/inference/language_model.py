@@ -41,9 +41,6 @@ class WordText:
 
         Every word but the first is to be predicted, by one lane. As in validation, the
         last segments are padded, without words to predict.
-
-        Raises:
-            ValueError: if there are fewer words to predict than lanes.
         """
         num_words = len(self.token_ids)
         check_lanes(num_words, num_lanes)
@@ -96,9 +93,6 @@ class LanguageModel(FromPreset):
         vocabulary: the words.
         inputs: config of the inputs of training.
         tokenizer: one of `seg_tf.text.encoding.TOKENIZERS`.
-
-    Raises:
-        ValueError: if the checkpoint is of another model.
 
     Example:
     ```

@@ -26,10 +26,7 @@ class MaskFiller(FromPreset):
     """Predicts the word pieces behind each `[MASK]` of a text (Devlin et al., 2018).
 
     Args:
-        pretrained: a model that was pretrained with `MaskedLM`.
-
-    Raises:
-        ValueError: if the model had other objectives, or reads no texts.
+        pretrained: a model pretrained with `MaskedLM`; any other is a ValueError.
 
     Example:
     ```

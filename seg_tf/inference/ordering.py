@@ -47,10 +47,7 @@ class SentenceOrderer(FromPreset):
     sentences.
 
     Args:
-        pretrained: an SLM.
-
-    Raises:
-        ValueError: if the model was not pretrained to unshuffle sentences.
+        pretrained: an SLM; any other model is a ValueError.
 
     Example:
     ```

@@ -26,12 +26,7 @@ Compute = Callable[[keras.Model, tf.Tensor, Features], Sequence[tf.Tensor]]
 def make_row(
     pieces: Sequence[np.ndarray], paragraphs: Sequence[int]
 ) -> tuple[Segment, ...]:
-    """A row of consecutive sentences, whose indices start at 0.
-
-    Args:
-        pieces: int32 ids of each sentence; there may be none.
-        paragraphs: paragraph of each sentence, rising.
-    """
+    """A row of consecutive sentences, each with its ids and paragraph, from index 0."""
     segments: list[Segment] = []
     number, previous = 0, None
     for ids, paragraph in zip(pieces, paragraphs, strict=True):

@@ -98,9 +98,6 @@ class SentenceEncoder(FromPreset):
     Attributes:
         layout: layout of the rows.
 
-    Raises:
-        ValueError: if the model is no encoder of texts.
-
     Example:
     ```
     encoder = SentenceEncoder.from_preset("runs/segabert_base")
@@ -484,13 +481,9 @@ def normalize(vectors: np.ndarray) -> np.ndarray:
 
 
 def mean_cosine(vectors: Iterable[np.ndarray]) -> float | None:
-    """Mean cosine over all pairs of two different vectors of a corpus.
+    """Mean cosine of two different vectors of length 1, in parts `(N, D)` of a corpus.
 
-    Args:
-        vectors: its vectors in parts `(N, D)`, each vector of length 1.
-
-    Returns:
-        The mean, or None if there are fewer than 10 vectors.
+    None if there are fewer than 10 vectors.
     """
     count, total, squares = 0, np.zeros(()), 0.0
     for some in vectors:

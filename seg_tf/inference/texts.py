@@ -58,10 +58,7 @@ def list_files(paths: Sequence[str]) -> dict[str, pathlib.Path]:
 
     Returns:
         Name -> file, in the order of `paths`, sorted within a folder. Names are
-        relative to the folder.
-
-    Raises:
-        ValueError: if a path does not exist, there is no file, or two have one name.
+        relative to the folder, and must be unique.
     """
     sources: dict[str, pathlib.Path] = {}
     for text in paths:
