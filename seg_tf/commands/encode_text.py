@@ -118,7 +118,9 @@ def main(_: Sequence[str]) -> None:
                 vectors=encoded.vectors,
                 # In an array of strings each would be as long as the longest.
                 sentences=_json_array([sentence.text for sentence in sentences]),
-                paragraphs=np.array([one.paragraph for one in sentences], np.int32),
+                paragraphs=np.array(
+                    [sentence.paragraph for sentence in sentences], np.int32
+                ),
                 settings=_json_array({"text": text, **facts, **settings}),
             )
         passes = (

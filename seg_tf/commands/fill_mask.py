@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> None:
         for text, masks in zip(batch, fillings, strict=True):
             print(text)
             for number, best in enumerate(masks, start=1):
-                pieces = (f"{one.piece} {one.probability:.3f}" for one in best)
+                pieces = (f"{piece} {probability:.3f}" for piece, probability in best)
                 print(f"  mask {number}: {', '.join(pieces)}")
 
 

@@ -167,7 +167,7 @@ class DemoModel:
         self._check("masks")
         self._sentences(text)
         (masks,) = self._filler.predict([text])
-        return {"masks": [[one._asdict() for one in best] for best in masks]}
+        return {"masks": [[filling._asdict() for filling in best] for best in masks]}
 
     def order(self, text: str, seed: int = 0) -> dict[str, Any]:
         """Shuffles the sentences of a text and predicts their order.

@@ -255,7 +255,7 @@ def _describe_end(result: Result, folder: RunFolder, config: RunConfig) -> str:
         compare = f"""
   compare runs          {command} --runs={path}{training}
                         (append other runs, separated by commas)"""
-    if any(isinstance(one, CausalLMConfig) for one in config.objectives.values()):
+    if CausalLMConfig in map(type, config.objectives.values()):
         use = f"""
   continue a prompt     seg-tf generate-text --checkpoint={path} --prompt="The"
   measure perplexity    seg-tf evaluate-perplexity --checkpoint={path} --text=FILE"""
