@@ -156,7 +156,9 @@ def test_an_unmatched_tensor_of_the_encoder_takes_equality_away(tmp_path):
     assert report.equal_for == ""
 
 
-def test_a_checkpoint_of_this_package_gives_another_model_its_start(tmp_path):
+def test_a_checkpoint_of_this_package_gives_another_model_its_start(
+    tmp_path, language_model_dir
+):
     theirs = foreign_files.write_hugging_face(
         tmp_path / "theirs", foreign_files.segabert_tensors()
     )
@@ -192,11 +194,6 @@ def test_a_checkpoint_of_this_package_gives_another_model_its_start(tmp_path):
     assert back.missing == ("index_embedding/sentence_id",)
     assert back.notes[0] == "weights of its objective unshuffling are not used"
     assert back.equal_for == ""
-
-
-def test_a_checkpoint_of_a_language_model_gives_no_encoder_its_start(
-    language_model_dir,
-):
     with pytest.raises(ForeignWeightsError, match="of a TransformerXLConfig"):
         convert.open_checkpoint(language_model_dir)
 
