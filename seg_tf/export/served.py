@@ -231,7 +231,7 @@ class ServedExtractor(ServedModel):
         def answer(question: tf.Tensor, context: tf.Tensor) -> Outputs:
             rows = preprocessor.read(question, context)
             logits = _batched_logits(extractor, rows.features)
-            of_cls = [logits[name][:, 0] for name in ("start", "end")]
+            at_cls = [logits[name][:, 0] for name in ("start", "end")]
             is_piece = rows.features["can_answer"][:, 1:]
             spans = best_spans(
                 rows.contexts,
@@ -241,7 +241,7 @@ class ServedExtractor(ServedModel):
                     tf.boolean_mask(logits[name][:, 1:], is_piece)
                     for name in ("start", "end")
                 ),
-                tf.stack(of_cls, axis=1),
+                tf.stack(at_cls, axis=1),
                 num_best=num_best,
                 max_answer_pieces=max_answer_pieces,
             )

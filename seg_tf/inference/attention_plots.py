@@ -56,9 +56,9 @@ def heat_maps(
             np.concatenate(list(map(np.ravel, weights))), _BRIGHTEST_QUANTILE
         )
         shown = "mean of heads" if head is None else f"head {head}"
-        for axes, name, of_model in zip(column, models, weights, strict=True):
+        for axes, name, matrix in zip(column, models, weights, strict=True):
             axes.set_axis_on()
-            image = axes.imshow(of_model, cmap="Greys", vmin=0, vmax=brightest)
+            image = axes.imshow(matrix, cmap="Greys", vmin=0, vmax=brightest)
             axes.set_title(f"{name}, layer {layer}, {shown}", fontsize="medium")
             _mark_structure(axes, models[name].window)
         bar = figure.colorbar(
@@ -89,7 +89,7 @@ def _mark_structure(axes: Axes, window: TextWindow) -> None:
         ticks, labels, what = range(len(window.tokens)), window.tokens, "tokens"
     else:
         labels, what = range(window.num_paragraphs), "paragraphs"
-        ticks = [np.flatnonzero(window.paragraphs == one).mean() for one in labels]
+        ticks = [np.flatnonzero(window.paragraphs == n).mean() for n in labels]
     axes.set_xticks(ticks, labels, rotation=90, fontsize="x-small")
     axes.set_yticks(ticks, labels, fontsize="x-small")
     axes.set_xlabel(f"attended to ({what})")

@@ -91,12 +91,12 @@ class CorpusVectors:
 
     def sentences(self, numbers: Iterable[int]) -> dict[int, list[Sentence]]:
         """Sentences by number, each after those it was encoded with."""
-        wanted = set(numbers)
+        numbers = set(numbers)
         with open(self.folder / _SENTENCES_FILE, encoding="utf-8") as file:
             return {
                 number: [Sentence(*values) for values in json.loads(line)]
                 for number, line in enumerate(file)
-                if number in wanted
+                if number in numbers
             }
 
 

@@ -99,8 +99,8 @@ class GrowingText:
         self.token_ids = np.concatenate([[eos_id], tree.token_ids, open_.token_ids])
         first = self._first_sentence, self._paragraph
         self.sentences, self.paragraphs = (
-            np.concatenate([[0], 1 + ended, start + of_open])
-            for ended, of_open, start in zip(
+            np.concatenate([[0], 1 + before, start + last_line])
+            for before, last_line, start in zip(
                 (sentences, paragraphs), word_counters(open_), first, strict=True
             )
         )

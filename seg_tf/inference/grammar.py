@@ -104,8 +104,8 @@ class SentenceScorer(FromPreset):
                 batch = [examples[number] for number in numbers]
                 laid_out = self._layout.lay_out(batch, shape)
                 features = {name: tf.constant(laid_out[name]) for name in self._names}
-                found = self._log_probabilities(features, tf.constant(positions))
-                np.add.at(scores, list(numbers), found.numpy().astype(np.float64))
+                values = self._log_probabilities(features, tf.constant(positions))
+                np.add.at(scores, list(numbers), values.numpy().astype(np.float64))
                 on_progress(len(numbers))
         return scores
 

@@ -271,8 +271,8 @@ class SentenceEncoder(FromPreset):
             )
             places = []
             for first, sentence in zip(begins, sentences, strict=True):
-                _, *of_pieces = offsets.encode(sentence.text)
-                places.append([first + place for place in of_pieces])
+                _, *spans_of_pieces = offsets.encode(sentence.text)
+                places.append([first + place for place in spans_of_pieces])
             starts, stops = map(np.concatenate, zip(*places, strict=True))
             stretches, _ = self._stretches(sentences)
             vectors = np.concatenate(
@@ -301,7 +301,7 @@ class SentenceEncoder(FromPreset):
             float32 array `(number of groups, D)` of vectors of length 1, and how many
             sentences were cut.
         """
-        pieces = iter(self._spell([one for group in groups for one in group]))
+        pieces = iter(self._spell([sentence for group in groups for sentence in group]))
         longest, num_cut, examples = self.layout.capacity(1), 0, []
         for group in groups:
             spelled = [next(pieces) for _ in group]

@@ -613,8 +613,8 @@ def find_initial(
         with files.locked(cache):
             if not converted.exists():
                 foreign = open_checkpoint(folder) if is_ours else open_model(folder)
-                of_config = fixed if config else None
-                report(convert(foreign, converted, config, fixed=of_config, **text))
+                names = fixed if config else None
+                report(convert(foreign, converted, config, fixed=names, **text))
         return converted
 
     # The chief converts first. Hosts without its cache then convert again.

@@ -118,7 +118,7 @@ def _weight_files(folder: pathlib.Path) -> tuple[pathlib.Path, ...]:
 def _in_usual_form(
     tensors: Mapping[str, np.ndarray], folder: pathlib.Path
 ) -> tuple[dict[str, np.ndarray], list[str]]:
-    """Tensors as those of a `BertForPreTraining` of today, and notes.
+    """Tensors in the form of a `BertForPreTraining` of today, and notes.
 
     Bare encoders lack the prefix, early ones name LayerNorm's weights as TensorFlow,
     and SegaBERT's authors built on Megatron-LM, which packs query, key and value.
@@ -255,7 +255,7 @@ def read_tokenizer(
             rows.setdefault(number, token)
     notes = []
     text_tokens = [token for token, is_special in added.values() if not is_special]
-    if text_tokens := [one for one in text_tokens if one not in SPECIAL_TOKENS]:
+    if text_tokens := [token for token in text_tokens if token not in SPECIAL_TOKENS]:
         notes.append(
             f"added tokens of text, such as {', '.join(text_tokens[:3])}: Hugging Face "
             "finds them before it splits words, our tokenizer as whole words only"
@@ -274,14 +274,14 @@ def _open_fast(path: pathlib.Path) -> tokenizers.Tokenizer:
     parts = {name: getattr(tokenizer, name) for name in list(_FAST)[:3]}
     for key, expected in _FAST.items():
         if key in parts:
-            found: Any = type(parts[key]).__name__
+            value: Any = type(parts[key]).__name__
         else:
             owner = "normalizer" if key == "clean_text" else "model"
-            found = getattr(parts[owner], key)
-        if found != expected:
+            value = getattr(parts[owner], key)
+        if value != expected:
             raise ForeignWeightsError(
                 f"{path}: `{key}` must be {expected!r}, or our tokenizer gives other "
-                f"ids. Found: {found!r:.60}"
+                f"ids. Found: {value!r:.60}"
             )
     return tokenizer
 

@@ -157,11 +157,11 @@ def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> None:
         "its text is not split at ideographs, and tokenizers of keras-hub do not save "
         "`split_on_cjk`": not normalization.split_ideographs,
     }
-    if found := [reason for reason, applies in reasons.items() if applies]:
+    if differences := [reason for reason, applies in reasons.items() if applies]:
         raise ForeignWeightsError(
             "A preset must be of a model that computes what keras-hub's BertBackbone "
             "does; --to=keras writes any encoder. Received: "
-            f"{pretrained.config.name!r}: {'; '.join(found)}"
+            f"{pretrained.config.name!r}: {'; '.join(differences)}"
         )
     values = weights.exported_values(pretrained, with_head=False)
     backbone = keras_hub.models.BertBackbone(

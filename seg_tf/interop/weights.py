@@ -326,10 +326,10 @@ def read(
         name, expected = sources[weight], foreign.names.stored_shape(weight, shape)
         stored = foreign.tensors.get(name)
         if stored is None or not _fits(stored.shape, expected):
-            found = "no tensor of that name" if stored is None else stored.shape
+            actual = "no tensor of that name" if stored is None else stored.shape
             raise ForeignWeightsError(
                 f"{foreign.source}: the tensor {name!r} must have the shape "
-                f"{expected}, where None is any size. Found: {found}"
+                f"{expected}, where None is any size. Found: {actual}"
             )
         if stored.dtype.kind != "f" or not np.isfinite(stored).all():
             raise ForeignWeightsError(
