@@ -99,8 +99,8 @@ _INITIAL_CHECKPOINT = flags.DEFINE_string(
     None,
     "Checkpoint, or output folder of a run, whose weights a new run starts from, as in "
     "the second phase of a recipe. Or weights of another program, in a folder or as "
-    "hf://organisation/name: they are converted once, as by import_weights, into the "
-    "folder initial_checkpoint of --output_dir.",
+    "hf://organisation/name: they are converted once, as by import_weights, into a "
+    "cache.",
 )
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print the plan and touch nothing.")
 _MEASURE = flags.DEFINE_integer(

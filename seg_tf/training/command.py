@@ -5,7 +5,6 @@ import dataclasses
 import pathlib
 import shlex
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -69,31 +68,29 @@ def run(config: RunConfig, options: RunOptions) -> None:
         processes = engine.current().join()
     except (ValueError, TrainingStopped) as error:
         sys.exit(f"error: {error}")
-    with contextlib.ExitStack() as stack:
-        try:
-            trainer = _prepare_together(config, options, processes, stack)
-            deviations = papers.describe(trainer.config)
-        except (ValueError, OSError, CheckpointError, TrainingStopped) as error:
-            print(f"error: {error}", file=sys.stderr, flush=True)
-            # A launcher ends all ranks when the first one exits; all print first.
-            with contextlib.suppress(TrainingStopped):
-                processes.gather(None)
-            sys.exit(1)
-        plan = dry_run.make_plan(trainer.config, trainer.inputs, trainer.learner)
-        if processes.is_chief:
-            print(dry_run.describe(plan))
-            print(deviations, flush=True)
-        if options.dry_run:
-            _finish_dry_run(options, trainer, plan)
-        else:
-            _train(options, trainer)
+    try:
+        trainer = _prepare_together(config, options, processes)
+        deviations = papers.describe(trainer.config)
+    except (ValueError, OSError, CheckpointError, TrainingStopped) as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        # A launcher ends all ranks when the first one exits; all print first.
+        with contextlib.suppress(TrainingStopped):
+            processes.gather(None)
+        sys.exit(1)
+    plan = dry_run.make_plan(trainer.config, trainer.inputs, trainer.learner)
+    if processes.is_chief:
+        print(dry_run.describe(plan))
+        print(deviations, flush=True)
+    if options.dry_run:
+        _finish_dry_run(options, trainer, plan)
+    else:
+        _train(options, trainer)
 
 
 def _prepare_together(
     config: RunConfig,
     options: RunOptions,
     processes: Distribution,
-    stack: contextlib.ExitStack,
 ) -> Trainer:
     """Prepares every rank, and ends all if they differ or one of them fails."""
     # First, everything that decides what a rank does next.
@@ -107,9 +104,7 @@ def _prepare_together(
             **{f"--{name}": getattr(options, name) for name in names},
         }
     )
-    trainer = processes.call_together(
-        lambda: _prepare(config, options, processes, stack)
-    )
+    trainer = processes.call_together(lambda: _prepare(config, options, processes))
     processes.check_agreement(trainer.facts)
     return trainer
 
@@ -118,14 +113,13 @@ def _prepare(
     config: RunConfig,
     options: RunOptions,
     processes: Distribution,
-    stack: contextlib.ExitStack,
 ) -> Trainer:
     """Checks a run and builds its trainer; writes nothing to its output folder."""
     folder = RunFolder(output_paths.local_path(options.output_dir, "output_dir"))
     factories = trackers.find_factories(
         config.training.callbacks, "config.training.callbacks"
     )
-    initial = _initial_checkpoint(config, options, folder.path, processes, stack)
+    initial = _initial_checkpoint(config, options, processes)
     if initial:
         config, settings = _adopt_settings(config, initial, options.asked)
         if settings and processes.is_chief:
@@ -159,27 +153,15 @@ def _prepare(
 def _initial_checkpoint(
     config: RunConfig,
     options: RunOptions,
-    output_dir: pathlib.Path,
     processes: Distribution,
-    stack: contextlib.ExitStack,
 ) -> pathlib.Path | None:
     path, argument = options.initial_checkpoint, "--initial_checkpoint"
     if not path:
         return None
     if options.find_initial is None:
         return folders.find_checkpoint(pathlib.Path(path), argument)
-    scratch = None  # folder for converted weights, which a dry run does not keep
-    if options.dry_run:
-        scratch = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
     return options.find_initial(
-        path,
-        output_dir,
-        argument,
-        config,
-        options.asked,
-        processes=processes,
-        made_in=scratch,
-        overwrite=options.overwrite,
+        path, argument, config, options.asked, processes=processes
     )
 
 
