@@ -20,24 +20,12 @@ from dataclasses import replace
 from seg_tf.config import RunConfig, config_getter
 from seg_tf.configs import segabert
 
-_POSITIONS = {
-    "tiny": 128,
-    "mini": 128,
-    "modern_tiny": None,
-    "modern_mini": None,
-    "modern_base": None,
-    "tiny_phase1": 512,
-    "tiny_phase2": 512,
-    "base": 512,
-    "large": 512,
-    "large_phase1": 512,
-    "large_phase2": 512,
-}
 
-
-def _bert(variant: str, num_positions: int | None) -> RunConfig:
+def _bert(variant: str) -> RunConfig:
     run = segabert.RUNS[variant]
-    tables = {} if num_positions is None else {"position_index": num_positions}
+    # A first phase has the positions of the second.
+    length = 512 if "phase" in variant else run.inputs.window_length
+    tables = {} if run.model.rotary_shares else {"position_index": length}
     return replace(
         run,
         name=f"bert_{variant}",
@@ -46,7 +34,6 @@ def _bert(variant: str, num_positions: int | None) -> RunConfig:
     )
 
 
-RUNS = {variant: _bert(variant, number) for variant, number in _POSITIONS.items()}
-
+RUNS = {variant: _bert(variant) for variant in segabert.RUNS}
 
 get_config = config_getter(RUNS)

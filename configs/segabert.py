@@ -7,7 +7,6 @@ modern_tiny: tiny with the modern trunk and rotary positions; `make pretrain` us
 mini: 4 layers of width 256, the model segabert_mini_en (docs/pretrained_models.md).
 modern_mini: mini with the modern trunk and rotary positions.
 modern_base: base with the modern trunk, packed windows of 512, 30 % masked.
-tiny_wsd: tiny on a warm-up–stable–decay schedule: a run that can be made longer.
 tiny_phase1: first phase of two: large_phase1 at a size for a CPU.
 tiny_phase2: second phase of two: longer windows, from the weights of tiny_phase1.
 base: 12 layers of width 768, English Wikipedia, 500,000 updates.
@@ -71,14 +70,12 @@ _TINY_PHASE1 = RunConfig(
     model=replace(_TINY.model, dropout=0.1, initializer_range=0.02),
     inputs=_WINDOWS_128,
     optimizer=LambConfig(learning_rate=1e-2, warmup_updates=200),
-    training=TrainingConfig(
+    training=replace(
+        _TINY.training,
         num_updates=704,
         batch_size=64,
         micro_batch_size=16,
-        log_interval=20,
-        validation_interval=100,
         validation_batches=10,
-        checkpoint_interval=200,
     ),
 )
 _BASE = RunConfig(name="segabert_base", paper="segabert_base", inputs=_WINDOWS_512)
@@ -189,15 +186,6 @@ RUNS = {
         5e-4,
         2_000,
     ),
-    "tiny_wsd": replace(
-        _TINY,
-        name="segabert_tiny_wsd",
-        optimizer=StableAdamWConfig(
-            learning_rate=_TINY.optimizer.learning_rate,
-            warmup_updates=100,
-            decay_share=0.1,
-        ),
-    ),
     "tiny_phase1": _TINY_PHASE1,
     "tiny_phase2": replace(
         _TINY_PHASE1,
@@ -232,6 +220,5 @@ RUNS = {
         ),
     ),
 }
-
 
 get_config = config_getter(RUNS)

@@ -45,5 +45,4 @@ _MINI = replace(
 
 RUNS = {"tiny": _TINY, "mini": _MINI, "base": _with_both("base")}
 
-
 get_config = config_getter(RUNS)

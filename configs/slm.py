@@ -45,9 +45,7 @@ _BASE = RunConfig(
     },
     optimizer=AdamWConfig(learning_rate=1.5e-4, warmup_updates=10_000),
     training=TrainingConfig(
-        num_updates=1_000_000,
-        batch_size=256,
-        dtype_policy="mixed_float16",
+        num_updates=1_000_000, batch_size=256, dtype_policy="mixed_float16"
     ),
 )
 _BASE_SHUFFLE_ALL = replace(
@@ -134,6 +132,5 @@ RUNS = {
         ),
     ),
 }
-
 
 get_config = config_getter(RUNS)
