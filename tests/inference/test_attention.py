@@ -349,16 +349,10 @@ def test_the_first_window_holds_whole_sentences(
     assert TREE.sentence_lengths.tolist() == [3, 2, 4, 1]
 
 
-def test_rooms_are_those_of_pretraining_and_of_several_models_the_smallest(
-    models, pretrained
-):
+def test_rooms_are_those_of_pretraining(models, pretrained):
     bert, slm = window_capacity(models["bert"]), window_capacity(pretrained)
     assert bert == TextCapacity(tiny_windows.WINDOW_LENGTH - 2)
     assert slm == TextCapacity(tiny_slm.WINDOW_LENGTH - 2, tiny_slm.MAX_SENTENCES)
-    expected = TextCapacity(tiny_windows.WINDOW_LENGTH - 2, tiny_slm.MAX_SENTENCES)
-    assert bert.shared(slm) == slm.shared(bert) == expected
-    assert bert.shared(bert) == bert
-    assert slm.shared(TextCapacity(9, 3)) == TextCapacity(9, 3)
 
 
 def test_full_rows_of_a_model_of_sentences_fit_its_tables(pretrained):
