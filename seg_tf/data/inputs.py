@@ -60,9 +60,7 @@ class MixtureInputs(SampledInputs):
         self._order = sample_order.MixtureOrder([weights[name] for name in folders])
         self.sources = {
             name: MixtureSource(
-                weights[name],
-                read(folder),
-                lambda samples, number=number: self._order.counts(samples)[number],
+                weights[name], read(folder), functools.partial(self._count, number)
             )
             for number, (name, folder) in enumerate(folders.items())
         }
@@ -70,6 +68,10 @@ class MixtureInputs(SampledInputs):
         self._train_functions = [inputs.train_function() for inputs in self._inputs]
         self.vocab_size = self._inputs[0].vocab_size
         self.vocab_checksum = self._inputs[0].vocab_checksum
+
+    def _count(self, number: int, samples: int) -> int:
+        """Samples of a source among the first of the mixture."""
+        return self._order.counts(samples)[number]
 
     @property
     def text_preparation(self) -> TextPreparation | None:

@@ -45,7 +45,7 @@ def parse(
         items = [_folder_and_weight(item.strip()) for item in records_dir.split(",")]
     divisor = math.gcd(*(weight for _, weight in items))
     names = file_listing.short_names([pathlib.Path(folder) for folder, _ in items])
-    sources = {}
+    sources: dict[str, RecordSource] = {}
     for name, (folder, weight) in sorted(zip(names, items, strict=True)):
         # Remote records are read through a local folder.
         source = RecordSource(local_records(folder, cache_gigabytes), weight // divisor)
@@ -72,7 +72,7 @@ def parse(
 
 def describe(sources: Mapping[str, RecordSource]) -> dict[str, Any]:
     """Identity of the records of a run, independent of paths: checksums and weights."""
-    described = {
+    described: dict[str, dict[str, Any]] = {
         name: {"manifest_checksum": files.checksum(source.manifest)}
         for name, source in sources.items()
     }
