@@ -3,8 +3,8 @@
 Commands, hardware and results: docs/configs.md#bert_tiny.
 
 tiny: SegaBERT tiny with positions: 2 layers of width 128, for a CPU.
-mini: SegaBERT mini with positions, the model bert_mini_en.
 modern_tiny: SegaBERT's modern_tiny without the tables.
+mini: SegaBERT mini with positions, the model bert_mini_en.
 modern_mini: SegaBERT's modern_mini without the tables.
 modern_base: SegaBERT's modern_base without the tables.
 tiny_phase1: first phase of two, at a size for a CPU.

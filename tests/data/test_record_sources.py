@@ -72,7 +72,7 @@ def test_identity_is_of_checksums_and_weights(root):
         ("domain:1,", "Received: ''"),
         ("domain:1,a,b:2", "Received: 'a'"),
         ("domain:1,books/../domain:2", "domain more than once"),
-        ("domain:99999,books/128:2", "which add up to 100,001. Round them"),
+        ("domain:99999,books/128:2", "weights that add up to 100,001. Round them"),
     ],
 )
 def test_mistakes_are_named(root, records_dir, expected):
