@@ -107,7 +107,8 @@ def read_texts(
         format: as for `get_reader`. None follows the file's name: CSV, JSON lines,
             Markdown, Parquet. Other files are plain text: a line is a paragraph, and
             blank lines separate documents. If its lines look hard-wrapped, a warning is
-            logged, and the file is one document, whose paragraphs blank lines separate.
+            logged, for the first such file of a folder, and the file is one document,
+            whose paragraphs blank lines separate.
         **options: the format's options.
 
     Raises:
@@ -124,17 +125,27 @@ def read_texts(
             options["documents"] = "blank_lines"
             if _has_wrapped_sentences(path, options.get("encoding")):
                 options.update(documents="file", hard_wrapped="yes")
-                logging.warning(
-                    "%s: its lines look hard-wrapped. They are joined to paragraphs, "
-                    "separated by blank lines. --reader_options=documents=blank_lines "
-                    "reads every line as a paragraph",
-                    path,
-                )
+                _warn_of_wrapped_lines(path)
     for item in get_reader(format, **options).read(path):
         if isinstance(item, Document):
             yield item
         elif item.reason not in LEFT_OUT_REASONS | {"empty_file"}:
             raise ValueError(f"{path}, {item.location}: {item.message}")
+
+
+_folders_warned_of: set[file_listing.Path] = set()
+
+
+def _warn_of_wrapped_lines(path: file_listing.Path) -> None:
+    """Warns once for each folder, since a corpus may have thousands of such files."""
+    if path.parent not in _folders_warned_of:
+        _folders_warned_of.add(path.parent)
+        logging.warning(
+            "%s: its lines look hard-wrapped. They are joined to paragraphs, separated "
+            "by blank lines. --reader_options=documents=blank_lines reads each line as "
+            "a paragraph. Other such files of the folder are read without a warning",
+            path,
+        )
 
 
 def _has_wrapped_sentences(path: file_listing.Path, encoding: str | None) -> bool:

@@ -98,8 +98,8 @@ class Dropout(keras.layers.Dropout):
     Keras draws or scales in the dtype of the inputs: in bfloat16 a rate of 0.1 then
     drops 10.13 % of the inputs on TensorFlow.
 
-    On JAX the draws are hashes of the entries' numbers. The generator of `jax.random`
-    takes up to a third of a training step on a GPU.
+    On JAX the draws are hashes of the entries' numbers. With the generator of
+    `jax.random` an update of BERT base, 256 rows of 128, takes 11 % longer on an H200.
     """
 
     def call(self, inputs: Any, training: bool = False) -> Any:
