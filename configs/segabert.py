@@ -54,7 +54,6 @@ _TINY = RunConfig(
     ),
     inputs=_WINDOWS_128,
     # With a peak of 4e-3 the loss stays on that plateau.
-    # 100 of the 4,000 updates; a share, so that a shorter run warms up too.
     optimizer=AdamWConfig(learning_rate=2e-3, warmup_share=0.025),
     training=TrainingConfig(
         num_updates=4_000,
