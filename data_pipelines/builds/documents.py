@@ -24,7 +24,7 @@ from seg_tf.data import record_schema
 from seg_tf.data.manifest import COUNTS, SPLITS, Manifest
 from seg_tf.text import encoding
 from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
-from seg_tf.text.normalization import Casing, Normalization, choose_normalization
+from seg_tf.text.normalization import Normalization, choose_normalization
 from seg_tf.text.splitters import SentenceParameters, load_parameters, make_splitter
 from seg_tf.text.vocabulary import TokenTable
 
@@ -248,7 +248,7 @@ def _with_normalization(
     )
     if options.lower_case is None:
         print(
-            f"Text is {normalization}: {Casing.of(vocabulary)}. "
+            f"Text is {normalization}, as the rows of {vocabulary.source}. "
             "--[no]lower_case, --[no]strip_accents and --[no]split_ideographs override "
             "this",
             file=sys.stderr,

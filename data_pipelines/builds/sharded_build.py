@@ -16,7 +16,6 @@ from seg_tf.data import record_schema
 from seg_tf.data.manifest import (
     FILE_NAME,
     MIRROR_FILE,
-    PLANS_FOLDER,
     SPLITS,
     Manifest,
     Shard,
@@ -139,8 +138,6 @@ def _clear(output_dir: pathlib.Path) -> None:
     for suffix in SHARD_SUFFIXES:
         for path in output_dir.glob(f"*{suffix}"):
             path.unlink()
-    if (output_dir / PLANS_FOLDER).exists():
-        files.remove_folder(output_dir / PLANS_FOLDER)
     files.remove_leftovers(output_dir)
 
 

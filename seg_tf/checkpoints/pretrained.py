@@ -101,7 +101,7 @@ class Pretrained:
     )
     finetuning_learning_rate: float | None = None
 
-    def text_encoder(self) -> encoding.TextEncoder:
+    def text_encoder(self) -> Any:
         """The encoder from text to the model's ids, and back."""
         return encoding.text_encoder(
             self.tokenizer, self.vocabulary, self.normalization

@@ -150,12 +150,9 @@ def describe(plan: Plan) -> str:
     for name, source in inputs.sources.items():
         rows = _describe_rows(source.num_samples(plan.num_samples), source.inputs)
         lines.append(f"    {name}, weight {source.weight}: {rows}")
-    if inputs.parts:
-        lines.append(
-            f"  {inputs.parts:<17}{round(plan.num_samples * inputs.parts_per_row):,}: "
-            f"{inputs.parts_per_row:.2f} a row, which they fill to {inputs.fill:.1%}"
-        )
-    lines.append(f"  tokens           {plan.tokens:,}, without padding")
+    lines.append(
+        f"  tokens           {plan.tokens:,}, which fill the rows to {inputs.fill:.1%}"
+    )
     if isinstance(rate, schedule.WarmupDecay):
         decay = ""
         if rate.decay_begin is not None:

@@ -41,14 +41,6 @@ class Inputs(Protocol):
     def fill(self) -> float:
         """Share of the positions of a training batch that are no padding."""
 
-    @property
-    def parts(self) -> str | None:
-        """Name of the parts of a row, "windows" or "texts"; None for a stream."""
-
-    @property
-    def parts_per_row(self) -> float:
-        """Mean number of parts of a training row."""
-
     def train_dataset(
         self,
         batch_size: int,

@@ -48,7 +48,7 @@ def copy(source, target):
     ("damage", "message"),
     [
         (truncate("train-00002.tfrecord", 40), "00002.*expected .* found 40"),
-        (remove("train-00001.tfrecord"), "00001.tfrecord: the file is m"),
+        (remove("train-00001.tfrecord"), "No such file.*00001.tfrecord"),
         (
             copy("train-00000.tfrecord", "train-99999.tfrecord"),
             "99999.*not part of the manifest",
@@ -57,10 +57,7 @@ def copy(source, target):
             copy(REPOSITORY / "pyproject.toml", "vocab.txt"),
             "vocab.txt: not the vocabulary that the records were built with",
         ),
-        (
-            remove("train-00001.lengths"),
-            "00001.lengths: the file is missing.*build_windows",
-        ),
+        (remove("train-00001.lengths"), "No such file.*00001.lengths"),
         (
             truncate("train-00001.sentence_lengths", 4),
             "00001.sentence_lengths: expected .* lengths, found 2",

@@ -29,8 +29,6 @@ class ArithmeticInputs:
     num_train_samples = 1_000
     num_validation_samples = 20
     fill = 5 / 6
-    parts = "windows"
-    parts_per_row = 1.5
     sources = types.MappingProxyType({})
 
     def train_dataset(

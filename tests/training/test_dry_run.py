@@ -41,7 +41,7 @@ def test_the_description_has_the_figures(figures, config):
     for part in (
         "500 of 4 rows",
         "2,000: 2.00 epochs over 1,000 (held out: 20)",
-        "windows          3,000: 1.50 a row, which they fill to 83.3%",
+        "which fill the rows to 83.3%",
         "0.01 after 5 updates of warm-up",
         f"{sum(figures.parameters.values()):,}",
         f"{flops:.3g} an update, {500 * flops:.3g} in all",

@@ -146,4 +146,4 @@ def test_a_cased_vocabulary_keeps_the_case(build, capsys):
     manifest = build("Rome fell.", tokens=[*SPECIAL_TOKENS, "Rome", "fell", "."])
     assert manifest.vocabulary["lower_case"] is False
     assert manifest.text_counts()["unknown_words"] == 0
-    assert "1 of the 3 ordinary rows" in capsys.readouterr().err
+    assert "Text is cased, with accents" in capsys.readouterr().err
