@@ -32,14 +32,7 @@ from seg_tf.text.vocabulary import EOS
 
 
 def check_folder(folder: pathlib.Path) -> Iterator[str]:
-    """Checks a folder of records; yields one line per fault.
-
-    Args:
-        folder: output of `build_documents` or `build_windows`.
-
-    Raises:
-        ValueError: if there is no readable manifest.
-    """
+    """Checks a folder of documents or windows; yields one line per fault."""
     manifest = Manifest.load(folder)
     try:
         vocabulary_path(manifest, folder)
@@ -53,10 +46,9 @@ def check_folder(folder: pathlib.Path) -> Iterator[str]:
         for shard in listed:
             yield from _check_shard(folder / shard.file, manifest, shard)
             bar.update(shard.bytes)
-    known = {shard.file for shard in listed}
-    for path in sorted(folder.glob("*.tfrecord")):
-        if path.name not in known:
-            yield f"{path}: the shard is not part of the manifest"
+    names = {path.name for path in folder.glob("*.tfrecord")}
+    for name in sorted(names - {shard.file for shard in listed}):
+        yield f"{folder / name}: the shard is not part of the manifest"
 
 
 def _check_shard(path: pathlib.Path, manifest: Manifest, shard: Shard) -> Iterator[str]:
@@ -68,25 +60,14 @@ def _check_shard(path: pathlib.Path, manifest: Manifest, shard: Shard) -> Iterat
 
     try:
         mirrors.fetch(path)
-    except OSError as error:
-        yield str(error)
-        return
-    size = path.stat().st_size if path.is_file() else shard.bytes
-    if size != shard.bytes:
-        yield (
-            f"{path}: expected {shard.bytes} bytes, found {size}. The file is "
-            "truncated or was replaced; build the records again"
-        )
-    try:
-        reader = shards.RecordReader([path], in_order=True)
-    except (OSError, shards.DamagedShardError) as error:
-        if size == shard.bytes:  # Then the offsets are at fault, or both are missing.
-            yield str(error)
-        return
-    try:
         mirrors.with_repair([path], check_checksum)
     except (OSError, ValueError) as error:
         yield str(error)
+    try:
+        reader = shards.RecordReader([path], in_order=True)
+    except (OSError, shards.DamagedShardError) as error:
+        yield str(error)
+        return
     counts = dict.fromkeys(COUNTS, 0)
     document_ids = set()
     sentence_lengths = []

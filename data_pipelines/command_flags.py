@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from absl import app, flags
 
 from data_pipelines import BuildError
-from data_pipelines.readers import (
-    FORMATS,
-    MAX_DOCUMENT_MEGABYTES,
-    options_of,
-    parse_options,
-)
+from data_pipelines.readers import FORMATS, options_of, parse_options
 from seg_tf import command_line, output_paths
 from seg_tf.text.vocabulary import TokenTable
 
@@ -65,26 +60,11 @@ def define_text_flags() -> None:
         "Options of the format, as name=value, comma-separated: text_field=body. The "
         f"options and their defaults: {options}. See docs/sources.md.",
     )
-    flags.DEFINE_float(
-        "max_document_megabytes",
-        MAX_DOCUMENT_MEGABYTES,
-        "Size of the largest document in millions of bytes, decompressed and with its "
-        "markup. Larger ones are rejected as too_long_document without being held in "
-        "memory.",
-        lower_bound=1e-6,
-    )
 
 
-def reader_options() -> dict[str, Any]:
-    """The reader's options; the largest document's size only if it is not the default.
-
-    So builds started by Python code have the same options.
-    """
-    options: dict[str, Any] = dict(parse_options(flags.FLAGS.reader_options))
-    size = flags.FLAGS.max_document_megabytes
-    if size != MAX_DOCUMENT_MEGABYTES:
-        options["max_document_megabytes"] = size
-    return options
+def reader_options() -> dict[str, str]:
+    """The reader's options."""
+    return parse_options(flags.FLAGS.reader_options)
 
 
 def define_records_flag() -> None:
@@ -132,16 +112,6 @@ def options_from_flags(options: type, **values: Any) -> Any:
 # --- Commands that build records -----------------------------------------------------
 
 
-class _ReportParser(flags.ArgumentParser):
-    """Refuses unwritable files before the build, which may take hours."""
-
-    def parse(self, argument: str) -> str:
-        if argument.lower() in ("true", "false"):  # `--report` and `--noreport`.
-            return argument.lower()
-        output_paths.file_path(argument, "report")
-        return argument
-
-
 def define_run_flags() -> None:
     """Flags that do not change the result."""
     flags.DEFINE_enum(
@@ -166,16 +136,10 @@ def define_run_flags() -> None:
         "beam_option", [], "An option that may also follow after --, for scripts."
     )
     flags.DEFINE_bool("overwrite", False, "Remove an existing build in --output_dir.")
-    flags.DEFINE_flag(
-        flags.Flag(
-            parser=_ReportParser(),
-            serializer=flags.ArgumentSerializer(),
-            name="report",
-            default=None,
-            help_string="Write a page about the corpus after the build: --report for "
-            f"{REPORT_NAME} in --output_dir, --report=PATH for another file.",
-            boolean=True,
-        )
+    flags.DEFINE_bool(
+        "report",
+        False,
+        f"Write a page about the corpus, {REPORT_NAME}, to --output_dir.",
     )
 
 
@@ -231,10 +195,9 @@ def write_requested_report(
     output_dir: pathlib.Path, documents_dir: pathlib.Path | None = None
 ) -> None:
     """Writes the page that `--report` requests."""
-    value = flags.FLAGS.report
-    if value in (None, "false"):
+    if not flags.FLAGS.report:
         return
-    path = output_dir / REPORT_NAME if value == "true" else pathlib.Path(value)
+    path = output_dir / REPORT_NAME
     # Imported late because it imports TensorFlow.
     from data_pipelines.report.page import write_report
 

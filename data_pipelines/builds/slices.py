@@ -202,7 +202,7 @@ def parsed_documents(
     payload: Slice,
     rejected: Rejections,
 ) -> Iterator[tuple[int, Document]]:
-    """Numbers and documents of a slice; `rejected` receives those that do not parse."""
+    """Numbers and documents of a slice; `rejected` receives the rest."""
     for document_id, item in enumerate(payload.documents, payload.first_document_id):
         if isinstance(item, UnparsedDocument):
             item = reader.parse(item)

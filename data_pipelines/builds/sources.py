@@ -39,18 +39,10 @@ def list_sources(
             document can be read from `validation_input`.
     """
     reader = get_reader(options.format, **options.reader_options)
-
-    def named(input_path: str, prefix: str = "") -> dict[str, file_listing.Path]:
-        not_read = PassedOver()
-        sources = reader.sources(input_path, not_read)
-        if passed_over is not None:
-            passed_over.extend(not_read, prefix)
-        return {prefix + name: path for name, path in sources.items()}
-
     if options.validation_input is None:
-        return named(options.input)
-    train = named(options.input, "train/")
-    validation = named(options.validation_input, "validation/")
+        return reader.sources(options.input, passed_over)
+    train = reader.sources(options.input, passed_over, "train/")
+    validation = reader.sources(options.validation_input, passed_over, "validation/")
     train_files = {path.resolve() for path in train.values()}
     for path in validation.values():
         if path.resolve() in train_files:

@@ -24,12 +24,8 @@ from seg_tf.text.vocabulary import TokenTable
 LONG_SENTENCE = 200
 """Maximum tokens of a one-sentence paragraph that does not count as unsplit."""
 _MAX_UNSPLIT_SHARE = 0.2
-_MAX_UNKNOWN_SHARE = {
-    encoding.WORD_PIECES: 0.01,
-    # Vocabularies of whole words leave out rare words by design.
-    encoding.WORDS: 0.1,
-    encoding.WHITESPACE: 0.1,
-}
+# Vocabularies of whole words leave out rare words by design.
+_MAX_UNKNOWN_SHARE = {encoding.WORD_PIECES: 0.01, encoding.WORDS: 0.1}
 
 
 class TextCounter:
@@ -77,15 +73,10 @@ def summary(manifest: Manifest) -> str | None:
     if not counts:
         return None
     unknown, unsplit = shares(manifest, counts)
-    line = f"text: {counts['words']:,} words"
-    if manifest.tokenizer == encoding.WORD_PIECES:
-        line += (
-            f", {manifest.count('pieces') / max(counts['words'], 1):.2f} pieces a word"
-        )
     return (
-        f"{line}, {counts['unknown_words']:,} ({unknown:.2%}) unknown; {unsplit:.2%} "
-        f"of {manifest.tokens_name} in paragraphs of one sentence longer than "
-        f"{LONG_SENTENCE}"
+        f"text: {counts['words']:,} words, {counts['unknown_words']:,} ({unknown:.2%}) "
+        f"unknown; {unsplit:.2%} of {manifest.tokens_name} in paragraphs of one "
+        f"sentence longer than {LONG_SENTENCE}"
     )
 
 
@@ -96,19 +87,14 @@ def warnings(manifest: Manifest) -> list[str]:
         return []
     unknown, unsplit = shares(manifest, counts)
     texts = []
-    if unknown > _MAX_UNKNOWN_SHARE[manifest.tokenizer]:
+    if unknown > _MAX_UNKNOWN_SHARE.get(manifest.tokenizer, 0.1):
+        has_pieces = manifest.tokenizer == encoding.WORD_PIECES
         advice = (
-            "Use a vocabulary of the text's language and characters: `python -m "
-            "data_pipelines.build_vocab` learns one from the text"
+            f"`python -m data_pipelines.build_{'' if has_pieces else 'word_'}vocab` "
+            "makes a vocabulary of the text"
         )
-        if manifest.tokenizer != encoding.WORD_PIECES:
-            advice = (
-                "Use a larger vocabulary, or one of this text: `python -m "
-                "data_pipelines.build_word_vocab` makes it"
-            )
         texts.append(
-            f"{unknown:.1%} of all words ({counts['unknown_words']:,} of "
-            f"{counts['words']:,}) are unknown to the vocabulary, and nothing is "
+            f"{unknown:.1%} of all words are unknown to the vocabulary, and nothing is "
             f"learned from them. {advice}"
         )
     if unsplit > _MAX_UNSPLIT_SHARE:

@@ -73,43 +73,42 @@ class CleaningOptions:
         if self.duplicates == NEAR and self.duplicate_threshold is None:
             object.__setattr__(self, "duplicate_threshold", _DEFAULT_THRESHOLD)
         threshold = self.duplicate_threshold
-        rules = {
-            "min_line_words": ("must not be negative", self.min_line_words >= 0),
-            "min_document_words": (
+        has_texts, is_near = self.evaluation_texts is not None, self.duplicates == NEAR
+        for name, rule, is_met in (
+            ("min_line_words", "must not be negative", self.min_line_words >= 0),
+            (
+                "min_document_words",
                 "must not be negative",
                 self.min_document_words >= 0,
             ),
-            "language_function": (
+            (
+                "language_function",
                 "and `language` must be given together: no way to detect a language is "
                 "built in",
                 (self.language is None) == (self.language_function is None),
             ),
-            "language": (
-                "must be a code, or codes with commas between them",
-                self.language is None or all(self.languages),
-            ),
-            "min_language_confidence": (
+            (
+                "min_language_confidence",
                 "must be between 0 and 1, and 0 without `language`",
                 0 <= self.min_language_confidence <= (self.language is not None),
             ),
-            "evaluation_words": (
+            (
+                "evaluation_words",
                 "must be at least 1, and given only with `evaluation_texts`",
-                (self.evaluation_words is None)
-                if self.evaluation_texts is None
-                else self.evaluation_words >= 1,
+                (self.evaluation_words is not None) == has_texts
+                and self.evaluation_words != 0,
             ),
-            "duplicates": (
+            (
+                "duplicates",
                 f"must be {EXACT!r} or {NEAR!r}",
                 self.duplicates in (None, EXACT, NEAR),
             ),
-            "duplicate_threshold": (
+            (
+                "duplicate_threshold",
                 "must be between 0.1 and 0.95, and given only with duplicates='near'",
-                (threshold is None)
-                if self.duplicates != NEAR
-                else 0.1 <= threshold <= 0.95,
+                0.1 <= threshold <= 0.95 if is_near else threshold is None,
             ),
-        }
-        for name, (rule, is_met) in rules.items():
+        ):
             if not is_met:
                 raise ValueError(
                     f"`{name}` {rule}. Received: {name}={getattr(self, name)!r}"
@@ -118,8 +117,7 @@ class CleaningOptions:
     @property
     def languages(self) -> tuple[str, ...]:
         """The codes of `language`."""
-        names = [] if self.language is None else self.language.split(",")
-        return tuple(name.strip() for name in names)
+        return tuple(name.strip() for name in (self.language or "").split(","))
 
     def described(self) -> dict[str, Any]:
         """The steps that are on, for a manifest: a file is named by its content.

@@ -43,8 +43,9 @@ class DropCounter:
     ) -> None:
         """Counts a document that a step dropped, with what was left of it."""
         _add(self._dropped[step], _size(document))
-        text = "\n".join(document.paragraphs)
-        self._keep_example(step, document_id, document, text, why)
+        self._keep_example(
+            step, document_id, document, "\n".join(document.paragraphs), why
+        )
 
     def drop_lines(
         self, step: str, document_id: int, document: Document, lines: Sequence[str]
@@ -87,11 +88,9 @@ class DropCounter:
 
 
 def merge(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The manifest's entry on cleaning, from the reports of all slices.
+    """The manifest's entry on cleaning, from the reports of all slices; or None.
 
-    Returns:
-        `{"before": counts, "steps": {name: counts and examples}, "after": counts}`;
-        None if there is no report.
+    `{"before": counts, "steps": {name: counts and examples}, "after": counts}`.
     """
     before, steps = dict.fromkeys(COUNTS, 0), {}
     for report in reports:

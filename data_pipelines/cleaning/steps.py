@@ -46,9 +46,8 @@ class ShortLines(Step):
         long, short = [], []
         for line in document.paragraphs:
             (long if len(line.split()) >= self.min_words else short).append(line)
-        if not short:
-            return document
-        counter.drop_lines(self.name, document_id, document, short)
+        if short:
+            counter.drop_lines(self.name, document_id, document, short)
         return dataclasses.replace(document, paragraphs=tuple(long)) if long else None
 
 
@@ -79,25 +78,18 @@ class OtherLanguages(Step):
 
     def reason(self, document_id: int, document: Document) -> str | None:
         place = f"{document.source}, {document.location}"
+        answer = None
         try:
             answer = self._function("\n".join(document.paragraphs))
+            code, confidence = answer, None
+            if not isinstance(answer, str):
+                code, confidence = str(answer[0]), float(answer[1])
         except Exception as error:
             raise BuildError(
-                f"{place}: {self._function_name}, the `language_function`, failed: "
+                f"{place}: `language_function` must return a language code, or (code, "
+                f"confidence). Received: {answer!r} from {self._function_name}, "
                 f"{type(error).__name__}: {error}"
             ) from error
-        code, confidence = answer, None
-        try:
-            if isinstance(answer, tuple | list):
-                code, confidence = answer[0], float(answer[1])
-            is_valid = isinstance(code, str) and (code is answer or len(answer) == 2)
-        except (IndexError, TypeError, ValueError):
-            is_valid = False
-        if not is_valid:
-            raise BuildError(
-                f"{place}: `language_function` must return a language code, or (code, "
-                f"confidence). Received: {answer!r} from {self._function_name}"
-            )
         # Some libraries give logarithms. Without a limit, any number will do.
         limit = self._options.min_language_confidence
         if limit and confidence is not None and not 0 <= confidence <= 1:

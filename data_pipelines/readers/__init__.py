@@ -1,18 +1,14 @@
 """Readers of raw text: a file in one of many formats becomes documents."""
 
 import dataclasses
-import itertools
-import logging
 import os
 import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from data_pipelines.readers import plain_text, streams
 from data_pipelines.readers.base import (
     COUNTED_REASONS,
     LEFT_OUT_REASONS,
-    MAX_DOCUMENT_MEGABYTES,
     Document,
     FileReader,
     RejectedDocument,
@@ -34,7 +30,6 @@ __all__ = [
     "COUNTED_REASONS",
     "FORMATS",
     "LEFT_OUT_REASONS",
-    "MAX_DOCUMENT_MEGABYTES",
     "Document",
     "FileReader",
     "RejectedDocument",
@@ -65,12 +60,13 @@ FORMATS = types.MappingProxyType(
     }
 )
 """Name of each format -> a line about it."""
-_TRUTH_VALUES = dict.fromkeys(("true", "1", "yes"), True) | dict.fromkeys(
-    ("false", "0", "no"), False
-)
 # Formats that the names of files tell.
 _DETECTED = ("csv", "json_lines", "markdown", "parquet")
-_DETECTION_LINES = 1000
+_CONVERSIONS = {
+    "bool": ("true or false", lambda text: {"true": True, "false": False}[text]),
+    "int": ("an integer", int),
+    "float": ("a number", float),
+}
 
 
 def get_reader(format: str, **options: Any) -> FileReader:
@@ -92,9 +88,17 @@ def get_reader(format: str, **options: Any) -> FileReader:
             f"Format {format!r} has the options {sorted(fields)}. "
             f"Received: {sorted(unknown)}"
         )
-    return reader_class(
-        **{name: _converted(name, options[name], fields[name]) for name in options}
-    )
+    for name, value in options.items():
+        kind = getattr(fields[name], "__name__", fields[name])
+        if kind in _CONVERSIONS and isinstance(value, str):
+            rule, convert = _CONVERSIONS[kind]
+            try:
+                options[name] = convert(value.lower())
+            except (KeyError, ValueError) as error:
+                raise ValueError(
+                    f"`{name}` must be {rule}. Received: {value!r}"
+                ) from error
+    return reader_class(**options)
 
 
 def read_texts(
@@ -106,8 +110,7 @@ def read_texts(
         path: the file, compressed or not, or a URL.
         format: as for `get_reader`. None follows the file's name: CSV, JSON lines,
             Markdown, Parquet. Other files are plain text: a line is a paragraph, and
-            blank lines separate documents. If its lines look hard-wrapped, a warning is
-            logged, and the file is one document, whose paragraphs blank lines separate.
+            blank lines separate documents.
         **options: the format's options.
 
     Raises:
@@ -120,33 +123,13 @@ def read_texts(
             name = name.removesuffix(suffix)
         detected = [key for key in _DETECTED if name.endswith(_READERS[key].suffixes)]
         format = detected[0] if detected else "plain_text"
-        if not detected and options.keys().isdisjoint(("documents", "hard_wrapped")):
-            options["documents"] = "blank_lines"
-            if _has_wrapped_sentences(path, options.get("encoding")):
-                options.update(documents="file", hard_wrapped="yes")
-                logging.warning(
-                    "%s: its lines look hard-wrapped. They are joined to paragraphs, "
-                    "separated by blank lines. --reader_options=documents=blank_lines "
-                    "reads every line as a paragraph",
-                    path,
-                )
+        if not detected:
+            options = {"documents": "blank_lines", **options}
     for item in get_reader(format, **options).read(path):
         if isinstance(item, Document):
             yield item
         elif item.reason not in LEFT_OUT_REASONS | {"empty_file"}:
             raise ValueError(f"{path}, {item.location}: {item.message}")
-
-
-def _has_wrapped_sentences(path: file_listing.Path, encoding: str | None) -> bool:
-    """Recognises a text whose lines are short and mostly end within a sentence."""
-    codec = encoding and streams.codec_name(encoding)
-    try:
-        with streams.open_text(path, codec) as stream:
-            lines = itertools.islice(streams.lines(stream, 1 << 20), _DETECTION_LINES)
-            text = [line.data.decode("utf-8", "replace").strip() for line in lines]
-    except streams.DocumentError:
-        return False  # Reading reports it.
-    return plain_text.is_hard_wrapped(text) and plain_text.breaks_sentences(text)
 
 
 def _reader_class(format: str) -> type[FileReader]:
@@ -172,13 +155,11 @@ def _reader_class(format: str) -> type[FileReader]:
 
 def options_of(format: str) -> dict[str, str]:
     """Names and defaults of a format's options, in the form of flags."""
-    defaults = {
-        field.name: field.default for field in dataclasses.fields(_reader_class(format))
-    }
-    del defaults["max_document_megabytes"]  # A flag for every format.
     return {
-        name: str(default).lower() if isinstance(default, bool) else str(default)
-        for name, default in defaults.items()
+        field.name: str(field.default).lower()
+        if isinstance(field.default, bool)
+        else str(field.default)
+        for field in dataclasses.fields(_reader_class(format))
     }
 
 
@@ -193,22 +174,3 @@ def parse_options(assignments: Iterable[str]) -> dict[str, str]:
             )
         options[name.strip()] = value
     return options
-
-
-def _converted(name: str, value: Any, kind: Any) -> Any:
-    """The value of an option, whose type is a class or its name."""
-    kind = getattr(kind, "__name__", kind)
-    if kind == "bool" and not isinstance(value, bool):
-        if str(value).lower() not in _TRUTH_VALUES:
-            raise ValueError(f"`{name}` must be true or false. Received: {value!r}")
-        return _TRUTH_VALUES[str(value).lower()]
-    if kind not in ("int", "float"):
-        return value
-    rule = "a positive number" if kind == "float" else "an integer"
-    try:
-        number = int(value) if kind == "int" else float(value)
-    except ValueError:
-        number = float("nan")
-    if not (number == number and (kind == "int" or 0 < number < float("inf"))):
-        raise ValueError(f"`{name}` must be {rule}. Received: {value!r}")
-    return number

@@ -47,12 +47,8 @@ def test_each_file_of_a_split_is_read_in_order(datasets, folder):
     assert [item.title for item in items] == [f"T {n}" for n in range(30)]
     assert items[13].source == "data/train-00001-of-00003.parquet"
     assert items[13].location == "row 4"
-    for options, name in (
-        ({}, f"{folder}[validation]"),
-        ({"split": "validation"}, folder),
-    ):
-        (item,) = reader(**options).read_input(name)
-        assert (item.paragraphs, item.title) == (("Held out.",), "")
+    (item,) = reader().read_input(f"{folder}[validation]")
+    assert (item.paragraphs, item.title) == (("Held out.",), "")
 
 
 def test_saved_datasets_and_compressed_files_are_read(datasets, tmp_path):
@@ -75,7 +71,7 @@ def test_bad_rows_are_rejected_and_damage_ends_the_file(datasets, tmp_path):
     assert items[1].location == "row 2"
     path.write_text('{"body": "One."}\n{broken\n')
     (item,) = reader().read_input(tmp_path)
-    assert (item.reason, item.lost_of_file) == ("damaged_table", "whole")
+    assert (item.reason, item.ends_file) == ("damaged_table", True)
     path.write_text('{"text": "One."}\n')
     (item,) = reader().read_input(tmp_path)
     assert item.reason == "missing_text_field"

@@ -1,7 +1,5 @@
 """Docstrings: which are found, and what of them is prose."""
 
-import gc
-import sys
 import textwrap
 
 import pytest
@@ -71,15 +69,6 @@ def test_docstrings_come_in_order_and_once(tmp_path):
     )
 
 
-def test_code_of_another_version_is_rejected(tmp_path):
-    code = '"""This module is of another age."""\n\nprint "hello"\n'
-    (item,) = read(tmp_path, code)
-    assert (item.reason, item.location) == ("not_python", "line 3")
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    assert f"Expected code of Python {version}, found: " in item.message
-    assert gc.isenabled()  # It is put off while code is parsed.
-
-
 @pytest.mark.parametrize(
     "paragraph",
     [
@@ -121,22 +110,6 @@ def test_prose(paragraph):
 )
 def test_no_prose(docstring):
     assert list(python_docs.prose_paragraphs(docstring)) == []
-
-
-@pytest.mark.parametrize(
-    "marked, expected",
-    [
-        ("``x`` and `y`", "x and y"),
-        ("a :class:`~house.doors.Door` or :func:`open`", "a Door or open"),
-        (":ref:`the manual <manual>`", "the manual"),
-        ("`a link <http://x.org>`_ and [another](http://y.org)", "a link and another"),
-        ("*very* **very** late", "very very late"),
-        ("2 * 3 * 4 and *args stay", "2 * 3 * 4 and *args stay"),
-        ("as follows::", "as follows:"),
-    ],
-)
-def test_marks_are_removed(marked, expected):
-    assert python_docs.strip_marks(marked) == expected
 
 
 def test_installed_packages_read_as_prose():
