@@ -2,11 +2,7 @@
 
 A build runs several jobs in sequence. Files are measured, which determines where slices
 begin and end. Files are read again, documents grouped by slice, and each slice is made
-into its shards. Shards of documents are cut into windows. If exact duplicates are
-dropped, an earlier job computes the fingerprints of each slice's documents.
-
-Both engines use the same makers, so their results are identical. Finished
-work is not repeated when the same command runs again.
+into its shards. Shards of documents are cut into windows.
 
 A step is an object that is pickled once, with everything it needs, and works on any
 machine that reaches the sources and the output folder. It writes to its own folder and
@@ -246,32 +242,21 @@ class MeasureSource:
 
     def __call__(self, source: SourceFile) -> None:
         reader = get_reader(self.options.format, **self.options.reader_options)
+        sha256 = raw_files.checksum(source.path)
         items: list[MeasuredItem] = []
-        result: Any = None
-        try:
-            sha256 = raw_files.checksum(source.path)
-            for item in reader.read_unparsed(source.path, source.name):
-                if isinstance(item, RejectedDocument):
-                    slices.check_strict(self.options, item)
-                    items.append(item if is_lost(item.reason) else None)
-                else:
-                    items.append(item.num_characters)
-            result = items, sha256
-        except BuildError as error:
-            result = error
+        for item in reader.read_unparsed(source.path, source.name):
+            if isinstance(item, RejectedDocument):
+                slices.check_strict(self.options, item)
+                items.append(item if is_lost(item.reason) else None)
+            else:
+                items.append(item.num_characters)
         with files.folder_aside(self.folder) as folder:
-            (folder / "result").write_bytes(pickle.dumps(result))
-            (folder / "result").replace(self._path(source.number))
+            (folder / "result").write_bytes(pickle.dumps((items, sha256)))
+            (folder / "result").replace(self.folder / str(source.number))
 
     def result(self, number: int) -> tuple[list[MeasuredItem], str]:
-        """The documents of a file and its checksum; raises the step's BuildError."""
-        result = pickle.loads(self._path(number).read_bytes())
-        if isinstance(result, BuildError):
-            raise result
-        return result
-
-    def _path(self, number: int) -> pathlib.Path:
-        return self.folder / f"{number:06d}.pickle"
+        """The documents of a file and its checksum."""
+        return pickle.loads((self.folder / str(number)).read_bytes())
 
 
 @dataclasses.dataclass(frozen=True)

@@ -163,7 +163,6 @@ class FingerprintMaker:
 
     def make(self, payload: Slice, folder: pathlib.Path) -> dict:
         """Writes the fingerprints of a slice; returns the report."""
-        # The library and its imports are only needed for this search.
         from data_pipelines.cleaning import duplicates
 
         is_near = self._options.cleaning.duplicates == NEAR

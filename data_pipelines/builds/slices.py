@@ -89,14 +89,13 @@ def plan_slices(
     begin: Cursor = Cursor(),
     number: int = 0,
 ) -> Iterator[PlannedSlice]:
-    """Cuts a corpus into slices, lazily.
+    """Cuts a corpus into slices, lazily, from slice `number` at `begin` on.
 
     Args:
         limit: characters that complete a slice.
-        sizes: for each file from `begin` on, the characters of each document, or None
-            for a document that the reader rejected.
-        begin: where the first slice begins.
-        number: number of the first slice.
+        sizes: for each file, the characters of each document, or None for a document
+            that the reader rejected.
+        begin, number: the first slice.
     """
     characters, is_open = 0, False
     file_number, items_read = begin.file_number, begin.items_read
@@ -143,9 +142,8 @@ def read_slices(
 ) -> Iterator[Slice]:
     """Reads the sources from `begin` on and cuts them into slices.
 
-    Raises:
-        BuildError: with `options.strict`, at the first rejected document; if a file has
-            changed; or if too many documents are lost (`watch`).
+    Raises BuildError if a file has changed, too many documents are lost (`watch`), or
+    with `options.strict` at the first rejected document.
     """
     watch = watch or LossWatch(1.0, ledger.sizes)
     reader = get_reader(options.format, **options.reader_options)

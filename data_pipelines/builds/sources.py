@@ -30,13 +30,8 @@ def list_sources(
     """Lists the files to read, in order, by machine-independent names.
 
     With a `validation_input`, names begin with the split: first `train/`, for the files
-    of `input`, then `validation/`. Equal names in both inputs stay distinct.
-    `passed_over` receives each file that is not read.
-
-    Raises:
-        FileNotFoundError: if an input does not exist.
-        ValueError: if an input contains no text, both contain the same file, or no
-            document can be read from `validation_input`.
+    of `input`, then `validation/`. `passed_over` receives each file that is not read. A
+    ValueError or FileNotFoundError is raised if an input is unusable.
     """
     reader = get_reader(options.format, **options.reader_options)
     if options.validation_input is None:
@@ -64,10 +59,7 @@ def list_sources(
 
 
 def check_checksum(
-    path: file_listing.Path,
-    expected: str,
-    actual: str,
-    output_dir: pathlib.Path,
+    path: file_listing.Path, expected: str, actual: str, output_dir: pathlib.Path
 ) -> None:
     """Raises BuildError if a file has another checksum than the build read."""
     if actual != expected:

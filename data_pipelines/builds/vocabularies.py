@@ -155,8 +155,7 @@ def learn_pieces(
 
     Args:
         word_counts: word -> number of occurrences.
-        vocab_size: number of tokens; there are fewer only if the words do not contain
-            enough different pieces.
+        vocab_size: number of tokens, unless the words do not contain enough pieces.
         reserved_tokens: tokens with the first ids, whether or not they occur.
         max_characters: number of characters with pieces, the most frequent ones; words
             with other characters are left out.
@@ -215,12 +214,8 @@ def search_threshold(
 ) -> list[str]:
     """Tokens at about the highest threshold that gives enough, cut to the size.
 
-    Args:
-        tokens_at: threshold -> tokens; the first `num_fixed` are always the same.
-        vocab_size: number of tokens.
-        num_fixed: see above.
-        threshold: the threshold to try first.
-        highest: the highest threshold that gives any pieces.
+    Of `tokens_at(threshold)` the first `num_fixed` tokens are always the same. Tries
+    `threshold` first, and none above `highest`.
     """
     lowest, enough, too_few = 1, None, None
     steps: list[tuple[int, int]] = []

@@ -180,17 +180,16 @@ class WindowMaker:
 
         entries = {}
         for split, shard in pair.shards.items():
+            windows = (
+                (window, document_id, permutation)
+                for tree, document_id, _ in examples.read_trees(
+                    self._documents_dir / shard.file, self._document_widths
+                )
+                for window, permutation in cut_windows(tree, document_id, self._options)
+            )
             path = folder / shard_name(split, pair.number)
-            windows = self._cut(self._documents_dir / shard.file)
             entries[split] = vars(examples.write_windows(path, windows, self._widths))
         return {"shards": entries}
-
-    def _cut(self, path: pathlib.Path) -> Iterator[tuple]:
-        from seg_tf.data import examples
-
-        for tree, document_id, _ in examples.read_trees(path, self._document_widths):
-            for window, permutation in cut_windows(tree, document_id, self._options):
-                yield window, document_id, permutation
 
 
 def check_word_pieces(tokenizer: str) -> None:
@@ -226,8 +225,7 @@ def build_windows(
 
     Raises:
         ValueError: if the documents are missing, or consist of whole words.
-        BuildError: if the folder contains another build, or another process is
-            building there or in `documents_dir`.
+        BuildError: if the folder contains another build, or is in use.
     """
     with files.locked_for_reading(documents_dir, sharded_build.in_use(documents_dir)):
         documents = Manifest.load(documents_dir)
@@ -237,10 +235,6 @@ def build_windows(
                 f"which contains {documents.kind}"
             )
         check_word_pieces(documents.tokenizer)
-        if output_dir.resolve() == documents_dir.resolve():
-            raise ValueError(
-                f"`output_dir` must differ from `documents_dir`. Received: {output_dir}"
-            )
         described = {
             **dataclasses.asdict(options),
             "documents_manifest_sha256": files.checksum(documents_dir / FILE_NAME),

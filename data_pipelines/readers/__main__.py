@@ -27,6 +27,7 @@ corpora of different formats:
 
 import collections
 import json
+import pathlib
 import random
 import sys
 from collections.abc import Iterator, Sequence
@@ -85,15 +86,15 @@ def _print_sample(documents: Iterator[readers.Document]) -> None:
         print()
 
 
-def _write(path: str, documents: Iterator[readers.Document]) -> None:
+def _write(path: pathlib.Path, documents: Iterator[readers.Document]) -> None:
     """Writes JSON lines; or a paragraph a line, and a blank line after a document."""
     with (
-        files.written_aside(output_paths.file_path(path, "output")) as aside,
+        files.written_aside(path) as aside,
         open(aside, "w", encoding="utf-8", newline="\n") as file,
     ):
         for document in documents:
             text = "\n".join(document.paragraphs)
-            if path.endswith(".jsonl"):
+            if path.suffix == ".jsonl":
                 record = {"title": document.title, "text": text}
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
             else:
@@ -102,6 +103,9 @@ def _write(path: str, documents: Iterator[readers.Document]) -> None:
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
+    output = None
+    if _OUTPUT.value is not None:
+        output = output_paths.file_path(_OUTPUT.value, "output")
     reader = readers.get_reader(values.format, **command_flags.reader_options())
     passed_over: PassedOver = {}
     sources = reader.sources(values.input, passed_over)
@@ -124,12 +128,12 @@ def main(_: Sequence[str]) -> None:
                 yield item
             bar.update()
 
-    is_whole = _OUTPUT.value is not None or _SAMPLE_SEED.value is not None
+    is_whole = output is not None or _SAMPLE_SEED.value is not None
     with command_line.progress_bar(len(sources), "text", "file") as bar:
-        if _OUTPUT.value is None:
+        if output is None:
             _print_sample(documents())
         else:
-            _write(_OUTPUT.value, documents())
+            _write(output, documents())
     read = ", ".join(f"{value:,} {name}" for name, value in counts.items())
     part = "" if is_whole else " up to here (--sample_seed: all)"
     print(f"{len(sources):,} files. Read{part}: {read}.")

@@ -47,7 +47,7 @@ def copy(source, target):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (truncate("train-00002.tfrecord", 40), "00002.*expected .* found 40"),
+        (truncate("train-00002.tfrecord", 40), "00002.*expected sha256 .* found"),
         (remove("train-00001.tfrecord"), "00001.tfrecord: the file is m"),
         (
             copy("train-00000.tfrecord", "train-99999.tfrecord"),

@@ -36,7 +36,7 @@ def test_shows_documents_counts_and_rejections(corpus):
     assert result.stdout.count("=== corpus.jsonl") == 10
     assert "Read: 49 documents, 98 paragraphs, 147 words" in result.stdout
     assert "Rejected: 1 {'malformed_json': 1}" in result.stdout
-    assert "corpus.jsonl, line 4: Expected a JSON object; at column 1" in result.stdout
+    assert "corpus.jsonl, line 4: Expected a JSON object, found" in result.stdout
 
 
 def plain_documents(path):
