@@ -161,11 +161,7 @@ def _parse(argv: Sequence[str]) -> list[str]:
 
 
 def engine_from_flags() -> "LocalEngine | BeamEngine":
-    """The engine that the flags name.
-
-    Raises ValueError if a flag of the other engine is set, or Beam has no such runner
-    or value of an option; BuildError if Apache Beam is needed and not installed.
-    """
+    """The engine that the flags name; a ValueError if a flag is the other engine's."""
     values = flags.FLAGS
     if values.engine == "local":
         for name, value in (("--runner", values.runner), ("--", values.beam_option)):
@@ -178,9 +174,8 @@ def engine_from_flags() -> "LocalEngine | BeamEngine":
         return LocalEngine(values.num_workers)
     if values["num_workers"].present:
         raise ValueError(
-            "`--num_workers` is for `--engine=local`; with Beam, use an option of the "
-            "runner, such as `-- --parallelism=64` for Flink. Received: "
-            f"--num_workers={values.num_workers}"
+            "`--num_workers` is for `--engine=local`; Beam's runners have options such "
+            f"as `-- --parallelism=64`. Received: --num_workers={values.num_workers}"
         )
     from data_pipelines.builds.beam_engine import BeamEngine
 
@@ -217,11 +212,7 @@ def define_vocabulary_flags() -> None:
 
 
 def run_vocabulary(build: Callable[..., TokenTable], options: type) -> NoReturn:
-    """Runs a command that makes a vocabulary, and exits.
-
-    `build` makes it from a format, an input, `options` (whose fields are flags) and
-    reader options.
-    """
+    """Runs a command that makes a vocabulary, whose `options` are flags, and exits."""
 
     def main(_: Sequence[str]) -> None:
         from data_pipelines.builds.vocabularies import write_vocabulary

@@ -140,7 +140,7 @@ class BeamEngine:
     ) -> list[PlannedSlice]:
         import apache_beam as beam
 
-        watch = LossWatch(options.max_rejected_share, ledger.sizes)
+        watch = LossWatch(options.max_rejected_share)
         checksums = []
         source_files = _source_files(build, ledger)
 
@@ -152,10 +152,8 @@ class BeamEngine:
                     raise _missing(build, f"the size of {source.name}") from error
                 checksums.append(sha256)
                 for item in items:
-                    if isinstance(item, int):
-                        watch.add_document()
-                    elif item is not None:
-                        watch.add_rejected(item)
+                    if item is not None:
+                        watch.add(None if isinstance(item, int) else item)
                 yield [item if isinstance(item, int) else None for item in items]
 
         with files.folder_aside(build.progress_dir) as folder:

@@ -28,7 +28,6 @@ import psutil
 
 from data_pipelines import BuildError
 from data_pipelines.builds import makers, slices
-from data_pipelines.builds.losses import LossWatch
 from data_pipelines.builds.makers import Maker
 from data_pipelines.builds.sharded_build import ShardedBuild, report_name
 from data_pipelines.builds.sources import SourceLedger
@@ -89,11 +88,8 @@ class LocalEngine:
         new_maker: Callable[[], Maker],
         name: str,
     ) -> dict[int, dict]:
-        done = build.reports()
-        number, cursor = slices.resume_point(done)
-        watch = LossWatch(options.max_rejected_share, ledger.sizes)
-        watch.resume((done[before] for before in range(number)), cursor.document_id)
-        payloads = slices.read_slices(options, ledger, cursor, number, watch)
+        number, cursor = slices.resume_point(build.reports())
+        payloads = slices.read_slices(options, ledger, cursor, number)
         sizes = list(ledger.sizes.values())
         with command_line.progress_bar(sum(sizes), name) as bar:
             bar.update(sum(sizes[: cursor.file_number]))

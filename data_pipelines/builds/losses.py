@@ -8,7 +8,7 @@ The lost share of a corpus is the larger of two:
   bytes. As they are unknown, a file counts with its size, or with the size of the
   corpus's median file if that is more.
 
-`LossWatch` stops a build while it reads, `check` at its end.
+`check` compares it at the end of a build, `LossWatch` after the first documents.
 """
 
 from __future__ import annotations
@@ -64,50 +64,27 @@ class Rejections:
 
 
 class LossWatch:
-    """Stops reading a corpus as soon as too much of it is lost.
+    """Stops a build if too many of the first `MIN_DOCUMENTS` documents are lost.
 
-    Checks the share of lost documents at each lost document after `MIN_DOCUMENTS`, and
-    the share of lost bytes at each broken file. The result depends only on the order of
-    reading, so it is the same for any number of workers, engine and restart.
+    A wrong option of a reader, for example, is reported at once.
     """
 
-    def __init__(self, max_share: float, sizes: Mapping[str, int]):
-        self._max_share, self._sizes = max_share, sizes
+    def __init__(self, max_share: float):
+        self._max_share = max_share
         self._num_documents = 0
-        self._reasons: Counter[str] = Counter()
-        self._examples: list[str] = []
-        self._broken_files: list[str] = []
+        self._lost: list[RejectedDocument] = []
 
-    def resume(self, reports: Iterable[Mapping[str, Any]], num_documents: int) -> None:
-        """Continues from the reports of all slices read before, in order."""
-        self._num_documents = num_documents
-        for report in reports:
-            for item in report["rejected"][: report["num_rejected_when_read"]]:
-                self._add(RejectedDocument(**item))
-
-    def add_document(self) -> None:
+    def add(self, rejected: RejectedDocument | None = None) -> None:
+        """Counts a document or a rejection; raises an error if too much is lost."""
+        if rejected is not None and not is_lost(rejected.reason):
+            return
         self._num_documents += 1
-
-    def add_rejected(self, item: RejectedDocument) -> None:
-        """Counts a rejected document; raises an error if too much is lost."""
-        if not is_lost(item.reason):
-            return
-        self._add(item)
-        total = self._num_documents + self._reasons.total()
-        reasons = self._reasons if total >= MIN_DOCUMENTS else {}
-        broken = None
-        if item.ends_file:
-            broken = describe_broken_files(self._broken_files, self._sizes)
-        _check_shares(reasons, total, broken, self._max_share, self._examples)
-
-    def _add(self, item: RejectedDocument) -> None:
-        if not is_lost(item.reason):
-            return
-        self._reasons[item.reason] += 1
-        if len(self._examples) < _NUM_EXAMPLES:
-            self._examples.append(str(item))
-        if item.ends_file:
-            self._broken_files.append(item.source)
+        if self._num_documents <= MIN_DOCUMENTS and rejected is not None:
+            self._lost.append(rejected)
+        if self._num_documents == MIN_DOCUMENTS:
+            reasons = Counter(item.reason for item in self._lost)
+            examples = map(str, self._lost)
+            _check_shares(reasons, MIN_DOCUMENTS, None, self._max_share, examples)
 
 
 def describe_broken_files(

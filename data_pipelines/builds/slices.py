@@ -61,7 +61,6 @@ class Slice:
         return {
             "next": vars(self.next),
             "rejected": [dataclasses.asdict(item) for item in rejected.listed],
-            "num_rejected_when_read": len(self.rejected.listed),
             "counted": rejected.counted,
         }
 
@@ -138,14 +137,13 @@ def read_slices(
     ledger: SourceLedger,
     begin: Cursor = Cursor(),
     number: int = 0,
-    watch: LossWatch | None = None,
 ) -> Iterator[Slice]:
     """Reads the sources from `begin` on and cuts them into slices.
 
-    Raises BuildError if a file has changed, too many documents are lost (`watch`), or
-    with `options.strict` at the first rejected document.
+    Raises BuildError if a file has changed, too many of the first documents are lost,
+    or with `options.strict` at the first rejected document.
     """
-    watch = watch or LossWatch(1.0, ledger.sizes)
+    watch = LossWatch(1.0 if number else options.max_rejected_share)
     reader = get_reader(options.format, **options.reader_options)
     names = list(ledger.paths)
     documents: list[Document | UnparsedDocument] = []
@@ -161,11 +159,11 @@ def read_slices(
             if isinstance(item, RejectedDocument):
                 check_strict(options, item)
                 rejected.add(item)
-                watch.add_rejected(item)
+                watch.add(item)
                 yield None
             else:
                 documents.append(item)
-                watch.add_document()
+                watch.add()
                 # Characters approximate bytes; the file's end corrects them.
                 part = min(item.num_characters, unreported)
                 num_bytes += part

@@ -19,17 +19,13 @@ def _option(default: Any, help: str) -> Any:
 class CleaningOptions:
     """Cleaning steps applied to a corpus before records are made; by default none.
 
-    The fields are the flags of the same names. Words are separated by white space. C4
-    kept lines of at least 5 words (Raffel et al., 2020, section 2.2); SLM's authors do
-    not say how many words were too few (Lee et al., 2020, appendix, under table 7).
-    Runs of 13 words are those of GPT-3 (Brown et al., 2020, appendix C).
+    The fields are the flags of the same names. Words are separated by white space. Runs
+    of 13 words are those of GPT-3 (Brown et al., 2020, appendix C).
     """
 
     min_line_words: int = _option(
         0,
-        "Drop lines (paragraphs) with fewer words. The SLM paper (appendix) drops "
-        "sentences without enough words and gives no number; C4 has lines of 5 words "
-        "or more.",
+        "Drop lines (paragraphs) with fewer words. C4 has lines of 5 words or more.",
     )
     min_document_words: int = _option(
         0, "Drop documents with fewer words, those of dropped lines not counted."
@@ -120,10 +116,7 @@ class CleaningOptions:
         return tuple(name.strip() for name in (self.language or "").split(","))
 
     def described(self) -> dict[str, Any]:
-        """The steps that are on, for a manifest: a file is named by its content.
-
-        An OSError is raised if the evaluation texts cannot be read.
-        """
+        """The steps that are on, for a manifest: a file is named by its content."""
         described = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)

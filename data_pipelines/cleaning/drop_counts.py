@@ -20,13 +20,10 @@ _EXAMPLE_CHARACTERS = 300
 
 
 class DropCounter:
-    """Counts what goes in and what each step drops, and keeps examples.
+    """Counts what goes in and what each of the named steps drops, and keeps examples.
 
     The examples of a step are those with the lowest hash of what was dropped, so they
     are spread over the whole corpus and the same for any engine.
-
-    Args:
-        steps: names of the steps, in order.
     """
 
     def __init__(self, steps: Sequence[str]):
@@ -67,14 +64,8 @@ class DropCounter:
         examples = self._examples[step]
         if len(examples) == NUM_EXAMPLES and rank >= examples[-1]["rank"]:
             return
-        example = {
-            "rank": rank,
-            "document_id": document_id,
-            "source": document.source,
-            "location": document.location,
-            "why": why,
-            "text": text,
-        }
+        example = {"rank": rank, "document_id": document_id, "why": why, "text": text}
+        example |= {"source": document.source, "location": document.location}
         bisect.insort(examples, example, key=lambda item: item["rank"])
         del examples[NUM_EXAMPLES:]
 

@@ -52,9 +52,7 @@ def run_hashes(words: list[str], length: int) -> np.ndarray:
 class EvaluationTexts:
     """Runs of `length` words of the texts of evaluation sets.
 
-    Attributes:
-        num_texts: number of the texts.
-        num_short: number of texts with fewer words, which are never found.
+    Of `num_texts` texts, `num_short` have fewer words and are never found.
     """
 
     def __init__(self, texts: Iterable[str], length: int):

@@ -64,10 +64,7 @@ class ShortDocuments(Step):
 
 
 class OtherLanguages(Step):
-    """Drops documents in other languages than `options.languages`.
-
-    A ValueError is raised if there is no such language function.
-    """
+    """Drops documents in other languages than `options.languages`."""
 
     name = "language"
 
@@ -130,10 +127,7 @@ class Duplicates(Step):
 
 
 def steps_of_documents(options: CleaningOptions) -> list[Step]:
-    """The steps that look at one document at a time, in their order.
-
-    Raises a ValueError or OSError if a function or a file of the options is unusable.
-    """
+    """The steps that look at one document at a time, in their order."""
     steps: list[Step] = []
     if options.min_line_words:
         steps.append(ShortLines(options.min_line_words))

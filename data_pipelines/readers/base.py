@@ -152,9 +152,8 @@ class FileReader:
     ) -> list[file_listing.Path]:
         """Lists the files to read, in the same order on every machine.
 
-        Args:
-            input_path: as for `file_listing.list_files`, which may raise errors.
-            pass_over: called for each file of a folder that is not read.
+        Input and `pass_over`, which is called for each file of a folder that is not
+        read, are those of `file_listing.list_files`.
         """
         return file_listing.list_files(input_path, self.suffixes, pass_over)
 
@@ -177,10 +176,6 @@ class FileReader:
                 several, names begin with the shortest unambiguous name of the input.
             passed_over: receives the files of a folder that are not read.
             prefix: beginning of all names.
-
-        Raises:
-            FileNotFoundError: if there is no such file or folder.
-            ValueError: if no file matches, or two inputs contain the same file.
         """
         input_paths = file_listing.split_inputs(inputs)
         prefixes: Sequence[str] = [prefix]
@@ -213,9 +208,6 @@ class FileReader:
         Args:
             path: the file, plain or compressed (gzip, bzip2, xz, Zstandard), or a URL.
             source: the `source` of the items; None is the file's name.
-
-        Raises:
-            raw_files.UnreachableError: if a remote file cannot be reached.
         """
         for item in self.read_unparsed(path, source):
             yield self.parse(item) if isinstance(item, UnparsedDocument) else item

@@ -181,9 +181,6 @@ def prose_paragraphs(docstring: str) -> Iterator[str]:
     * `is_prose` rejects it.
 
     Marks of code, emphasis, links and roles are removed, their text stays.
-
-    Args:
-        docstring: dedented, as `inspect.cleandoc` leaves it.
     """
     lines, is_fenced = [], False
     for line in docstring.split("\n"):

@@ -66,11 +66,7 @@ def too_long(max_bytes: int, location: str = "") -> DocumentError:
 
 @contextlib.contextmanager
 def open_binary(path: file_listing.Path) -> Iterator[io.BufferedReader]:
-    """Opens a file unchanged, without looking for compression or an encoding.
-
-    A DocumentError is raised, in the block too, if the file cannot be read; an
-    UnreachableError if it is remote and cannot be reached.
-    """
+    """Opens a file unchanged; a DocumentError, in the block too, if it cannot."""
     try:
         with (
             raw_files.open_raw(path) as raw,
@@ -96,8 +92,8 @@ def open_text(
     objects of fsspec and of the standard library are not used: some end silently where
     a file is cut off or a later stream is damaged.
 
-    Errors are those of `open_binary`; a DocumentError also if the file is empty,
-    truncated, damaged or not in its `encoding`, a result of `codec_name`.
+    A DocumentError is raised if the file is unreadable, empty, truncated, damaged or
+    not in its `encoding`, a result of `codec_name`.
     """
     with open_binary(path) as stream:
         try:

@@ -1,9 +1,6 @@
 """Builds by Apache Beam: the same bytes as those of the local engine."""
 
-import builtins
-import dataclasses
 import json
-import pathlib
 import random
 import shutil
 
@@ -13,8 +10,6 @@ from data_pipelines import BuildError
 from data_pipelines.builds import (
     beam_engine,
     sharded_build,
-    slices,
-    sources,
 )
 from data_pipelines.builds.documents import build_documents
 from data_pipelines.builds.local_engine import LocalEngine
@@ -84,63 +79,7 @@ def built(corpus, tmp_path_factory):
 # --- The plan -------------------------------------------------------------------
 
 
-def source_files(options, output_dir):
-    return [
-        beam_engine.SourceFile(number, name, path, files.checksum(path), output_dir)
-        for number, (name, path) in enumerate(sources.list_sources(options).items())
-    ]
-
-
-def read_slices(options):
-    """The slices of the engine that reads everything in order."""
-    ledger = sources.SourceLedger(sources.list_sources(options), pathlib.Path())
-    ledger.compare({})
-    return list(slices.read_slices(options, ledger))
-
-
-@pytest.fixture(scope="module")
-def sizes(corpus, tmp_path_factory):
-    """The sizes of each file's documents, as the step measures them."""
-    folder = tmp_path_factory.mktemp("measured")
-    measure = beam_engine.MeasureSource(options_of(corpus), folder)
-    in_order = source_files(options_of(corpus), folder)
-    for source in in_order:
-        measure(source)
-    return [
-        [item if isinstance(item, int) else None for item in items]
-        for items, _ in (measure.result(source.number) for source in in_order)
-    ]
-
-
-@pytest.mark.parametrize("megabytes", [1e-7, 0.0007, 0.0025, 9.0])
-def test_the_plan_equals_reading_in_order(corpus, sizes, megabytes):
-    options = options_of(corpus, slice_megabytes=megabytes)
-    plan = slices.plan_slices(options.slice_characters, sizes)
-    assert [(p.number, p.begin.document_id, p.end) for p in plan] == [
-        (s.number, s.first_document_id, s.next) for s in read_slices(options)
-    ]
-
-
 # --- Builds ---------------------------------------------------------------------
-
-
-def test_each_slice_is_gathered_in_order_from_any_order(corpus, sizes, tmp_path):
-    options = options_of(corpus)
-    expected = read_slices(options)
-    plan = slices.plan_slices(options.slice_characters, sizes)
-    missing = [planned for planned in plan if planned.number % 3]
-    groups = {}
-    in_order = source_files(options, tmp_path)
-    for number, parts in slices.slices_by_file(missing).items():
-        if number < len(in_order):
-            source = dataclasses.replace(in_order[number], slices=tuple(parts))
-            for key, value in beam_engine.ReadItems(options)(source):
-                groups.setdefault(key, []).append(value)
-    generator = random.Random(2)
-    for key, values in groups.items():
-        generator.shuffle(values)
-        assert beam_engine.gather_slice(key, values) == expected[key[0]]
-    assert len(groups) == len(missing) > 5
 
 
 @pytest.mark.parametrize("beam_is_first", [True, False])
@@ -205,24 +144,7 @@ def test_cleaning_drops_the_same(corpus, tmp_path, in_process):
     assert dropped["short_lines"]["paragraphs"]
 
 
-def fail(_):
-    raise BuildError("a.jsonl: the file has changed. Restore it")
-
-
 # --- Options and the command ----------------------------------------------------
-
-
-def test_without_beam_the_message_says_what_to_do(monkeypatch):
-    real = builtins.__import__
-
-    def without_beam(name, *arguments, **keywords):
-        if name.startswith("apache_beam"):
-            raise ImportError("No module named 'apache_beam'")
-        return real(name, *arguments, **keywords)
-
-    monkeypatch.setattr(builtins, "__import__", without_beam)
-    with pytest.raises(BuildError, match=r"needs Apache Beam.*make setup-corpora"):
-        beam_engine.BeamEngine(IN_PROCESS)
 
 
 def run_command(corpus, output_dir, *arguments):

@@ -148,22 +148,6 @@ def test_a_killed_transfer_goes_on(corpus, records, url, monkeypatch):
     assert in_bucket(url) == of_build(records)
 
 
-def test_windows_are_cut_from_documents_of_a_bucket(records, stored, tmp_path):
-    done = command_calls.call(
-        "data_pipelines.build_windows",
-        f"--documents_dir={stored}/documents",
-        f"--output_dir={tmp_path / 'windows'}",
-        "--window_length=32",
-    )
-    assert done.returncode == 0, done.stderr
-    expected = {n: c for n, c in of_build(records).items() if "/" not in n}
-    assert of_build(tmp_path / "windows") == expected
-    checked = command_calls.call(
-        "data_pipelines.check_records", f"--records_dir={stored}/documents"
-    )
-    assert checked.returncode == 0, checked.stdout
-
-
 @pytest.mark.parametrize(
     "config",
     [
@@ -228,25 +212,6 @@ def test_shards_of_the_next_group_are_fetched_ahead(records, stored, monkeypatch
     assert not requested
 
 
-def test_records_that_change_are_fetched_anew(records, fewer_records, url):
-    put(fewer_records, url)
-    read(url)
-    put(records, url)
-    assert_same_rows(read(url), read(records))
-
-
-def test_a_shard_that_is_damaged_in_the_bucket_is_named(records, url):
-    put(records, url)
-    shard = Manifest.load(records).splits["train"][0]
-    other = bytes(shard.bytes)
-    fsspec.filesystem("s3").pipe_file(f"{url}/{shard.file}", other)
-    folder = mirrors.local_records(url)
-    message = rf"{url}/{shard.file}: expected the sha256 {shard.sha256}, found"
-    with pytest.raises(OSError, match=message):
-        mirrors.fetch(folder / shard.file)
-    assert not list(folder.glob("*.tfrecord"))
-
-
 @pytest.fixture(params=["s3", "http"])
 def either_url(request, url, server):
     """A place in the bucket, as S3 or plain HTTP knows it."""
@@ -276,22 +241,6 @@ def test_a_fault_of_the_server_is_no_missing_file(
     folder = mirrors.local_records(either_url)
     manifest = Manifest.load(folder)
     assert text_preparation(manifest, folder) == text_preparation(manifest, records)
-
-
-def test_a_stalled_server_is_given_up(records, either_url, server, monkeypatch):
-    copy_to(records, either_url, server)
-    monkeypatch.setattr(remote_files, "STALL_SECONDS", 0.4)
-    server.rule = lambda path: "stall" if path.endswith(".tfrecord") else None
-    folder = mirrors.local_records(either_url)
-    shard = Manifest.load(folder).splits["train"][0].file
-    message = f"{either_url}/{shard}: the server sent nothing for 0.4 s"
-    with pytest.raises(OSError, match=message):
-        mirrors.fetch(folder / shard)
-    assert not list(folder.rglob("*.tfrecord"))
-    server.stop_stalling.set()
-    server.rule = lambda path: None
-    mirrors.fetch(folder / shard)
-    assert (folder / shard).read_bytes() == (records / shard).read_bytes()
 
 
 DAMAGES = {

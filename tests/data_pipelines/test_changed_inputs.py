@@ -10,9 +10,6 @@ from data_pipelines.builds import beam_engine
 from data_pipelines.builds.documents import build_documents
 from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.builds.makers import SliceMaker
-from data_pipelines.cleaning import duplicates
-from data_pipelines.cleaning.cleaning_options import CleaningOptions
-from seg_tf import files
 from tests.data_pipelines import small_corpus
 from tests.data_pipelines.small_corpus import contents, interrupted
 
@@ -125,28 +122,3 @@ def test_an_input_that_changes_during_the_build(
     path.write_bytes(before)
     build(corpus)
     assert contents(corpus / "out") == expected
-
-
-def test_an_input_that_changes_between_two_passes_over_the_corpus(corpus, monkeypatch):
-    find = duplicates.exact_duplicates
-
-    def edit_and_find(*arguments):
-        edit(corpus / "text" / "2.jsonl")
-        return find(*arguments)
-
-    monkeypatch.setattr(duplicates, "exact_duplicates", edit_and_find)
-    with pytest.raises(BuildError, match=rf"2\.jsonl: .*{CHANGED}"):
-        build(corpus, cleaning=CleaningOptions(duplicates="exact"))
-
-
-def test_a_beam_step_fails_at_a_file_that_changed_after_it_was_measured(corpus):
-    options = small_corpus.options_of(corpus / "text", corpus / "vocab.txt")
-    path = corpus / "text" / "1.jsonl"
-    source = beam_engine.SourceFile(
-        1, path.name, path, files.checksum(path), corpus / "out"
-    )
-    # No slice needs documents of this file: it is compared all the same.
-    assert not list(beam_engine.ReadItems(options)(source))
-    edit(path)
-    with pytest.raises(BuildError, match=rf"{path}: .*{CHANGED}"):
-        list(beam_engine.ReadItems(options)(source))

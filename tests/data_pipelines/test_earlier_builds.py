@@ -45,11 +45,6 @@ def test_a_finished_build_stays_unchanged(corpus, built, monkeypatch):
             {"window_options": CUT_SENTENCES},
             r"finished build with another `options\.cut_sentences` .*True",
         ),
-        (
-            "cut_built",
-            {"window_options": WINDOW_OPTIONS},
-            r"finished build with another `options\.cut_sentences` .*True",
-        ),
         ("built", {"strict": True}, r"--strict requires all documents; left out: \d"),
     ],
 )
@@ -92,14 +87,6 @@ def test_a_build_of_nothing_blocks_nothing(corpus, tmp_path):
     assert {path.name for path in folder.iterdir()} == names
     build(corpus, tmp_path)
     assert Manifest.load(folder).count("records")
-
-
-def test_overwrite_makes_the_new_build(corpus, built, tmp_path):
-    build(corpus, tmp_path, slice_megabytes=0.01)
-    # Left by a kill in the middle of an earlier removal.
-    (tmp_path / ".aside-removed-.progress" / "signatures").mkdir(parents=True)
-    build(corpus, tmp_path, overwrite=True)
-    assert contents(tmp_path) == contents(built)
 
 
 def overwrite_documents(corpus, output_dir):

@@ -1,6 +1,5 @@
 """Files of an input that are not read are counted, named and reported."""
 
-import logging
 import os
 
 import pytest
@@ -54,16 +53,6 @@ def test_builds_manifests_and_reports_name_them(tmp_path, text, caplog):
     manifest = build_documents(options, tmp_path / "split")
     names = ["train/c", "train/sub/e.md", "validation/d"]
     assert manifest.passed_over == {"other_name": {"count": 3, "first": names}}
-
-    (tmp_path / "validation" / "d").unlink()
-    caplog.clear()
-    options = small_corpus.options_of(
-        tmp_path / "validation", vocabulary, format="plain_text"
-    )
-    with caplog.at_level(logging.WARNING):
-        manifest = build_documents(options, tmp_path / "all")
-    assert "passed over" not in caplog.text + summary(manifest)
-    assert manifest.passed_over is None
 
 
 def passed_over_by(format, input_path):

@@ -100,19 +100,6 @@ def test_the_page_is_one_sound_file_and_text_stays_text(built, tmp_path):
     assert (tmp_path / "again.html").read_text() == text
 
 
-def test_documents_have_a_report_too(corpus, built, tmp_path):
-    page.write_report(built / "documents", tmp_path / "page.html")
-    assert "windows of 64" not in (tmp_path / "page.html").read_text()
-    words = ["<eos>", "<unk>", *corpora.WORDS]
-    (tmp_path / "words.txt").write_text("\n".join(words) + "\n")
-    settings = {"tokenizer": "words", "vocab_file": str(tmp_path / "words.txt")}
-    corpora.build(corpus, tmp_path / "documents", CleaningOptions(), **settings)
-    page.write_report(tmp_path / "documents", tmp_path / "page.html")
-    text = (tmp_path / "page.html").read_text()
-    for content in ("words a document", "read as one stream", "No cleaning step"):
-        assert content in text
-
-
 @pytest.mark.parametrize("window_length", [128, 512, 2048])
 def test_padding_equals_plain_loops(built, window_length):
     lengths = [

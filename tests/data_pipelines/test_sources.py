@@ -1,10 +1,7 @@
 """Records and vocabularies from every source: the same text, the same result."""
 
-import bz2
 import json
 
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
 
 from data_pipelines import readers
@@ -35,21 +32,6 @@ def write_json_lines(path):
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
 
 
-def write_parquet(path):
-    pa.parquet.write_table(pa.table({"text": TEXTS}), path, row_group_size=50)
-
-
-def write_mediawiki(path, more=""):
-    pages = "".join(
-        f"<page><title/><ns>0</ns><id>{number}</id><revision><text>"
-        + text.replace("\n", "\n\n").replace("mill", "[[Mill|mill]]{{sfn|X}}")
-        + "</text></revision></page>\n"
-        for number, text in enumerate(TEXTS)
-    )
-    data = f"<mediawiki>\n{pages}{more}</mediawiki>".encode()
-    path.write_bytes(bz2.compress(data[:5000]) + bz2.compress(data[5000:]))
-
-
 def build(folder, input_path, vocab_file, **options):
     options = DocumentOptions(
         input=str(input_path),
@@ -58,29 +40,6 @@ def build(folder, input_path, vocab_file, **options):
         **options,
     )
     return build_documents(options, folder)
-
-
-def test_a_remote_build_equals_that_of_local_files(tmp_path, memory, vocab_file):
-    for name in ("a.xml.bz2", "b.xml.bz2"):
-        write_mediawiki(tmp_path / name)
-        memory.pipe(f"/dumps/{name}", (tmp_path / name).read_bytes())
-    settings = {"vocab_file": vocab_file, "format": "mediawiki"}
-    manifests = [
-        build(tmp_path / folder, path, **settings)
-        for folder, path in (
-            ("local", f"{tmp_path}/*.bz2"),
-            ("remote", "memory://dumps"),
-            ("glob", "memory://dumps/*.xml.bz2"),
-        )
-    ]
-    assert manifests[0].count("documents") == 2 * len(TEXTS)
-    assert len(manifests[0].splits["train"]) > 4
-    assert manifests[1] == manifests[2] == manifests[0]
-    settings["validation_input"] = "memory://dumps/b.xml.bz2"
-    split = build(tmp_path / "split", "memory://dumps/a.xml.bz2", **settings)
-    assert split.count("documents", "validation") == len(TEXTS)
-    with pytest.raises(ValueError, match="must contain no file of `input`"):
-        build(tmp_path / "same", "memory://dumps", **settings)
 
 
 def test_a_build_resumes_after_a_lost_connection(

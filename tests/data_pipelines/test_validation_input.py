@@ -9,11 +9,9 @@ import pytest
 from data_pipelines import BuildError, check_records
 from data_pipelines.builds.documents import DocumentOptions, build_documents
 from data_pipelines.builds.makers import SliceMaker
-from data_pipelines.builds.windows import build_windows
 from seg_tf import files
 from seg_tf.data import examples
 from seg_tf.data.manifest import Manifest
-from tests import command_calls
 from tests.data_pipelines import small_corpus
 from tests.data_pipelines.small_corpus import contents, interrupted, noted
 
@@ -141,27 +139,6 @@ def test_bytes_are_the_same_after_an_interrupted_build(corpus, built, tmp_path, 
     assert contents(tmp_path) == contents(built)
 
 
-def test_the_command_equals_the_functions(corpus, tmp_path):
-    vocab_file = str(corpus / "vocab.txt")
-    expected = tmp_path / "expected"
-    settings = options(corpus, tokenizer="word_pieces", vocab_file=vocab_file)
-    build_documents(settings, expected / "documents")
-    build_windows(small_corpus.WINDOW_OPTIONS, expected / "documents", expected)
-    command = (
-        *("data_pipelines.build_records", "--format=json_lines"),
-        *(f"--input={corpus / 'train'}", f"--vocab_file={vocab_file}"),
-        *("--slice_megabytes=0.001", "--window_length=32"),
-        *(f"--validation_input={corpus / 'validation'}",),
-        f"--output_dir={tmp_path / 'out'}",
-    )
-    refused = command_calls.call(*command, "--validation_fraction=0.01")
-    assert refused.returncode == 1
-    assert "`validation_fraction` must not be given" in refused.stderr.splitlines()[-1]
-    done = command_calls.call(*command)
-    assert done.returncode == 0, done.stderr
-    assert contents(tmp_path / "out") == contents(expected)
-
-
 # --- Errors -----------------------------------------------------------------------
 
 
@@ -176,16 +153,3 @@ def test_a_file_in_both_inputs_is_refused(corpus, tmp_path):
         with pytest.raises(ValueError, match=f"no file of `input`.*{name}"):
             build_documents(settings, tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("split", ["train", "validation"])
-def test_a_split_without_a_word_is_refused_with_its_list(corpus, tmp_path, split):
-    """Only workers notice documents of control characters."""
-    write_documents(tmp_path / "empty.jsonl", [["\x01\x02"]])
-    key = {"train": "input", "validation": "validation_input"}[split]
-    overrides = {"tokenizer": "words", key: str(tmp_path / "empty.jsonl")}
-    message = rf"in '.*empty\.jsonl'.*1 no_words; first {split}/empty\.jsonl, line 1"
-    with pytest.raises(BuildError, match=message):
-        build_documents(options(corpus, **overrides), tmp_path / "out")
-    assert not list((tmp_path / "out").glob("*.tfrecord"))
-    assert not (tmp_path / "out" / "manifest.json").exists()

@@ -98,13 +98,6 @@ def test_pieces_of_a_corpus(corpus, capsys):
     assert "left out: {'not_utf8': 1}" in capsys.readouterr().err
 
 
-def test_a_corpus_without_words_is_named(tmp_path):
-    path = tmp_path / "marks.txt"
-    path.write_text("\u200b\u200b", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"No words .*marks\.txt.* as plain_text"):
-        build_vocabulary("plain_text", str(path), OPTIONS)
-
-
 # --- Words of a corpus ------------------------------------------------------------
 
 

@@ -8,12 +8,8 @@ import pytest
 from data_pipelines import BuildError, check_records
 from data_pipelines.build_word_vocab import WordVocabularyOptions, build_word_vocabulary
 from data_pipelines.builds.documents import DocumentOptions, build_documents
-from data_pipelines.builds.windows import WindowOptions, build_windows
-from seg_tf.config import build_from
-from seg_tf.data.inputs import WindowInputsConfig
 from seg_tf.data.lane_inputs import LaneInputs
-from tests import command_calls
-from tests.data_pipelines.builders import random_tree, read_all, write_word_documents
+from tests.data_pipelines.builders import read_all
 from tests.sample_data import sample_data
 
 pytestmark = pytest.mark.slow
@@ -108,29 +104,3 @@ def test_tokens_of_wikitext_are_its_words_and_paragraphs(tmp_path):
 
 
 # --- Readers of the records -------------------------------------------------------
-
-
-@pytest.fixture
-def folder(tmp_path):
-    generator = np.random.default_rng(0)
-    trees = [[random_tree(generator, 40, 50) for _ in range(3)]]
-    write_word_documents(tmp_path / "words", {"train": trees}, vocab_size=50)
-    return tmp_path / "words"
-
-
-def test_windows_are_refused(folder, corpus, tmp_path):
-    message = r"tokenizer=words.*only `python -m data_pip"
-    with pytest.raises(ValueError, match=message):
-        build_windows(WindowOptions(), folder, tmp_path / "windows")
-    assert not (tmp_path / "windows").exists()
-    done = command_calls.call(
-        *("data_pipelines.build_records", "--format=plain_text", f"--input={corpus}"),
-        *("--tokenizer=words", f"--vocab_file={tmp_path / 'words.txt'}"),
-        f"--output_dir={tmp_path}/out",
-    )
-    assert done.returncode == 1
-    assert "error: Windows are cut from documents of word pieces" in done.stderr
-    assert not (tmp_path / "out").exists()
-    config = WindowInputsConfig(window_length=32)
-    with pytest.raises(ValueError, match=r"documents of words.*LaneInputsConfig"):
-        build_from(config, records_dir=folder, index_tables={}, seed=0)

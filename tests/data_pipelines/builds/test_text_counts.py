@@ -9,11 +9,9 @@ from data_pipelines.builds.documents import DocumentOptions, build_documents, su
 from data_pipelines.builds.text_counts import LONG_SENTENCE, TextCounter
 from data_pipelines.report import page
 from seg_tf import files
-from seg_tf.data.manifest import TEXT_COUNTS, Manifest, text_preparation
-from seg_tf.text.normalization import CASED, UNCASED, Normalization
+from seg_tf.data.manifest import TEXT_COUNTS
 from seg_tf.text.tree import DocumentTree
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, WordVocabulary
-from tests.data_pipelines.builders import read_all
 
 PIECES = Vocabulary([*SPECIAL_TOKENS, "play", "##ing", "##s", "on", "."])
 UNKNOWN, PLAY, ING, ON = 1, 5, 6, 8
@@ -96,30 +94,3 @@ def test_text_without_ends_of_sentences_leads_to_a_warning(build, caplog):
     assert manifest.text_counts()["unsplit_pieces"] == 2 * LONG_SENTENCE
     assert "--sentence_parameters" in caplog.text
     assert "seg_tf.commands.train_punkt" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("flags", "expected", "pieces"),
-    [
-        # The row 中国, more than 1 % of this table, is one of whole ideographs.
-        ({}, Normalization(True, False, split_ideographs=False), ["été", "中国"]),
-        (
-            {"split_ideographs": True, "strip_accents": True},
-            UNCASED,
-            ["ete", "中", "国"],
-        ),
-        ({"split_ideographs": True, "lower_case": False}, CASED, ["Été", "中", "国"]),
-    ],
-)
-def test_the_normalization_of_records_is_described(
-    build, tmp_path, flags, expected, pieces
-):
-    tokens = [*SPECIAL_TOKENS, "été", "ete", *"中国人口", "中国"]
-    tokens += [*"abcdefgh", *(f"##{letter}" for letter in "abcdefgh")]
-    tokens += ["Été"] * (expected == CASED)
-    manifest = build("Été 中国", tokens=tokens, **flags)
-    assert Normalization.from_described(manifest.vocabulary) == expected
-    assert Manifest.load(tmp_path / "out") == manifest
-    assert text_preparation(manifest, tmp_path / "out").normalization == expected
-    (document,) = read_all(tmp_path / "out")
-    assert [tokens[token_id] for token_id in document.token_ids] == pieces

@@ -98,18 +98,6 @@ def test_full_windows_equal_plain_loops(capacity):
     assert starts_inside > 10 or capacity == 10_000
 
 
-def test_cutting_sentences_changes_no_target_length():
-    # If each piece is a sentence, windows have those lengths either way.
-    pieces = np.zeros(5_000, int)
-    single = DocumentTree(pieces, np.ones(5_000, int), np.array([5_000]))
-    long = DocumentTree(pieces, np.full(125, 40), np.array([25, 100]))
-    targets = lengths_of(cut(single, 20, short_window_rate=0.3))
-    assert min(targets) < max(targets)
-    assert lengths_of(cut(single, 20, 0.3, cut_sentences=True)) == targets
-    assert lengths_of(cut(long, 20, 0.3, cut_sentences=True)) == targets
-    assert lengths_of(cut(long, 20, 0.3)) != targets
-
-
 def test_short_windows_occur_at_their_rate_and_are_seeded():
     tree = DocumentTree(np.zeros(60_000, int), np.ones(60_000, int), np.array([60_000]))
     lengths = lengths_of(cut(tree, 20, short_window_rate=0.3))

@@ -115,17 +115,3 @@ def test_fingerprints_are_of_all_runs_of_five_words(monkeypatch):
         words = duplicates.normalised_words(Document(tuple(lines), "", ""))
         expected = slow_min_hash(lines).hashvalues
         np.testing.assert_array_equal(duplicates.near_fingerprint(words), expected)
-
-
-def test_exact_duplicates_repeat_the_first_of_equal_rows():
-    generator = np.random.default_rng(0)
-    rows = generator.integers(0, 2, (80, 4)).astype(np.uint32)
-    expected = {}
-    for number, row in enumerate(rows.tolist()):
-        if (first := rows.tolist().index(row)) != number:
-            expected[number] = first
-    assert duplicates.exact_duplicates(rows).T.tolist() == [
-        [number, first] for number, first in expected.items()
-    ]
-    assert duplicates.exact_duplicates(rows[:0]).shape == (2, 0)
-    assert duplicates.near_duplicates(np.zeros((0, 128), "<u4"), 0.8).shape == (2, 0)

@@ -11,7 +11,6 @@ from data_pipelines.readers import Document
 from seg_tf.data.manifest import Manifest
 from tests.data_pipelines.cleaning import corpora
 from tests.data_pipelines.cleaning.test_duplicates import kept_ids
-from tests.data_pipelines.small_corpus import contents
 
 LANGUAGE_MODULE = """
 import re
@@ -114,32 +113,6 @@ def test_counts_are_those_of_plain_python(corpus, built):
     assert Manifest.load(built).count("documents") == len(left)
 
 
-@pytest.mark.slow
-def test_bytes_are_the_same_for_two_workers(corpus, built, tmp_path, language_module):
-    options = everything_on(language_module)
-    corpora.build(corpus[0], tmp_path / "two", options, num_workers=2)
-    assert contents(tmp_path / "two") == contents(built)
-
-
-def test_examples_do_not_depend_on_the_slices():
-    items = [(n, document(f"line {n} of many")) for n in range(40)]
-
-    def merged(size):
-        reports = []
-        for begin in range(0, len(items), size):
-            counts = drop_counts.DropCounter(["short_documents"])
-            for number, item in items[begin : begin + size]:
-                counts.see(item)
-                counts.drop_document("short_documents", number, item, "4 words")
-            reports.append(counts.report())
-        return drop_counts.merge(reversed(reports))
-
-    assert merged(40) == merged(7) == merged(1)
-    examples = merged(7)["steps"]["short_documents"]["examples"]
-    assert len(examples) == 5
-    assert [e["document_id"] for e in examples] != [0, 1, 2, 3, 4]
-
-
 def apply(function, text, confidence=0.0):
     options = CleaningOptions(
         language="en", language_function=function, min_language_confidence=confidence
@@ -170,10 +143,8 @@ def test_uncertain_languages_are_dropped(language_module):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("guess", "form `module:function`"),
         ("a:", "form `module:function`"),
         ("no_such_module_anywhere:guess", "can be imported"),
-        ("json:guess", "guess is missing in json"),
         ("language_of_tests:constant", "constant is no function"),
         ("language_of_tests:number", "file, line 1: .*must return a language code.*3"),
         ("language_of_tests:fails", "file, line 1: .*KeyError: 'model'"),
@@ -189,8 +160,6 @@ def test_wrong_language_functions_are_refused(language_module, name, message):
     [
         ({"min_line_words": -1}, "min_line_words"),
         ({"language": "en"}, "together"),
-        ({"language_function": "a:b"}, "together"),
-        ({"min_language_confidence": 0.5}, "0 without `language`"),
         ({"evaluation_words": 8}, "only with `evaluation_texts`"),
         ({"evaluation_texts": "x", "evaluation_words": 0}, "at least 1"),
         ({"duplicates": "all"}, "'exact' or 'near'"),

@@ -6,10 +6,6 @@ import json
 import pytest
 
 from data_pipelines import readers
-from data_pipelines.builds.documents import DocumentOptions, build_documents
-from seg_tf import file_listing
-from seg_tf.data.manifest import Manifest
-from tests.data_pipelines import small_corpus
 from tests.data_pipelines.readers import helpers
 
 ROWS = [{"title": f"T  {n}", "body": f"Text {n}.\nMore."} for n in range(30)]
@@ -76,27 +72,3 @@ def test_bad_rows_are_rejected_and_damage_ends_the_file(datasets, tmp_path):
     (item,) = reader().read_input(tmp_path)
     assert item.reason == "missing_text_field"
     assert "found only ['text']" in item.message
-
-
-def test_files_of_the_hub_have_the_names_of_the_dataset():
-    path = file_listing.to_path("hf://datasets/allenai/c4@607bd4c8/en/train.json.gz")
-    name = reader().source_name(path, "allenai/c4[validation]")
-    assert name == "allenai/c4/en/train.json.gz"
-
-
-def test_builds_hold_the_files_and_their_checksums(datasets, folder, tmp_path):
-    options = DocumentOptions(
-        format="datasets",
-        input=str(folder),
-        validation_input=f"{folder}[validation]",
-        reader_options={"text_field": "body"},
-        vocab_file=str(small_corpus.write_vocabulary(tmp_path)),
-        slice_megabytes=0.0001,
-    )
-    build_documents(options, tmp_path / "records", num_workers=2)
-    manifest = Manifest.load(tmp_path / "records")
-    assert manifest.count("documents", "train") == 30
-    assert manifest.count("documents", "validation") == 1
-    sources = {source["file"]: source["bytes"] for source in manifest.sources}
-    path = folder / "data/train-00001-of-00003.parquet"
-    assert sources["train/data/train-00001-of-00003.parquet"] == path.stat().st_size

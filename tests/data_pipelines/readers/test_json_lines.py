@@ -32,13 +32,6 @@ def test_line_ends_in_the_text_separate_paragraphs(tmp_path):
     assert (second.location, second.title) == ("line 2", "A title")
 
 
-def test_fields_of_objects_are_named_with_dots(tmp_path):
-    record = {"content": {"text": "Inner.", "head": {"line": "T"}}, "text": "Outer."}
-    options = {"text_field": "content.text", "title_field": "content.head.line"}
-    (document,) = read(tmp_path, record, **options)
-    assert (document.paragraphs, document.title) == (("Inner.",), "T")
-
-
 @pytest.mark.parametrize(
     "record",
     [

@@ -41,26 +41,6 @@ very late.
     )
 
 
-def test_code_tables_images_and_link_targets_are_dropped(tmp_path):
-    text = """\
-Before.
-```python
-# no heading
-
-x = 1
-```
-After.
-
-| a | b |
-|---|---|
-
-![a moon](moon.png "The moon")
-
-[moon]: http://moon.org
-"""
-    assert read(tmp_path, text) == ["Before.", "After."]
-
-
 def test_120_books_are_read():
     folder = sample_data("classic_books_md")
     items = list(readers.get_reader("markdown").read_input(folder))

@@ -89,14 +89,6 @@ def test_other_xml_is_refused(tmp_path, text):
     assert helpers.reasons(read(tmp_path, text)) == ["not_mediawiki"]
 
 
-def test_multistream_is_read_whole(tmp_path):
-    streams = [HEAD, page("One.", 1) + page("Two.", 2), page("Three.", 3), TAIL]
-    data = b"".join(bz2.compress(stream.encode()) for stream in streams)
-    items = helpers.read_bytes(tmp_path, "mediawiki", data)
-    texts = [paragraphs[1] for paragraphs in helpers.paragraphs(items)]
-    assert texts == ["One.", "Two.", "Three."]
-
-
 def test_sample_dump_has_the_articles_of_element_tree():
     (path,) = sample_data("mediawiki_dump").glob("*.bz2")
     reader = readers.get_reader("mediawiki")

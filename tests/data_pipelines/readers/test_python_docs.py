@@ -73,9 +73,7 @@ def test_docstrings_come_in_order_and_once(tmp_path):
     "paragraph",
     [
         "Returns the number of doors.",
-        "Is this a sentence or a question?",
         "(In parentheses, it is one as well.)",
-        'The second argument is called "width", as above.',
         "It has two sentences. The second one announces this:",
         "It stands where it is, and there\nit. is.",
         "Computes 3 out of 4 cases in 2.5 seconds.",
@@ -89,7 +87,6 @@ def test_prose(paragraph):
     "docstring",
     [
         "Open doors",
-        "Opens a door.",
         "There are two ways to do it:",
         ">>> open_the_door()\nThe door is open now, sir.",
         "width : float\n    The width of the door in metres.",
@@ -97,10 +94,8 @@ def test_prose(paragraph):
         ":param width: the width of the door.",
         ".. note:: This is what the directive says.",
         "- The first item of a long list.",
-        "1. The first item of a long list.",
         "| The row | of a | table, is | it.",
         "x = f(a, b) + g(c_1, d_2) returns it.",
-        "open_door, close_door and so on_and on_and.",
         "Copyright 2020 The Authors of this fine work.",
         "This has a \0 character in it, alas.",
         "Returns\n-------\nThe number of doors that are open.",

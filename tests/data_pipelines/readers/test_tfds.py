@@ -1,8 +1,5 @@
 """TensorFlow Datasets: shards of a prepared dataset, splits, and wiki40b's marks."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import tensorflow_datasets as tfds
@@ -124,19 +121,6 @@ def test_wiki40b_marks_become_title_headings_and_paragraphs(data_dir):
 def test_errors_say_what_to_do(data_dir, name, message):
     with pytest.raises(ValueError, match=message):
         reader(data_dir).files(name)
-
-
-def test_other_formats_do_not_import_the_extras():
-    code = (
-        "import sys; from data_pipelines import readers;"
-        "readers.get_reader('mediawiki'); readers.get_reader('tfds');"
-        "print([name for name in ('tensorflow', 'tensorflow_datasets', 'pyarrow',"
-        " 'upath') if name in sys.modules])"
-    )
-    output = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert output.stdout.strip() == "[]"
 
 
 def test_damage_is_rejected_after_what_precedes(data_dir, tmp_path):

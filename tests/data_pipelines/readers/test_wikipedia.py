@@ -146,34 +146,6 @@ def test_formula_is_no_title(tmp_path, before, after):
     assert formula.strip() in first.paragraphs
 
 
-@pytest.mark.parametrize("name", ["wikitext-2", "wikitext-103"])
-def test_sample_has_60_articles_and_loses_no_word(name):
-    folder = sample_data(name)
-    items = list(readers.get_reader("wikitext").read_input(folder))
-    text = (folder / "wiki.valid.tokens").read_text("utf-8")
-    lines = text.split("\n")
-    starts = [
-        line.strip()
-        for before, line, after in zip(lines, lines[1:], lines[2:], strict=False)
-        if line.startswith(" = ")
-        and not line.startswith(" = = ")
-        and not before.strip()
-        and not after.strip()
-    ]
-    paragraphs = helpers.paragraphs(items)
-    assert [document[0] for document in paragraphs] == starts
-    assert len(items) == 60
-    words = [
-        word for document in paragraphs for text in document for word in text.split()
-    ]
-    assert words == text.split()
-    num_lines = sum(bool(line.strip()) for line in lines)
-    if name == "wikitext-2":
-        # The published count: all words, and an `<eos>` for each line of the file.
-        assert len(words) + text.count("\n") == 217_646
-    assert sum(map(len, paragraphs)) == num_lines
-
-
 def test_documents_without_an_end_and_stray_text_cost_no_other(tmp_path):
     text = "".join(TWO.splitlines(keepends=True)[:10])
     document, rejected = helpers.read_text(tmp_path, "wikiextractor", text)
