@@ -100,7 +100,7 @@ def build_vocabulary(
     characters = set().union(*counts.words)
     print(
         f"{counts.num_words:,} words, {len(counts.words):,} distinct; "
-        f"{len(characters):,} characters, of which "
+        f"{len(characters):,} characters; "
         f"{len(characters.difference(tokens)):,} rare ones get no piece "
         "(--max_characters, or half of the vocabulary): words with them will be [UNK]",
         file=sys.stderr,

@@ -70,8 +70,10 @@ def _to_text(value: Any, field: str) -> str:
     )
     # NUL, or half of a surrogate pair.
     if match := _NO_TEXT.search(text):
-        found = f"found the escape \\u{ord(match[0]):04x}"
-        raise DocumentError("no_character", f"Expected text, {found}.")
+        escape = f"\\u{ord(match[0]):04x}"
+        raise DocumentError(
+            "no_character", f"Expected text, found the escape {escape}."
+        )
     return streams.unify_line_ends(text)
 
 

@@ -137,7 +137,7 @@ class TableReader(base.FileReader):
     title_field: str = "title"
 
     def rows(self, path: file_listing.Path) -> Iterator[Mapping[str, Any]]:
-        """Yields the rows of a file; each library raises exceptions of its own."""
+        """Yields the rows of a file; each library raises other exceptions."""
         raise NotImplementedError
 
     def read_file(

@@ -107,8 +107,7 @@ _QUOTATIONS = _words("blockquote bquote cquote poemquote quotation quote rquote"
 MAX_CHARACTERS_READ = 20_000_000
 """For each opening that is never closed the parser reads the rest of the page. Reading
 this many characters takes it some seconds."""
-# Pairs of openings and closings, of which all but tags are counted alike. Tables begin
-# lines; `|}` also ends `{{cite|url=|}}`.
+# Openings and closings. Tables begin lines; `|}` also ends `{{cite|url=|}}`.
 _PAIRS = tuple(
     (re.compile(opening, re.I | re.M), re.compile(closing, re.I))
     for opening, closing in (

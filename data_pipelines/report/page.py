@@ -43,7 +43,7 @@ def write_report(
         max_documents: maximum number of documents to measure; counts are of all.
 
     Raises:
-        ValueError: if there are no whole documents, or not those of the windows.
+        ValueError: if there are no whole documents, or other ones.
     """
     manifest = documents = Manifest.load(records_dir)
     if manifest.kind == "windows":

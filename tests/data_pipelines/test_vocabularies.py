@@ -210,7 +210,7 @@ def test_rare_characters_beyond_the_limit_get_no_piece(tmp_path, capsys):
     (tmp_path / "text.txt").write_text(f"{frequent}。\n\n{frequent}。{rare} [U]")
     options = VocabularyOptions(vocab_size=9000, max_characters=1004)
     tokens = set(build_vocabulary("plain_text", str(tmp_path), options).tokens)
-    assert "of which 100 rare ones get no piece" in capsys.readouterr().err
+    assert "; 100 rare ones get no piece" in capsys.readouterr().err
     assert tokens.issuperset(frequent + "。[]u")
     assert tokens.isdisjoint(rare)
     with pytest.raises(ValueError, match="`vocab_size` must be above the 15 rows"):
