@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -53,12 +52,9 @@ _READERS: dict[str, type[FileReader]] = {
     "wikiextractor": WikiExtractorReader,
     "wikitext": WikiTextReader,
 }
-FORMATS = types.MappingProxyType(
-    {
-        name: (reader.__doc__ or "").partition("\n")[0]
-        for name, reader in _READERS.items()
-    }
-)
+FORMATS = {
+    name: (reader.__doc__ or "").partition("\n")[0] for name, reader in _READERS.items()
+}
 """Name of each format -> a line about it."""
 # Formats that the names of files tell.
 _DETECTED = ("csv", "json_lines", "markdown", "parquet")
@@ -81,7 +77,22 @@ def get_reader(format: str, **options: Any) -> FileReader:
     Raises:
         ValueError: if there is no such format, option or value.
     """
-    reader_class = _reader_class(format)
+    reader_class: Any = _READERS.get(format)
+    if reader_class is None and ":" not in format:
+        raise ValueError(
+            f"`format` must be one of {sorted(_READERS)}, or `module:Reader` for your "
+            f"own. Received: {format!r}"
+        )
+    reader_class = reader_class or splitters.load_function(format, "format")
+    if not (
+        isinstance(reader_class, type)
+        and issubclass(reader_class, FileReader)
+        and dataclasses.is_dataclass(reader_class)
+    ):
+        raise ValueError(
+            "`format` must name a dataclass that is a subclass of "
+            f"data_pipelines.readers.FileReader. Received: {format!r}"
+        )
     fields = {field.name: field.type for field in dataclasses.fields(reader_class)}
     if unknown := set(options) - set(fields):
         raise ValueError(
@@ -132,34 +143,11 @@ def read_texts(
             raise ValueError(f"{path}, {item.location}: {item.message}")
 
 
-def _reader_class(format: str) -> type[FileReader]:
-    if format in _READERS:
-        return _READERS[format]
-    if ":" not in format:
-        raise ValueError(
-            f"`format` must be one of {sorted(_READERS)}, or `module:Reader` for your "
-            f"own. Received: {format!r}"
-        )
-    reader_class: Any = splitters.load_function(format, "format")
-    if not (
-        isinstance(reader_class, type)
-        and issubclass(reader_class, FileReader)
-        and dataclasses.is_dataclass(reader_class)
-    ):
-        raise ValueError(
-            "`format` must name a dataclass that is a subclass of "
-            f"data_pipelines.readers.FileReader. Received: {format!r}"
-        )
-    return reader_class
-
-
 def options_of(format: str) -> dict[str, str]:
     """Names and defaults of a format's options, in the form of flags."""
     return {
-        field.name: str(field.default).lower()
-        if isinstance(field.default, bool)
-        else str(field.default)
-        for field in dataclasses.fields(_reader_class(format))
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in vars(get_reader(format)).items()
     }
 
 

@@ -34,11 +34,11 @@ class _NamedReader(tables.TableReader):
             )
         return match["dataset"], "train" if match["split"] is None else match["split"]
 
-    def _check_split(self, split: str, splits: Iterable[str], dataset: str) -> None:
+    def _check_split(self, split: str, splits: Iterable[str]) -> None:
         if split not in splits:
             raise ValueError(
-                f"`input` must name a split of {dataset!r} that is prepared, a whole "
-                f"one: one of {sorted(map(str, splits))}. Received: {split!r}"
+                "`input` must name a split that is prepared, a whole one: one of "
+                f"{sorted(map(str, splits))}. Received: {split!r}"
             )
 
     def title_and_paragraphs(self, title: str, text: str) -> tuple[str, list[str]]:
@@ -97,7 +97,7 @@ class DatasetsReader(_NamedReader):
                 f"{dataset!r}: {type(error).__name__}: {error}"
             ) from error
         names = builder.config.data_files or {}
-        self._check_split(split, names, dataset)
+        self._check_split(split, names)
         return [file_listing.to_path(str(name)) for name in names[split]]
 
     def source_name(self, path: file_listing.Path, input_path: str) -> str:
@@ -146,7 +146,7 @@ class TfdsReader(_NamedReader):
     ) -> list[file_listing.Path]:
         dataset, split = self._parse(input_path)
         info = _info(dataset, self.data_dir)
-        self._check_split(split, info.splits, dataset)
+        self._check_split(split, info.splits)
         if info.file_format.value != "tfrecord":
             raise ValueError(
                 f"`input` must be prepared as TFRecord files. Received: {dataset!r}, "

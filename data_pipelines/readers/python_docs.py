@@ -97,9 +97,8 @@ class PythonDocsReader(base.FileReader):
     def source_name(
         self, path: file_listing.Path, input_path: str | os.PathLike[str]
     ) -> str:
-        if input_path:
-            return super().source_name(path, input_path)
-        return _installed_name(path)
+        named = super().source_name
+        return named(path, input_path) if input_path else _installed_name(path)
 
     def read_stream(
         self, stream: io.BufferedReader, source: str

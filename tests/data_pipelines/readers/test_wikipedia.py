@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from data_pipelines import readers
 from tests.data_pipelines.readers import helpers
 from tests.sample_data import sample_data
@@ -132,18 +130,6 @@ def test_articles_with_headings_as_paragraphs(tmp_path):
     )
     assert second.paragraphs == ("= E = m c 2 =", "It is a formula .")
     assert (second.location, second.title) == ("line 14", "E = m c 2")
-
-
-@pytest.mark.parametrize(
-    "before, after",
-    [("Some text . \n", " \n"), (" \n", "Some text . \n"), ("a \n", "b \n")],
-)
-def test_formula_is_no_title(tmp_path, before, after):
-    formula = " = 1 rad / s × 2 = \n"
-    text = f" \n = A = \n \n Text . \n{before}{formula}{after} \n = B = \n \n Text . \n"
-    first, second = helpers.read_text(tmp_path, "wikitext", text)
-    assert (first.title, second.title) == ("A", "B")
-    assert formula.strip() in first.paragraphs
 
 
 def test_documents_without_an_end_and_stray_text_cost_no_other(tmp_path):
