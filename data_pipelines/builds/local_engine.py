@@ -28,6 +28,7 @@ import psutil
 
 from data_pipelines import BuildError
 from data_pipelines.builds import makers, slices
+from data_pipelines.builds.losses import LossWatch
 from data_pipelines.builds.makers import Maker
 from data_pipelines.builds.sharded_build import ShardedBuild, report_name
 from data_pipelines.builds.sources import SourceLedger
@@ -88,8 +89,11 @@ class LocalEngine:
         new_maker: Callable[[], Maker],
         name: str,
     ) -> dict[int, dict]:
-        number, cursor = slices.resume_point(build.reports())
-        payloads = slices.read_slices(options, ledger, cursor, number)
+        done = build.reports()
+        number, cursor = slices.resume_point(done)
+        watch = LossWatch(options.max_rejected_share)
+        watch.resume(cursor.document_id, (done[before] for before in range(number)))
+        payloads = slices.read_slices(options, ledger, cursor, number, watch)
         sizes = list(ledger.sizes.values())
         with command_line.progress_bar(sum(sizes), name) as bar:
             bar.update(sum(sizes[: cursor.file_number]))

@@ -74,6 +74,14 @@ class LossWatch:
         self._num_documents = 0
         self._lost: list[RejectedDocument] = []
 
+    def resume(self, num_documents: int, reports: Iterable[Mapping[str, Any]]) -> None:
+        """Continues after documents, and the reports of all slices read before."""
+        for report in reports:
+            items = report["rejected"][: report["num_rejected_when_read"]]
+            self._lost += [RejectedDocument(**item) for item in items]
+        self._lost = [item for item in self._lost if is_lost(item.reason)]
+        self._num_documents = num_documents + len(self._lost)
+
     def add(self, rejected: RejectedDocument | None = None) -> None:
         """Counts a document or a rejection; raises an error if too much is lost."""
         if rejected is not None and not is_lost(rejected.reason):

@@ -61,6 +61,7 @@ class Slice:
         return {
             "next": vars(self.next),
             "rejected": [dataclasses.asdict(item) for item in rejected.listed],
+            "num_rejected_when_read": len(self.rejected.listed),
             "counted": rejected.counted,
         }
 
@@ -137,13 +138,14 @@ def read_slices(
     ledger: SourceLedger,
     begin: Cursor = Cursor(),
     number: int = 0,
+    watch: LossWatch | None = None,
 ) -> Iterator[Slice]:
     """Reads the sources from `begin` on and cuts them into slices.
 
     Raises BuildError if a file has changed, too many of the first documents are lost,
     or with `options.strict` at the first rejected document.
     """
-    watch = LossWatch(1.0 if number else options.max_rejected_share)
+    watch = watch or LossWatch(options.max_rejected_share)
     reader = get_reader(options.format, **options.reader_options)
     names = list(ledger.paths)
     documents: list[Document | UnparsedDocument] = []

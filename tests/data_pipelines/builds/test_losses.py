@@ -1,5 +1,6 @@
 """Builds that lose more of a corpus than `--max_rejected_share` end with an error."""
 
+import dataclasses
 import gzip
 import json
 import random
@@ -45,6 +46,20 @@ def test_reading_stops_at_a_loss_in_a_thousand_documents():
     reasons = ("redirect", "other_namespace", "empty_document", "no_word_pieces")
     items = [rejected(reason) for reason in reasons] * 500
     assert feed(LossWatch(0.0), [*items, 9]) is None
+
+
+def test_resumed_reading_counts_earlier_losses():
+    items = [*[rejected()] * 40, *[9] * 500]
+    report = {
+        "rejected": [dataclasses.asdict(item) for item in items[:40]] * 2,
+        "num_rejected_when_read": 40,
+    }
+    watch = LossWatch(0.05)
+    watch.resume(500, [report])
+    more = [*[9] * 440, *[rejected()] * 30]
+    error = feed(LossWatch(0.05), [*items, *more])
+    assert "60 of 1,000 documents" in error
+    assert feed(watch, more) == error
 
 
 # --- Builds ---------------------------------------------------------------------

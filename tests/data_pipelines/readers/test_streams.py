@@ -101,15 +101,6 @@ def test_every_text_format_takes_an_encoding(tmp_path, format, encoding):
     assert document.paragraphs[-1] == SENTENCE
 
 
-@pytest.mark.parametrize("encoding", ["latin1", "rot13", "hex", "nothing", ""])
-def test_an_unknown_encoding_is_an_error(encoding):
-    if encoding == "latin1":
-        assert readers.get_reader("csv", encoding=encoding).encoding == "iso8859-1"
-        return
-    with pytest.raises(ValueError, match=r"`encoding` must be one of Python's"):
-        readers.get_reader("csv", encoding=encoding)
-
-
 MEBIBYTE = 1 << 20
 
 

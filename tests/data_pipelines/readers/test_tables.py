@@ -8,7 +8,6 @@ import pytest
 
 from data_pipelines import readers
 from tests.data_pipelines.readers import helpers
-from tests.sample_data import sample_data
 
 TABLE = """\
 id,title,text
@@ -47,16 +46,6 @@ def test_the_delimiter_is_of_the_name_or_the_option(tmp_path, name, options, del
     data = gzip.compress(data) if name.endswith("GZ") else data
     (document,) = helpers.read_bytes(tmp_path, "csv", data, name, **options)
     assert document.paragraphs == ("It is so.",)
-
-
-def test_glue_tables_have_their_rows():
-    path = sample_data("glue", "SST-2", "dev.tsv")
-    reader = readers.get_reader("csv", text_field="sentence", quotes=False)
-    items = list(reader.read(path))
-    lines = path.read_text(encoding="utf-8").split("\n")[1:]
-    expected = [line.split("\t")[0].strip() for line in lines if line]
-    assert [list(item.paragraphs) for item in items] == [[text] for text in expected]
-    assert len(items) == 872
 
 
 ROWS = {
