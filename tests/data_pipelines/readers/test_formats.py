@@ -22,8 +22,6 @@ FORMATS = [
     "wikiextractor",
     "wikitext",
 ]
-# Their files are no text; they have tests of their own.
-TABLES = ["datasets", "parquet", "tfds"]
 SENTENCE = "This is a sentence of seven words."
 
 
@@ -40,11 +38,6 @@ def one_document(format: str, text: str) -> bytes:
         "wikiextractor": f'<doc id="1" url="" title="T">\nT\n\n{text}\n\n</doc>\n',
         "wikitext": f" \n = T = \n \n {text} \n",
     }[format].encode()
-
-
-def test_every_format_has_a_line_of_help():
-    assert sorted(readers.FORMATS) == sorted(FORMATS + TABLES)
-    assert all(readers.FORMATS.values()), "every format has a line of help"
 
 
 def documented_reader(folder):

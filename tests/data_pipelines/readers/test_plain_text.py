@@ -85,12 +85,6 @@ def test_blank_lines_separate_documents(tmp_path):
     assert helpers.paragraphs(items) == [["One. It goes on. Two."], ["Three."]]
 
 
-def test_each_line_is_a_document(tmp_path):
-    items = helpers.read_text(tmp_path, "plain_text", MANY, documents="lines")
-    assert helpers.paragraphs(items) == [["One. It goes on."], ["Two."], ["Three."]]
-    assert [item.location for item in items] == ["line 2", "line 3", "line 6"]
-
-
 @pytest.mark.parametrize(
     "name, text, expected",
     [
