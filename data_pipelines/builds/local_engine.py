@@ -12,7 +12,6 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-import logging
 import multiprocessing
 import os
 import pathlib
@@ -112,7 +111,6 @@ class LocalEngine:
         def missing() -> Iterator[Any]:
             for payload in payloads:
                 if payload.number in reports:
-                    logging.info("slice %d was finished before", payload.number)
                     on_progress(payload.num_bytes)
                 else:
                     yield payload
