@@ -45,6 +45,13 @@ class CsvReader(base.TextReader):
     delimiter: str = ""
     quotes: bool = True
 
+    def __post_init__(self):
+        super().__post_init__()
+        if self.delimiter != "tab" and len(self.delimiter) > 1:
+            raise ValueError(
+                f"`delimiter` must be a character, or tab. Received: {self.delimiter!r}"
+            )
+
     def read_stream(
         self, stream: io.BufferedReader, source: str
     ) -> Iterator[base.Document | base.RejectedDocument]:

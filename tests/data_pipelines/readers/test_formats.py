@@ -79,6 +79,7 @@ def test_formats_of_users_are_named_by_their_class(tmp_path, monkeypatch):
         ),
         ("csv", {"titles": True}, r"'title_field'.*Received: \['titles'\]"),
         ("csv", {"quotes": "x"}, r"true or false. Received: 'x'"),
+        ("csv", {"delimiter": "comma"}, "`delimiter` must be a character, or tab"),
         ("csv", {"encoding": "rot13"}, "`encoding` must be one of Python's"),
     ],
 )
