@@ -53,7 +53,17 @@ def publish(folder: pathlib.Path, output_dir: str, subfolder: str = "") -> None:
         remote_files.remove(f"{url}/{FILE_NAME}")
     with files.locked(folder, sharded_build.in_use(folder)):
         (folder / MIRROR_FILE).unlink(missing_ok=True)
-        _upload(folder, url)
+        sizes = {
+            path: path.stat().st_size
+            for path in sorted(
+                folder.iterdir(), key=lambda path: path.name == FILE_NAME
+            )
+            if path.is_file() and not path.name.startswith(".")
+        }
+        with command_line.progress_bar(sum(sizes.values()), f"to {url}") as bar:
+            for path, size in sizes.items():  # The manifest is the last.
+                remote_files.upload(path, f"{url}/{path.name}")
+                bar.update(size)
         files.write_json(
             folder / MIRROR_FILE, {"url": url, "gigabytes": mirrors.DEFAULT_GIGABYTES}
         )
@@ -68,17 +78,3 @@ def publish(folder: pathlib.Path, output_dir: str, subfolder: str = "") -> None:
                 path = pathlib.PurePath(name).with_suffix(suffix)
                 remote_files.remove(f"{url}/{path}")
     mirror.make_room()
-
-
-def _upload(folder: pathlib.Path, url: str) -> None:
-    paths = [
-        path
-        for path in sorted(folder.iterdir())
-        if path.is_file() and not path.name.startswith(".") and path.name != FILE_NAME
-    ]
-    paths.append(folder / FILE_NAME)
-    sizes = {path: path.stat().st_size for path in paths}
-    with command_line.progress_bar(sum(sizes.values()), f"to {url}") as bar:
-        for path, size in sizes.items():
-            remote_files.upload(path, f"{url}/{path.name}")
-            bar.update(size)
