@@ -25,7 +25,7 @@ class Step:
         why = self.reason(document_id, document)
         if why is None:
             return document
-        counter.drop_document(self.name, document_id, document, why)
+        counter.drop(self.name, document_id, document, document.paragraphs, why)
         return None
 
     def reason(self, document_id: int, document: Document) -> str | None:
@@ -47,7 +47,7 @@ class ShortLines(Step):
         for line in document.paragraphs:
             (long if len(line.split()) >= self.min_words else short).append(line)
         if short:
-            counter.drop_lines(self.name, document_id, document, short)
+            counter.drop(self.name, document_id, document, short)
         return dataclasses.replace(document, paragraphs=tuple(long)) if long else None
 
 
