@@ -3,9 +3,10 @@
 Commands, hardware and results: docs/configs.md#bert_tiny.
 
 tiny: SegaBERT tiny with positions: 2 layers of width 128, for a CPU.
-mini: SegaBERT mini with positions, the model bert_mini_en.
+mini: SegaBERT mini with positions.
 modern_tiny: SegaBERT's modern_tiny without the tables.
 modern_mini: SegaBERT's modern_mini without the tables.
+included: the model bert_mini_en: modern_mini by the recipe of segabert_mini_en.
 modern_base: SegaBERT's modern_base without the tables.
 tiny_phase1: first phase of two, at a size for a CPU.
 tiny_phase2: second phase of two, from the weights of tiny_phase1.
@@ -47,6 +48,9 @@ def _bert(variant: str, num_positions: int | None) -> RunConfig:
 
 
 RUNS = {variant: _bert(variant, number) for variant, number in _POSITIONS.items()}
+RUNS["included"] = segabert.included(
+    replace(RUNS["modern_mini"], inputs=segabert.INCLUDED_INPUTS), "bert", 7_250
+)
 
 
 get_config = config_getter(RUNS)

@@ -4,8 +4,9 @@ Commands, hardware and results: docs/configs.md#segabert_tiny.
 
 tiny: 2 layers of width 128, for a CPU and a first look at the curves.
 modern_tiny: tiny with the modern trunk and rotary positions; `make pretrain` uses it.
-mini: 4 layers of width 256, the model segabert_mini_en (docs/pretrained_models.md).
+mini: 4 layers of width 256.
 modern_mini: mini with the modern trunk and rotary positions.
+included: the model segabert_mini_en: modern_mini with rotary segments too, on a GPU.
 modern_base: base with the modern trunk, packed windows of 512, 30 % masked.
 tiny_wsd: tiny on a warm-up–stable–decay schedule: a run that can be made longer.
 tiny_phase1: first phase of two: large_phase1 at a size for a CPU.
@@ -22,6 +23,7 @@ from seg_tf.config import (
     AdamWConfig,
     EncoderConfig,
     LambConfig,
+    MuonConfig,
     RunConfig,
     StableAdamWConfig,
     TrainingConfig,
@@ -171,11 +173,42 @@ def _modern(
     )
 
 
+_MODERN_MINI = _modern(_MINI, "mini", 2e-3, 100)
+
+
+def included(run: RunConfig, name: str, num_updates: int) -> RunConfig:
+    """The recipe of the models in the package: Muon, 32,768 positions an update."""
+    return replace(
+        run,
+        name=f"{name}_included",
+        optimizer=MuonConfig(warmup_updates=200, decay_share=1_200 / num_updates),
+        training=replace(run.training, num_updates=num_updates, batch_size=128),
+    )
+
+
+INCLUDED_INPUTS = WindowInputsConfig(
+    window_length=256, masking=MaskingConfig(mask_rate=0.3, max_predictions=77)
+)
+_INCLUDED = replace(
+    _MODERN_MINI,
+    inputs=INCLUDED_INPUTS,
+    model=replace(
+        _MODERN_MINI.model,
+        rotary_shares={
+            "position_index": 4,
+            "token_index": 2,
+            "sentence_index": 1,
+            "paragraph_index": 1,
+        },
+    ),
+)
+
 RUNS = {
     "tiny": _TINY,
     "modern_tiny": _modern(_PACKED, "tiny", 4e-3, 100),
     "mini": _MINI,
-    "modern_mini": _modern(_MINI, "mini", 2e-3, 100),
+    "modern_mini": _MODERN_MINI,
+    "included": included(_INCLUDED, "segabert", 6_950),
     "modern_base": _modern(
         replace(
             _BASE,

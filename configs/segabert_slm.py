@@ -3,7 +3,7 @@
 Commands, hardware and results: docs/configs.md#segabert_slm_tiny.
 
 tiny: 2 layers of width 128, for a CPU.
-mini: SegaBERT mini with SLM, the model segabert_slm_mini_en.
+included: the model segabert_slm_mini_en: segabert_mini_en with SLM, on a GPU.
 base: 12 layers of width 768, Wikipedia and books, 1,000,000 updates.
 """
 
@@ -27,23 +27,29 @@ def _with_both(variant: str) -> RunConfig:
     )
 
 
-_TINY, _SEGABERT = _with_both("tiny"), segabert.RUNS["mini"]
-_MINI = replace(
+_TINY, _SEGABERT = _with_both("tiny"), segabert.RUNS["included"]
+_INCLUDED = replace(
     _SEGABERT,
-    name="segabert_slm_mini",
     paper=_TINY.paper,
     model=replace(_SEGABERT.model, index_tables=_TINY.model.index_tables),
-    inputs=replace(_TINY.inputs, masking=_SEGABERT.inputs.masking),
+    inputs=replace(
+        _TINY.inputs,
+        window_length=_SEGABERT.inputs.window_length,
+        masking=_SEGABERT.inputs.masking,
+    ),
     objectives={
         **_TINY.objectives,
         "sentence_unshuffling": replace(
             _TINY.objectives["sentence_unshuffling"], num_layers=1
         ),
     },
-    training=replace(_SEGABERT.training, num_updates=3_400),
 )
 
-RUNS = {"tiny": _TINY, "mini": _MINI, "base": _with_both("base")}
+RUNS = {
+    "tiny": _TINY,
+    "included": segabert.included(_INCLUDED, "segabert_slm", 3_750),
+    "base": _with_both("base"),
+}
 
 
 get_config = config_getter(RUNS)

@@ -4,7 +4,7 @@ This is the slow half of preparing a corpus and needs to be done once; windows o
 length are quickly cut from the result (`data_pipelines.build_windows`).
 `data_pipelines.build_records` runs both.
 
-  python -m data_pipelines.build_documents --format=wikiextractor --input=text/ \
+  seg-tf build-documents --format=wikiextractor --input=text/ \
     --vocab_file=vocab.txt --output_dir=documents --num_workers=4
 
 Models that read a corpus as one stream use documents of whole words:
@@ -14,7 +14,7 @@ They need no windows.
 For a corpus with its own validation file, use --validation_input; then all of --input
 is the training split:
 
-  python -m data_pipelines.build_documents --format=wikitext --tokenizer=whitespace \
+  seg-tf build-documents --format=wikitext --tokenizer=whitespace \
     --input=wiki.train.tokens --validation_input=wiki.valid.tokens \
     --vocab_file=words.txt --output_dir=records
 

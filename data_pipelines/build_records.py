@@ -1,6 +1,6 @@
 r"""Turns raw text into training records: documents first, then windows of them.
 
-  python -m data_pipelines.build_records --format=wikiextractor --input=text/ \
+  seg-tf build-records --format=wikiextractor --input=text/ \
     --vocab_file=vocab.txt --output_dir=records --window_length=512 --num_workers=4
 
 The records, manifest.json and vocab.txt end up in --output_dir, a folder or a URL such
@@ -13,12 +13,12 @@ validation split of a corpus that has one.
 A corpus that outgrows one machine is built by Apache Beam, with the same result; Beam's
 options follow after --:
 
-  python -m data_pipelines.build_records --format=wikiextractor --input=text/ \
+  seg-tf build-records --format=wikiextractor --input=text/ \
     --vocab_file=vocab.txt --output_dir=records --engine=beam --runner=FlinkRunner -- \
     --flink_master=host:8081
 
-To look at the result: python -m data_pipelines.inspect_records --records_dir=records
-To verify it:          python -m data_pipelines.check_records --records_dir=records
+To look at the result: seg-tf inspect-records --records_dir=records
+To verify it:          seg-tf check-records --records_dir=records
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 r"""Trains a WordPiece vocabulary on a corpus and writes it as a BERT `vocab.txt`.
 
-  python -m data_pipelines.build_vocab --format=wikiextractor --input=text/ \
+  seg-tf build-vocab --format=wikiextractor --input=text/ \
     --vocab_size=30522 --output=vocab.txt
 
 The first line, id 0, is [PAD]; [UNK], [CLS], [SEP], [MASK] follow, then unused rows,
@@ -11,7 +11,7 @@ is a word. Words are split as in `seg_tf.text.word_pieces`.
 
 A few megabytes of text take well under a minute, 100 MB some minutes. Next:
 
-  python -m data_pipelines.build_records --vocab_file=vocab.txt …
+  seg-tf build-records --vocab_file=vocab.txt …
 """
 
 import dataclasses

@@ -1,6 +1,6 @@
 r"""Cuts the documents of a corpus into windows of a given length for training.
 
-  python -m data_pipelines.build_windows --documents_dir=documents \
+  seg-tf build-windows --documents_dir=documents \
     --output_dir=windows-128 --window_length=128
 
 Every window is a run of whole sentences of one document. A sentence is cut only if it

@@ -1,8 +1,8 @@
 r"""Counts the words of a corpus and writes them as a vocabulary, frequent ones first.
 
-  python -m data_pipelines.build_word_vocab --format=wikiextractor --input=text/ \
+  seg-tf build-word-vocab --format=wikiextractor --input=text/ \
     --tokenizer=words --vocab_size=32768 --output=words.txt
-  python -m data_pipelines.build_word_vocab --format=wikitext \
+  seg-tf build-word-vocab --format=wikitext \
     --input=wiki.train.tokens --tokenizer=whitespace --min_count=1 --output=words.txt
 
 The first line, id 0, is <eos>, the end of a paragraph. Words follow by falling
@@ -10,7 +10,7 @@ frequency, as an adaptive softmax requires; ties are sorted by word. <unk>, any 
 word, is placed by its frequency if the text contains it (as WikiText does), else right
 after <eos>. The same text gives the same file. Next:
 
-  python -m data_pipelines.build_documents --tokenizer=words --vocab_file=words.txt …
+  seg-tf build-documents --tokenizer=words --vocab_file=words.txt …
 """
 
 import dataclasses

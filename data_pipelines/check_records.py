@@ -1,6 +1,6 @@
 """Verifies shards against their manifest, down to the last record.
 
-  python -m data_pipelines.check_records --records_dir=records
+  seg-tf check-records --records_dir=records
 
 Checks that every shard has the size and checksum of the manifest, that each record
 matches its own checksum and is well-formed (sizes add up, ids are in the vocabulary,

@@ -1,8 +1,8 @@
 """Prints records as trees, with the three indices of every token.
 
-  python -m data_pipelines.inspect_records --records_dir=records --record=17
-  python -m data_pipelines.inspect_records --records_dir=records --random=10
-  python -m data_pipelines.inspect_records --records_dir=records/documents --record=0
+  seg-tf inspect-records --records_dir=records --record=17
+  seg-tf inspect-records --records_dir=records --random=10
+  seg-tf inspect-records --records_dir=records/documents --record=0
 
 Each sentence is a line of word pieces, or of words, under its paragraph. For word
 pieces, `--tokens` adds a table with paragraph, sentence and token index of every token

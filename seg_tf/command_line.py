@@ -40,6 +40,7 @@ def run(
     main: Callable[[Sequence[str]], None],
     *more_errors: type[Exception],
     goes_on: bool = False,
+    takes_arguments: bool = False,
     parse_flags: Callable[[Sequence[str]], list[str]] | None = None,
 ) -> None:
     """Runs `main` under absl; prints a user's error as one line and exits with 1.
@@ -49,11 +50,12 @@ def run(
         *more_errors: errors that users can fix, in addition to `USER_ERRORS`.
         goes_on: whether repeating the command resumes it. SIGTERM then raises
             `Terminated` in `main`, which cleans up; other commands end at once.
+        takes_arguments: whether `main` takes arguments that are no flags.
         parse_flags: replaces absl's parsing of flags.
     """
 
     def guarded(argv: Sequence[str]) -> None:
-        if len(argv) > 1:
+        if len(argv) > 1 and not takes_arguments:
             sys.exit(f"error: unexpected argument {argv[1]!r}; all options are flags")
         # Instead of absl's letter, date, process and line.
         formatter = logging.Formatter("%(levelname)s: %(message)s")
@@ -103,13 +105,17 @@ def raise_open_files() -> None:
 
 
 def _show_all_flags() -> None:
-    """Makes `--help` show the flags of all modules of the project.
+    """Makes `--help` show the flags of all modules, and which of them are required.
 
     By default, absl shows only those that the script itself defines.
     """
     for name in list(flags.FLAGS.flags_by_module_dict()):
         if name.partition(".")[0] in ("seg_tf", "data_pipelines"):
             flags.adopt_module_key_flags(sys.modules[name])
+    for flag in map(flags.FLAGS.__getitem__, flags.FLAGS):
+        # Absl keeps this in a validator, and shows it nowhere.
+        if any("other than None" in rule.message for rule in flag.validators):
+            flag.help = f"(required) {flag.help}"
 
 
 def progress_bar(total: int, description: str, unit: str = "B") -> tqdm:

@@ -28,6 +28,7 @@ _GROUPS = {
             "export": "Exports a model as a SavedModel that takes text.",
             "demo": "Serves a local page that shows what a model does with a text.",
             "encode-text": "Writes a vector for every sentence of texts, in context.",
+            "fill-mask": "Fills the masks in texts.",
             "find-sentences": "Finds the sentences of a corpus nearest to a query.",
             "reorder-sentences": "Puts shuffled sentences in order.",
             "generate-text": "Continues a prompt with a language model.",

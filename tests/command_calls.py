@@ -54,8 +54,7 @@ def run(module, *arguments):
     """
     with flags_of_one_command(), _each_checkpoint_loaded_once():
         module.define_flags()
-        flags.FLAGS([module.__name__, *map(str, arguments)])
-        module.main([module.__name__])
+        module.main(flags.FLAGS([module.__name__, *map(str, arguments)]))
 
 
 @contextlib.contextmanager

@@ -136,6 +136,12 @@ def test_help_shows_the_flags_of_all_modules():
     assert "--logtostderr" not in output
 
 
+def test_help_says_which_flags_are_required():
+    output = command_calls.call("data_pipelines.build_vocab", "--help").stdout
+    required = re.findall(r"^  --(\w+): \(required\) ", output, flags=re.M)
+    assert required == ["format", "output"]
+
+
 @pytest.mark.parametrize(
     "body, arguments, code, output, errors",
     [

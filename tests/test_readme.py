@@ -1,4 +1,4 @@
-"""The examples of the README run, with the models of the package."""
+"""Examples of the README and of the docs run, with the models of the package."""
 
 import doctest
 import os
@@ -33,10 +33,12 @@ def test_the_readme_is_short():
     assert len(README.splitlines()) <= 150
 
 
-def test_python_prints_what_the_readme_says():
-    blocks = re.findall(r"```pycon\n(.*?)```", README, flags=re.DOTALL)
+@pytest.mark.parametrize("name", ["README.md", "docs/layers.md"])
+def test_python_prints_what_the_page_says(name):
+    text = (REPOSITORY / name).read_text(encoding="utf-8")
+    blocks = re.findall(r"```pycon\n(.*?)```", text, flags=re.DOTALL)
     source = "\n".join(blocks).replace("…", "...")
-    test = doctest.DocTestParser().get_doctest(source, {}, "README", "README.md", 0)
+    test = doctest.DocTestParser().get_doctest(source, {}, name, name, 0)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     runner.run(test)
     assert runner.summarize(verbose=False) == (0, len(test.examples))

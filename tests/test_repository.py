@@ -12,6 +12,8 @@ import tomllib
 import pytest
 from packaging.requirements import Requirement
 
+from seg_tf import command_table
+
 pytestmark = pytest.mark.slow
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
@@ -147,6 +149,38 @@ def test_data_files_are_packaged():
     assert typed == {"seg_tf", "data_pipelines"}
     for path in data:
         assert any(path.match(pattern) for pattern in patterns), path.name
+
+
+def anchors(path: pathlib.Path) -> set[str]:
+    """Anchors of the headings of a Markdown file, as code hosts make them."""
+    text = re.sub(r"(?ms)^```.*?^```", "", path.read_text("utf-8"))
+    headings = re.findall(r"(?m)^#{1,4} (.+)$", text)
+    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
+
+
+def test_links_to_documents_lead_to_files_and_headings():
+    broken, num_links = [], 0
+    for path in own_files():
+        text = path.read_text("utf-8")
+        folder, links = REPOSITORY, re.findall(r"\bdocs/[\w/]+\.md(?:#[\w-]+)?", text)
+        if path.suffix == ".md":
+            folder, links = path.parent, re.findall(r"\]\(([^)\s:]+)\)", text)
+        for link in links:
+            file, _, anchor = link.partition("#")
+            target = folder / file if file else path
+            num_links += 1
+            if not target.exists() or (anchor and anchor not in anchors(target)):
+                broken.append(f"{path.relative_to(REPOSITORY)}: {link}")
+    assert broken == []
+    assert num_links > 300
+
+
+def test_documents_call_commands_by_their_names():
+    modules = "|".join(command_table.MODULES.values())
+    for path in own_files():
+        if path.suffix in (".md", ".ipynb"):
+            text = path.read_text("utf-8")
+            assert not re.search(rf"python -m\s+({modules})\b|python run_", text), path
 
 
 def test_documents_name_make_targets_that_exist():

@@ -11,10 +11,14 @@ import pytest
 
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import load_encoder
+from seg_tf.config import from_config_dict
+from seg_tf.configs import transformer_xl
 from seg_tf.data.inputs import PackedWindowInputsConfig
 from seg_tf.data.manifest import Manifest
-from seg_tf.training import devices, logs
+from seg_tf.training import command, devices, logs
 from seg_tf.training.checkpoint import Checkpoints
+from seg_tf.training.run_folder import RunFolder
+from seg_tf.training.trainer import Result
 from tests import command_calls
 from tests.scripted_runs import (
     CONFIG,
@@ -326,10 +330,24 @@ def test_records_without_validation_train_once_that_is_asked_for(
     monkeypatch.chdir(tmp_path)
     command_calls.call("seg_tf.commands.plot_runs", *shlex.split(compare))
     command_calls.check_image(tmp_path / "curves.png")
+    for name in ("demo", "finetune", "export"):
+        assert f" python -m seg_tf.commands.{name} --checkpoint={tmp_path} " in (
+            output.replace("\n", " ")
+        )
     (longer,) = re.findall(r"train it for longer .*(--config\S+\d)", output)
     code, output, errors = run_here(*command, flag, longer)
     assert code == 0, errors
     assert "Done after 12 updates." in output
+
+
+def test_a_language_model_ends_with_its_commands(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["seg-tf pretrain"])
+    result = Result(updates=6, validation={}, best_updates=None, best_loss=None)
+    config = from_config_dict(transformer_xl.get_config("tiny"))
+    output = command._describe_end(result, RunFolder(tmp_path), config)
+    assert f" seg-tf generate-text --checkpoint={tmp_path} --prompt=" in output
+    assert f" seg-tf evaluate-perplexity --checkpoint={tmp_path} --text=" in output
+    assert "finetune" not in output
 
 
 @pytest.fixture(scope="module")

@@ -65,10 +65,15 @@ def summary(manifest: Manifest) -> str | None:
     if not counts:
         return None
     unknown, unsplit = _shares(manifest)
+    rate = ""
+    if manifest.tokenizer == encoding.WORD_PIECES:
+        pieces = manifest.count("pieces") / max(counts["words"], 1)
+        rate = f"{pieces:.2f} pieces a word, "
     return (
-        f"text: {counts['words']:,} words, {counts['unknown_words']:,} ({unknown:.2%}) "
-        f"unknown; {unsplit:.2%} of {manifest.tokens_name} in paragraphs of one "
-        f"sentence longer than {LONG_SENTENCE}"
+        f"text: {counts['words']:,} words, {rate}"
+        f"{counts['unknown_words']:,} ({unknown:.2%}) unknown; {unsplit:.2%} of "
+        f"{manifest.tokens_name} in paragraphs of one sentence longer than "
+        f"{LONG_SENTENCE}"
     )
 
 

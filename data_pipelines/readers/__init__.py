@@ -1,10 +1,13 @@
 """Readers of raw text: a file in one of many formats becomes documents."""
 
 import dataclasses
+import itertools
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from data_pipelines.readers import plain_text, streams
 from data_pipelines.readers.base import (
     COUNTED_REASONS,
     LEFT_OUT_REASONS,
@@ -58,6 +61,7 @@ FORMATS = {
 """Name of each format -> a line about it."""
 # Formats that the names of files tell.
 _DETECTED = ("csv", "json_lines", "markdown", "parquet")
+_DETECTION_LINES = 1000
 _CONVERSIONS = {
     "bool": ("true or false", lambda text: {"true": True, "false": False}[text]),
     "int": ("an integer", int),
@@ -121,7 +125,9 @@ def read_texts(
         path: the file, compressed or not, or a URL.
         format: as for `get_reader`. None follows the file's name: CSV, JSON lines,
             Markdown, Parquet. Other files are plain text: a line is a paragraph, and
-            blank lines separate documents.
+            blank lines separate documents. If its lines look hard-wrapped, a warning is
+            logged, for the first such file of a folder, and the file is one document,
+            whose paragraphs blank lines separate.
         **options: the format's options.
 
     Raises:
@@ -134,13 +140,42 @@ def read_texts(
             name = name.removesuffix(suffix)
         detected = [key for key in _DETECTED if name.endswith(_READERS[key].suffixes)]
         format = detected[0] if detected else "plain_text"
-        if not detected:
-            options = {"documents": "blank_lines", **options}
+        if not detected and options.keys().isdisjoint(("documents", "hard_wrapped")):
+            options["documents"] = "blank_lines"
+            if _has_wrapped_sentences(path, options.get("encoding", streams.UTF_8)):
+                options.update(documents="file", hard_wrapped="yes")
+                _warn_of_wrapped_lines(path)
     for item in get_reader(format, **options).read(path):
         if isinstance(item, Document):
             yield item
         elif item.reason not in LEFT_OUT_REASONS | {"empty_file"}:
             raise ValueError(f"{path}, {item.location}: {item.message}")
+
+
+_folders_warned_of: set[file_listing.Path] = set()
+
+
+def _warn_of_wrapped_lines(path: file_listing.Path) -> None:
+    """Warns once for each folder, since a corpus may have thousands of such files."""
+    if path.parent not in _folders_warned_of:
+        _folders_warned_of.add(path.parent)
+        logging.warning(
+            "%s: its lines look hard-wrapped. They are joined to paragraphs, separated "
+            "by blank lines. --reader_options=documents=blank_lines reads each line as "
+            "a paragraph. Other such files of the folder are read without a warning",
+            path,
+        )
+
+
+def _has_wrapped_sentences(path: file_listing.Path, encoding: str) -> bool:
+    """Recognises a text whose lines are short and mostly end within a sentence."""
+    try:
+        with streams.open_text(path, streams.codec_name(encoding)) as stream:
+            lines = itertools.islice(streams.lines(stream, 1 << 20), _DETECTION_LINES)
+            text = [line.data.decode("utf-8", "replace").strip() for line in lines]
+    except streams.DocumentError:
+        return False  # Reading reports it.
+    return plain_text.is_hard_wrapped(text) and plain_text.breaks_sentences(text)
 
 
 def options_of(format: str) -> dict[str, str]:

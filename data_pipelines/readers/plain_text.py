@@ -14,6 +14,7 @@ _CHOICES = {
     "hard_wrapped": ("auto", "yes", "no"),
 }
 _LONGEST_WRAPPED_LINE = 100
+_SENTENCE_ENDS = tuple(".!?:;…。！？।॥؟۔\"'”’»)]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,3 +128,13 @@ def is_hard_wrapped(lines: Sequence[str]) -> bool:
     if num_short < 0.9 * len(lengths):
         return False
     return "" in lines or statistics.median(lengths) >= 0.75 * max(lengths)
+
+
+def breaks_sentences(lines: Sequence[str]) -> bool:
+    """True if most lines that another line follows do not end as sentences do."""
+    ends = [
+        line.endswith(_SENTENCE_ENDS)
+        for line, following in itertools.pairwise(lines)
+        if line and following
+    ]
+    return sum(ends) < 0.5 * len(ends)

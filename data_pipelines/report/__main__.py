@@ -1,7 +1,7 @@
 r"""Writes a page about records: sources, what was left out, and lengths.
 
-  python -m data_pipelines.report --records_dir=records
-  python -m data_pipelines.report --records_dir=windows-128 --documents_dir=documents \
+  seg-tf report --records_dir=records
+  seg-tf report --records_dir=windows-128 --documents_dir=documents \
     --output=corpus.html
 
 Sources and options, counts, what could not be read, what each cleaning step dropped

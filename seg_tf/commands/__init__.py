@@ -1,1 +1,1 @@
-"""Commands for pretrained models and their files: `python -m seg_tf.commands.NAME`."""
+"""Commands for pretrained models and their files: `seg-tf NAME`."""

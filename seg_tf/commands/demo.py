@@ -4,10 +4,10 @@ r"""Serves a local page that shows what a pretrained model sees in a text.
   seg-tf demo --checkpoint=runs/slm_base
 
 prints the address of a page. Paste a text to see its paragraphs, sentences and word
-pieces with their indices; heat maps of the attention; the sentences shuffled, and in
-the order that the model predicts (SLM); and for each sentence the nearest others. The
-default is an included model. What a model cannot do is greyed out, with the reason. A
-text may have 50,000 characters and 500 sentences.
+pieces with their indices; heat maps of the attention; word pieces for masks; the
+sentences shuffled, and in the order that the model predicts (SLM); and for each
+sentence the nearest others. The default is an included model. What a model cannot do is
+greyed out, with the reason. A text may have 50,000 characters and 500 sentences.
 
 The page listens on this machine only (127.0.0.1) and loads nothing from elsewhere. To
 see it from another machine, forward the port: ssh -L 7860:127.0.0.1:7860 HOST.

@@ -7,11 +7,10 @@ A ReAT reads a text, such as a chapter of a book, in one pass: every sentence se
 others. Other encoders (BERT, SegaBERT, SLM) read it in rows of whole sentences, which
 do not see each other.
 
-Each file (UTF-8) is one text, and each line that is not blank is a paragraph. Encode
-books by chapter, one file each. Convert other formats, and texts with line breaks
-inside sentences, by
-
-  seg-tf readers --format=plain_text --input=gutenberg/chapter.txt --output=chapter.txt
+Each file is one text; encode books by chapter, one file each. In plain text, a line
+that is not blank is a paragraph; if the lines look hard-wrapped, blank lines separate
+paragraphs. Markdown, JSON lines, CSV and Parquet are recognised by the names of files;
+--format reads others.
 
 The output is a NumPy archive:
 
@@ -21,7 +20,6 @@ The output is a NumPy archive:
                         word pieces (BERT, SegaBERT)
   archive["sentences"]  JSON: the S sentences, a list
   archive["paragraphs"] int32 (S,), paragraph of each sentence, from 0
-  archive["lines"]      int32 (S,), line of each sentence in the file, from 1
   archive["settings"]   JSON: text, weights and settings that the vectors depend on
 
 Several texts, files or folders of them, get an archive each, <name of the file>.npz:
@@ -50,17 +48,18 @@ from absl import flags
 
 from seg_tf import command_line, files, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
-from seg_tf.commands import model_flags
+from seg_tf.commands import model_flags, text_flags
 from seg_tf.inference import texts
 from seg_tf.inference.sentence_encoder import SentenceEncoder, normalize
 from seg_tf.inference.texts import Sentence
 
-_FORMAT_VERSION = 1
+_FORMAT_VERSION = 2
 _SUFFIX = ".npz"
 
 
 def define_flags() -> None:
     model_flags.define_model_flags()
+    text_flags.define_text_flags()
     flags.DEFINE_list(
         "text", [], "Text files or folders, comma-separated; each file is a text."
     )
@@ -82,9 +81,7 @@ def main(_: Sequence[str]) -> None:
     sources = texts.list_files(values.text)
     outputs = _outputs(list(sources))
     for path in sources.values():
-        with open(path, "rb") as file:
-            lines = list(texts.decode_lines(file, str(path)))
-        if not any(map(str.strip, lines)):
+        if not text_flags.read_paragraphs(path):
             raise ValueError(f"`--text` must hold a sentence. Received: {path}")
     _check_outputs(outputs.values(), sources.values())
     pretrained = model_flags.load_model()
@@ -101,9 +98,8 @@ def main(_: Sequence[str]) -> None:
         **dataclasses.asdict(capacity),
     }
     for name, path in sources.items():
-        sentences = list(texts.read_sentences({name: path}, splitter))
-        lines = np.array([sentence.line for sentence in sentences], np.int32)
-        paragraphs = np.unique(lines, return_inverse=True)[1].astype(np.int32)
+        document = text_flags.read_paragraphs(path)
+        sentences = list(texts.split_documents([document], name, splitter))
         begin = time.perf_counter()
         (encoded,) = encoder.encode_documents([sentences])
         seconds = time.perf_counter() - begin
@@ -122,8 +118,9 @@ def main(_: Sequence[str]) -> None:
                 vectors=encoded.vectors,
                 # In an array of strings each would be as long as the longest.
                 sentences=_json_array([sentence.text for sentence in sentences]),
-                paragraphs=paragraphs,
-                lines=lines,
+                paragraphs=np.array(
+                    [sentence.paragraph for sentence in sentences], np.int32
+                ),
                 settings=_json_array({"text": text, **facts, **settings}),
             )
         passes = (
@@ -210,9 +207,8 @@ def nearest(
         cosines[number] = -np.inf
         other = int(np.argmax(cosines))
         lines += [
-            f"  nearest to line {sentences[number].line}: {sentences[number].text}",
-            f"  {cosines[other]:7.4f} is line {sentences[other].line}: "
-            f"{sentences[other].text}",
+            f"  nearest to sentence {number + 1}: {sentences[number].text}",
+            f"  {cosines[other]:7.4f} is sentence {other + 1}: {sentences[other].text}",
         ]
     return lines
 

@@ -3,9 +3,10 @@ r"""Measures the perplexity of a text under a pretrained (Sega-)Transformer-XL.
   seg-tf evaluate-perplexity --checkpoint=runs/sega_transformer_xl_base \
     --text=wikitext-103/wiki.test.tokens
 
-Every line that is not blank is a paragraph, including headings. Words and sentences are
-found as for the records of the run, and an `<eos>` follows the last word of a line.
-Several texts (--text given again, or a folder) are read as one, in that order.
+A line that is not blank is a paragraph, including headings; --format reads other texts
+than plain ones. Words and sentences are found as for the records of the run, and an
+`<eos>` follows the last word of a paragraph. Several texts (--text given again, or a
+folder) are read as one, in that order.
 
   seg-tf evaluate-perplexity --checkpoint=runs/sega_transformer_xl_base \
     --records_dir=records/wikiwords --split=validation
@@ -38,22 +39,29 @@ easier a text is.
 """
 
 import dataclasses
+import itertools
 import pathlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 from absl import flags
 
 from seg_tf import command_line, files, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
-from seg_tf.commands import model_flags
+from seg_tf.commands import model_flags, text_flags
 from seg_tf.config import build_from
 from seg_tf.inference import texts
-from seg_tf.inference.language_model import LanguageModel, check_lanes
+from seg_tf.inference.language_model import (
+    LanguageModel,
+    check_lanes,
+    standard_count,
+)
 
 
 def define_flags() -> None:
     model_flags.define_model_flags()
+    text_flags.define_text_flags()
     flags.DEFINE_multi_string(
         "text", [], "A text file or a folder of them; may be given several times."
     )
@@ -100,14 +108,14 @@ def main(_: Sequence[str]) -> None:
     target_length = values.target_length or model.inputs.target_length
     num_standard_tokens = None
     if sources:
-        text = model.read_texts(sources)
+        paragraphs = map(text_flags.read_paragraphs, sources.values())
+        text = model.word_text(itertools.chain.from_iterable(paragraphs))
         num_lanes, num_words = values.lanes or 1, len(text.token_ids)
         batches = text.segments(num_lanes, target_length)
-        num_standard_tokens = text.num_standard_tokens
+        num_standard_tokens = standard_count(sources.values())
         facts = {
             "text": list(sources),
-            "lines": text.num_lines,
-            "blank_lines": text.num_blank_lines,
+            "paragraphs": len(np.unique(text.paragraphs)),
         }
     else:
         num_lanes = values.lanes or model.inputs.validation_lanes
@@ -167,10 +175,7 @@ def _records(
 def _describe(result: dict[str, Any]) -> str:
     """The result, for people."""
     if "text" in result:
-        source = (
-            f"{', '.join(result['text'])}: {result['lines']:,} lines, "
-            f"{result['blank_lines']:,} of them blank"
-        )
+        source = f"{', '.join(result['text'])}: {result['paragraphs']:,} paragraphs"
     else:
         source = f"{result['records']}, split {result['split']}"
     lines = [

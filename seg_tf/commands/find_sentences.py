@@ -16,10 +16,11 @@ Cosines only mean something in comparison: the mean cosine of two sentences of t
 corpus is printed first. Near 1, the vectors hardly distinguish one sentence from
 another, and a warning says so.
 
---corpus names text files or folders: UTF-8, one paragraph per line, a blank line ends a
-document. Convert other formats by
+--corpus names text files or folders. In plain text, a line is a paragraph and a blank
+line ends a document; a file whose lines look hard-wrapped is one document. Markdown,
+JSON lines, CSV and Parquet are recognised by their names. Others need their format:
 
-  seg-tf readers --format=wikiextractor --input=enwiki/text --output=enwiki.txt
+  … --corpus=enwiki/text --format=wikiextractor
 
 The vectors go to --index_dir, in shards. A killed job resumes when the same command is
 given again. Once they are complete, only queries are encoded, and --corpus may be left
@@ -39,7 +40,7 @@ that memory stays small.
 import json
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from absl import flags
@@ -47,7 +48,7 @@ from absl import flags
 from seg_tf import command_line, files, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.commands import model_flags
+from seg_tf.commands import model_flags, text_flags
 from seg_tf.inference import texts
 from seg_tf.inference.corpus import CorpusVectors, describe, encode_corpus
 from seg_tf.inference.sentence_encoder import (
@@ -60,6 +61,7 @@ from seg_tf.inference.texts import Sentence
 
 def define_flags() -> None:
     model_flags.define_model_flags()
+    text_flags.define_text_flags()
     flags.DEFINE_list("corpus", [], "Text files or folders, comma-separated.")
     flags.DEFINE_multi_string("query", [], "A text; its last sentence is searched for.")
     flags.DEFINE_string(
@@ -122,7 +124,7 @@ def main(_: Sequence[str]) -> None:
     encoder.check_context(values.context_sentences)
     groups = []
     for _, query in queries:
-        sentences = list(texts.split_lines(query.split("\n"), "query", splitter))
+        sentences = texts.split_text(query, splitter)
         if not sentences:
             raise ValueError(f"`--query` must hold a sentence. Received: {query!r}")
         *_, group = texts.in_context(sentences, values.context_sentences)
@@ -188,11 +190,17 @@ def _corpus(
     }
     checksums = (pretrained.weights_checksum, pretrained.vocabulary.checksum)
     if sources:
-        settings |= {name: values[name].value for name in ("limit", "shard_sentences")}
+        names = ("format", "limit", "reader_options", "shard_sentences")
+        settings |= {name: values[name].value for name in names}
+
+        def read() -> Iterator[Sentence]:
+            for name, path in sources.items():
+                documents = text_flags.read_documents(path)
+                yield from texts.split_documents(documents, name, splitter)
+
         return encode_corpus(
             folder,
-            sources,
-            splitter,
+            read,
             encoder,
             describe(sources, *checksums, settings),
             lambda total: command_line.progress_bar(total, "vectors", "sentence"),
@@ -227,7 +235,7 @@ def _answers(
                     "cosine": round(cosine, 6),
                     "file": sentence.file,
                     "document": sentence.document,
-                    "line": sentence.line,
+                    "paragraph": sentence.paragraph + 1,
                     "before": [sentence.text for sentence in before],
                     "sentence": sentence.text,
                 }
@@ -245,7 +253,7 @@ def _describe(answer: dict[str, Any]) -> str:
         sentences = [*neighbour["before"], f"**{neighbour['sentence']}**"]
         lines += [
             f"{neighbour['rank']:4d}  {neighbour['cosine']:.4f}  {neighbour['file']}, "
-            f"document {neighbour['document']}, line {neighbour['line']}",
+            f"document {neighbour['document']}, paragraph {neighbour['paragraph']}",
             f"      {' '.join(sentences)}",
         ]
     return "\n".join(lines)

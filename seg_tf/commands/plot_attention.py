@@ -18,9 +18,10 @@ Panels of one layer share a colour scale: white is 0, and black the 99 % quantil
 weights of these panels (a few tokens, such as [SEP], may draw far more). --heads=all or
 --heads=0,3 draws single heads. Layers and heads count from 0.
 
-A file (UTF-8) is one text; each line that is not blank is a paragraph. A text longer
-than the models' windows is cut after the last sentence that fits, and the output says
-so. Models are BERT, BERT with P.S., SegaBERT, SLM and their mixtures.
+A file is one text, in any format of --format. In plain text, a line that is not blank
+is a paragraph, unless the lines look hard-wrapped. A text longer than the models'
+windows is cut after the last sentence that fits, and the output says so. Models are
+BERT, BERT with P.S., SegaBERT, SLM and their mixtures.
 
 The command prints, and writes to --output_table as CSV, the shares of the word pieces'
 attention: to their sentence, to their paragraph (including that sentence), to special
@@ -39,7 +40,7 @@ from absl import flags
 from seg_tf import command_line, files, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.commands import model_flags
+from seg_tf.commands import model_flags, text_flags
 from seg_tf.inference import attention, attention_plots
 from seg_tf.inference.attention import MEAN, AttentionMaps, AttentionTable, HeadChoice
 from seg_tf.layouts.layout import TextCapacity
@@ -49,12 +50,12 @@ _FORMATS = (".png", ".pdf", ".svg")
 _DOTS_PER_INCH = 150
 # More would take minutes to lay out.
 _MAX_PANELS = 200
-_STDIN = "-"
 _ALL = "all"
 
 
 def define_flags() -> None:
     model_flags.define_model_flags(several=True)
+    text_flags.define_text_flags()
     flags.DEFINE_string("text", None, "Text file; `-` is stdin.", required=True)
     flags.DEFINE_string(
         "output", "attention.png", f"The plot: {', '.join(_FORMATS)} by its name."
@@ -78,17 +79,19 @@ def main(_: Sequence[str]) -> None:
     if values.output_table:
         table = output_paths.file_path(values.output_table, "output_table")
     for name, path in (("--output", output), ("--output_table", table)):
-        exists = path is not None and path.exists() and values.text != _STDIN
+        exists = path is not None and path.exists() and values.text != text_flags.STDIN
         if exists and path.samefile(values.text):
             raise ValueError(f"`{name}` must not be the text itself. Received: {path}")
-    paragraphs = model_flags.read_lines(values.text)
+    paragraphs = text_flags.read_paragraphs(values.text)
     if not paragraphs:
         raise ValueError(f"`--text` must hold a sentence. Received: {values.text}")
     models = model_flags.load_models()
     panels = _panels(models)
     maps = _maps(models, paragraphs)
     source = (
-        "standard input" if values.text == _STDIN else pathlib.Path(values.text).name
+        "standard input"
+        if values.text == text_flags.STDIN
+        else pathlib.Path(values.text).name
     )
     # Models of different vocabularies read different word pieces.
     sizes = {str(model.window) for model in maps.values()}

@@ -10,7 +10,9 @@ placed before it. The product of these is the confidence of the whole order.
   echo "It fell. He took the cup." | seg-tf reorder-sentences --checkpoint=runs/slm_base
 
 split a text into sentences first. Without a file, stdin is read (`--sentences=-`: one
-sentence per line). All lines and paragraphs of a file are one text to be ordered.
+sentence per line). All paragraphs of a file are one text to be ordered. Hard-wrapped
+lines of plain text are joined. Markdown, JSON lines, CSV and Parquet are recognised by
+the names of files; --format reads others.
 
 A model takes up to the number of sentences it was pretrained on (20 for the paper's),
 if they fit in a row. A longer text is ordered in groups of consecutive sentences, and
@@ -35,18 +37,18 @@ from absl import flags
 
 from seg_tf import command_line, files, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
-from seg_tf.commands import model_flags
+from seg_tf.commands import model_flags, text_flags
 from seg_tf.inference import texts
 from seg_tf.inference.ordering import OrderedGroup, SentenceOrderer
 from seg_tf.inference.texts import Sentence
 
-_STDIN = "-"
 # Texts whose rows are batched together.
 _TEXTS_PER_STEP = 1_000
 
 
 def define_flags() -> None:
     model_flags.define_model_flags()
+    text_flags.define_text_flags()
     flags.DEFINE_list(
         "text", [], "Text files or folders, comma-separated; each file is a text."
     )
@@ -64,8 +66,9 @@ def main(_: Sequence[str]) -> None:
         raise ValueError(
             "Only one of `--text` and `--sentences` can be given. Received: both"
         )
-    paths = values.text or values.sentences or [_STDIN]
-    sources = {"stdin": _STDIN} if paths == [_STDIN] else texts.list_files(paths)
+    paths = values.text or values.sentences or [text_flags.STDIN]
+    is_stdin = paths == [text_flags.STDIN]
+    sources = {"stdin": text_flags.STDIN} if is_stdin else texts.list_files(paths)
     if len(sources) > 1 and not values.output:
         raise ValueError(
             "`--output` must name a file for the orders of several texts. Received: "
@@ -78,11 +81,11 @@ def main(_: Sequence[str]) -> None:
     orderer = SentenceOrderer(pretrained)
 
     def read(name: str) -> list[Sentence]:
-        # Without blank lines, which would begin a new document.
-        lines = model_flags.read_lines(str(sources[name]))
+        path = sources[name]
         if values.sentences:
-            return [Sentence(line, name) for line in lines]
-        return list(texts.split_lines(lines, name, splitter))
+            return [Sentence(line, name) for line in model_flags.read_lines(str(path))]
+        document = text_flags.read_paragraphs(path)
+        return list(texts.split_documents([document], name, splitter))
 
     names = list(sources)
     if not values.output:

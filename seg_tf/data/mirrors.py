@@ -60,8 +60,8 @@ def local_records(
     folder = mirror_folder(url)
     if not update(folder, url, gigabytes):
         raise ValueError(
-            f"{url}: there is no {FILE_NAME}. Build records with `python -m "
-            f"data_pipelines.build_records --output_dir={url}`"
+            f"{url}: there is no {FILE_NAME}. Build records with "
+            f"`seg-tf build-records --output_dir={url}`"
         )
     return folder
 

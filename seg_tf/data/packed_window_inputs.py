@@ -154,7 +154,7 @@ def join_windows(
             counts,
             tf.constant(width, tf.int64),
             "The windows of a row do not fit it: the records and the lengths next to "
-            "them differ. `python -m data_pipelines.check_records` says where",
+            "them differ. `seg-tf check-records` says where",
         )
         used = tf.where(tf.reshape(is_used, [-1]))[:, 0]
         padding = tf.size(is_used, out_type=tf.int64)

@@ -12,6 +12,7 @@ import numpy as np
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.inference import attention, attention_plots
 from seg_tf.inference.attention import AttentionMaps, AttentionTable, HeadChoice
+from seg_tf.inference.mask_filling import MaskFiller
 from seg_tf.inference.ordering import SentenceOrderer
 from seg_tf.inference.sentence_encoder import (
     SentenceEncoder,
@@ -60,6 +61,10 @@ class DemoModel:
             self._orderer = SentenceOrderer(pretrained)
         except ValueError as error:
             self.reasons["order"] = str(error)
+        try:
+            self._filler = MaskFiller(pretrained)
+        except ValueError as error:
+            self.reasons["masks"] = str(error)
         # Of the last text only: a base model's are 150 MB.
         self._maps = functools.lru_cache(maxsize=1)(self._compute_maps)
 
@@ -82,6 +87,7 @@ class DemoModel:
         return {
             "read": self.read,
             "attention": self.attention,
+            "masks": self.masks,
             "order": self.order,
             "neighbours": self.neighbours,
         }
@@ -149,6 +155,20 @@ class DemoModel:
             "num_sentences": maps.window.num_sentences,
             "num_sentences_of_text": num_sentences,
         }
+
+    def masks(self, text: str) -> dict[str, Any]:
+        """Returns the most probable word pieces for each `[MASK]` of a text.
+
+        Args:
+            text: as for `read`.
+
+        Raises:
+            ValueError: as for `read`, or if there is no mask, or `text` exceeds a row.
+        """
+        self._check("masks")
+        self._sentences(text)
+        (masks,) = self._filler.predict([text])
+        return {"masks": [[filling._asdict() for filling in best] for best in masks]}
 
     def order(self, text: str, seed: int = 0) -> dict[str, Any]:
         """Shuffles the sentences of a text and predicts their order.

@@ -81,6 +81,15 @@ function showAttention(answer) {
   return shown;
 }
 
+function showMasks(answer) {
+  const rows = answer.masks.flatMap((best, number) => best.map((filling) => row([
+    cell(number + 1, "number"),
+    cell((100 * filling.probability).toFixed(1) + " %", "number"),
+    cell(filling.piece),
+  ])));
+  return [table(["#mask", "#probability", "word piece"], rows)];
+}
+
 function showOrder(answer) {
   const placeGiven = new Map(answer.shuffled.map((number, place) => [number, place]));
   const rows = answer.found.map((number, place) => row([
@@ -135,7 +144,7 @@ async function start() {
   for (const [name, reason] of Object.entries(model.reasons)) {
     const section = at(name);
     section.classList.add("off");
-    for (const one of section.querySelectorAll("button, select")) one.disabled = true;
+    for (const one of section.querySelectorAll("button, input, select")) one.disabled = true;
     section.append(element("p", { class: "reason" }, reason));
   }
   const head = () => (at("head").value === "" ? null : Number(at("head").value));
@@ -144,6 +153,8 @@ async function start() {
     "attention", { layer: Number(at("layer").value), head: head() }, showAttention);
   at("read-button").addEventListener("click", read);
   at("attention-button").addEventListener("click", attend);
+  at("masks-button").addEventListener("click", () =>
+    fill("masks", { text: at("masked-text").value }, showMasks));
   at("order-button").addEventListener("click", () =>
     fill("order", { seed: ++seed }, showOrder));
   at("neighbours-button").addEventListener("click", () =>

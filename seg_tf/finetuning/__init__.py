@@ -8,7 +8,7 @@ classifier.export("served")
 ```
 
 The checkpoint (BERT, SegaBERT, SLM or ReAT) determines what the encoder reads. `texts`
-are strings, or tuples of strings (`num_texts=2` for pairs). `run_finetuning.py` runs
+are strings, or tuples of strings (`num_texts=2` for pairs). `seg-tf finetune` runs
 whole tasks of benchmarks, by `seg_tf.finetuning.runners`.
 """
 

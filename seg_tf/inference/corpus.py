@@ -20,13 +20,12 @@ import numpy as np
 from seg_tf import files
 from seg_tf.config import differing_settings
 from seg_tf.inference.sentence_encoder import SentenceEncoder
-from seg_tf.inference.texts import Sentence, in_context, read_sentences
-from seg_tf.text.punkt import Splitter
+from seg_tf.inference.texts import Sentence, in_context
 
 MANIFEST_FILE = "manifest.json"
 _VECTORS_FILE = "vectors.npy"
 _SENTENCES_FILE = "sentences.jsonl"
-_FORMAT_VERSION = 2
+_FORMAT_VERSION = 3
 
 
 class CorpusVectors:
@@ -241,8 +240,7 @@ def _write_manifest(folder: pathlib.Path, manifest: Mapping[str, Any]) -> None:
 
 def encode_corpus(
     folder: pathlib.Path,
-    sources: Mapping[str, pathlib.Path],
-    splitter: Splitter,
+    read_sentences: Callable[[], Iterator[Sentence]],
     encoder: SentenceEncoder,
     description: Mapping[str, Any],
     progress: Callable[[int], Any],
@@ -254,8 +252,7 @@ def encode_corpus(
 
     Args:
         folder: folder of the vectors.
-        sources: name -> file of the corpus.
-        splitter: splits a line into sentences.
+        read_sentences: begins to stream the sentences of the corpus.
         encoder: the encoder.
         description: result of `describe`. Its settings `context_sentences`,
             `vectors`, `shard_sentences` and `limit` (None takes all) are used.
@@ -266,10 +263,10 @@ def encode_corpus(
         ValueError: if the folder contains different vectors or is in use, or the corpus
             has no sentence, or changes in the meantime.
     """
-    settings = description["settings"]
+    settings, names = description["settings"], ", ".join(description["corpus"])
 
     def sentences() -> Iterator[Sentence]:
-        return itertools.islice(read_sentences(sources, splitter), settings["limit"])
+        return itertools.islice(read_sentences(), settings["limit"])
 
     folder.mkdir(parents=True, exist_ok=True)
     in_use = ValueError(
@@ -284,8 +281,7 @@ def encode_corpus(
             num_sentences = sum(1 for _ in sentences())
             if not num_sentences:
                 raise ValueError(
-                    "`--corpus` must hold sentences. Received: "
-                    f"{', '.join(sources)}, with none"
+                    f"`--corpus` must hold sentences. Received: {names}, with none"
                 )
             corpus = start(folder, description, num_sentences)
         missing = set(corpus.missing())
@@ -300,7 +296,7 @@ def encode_corpus(
                 if len(groups) != min(left, corpus.shard_sentences):
                     raise ValueError(
                         "`--corpus` must not change while it is read. Received: "
-                        f"{', '.join(sources)}, whose shard {number} now has "
+                        f"{names}, whose shard {number} now has "
                         f"{len(groups)} sentences"
                     )
                 left -= len(groups)

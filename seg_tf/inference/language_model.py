@@ -16,7 +16,6 @@ import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
 from seg_tf.inference.generation import Sampling, TextGenerator, word_counters
-from seg_tf.inference.texts import decode_lines
 from seg_tf.layers.common import checked_names
 from seg_tf.objectives.causal_lm import CausalLM
 from seg_tf.text import encoding
@@ -35,21 +34,11 @@ class WordText:
         token_ids: int32 array `(n,)`.
         sentences: int64 array `(n,)`, the sentence of each word, from 0.
         paragraphs: int64 array `(n,)`, the paragraph of each word, from 0.
-        num_lines: number of lines, including blank ones.
-        num_standard_tokens: for WikiText, the standard count: words between white
-            space, and an `<eos>` for every line. Else None.
     """
 
     token_ids: np.ndarray
     sentences: np.ndarray
     paragraphs: np.ndarray
-    num_lines: int
-    num_standard_tokens: int | None
-
-    @property
-    def num_blank_lines(self) -> int:
-        """Number of lines without a word, which are no paragraphs."""
-        return self.num_lines - _count(self.paragraphs)
 
     def segments(
         self, num_lanes: int, target_length: int
@@ -219,41 +208,11 @@ class LanguageModel:
         spelled = map(generator.text.spell, itertools.islice(words, num_words))
         return prompt + "".join(spelled)
 
-    def read_texts(self, sources: Mapping[str, pathlib.Path]) -> WordText:
-        """Reads files as one text, in which each line is a paragraph.
-
-        An `<eos>` follows every line with words; it belongs to the last sentence.
-
-        Args:
-            sources: name -> file.
-
-        Raises:
-            OSError: if a file cannot be read.
-            ValueError: if a file is not UTF-8, naming file and line.
-        """
-        lines, is_wikitext = [], True
-        for path in sources.values():
-            with open(path, "rb") as file:
-                new_lines = [line.strip() for line in decode_lines(file, str(path))]
-            lines += new_lines
-            # A title stands between blank lines.
-            is_wikitext &= any(
-                _TITLE.fullmatch(line) and not before and not after
-                for before, line, after in zip(
-                    ["", *new_lines], new_lines, [*new_lines[1:], ""], strict=False
-                )
-            )
-        tree = self.tree(list(filter(None, lines)))
+    def word_text(self, paragraphs: Iterable[str]) -> WordText:
+        """Returns the words of paragraphs; an `<eos>` ends each that has any."""
+        tree = self.tree(list(filter(str.strip, paragraphs)))
         tree = tree.with_paragraph_ends(self.vocabulary.eos_id)
-        sentences, paragraphs = word_counters(tree)
-        num_standard_tokens = len(lines) + sum(len(line.split()) for line in lines)
-        return WordText(
-            token_ids=tree.token_ids.astype(np.int32),
-            sentences=sentences,
-            paragraphs=paragraphs,
-            num_lines=len(lines),
-            num_standard_tokens=num_standard_tokens if is_wikitext else None,
-        )
+        return WordText(tree.token_ids.astype(np.int32), *word_counters(tree))
 
     def measure(
         self,
@@ -297,6 +256,27 @@ class LanguageModel:
         if not num_predicted:
             raise ValueError("There must be a word to predict. Received: none")
         return Measured(loss_sum, num_predicted, num_unknown)
+
+
+def standard_count(paths: Iterable[pathlib.Path]) -> int | None:
+    """Counts WikiText's tokens: words between white space, and all ends of lines.
+
+    Returns None unless every file has titles such as ` = Homarus gammarus = `, each
+    between blank lines.
+    """
+    count = 0
+    for path in paths:
+        with open(path, encoding="utf-8", errors="replace", newline="\n") as file:
+            lines = [line.strip() for line in file]
+        if not any(
+            _TITLE.fullmatch(line) and not before and not after
+            for before, line, after in zip(
+                ["", *lines], lines, [*lines[1:], ""], strict=False
+            )
+        ):
+            return None
+        count += len(lines) + sum(len(line.split()) for line in lines)
+    return count
 
 
 def check_lanes(num_words: int, num_lanes: int) -> None:

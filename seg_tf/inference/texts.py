@@ -1,15 +1,11 @@
-"""Plain text as commands read it: files, documents, sentences and their contexts.
-
-UTF-8; each line is a paragraph, and a blank line ends a document. `seg-tf readers
---output=…` converts other formats.
-"""
+"""Texts as models read them: files, documents, sentences and their contexts."""
 
 from __future__ import annotations
 
 import collections
 import dataclasses
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from seg_tf import file_listing
@@ -26,14 +22,12 @@ class Sentence:
         text: the sentence.
         file: name of the file, or of another source.
         document: number of the document in the file, from 1.
-        line: number of the line, from 1.
         paragraph: number of the paragraph in the document, from 0.
     """
 
     text: str
     file: str = ""
     document: int = 1
-    line: int = 1
     paragraph: int = 0
 
 
@@ -112,43 +106,20 @@ def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
             ) from error
 
 
-def read_sentences(
-    sources: Mapping[str, pathlib.Path], splitter: Splitter
+def split_documents(
+    documents: Iterable[Iterable[str]], name: str, splitter: Splitter
 ) -> Iterator[Sentence]:
-    """Streams the sentences of files.
-
-    Args:
-        sources: name -> file.
-        splitter: splits a line into sentences.
-
-    Raises:
-        OSError: if a file cannot be read.
-        ValueError: if a file is not UTF-8, naming file and line.
-    """
-    for name, path in sources.items():
-        with open(path, "rb") as file:
-            yield from split_lines(decode_lines(file, str(path)), name, splitter)
-
-
-def split_lines(
-    lines: Iterable[str], name: str, splitter: Splitter
-) -> Iterator[Sentence]:
-    """Splits the lines of the file `name` into sentences."""
-    document, paragraph = 1, 0
-    for number, line in enumerate(lines, start=1):
-        sentences = splitter.split(line)
-        if not sentences:
-            if paragraph:
-                document, paragraph = document + 1, 0
-            continue
-        for text in sentences:
-            yield Sentence(text, name, document, number, paragraph)
-        paragraph += 1
+    """Splits the documents of the file `name`, as paragraphs, into sentences."""
+    for document, paragraphs in enumerate(documents, start=1):
+        split = filter(None, map(splitter.split, paragraphs))
+        for paragraph, sentences in enumerate(split):
+            for text in sentences:
+                yield Sentence(text, name, document, paragraph)
 
 
 def split_text(text: str, splitter: Splitter) -> list[Sentence]:
     """Splits one document, whose lines are paragraphs, ignoring blank lines."""
-    return list(split_lines(filter(str.strip, text.split("\n")), "", splitter))
+    return list(split_documents([text.split("\n")], "", splitter))
 
 
 def in_context(

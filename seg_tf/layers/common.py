@@ -106,8 +106,8 @@ class Dropout(keras.layers.Dropout):
     drops 10.13 % of the inputs on TensorFlow, and the mean of the outputs is off by
     -0.3 % there and by 0.2 % on JAX. In float32 the two layers compute the same.
 
-    On JAX the draws are hashes of the entries' numbers. The generator of `jax.random`
-    takes up to a third of a training step on a GPU.
+    On JAX the draws are hashes of the entries' numbers. With the generator of
+    `jax.random` an update of BERT base, 256 rows of 128, takes 11 % longer on an H200.
 
     Args:
         rate: float. Share of the inputs that are dropped.

@@ -15,7 +15,13 @@ from seg_tf import command_line, output_paths, papers
 from seg_tf.checkpoints import contents, folders, pretrained
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.command_table import in_called_form
-from seg_tf.config import RunConfig, describe_taken, follow_source, to_dict
+from seg_tf.config import (
+    CausalLMConfig,
+    RunConfig,
+    describe_taken,
+    follow_source,
+    to_dict,
+)
 from seg_tf.data import record_sources
 from seg_tf.training import build, dry_run, engine, run_folder, trackers
 from seg_tf.training.distribution import Distribution
@@ -238,11 +244,11 @@ def _train(options: RunOptions, trainer: Trainer) -> None:
             print(stop, file=sys.stderr)
         sys.exit(stop.exit_code)
     if is_chief:
-        print(_describe_end(result, folder))
+        print(_describe_end(result, folder, trainer.config))
 
 
-def _describe_end(result: Result, folder: RunFolder) -> str:
-    """Closing lines of a run, with commands that work as printed."""
+def _describe_end(result: Result, folder: RunFolder, config: RunConfig) -> str:
+    """Closing lines of a run, with commands in the form of the call."""
     path = shlex.quote(str(folder.path))
     longer = f"--config.training.num_updates={2 * result.updates}"
     if result.validation and result.best_updates is not None:
@@ -267,13 +273,23 @@ def _describe_end(result: Result, folder: RunFolder) -> str:
         compare = f"""
   compare runs          {command} --runs={path}{training}
                         (append other runs, separated by commas)"""
+    if CausalLMConfig in map(type, config.objectives.values()):
+        use = f"""
+  continue a prompt     seg-tf generate-text --checkpoint={path} --prompt="The"
+  measure perplexity    seg-tf evaluate-perplexity --checkpoint={path} --text=FILE"""
+    else:
+        use = f"""
+  see what it does      seg-tf demo --checkpoint={path}
+  fine-tune it          seg-tf finetune --checkpoint={path} --task=glue/mrpc \\
+                          --data_dir=GLUE --output_dir=finetuned
+  serve it              seg-tf export --checkpoint={path} --output_dir=exported"""
     return f"""
 Done after {result.updates:,} updates.
 {last}{curve}
   log              {folder.log_file}
 
 What to do next:
-  look at the curves    tensorboard --logdir={path}{compare}
+  look at the curves    tensorboard --logdir={path}{compare}{in_called_form(use)}
   use the encoder       from seg_tf.checkpoints.pretrained import load_encoder
                         encoder, config = load_encoder("{folder.path}")
   train it for longer   the same command with {longer}:

@@ -9,6 +9,7 @@ from absl import flags
 
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.commands import evaluate_perplexity
+from seg_tf.inference import language_model
 from tests import command_calls
 from tests.data_pipelines.builders import random_tree, write_word_documents
 from tests.inference import tiny_language_model as tiny
@@ -67,7 +68,7 @@ def test_prints_both_perplexities_and_what_they_are_over(
     assert tokens == "33"
     assert float(loss) == pytest.approx(losses.sum() / 33, abs=2e-4)
     assert float(shown) == pytest.approx(math.exp(losses.sum() / 33), rel=1e-3)
-    assert "text.txt: 5 lines, 2 of them blank" in output
+    assert "text.txt: 3 paragraphs" in output
     assert "memory length 40, target length 6, lanes 1" in output
     assert "10.00% of the predicted words" in output
     written = result()
@@ -131,15 +132,12 @@ def test_texts_are_read_one_after_the_other(language_model_dir, text, result):
         pytest.param("= =\n\n=\n\n== w20 ==\n", id="signs alone"),
     ],
 )
-def test_text_without_titles_of_wikitext_has_no_standard_count(
-    language_model_dir, text, lines
-):
+def test_text_without_titles_of_wikitext_has_no_standard_count(text, lines):
     other = text.with_name("other.txt")
     other.write_text(lines)
-    model = tiny.load(language_model_dir)
     # Nor has WikiText that is read with it.
-    for sources in ({"other": other}, {"text": text, "other": other}):
-        assert model.read_texts(sources).num_standard_tokens is None
+    for paths in ([other], [text, other]):
+        assert language_model.standard_count(paths) is None
 
 
 def test_a_book_has_no_standard_count(tmp_path, result, capsys):
@@ -156,7 +154,7 @@ def test_wikitext_has_its_standard_count(tmp_path, result, capsys):
     run_dir = tiny.write_checkpoint(tmp_path / "run")
     run(run_dir, f"--text={path}", "--lanes=500", "--target_length=64", result.flag)
     written = result()
-    assert written["blank_lines"] == 1_299
+    assert written["paragraphs"] == 2_461
     assert written["standard"]["tokens"] == 217_646
     assert written["predicted"]["tokens"] == 217_646 - 1_299 - 1
     assert "standard count, lower bound      217,646" in capsys.readouterr().out

@@ -74,12 +74,14 @@ def test_answers_equal_brute_force(run_dir, corpus, index_dir, tmp_path):
 
     # All of it again, without shards, index or any of the command's code.
     model = SentenceEncoder(load_pretrained(run_dir))
-    stream = texts.read_sentences({"corpus.txt": corpus}, SPLITTER)
+    documents = corpus.read_text().rstrip().split("\n\n")
+    lines = (document.split("\n") for document in documents)
+    stream = texts.split_documents(lines, "corpus.txt", SPLITTER)
     in_context = list(texts.in_context(stream, 1))
     assert len(in_context) == NUM_SENTENCES
     vectors, _ = model.encode_in_context(in_context)
     for query, answer in zip(queries, answers, strict=True):
-        spoken = list(texts.split_lines([query], "", SPLITTER))[-2:]
+        spoken = texts.split_text(query, SPLITTER)[-2:]
         vector, _ = model.encode_in_context([spoken])
         cosines = vectors @ vector[0]
         nearest = np.argsort(-cosines)[:7]
@@ -94,7 +96,7 @@ def test_answers_equal_brute_force(run_dir, corpus, index_dir, tmp_path):
             assert one["sentence"] == last.text
             assert one["before"] == [some.text for some in before]
             assert one["document"] == 1 + number // 4
-            assert one["line"] == 1 + 3 * (number // 4) + number % 4 // 2
+            assert one["paragraph"] == 1 + number % 4 // 2
             assert one["file"] == "corpus.txt"
 
 
@@ -114,7 +116,7 @@ def test_a_pair_of_the_corpus_is_its_own_neighbour(run_dir, corpus, index_dir, c
     shown = f"{before} **{last}**"
     query, first, nearest, second, _ = output.splitlines()[-5:]
     assert query == f"Query: {shown}"
-    assert first == "   1  1.0000  corpus.txt, document 2, line 4"
+    assert first == "   1  1.0000  corpus.txt, document 2, paragraph 1"
     assert nearest == f"      {shown}"
     assert second.startswith("   2  ")
 

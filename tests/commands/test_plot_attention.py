@@ -176,7 +176,7 @@ def test_what_cannot_be_drawn_is_refused(runs, text, tmp_path, monkeypatch):
         ([bert, text, output, "--output_table=/no/a"], "`--output_table` must name"),
         ([bert, text, output, f"--output_table={text}"], "must not be the text itself"),
         ([bert, tmp_path / "blank.txt", output], "must hold a sentence.*blank.txt"),
-        ([bert, tmp_path / "latin.txt", output], "latin.txt:2: expected UTF-8"),
+        ([bert, tmp_path / "latin.txt", output], "latin.txt, .*: Expected UTF-8"),
         ([f"{bert},{bert}", text, output], "each checkpoint once"),
         ([bert, text, output, "--layers=2"], "from 0 to 1. Received: 2"),
         ([bert, text, output, "--layers=-1"], "Received: -1"),

@@ -17,6 +17,7 @@ from seg_tf.commands import demo
 from seg_tf.demo import server
 from seg_tf.demo.demo_model import MAX_SENTENCES, DemoModel
 from seg_tf.inference import attention
+from seg_tf.inference.mask_filling import MaskFiller
 from seg_tf.inference.ordering import SentenceOrderer
 from seg_tf.inference.texts import Sentence
 from tests import command_calls
@@ -132,6 +133,18 @@ def test_sentences_are_ordered_as_they_were_shuffled(model, run_dir):
     assert model.order(TEXT * 3)["num_groups"] > 1
 
 
+def test_masks_are_filled(model, run_dir):
+    text = "W1 [MASK] w3.\nW4 [MASK]."
+    (expected,) = MaskFiller(load_pretrained(run_dir)).predict([text])
+    found = model.masks(text)["masks"]
+    assert [[one["piece"] for one in best] for best in found] == [
+        [one.piece for one in best] for best in expected
+    ]
+    assert found[1][0]["probability"] == pytest.approx(expected[1][0].probability)
+    with pytest.raises(ValueError, match=r"each hold a \[MASK\]"):
+        model.masks(TEXT)
+
+
 def test_neighbours_are_cosines_of_all_sentences(model):
     found = model.neighbours(f"{TEXT}\nW4 w5.")
     assert found["sentences"] == [*SENTENCES, "W4 w5."]
@@ -143,7 +156,9 @@ def test_neighbours_are_cosines_of_all_sentences(model):
     assert cosines[1, 4] < 0.9999
 
 
-@pytest.mark.parametrize("ask_model", ["read", "attention", "order", "neighbours"])
+@pytest.mark.parametrize(
+    "ask_model", ["read", "attention", "masks", "order", "neighbours"]
+)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -171,12 +186,12 @@ def test_wrong_layers_heads_and_seeds_are_refused(model):
 
 def test_a_model_says_what_it_cannot_do():
     window = DemoModel(tiny_models.tiny("segabert"))
-    assert set(window.reasons) == {"order"}
+    assert set(window.reasons) == {"masks", "order"}
     assert "unshuffle sentences" in window.reasons["order"]
     with pytest.raises(ValueError, match="unshuffle sentences"):
         window.order(TEXT)
     blocks = DemoModel(tiny_models.tiny("reat"))
-    assert set(blocks.reasons) == {"attention", "order"}
+    assert set(blocks.reasons) == {"attention", "masks", "order"}
     assert blocks.describe()["layers"] == 0
     assert len(blocks.neighbours(TEXT)["cosines"]) == 4
     assert len(blocks.read(TEXT)["paragraphs"]) == 2
@@ -396,6 +411,10 @@ def test_clicks_in_a_browser(port, tmp_path):
         window.click("#attention-button")
         window.wait("document.querySelector('#attention img')?.naturalWidth > 300")
 
+        window.type("#masked-text", "W1 [MASK] w3.")
+        window.click("#masks-button")
+        window.wait("document.querySelectorAll('#masks td').length === 15")
+
         window.click("#order-button")
         window.wait("document.querySelectorAll('#order td.number').length === 16")
         assert re.match(r"\d of 4 in their true", window.text("#order-result .sum"))
@@ -433,7 +452,7 @@ def test_what_a_model_cannot_do_is_greyed_with_the_reason(tmp_path):
     ):
         window.open(f"http://{server.HOST}:{port}/")
         window.wait("document.body.dataset.ready")
-        for name in ("attention", "order"):
+        for name in ("attention", "masks", "order"):
             assert shown.reasons[name] == window.text(f"#{name}.off .reason")
             assert window.run(
                 f"return document.querySelector('#{name}-button').disabled"

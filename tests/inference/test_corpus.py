@@ -38,7 +38,14 @@ def write_corpus(folder, num_documents=8, seed=0):
     return texts.list_files([str(folder)])
 
 
-def make(folder, sources, pretrained, reports=None, **settings):
+def read(sources):
+    for name, path in sources.items():
+        documents = path.read_text(encoding="utf-8").split("\n\n")
+        lines = [document.split("\n") for document in documents]
+        yield from texts.split_documents(lines, name, SPLITTER)
+
+
+def make(folder, sources, pretrained, reports=None, read=read, **settings):
     settings = {
         "context_sentences": 1,
         "limit": None,
@@ -54,8 +61,7 @@ def make(folder, sources, pretrained, reports=None, **settings):
 
     corpus = corpus_module.encode_corpus(
         folder,
-        sources,
-        SPLITTER,
+        lambda: read(sources),
         SentenceEncoder(pretrained),
         corpus_module.describe(
             sources, pretrained.weights_checksum, "of words", settings
@@ -80,7 +86,7 @@ def all_vectors(corpus):
 
 def test_vectors_are_those_of_each_row_alone(corpus, pretrained):
     sources = write_corpus(corpus.folder.parent / "text")
-    sentences = list(texts.read_sentences(sources, SPLITTER))
+    sentences = list(read(sources))
     assert corpus.manifest["num_sentences"] == len(sentences) > 2 * SHARD_SENTENCES
     found = all_vectors(corpus)
     assert found.dtype == np.float32
@@ -170,9 +176,9 @@ AGAIN = "Encode the corpus again: give --corpus and another --index_dir"
 def test_folders_without_a_manifest_or_of_another_version_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"has no manifest\.json.*--corpus"):
         CorpusVectors(tmp_path)
-    for version in (1, 7):  # 1 had no checksums
+    for version in (2, 7):  # 2 had lines in place of paragraphs
         files.write_json(tmp_path / "manifest.json", {"format_version": version})
-        expected = f"json: expected the format version 2, found {version}. {AGAIN}"
+        expected = f"json: expected the format version 3, found {version}. {AGAIN}"
         with pytest.raises(ValueError, match=expected):
             CorpusVectors(tmp_path)
 
@@ -259,19 +265,17 @@ def test_killed_job_ends_with_the_same_vectors(corpus, run_dir, pretrained, tmp_
     assert again.sentences(numbers) == corpus.sentences(numbers)
 
 
-def test_corpus_that_changes_meanwhile_is_refused(pretrained, tmp_path, monkeypatch):
+def test_corpus_that_changes_meanwhile_is_refused(pretrained, tmp_path):
     sources = write_corpus(tmp_path / "text")
-    read = corpus_module.read_sentences
     calls = []
 
-    def shorter_the_second_time(*arguments):
+    def shorter_the_second_time(sources):
         calls.append(1)
-        sentences = list(read(*arguments))
+        sentences = list(read(sources))
         return iter(sentences[: -1 if len(calls) > 1 else None])
 
-    monkeypatch.setattr(corpus_module, "read_sentences", shorter_the_second_time)
     with pytest.raises(ValueError, match="`--corpus` must not change while"):
-        make(tmp_path / "index", sources, pretrained)
+        make(tmp_path / "index", sources, pretrained, read=shorter_the_second_time)
 
 
 def test_folder_in_use_is_refused(pretrained, tmp_path):

@@ -56,11 +56,10 @@ def test_the_sentences_matter(language_model_dir):
 
 
 def test_with_less_memory_it_is_as_in_segments_of_one_word(
-    language_model_dir, tmp_path
+    language_model_dir,
 ):
     model = tiny.load(language_model_dir)
-    (tmp_path / "text").write_text(tiny.TEXT)
-    text = model.read_texts({"": tmp_path / "text"})
+    text = model.word_text(tiny.TEXT.split("\n"))
     measured = model.measure(text.segments(1, 1))
     generator = TextGenerator(model)
     losses = []
@@ -229,7 +228,8 @@ def load(folder, content, tokenizer):
         folder / "run", WordVocabulary(list(words)), tokenizer, cutoffs=(5, 10)
     )
     model = tiny.load(run_dir)
-    return model, model.read_texts({"": folder / "text.txt"})
+    lines = (folder / "text.txt").read_text(encoding="utf-8").split("\n")
+    return model, model.word_text(lines)
 
 
 def grow(model, text, prompt, num_given):

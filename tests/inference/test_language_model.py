@@ -7,7 +7,7 @@ import pytest
 
 from seg_tf.config import build_from
 from seg_tf.data.inputs import LaneInputsConfig
-from seg_tf.inference.language_model import Measured, WordText
+from seg_tf.inference.language_model import Measured, WordText, standard_count
 from tests.inference import tiny_language_model as tiny
 from tests.sample_data import sample_data
 
@@ -22,7 +22,7 @@ def text_path(tmp_path_factory):
 
 
 def measure(model, path, lanes=1, target_length=tiny.TARGET_LENGTH):
-    text = model.read_texts({"": path})
+    text = model.word_text(path.read_text().split("\n"))
     return model.measure(text.segments(lanes, target_length))
 
 
@@ -106,11 +106,9 @@ def model(language_model_dir):
 
 
 def read(model, folder, *contents):
-    sources = {}
     for number, content in enumerate(contents):
-        sources[str(number)] = folder / f"{number}.txt"
-        sources[str(number)].write_text(content)
-    return model.read_texts(sources)
+        (folder / f"{number}.txt").write_text(content)
+    return model.word_text("\n".join(contents).split("\n"))
 
 
 def test_words_know_their_sentence_and_paragraph(model, tmp_path):
@@ -118,9 +116,10 @@ def test_words_know_their_sentence_and_paragraph(model, tmp_path):
     assert text.token_ids.tolist() == tiny.ids_of(tiny.WORDS_OF_TEXT)
     assert text.sentences.tolist() == tiny.SENTENCES_OF_TEXT
     assert text.paragraphs.tolist() == tiny.PARAGRAPHS_OF_TEXT
-    assert (text.num_lines, text.num_blank_lines) == (5, 2)
     # Three <eos> that are there, two of the blank lines that are not.
-    assert text.num_standard_tokens == len(tiny.WORDS_OF_TEXT) + 2
+    count = standard_count([tmp_path / "0.txt"])
+    assert count == len(tiny.WORDS_OF_TEXT) + 2
+    assert standard_count([tmp_path / "0.txt"] * 2) == 2 * count
 
 
 def test_files_are_read_as_one(model, tmp_path):
@@ -129,14 +128,14 @@ def test_files_are_read_as_one(model, tmp_path):
     assert twice.token_ids.tolist() == once.token_ids.tolist() * 2
     np.testing.assert_array_equal(twice.sentences[31:], once.sentences + 6)
     np.testing.assert_array_equal(twice.paragraphs[31:], once.paragraphs + 3)
-    assert twice.num_lines == 10
 
 
 def test_wikitext_has_its_standard_count(model):
     path = sample_data("wikitext-2", "wiki.valid.tokens")
-    text = model.read_texts({"": path})
-    assert text.num_standard_tokens == 217_646
-    assert len(text.token_ids) + text.num_blank_lines == 217_646
+    assert standard_count([path]) == 217_646
+    lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+    num_blank = sum(not line.strip() for line in lines)
+    assert len(model.word_text(lines).token_ids) + num_blank == 217_646
 
 
 @pytest.fixture(scope="module")
@@ -170,8 +169,6 @@ def test_counters_wrap_around_where_they_leave_int32(model, tmp_path):
         token_ids=np.array([5, 6, 7], np.int32),
         sentences=np.array([2**31 - 1, 2**31, 2**31]),
         paragraphs=np.zeros(3, np.int64),
-        num_lines=1,
-        num_standard_tokens=3,
     )
     (batch,) = text.segments(1, 2)
     assert batch["stream_sentence"].tolist() == [[2**31 - 1, -(2**31)]]

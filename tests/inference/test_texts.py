@@ -1,4 +1,4 @@
-"""Plain text: documents, lines, contexts, and what is wrong with a file."""
+"""Files, documents, sentences and contexts."""
 
 import pytest
 
@@ -9,15 +9,19 @@ from seg_tf.text.punkt import SentenceSplitter
 SPLITTER = SentenceSplitter()
 
 
-def test_sentences_know_their_document_line_and_paragraph():
-    lines = ["", "One. Two.", " \t", "", "Three.\r", "Four. ", "\u2028", "Five."]
-    found = list(texts.split_lines(lines, "book", SPLITTER))
+def test_sentences_know_their_document_and_paragraph():
+    documents = [["One. Two."], ["Three.\r", " \t", "Four. "], ["\u2028", "Five."]]
+    found = list(texts.split_documents(documents, "book", SPLITTER))
     assert found == [
-        Sentence("One.", "book", 1, 2, 0),
-        Sentence("Two.", "book", 1, 2, 0),
-        Sentence("Three.", "book", 2, 5, 0),
-        Sentence("Four.", "book", 2, 6, 1),
-        Sentence("Five.", "book", 3, 8, 0),
+        Sentence("One.", "book", 1, 0),
+        Sentence("Two.", "book", 1, 0),
+        Sentence("Three.", "book", 2, 0),
+        Sentence("Four.", "book", 2, 1),
+        Sentence("Five.", "book", 3, 0),
+    ]
+    assert texts.split_text("One.\n \n\nTwo.\r", SPLITTER) == [
+        Sentence("One."),
+        Sentence("Two.", paragraph=1),
     ]
 
 
@@ -38,27 +42,24 @@ def test_context_is_what_stands_before_in_the_document():
     assert contexts(9) == ["0", "01", "012", "0123", "4", "45", "6"]
 
 
-def test_files_are_read_in_the_order_of_their_names(tmp_path):
+def test_files_are_listed_in_the_order_of_their_names(tmp_path):
     for name in ("b.txt", "a/z.txt", "a.txt", ".hidden", "a/.git/x", "a/b.md"):
         path = tmp_path / "corpus" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"In {name}.")
-    (tmp_path / "alone.txt").write_bytes("\ufeffZwölf\u2028Zeilen.\r\nEnde.".encode())
+    (tmp_path / "alone.txt").write_text("")
     sources = texts.list_files([str(tmp_path / "alone.txt"), str(tmp_path / "corpus")])
     assert list(sources) == ["alone.txt", "a.txt", "a/b.md", "a/z.txt", "b.txt"]
-    found = list(texts.read_sentences(sources, SPLITTER))
-    assert [(one.text, one.line) for one in found[:2]] == [
-        ("Zwölf\u2028Zeilen.", 1),
-        ("Ende.", 2),
-    ]
-    assert [one.file for one in found[2:]] == ["a.txt", "a/b.md", "a/z.txt", "b.txt"]
 
 
 def test_what_is_wrong_with_files_is_named(tmp_path):
     path = tmp_path / "latin.txt"
     path.write_bytes(b"Fine.\nCaf\xe9.\n")
-    with pytest.raises(ValueError, match=r"latin\.txt:2: expected UTF-8.*0xE9"):
-        list(texts.read_sentences({"latin.txt": path}, SPLITTER))
+    with (
+        open(path, "rb") as file,
+        pytest.raises(ValueError, match=r"latin\.txt:2: expected UTF-8.*0xE9"),
+    ):
+        list(texts.decode_lines(file, "latin.txt"))
     with pytest.raises(ValueError, match="Received: '/nowhere'"):
         texts.list_files(["/nowhere"])
     (tmp_path / "empty").mkdir()
