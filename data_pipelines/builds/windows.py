@@ -198,7 +198,7 @@ def check_word_pieces(tokenizer: str) -> None:
         raise ValueError(
             "Windows are cut from documents of word pieces. Received: documents with "
             f"tokenizer={tokenizer}, which are read as one stream and need no windows: "
-            "run only `python -m data_pipelines.build_documents`, and train with its "
+            "run only `seg-tf build-documents`, and train with its "
             "--output_dir as --records_dir"
         )
 

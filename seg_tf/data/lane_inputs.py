@@ -146,8 +146,8 @@ class LaneInputs(RecordInputs):
         if kind != "documents" or tokenizer == encoding.WORD_PIECES:
             raise ValueError(
                 f"{self._records_dir}: expected documents of words, found {kind} of "
-                f"{tokenizer}. Build them with `python -m "
-                "data_pipelines.build_documents --tokenizer=words` (or whitespace)"
+                f"{tokenizer}. Build them with "
+                "`seg-tf build-documents --tokenizer=words` (or whitespace)"
             )
 
     @property

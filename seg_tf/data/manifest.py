@@ -127,7 +127,7 @@ class Manifest:
         if not path.is_file():
             raise ValueError(
                 f"{path}: there is no manifest. Build records with "
-                "`python -m data_pipelines.build_records`, or run it again if it was "
+                "`seg-tf build-records`, or run it again if it was "
                 "interrupted"
             )
         values = files.read_json(path)
@@ -142,8 +142,8 @@ class Manifest:
         except ValueError as error:
             raise ValueError(
                 f"{path}: {str(error)[:500]}. Restore the manifest that the build "
-                "wrote, or build the records again with `python -m "
-                "data_pipelines.build_records --overwrite` (or build_documents)"
+                "wrote, or build the records again with "
+                "`seg-tf build-records --overwrite` (or build_documents)"
             ) from error
         del values["schema_version"], values["counts"]
         splits = {

@@ -51,8 +51,8 @@ def parse(
         source = RecordSource(local_records(folder, cache_gigabytes), weight // divisor)
         if not folder or not source.manifest.is_file():
             raise ValueError(
-                "`--records_dir` must be a folder that `python -m "
-                "data_pipelines.build_records` wrote, or several with weights. "
+                "`--records_dir` must be a folder that "
+                "`seg-tf build-records` wrote, or several with weights. "
                 f"Received: {records_dir!r}. Found no {source.manifest}"
             )
         if any(source.folder.samefile(other.folder) for other in sources.values()):

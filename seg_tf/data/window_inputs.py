@@ -90,7 +90,7 @@ class WindowInputs(SampledInputs, RecordInputs):
 
     Args:
         window_length, masking, block_rows, blocks_at_once: see `WindowInputsConfig`.
-        records_dir: output folder of `data_pipelines.build_records`.
+        records_dir: output folder of `seg-tf build-records`.
         index_tables: index features that the model embeds, and their tables' rows,
             which cap the indices.
         seed: seed of the run.
@@ -160,12 +160,12 @@ class WindowInputs(SampledInputs, RecordInputs):
         if manifest.tokenizer != encoding.WORD_PIECES:
             raise ValueError(
                 f"{folder}: expected windows of word pieces, found {manifest.kind} of "
-                "words. Build records with `python -m data_pipelines.build_records`"
+                "words. Build records with `seg-tf build-records`"
             )
         if manifest.kind != "windows":
             raise ValueError(
                 f"{folder}: expected windows, found {manifest.kind}. Cut them with "
-                f"`python -m data_pipelines.build_windows --documents_dir={folder} "
+                f"`seg-tf build-windows --documents_dir={folder} "
                 f"--window_length={self._window_length}`"
             )
         if manifest.window_length != self._window_length:
@@ -173,7 +173,7 @@ class WindowInputs(SampledInputs, RecordInputs):
                 f"{folder}: the records have window_length={manifest.window_length}, "
                 f"the config has inputs.window_length={self._window_length}. Set "
                 f"--config.inputs.window_length={manifest.window_length}, or cut "
-                "windows with `python -m data_pipelines.build_windows`"
+                "windows with `seg-tf build-windows`"
             )
 
     @property

@@ -146,8 +146,8 @@ class Vocabulary(TokenTable):
                 return self.ids.get(name, self.ids[token])
         raise ValueError(
             f"A vocabulary must hold {name} or a row [unused…] to take its place. "
-            f"Received: {self.source} ({self.size} tokens). `python -m "
-            "data_pipelines.build_vocab` makes such rows"
+            f"Received: {self.source} ({self.size} tokens). "
+            "`seg-tf build-vocab` makes such rows"
         )
 
     @property
@@ -192,6 +192,6 @@ class WordVocabulary(TokenTable):
         if self.tokens[:1] != (EOS,) or UNKNOWN_WORD not in self.ids:
             raise ValueError(
                 f"A vocabulary of words must have {EOS} on line 1, and {UNKNOWN_WORD}, "
-                "as from `python -m data_pipelines.build_word_vocab`. Received: "
+                "as from `seg-tf build-word-vocab`. Received: "
                 f"{self.source} ({self.size} tokens)"
             )

@@ -83,7 +83,7 @@ def test_a_build_counts_and_warns_of_an_unknown_script(build, tmp_path, caplog):
     assert values["counts"]["unknown_words"] == 2
     assert values["counts"]["train"]["words"] == 8
     assert "25.0% of all words are unknown" in caplog.text
-    assert "data_pipelines.build_vocab" in caplog.text
+    assert "seg-tf build-vocab" in caplog.text
     assert "2 (25.00%) unknown" in summary(manifest)
     page.write_report(tmp_path / "out", tmp_path / "page.html")
     assert "are unknown to the vocabulary" in (tmp_path / "page.html").read_text()
@@ -93,4 +93,4 @@ def test_text_without_ends_of_sentences_leads_to_a_warning(build, caplog):
     manifest = build("a b " * LONG_SENTENCE, "a b.")
     assert manifest.text_counts()["unsplit_pieces"] == 2 * LONG_SENTENCE
     assert "--sentence_parameters" in caplog.text
-    assert "seg_tf.commands.train_punkt" in caplog.text
+    assert "seg-tf train-punkt" in caplog.text
