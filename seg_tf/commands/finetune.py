@@ -195,7 +195,7 @@ def main(_: Sequence[str]) -> None:
     os.environ.setdefault("HOROVOD_STALL_CHECK_DISABLE", "1")
     processes = horovod_distribution.join()
     report = print if processes.is_chief else lambda _: None
-    output_dir = output_paths.folder_path(values.output_dir)
+    output_paths.folder_path(values.output_dir)
     names = list(dict.fromkeys(values.task))
     present = [name for name in values if values[name].present]
     processes.check_agreement(
