@@ -54,7 +54,7 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class MixtureSource:
-    """A source of a mixture: `seg_tf.training.inputs.WeightedSource`."""
+    """A source of a mixture, as `seg_tf.training.inputs.Inputs` has them."""
 
     weight: int
     inputs: WindowInputs

@@ -21,7 +21,7 @@ DEFAULT_LEARNING_RATE = 3e-5
 class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
     """A learning rate that rises over the first updates, then falls linearly to 0.
 
-    Like `seg_tf.training.optimizers.schedule.WarmupPolynomialDecay`, but its numbers
+    Like `seg_tf.training.optimizers.schedule.WarmupDecay`, but its numbers
     are variables, so that a compiled model can be trained again with other values.
 
     Args:

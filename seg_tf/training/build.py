@@ -11,6 +11,7 @@ import numpy as np
 import seg_tf.models
 import seg_tf.objectives
 import seg_tf.training.optimizers.optimizer  # noqa: F401
+from seg_tf.checkpoints.encoder_copies import under_dtype_policy
 from seg_tf.config import RunConfig, TrainingConfig, build_from
 from seg_tf.data import record_sources
 from seg_tf.data.inputs import MixtureInputs
@@ -19,7 +20,7 @@ from seg_tf.training import engine
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.inputs import Inputs, train_dataset, validation_datasets
 from seg_tf.training.learner import Learner
-from seg_tf.training.step import Features, NoLossScale, NoMemory, StepOptions
+from seg_tf.training.step import Features, LaneMemory, NoLossScale, StepOptions
 
 # Numbers of half precision in 16 bytes, in which tensor cores read a row.
 _MULTIPLE_ON_GPU = 8
@@ -99,14 +100,8 @@ def build_learner_from_batch(
 ) -> Learner:
     """Builds model, objectives and optimizer for batches of one form.
 
-    `config.training.seed` determines initial weights and dropout.
-
-    Args:
-        config: the run.
-        vocab_size: entries of the vocabulary.
-        batch: features with the shapes of training and any number of rows; their
-            values do not matter.
-        distribution: processes of the run; None is only this one.
+    `config.training.seed` determines initial weights and dropout. `batch` has the
+    shapes of training and any number of rows; its values do not matter.
 
     Raises:
         ValueError: if a setting needs another model.
@@ -118,9 +113,7 @@ def build_learner_from_batch(
             f"recompute_layers=True, model of {type(model).__name__}"
         )
     keras.utils.set_random_seed(settings.seed)
-    policy_before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(settings.dtype_policy)
-    try:
+    with under_dtype_policy(settings.dtype_policy):
         encoder = build_from(
             model,
             vocab_size=vocab_size,
@@ -134,10 +127,10 @@ def build_learner_from_batch(
             )
             for name, objective in config.objectives.items()
         }
-        memories = [NoMemory(), NoMemory()]
+        memories = [LaneMemory(), LaneMemory()]
         if hasattr(encoder, "initial_memory"):
             memories = [
-                engine.current().lane_memory(encoder.initial_memory(num_lanes))
+                LaneMemory(encoder.initial_memory(num_lanes))
                 for num_lanes in (settings.batch_size, config.inputs.validation_lanes)
             ]
         needs_scale = settings.dtype_policy == "mixed_float16"
@@ -162,8 +155,6 @@ def build_learner_from_batch(
             memory=memories[0],
             validation_memory=memories[1],
         )
-    finally:
-        keras.config.set_dtype_policy(policy_before)
 
 
 def _engine_arguments(config: Any, settings: TrainingConfig) -> dict[str, Any]:

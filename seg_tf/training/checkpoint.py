@@ -2,10 +2,12 @@
 
 import math
 import pathlib
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import tensorflow as tf
+import keras
+import numpy as np
 
 from seg_tf import files
 from seg_tf.checkpoints import contents, folders
@@ -18,19 +20,17 @@ from seg_tf.training.learner import Learner
 class Checkpoints:
     """The folder `checkpoints` of a run.
 
-    A checkpoint is a folder `update-00001000`. It is written under a temporary name
-    and renamed, so a folder with this name is complete. Old checkpoints are removed,
-    except for the newest `keep`, the one with the lowest validation loss, and the
-    newest one from before `decay_begin`.
+    A checkpoint is a folder `update-00001000`. Old ones are removed, except for the
+    newest `keep`, the one with the lowest validation loss, and the newest one from
+    before `decay_begin`, from which on longer runs differ.
 
     Args:
         folder: the folder, created with the first checkpoint.
         keep: number of newest checkpoints that stay.
         facts: facts about the run that each `state.json` contains.
-        text_preparation: steps from text to ids, which each checkpoint contains. None
-            if the inputs do not know them.
+        text_preparation: steps from text to ids, or None if they are unknown.
         report: called with each line to print.
-        decay_begin: update from which longer runs differ; None if they always do.
+        decay_begin: updates; None if all depends on the length of the run.
     """
 
     def __init__(
@@ -69,14 +69,7 @@ class Checkpoints:
     ) -> pathlib.Path:
         """Writes a checkpoint, removes those that are no longer kept; returns its path.
 
-        Args:
-            learner: the learner.
-            updates: updates made.
-            samples: samples of the input order that were read.
-            validation: results of a validation after these updates, if there was one.
-
-        Raises:
-            CheckpointError: if it cannot be written; earlier checkpoints are intact.
+        If it cannot be written, earlier checkpoints are intact.
         """
         final = self.path(updates)
         state = {
@@ -85,11 +78,7 @@ class Checkpoints:
             "samples": samples,
             "validation": dict(validation) if validation else None,
         }
-        size = 2**20 + sum(map(len, self._text_files.values()))
-        size += sum(
-            math.prod(variable.shape) * tf.as_dtype(variable.dtype).size
-            for variable in all_variables(learner)
-        )
+        size = 2**20 + num_bytes(all_variables(learner))
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             files.remove_leftovers(self.folder)
@@ -107,8 +96,8 @@ class Checkpoints:
         except (OSError, RuntimeError) as error:  # h5py raises either
             raise CheckpointError(
                 f"{final}: could not write the checkpoint: {error}. "
-                f"{self.describe_newest()}; free or repair the disk, then start "
-                "the same command again"
+                f"{self.describe_newest()}; repair the disk, then start the same "
+                "command again"
             ) from error
         self._remove_old()
         return final
@@ -125,71 +114,52 @@ class Checkpoints:
         return folders.best(self.folder)
 
     def best_loss(self) -> float | None:
-        """The lowest validation loss of a checkpoint, if any has one."""
         return min(folders.validation_losses(self.folder).values(), default=None)
 
     def newest_intact(self, at_most: int | None = None) -> dict[str, Any] | None:
-        """State of the newest undamaged checkpoint; None if there is no checkpoint.
+        """State of the newest undamaged checkpoint, of `at_most` updates; or None.
 
-        Args:
-            at_most: maximum number of updates; None is no limit.
-
-        Raises:
-            CheckpointError: if there are checkpoints and all are damaged.
+        It is an error if there are checkpoints and all are damaged.
         """
         damaged = []
         for updates in reversed(self.updates()):
-            if at_most is not None and updates > at_most:
-                continue
-            try:
-                return folders.read(self.path(updates))
-            except DamagedCheckpointError as error:
-                damaged.append(str(error))
-                self.report(f"Damaged checkpoint, trying the one before. {error}")
+            if at_most is None or updates <= at_most:
+                try:
+                    return folders.read(self.path(updates))
+                except DamagedCheckpointError as error:
+                    damaged.append(str(error))
+                    self.report(f"Damaged checkpoint, trying the one before. {error}")
         if damaged:
             raise CheckpointError(
-                f"{self.folder}: every checkpoint is damaged. "
-                + "; ".join(damaged)
-                + ". Start again with --overwrite, or in another --output_dir"
+                f"{self.folder}: every checkpoint is damaged. {'; '.join(damaged)}. "
+                "Start again with --overwrite"
             )
         return None
 
-    def discard_newer(self, updates: int) -> None:
-        """Removes the checkpoints after `updates`, which were found to be damaged.
+    def set_aside_newer(self, updates: int) -> None:
+        """Moves the checkpoints after `updates` to the folder `set_aside`.
 
-        Otherwise they would count among the newest, in place of intact ones.
+        They are damaged, or belong to the decay of a shorter run.
         """
+        aside = self.folder.parent / "set_aside"
         for newer in self.updates():
+            target = aside / folders.name(newer)
             if newer > updates:
-                files.remove_folder(self.path(newer))
-
-    def move_newer(self, updates: int, folder: pathlib.Path) -> None:
-        """Moves the checkpoints after `updates` to `folder`."""
-        folder.mkdir(parents=True, exist_ok=True)
-        for newer in self.updates():
-            target = folder / folders.name(newer)
-            if newer > updates:
-                if target.exists():
-                    files.remove_folder(target)
+                aside.mkdir(exist_ok=True)
+                shutil.rmtree(target, ignore_errors=True)
                 self.path(newer).rename(target)
 
     def describe_newest(self) -> str:
         """Names the newest checkpoint, as part of a message."""
-        existing = self.updates()
-        if not existing:
-            return "No checkpoint was written before"
-        return f"The last checkpoint is {self.path(existing[-1])}"
+        if updates := self.updates():
+            return f"The last checkpoint is {self.path(updates[-1])}"
+        return "No checkpoint was written before"
 
     def restore(self, learner: Learner, updates: int) -> None:
-        """Sets every variable of a learner to its value in a checkpoint.
-
-        Raises:
-            CheckpointError: if the checkpoint belongs to another model.
-        """
+        """Sets every variable of a learner to its value in a checkpoint."""
         contents.restore(
             self.path(updates), learner.encoder, learner.objectives, _groups(learner)
         )
-        # Lanes that this process held before do not belong to the checkpoint.
         learner.memory.share()
 
     def _remove_old(self) -> None:
@@ -203,40 +173,29 @@ class Checkpoints:
 
 
 def choose_for_length(
-    previous: int,
-    config: RunConfig,
-    checkpoints: Checkpoints,
-    ends_folder: pathlib.Path,
+    previous: int, config: RunConfig, checkpoints: Checkpoints
 ) -> Mapping[str, Any] | None:
-    """Chooses the checkpoint from which a run of another length continues.
+    """State of the checkpoint from which a run of `previous` updates continues.
 
-    A warm-up–stable–decay run goes back to its last checkpoint before the decay, and
-    then equals a run that had the new length from the start, bit for bit. Later
-    checkpoints move to `ends_folder`. Any other run continues from its newest
-    checkpoint, at the learning rates of the new length.
-
-    Returns:
-        State of the checkpoint; None if there is none.
-
-    Raises:
-        CheckpointError: if no such checkpoint is intact.
+    A warm-up–stable–decay run of another length goes back to its last checkpoint before
+    the decay, and then equals a run that had the new length from the start, bit for
+    bit. Any other run continues from its newest checkpoint.
     """
     length, report = config.training.num_updates, checkpoints.report
     state = checkpoints.newest_intact()
-    before, now = config.decay_begin(previous), config.decay_begin(length)
-    shared = None if before is None or now is None else min(before, now)
+    if previous == length:
+        return state
+    begins = config.decay_begin(previous), config.decay_begin(length)
+    shared = None if None in begins else min(begins)  # type: ignore[type-var]
     if state and shared is not None and state["updates"] > shared:
         earlier = checkpoints.newest_intact(at_most=shared)
-        if earlier:
-            checkpoints.move_newer(earlier["updates"], ends_folder)
-            report(f"Checkpoints of the decay are now in {ends_folder}")
-            state = earlier
-        else:
+        if not earlier:
             report(
                 f"No checkpoint from before the decay, at update {shared:,}, is left. "
                 "The result will differ from that of a run that had "
                 f"{length:,} updates from the start"
             )
+        state = earlier or state
     updates = state["updates"] if state else 0
     report(
         f"From update {updates:,} on the run has {length:,} updates, not {previous:,}"
@@ -250,6 +209,14 @@ def all_variables(learner: Learner) -> list[Any]:
     variables = [*encoder.weights, *contents.objective_variables(encoder, objectives)]
     groups = _groups(learner).values()
     return variables + [variable for group in groups for variable in group]
+
+
+def num_bytes(variables: Iterable[Any]) -> int:
+    """Size of variables in memory."""
+    return sum(
+        math.prod(v.shape) * np.dtype(keras.backend.standardize_dtype(v.dtype)).itemsize
+        for v in variables
+    )
 
 
 def _groups(learner: Learner) -> dict[str, list[Any]]:

@@ -20,7 +20,7 @@ from seg_tf.text.normalization import CASED, UNCASED
 from seg_tf.text.punkt_parameters import PunktParameters
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, WordVocabulary
 from seg_tf.training.checkpoint import Checkpoints
-from seg_tf.training.step import NoMemory, StepOptions
+from seg_tf.training.step import LaneMemory, StepOptions
 from tests.text.twelve_scripts import ALL_NORMALIZATIONS
 from tests.training.stand_ins import (
     VOCAB_SIZE,
@@ -66,7 +66,7 @@ def test_encoder_alone_can_be_loaded(tmp_path, index_tables):
     class EncoderAlone:
         objectives = types.MappingProxyType({})
         counters = ()
-        memory = NoMemory()
+        memory = LaneMemory()
         options = StepOptions()
         optimizer = keras.optimizers.SGD(0.1)
 

@@ -8,11 +8,9 @@ import dataclasses
 import json
 import os
 import pathlib
-import signal
 import sys
 import time
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -22,10 +20,12 @@ from seg_tf.training.errors import TrainingStopped
 from tests.training import engine_runs, test_sentence_unshuffling_run, word_runs
 from tests.training.stand_ins import (
     ArithmeticInputs,
+    At,
     as_built,
     make_updates,
     pretrain,
     small_config,
+    terminate,
     validate,
 )
 
@@ -96,13 +96,13 @@ def check_groups(processes, folder):
     step = as_built(CONFIG, ArithmeticInputs(), processes)._step
     rng = np.random.default_rng(processes.rank)
     gradients = [
-        tf.constant(rng.normal(size=one.shape), tf.float32) for one in step._variables
+        tf.constant(rng.normal(size=one.shape), tf.float32) for one in step.variables
     ]
-    options, sums = step._options, {}
+    options, sums = step.options, {}
     for number in (1, 4, len(gradients)):
-        step._options = dataclasses.replace(options, gradient_groups=number)
+        step.options = dataclasses.replace(options, gradient_groups=number)
         sums[number], _ = tf.function(lambda: step._reduce(gradients, 1.0, None))()
-    step._options = options
+    step.options = options
     np.savez(folder / "own_gradients.npz", *gradients)
     for number, arrays in sums.items():
         np.savez(folder / f"sums_{min(number, 5)}.npz", *arrays)
@@ -158,18 +158,10 @@ def check_overflow(processes, folder):
     }
 
 
-class Stop(keras.callbacks.Callback):
-    """Sends this process a signal when it begins its third update."""
-
-    def on_train_batch_begin(self, batch, logs=None):
-        if batch == 2:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _stopped_run(config, inputs, processes, folder, *callbacks):
+def _stopped_run(config, inputs, processes, folder, *events):
     learner = as_built(config, inputs, processes)
     try:
-        pretrain(folder, config, inputs, *callbacks, learner=learner)
+        pretrain(folder, config, inputs, *events, learner=learner)
     except TrainingStopped as stop:
         return {"updates": learner.updates, "message": str(stop)}
     return {"updates": learner.updates, "message": ""}
@@ -178,10 +170,10 @@ def _stopped_run(config, inputs, processes, folder, *callbacks):
 def check_stop(processes, folder):
     stopped = []
     for signalled in range(processes.size):
-        callbacks = [Stop()] if processes.rank == signalled else []
+        events = [At(3, terminate)] if processes.rank == signalled else []
         own = folder.parent / f"stopped-{signalled}" / f"by-{processes.rank}"
         stopped.append(
-            _stopped_run(CONFIG, ArithmeticInputs(), processes, own, *callbacks)
+            _stopped_run(CONFIG, ArithmeticInputs(), processes, own, *events)
         )
     return stopped
 

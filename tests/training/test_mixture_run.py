@@ -109,5 +109,5 @@ def test_records_may_lie_elsewhere_when_a_run_goes_on(mixture, tmp_path):
     for place in (mixture, "moved/wikipedia:3,moved/books:2"):
         config = dataclasses.replace(small_config(), records_dir=place)
         described = run_folder.describe_run(config, {"manifest_checksum": "abc"})
-        run_folder.prepare(RunFolder(tmp_path), described, resume=True, overwrite=False)
+        run_folder.prepare(RunFolder(tmp_path), described, overwrite=False)
     assert "moved/books:2" in RunFolder(tmp_path).run_file.read_text()

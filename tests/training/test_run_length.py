@@ -71,7 +71,7 @@ def test_longer_run_goes_back_before_the_decay_and_equals_one_of_its_length(
     assert "From update 16 on the run has 30 updates, not 20" in reports
     assert_ends_alike(longer, thirty, 30)
     assert train_rows(longer) == train_rows(thirty)
-    end = longer / "ends" / "update-00000020"
+    end = longer / "set_aside" / "update-00000020"
     for name, value in values_of(end).items():
         np.testing.assert_array_equal(value, finished[name], err_msg=name)
     load_encoder(end)

@@ -77,7 +77,7 @@ def count(config, inputs) -> float:
     learner = build.build_learner(config, inputs)
     batch = next(iter(inputs.train_dataset(4)))
     with count_products() as counter:
-        batch |= learner.encode(batch)[1] if learner.memory.variables else {}
+        batch |= learner.encoder(batch)[1] if learner.memory.variables else {}
         counter.flops = 0
         learner._forward(batch, True)
     return 3 * counter.flops * config.training.batch_size / 4

@@ -177,7 +177,7 @@ def test_variables_of_few_bits_are_updated_in_float32():
 
 def test_config_and_state_are_restored(start, gradients):
     variables = make_variables(start)
-    rate = schedule.WarmupPolynomialDecay(0.1, 40, 5, power=0.5)
+    rate = schedule.WarmupDecay(0.1, 40, 5, power=0.5)
     settings = {**SETTINGS, "adapt_excluded": False}
     optimizer = Lamb(learning_rate=rate, **settings)
     optimizer.build(list(variables.values()))
