@@ -181,25 +181,18 @@ def choose_for_length(
     the decay, and then equals a run that had the new length from the start, bit for
     bit. Any other run continues from its newest checkpoint.
     """
-    length, report = config.training.num_updates, checkpoints.report
+    length = config.training.num_updates
     state = checkpoints.newest_intact()
-    if previous == length:
-        return state
-    begins = config.decay_begin(previous), config.decay_begin(length)
-    shared = None if None in begins else min(begins)  # type: ignore[type-var]
-    if state and shared is not None and state["updates"] > shared:
-        earlier = checkpoints.newest_intact(at_most=shared)
-        if not earlier:
-            report(
-                f"No checkpoint from before the decay, at update {shared:,}, is left. "
-                "The result will differ from that of a run that had "
-                f"{length:,} updates from the start"
-            )
-        state = earlier or state
-    updates = state["updates"] if state else 0
-    report(
-        f"From update {updates:,} on the run has {length:,} updates, not {previous:,}"
-    )
+    if previous != length:
+        begins = [config.decay_begin(updates) for updates in (previous, length)]
+        known = [begin for begin in begins if begin is not None]
+        if len(known) == len(begins):
+            state = checkpoints.newest_intact(at_most=min(known)) or state
+        updates = state["updates"] if state else 0
+        checkpoints.report(
+            f"From update {updates:,} on the run has {length:,} updates, not "
+            f"{previous:,}"
+        )
     return state
 
 

@@ -7,17 +7,12 @@ import json
 import pathlib
 import shutil
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from seg_tf import files, papers
-from seg_tf.checkpoints import folders
+from seg_tf import files
 from seg_tf.config import RunConfig, differing_settings, from_config_dict, to_dict
 from seg_tf.config.base import flat
-from seg_tf.training import engine
 from seg_tf.training.errors import OutputFolderError
-
-if TYPE_CHECKING:  # which imports TensorFlow
-    from seg_tf.training.inputs import Inputs
 
 # Kinds of rows in a log.
 TRAIN, VALIDATION = "train", "validation"
@@ -105,31 +100,11 @@ def describe_run(
     }
 
 
-def facts(
-    config: RunConfig, inputs: Inputs, description: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Facts about a run that every checkpoint contains."""
-    return {
-        **description,
-        "seed": config.training.seed,
-        "vocab_size": config.model.vocab_size or inputs.vocab_size,
-        "vocab_checksum": inputs.vocab_checksum,
-        "deviations": [str(deviation) for deviation in papers.deviations(config)],
-        "versions": engine.installed_versions(),
-    }
-
-
 def prepare(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> int:
-    """Prepares an output folder for a run, or refuses it.
+    """Prepares an output folder for a run, or refuses it as `check` does.
 
-    A new length is not written yet: `record` does so, after the run has gone back to
-    the checkpoint from which it continues.
-
-    Returns:
-        `num_updates` of the run in the folder, or of this one if there is none.
-
-    Raises:
-        OutputFolderError: as `check`.
+    Returns the `num_updates` of the run in the folder. If they are others, `record` has
+    to follow when the run has gone back to the checkpoint from which it continues.
     """
     check(folder, run, overwrite=overwrite)
     if overwrite:
@@ -152,25 +127,16 @@ def check(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> None
 
     Raises:
         OutputFolderError: if the folder contains another run, naming the settings that
-            differ, or one that has made more updates.
+            differ.
     """
     if overwrite or not folder.run_file.exists():
         return
-    path, before = folder.path, _read(folder)
-    differences = differing_settings(before, run, {*_FREE_SETTINGS, _LENGTH})
+    differences = differing_settings(_read(folder), run, {*_FREE_SETTINGS, _LENGTH})
     if differences:
         raise OutputFolderError(
-            f"`--output_dir` holds another run: {path}. It differs in "
+            f"`--output_dir` holds another run: {folder.path}. It differs in "
             + "; ".join(differences)
             + ". Choose another --output_dir, or remove that run with --overwrite"
-        )
-    done = folders.existing(folder.checkpoints_folder)[-1:]
-    previous, length = flat(before)[_LENGTH], flat(run)[_LENGTH]
-    if done and length < done[0] and length != previous:
-        raise OutputFolderError(
-            "`--config.training.num_updates` must be at least the updates that are "
-            f"done. Received: num_updates={length}, and {path} has a checkpoint "
-            f"after {done[0]} of {previous} updates"
         )
 
 

@@ -14,7 +14,7 @@ from seg_tf import files, papers
 from seg_tf.checkpoints import pretrained
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.config import RunConfig
-from seg_tf.training import checkpoint, run_folder, throughput
+from seg_tf.training import checkpoint, engine, run_folder, throughput
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import (
     Interrupted,
@@ -88,7 +88,14 @@ class Trainer:
         self.folder = folder
         self.description = description
         self.distribution = learner.options.distribution
-        self.facts = run_folder.facts(config, inputs, description)
+        self.facts = {
+            **description,
+            "seed": config.training.seed,
+            "vocab_size": config.model.vocab_size or inputs.vocab_size,
+            "vocab_checksum": inputs.vocab_checksum,
+            "deviations": [str(deviation) for deviation in papers.deviations(config)],
+            "versions": engine.installed_versions(),
+        }
         self.report = report
         self.sinks: list[Any] = []
         self.updates = 0

@@ -9,7 +9,6 @@ import types
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import tensorflow as tf
 
 from seg_tf.training import devices, horovod_distribution, tensorflow_engine
 from seg_tf.training.distribution import Distribution
@@ -91,43 +90,6 @@ def test_process_without_a_gpu_of_its_own_is_refused(monkeypatch):
     monkeypatch.setattr(devices, "num_gpus", lambda: 1)
     with pytest.raises(TrainingStopped, match="Received: process 1, but 1 GPUs"):
         horovod_distribution._use_one_gpu(1)
-
-
-class Failing:
-    """Takes the place of Horovod's module, whose operations fail."""
-
-    def __init__(self, text):
-        self.text = text
-
-    def rank(self):
-        return 0
-
-    def size(self):
-        return 2
-
-    def fail(self, *_, **__):
-        raise tf.errors.UnknownError(None, None, self.text)
-
-    allgather_object = broadcast_object = fail
-
-
-def processes_of(text):
-    class Processes(HorovodDistribution):
-        def __init__(self):
-            self._horovod = Failing(text)
-
-    return Processes()
-
-
-@pytest.mark.parametrize("name", ["gather", "broadcast_object"])
-def test_who_waits_for_a_process_that_failed_is_told_so(name):
-    shut_down = "Horovod has been shut down. [Op:HorovodAllgather]"
-    message = r"Rank 0 of 2 .*Run the same command again .*Horovod has been shut"
-    with pytest.raises(TrainingStopped, match=message):
-        getattr(processes_of(shut_down), name)("it")
-    # Failures with other causes keep their traceback.
-    with pytest.raises(tf.errors.UnknownError):
-        getattr(processes_of("no space left"), name)("it")
 
 
 class ThreadOfRanks(Distribution):

@@ -161,17 +161,6 @@ def test_batch_without_predictions_changes_nothing_and_counts_nothing():
     assert learner.interval_results()["squares_loss"] == 0.0
 
 
-def test_a_validation_leaves_the_interval_as_it_is():
-    learner = toy()
-    set_rows(learner)
-    learner.train_step(BATCHES[0])
-    assert validate(learner, [BATCHES[1]])["loss"] == pytest.approx(27)
-    learner.train_step(BATCHES[1])
-    assert learner.interval_results()["loss"] == pytest.approx(120 / 6.5)
-    learner.reset_interval()
-    assert learner.interval_results()["loss"] == 0
-
-
 def test_sums_go_beyond_what_float32_counts_to():
     sums = Sums(["accuracy"])
     sums.add([2.0**24, 2.0**25])

@@ -63,14 +63,6 @@ def test_length_may_change_to_what_is_not_done_yet(folder, num_updates):
     assert run_folder.prepare(folder, run, overwrite=False) == num_updates
 
 
-def test_length_below_what_is_done_is_refused(folder):
-    before = folder.run_file.read_text()
-    with pytest.raises(OutputFolderError, match=r"num_updates` must be at least") as e:
-        run_folder.prepare(folder, describe(num_updates=4), overwrite=False)
-    assert "a checkpoint after 5 of 20 updates" in str(e.value)
-    assert folder.run_file.read_text() == before
-
-
 def test_fields_that_an_earlier_version_did_not_have_are_no_difference(folder):
     content = json.loads(folder.run_file.read_text())
     del content["config"]["optimizer"]["warmup_share"]

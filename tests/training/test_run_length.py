@@ -88,15 +88,6 @@ def test_run_with_muon_that_was_interrupted_ends_with_the_same_bits(tmp_path):
     assert train_rows(resumed) == train_rows(whole)
 
 
-def test_run_without_a_checkpoint_from_before_its_decay_says_so(tmp_path):
-    at_the_end = {"checkpoint_interval": 20, "validation_interval": 20}
-    run(tmp_path, stable(20, **at_the_end))
-    reports = []
-    run(tmp_path, stable(30, **at_the_end), reports=reports)
-    assert "No checkpoint from before the decay, at update 16, is left" in reports[0]
-    assert train_rows(tmp_path)[-1]["updates"] == 30
-
-
 def test_decaying_run_goes_on_at_the_rates_of_the_longer_run(tmp_path):
     run(tmp_path, small_config(num_updates=10, log_interval=1))
     run(tmp_path, small_config(num_updates=14, log_interval=1))

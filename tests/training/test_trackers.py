@@ -66,15 +66,6 @@ def test_mlflow_gets_name_experiment_params_and_rows_by_update(tmp_path, monkeyp
     assert run.params == {"model.x": 2, "seed": 3}
 
 
-def test_ids_of_two_trackers_share_a_file(tmp_path, monkeypatch):
-    tracker_stand_ins.install_wandb(monkeypatch)
-    tracker_stand_ins.install_mlflow(monkeypatch)
-    for name in trackers.SERVICES:
-        track(name, tracked_run(tmp_path))
-    ids = files.read_json(tmp_path / "trackers.json")
-    assert ids == {"wandb": "w0", "mlflow": "m0"}
-
-
 @pytest.mark.parametrize(
     "function", ["set_experiment", "log_metrics", "flush_async_logging"]
 )
@@ -156,14 +147,6 @@ def test_callbacks_are_made_of_their_names_with_an_existing_folder(tmp_path):
     assert trackers.find_factories(names, "callbacks")[1] is (
         keras.callbacks.TerminateOnNaN
     )
-
-
-@pytest.mark.parametrize(
-    "name", ["nowhere:Folder", f"{__name__}:absent", "Folder", ":Folder"]
-)
-def test_name_that_cannot_be_imported_is_an_error(name):
-    with pytest.raises(ValueError, match=rf"`--callbacks` must .*Received: '{name}'"):
-        trackers.find_factories([name], "--callbacks")
 
 
 def test_function_that_makes_something_else_is_an_error(tmp_path):
