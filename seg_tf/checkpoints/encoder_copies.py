@@ -40,13 +40,11 @@ def under_dtype_policy(policy: keras.DTypePolicy | str | None) -> Iterator[None]
 
 @contextlib.contextmanager
 def seeded(seed: int | None) -> Iterator[None]:
-    """Seeds weights and dropout of layers created inside; None leaves them unseeded.
-
-    Layers without a seed draw one from Python's generator, whose state is restored.
-    """
+    """Seeds weights and dropout of layers created inside; None leaves them unseeded."""
     if seed is None:
         yield
         return
+    # Layers without a seed draw one from Python's generator.
     state = random.getstate()
     random.seed(seed)
     try:

@@ -109,9 +109,8 @@ class Pretrained:
             if isinstance(objective, kind):
                 return objective
         raise ValueError(
-            f"`checkpoint` must be of {described}. Received: {self.folder}, "
-            f"the run {self.config.name!r}, whose objectives are "
-            f"{', '.join(self.objectives) or 'none'}"
+            f"`checkpoint` must be of {described}. Received: {self.folder}, whose "
+            f"objectives are {', '.join(self.objectives) or 'none'}"
         )
 
     def layout(
@@ -129,8 +128,7 @@ class Pretrained:
         if layout_class is None:
             raise ValueError(
                 "`checkpoint` must be of an encoder of texts (BERT, SegaBERT, SLM, "
-                f"ReAT). Received: {self.folder}, the run {self.config.name!r}, whose "
-                f"model was of {type(self.config.model).__name__}"
+                f"ReAT). Received: {self.folder}, the run {self.config.name!r}"
             )
         layout: Layout = layout_class(inputs, self.encoder, self.vocabulary, max_length)
         if not for_spans:
@@ -138,9 +136,8 @@ class Pretrained:
         if not layout.holds_spans:
             raise ValueError(
                 "`checkpoint` must be of a model that reads question and context in "
-                "one window (BERT, SegaBERT, SLM); pointers to answers in rows of "
-                "separate sentences (ReAT) are not part of this version. Received: "
-                f"{self.folder}, the run {self.config.name!r}"
+                f"one window (BERT, SegaBERT, SLM). Received: {self.folder}, the run "
+                f"{self.config.name!r}"
             )
         return layout.for_spans()
 
@@ -166,9 +163,8 @@ def load_pretrained(
             runs if it is named here too.
 
     Raises:
-        CheckpointError: if there is no checkpoint, it is damaged, it has no vocabulary
-            and none is given, an argument contradicts the run, or the model has no
-            such setting.
+        CheckpointError: if there is no checkpoint, it is damaged or lacks a vocabulary,
+            or an argument contradicts it.
     """
     folder = folders.find_checkpoint(pathlib.Path(checkpoint_dir))
     state = folders.read(folder)
@@ -192,8 +188,7 @@ def load_pretrained(
             if name not in {field.name for field in dataclasses.fields(config.model)}:
                 raise CheckpointError(
                     f"`{name}` must be a setting of the checkpoint's model. Received: "
-                    f"{name}={value}, and {config.name!r}, which has a "
-                    f"{type(config.model).__name__} without it"
+                    f"{name}={value}, and {folder}, a {type(config.model).__name__}"
                 )
             model = dataclasses.replace(config.model, **{name: value})
             config = dataclasses.replace(config, model=model)
@@ -225,23 +220,16 @@ def restore_weights(
 ) -> None:
     """Starts a new run from the weights of a checkpoint, and nothing else of it.
 
-    Encoder and objectives must match the checkpoint. Optimizer, schedule and
-    length of the windows may differ, as between the two phases of a recipe.
-
     Raises:
         CheckpointError: if the checkpoint is damaged or of another model.
     """
     state = folders.read(folder)
     before, now = (
         {
-            "model": run["model"],
-            "objectives": run["objectives"],
+            **{part: to_dict(run)[part] for part in ("model", "objectives")},
             **{name: words.get(name) for name in ("vocab_size", "vocab_checksum")},
         }
-        for run, words in (
-            (to_dict(read_config(folder, state)), state),
-            (to_dict(config), vocabulary),
-        )
+        for run, words in ((read_config(folder, state), state), (config, vocabulary))
     )
     differences = differing_settings(before, now)
     if differences:
@@ -256,9 +244,8 @@ def restore_weights(
 def build_encoder(model: Any, vocab_size: int) -> keras.Model:
     """Builds an encoder for use after pretraining, with new weights.
 
-    An encoder with a table of token types reads the feature `token_type`, which is 0
-    everywhere in rows of one text. In pretraining, where all rows are of one text, it
-    does not read it.
+    With a table of token types it reads the feature `token_type`, unlike in
+    pretraining, where all rows are of one text.
     """
     has_types = getattr(model, "num_token_types", 0) > 0
     extra = {"reads_token_types": True} if has_types else {}

@@ -11,9 +11,8 @@ from seg_tf.training.errors import TrainingStopped
 
 _Result = TypeVar("_Result")
 
-# Number and rank of processes, as set by horovodrun with Gloo, Open MPI and other MPIs.
-_SIZE_VARIABLES = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
-_RANK_VARIABLES = ("HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
+# Number of processes, as set by horovodrun with Gloo, Open MPI and other MPIs.
+_SIZES = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
 # Address by which processes of the engine jax connect, their number, and their rank.
 JAX_ADDRESS = "JAX_COORDINATOR_ADDRESS"
@@ -141,14 +140,5 @@ class Distribution:
 
 def number_launched() -> int:
     """Number of processes that a launcher started, this one included."""
-    return _number_in_environment(_SIZE_VARIABLES, 1)
-
-
-def rank_launched() -> int:
-    """Number of this process among those that a launcher started, from 0."""
-    return _number_in_environment(_RANK_VARIABLES, 0)
-
-
-def _number_in_environment(names: Sequence[str], default: int) -> int:
-    values = (os.environ[name] for name in names if os.environ.get(name))
-    return int(next(values, default))
+    numbers = (os.environ[name] for name in _SIZES if os.environ.get(name))
+    return int(next(numbers, 1))

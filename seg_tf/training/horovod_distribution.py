@@ -55,10 +55,6 @@ class HorovodDistribution(Distribution):
         self, tensors: Sequence[tf.Tensor], name: str, as_float16: bool = False
     ) -> list[tf.Tensor]:
         compression = self._horovod.Compression
-        if tensors and tensors[0].dtype == tf.bfloat16:  # which Gloo cannot add
-            tensors = [tf.cast(tensor, tf.float32) for tensor in tensors]
-            sums = self.sum(tensors, name, as_float16)
-            return [tf.cast(total, tf.bfloat16) for total in sums]
         return self._horovod.grouped_allreduce(
             list(tensors),
             op=self._horovod.Sum,

@@ -105,13 +105,10 @@ class JaxEngine:
         if jax.process_count() > 1:
             return JaxDistribution()
         if distribution.number_launched() > 1:
-            rank = distribution.rank_launched()
             raise TrainingStopped(
                 "`--engine` must be tensorflow on every rank that horovodrun starts. "
-                f"Received: --engine=jax on rank {rank} of "
-                f"{distribution.number_launched()} ({socket.gethostname()}). Processes "
-                f"of the engine jax find each other by {JAX_ADDRESS} "
-                "(docs/training_engine.md)"
+                f"Received: --engine=jax ({socket.gethostname()}). Its processes find "
+                f"each other by {JAX_ADDRESS} (docs/training_engine.md)"
             )
         return Distribution()
 

@@ -185,9 +185,10 @@ class LaneMemory:
         for name, variable in self._lanes.items():
             shape = (-1,) + (1,) * (len(variable.shape) - 1)
             value = ops.where(mask.reshape(shape), variable.value, 0)
-            value = ops.cast(value, variable.dtype)
-            (total,) = distribution.sum([value], f"lanes_{name}")
-            variable.assign(total)
+            # Gloo cannot add bfloat16.
+            dtype = "int64" if variable.dtype == "int64" else "float32"
+            (total,) = distribution.sum([ops.cast(value, dtype)], f"lanes_{name}")
+            variable.assign(ops.cast(total, variable.dtype))
 
     def share(self) -> None:
         """Must be called after `variables` were set to the same on every process."""

@@ -40,8 +40,7 @@ class TensorFlowEngine:
         if is_jax_process and distribution.number_launched() <= 1:
             raise TrainingStopped(
                 "`--engine` must be jax on every rank that the environment gives a "
-                f"{distribution.JAX_ADDRESS}. Received: --engine=tensorflow on rank "
-                f"{os.environ.get(distribution.JAX_PROCESS, '?')} of {number} "
+                f"{distribution.JAX_ADDRESS}. Received: --engine=tensorflow "
                 f"({socket.gethostname()})"
             )
         return horovod_distribution.join()
