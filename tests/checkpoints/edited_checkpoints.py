@@ -34,11 +34,9 @@ _PATIENCE = 60
 # Values that a JSON field gets; `_DEEP` stands for brackets in brackets without end.
 _DEEP = "of many brackets"
 _VALUES = (
-    *(None, True, False, 0, 1, -1, 2, 3, 7, 64, 10**9, 2**63, 10**30, -(2**70)),
-    *(0.5, -0.5, 1.5, 1e-300, 1e300, float("nan"), float("inf"), float("-inf")),
-    *("", "x", "../../etc/passwd", "os:system", "\ud800", "x" * 5_000, "EncoderConfig"),
-    *([], [[]], {}, {"type": "MaskedLMConfig"}, {"type": ["x"]}, {"a": {"b": 1}}),
-    *([1, 2, 3], ["x"], {"type": "nowhere"}, _DEEP),
+    *(None, True, 0, -1, 3, 64, 10**9, 2**63, 10**30, 0.5, 1e300, float("nan")),
+    *("", "../../etc/passwd", "os:system", "\ud800", "EncoderConfig", _DEEP),
+    *([], {}, {"type": "MaskedLMConfig"}, {"type": ["x"]}, {"type": "nowhere"}),
 )
 _CONTENTS = (
     *(b"", b"\xff\xfe", b"[" * 200_000, b'{"a":' * 200_000, b"null", b"[]", b"{}"),

@@ -3,13 +3,10 @@
 horovodrun -np 2 python -m tests.training.horovod_worker results
 """
 
-import contextlib
 import dataclasses
 import json
-import os
 import pathlib
 import sys
-import time
 
 import numpy as np
 import tensorflow as tf
@@ -198,43 +195,6 @@ def check_disagreements(processes, folder):
     return engine_runs.disagreements(processes, shared, folder.parent)
 
 
-def check_late(processes, folder):
-    """Rank 1 is late for a sum that was had before, and so is cached.
-
-    It comes once Horovod has named it on the standard error stream of rank 0, or after
-    a minute. Returns the sum, and what rank 0 wrote until then.
-    """
-    messages = folder.parent / "late.txt"
-
-    def sum_up():
-        return float(processes.sum([tf.ones(())], name="late")[0])
-
-    for _ in range(3):
-        sum_up()
-    if processes.is_chief:
-        with redirected(sys.stderr.fileno(), messages):
-            return [sum_up(), messages.read_text()]
-    end = time.monotonic() + 60
-    while not (messages.exists() and "Missing ranks" in messages.read_text()):
-        if time.monotonic() > end:
-            break
-        time.sleep(0.1)
-    return [sum_up(), messages.read_text()]
-
-
-@contextlib.contextmanager
-def redirected(descriptor: int, path: pathlib.Path):
-    """Redirects a file descriptor to a file, C++'s output included."""
-    before = os.dup(descriptor)
-    with path.open("wb") as file:
-        os.dup2(file.fileno(), descriptor)
-    try:
-        yield
-    finally:
-        os.dup2(before, descriptor)
-        os.close(before)
-
-
 CHECKS = {
     # Of one graph.
     "training": check_training,
@@ -246,7 +206,6 @@ CHECKS = {
     "overflow": check_overflow,
     "objects": check_objects,
     "disagreements": check_disagreements,
-    "late": check_late,
 }
 
 

@@ -7,7 +7,6 @@ three ranks.
 import json
 import os
 import pathlib
-import re
 import subprocess
 import sys
 
@@ -39,14 +38,10 @@ def ranks(tmp_path_factory):
         text=True,
         timeout=900,
         check=False,
-        # So short that naming a late rank takes no longer than it has to.
         env={
-            **{
-                name: value
-                for name, value in os.environ.items()
-                if not name.startswith("HOROVOD_")
-            },
-            "HOROVOD_STALL_CHECK_TIME_SECONDS": "1",
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("HOROVOD_")
         },
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
@@ -101,12 +96,6 @@ def test_ranks_remember_lanes_as_one_does(ranks, tmp_path):
     for of_rank in stored(ranks[0], "memory.npz"):
         for one, other in zip(of_rank, memory, strict=True):
             np.testing.assert_allclose(one, other, atol=1e-5)
-
-
-def test_late_rank_is_named_and_waited_for(ranks):
-    _, found = ranks
-    assert [rank["late"][0] for rank in found] == [NUM_RANKS] * NUM_RANKS
-    assert re.search(r"Missing ranks:\n1: \[Horovod", found[0]["late"][1]), found
 
 
 def test_bfloat16_is_collected_and_broadcast(ranks):

@@ -92,21 +92,6 @@ def test_compiled_micro_batches_remember_what_the_whole_batch_does(records, whol
         np.testing.assert_allclose(memory_of(parts)[name], value, atol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", ["mixed_float16", "mixed_bfloat16"])
-def test_memory_has_the_precision_of_the_hidden_states(records, dtype):
-    config = with_settings({"num_layers": 1}, dtype_policy=dtype)
-    learner, dataset = trained(records, config, updates=3)
-    hidden, indices = learner.memory.variables
-    # TensorFlow has no int32 variables on GPUs.
-    assert (hidden.dtype, indices.dtype) == (dtype.removeprefix("mixed_"), "int64")
-    last = next(iter(dataset.skip(2)))
-    np.testing.assert_array_equal(
-        indices.numpy()[:, -word_runs.TARGET_LENGTH :, 0], last["stream_token"]
-    )
-    assert np.isfinite(hidden.numpy().astype("float32")).all()
-    assert np.isfinite(learner.interval_results()["loss"])
-
-
 def run(records, folder, *events):
     inputs = build.build_inputs(word_runs.CONFIG, str(records))
     return pretrain(folder, word_runs.CONFIG, inputs, *events)[1]

@@ -214,13 +214,3 @@ def test_moves_are_found_where_words_tell_them_and_nowhere_else(
     else:
         # 4,000 sentences: a standard error of about 0.01.
         assert abs(results["pair_accuracy"] - 0.5) < 0.035
-
-
-@pytest.mark.parametrize("within", ["text", "row"])
-def test_lengths_in_long_documents_do_not_tell_moves(tmp_path, within):
-    # Many sentences are cut into parts of equal lengths, and documents into texts.
-    config = changed(EXCHANGE, 100, window_length=400, exchange_within=within)
-    document = long_documents(lambda draw: draw.geometric(0.3, size=40))
-    results = results_of_a_run(config, tmp_path, document, 400, 200, EXCHANGE)
-    assert results["positive_rate"] == pytest.approx(0.4, abs=0.02)
-    assert abs(results["pair_accuracy"] - 0.5) < 0.035

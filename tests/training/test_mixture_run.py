@@ -7,7 +7,7 @@ import pytest
 
 from seg_tf.data import record_sources
 from seg_tf.training import build, run_folder, throughput
-from seg_tf.training.errors import Interrupted, OutputFolderError
+from seg_tf.training.errors import Interrupted
 from seg_tf.training.run_folder import RunFolder
 from tests.data_pipelines.builders import random_tree, write_windows
 from tests.training.stand_ins import (
@@ -88,21 +88,6 @@ def test_the_weighted_mean_of_the_sources_picks_the_best_checkpoint(unbroken):
     assert [*losses] == [8, 16, 20]
     assert result.best_loss == min(losses.values())
     assert losses[result.best_updates] == result.best_loss
-
-
-@pytest.mark.parametrize(
-    ("changed", "difference"),
-    [
-        (":1,", "records.sources.wikipedia.weight: 3 there, 1 now"),
-        (None, "records.sources.wikipedia.weight: 3 there, absent now"),
-    ],
-)
-def test_another_mixture_is_refused(mixture, unbroken, changed, difference):
-    folder, _, _ = unbroken
-    other = mixture.replace(":3,", changed) if changed else mixture.partition(",")[2]
-    with pytest.raises(OutputFolderError) as caught:
-        run(folder, other)
-    assert difference in str(caught.value)
 
 
 def test_records_may_lie_elsewhere_when_a_run_goes_on(mixture, tmp_path):

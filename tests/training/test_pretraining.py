@@ -108,20 +108,6 @@ def test_run_whose_newest_checkpoint_is_damaged_equals_an_unbroken_one(
     assert_same_run(tmp_path, learner, result, unbroken)
 
 
-def test_damaged_checkpoint_takes_no_place_of_a_whole_one(tmp_path):
-    config = small_config(keep_checkpoints=1, checkpoint_interval=4)
-    with pytest.raises(Interrupted):
-        run(tmp_path, config, At(15, terminate))
-    checkpoints = Checkpoints(tmp_path / "checkpoints", keep=1)
-    assert 15 in checkpoints.updates()
-    (checkpoints.path(15) / contents.ENCODER_FILE).write_bytes(b"")
-    # 8 is the best so far; from there the run is stopped again before 15.
-    with pytest.raises(Interrupted):
-        run(tmp_path, config, At(13, terminate))
-    assert checkpoints.updates()[-1] == 13
-    assert checkpoints.newest_intact()["updates"] == 13
-
-
 def test_log_has_a_row_for_each_interval_and_validation(unbroken):
     folder, _, result = unbroken
     rows = run_folder.read_log(folder / "log.jsonl")
