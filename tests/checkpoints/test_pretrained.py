@@ -1,8 +1,6 @@
 """Loading a checkpoint to use the model: with nothing else at hand."""
 
 import dataclasses
-import subprocess
-import sys
 import types
 
 import keras
@@ -143,26 +141,6 @@ def test_checkpoint_alone_is_enough_to_use_the_model(learner, tmp_path):
     )
     encoder, _ = load_encoder(tmp_path)
     np.testing.assert_array_equal(encoder(features), sequence)
-
-
-def test_reading_loads_nothing_of_training(learner, tmp_path):
-    save_with_text(tmp_path, learner)
-    program = """
-import sys
-from seg_tf.checkpoints.pretrained import load_pretrained
-load_pretrained(sys.argv[1])
-print(*sys.modules)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    loaded = done.stdout.split()
-    assert "seg_tf.checkpoints.pretrained" in loaded
-    above = ("seg_tf.training", "horovod")
-    assert not [name for name in loaded if name.startswith(above)]
 
 
 def test_loaded_encoder_reads_the_token_types_of_pairs(tmp_path):

@@ -91,8 +91,8 @@ def test_checking_touches_nothing(tmp_path):
 
 def test_second_run_is_kept_out_until_the_first_has_gone(tmp_path):
     folder = RunFolder(tmp_path / "run")
-    with folder.locked():
-        with pytest.raises(OutputFolderError, match="must not be in use"):
-            folder.locked().__enter__()
+    refused = pytest.raises(OutputFolderError, match="must not be in use")
+    with folder.locked(), refused:
+        folder.locked().__enter__()
     with folder.locked():
         pass
