@@ -26,7 +26,6 @@ from tests.scripted_runs import (
     start,
     variables_of,
 )
-from tests.training import tracker_stand_ins
 from tests.worlds import LENGTH, VOCAB_SIZE, write_records
 
 pytestmark = pytest.mark.slow
@@ -199,42 +198,6 @@ def test_measured_dry_run_prints_the_plan_and_leaves_no_trace(records, tmp_path)
     assert "\n  memory, about" in output
     assert not (tmp_path / "run").exists()
     assert files_below(records) == before
-
-
-def test_trackers_and_callbacks_follow_a_run_over_its_starts(
-    records, tmp_path, monkeypatch
-):
-    wandb = tracker_stand_ins.install_wandb(monkeypatch)
-    folder = tmp_path / "small"
-    arguments = (
-        *arguments_of(records, folder, "--wandb=project"),
-        "--config.training.callbacks=tests.training.test_trackers:Folder",
-        "--config.training.validation_interval=10",
-        "--config.training.num_updates=20",
-    )
-    shorter = "--config.training.num_updates=10"
-    assert run_here(*arguments, shorter).returncode == 0
-    (settings,) = wandb.openings
-    assert settings["name"] == "small"
-    assert settings["project"] == "project"
-    assert settings["config"]["optimizer"]["learning_rate"] == 1e-3
-    assert len(settings["config"]["records"]["manifest_checksum"]) == 64
-    assert run_here(*arguments).returncode == 0
-    (run,) = wandb.runs.values()
-    assert run.exit_code == 0
-    told = [
-        (row["updates"], row[f"{kind}/loss"])
-        for row in run.rows
-        for kind in ("train", "validation")
-        if f"{kind}/loss" in row
-    ]
-    assert told == [(row["updates"], row["loss"]) for row in log_of(folder)]
-    # The run that takes the place of another one is no continuation.
-    assert run_here(*arguments, shorter, "--overwrite").returncode == 0
-    assert len(wandb.runs) == 2
-    # A dry run is none.
-    assert run_here(*arguments, "--overwrite", "--dry_run").returncode == 0
-    assert len(wandb.openings) == 3
 
 
 def test_records_without_validation_train_once_that_is_asked_for(

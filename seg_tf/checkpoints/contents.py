@@ -89,11 +89,12 @@ def read_state(folder: pathlib.Path) -> dict[str, Any]:
                 "checkpoint again with `seg-tf pretrain`, `seg-tf finetune` or `seg-tf "
                 "import-weights`"
             )
-        for name in {*state["checksums"], *WEIGHT_FILES}:
-            if name not in state["checksums"] or pathlib.PurePath(name).name != name:
+        checksums = dict(state["checksums"])
+        for name in {*checksums, *WEIGHT_FILES}:
+            if name not in checksums or pathlib.PurePath(name).name != name:
                 raise ValueError(
                     "`checksums` must have the weight files and only files of this "
-                    f"folder. Received: {[*state['checksums']]}"
+                    f"folder. Received: {[*checksums]}"
                 )
     return state
 

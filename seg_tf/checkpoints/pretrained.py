@@ -171,6 +171,7 @@ def load_pretrained(
     with reading(folder / contents.STATE_FILE, "not valid"):
         described = state.get("text") or {}
         text = {name: value for name, value in described.items() if value is not None}
+        splitter = dict(text.get("sentence_splitter", {}))
         tokenizer = text.get("tokenizer", encoding.WORD_PIECES)
         encoding.check_tokenizer(tokenizer)
         vocabulary = _vocabulary(folder, state, tokenizer, vocab_file)
@@ -201,11 +202,11 @@ def load_pretrained(
         vocabulary=vocabulary,
         tokenizer=tokenizer,
         normalization=normalization,
-        sentence_splitter=text.get("sentence_splitter", {}),
+        sentence_splitter=splitter,
         folder=folder,
         weights_checksum=state["checksums"][contents.ENCODER_FILE],
         sentence_parameters=_sentence_parameters(
-            folder, text, state, sentence_function
+            folder, splitter, state, sentence_function
         ),
         finetuning_learning_rate=state.get("finetuning_learning_rate"),
     )
@@ -339,7 +340,7 @@ def _vocabulary(
 
 def _sentence_parameters(
     folder: pathlib.Path,
-    text: Mapping[str, Any],
+    splitter: Mapping[str, Any],
     state: Mapping[str, Any],
     sentence_function: str | None,
 ) -> SentenceParameters:
@@ -347,7 +348,6 @@ def _sentence_parameters(
         return PunktParameters.english()
     path = folder / SENTENCE_PARAMETERS_FILE
     parameters = read_parameters(path, sentence_function)
-    splitter = text.get("sentence_splitter", {})
     expected = splitter.get("parameters_sha256") or parameters.checksum
     if parameters.checksum != expected:
         raise CheckpointError(

@@ -180,13 +180,6 @@ def check_bad_samples(processes, folder):
     return _stopped_run(CONFIG, BadInputs(3 * 6 + 4, 10**6), processes, own)
 
 
-def check_objects(processes, folder):
-    return {
-        "gathered": processes.gather(f"from {processes.rank}"),
-        "broadcast": processes.broadcast_object(f"from {processes.rank}"),
-    }
-
-
 def check_disagreements(processes, folder):
     shared = folder.parent / "disagreements"
     if processes.is_chief:
@@ -204,7 +197,6 @@ CHECKS = {
     "half_precision": check_half_precision,
     "memory": check_memory,
     "overflow": check_overflow,
-    "objects": check_objects,
     "disagreements": check_disagreements,
 }
 

@@ -141,13 +141,6 @@ def test_samples_that_are_not_finite_end_all_ranks(ranks):
         assert "The last batch was from sample 30 to sample 35" in message
 
 
-def test_objects_go_from_the_chief_and_from_all(ranks):
-    _, found = ranks
-    for rank in found:
-        assert rank["objects"]["gathered"] == ["from 0", "from 1"]
-        assert rank["objects"]["broadcast"] == "from 0"
-
-
 def test_ranks_that_differ_all_end_and_name_the_difference(ranks):
     _, found = ranks
     engine_runs.check_disagreements(*(rank["disagreements"] for rank in found))

@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 
 from seg_tf.training import build
-from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import Interrupted
 from seg_tf.training.step import LaneMemory
@@ -171,27 +170,6 @@ def test_other_numbers_of_processes_continue_what_one_would():
     second.share()
     assert written(second, [1, 2], 3).tolist() == [[201], [202]]
     assert written(first, [3, 4, 0], 3).tolist() == [[203], [204], [200]]
-
-
-def test_restored_lanes_are_those_of_the_checkpoint(records, tmp_path):
-    _, learner = built(records, word_runs.CONFIG)
-    rows = {"lane": tf.constant([1, 2])}
-
-    def fill(value):
-        before = learner.memory.read(rows)
-        after = {name: tf.ones_like(one) * value for name, one in before.items()}
-        learner.memory.write(rows, after)
-
-    fill(3)
-    checkpoints = Checkpoints(tmp_path, keep=1)
-    checkpoints.save(learner, updates=1, samples=1)
-    expected = memory_of(learner)
-    fill(4)
-    checkpoints.restore(learner, 1)
-    for name, value in memory_of(learner).items():
-        np.testing.assert_array_equal(value, expected[name])
-        assert (value[1:3] == 3).all()
-    assert (learner.memory.read(rows)["memory_indices"].numpy() == 3).all()
 
 
 def test_rows_that_are_not_finite_keep_what_was_there():

@@ -124,21 +124,18 @@ def test_log_has_a_row_for_each_interval_and_validation(unbroken):
     ]
     assert result.validation["loss"] == rows[-1]["loss"]
     # The default warm-up of so short a run is one update.
-    rates = [row["learning_rate"] for row in rows if row["kind"] == "train"]
-    expected = [1e-2 * (20 - (updates - 1)) / 19 for updates in range(3, 19, 3)]
-    np.testing.assert_allclose(rates, expected, rtol=1e-6)
     train = [row for row in rows if row["kind"] == "train"]
-    assert [row["samples"] for row in train] == [4 * row["updates"] for row in train]
-    # Every third sample is half padding: 6 of its 12 tokens are real.
-    tokens = [
-        sum(6 if sample % 3 == 0 else 12 for sample in range(row["samples"]))
-        for row in train
-    ]
-    assert [row["tokens"] for row in train] == tokens
+    expected = [1e-2 * (20 - (row["updates"] - 1)) / 19 for row in train]
+    rates = [row["learning_rate"] for row in train]
+    np.testing.assert_allclose(rates, expected, rtol=1e-6)
     for row in train:
-        positions = 12 * row["samples"]
-        assert row["padding_share"] == pytest.approx(1 - row["tokens"] / positions)
-    assert all(row["gradient_norm"] > 0 for row in train)
+        assert row["samples"] == 4 * row["updates"]
+        # Every third sample is half padding: 6 of its 12 tokens are real.
+        samples = range(row["samples"])
+        assert row["tokens"] == sum(6 if n % 3 == 0 else 12 for n in samples)
+        share = 1 - row["tokens"] / (12 * row["samples"])
+        assert row["padding_share"] == pytest.approx(share)
+        assert row["gradient_norm"] > 0
 
 
 class Listener(keras.callbacks.Callback):
@@ -273,20 +270,6 @@ def test_disk_that_is_full_for_the_log_stops_the_run_cleanly(tmp_path, monkeypat
         run(tmp_path)
     assert f"{tmp_path}/log.jsonl" in str(caught.value)
     assert f"{tmp_path}/checkpoints/update-00000008" in str(caught.value)
-
-
-def test_half_precision_trains_and_resumes_exactly(tmp_path):
-    config = small_config(dtype_policy="mixed_bfloat16", num_updates=5)
-    whole, whole_result = run(tmp_path / "whole", config)
-    state = state_of(whole)
-    with pytest.raises(Interrupted):
-        run(tmp_path / "broken", config, At(2, terminate))
-    resumed, result = run(tmp_path / "broken", config)
-    assert resumed.encoder.compute_dtype == "bfloat16"
-    for one, two in zip(state_of(resumed), state, strict=True):
-        np.testing.assert_array_equal(one, two)
-    assert result == whole_result
-    assert keras.config.dtype_policy().name == "float32"  # only the model's
 
 
 def test_vocabulary_of_the_records_is_taken_unless_the_config_has_one():
