@@ -76,8 +76,8 @@ def run(config: RunConfig, options: RunOptions) -> None:
                 lambda: _prepare(config, options, processes, stack)
             )
             processes.check_agreement(trainer.facts)
-            plan = dry_run.Plan(trainer.config, trainer.inputs, trainer.learner)
-            described = f"{dry_run.describe(plan)}\n{papers.describe(trainer.config)}"
+            plan = dry_run.describe(trainer.config, trainer.inputs, trainer.learner)
+            deviations = papers.describe(trainer.config)
         except (ValueError, OSError, CheckpointError, TrainingStopped) as error:
             print(f"error: {error}", file=sys.stderr, flush=True)
             # A launcher ends all ranks when the first one exits; all print first.
@@ -85,9 +85,9 @@ def run(config: RunConfig, options: RunOptions) -> None:
                 processes.gather(None)
             sys.exit(1)
         if processes.is_chief:
-            print(described, flush=True)
+            print(f"{plan}\n{deviations}", flush=True)
         if options.dry_run:
-            _finish_dry_run(options, trainer, plan)
+            _finish_dry_run(options, trainer)
         else:
             _train(options, trainer)
 
@@ -156,7 +156,7 @@ def _adopt_settings(
     return follow_source(config, vars(source), set_by_user)
 
 
-def _finish_dry_run(options: RunOptions, trainer: Trainer, plan: dry_run.Plan) -> None:
+def _finish_dry_run(options: RunOptions, trainer: Trainer) -> None:
     is_chief = trainer.distribution.is_chief
     if options.measure:
         batches = train_dataset(
@@ -172,7 +172,8 @@ def _finish_dry_run(options: RunOptions, trainer: Trainer, plan: dry_run.Plan) -
         except NonFiniteLossError as error:
             sys.exit(f"error: no update could be measured: {error}")
         if is_chief:
-            print(dry_run.describe_measurement(seconds, plan))
+            config, inputs = trainer.config, trainer.inputs
+            print(dry_run.describe_measurement(seconds, config, inputs))
     if is_chief:
         print(
             "Nothing was written; without --dry_run the run goes to "

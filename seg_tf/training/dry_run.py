@@ -1,8 +1,6 @@
 """The plan of a run, which `--dry_run` prints, and its measured speed."""
 
-import dataclasses
 import datetime
-import functools
 import math
 import statistics
 import time
@@ -15,117 +13,83 @@ from seg_tf.training.checkpoint import num_bytes
 from seg_tf.training.inputs import Inputs
 from seg_tf.training.learner import Learner
 
+ACTIVATIONS = "activations, roughly"
 # The estimate leaves out TensorFlow itself, its buffers and XLA's.
 _USABLE_SHARE = 0.9
 
 
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """A run before it starts."""
+def tokens_per_update(config: RunConfig, inputs: Inputs) -> float:
+    """Tokens of all processes, without padding."""
+    return config.training.batch_size * config.inputs.row_length * inputs.fill
 
-    config: RunConfig
-    inputs: Inputs
-    learner: Learner
 
-    @property
-    def num_samples(self) -> int:
-        """Rows of the whole run."""
-        return self.config.training.num_updates * self.config.training.batch_size
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of the whole run without padding."""
-        row_length = self.config.inputs.row_length
-        return round(self.num_samples * row_length * self.inputs.fill)
-
-    @property
-    def vocab_size(self) -> int:
-        return self.config.model.vocab_size or self.inputs.vocab_size
-
-    @property
-    def flops_per_update(self) -> int | None:
-        """Model FLOPs over all processes, or None if they are unknown."""
-        return throughput.flops_per_update(self.config, self.vocab_size)
-
-    @property
-    def micro_batch_size(self) -> int:
-        """Rows that a process computes at once."""
-        training, size = self.config.training, self.learner.options.distribution.size
-        return training.micro_batch_size or training.batch_size // size
-
-    @functools.cached_property
-    def memory(self) -> dict[str, int]:
-        """Bytes of a process by purpose."""
-        learner = self.learner
-        weights = num_bytes(learner.trainable_variables)
-        return {
-            "weights": weights,
-            "gradients": weights,
-            "optimizer": num_bytes(learner.optimizer.variables),
-            "memory of lanes": num_bytes(learner.memory.variables),
-        }
-
-    @functools.cached_property
-    def row_activations(self) -> int | None:
-        """Bytes that the backward pass of a row needs, or None if they are unknown."""
-        config, training = self.config, self.config.training
-        if not hasattr(config.model, "row_activations"):
-            return None
+def memory(config: RunConfig, inputs: Inputs, learner: Learner) -> dict[str, int]:
+    """Bytes of a process by purpose, without activations if those are unknown."""
+    weights = num_bytes(learner.trainable_variables)
+    sizes = {
+        "weights": weights,
+        "gradients": weights,
+        "optimizer": num_bytes(learner.optimizer.variables),
+        "memory of lanes": num_bytes(learner.memory.variables),
+    }
+    training, vocab_size = config.training, config.model.vocab_size or inputs.vocab_size
+    if hasattr(config.model, "row_activations"):
         numbers = config.model.row_activations(
-            config.inputs, self.vocab_size, training.recompute_layers
+            config.inputs, vocab_size, training.recompute_layers
         )
         if hasattr(config.inputs, "masking"):
-            numbers += 5 * config.inputs.masking.max_predictions * self.vocab_size
-        return int(numbers) * (4 if training.dtype_policy == "float32" else 2)
-
-    @property
-    def needed(self) -> int:
-        """Bytes of a process, without activations if those are unknown."""
-        activations = self.micro_batch_size * (self.row_activations or 0)
-        return sum(self.memory.values()) + activations
+            numbers += 5 * config.inputs.masking.max_predictions * vocab_size
+        size = 4 if training.dtype_policy == "float32" else 2
+        sizes[ACTIVATIONS] = _rows_at_once(config, learner) * int(numbers) * size
+    return sizes
 
 
-def describe(plan: Plan) -> str:
+def describe(config: RunConfig, inputs: Inputs, learner: Learner) -> str:
     """The plan as text."""
-    training, inputs, learner = plan.config.training, plan.inputs, plan.learner
+    training, options = config.training, learner.options
+    num_samples = training.num_updates * training.batch_size
     lines = [
         "Plan",
         f"  updates          {training.num_updates:,} of {training.batch_size:,} rows",
-        f"  at once          {plan.micro_batch_size:,} rows on each of "
-        f"{learner.options.distribution.size:,} processes"
-        + (", compiled by XLA" if learner.options.jit_compile else ""),
-        f"  rows             {_describe_rows(plan.num_samples, inputs)}",
+        f"  at once          {_rows_at_once(config, learner):,} rows on each of "
+        f"{options.distribution.size:,} processes"
+        + (", compiled by XLA" if options.jit_compile else ""),
+        f"  rows             {_describe_rows(num_samples, inputs)}",
     ]
     for name, source in inputs.sources.items():
-        rows = _describe_rows(source.num_samples(plan.num_samples), source.inputs)
+        rows = _describe_rows(source.num_samples(num_samples), source.inputs)
         lines.append(f"    {name}, weight {source.weight}: {rows}")
     if inputs.parts:
         lines.append(
-            f"  {inputs.parts:<17}{round(plan.num_samples * inputs.parts_per_row):,}: "
+            f"  {inputs.parts:<17}{round(num_samples * inputs.parts_per_row):,}: "
             f"{inputs.parts_per_row:.2f} a row, which they fill to {inputs.fill:.1%}"
         )
+    tokens = round(training.num_updates * tokens_per_update(config, inputs))
     parameters = sum(math.prod(v.shape) for v in learner.trainable_variables)
-    flops = activations = "unknown"
-    if (per_update := plan.flops_per_update) is not None:
+    flops, per_update = (
+        "unknown",
+        throughput.flops_per_update(config, inputs.vocab_size),
+    )
+    if per_update is not None:
         total = per_update * training.num_updates
         flops = f"{per_update:.3g} an update, {total:.3g} in all"
-    if plan.row_activations is not None:
-        activations = _mebibytes(plan.micro_batch_size * plan.row_activations)
-    memory = {purpose: _mebibytes(size) for purpose, size in plan.memory.items()}
-    memory["activations, roughly"] = activations
+    sizes = memory(config, inputs, learner)
+    texts = {purpose: _mebibytes(size) for purpose, size in sizes.items()}
+    texts.setdefault(ACTIVATIONS, "unknown")
+    needed = sum(sizes.values())
     lines += [
-        f"  tokens           {plan.tokens:,}, without padding",
+        f"  tokens           {tokens:,}, without padding",
         f"  parameters       {parameters:,}",
         f"  FLOPs            {flops}",
-        f"  memory, about    {_mebibytes(plan.needed)}",
-        *(f"    {purpose:<32}{size:>14}" for purpose, size in memory.items()),
+        f"  memory, about    {_mebibytes(needed)}",
+        *(f"    {purpose:<32}{size:>14}" for purpose, size in texts.items()),
     ]
-    size, device = throughput.available_memory()
-    if plan.needed > _USABLE_SHARE * size:
+    available, device = throughput.available_memory()
+    if needed > _USABLE_SHARE * available:
         lines.append(
-            f"Warning: about {_mebibytes(plan.needed)} of memory are needed, and "
-            f"{device} has {_mebibytes(size)}. A lower "
-            "--config.training.micro_batch_size does not change the result"
+            f"Warning: about {_mebibytes(needed)} of memory are needed, and {device} "
+            f"has {_mebibytes(available)}. A lower --config.training.micro_batch_size "
+            "does not change the result"
         )
     return "\n".join(lines)
 
@@ -145,14 +109,16 @@ def measure(learner: Learner, batches: Iterator[Any], num_updates: int) -> list[
     return seconds[1:]
 
 
-def describe_measurement(seconds: list[float], plan: Plan) -> str:
+def describe_measurement(
+    seconds: list[float], config: RunConfig, inputs: Inputs
+) -> str:
     """The measured speed and the time of the whole run as text."""
     mean = statistics.mean(seconds)
-    num_updates = plan.config.training.num_updates
-    speed = f"{plan.tokens / num_updates / mean:,.0f} tokens a second"
-    if (per_update := plan.flops_per_update) is not None:
+    speed = f"{tokens_per_update(config, inputs) / mean:,.0f} tokens a second"
+    per_update = throughput.flops_per_update(config, inputs.vocab_size)
+    if per_update is not None:
         speed += f", {per_update / mean / 1e12:.3g} TFLOP/s"
-    duration = datetime.timedelta(seconds=round(num_updates * mean))
+    duration = datetime.timedelta(seconds=round(config.training.num_updates * mean))
     return (
         "Measured\n"
         f"  updates          {len(seconds):,}, after one that is not counted: "
@@ -160,6 +126,11 @@ def describe_measurement(seconds: list[float], plan: Plan) -> str:
         f"  speed            {speed}\n"
         f"  the whole run    {duration}, validations and checkpoints not counted"
     )
+
+
+def _rows_at_once(config: RunConfig, learner: Learner) -> int:
+    training, size = config.training, learner.options.distribution.size
+    return training.micro_batch_size or training.batch_size // size
 
 
 def _describe_rows(num_samples: int, inputs: Inputs) -> str:
@@ -170,5 +141,5 @@ def _describe_rows(num_samples: int, inputs: Inputs) -> str:
     )
 
 
-def _mebibytes(size: int) -> str:
+def _mebibytes(size: float) -> str:
     return f"{size / 2**20:,.0f} MiB"

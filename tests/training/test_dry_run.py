@@ -28,20 +28,14 @@ def learner(config):
     return small_learner(config)
 
 
-@pytest.fixture
-def plan(config, learner):
-    return dry_run.Plan(config, ArithmeticInputs(), learner)
-
-
-def test_the_description_has_the_figures(plan, config, learner):
-    assert plan.num_samples == 2_000
-    assert plan.tokens == 2_000 * LENGTH * 5 / 6  # a sixth is padding
+def test_the_description_has_the_figures(config, learner):
     flops = throughput.flops_per_update(config, VOCAB_SIZE)
-    text = dry_run.describe(plan)
+    text = dry_run.describe(config, ArithmeticInputs(), learner)
     for part in (
         "500 of 4 rows",
         "2,000: 2.00 epochs over 1,000 (held out: 20)",
         "windows          3,000: 1.50 a row, which they fill to 83.3%",
+        f"{2_000 * LENGTH * 5 // 6:,}, without padding",  # a sixth is padding
         f"{sum(int(np.prod(v.shape)) for v in learner.trainable_variables):,}",
         f"{flops:.3g} an update, {500 * flops:.3g} in all",
     ):
@@ -49,16 +43,25 @@ def test_the_description_has_the_figures(plan, config, learner):
     assert "Warning" not in text
 
 
-def test_memory_is_that_of_the_variables_and_activations(plan, config, learner):
-    size = 4 * sum(int(np.prod(v.shape)) for v in learner.trainable_variables)
-    assert plan.memory["weights"] == plan.memory["gradients"] == size
+def test_memory_is_that_of_the_variables_and_activations(config, learner, monkeypatch):
+    inputs = ArithmeticInputs()
+    sizes = dry_run.memory(config, inputs, learner)
+    weights = 4 * sum(int(np.prod(v.shape)) for v in learner.trainable_variables)
+    assert sizes["weights"] == sizes["gradients"] == weights
     # Two moments for each parameter, and the counter of updates.
-    assert plan.memory["optimizer"] == 2 * size + 8
+    assert sizes["optimizer"] == 2 * weights + 8
     numbers = config.model.row_activations(config.inputs, VOCAB_SIZE)
     numbers += 5 * config.inputs.masking.max_predictions * VOCAB_SIZE
-    assert plan.needed == sum(plan.memory.values()) + 4 * 4 * numbers
+    assert sizes[dry_run.ACTIVATIONS] == 4 * 4 * numbers
     half = small_config(dtype_policy="mixed_bfloat16")
-    assert dry_run.Plan(half, plan.inputs, learner).row_activations == 2 * numbers
+    found = dry_run.memory(half, inputs, learner)[dry_run.ACTIVATIONS]
+    assert found == 4 * 2 * numbers
+    needed = sum(sizes.values())
+    for size, is_warned in ((1.2 * needed, False), (1.1 * needed, True)):
+        available = (size, "the GPU")
+        monkeypatch.setattr(throughput, "available_memory", lambda one=available: one)
+        text = dry_run.describe(config, inputs, learner)
+        assert ("of memory are needed, and the GPU has 0 MiB" in text) == is_warned
 
 
 @pytest.mark.parametrize("num_layers", [1, 5])
@@ -72,33 +75,23 @@ def test_recomputed_layers_leave_their_inputs_and_one_inside(config, num_layers)
     assert found == inputs + inside
 
 
-def test_too_little_memory_is_warned_of(plan, monkeypatch):
-    for size, is_warned in ((1.2 * plan.needed, False), (1.1 * plan.needed, True)):
-        monkeypatch.setattr(
-            throughput, "available_memory", lambda size=size: (size, "the GPU")
-        )
-        text = dry_run.describe(plan)
-        assert ("of memory are needed, and the GPU has 0 MiB" in text) == is_warned
-
-
 def test_memory_of_lanes_is_counted(tmp_path):
     config = word_runs.CONFIG
     inputs = build.build_inputs(config, str(word_runs.write_records(tmp_path)))
-    plan = dry_run.Plan(config, inputs, build.build_learner(config, inputs))
+    learner = build.build_learner(config, inputs)
     lanes, layers, length, width = 4, 2, 7, 12
-    assert plan.memory["memory of lanes"] == lanes * length * (
-        4 * layers * width + 8 * 3
-    )
-    assert "windows" not in dry_run.describe(plan)
+    sizes = dry_run.memory(config, inputs, learner)
+    numbers = 4 * layers * width + 8 * 3  # in float32 and int64
+    assert sizes["memory of lanes"] == lanes * length * numbers
 
 
-def test_measured_updates_come_after_one_that_is_not_counted(plan, config):
+def test_measured_updates_come_after_one_that_is_not_counted(config):
     learner = small_learner(config)
     batches = iter(ArithmeticInputs().train_dataset(4))
     seconds = dry_run.measure(learner, batches, 2)
     assert len(seconds) == 2
     assert learner.updates == 3
-    text = dry_run.describe_measurement([0.5, 1.5, 1.0], plan)
+    text = dry_run.describe_measurement([0.5, 1.5, 1.0], config, ArithmeticInputs())
     assert "3, after one that is not counted: 1 s each (0.5 to 1.5)" in text
     assert f"{4 * LENGTH * 5 / 6:,.0f} tokens a second" in text
     assert "0:08:20, validations and checkpoints not counted" in text
