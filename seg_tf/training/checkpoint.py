@@ -1,5 +1,6 @@
 """Checkpoints of a run: writing, keeping and restoring them."""
 
+import dataclasses
 import math
 import pathlib
 import shutil
@@ -17,6 +18,7 @@ from seg_tf.text.encoding import TextPreparation
 from seg_tf.training.learner import Learner
 
 
+@dataclasses.dataclass
 class Checkpoints:
     """The folder `checkpoints` of a run.
 
@@ -24,7 +26,7 @@ class Checkpoints:
     newest `keep`, the one with the lowest validation loss, and the newest one from
     before `decay_begin`, from which on longer runs differ.
 
-    Args:
+    Attributes:
         folder: the folder, created with the first checkpoint.
         keep: number of newest checkpoints that stay.
         facts: facts about the run that each `state.json` contains.
@@ -33,24 +35,12 @@ class Checkpoints:
         decay_begin: updates; None if all depends on the length of the run.
     """
 
-    def __init__(
-        self,
-        folder: pathlib.Path,
-        keep: int,
-        facts: Mapping[str, Any] | None = None,
-        text_preparation: TextPreparation | None = None,
-        report: Callable[[str], None] = print,
-        decay_begin: int | None = None,
-    ):
-        self.folder = pathlib.Path(folder)
-        self.keep = keep
-        self.facts = dict(facts or {})
-        self._text_files: dict[str, bytes] = {}
-        if text_preparation is not None:
-            self._text_files = text_preparation.files()
-            self.facts["text"] = text_preparation.described()
-        self.report = report
-        self.decay_begin = decay_begin
+    folder: pathlib.Path
+    keep: int
+    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    text_preparation: TextPreparation | None = None
+    report: Callable[[str], None] = print
+    decay_begin: int | None = None
 
     def path(self, updates: int) -> pathlib.Path:
         return self.folder / folders.name(updates)
@@ -72,8 +62,13 @@ class Checkpoints:
         If it cannot be written, earlier checkpoints are intact.
         """
         final = self.path(updates)
+        text, text_files = {}, {}
+        if self.text_preparation is not None:
+            text = {"text": self.text_preparation.described()}
+            text_files = self.text_preparation.files()
         state = {
             **self.facts,
+            **text,
             "updates": updates,
             "samples": samples,
             "validation": dict(validation) if validation else None,
@@ -90,7 +85,7 @@ class Checkpoints:
                     learner.encoder,
                     learner.objectives,
                     state,
-                    self._text_files,
+                    text_files,
                     _groups(learner),
                 )
         except (OSError, RuntimeError) as error:  # h5py raises either

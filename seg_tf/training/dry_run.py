@@ -66,10 +66,8 @@ def describe(config: RunConfig, inputs: Inputs, learner: Learner) -> str:
         )
     tokens = round(training.num_updates * tokens_per_update(config, inputs))
     parameters = sum(math.prod(v.shape) for v in learner.trainable_variables)
-    flops, per_update = (
-        "unknown",
-        throughput.flops_per_update(config, inputs.vocab_size),
-    )
+    flops = "unknown"
+    per_update = throughput.flops_per_update(config, inputs.vocab_size)
     if per_update is not None:
         total = per_update * training.num_updates
         flops = f"{per_update:.3g} an update, {total:.3g} in all"

@@ -83,32 +83,26 @@ def _open_mlflow(project: str | None, run: TrackedRun, run_id: str | None) -> _O
 SERVICES = {"wandb": _open_wandb, "mlflow": _open_mlflow}  # by flag
 
 
+@dataclasses.dataclass
 class Tracker:
     """Sends each row of the log to a tracker.
 
     A failing tracker never ends the training: its first failure is reported. The
     tracker's run starts with the first row, which only the first process receives.
 
-    Args:
+    Attributes:
         name: key of `SERVICES`.
         project: project or experiment; "" leaves it to the environment.
         run: the run to track.
         report: called with a line about the first failure.
     """
 
-    def __init__(
-        self,
-        name: str,
-        project: str,
-        run: TrackedRun,
-        report: Callable[[str], Any] = print,
-    ):
-        self._name = name
-        self._project = project or None
-        self._run = run
-        self._report = report
-        self._opened: _Opened | None = None
-        self._has_failed = False
+    name: str
+    project: str
+    run: TrackedRun
+    report: Callable[[str], Any] = print
+    _opened: _Opened | None = None
+    _has_failed: bool = False
 
     def on_log(self, updates: int, row: Mapping[str, float]) -> None:
         if self._opened is None and not self._has_failed:
@@ -122,20 +116,20 @@ class Tracker:
             self._attempt(self._opened[2], error_type is None)
 
     def _start(self) -> None:
-        path = self._run.id_file
+        path = self.run.id_file
         path.parent.mkdir(parents=True, exist_ok=True)
         ids = files.read_json(path) if path.exists() else {}
-        opened = SERVICES[self._name](self._project, self._run, ids.get(self._name))
-        files.write_json(path, {**ids, self._name: opened[0]})
-        self._opened = opened
+        open_ = SERVICES[self.name]
+        self._opened = open_(self.project or None, self.run, ids.get(self.name))
+        files.write_json(path, {**ids, self.name: self._opened[0]})
 
     def _attempt(self, action: Callable[..., None], *arguments: Any) -> None:
         try:
             action(*arguments)
         except Exception as error:  # each SDK raises its own
             if not self._has_failed:
-                self._report(
-                    f"`--{self._name}` failed; the run's own log is complete. "
+                self.report(
+                    f"`--{self.name}` failed; the run's own log is complete. "
                     f"{type(error).__name__}: {error}"
                 )
             self._has_failed = True

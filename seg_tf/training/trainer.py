@@ -1,6 +1,7 @@
 """The training loop: one update after another, with logs, checkpoints, validations."""
 
 import contextlib
+import dataclasses
 import math
 import pathlib
 import signal
@@ -46,6 +47,7 @@ class Result(NamedTuple):
     best_loss: float | None
 
 
+@dataclasses.dataclass
 class Trainer:
     """Trains a run to its end, starting from the contents of its output folder.
 
@@ -53,7 +55,7 @@ class Trainer:
     update. Only the chief reads and writes the output folder; the other processes
     receive its state.
 
-    Args:
+    Attributes:
         config: config of the run.
         inputs: its input pipeline.
         learner: encoder, objectives and optimizer.
@@ -63,56 +65,44 @@ class Trainer:
         initial_checkpoint: checkpoint whose weights a new run starts from.
         callback_factories: make callbacks, given the output folder.
         report: called with each line to print.
-
-    Attributes:
         facts: facts about the run that every checkpoint contains.
         sinks: trackers and callbacks, which receive each row of the log.
     """
 
-    def __init__(
-        self,
-        config: RunConfig,
-        inputs: Inputs,
-        learner: Learner,
-        folder: RunFolder,
-        description: Mapping[str, Any],
-        *,
-        overwrite: bool = False,
-        initial_checkpoint: pathlib.Path | None = None,
-        callback_factories: Sequence[CallbackFactory] = (),
-        report: Callable[[str], None] = print,
-    ):
-        self.config = config
-        self.inputs = inputs
-        self.learner = learner
-        self.folder = folder
-        self.description = description
-        self.distribution = learner.options.distribution
+    config: RunConfig
+    inputs: Inputs
+    learner: Learner
+    folder: RunFolder
+    description: Mapping[str, Any]
+    overwrite: bool = False
+    initial_checkpoint: pathlib.Path | None = None
+    callback_factories: Sequence[CallbackFactory] = ()
+    report: Callable[[str], None] = print
+
+    def __post_init__(self) -> None:
+        config, inputs = self.config, self.inputs
+        self.distribution = self.learner.options.distribution
         self.facts = {
-            **description,
+            **self.description,
             "seed": config.training.seed,
             "vocab_size": config.model.vocab_size or inputs.vocab_size,
             "vocab_checksum": inputs.vocab_checksum,
             "deviations": [str(deviation) for deviation in papers.deviations(config)],
             "versions": engine.installed_versions(),
         }
-        self.report = report
         self.sinks: list[Any] = []
         self.updates = 0
         self.checkpoints = Checkpoints(
-            folder.checkpoints_folder,
+            self.folder.checkpoints_folder,
             keep=config.training.keep_checkpoints,
             facts=self.facts,
             text_preparation=inputs.text_preparation,
-            report=report,
+            report=self.report,
             decay_begin=config.decay_begin(config.training.num_updates),
         )
         # Updates before the last validation, and its results.
         self._validation: tuple[int, dict[str, float]] | None = None
         self._settings = config.training
-        self._overwrite = overwrite
-        self._initial_checkpoint = initial_checkpoint
-        self._callback_factories = callback_factories
         self._writer: RunWriter | None = None  # of the chief
         self._stop_request = StopRequest()
 
@@ -131,7 +121,7 @@ class Trainer:
             if self.distribution.is_chief:
                 stack.enter_context(self.folder.locked())
                 self._resume_or_initialize()
-                self.sinks += make_callbacks(self._callback_factories, self.folder.path)
+                self.sinks += make_callbacks(self.callback_factories, self.folder.path)
             self._share_state()
             if self.distribution.is_chief:
                 self._writer = RunWriter(self)
@@ -298,7 +288,7 @@ class Trainer:
     def _resume_or_initialize(self) -> None:
         """Restores the newest checkpoint, or initializes a new run, on the chief."""
         previous = run_folder.prepare(
-            self.folder, self.description, overwrite=self._overwrite
+            self.folder, self.description, overwrite=self.overwrite
         )
         files.write_text(
             self.folder.deviations_file, papers.describe(self.config) + "\n"
@@ -310,15 +300,15 @@ class Trainer:
             if state.get("validation"):
                 self._validation = (state["updates"], state["validation"])
             self.report(f"Resuming from {self.checkpoints.path(state['updates'])}")
-        elif self._initial_checkpoint:
+        elif self.initial_checkpoint:
             pretrained.restore_weights(
-                self._initial_checkpoint,
+                self.initial_checkpoint,
                 self.learner.encoder,
                 self.learner.objectives,
                 self.config,
                 self.facts,
             )
-            self.report(f"Starting from the weights of {self._initial_checkpoint}")
+            self.report(f"Starting from the weights of {self.initial_checkpoint}")
         run_folder.record(self.folder, self.description)
 
     def _share_state(self) -> None:
