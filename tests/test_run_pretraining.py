@@ -12,7 +12,6 @@ import pytest
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import load_encoder
 from seg_tf.data.inputs import PackedWindowInputsConfig
-from seg_tf.data.manifest import Manifest
 from seg_tf.training import logs
 from seg_tf.training.checkpoint import Checkpoints
 from tests import command_calls
@@ -26,7 +25,7 @@ from tests.scripted_runs import (
     start,
     variables_of,
 )
-from tests.worlds import LENGTH, VOCAB_SIZE, write_records
+from tests.worlds import LENGTH, VOCAB_SIZE
 
 pytestmark = pytest.mark.slow
 
@@ -79,38 +78,6 @@ def test_users_error_is_one_line_that_says_what_to_do(
     assert errors.startswith("error: ")
     assert expected in errors
     assert not (tmp_path / "run").exists()
-
-
-@pytest.fixture(scope="module")
-def more_records(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("more")
-    write_records(folder, num_validation=5)
-    return folder
-
-
-def test_dry_run_counts_the_rows_of_every_source(records, more_records, tmp_path):
-    code, output, errors = run_here(
-        *CONFIG,
-        f"--records_dir={records}:3,{more_records}:1",
-        "--config.training.deterministic_ops=false",
-        "--config.training.num_updates=2",
-        "--config.training.batch_size=3",
-        f"--output_dir={tmp_path / 'run'}",
-        "--dry_run",
-    )
-    assert code == 0, errors
-    sizes = {}
-    for folder, weight, rows in ((records, 3, 4), (more_records, 1, 2)):
-        counts = Manifest.load(folder).counts()
-        train, held_out = (
-            counts[split]["records"] for split in ("train", "validation")
-        )
-        sizes[folder] = train, held_out
-        # Six rows: records, more, records, records and the first two again.
-        assert (
-            f"    {folder.name}, weight {weight}: {rows}: {rows / train:.2f} epochs "
-            f"over {train:,} (held out: {held_out})\n" in output
-        )
 
 
 def test_own_config_file_gets_what_follows_the_colon(records, tmp_path):

@@ -15,7 +15,7 @@ from seg_tf.config import EncoderConfig, build_from, from_config_dict, to_dict
 from seg_tf.text.encoding import TextPreparation
 from seg_tf.text.normalization import CASED, UNCASED
 from seg_tf.text.punkt_parameters import PunktParameters
-from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, WordVocabulary
+from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.step import LaneMemory, StepOptions
 from tests.text.twelve_scripts import ALL_NORMALIZATIONS
@@ -162,24 +162,6 @@ def test_loaded_encoder_reads_the_token_types_of_pairs(tmp_path):
         assert np.abs(found - sequence).max() > 1e-3
         with pytest.raises(ValueError, match=r"It lacks \['token_type'\]"):
             encoder(features)
-
-
-@pytest.mark.parametrize("tokenizer", ["words", "whitespace"])
-def test_checkpoint_says_that_its_text_became_words(learner, tmp_path, tokenizer):
-    words = WordVocabulary(
-        ["<eos>", "<unk>", "Play.", "Play", *(f"w{n}" for n in range(VOCAB_SIZE - 4))]
-    )
-    text = dataclasses.replace(TEXT, vocabulary=words.to_bytes(), tokenizer=tokenizer)
-    save_with_text(
-        tmp_path, learner, text_preparation=text, vocab_checksum=words.checksum
-    )
-    loaded = load_pretrained(tmp_path)
-    assert loaded.vocabulary.tokens == words.tokens
-    assert loaded.tokenizer == tokenizer
-    encoder = loaded.text_encoder()
-    ids, _ = encoder.encode(["Play. play"])
-    expected = {"words": "Play <unk> <unk>", "whitespace": "Play. <unk>"}
-    assert encoder.decode(ids) == expected[tokenizer]
 
 
 def test_checkpoint_of_an_earlier_format_is_refused(learner, tmp_path):

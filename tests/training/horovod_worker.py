@@ -38,7 +38,7 @@ def train_config(**training) -> RunConfig:
 
 
 # Several checks train with it, and have one graph.
-CONFIG = train_config(max_skipped_steps=2)
+CONFIG = train_config()
 # By the name of the file of their weights.
 CONFIGS = {
     "muon": dataclasses.replace(CONFIG, optimizer=engine_runs.MUON),
@@ -175,11 +175,6 @@ def check_stop(processes, folder):
     return stopped
 
 
-def check_bad_samples(processes, folder):
-    own = folder.parent / f"bad-{processes.rank}"
-    return _stopped_run(CONFIG, BadInputs(3 * 6 + 4, 10**6), processes, own)
-
-
 def check_disagreements(processes, folder):
     shared = folder.parent / "disagreements"
     if processes.is_chief:
@@ -192,7 +187,6 @@ CHECKS = {
     # Of one graph.
     "training": check_training,
     "stop": check_stop,
-    "bad_samples": check_bad_samples,
     "groups": check_groups,
     "half_precision": check_half_precision,
     "memory": check_memory,

@@ -51,22 +51,16 @@ def test_kernels_are_deterministic_by_default_where_there_is_no_gpu(
     assert all("Deterministic kernels are off" in line for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("has_gpu", "wanted", "deterministic", "compiles"),
-    [
-        (False, None, None, False),
-        (True, None, None, True),
-        (True, None, True, False),
-        (True, False, None, False),
-        (False, True, True, True),
-    ],
-)
-def test_xla_compiles_by_default_where_there_is_a_gpu(
-    monkeypatch, has_gpu, wanted, deterministic, compiles
-):
-    monkeypatch.setattr(devices, "has_gpu", lambda: has_gpu)
-    settings = TrainingConfig(jit_compile=wanted, deterministic_ops=deterministic)
-    assert engine.current().compiles(settings) is compiles
+def test_xla_compiles_by_default_where_there_is_a_gpu(monkeypatch):
+    def compiles(**settings):
+        return engine.current().compiles(TrainingConfig(**settings))
+
+    assert not compiles()
+    assert compiles(jit_compile=True)
+    monkeypatch.setattr(devices, "has_gpu", lambda: True)
+    assert compiles()
+    assert not compiles(deterministic_ops=True)
+    assert not compiles(jit_compile=False)
 
 
 def test_compiled_and_deterministic_is_refused_on_a_gpu(enabled, monkeypatch):

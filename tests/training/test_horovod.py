@@ -132,15 +132,6 @@ def test_signal_to_one_rank_stops_all_after_the_same_update(ranks, signalled):
     assert [path.name for path in own.iterdir()] == ["by-0"]
 
 
-def test_samples_that_are_not_finite_end_all_ranks(ranks):
-    _, found = ranks
-    for rank in found:
-        message = rank["bad_samples"]["message"]
-        # From step 4 on; the third skipped step is number 6, samples 30 to 35.
-        assert "after update 3: 3 steps in a row were not finite" in message
-        assert "The last batch was from sample 30 to sample 35" in message
-
-
 def test_ranks_that_differ_all_end_and_name_the_difference(ranks):
     _, found = ranks
     engine_runs.check_disagreements(*(rank["disagreements"] for rank in found))

@@ -249,16 +249,6 @@ def test_loss_that_is_not_finite_stops_with_the_last_good_checkpoint(tmp_path):
     assert Checkpoints(tmp_path / "checkpoints", keep=3).updates() == [3]
 
 
-def test_validation_that_is_not_finite_stops_the_run(tmp_path):
-    def poison(model):
-        model.encoder.weights[0].assign(model.encoder.weights[0] * np.nan)
-
-    config = small_config(log_interval=100, checkpoint_interval=100)
-    message = "validation is not finite.*No checkpoint was written before"
-    with pytest.raises(NonFiniteLossError, match=message):
-        run(tmp_path, config, At(8, poison))
-
-
 def test_disk_that_is_full_for_the_log_stops_the_run_cleanly(tmp_path, monkeypatch):
     def write(self, kind, updates, values, original=logs.RunLog.write):
         if updates == 9:

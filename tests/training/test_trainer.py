@@ -9,16 +9,10 @@ import pytest
 
 from seg_tf.training import run_folder
 from seg_tf.training.distribution import Distribution
-from seg_tf.training.inputs import validation_datasets
 from seg_tf.training.run_folder import RunFolder
 from seg_tf.training.step import LaneMemory, StepOptions
 from seg_tf.training.trainer import Trainer
-from tests.training.stand_ins import (
-    ArithmeticInputs,
-    small_config,
-    small_learner,
-    validate,
-)
+from tests.training.stand_ins import ArithmeticInputs, small_config
 
 pytestmark = pytest.mark.slow
 
@@ -153,47 +147,3 @@ def test_ranks_validate_the_same_samples_in_equally_many_batches(size):
     }
     together = [sample for events in ranks for sample in samples_of("test", events)]
     assert sorted(together) == list(range(5000, 5018))
-
-
-class Shifted(ArithmeticInputs):
-    """Other rows, and of another number."""
-
-    num_validation_samples = 7
-
-    def _features(self, samples):
-        return super()._features(samples + 77)
-
-
-class Mixed(ArithmeticInputs):
-    """A mixture of rows by arithmetic."""
-
-    sources = types.MappingProxyType(
-        {
-            "far": types.SimpleNamespace(weight=3, inputs=Shifted()),
-            "near": types.SimpleNamespace(weight=1, inputs=ArithmeticInputs()),
-        }
-    )
-
-
-def test_results_of_a_source_are_those_of_it_alone():
-    learner, config = small_learner(), small_config(num_updates=1)
-    results = {}
-    for name, inputs in (
-        ("mixed", Mixed()),
-        ("far", Shifted()),
-        ("near", ArithmeticInputs()),
-    ):
-        trainer = trainer_of(config, inputs, learner)
-        trainer.updates = 1  # nothing is left to do but the validation
-        trainer._run()
-        results[name] = trainer._validation[1]
-    mixed, far, near = results["mixed"], results["far"], results["near"]
-    assert far["loss"] != near["loss"]
-    assert far.keys() == near.keys() > {"loss", "masked_lm_accuracy"}
-    batches = validation_datasets(Shifted(), config.training, Part())[""]
-    assert far == validate(learner, batches)
-    for name in far:
-        assert mixed.pop(f"far/{name}") == far[name]
-        assert mixed.pop(f"near/{name}") == near[name]
-        assert mixed.pop(name) == pytest.approx((3 * far[name] + near[name]) / 4)
-    assert not mixed
