@@ -16,14 +16,16 @@ by the peak of the data sheet, or measured without one.
 Engines are those installed of TensorFlow, JAX and PyTorch. TensorFlow is not needed:
 JAX, Keras, keras-hub, absl-py, ml_collections, NumPy, psutil and tqdm are enough.
 
-Each case is a separate process, which the peak of its memory is of. One that fails,
-for want of memory say, is named with its reason; what the minutes do not suffice for is
-listed as not run. Without a GPU models have two layers (ReAT: one of each kind) and
-updates 512 positions (ReAT: 1,024), Sega-XL knows 32,768 words, and float32 is where a
-GPU has bfloat16.
+Each case is a separate process, which the peak of its memory is of. On a GPU the next
+cases are built while one is measured, and only one at a time uses the GPU for long. A
+case that fails, for want of memory say, is named with its reason; what the minutes do
+not suffice for is listed as not run. Without a GPU models have two layers (ReAT: one of
+each kind) and updates 512 positions (ReAT: 1,024), Sega-XL knows 32,768 words, and
+float32 is where a GPU has bfloat16.
 """
 
 import collections
+import concurrent.futures
 import importlib.util
 import json
 import os
@@ -32,6 +34,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -51,6 +54,7 @@ _LIST = flags.DEFINE_bool("list", False, "Print the names of the cases, no more.
 _CASE = flags.DEFINE_string(
     "case", None, "JSON of one case: how this command starts its processes."
 )
+_TURN = flags.DEFINE_string("turn", None, "File that the process locks to measure.")
 _OUTPUT = flags.DEFINE_string("output", "accelerator.json", "File for the figures.")
 
 # Package, and the Keras backend that its processes need.
@@ -59,6 +63,8 @@ _BACKENDS = {"tensorflow": "tensorflow", "jax": "jax", "pytorch": "torch"}
 _DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
 # A case takes about this long: import, build, compile.
 _LEAST_SECONDS = 15
+# Processes at once on a GPU: one that measures, and those that get ready.
+_PROCESSES_ON_GPU = 4
 
 
 def _engines() -> list[str]:
@@ -84,18 +90,24 @@ def _has_gpu() -> bool:
     return done.returncode == 0 and b"GPU" in done.stdout
 
 
-def _run(case: Case, seconds: float) -> dict[str, Any]:
-    """Figures of a case, or `{"failed": reason}`."""
+def _run(case: Case, end: float, turn: str) -> dict[str, Any]:
+    """Figures of a case, or `{"failed": reason}`, by the time `end`."""
+    seconds = end - time.monotonic()
+    if seconds < _LEAST_SECONDS:
+        return {"not_run": "the minutes were over"}
+    print(case.name, file=sys.stderr, flush=True)
     environment = {
         **os.environ,
         "KERAS_BACKEND": _BACKENDS[case.engine],
         "TF_CPP_MIN_LOG_LEVEL": "3",
+        # Processes that get ready leave the memory to the one that measures.
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     }
     if case.engine == "jax" and case.deterministic:
         xla_flags = os.environ.get("XLA_FLAGS", "")
         environment["XLA_FLAGS"] = f"{xla_flags} {_DETERMINISTIC}".strip()
     command = [sys.executable, "-m", "benchmarks.accelerator"]
-    command.append(f"--case={json.dumps(vars(case))}")
+    command += [f"--case={json.dumps(vars(case))}", f"--turn={turn}"]
     try:
         done = subprocess.run(
             command,
@@ -164,7 +176,7 @@ def main(argv: Sequence[str]) -> None:
         # What it imports depends on the engine, which the environment names.
         from benchmarks import accelerator_case
 
-        accelerator_case.main(Case(**json.loads(_CASE.value)))
+        accelerator_case.main(Case(**json.loads(_CASE.value)), _TURN.value)
         return
     on_gpu = _has_gpu()
     cases = [
@@ -179,14 +191,16 @@ def main(argv: Sequence[str]) -> None:
     if not on_gpu:
         print("No GPU: models of two layers, updates of 512 positions (see --help)")
     end = time.monotonic() + 60 * _MINUTES.value
-    results = []
-    for number, case in enumerate(cases, start=1):
-        left = end - time.monotonic()
-        result = {"not_run": "the minutes were over"}
-        if left > _LEAST_SECONDS:
-            print(f"{number}/{len(cases)} {case.name}", file=sys.stderr, flush=True)
-            result = _run(case, left)
-        results.append({"case": case.name, **vars(case), **result})
+    processes = _PROCESSES_ON_GPU if on_gpu else 1
+    with (
+        tempfile.NamedTemporaryFile() as turn,
+        concurrent.futures.ThreadPoolExecutor(processes) as pool,
+    ):
+        figures = pool.map(lambda case: _run(case, end, turn.name), cases)
+        results = [
+            {"case": case.name, **vars(case), **result}
+            for case, result in zip(cases, figures, strict=True)
+        ]
     peaks = _use_common_peaks(results)
     print(_HEADER)
     for case, result in zip(cases, results, strict=True):

@@ -1,11 +1,12 @@
 """One case of `benchmarks.accelerator`, which the process is for: JSON on stdout."""
 
 import contextlib
+import fcntl
 import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from benchmarks.accelerator_cases import Case
@@ -15,27 +16,36 @@ from seg_tf.training import throughput
 _SECONDS, _ROUNDS = 4.0, 3
 
 
-def main(case: Case) -> None:
-    """Measures a case; prints its figures, or the reason why there are none."""
+def main(case: Case, turn: str) -> None:
+    """Measures a case; prints its figures, or the reason why there are none.
+
+    Args:
+        case: what to measure.
+        turn: file that a process holds locked while it measures.
+    """
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            result = measured(case)
+            result = measured(case, turn)
     except Exception as error:  # of any library, memory that is missing above all
         lines = str(error).strip().splitlines() or [""]
         result = {"failed": f"{type(error).__name__}: {lines[0][:200]}"}
     print(json.dumps(result))
 
 
-def measured(case: Case) -> dict[str, Any]:
+def measured(case: Case, turn: str) -> dict[str, Any]:
     """Figures of a case, by name."""
-    make = _pytorch if case.engine == "pytorch" else _ours
-    update, wait, figures = make(case)
-    begin = time.perf_counter()
-    for _ in range(2):
-        update()
-        wait()
-    first = time.perf_counter() - begin
-    seconds = _seconds_of_update(update, wait)
+    if case.engine == "pytorch":
+        update, wait, figures = _pytorch(case)
+        # Its compiler hardly uses the device, and takes longest.
+        first = _seconds_of_first(update, wait)
+        with _locked(turn):
+            seconds = _seconds_of_update(update, wait)
+    else:
+        update, wait, figures = _ours(case)
+        # XLA measures kernels while it compiles.
+        with _locked(turn):
+            first = _seconds_of_first(update, wait)
+            seconds = _seconds_of_update(update, wait)
     config = case.config()
     rows = config.training.batch_size
     per_update = throughput.flops_per_update(config, case.vocab_size)
@@ -51,6 +61,23 @@ def measured(case: Case) -> dict[str, Any]:
         "seconds_of_first_two_updates": first,
         **figures["after"](),
     }
+
+
+@contextlib.contextmanager
+def _locked(path: str) -> Iterator[None]:
+    """Waits until no other process has the file locked."""
+    with open(path) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _seconds_of_first(update: Callable[[], Any], wait: Callable[[], Any]) -> float:
+    """Seconds of two updates, which compile."""
+    begin = time.perf_counter()
+    for _ in range(2):
+        update()
+        wait()
+    return time.perf_counter() - begin
 
 
 def _seconds_of_update(update: Callable[[], Any], wait: Callable[[], Any]) -> float:
@@ -77,14 +104,18 @@ def _num_layers(model: Any) -> int:
 
 def _ours(case: Case) -> tuple[Callable[[], Any], Callable[[], Any], dict[str, Any]]:
     """(makes an update, waits for those made, figures) of seg_tf."""
-    from benchmarks import made_batches, run_step
-    from seg_tf.training import engine
+    from benchmarks import made_batches
+    from seg_tf.training import build, engine
 
     config = case.config()
     devices = engine.current().devices
     devices.set_determinism(config.training, print)
     batch = made_batches.make_batch(config, case.vocab_size, config.training.batch_size)
-    update = run_step.training_step(config, case.vocab_size, batch)
+    learner = build.build_learner_from_batch(config, case.vocab_size, batch)
+
+    def next_batch() -> made_batches.Batch:
+        return batch
+
     peak = throughput.find_peak("bfloat16" if case.bfloat16 else "float32")
 
     def after() -> dict[str, Any]:
@@ -98,7 +129,12 @@ def _ours(case: Case) -> tuple[Callable[[], Any], Callable[[], Any], dict[str, A
         }
 
     figures = {"peak": peak, "after": after}
-    return update, lambda: None, figures
+    # As in a run: an update is computed while the next one is prepared.
+    return (
+        lambda: learner.start_update(next_batch),
+        lambda: learner.finish_update(next_batch),
+        figures,
+    )
 
 
 def _pytorch(case: Case) -> tuple[Callable[[], Any], Callable[[], Any], dict[str, Any]]:

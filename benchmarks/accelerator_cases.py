@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from seg_tf.config import RunConfig
 from seg_tf.configs import bert, reat, sega_transformer_xl, segabert, slm
-from seg_tf.data.inputs import (
+from seg_tf.data.configs import (
     MaskingConfig,
     PackedWindowInputsConfig,
     SentenceInputsConfig,
@@ -19,6 +19,7 @@ _RUNS = {
     "BERT large": bert.RUNS["large"],
     "SegaBERT base": segabert.RUNS["base"],
     "SegaBERT large": segabert.RUNS["large"],
+    "SegaBERT modern base": segabert.RUNS["modern_base"],
     "SLM base": slm.RUNS["base"],
     "Sega-XL base": sega_transformer_xl.RUNS["base"],
     "ReAT base": reat.RUNS["base"],
@@ -105,7 +106,7 @@ class Case:
             if self.small:
                 model = replace(model, num_sentence_layers=1, num_alpha_layers=1)
         else:
-            positions = _POSITIONS[self.model.split()[1]]
+            positions = _POSITIONS[self.model.split()[-1]]
             rows = (_POSITIONS_ON_CPU if self.small else positions) // self.length
             inputs = _windows(inputs, self.length, self.packed)
             model = replace(
@@ -149,6 +150,8 @@ def _of_one_engine(on_gpu: bool) -> Iterator[Case]:
             yield case(f"BERT {size}", length)
             yield case(f"SegaBERT {size}", length)
         if size == "base":
+            yield case("SegaBERT modern base", 128)
+            yield case("SegaBERT modern base", 512)
             yield case("SLM base", 512)
             yield case("Sega-XL base", 150)
             yield case("ReAT base", 16_384 if on_gpu else _LONG_ON_CPU)
@@ -174,9 +177,7 @@ def _exists(case: Case, engine: str) -> bool:
 def _windows(inputs: WindowInputsConfig, length: int, packed: bool):
     if isinstance(inputs, SentenceInputsConfig):
         return replace(inputs, window_length=length - inputs.max_sentences)
-    kind = type(inputs)
-    if packed:
-        kind = PackedWindowInputsConfig
+    kind = PackedWindowInputsConfig if packed else WindowInputsConfig
     return kind(window_length=length, masking=_masking(length))
 
 

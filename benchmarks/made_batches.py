@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from seg_tf.config import RunConfig
-from seg_tf.data.inputs import (
+from seg_tf.data.configs import (
     LaneInputsConfig,
     PackedWindowInputsConfig,
     ReATInputsConfig,

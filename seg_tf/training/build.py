@@ -1,8 +1,13 @@
-"""Builds the inputs and the learner of a run from its config."""
+"""Builds the inputs and the learner of a run from its config.
+
+Only the inputs need TensorFlow, which is imported with them.
+"""
+
+from __future__ import annotations
 
 import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
@@ -11,16 +16,15 @@ import numpy as np
 import seg_tf.models
 import seg_tf.objectives
 import seg_tf.training.optimizers.optimizer  # noqa: F401
-from seg_tf.checkpoints.encoder_copies import under_dtype_policy
 from seg_tf.config import RunConfig, TrainingConfig, build_from
-from seg_tf.data import record_sources
-from seg_tf.data.inputs import MixtureInputs
-from seg_tf.data.record_sources import RecordSource
 from seg_tf.training import engine
 from seg_tf.training.distribution import Distribution
-from seg_tf.training.inputs import Inputs, train_dataset, validation_datasets
 from seg_tf.training.learner import Learner
 from seg_tf.training.step import Features, LaneMemory, NoLossScale, StepOptions
+
+if TYPE_CHECKING:
+    from seg_tf.data.record_sources import RecordSource
+    from seg_tf.training.inputs import Inputs
 
 # Numbers of half precision in 16 bytes, in which tensor cores read a row.
 _MULTIPLE_ON_GPU = 8
@@ -43,6 +47,9 @@ def build_inputs(
         ValueError: if the records do not fit the config, or cannot be read, or the
             processes cannot share the batch.
     """
+    from seg_tf.data import record_sources
+    from seg_tf.data.inputs import MixtureInputs
+    from seg_tf.training.inputs import train_dataset, validation_datasets
 
     def read(folder: pathlib.Path) -> Any:
         return build_from(
@@ -82,6 +89,8 @@ def build_learner(
     config: RunConfig, inputs: Inputs, distribution: Distribution | None = None
 ) -> Learner:
     """Builds model, objectives and optimizer of a run for its records."""
+    from seg_tf.training.inputs import train_dataset
+
     distribution = distribution or Distribution()
     spec = train_dataset(inputs, config.training, 0, distribution).element_spec
     batch = {
@@ -113,7 +122,9 @@ def build_learner_from_batch(
             f"recompute_layers=True, model of {type(model).__name__}"
         )
     keras.utils.set_random_seed(settings.seed)
-    with under_dtype_policy(settings.dtype_policy):
+    policy_before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(settings.dtype_policy)
+    try:
         encoder = build_from(
             model,
             vocab_size=vocab_size,
@@ -155,6 +166,8 @@ def build_learner_from_batch(
             memory=memories[0],
             validation_memory=memories[1],
         )
+    finally:
+        keras.config.set_dtype_policy(policy_before)
 
 
 def _engine_arguments(config: Any, settings: TrainingConfig) -> dict[str, Any]:
