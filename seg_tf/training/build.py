@@ -37,11 +37,7 @@ def build_inputs(
 ) -> Inputs:
     """Builds the input pipeline of a run.
 
-    Args:
-        config: the run.
-        records: folder of the records, a mixture as in `--records_dir`, or the result
-            of `record_sources.parse`.
-        distribution: processes of the run; None is only this one.
+    `records` is as in `--records_dir`, or the result of `record_sources.parse`.
 
     Raises:
         ValueError: if the records do not fit the config, or cannot be read, or the

@@ -48,12 +48,7 @@ class RunOptions:
 
 
 def run(config: RunConfig, options: RunOptions) -> None:
-    """Prints the plan of a run and, unless it is a dry run, trains.
-
-    Raises:
-        SystemExit: with a message that says what to do, if the run cannot start or
-            ends early.
-    """
+    """Prints the plan of a run and, unless it is a dry run, trains."""
     command_line.raise_open_files()
     try:
         processes = engine.current().join()

@@ -47,14 +47,13 @@ class Distribution:
     def sum(
         self, tensors: Sequence[Any], name: str, as_float16: bool = False
     ) -> list[Any]:
-        """Sums tensors over the processes, in one operation.
+        """Sums tensors of one dtype over the processes, in one operation.
 
         Every process gets the same bits. Cannot be called inside a compiled function.
 
         Args:
-            tensors: tensors of one dtype, with the same shapes on each process.
-            name: unique name of this sum, the same on each process. Messages about a
-                late process contain it.
+            tensors: tensors with the same shapes on each process.
+            name: unique name of this sum, the same on each process.
             as_float16: whether they are sent as float16.
         """
         return list(tensors)
@@ -71,11 +70,7 @@ class Distribution:
         return value
 
     def gather(self, value: Any) -> list[Any]:
-        """The values of all processes, in the order of their ranks.
-
-        Raises:
-            TrainingStopped: if another process failed.
-        """
+        """The values of all processes, in the order of their ranks."""
         return [value]
 
     def describe_failure(self) -> str:
@@ -91,9 +86,6 @@ class Distribution:
         """Ends all ranks if their facts differ; called by all of them.
 
         Only the folder of the records may differ.
-
-        Raises:
-            TrainingStopped: on every rank, naming the facts that differ.
         """
         named = flat(facts)
         named.pop("config.records_dir", None)
@@ -113,12 +105,7 @@ class Distribution:
         )
 
     def call_together(self, function: Callable[[], _Result]) -> _Result:
-        """Calls `function` on every rank; if it fails on one, all ranks stop.
-
-        Raises:
-            TrainingStopped: if `function` failed on other ranks only. An error on this
-                rank is raised unchanged.
-        """
+        """Calls `function` on every rank; if it fails on one, all ranks stop."""
         failure = report = None
         try:
             result = function()

@@ -95,10 +95,6 @@ def join() -> Distribution:
     """The processes that this process was started to train with.
 
     A process that no launcher started trains alone, with Horovod installed or not.
-
-    Raises:
-        TrainingStopped: if there are several processes and Horovod is missing or does
-            not find them.
     """
     number = number_launched()
     if number <= 1:

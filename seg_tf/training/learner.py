@@ -194,11 +194,7 @@ class Learner:
             self._in_flight = self._start(next_batch)
 
     def finish_update(self, next_batch: Callable[[], Features]) -> None:
-        """Waits for the update that was started; every process calls it.
-
-        Raises:
-            NonFiniteLossError: as `start_update`.
-        """
+        """Waits for the update that was started; every process calls it."""
         step, self._in_flight = self._in_flight, None
         while step is not None and not self._is_update(*step):
             step = self._start(next_batch)
@@ -267,7 +263,6 @@ class Learner:
 
     @property
     def updates(self) -> int:
-        """Updates made."""
         return int(self.optimizer.iterations)
 
     @property
@@ -282,7 +277,6 @@ class Learner:
 
     @property
     def skipped_steps(self) -> int:
-        """Batches that were skipped because loss or gradient was not finite."""
         return int(self._totals[2])
 
     @property

@@ -151,14 +151,8 @@ class RunWriter:
 class RunLog:
     """`log.jsonl`, to which rows are appended under the number of updates made.
 
-    Args:
-        path: the file. An existing log is continued.
-        updates: updates made when the run starts or resumes. Rows that a previous
-            process wrote after them are dropped.
-        validated: whether the validation after `updates` has been made.
-
-    Attributes:
-        rows: all rows.
+    An existing log is continued after `updates`, if `validated` after their validation.
+    Rows that a previous process wrote later are dropped.
     """
 
     def __init__(self, path: pathlib.Path, updates: int = 0, validated: bool = False):

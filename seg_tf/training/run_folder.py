@@ -72,11 +72,7 @@ class RunFolder:
             path.unlink(missing_ok=True)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
-        """Keeps other processes from training into the same folder.
-
-        Raises:
-            OutputFolderError: if another process is doing so.
-        """
+        """Keeps other processes from training into the same folder."""
         self.path.mkdir(parents=True, exist_ok=True)
         return files.locked(
             self.path,

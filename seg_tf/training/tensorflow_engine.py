@@ -30,11 +30,7 @@ class TensorFlowEngine:
     devices: Any = devices
 
     def join(self) -> Distribution:
-        """The processes that this process was started to train with.
-
-        Raises:
-            TrainingStopped: if the engine cannot be one of them.
-        """
+        """The processes that this process was started to train with."""
         number = os.environ.get(distribution.JAX_PROCESSES, "several")
         is_jax_process = distribution.JAX_ADDRESS in os.environ and number != "1"
         if is_jax_process and distribution.number_launched() <= 1:

@@ -56,10 +56,6 @@ class Trainer:
     receive its state.
 
     Attributes:
-        config: config of the run.
-        inputs: its input pipeline.
-        learner: encoder, objectives and optimizer.
-        folder: its output folder.
         description: `run_folder.describe_run` of the run.
         overwrite: whether to remove the run in the folder first.
         initial_checkpoint: checkpoint whose weights a new run starts from.
@@ -213,11 +209,7 @@ class Trainer:
                 self._writer.save(self.learner)
 
     def _stop_if_agreed(self) -> None:
-        """Writes a checkpoint and ends the run if any process was asked to stop.
-
-        Raises:
-            Interrupted: in this case.
-        """
+        """Writes a checkpoint and ends the run if any process was asked to stop."""
         if not self.learner.stop_agreed:
             return
         self.learner.finish_update(self._next_batch)
