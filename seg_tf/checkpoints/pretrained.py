@@ -71,8 +71,7 @@ class Pretrained:
         vocabulary: the word pieces, or the words.
         tokenizer: one of `seg_tf.text.encoding.TOKENIZERS`.
         normalization: changes to text before words are looked up.
-        sentence_splitter: name and checksum of the parameters that split the text of
-            the run into sentences; empty if the checkpoint does not say.
+        sentence_splitter: name and checksum of the run's splitter, if they are known.
         folder: the checkpoint.
         weights_checksum: checksum of the encoder's weights.
         sentence_parameters: the English ones, if the checkpoint has none.

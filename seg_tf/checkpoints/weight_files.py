@@ -3,7 +3,7 @@
 import collections
 import pathlib
 import zipfile
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import h5py
@@ -24,40 +24,28 @@ _SLACK_BYTES = 2**20
 
 def _hdf5_shapes(path: pathlib.Path) -> list[tuple[int, ...]]:
     """Shapes of the arrays of an HDF5 file, which must hold nothing else."""
+    arrays: list[h5py.Dataset] = []
+
+    def check(name: str, item: h5py.Group | h5py.Dataset) -> None:
+        if isinstance(item, h5py.Group):
+            return
+        properties = item.id.get_create_plist()
+        count = properties.get_nfilters()
+        is_float = item.dtype.kind == "f" or item.dtype in (_BFLOAT16, np.dtype("V2"))
+        if (
+            not is_float
+            or item.shape is None
+            or item.external is not None
+            or item.is_virtual
+            or not {properties.get_filter(n)[0] for n in range(count)} <= _FILTERS
+        ):
+            raise ValueError(f"{name} must be an array of floats within the file")
+        arrays.append(item)
+
     with reading(path), h5py.File(path, "r") as file:
-        arrays = list(_arrays(file, set()))
+        file.visititems(check)  # follows no soft or external links
         _check_claim(path, sum(array.size * array.dtype.itemsize for array in arrays))
         return [array.shape for array in arrays]
-
-
-def _arrays(group: h5py.Group, seen: set[int]) -> Iterator[h5py.Dataset]:
-    for key in group:
-        item = None
-        if isinstance(group.get(key, getlink=True), h5py.HardLink):
-            address = h5py.h5o.get_info(group[key].id).addr
-            item = None if address in seen else group[key]
-            seen.add(address)
-        if isinstance(item, h5py.Group):
-            yield from _arrays(item, seen)
-        elif isinstance(item, h5py.Dataset) and _is_plain(item):
-            yield item
-        else:
-            raise ValueError(
-                f"{group.name}/{key} must be an array of floats within the file, "
-                "neither a link nor written by an unknown filter"
-            )
-
-
-def _is_plain(array: h5py.Dataset) -> bool:
-    properties = array.id.get_create_plist()
-    filters = {properties.get_filter(n)[0] for n in range(properties.get_nfilters())}
-    return (
-        array.external is None
-        and not array.is_virtual
-        and filters <= _FILTERS
-        and (array.dtype.kind == "f" or array.dtype in (_BFLOAT16, np.dtype("V2")))
-        and array.shape is not None
-    )
 
 
 def load_hdf5(path: pathlib.Path, model: Any) -> None:
