@@ -241,9 +241,10 @@ def test_run_killed_and_terminated_equals_an_unbroken_one(
     write = logs.RunLog.write
 
     def write_and_terminate(*arguments):
-        write(*arguments)
+        row = write(*arguments)
         patch.undo()
         signal.raise_signal(signal.SIGTERM)
+        return row
 
     arguments = arguments_of(records, tmp_path, FASTER)
     with monkeypatch.context() as patch:

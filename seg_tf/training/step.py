@@ -219,7 +219,7 @@ class GlobalBatch(NamedTuple):
     stop_requests: Any  # float64 `(1,)`: processes that ask to stop
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False, repr=False)
 class StepParts:
     """Base class of the steps of both engines.
 

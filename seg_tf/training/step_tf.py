@@ -2,6 +2,7 @@
 
 # Shape key: R rows of this process, B rows of a micro-batch, O objectives.
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from seg_tf.training.step import (
 )
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class TrainingStep(StepParts):
     """Updates the weights from one global batch, shared by all processes.
 

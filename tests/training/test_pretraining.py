@@ -253,7 +253,7 @@ def test_disk_that_is_full_for_the_log_stops_the_run_cleanly(tmp_path, monkeypat
     def write(self, kind, updates, values, original=logs.RunLog.write):
         if updates == 9:
             raise OSError(errno.ENOSPC, "No space left on device", str(self.path))
-        original(self, kind, updates, values)
+        return original(self, kind, updates, values)
 
     monkeypatch.setattr(logs.RunLog, "write", write)
     with pytest.raises(TrainingStopped, match=r"after update 9: .*No space") as caught:
