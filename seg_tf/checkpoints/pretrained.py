@@ -293,13 +293,13 @@ def _build(
             config makes no model.
     """
     path = folder / contents.STATE_FILE
-    vocab_size = typed("vocab_size", state.get("vocab_size"), int)
-    claims = [("model", config.model, vocab_size, contents.ENCODER_FILE)]
-    width = getattr(config.model, "hidden_size", 1)
-    for name, objective in config.objectives.items():
-        file = contents.TRAINING_STATE_FILE
-        claims.append((f"objectives.{name}", objective, width, file))
     with reading(path, "`config` makes no model"):
+        vocab_size = typed("vocab_size", state.get("vocab_size"), int)
+        claims = [("model", config.model, vocab_size, contents.ENCODER_FILE)]
+        width = getattr(config.model, "hidden_size", 1)
+        for name, objective in config.objectives.items():
+            file = contents.TRAINING_STATE_FILE
+            claims.append((f"objectives.{name}", objective, width, file))
         for name, part, size, file in claims:
             least = part.least_weights(size) if hasattr(part, "least_weights") else 0
             # Half precision has two bytes for a weight.

@@ -162,6 +162,7 @@ class LaneMemory:
         finite = [
             ops.all(ops.isfinite(value), axis=tuple(range(1, len(value.shape))))
             for value in memory.values()
+            if "float" in keras.backend.standardize_dtype(value.dtype)
         ]
         is_row = ops.logical_and(is_row, ops.all(ops.stack(finite), axis=0)[:, None])
         written, rows = ops.any(is_row, axis=0), ops.argmax(is_row, axis=0)
