@@ -200,7 +200,7 @@ def main(_: Sequence[str]) -> None:
     present = [name for name in values if values[name].present]
     processes.check_agreement(
         {
-            **engine.software(),
+            "versions": engine.installed_versions(),
             **{
                 f"--{name}": values[name].value
                 for name in present
