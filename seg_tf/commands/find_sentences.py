@@ -10,8 +10,7 @@ sentence's vector is the output at its [SENT] (section 5.3 of the SLM paper), it
 of two sentences of the corpus is printed first, as a scale.
 
 In plain text, a line is a paragraph and a blank line ends a document. The vectors go to
---index_dir. A killed job resumes when the command is repeated; once they are
-complete, --corpus may be left out:
+--index_dir; then --corpus may be left out:
 
   seg-tf find-sentences --checkpoint=runs/slm_base --index_dir=books_index \
     --queries=examples/discourse_queries.txt --num_neighbours=10 --output=near.jsonl
@@ -61,9 +60,7 @@ def define_flags() -> None:
         "The output at [SENT] or <SS>, the default for SLM and ReAT, or the mean over "
         "the word pieces.",
     )
-    flags.DEFINE_integer("limit", None, "Encode the first N sentences only.", 1)
     flags.DEFINE_integer("num_neighbours", 5, "Sentences to print for a query.", 1)
-    flags.DEFINE_integer("shard_sentences", 16_384, "Sentences kept in memory.", 1)
 
 
 def main(_: Sequence[str]) -> None:
@@ -89,7 +86,6 @@ def main(_: Sequence[str]) -> None:
     splitter = pretrained.splitter()
     encoder = SentenceEncoder(pretrained)
     kind = encoder.choose_vectors(values.vectors)
-    encoder.check_context(values.context_sentences)
     groups = []
     for _, query in queries:
         sentences = texts.split_text(query, splitter)
@@ -98,7 +94,7 @@ def main(_: Sequence[str]) -> None:
         *_, group = texts.in_context(sentences, values.context_sentences)
         groups.append(group)
     corpus = _corpus(folder, sources, pretrained, encoder, kind)
-    mean = mean_cosine(corpus.vectors())
+    mean = mean_cosine(corpus.parts())
     print(
         f"{corpus.manifest['num_sentences']:,} sentences in {folder}"
         + ("" if mean is None else f"; mean cosine of two: {mean:.4f}"),
@@ -152,7 +148,7 @@ def _corpus(
     }
     checksums = (pretrained.weights_checksum, pretrained.vocabulary.checksum)
     if sources:
-        names = ("format", "limit", "reader_options", "shard_sentences")
+        names = ("format", "reader_options")
         settings |= {name: values[name].value for name in names}
 
         def read() -> Iterator[Sentence]:
@@ -171,7 +167,6 @@ def _corpus(
     # Any corpus will do, but queries must be encoded in the same way.
     expected = describe({}, *checksums, {**corpus.manifest["settings"], **settings})
     corpus.check_same({**expected, "corpus": corpus.manifest["corpus"]})
-    corpus.check_complete()
     return corpus
 
 
@@ -195,4 +190,4 @@ def _marked(sentences: Sequence[str]) -> str:
 
 if __name__ == "__main__":
     define_flags()
-    command_line.run(main, goes_on=True)
+    command_line.run(main)

@@ -8,15 +8,13 @@ every seed; a paper's settings and number of seeds are --grid=paper:
 
   … --learning_rate=2e-5,3e-5,5e-5 --batch_size=16,32 --epochs=3,4 --seeds=1,2,3
 
---output_dir has, for each task, trials/ (scores and predictions), results.csv,
-summary.txt and learning_curves.png. An interrupted command resumes with the first
+--output_dir has, for each task, trials/ (scores and predictions), results.csv and
+summary.txt. An interrupted command resumes with the first
 unfinished trial when it is repeated; with further values or seeds it runs the missing
 trials. A trial that diverges does not stop the others.
 
-Baselines are the most frequent label, and the same model without pretraining:
-
-  … --output_dir=finetuned/mrpc_random --randomly_initialized
-  … --output_dir=finetuned/mrpc --compare=finetuned/mrpc_random
+Baselines are the most frequent label, and the same model without pretraining, by
+--randomly_initialized and another --output_dir.
 
 DiscoEval's tasks are fine-tuned, or probed on vectors of the frozen encoder:
 
@@ -29,7 +27,6 @@ trials. `seg-tf tasks` lists the tasks; docs/fine_tuning.md explains them.
 import dataclasses
 import os
 import pathlib
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -37,29 +34,27 @@ from absl import flags
 
 from seg_tf import command_line, output_paths
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.commands import model_flags, run_flags
+from seg_tf.commands import model_flags
 from seg_tf.finetuning import runners, trial_report, trials
 from seg_tf.finetuning.probing import MODES
 from seg_tf.finetuning.trials import ADVICE, TaskRunner, Trial, TrialsFolder
 from seg_tf.interop import convert
-from seg_tf.tasks.squad import MAX_REJECTED_SHARE
 from seg_tf.training import distribution, engine, horovod_distribution, trackers
 from seg_tf.training.errors import TrainingStopped
 
 # Flags whose values may differ between hosts; the content of these files may not.
-_PATHS = ("checkpoint", "data_dir", "output_dir", "compare")
+_PATHS = ("checkpoint", "data_dir", "output_dir")
 _DTYPE_POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 
 
 @dataclasses.dataclass(frozen=True)
 class _Job:
-    """The trials of a task, finished ones too, and trials to compare with."""
+    """The trials of a task, finished ones too."""
 
     runner: TaskRunner
     folder: TrialsFolder
     settings: Mapping[str, Any]
     trials: Sequence[Trial]
-    compared: trial_report.Compared | None
 
 
 class _Numbers(flags.ArgumentParser[list]):
@@ -74,7 +69,6 @@ class _Numbers(flags.ArgumentParser[list]):
 
 def define_flags() -> None:
     model_flags.define_model_flags()
-    run_flags.define_tracker_flags()
 
     # === Task and files ===
     flags.DEFINE_list("task", None, "Tasks, comma-separated.", required=True)
@@ -82,17 +76,9 @@ def define_flags() -> None:
         "data_dir", None, "Folder of the benchmark, or of the task.", required=True
     )
     flags.DEFINE_string("output_dir", None, "Folder to write to.", required=True)
-    flags.DEFINE_string(
-        "compare", None, "Another --output_dir of the same tasks, to compare with."
-    )
     flags.DEFINE_integer("limit", None, "Train on the first N examples only.", 1)
     flags.DEFINE_integer(
         "dev_limit", None, "Answer the first N questions of SQuAD's dev split only.", 1
-    )
-    flags.DEFINE_float(
-        "max_rejected_share",
-        MAX_REJECTED_SHARE,
-        "Largest share of invalid questions of SQuAD, which are left out.",
     )
 
     # === Settings of trials ===
@@ -127,7 +113,6 @@ def define_flags() -> None:
         "max_length", None, "Row length. Default: that of --grid, or of pretraining.", 1
     )
     flags.DEFINE_bool("randomly_initialized", False, "Start from new weights.")
-    flags.DEFINE_bool("keep_pooler", True, "Start from an imported pooler of [CLS].")
     flags.DEFINE_bool(
         "freeze_encoder", False, "Train only the head. Default: that of --grid."
     )
@@ -157,18 +142,25 @@ def main(_: Sequence[str]) -> None:
     os.environ.setdefault("HOROVOD_STALL_CHECK_DISABLE", "1")
     processes = horovod_distribution.join()
     report = print if processes.is_chief else lambda _: None
-    output_dir = output_paths.folder_path(values.output_dir)
+    output_paths.folder_path(values.output_dir)
     names = list(dict.fromkeys(values.task))
     present = [name for name in values if values[name].present]
-    compared = {f"--{n}": values[n].value for n in present if n not in _PATHS}
-    processes.check_agreement({**engine.software(), **compared})
+    processes.check_agreement(
+        {
+            "versions": engine.installed_versions(),
+            **{
+                f"--{name}": values[name].value
+                for name in present
+                if name not in _PATHS
+            },
+        }
+    )
     for name in names:
         runners.check_flags(name, present, values.probe)
     factories = trackers.find_factories(values.callbacks, "--callbacks")
-    chosen_trackers = run_flags.chosen_trackers()
 
     def make_jobs() -> list[_Job]:
-        pretrained = _load_model(output_dir, processes, report)
+        pretrained = _load_model(processes, report)
         folders = [""] if len(names) == 1 else names
         return [
             _make_job(name, folder, pretrained, report)
@@ -185,10 +177,7 @@ def main(_: Sequence[str]) -> None:
     while jobs:
         # Removed from the list, so that its model is freed afterwards.
         job = jobs.pop(0)
-        diverged += _run(job, factories, chosen_trackers, processes, report)
-    if values.predict_test and any(name.startswith("glue/") for name in names):
-        submission = output_dir / trial_report.SUBMISSION_FOLDER
-        report(trial_report.describe_submission(submission))
+        diverged += _run(job, factories, processes, report)
     # The chief only: a launcher would end it, still writing, if another process failed.
     if diverged and processes.is_chief:
         raise TrainingStopped(
@@ -198,29 +187,25 @@ def main(_: Sequence[str]) -> None:
 
 
 def _load_model(
-    output_dir: pathlib.Path,
     processes: distribution.Distribution,
     report: Callable[[str], Any],
 ) -> Pretrained:
     """The model of `--checkpoint`; one of another program is converted."""
     values = flags.FLAGS
-    with tempfile.TemporaryDirectory() as folder:
-        checkpoint = convert.find_initial(
-            values.checkpoint,
-            output_dir,
-            "--checkpoint",
-            processes=processes,
-            made_in=pathlib.Path(folder) if values.dry_run else None,
-            report=report,
-        )
-        return model_flags.load_model(checkpoint)
+    checkpoint = convert.find_initial(
+        values.checkpoint,
+        "--checkpoint",
+        processes=processes,
+        report=lambda done: report(done.to_text()),
+    )
+    return model_flags.load_model(checkpoint)
 
 
 def _make_job(
     name: str, subfolder: str, pretrained: Pretrained, report: Callable[[str], Any]
 ) -> _Job:
     values = flags.FLAGS
-    grid = runners.make_grid(
+    recipe = runners.make_recipe(
         pretrained,
         name,
         values.grid,
@@ -228,20 +213,19 @@ def _make_job(
         learning_rates=values.learning_rate,
         batch_sizes=values.batch_size,
         epochs=values.epochs,
-        seeds=values.seeds,
     )
+    seeds = values.seeds or range(1, 1 + (recipe.num_runs or 1))
+    all_trials = trials.all_trials(recipe.settings, seeds)
     kind = runners.kind_of_task(name, values.probe)
-    options = {option: values[option].value for option in kind.options}
-    if values.max_length is None and grid.row_length is not None:
+    options = {option: values[option].value for option in runners.OPTIONS[kind]}
+    if values.max_length is None and recipe.row_length is not None:
         # The model has no positions beyond those of pretraining.
-        options["max_length"] = min(grid.row_length, pretrained.layout().max_length)
+        options["max_length"] = min(recipe.row_length, pretrained.layout().max_length)
     if "freeze_encoder" in options and not values["freeze_encoder"].present:
-        options["freeze_encoder"] = grid.freezes_encoder
-    for note in grid.notes:
-        report(f"{name}: {note}")
+        options["freeze_encoder"] = recipe.freezes_encoder
     chosen = {flag: values[flag].value for flag in runners.OPTIMIZER_FLAGS}
     chosen = {flag: value for flag, value in chosen.items() if value is not None}
-    optimizer = dataclasses.replace(grid.optimizer, **chosen)
+    optimizer = dataclasses.replace(recipe.optimizer, **chosen)
     folder = TrialsFolder(pathlib.Path(values.output_dir) / subfolder)
     runner = runners.make_runner(
         pretrained,
@@ -250,10 +234,8 @@ def _make_job(
         options,
         optimizer=optimizer,
         probe=values.probe,
-        folder=folder.path,
         report=report,
     )
-    options.pop("max_rejected_share", None)  # checksums show what was left out
     settings = {
         "task": name,
         "run": pretrained.config.name,
@@ -266,26 +248,19 @@ def _make_job(
         **options,
     }
     folder.check(settings)
-    compared = None
-    if values.compare:
-        compared = trial_report.compared_trials(
-            pathlib.Path(values.compare) / subfolder, settings
-        )
-    all_trials = trials.all_trials(grid.settings, grid.seeds)
     num_done = sum(map(folder.is_finished, all_trials))
     frozen = ", the encoder is frozen" if options.get("freeze_encoder") else ""
     report(
-        f"{name}: {runner.num_examples:,} examples, {len(grid.settings):,} settings "
-        f"with {len(grid.seeds)} seeds: {len(all_trials):,} trials, {num_done:,} done"
+        f"{name}: {runner.num_examples:,} examples, {len(recipe.settings):,} settings "
+        f"with {len(seeds)} seeds: {len(all_trials):,} trials, {num_done:,} done"
         f"{frozen}"
     )
-    return _Job(runner, folder, settings, all_trials, compared)
+    return _Job(runner, folder, settings, all_trials)
 
 
 def _run(
     job: _Job,
     factories: Sequence[trackers.CallbackFactory],
-    chosen_trackers: Mapping[str, str],
     processes: distribution.Distribution,
     report: Callable[[str], Any],
 ) -> list[str]:
@@ -295,39 +270,31 @@ def _run(
     name = runner.name
     if processes.size > 1:
         name += f", process {processes.rank + 1} of {processes.size}"
-    with folder.locked(processes.is_chief):
-        if processes.is_chief:
-            folder.prepare(job.settings)
-        unfinished = [trial for trial in job.trials if not folder.is_finished(trial)]
-        # The chief decides: other processes may look after some trials have finished.
-        unfinished = processes.broadcast_object(unfinished)
-        failed = trials.run_trials(
-            runner,
-            folder,
-            unfinished[processes.rank :: processes.size],
-            name=name,
-            patience=values.early_stopping,
-            factories=factories,
-            chosen_trackers=chosen_trackers,
-        )
-        # Waits for the trials of all processes.
-        diverged = [
-            f"{runner.name}, {trial}"
-            for process_trials in processes.gather(failed)
-            for trial in process_trials
-        ]
-        if processes.is_chief and folder.finished():
-            if values.predict_test:
-                submission = pathlib.Path(values.output_dir)
-                submission /= trial_report.SUBMISSION_FOLDER
-                trial_report.write_submission(folder, runner.main_metric, submission)
-            summary = trial_report.write_report(
-                folder,
-                runner,
-                uses_best_epochs=bool(values.early_stopping or values.probe),
-                compared=job.compared,
-            )
-            report(f"\n{summary}files: {folder.path}")
+    if processes.is_chief:
+        folder.prepare(job.settings)
+    unfinished = [trial for trial in job.trials if not folder.is_finished(trial)]
+    # The chief decides: other processes may look after some trials have finished.
+    unfinished = processes.broadcast_object(unfinished)
+    failed = trials.run_trials(
+        runner,
+        folder,
+        unfinished[processes.rank :: processes.size],
+        name=name,
+        patience=values.early_stopping,
+        factories=factories,
+    )
+    # Waits for the trials of all processes.
+    diverged = [
+        f"{runner.name}, {trial}"
+        for process_trials in processes.gather(failed)
+        for trial in process_trials
+    ]
+    if processes.is_chief and folder.finished():
+        if values.predict_test:
+            submission = pathlib.Path(values.output_dir)
+            submission /= trial_report.SUBMISSION_FOLDER
+            trial_report.write_submission(folder, runner, submission)
+        report(f"\n{trial_report.write_report(folder, runner)}files: {folder.path}")
     return diverged
 
 

@@ -5,8 +5,7 @@ r"""Converts weights of another program or model to a checkpoint.
 reads a BERT of one of these formats (docs/interop.md):
 
   google        bert_model.ckpt.*, bert_config.json, vocab.txt (BERT's authors, TF 1)
-  hugging_face  config.json, model.safetensors and vocab.txt or tokenizer.json; or
-                pytorch_model.bin, of which PyTorch, if installed, reads only tensors
+  hugging_face  config.json, model.safetensors and vocab.txt or tokenizer.json
   segabert      the same, as SegaBERT's authors released it
   keras_hub     a preset folder of a BertBackbone
 

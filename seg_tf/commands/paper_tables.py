@@ -179,9 +179,7 @@ def _differences(
     seeds = {trial.seed for trial in trials}
     if recipe.num_runs and len(seeds) != recipe.num_runs:
         yield f"seeds: {len(seeds)}; paper {recipe.num_runs}"
-    settings_tried = (trial.setting for trial in trials)
-    tried = {(s.learning_rate, s.batch_size, s.epochs) for s in settings_tried}
-    grid = {(s.learning_rate, s.batch_size, s.num_epochs) for s in recipe.settings()}
+    tried, grid = {trial.setting for trial in trials}, {*recipe.settings}
     if tried != grid:
         yield (
             f"settings tried: {len(tried & grid)} of the paper's {len(grid)}, and "

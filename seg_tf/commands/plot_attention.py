@@ -7,9 +7,9 @@ There is a panel for each layer, with the mean over its heads (Segatron, section
 figures 3 to 7); --heads=all or --heads=0,3 draws single heads. Rows attend to columns.
 Several models are drawn above each other, on as much of the text as all of them take.
 
-The command prints, and writes to --output_table as CSV, the shares of the word pieces'
-attention: to their sentence, to their paragraph (including that sentence), and to
-special tokens, each with its ratio to that of uniform attention.
+The command prints the shares of the word pieces' attention: to their sentence, to their
+paragraph (including that sentence), and to special tokens, each with its ratio to that
+of uniform attention.
 """
 
 import functools
@@ -23,11 +23,11 @@ from seg_tf import command_line, file_listing, files, output_paths
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags, text_flags
 from seg_tf.inference import attention, attention_plots
-from seg_tf.inference.attention import MEAN, AttentionMaps, AttentionTable, HeadChoice
+from seg_tf.inference.attention import AttentionMaps
 from seg_tf.layouts.layout import TextCapacity
 
 _DOTS_PER_INCH = 150
-_ALL = "all"
+_ALL, _MEAN = "all", "mean"
 
 
 def define_flags() -> None:
@@ -35,47 +35,53 @@ def define_flags() -> None:
     text_flags.define_text_flags()
     flags.DEFINE_string("text", None, "Text file; `-` is stdin.", required=True)
     flags.DEFINE_string("output", "attention.png", "A PNG, PDF or SVG, by its name.")
-    flags.DEFINE_string("output_table", None, "CSV to write the shares to.")
     flags.DEFINE_list("layers", [_ALL], "Layers, from 0, comma-separated, or `all`.")
-    flags.DEFINE_list("heads", [MEAN], "Heads, as the layers, or their `mean`.")
+    flags.DEFINE_list("heads", [_MEAN], "Heads, as the layers, or their `mean`.")
 
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     # Refuse bad input before a model is loaded.
     output = output_paths.file_path(values.output, "output")
-    table = values.output_table
-    table = output_paths.file_path(table, "output_table") if table else None
     paragraphs = text_flags.read_paragraphs(values.text)
     if not paragraphs:
         raise ValueError(f"`--text` must hold a sentence. Received: {values.text}")
     names = file_listing.short_names(values.checkpoint)
     models = dict(zip(names, model_flags.load_models(), strict=True))
     encoders = [model.encoder for model in models.values()]
-    heads = [None]
-    if values.heads != [MEAN]:
-        heads = _numbers("heads", max(encoder.num_heads for encoder in encoders))
-    panels = [
-        HeadChoice(layer, head)
-        for layer in _numbers("layers", max(encoder.num_layers for encoder in encoders))
-        for head in heads
-        if any(
-            layer < encoder.num_layers and (head or 0) < encoder.num_heads
-            for encoder in encoders
-        )
-    ]
+    layers = _numbers("layers", min(encoder.num_layers for encoder in encoders))
+    heads: list[int | None] = [None]
+    if values.heads != [_MEAN]:
+        heads = [*_numbers("heads", min(encoder.num_heads for encoder in encoders))]
+    panels = [(layer, head) for layer in layers for head in heads]
     maps = _maps(models, paragraphs)
     title = f"Attention in {pathlib.Path(values.text).name}"
     figure = attention_plots.heat_maps(maps, panels, title)
     with files.written_aside(output) as aside:
         figure.savefig(aside, format=output.suffix[1:].lower(), dpi=_DOTS_PER_INCH)
-    tables = {name: AttentionTable.compute(map_, panels) for name, map_ in maps.items()}
-    if table:
-        attention.write_csv(table, tables)
-    for name, shares in tables.items():
-        print(f"{name}: {maps[name].window}. Where their attention goes:")
-        print(f"{shares}\n")
-    print(f"Written: {', '.join(map(str, filter(None, (output, table))))}")
+    for name, model in maps.items():
+        print(f"{name}: {model.window}. Where their attention goes:")
+        print(f"{_shares(model, panels)}\n")
+    print(f"Written: {output}")
+
+
+def _shares(maps: AttentionMaps, panels: Sequence[tuple[int, int | None]]) -> str:
+    """A table of where the attention of a model's layers and heads goes."""
+    uniform = attention.attention_shares(maps.uniform(), maps.window)
+    rows = {
+        f"layer {layer}, head {_MEAN if head is None else head}": (
+            attention.attention_shares(maps.map(layer, head), maps.window)
+        )
+        for layer, head in panels
+    }
+    lines = [f"{'':22}" + "".join(f"{name.replace('_', ' '):>18}" for name in uniform)]
+    for title, shares in {**rows, "uniform attention": uniform}.items():
+        cells = [
+            f"{share:.3f} ({share / uniform[name]:5.2f} x)"
+            for name, share in shares.items()
+        ]
+        lines.append(f"  {title:20}" + "".join(f"{cell:>18}" for cell in cells))
+    return "\n".join(lines)
 
 
 def _maps(

@@ -23,7 +23,6 @@ with weights: --records_dir=wikipedia:3,books:1. docs/pretraining.md has more.
 """
 
 import os
-import re
 import sys
 from collections.abc import Sequence
 
@@ -74,11 +73,7 @@ def define_flags() -> None:
         engine.NAMES,
         "TensorFlow, with Horovod between processes, or JAX.",
     )
-    flags.DEFINE_bool("resume", True, "Resume from the checkpoints in --output_dir.")
     flags.DEFINE_bool("overwrite", False, "Remove the run in --output_dir first.")
-    flags.DEFINE_string(
-        "profile_updates", None, "Updates to profile for TensorBoard, as in 100:110."
-    )
     run_flags.define_tracker_flags()
 
 
@@ -92,11 +87,6 @@ def main(argv: Sequence[str]) -> None:
         engine.choose(values.engine)
         chosen_trackers = run_flags.chosen_trackers()
         config = from_config_dict(values.config)
-        profiled = None
-        if values.profile_updates is not None:
-            profiled = _parse_updates(
-                values.profile_updates, config.training.num_updates
-            )
     except ValueError as error:
         sys.exit(f"error: {error}")
     # TensorFlow takes seconds to import, so wrong flags are reported before.
@@ -114,24 +104,11 @@ def main(argv: Sequence[str]) -> None:
             asked=frozenset(config_flags.get_override_values(values["config"])),
             dry_run=values.dry_run,
             measure=values.measure,
-            resume=values.resume,
             overwrite=values.overwrite,
-            profile_updates=profiled,
             cache_gigabytes=values.cache_gigabytes,
             trackers=chosen_trackers,
         ),
     )
-
-
-def _parse_updates(text: str, num_updates: int) -> range:
-    """Reads "100:110" as updates 100 to 110, both included; the first one is 1."""
-    match = re.fullmatch(r"(\d+):(\d+)", text)
-    if not match or not 1 <= int(match[1]) <= int(match[2]) <= num_updates:
-        raise ValueError(
-            "`--profile_updates` must be FIRST:LAST, as in 100:110, within the run, "
-            f"which ends with update {num_updates:,}. Received: {text}"
-        )
-    return range(int(match[1]), int(match[2]) + 1)
 
 
 if __name__ == "__main__":
