@@ -12,7 +12,7 @@ paragraph (including that sentence), and to special tokens, each with its ratio 
 of uniform attention.
 """
 
-import functools
+import dataclasses
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -88,8 +88,10 @@ def _maps(
     models: dict[str, Pretrained], paragraphs: Sequence[str]
 ) -> dict[str, AttentionMaps]:
     """Attention of each model on as much text as all of them take."""
-    capacity = functools.reduce(
-        TextCapacity.shared, map(attention.window_capacity, models.values())
+    capacities = map(attention.window_capacity, models.values())
+    limits = zip(*map(dataclasses.astuple, capacities), strict=True)
+    capacity = TextCapacity(
+        *(min(filter(None, values), default=None) for values in limits)
     )
     splitter = next(iter(models.values())).splitter()  # the same sentences for all
     maps = {}

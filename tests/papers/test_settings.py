@@ -41,7 +41,7 @@ ROWS, PRECISION = {"inputs.row_length"}, {"training.dtype_policy"}
 PAPER_RUNS = {
     name: set()
     for name in RUNS
-    if not {"tiny", "mini", "modern"}.intersection(name.split("_"))
+    if not {"tiny", "mini", "modern", "included"}.intersection(name.split("_"))
 } | {
     # Without positions for [SENT], so that the text stays the same.
     "slm_base_plain": ROWS,
