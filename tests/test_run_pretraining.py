@@ -57,7 +57,7 @@ def files_below(folder):
         (["--engine=jax"], "`--engine` must be chosen before Keras is imported"),
         (
             ["--config.training.callbacks=nowhere:f"],
-            "Received: 'nowhere:f' (No module named 'nowhere')",
+            "Received: 'nowhere:f' (ModuleNotFoundError: No module named",
         ),
         (["--records_dir="], "`--records_dir` must be a folder"),
         (["--records_dir=/absent"], "Found no /absent/manifest.json"),

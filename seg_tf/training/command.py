@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from seg_tf import command_line, output_paths, papers
 from seg_tf.checkpoints import contents, folders, pretrained
-from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.checkpoints.weight_files import CheckpointError
 from seg_tf.command_table import in_called_form
 from seg_tf.config import (
     CausalLMConfig,
