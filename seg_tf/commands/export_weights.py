@@ -7,8 +7,8 @@ Formats:
 
   hugging_face  config.json, model.safetensors, vocab.txt, tokenizer_config.json; only
                 for BERT
-  keras_hub     a preset with tokenizer and preprocessor, for `from_preset`; without
-                this package if the model computes what keras-hub's BertBackbone does
+  keras_hub     a preset with tokenizer and preprocessor, for `from_preset`; for models
+                that compute what keras-hub's BertBackbone does
   keras         model.keras, for `keras.saving.load_model` with this package
   checkpoint    a checkpoint of this package: encoder and objectives in half precision
                 without the optimizer, a seventh of the size, and log.jsonl
@@ -125,8 +125,8 @@ def _write(pretrained: Pretrained, folder: pathlib.Path) -> str:
             hugging_face.write(pretrained, folder)
             return "a BERT of Hugging Face"
         case "keras_hub":
-            backbone = keras_hub.write_preset(pretrained, folder)
-            return f"a preset of keras-hub, {backbone}"
+            keras_hub.write_preset(pretrained, folder)
+            return "a preset of keras-hub's BertBackbone"
         case "keras":
             keras_hub.write_keras_file(pretrained, folder / "model.keras")
             return "model.keras"

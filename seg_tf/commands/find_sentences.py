@@ -22,19 +22,18 @@ JSON lines, CSV and Parquet are recognised by their names. Others need their for
 
   … --corpus=enwiki/text --format=wikiextractor
 
-The vectors go to --index_dir, in shards. A killed job resumes when the same command is
-given again. Once they are complete, only queries are encoded, and --corpus may be left
-out. Damaged shards are detected by their checksums:
+The vectors go to --index_dir. Once they are there, only queries are encoded, and
+--corpus may be left out:
 
   seg-tf find-sentences --checkpoint=runs/slm_base --index_dir=books_index \
     --queries=queries.txt --num_neighbours=10 --output=neighbours.jsonl
 
 where queries.txt has one query per line, optionally after a label and a tab. Lines that
 begin with # are comments. examples/discourse_queries.txt has a query for each discourse
-relation of the paper's table. --limit=10000 tries the first sentences of a corpus only.
+relation of the paper's table.
 
-The search is exact: each query is compared with every vector, a shard at a time, so
-that memory stays small.
+The search is exact: each query is compared with every vector, some thousands at a time,
+so that memory stays small.
 """
 
 import json
@@ -82,19 +81,10 @@ def define_flags() -> None:
         "word pieces. Default: sent for SLM and ReAT, mean for other models.",
     )
     flags.DEFINE_integer(
-        "limit", None, "Encode this many sentences of the corpus only.", lower_bound=1
-    )
-    flags.DEFINE_integer(
         "num_neighbours", 5, "Sentences to print for a query.", lower_bound=1
     )
     flags.DEFINE_string(
         "output", None, "JSON lines to write the neighbours to instead of printing."
-    )
-    flags.DEFINE_integer(
-        "shard_sentences",
-        16_384,
-        "Sentences of a shard, which are kept in memory.",
-        lower_bound=1,
     )
 
 
@@ -121,7 +111,6 @@ def main(_: Sequence[str]) -> None:
     splitter = pretrained.splitter()
     encoder = SentenceEncoder(pretrained)
     kind = encoder.choose_vectors(values.vectors)
-    encoder.check_context(values.context_sentences)
     groups = []
     for _, query in queries:
         sentences = texts.split_text(query, splitter)
@@ -130,7 +119,7 @@ def main(_: Sequence[str]) -> None:
         *_, group = texts.in_context(sentences, values.context_sentences)
         groups.append(group)
     corpus = _corpus(folder, sources, pretrained, encoder, kind)
-    mean = mean_cosine(corpus.vectors())
+    mean = mean_cosine(corpus.parts())
     print(
         f"{corpus.manifest['num_sentences']:,} sentences in {folder}"
         + ("" if mean is None else f"; mean cosine of two: {mean:.4f}"),
@@ -190,7 +179,7 @@ def _corpus(
     }
     checksums = (pretrained.weights_checksum, pretrained.vocabulary.checksum)
     if sources:
-        names = ("format", "limit", "reader_options", "shard_sentences")
+        names = ("format", "reader_options")
         settings |= {name: values[name].value for name in names}
 
         def read() -> Iterator[Sentence]:
@@ -209,7 +198,6 @@ def _corpus(
     # Any corpus will do, but queries must be encoded in the same way.
     expected = describe({}, *checksums, {**corpus.manifest["settings"], **settings})
     corpus.check_same({**expected, "corpus": corpus.manifest["corpus"]})
-    corpus.check_complete()
     return corpus
 
 
@@ -261,4 +249,4 @@ def _describe(answer: dict[str, Any]) -> str:
 
 if __name__ == "__main__":
     define_flags()
-    command_line.run(main, CheckpointError, goes_on=True)
+    command_line.run(main, CheckpointError)

@@ -13,8 +13,7 @@ seeds of the paper of the checkpoint's model; values that are given replace thos
 grid. --dry_run prints the number of trials.
 
 --checkpoint may also name weights of another program, in a folder or as
-hf://organisation/name: they are converted once, as by import_weights, into the folder
-initial_checkpoint of --output_dir.
+hf://organisation/name: they are converted once, as by import_weights, into a cache.
 
 --output_dir holds, for each task,
 
@@ -50,11 +49,9 @@ On several processes, each runs its share of the trials:
 `python -m seg_tf.tasks` lists the tasks: those of GLUE, DiscoEval and RACE, and SQuAD.
 """
 
-import contextlib
 import dataclasses
 import os
 import pathlib
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -198,12 +195,12 @@ def main(_: Sequence[str]) -> None:
     os.environ.setdefault("HOROVOD_STALL_CHECK_DISABLE", "1")
     processes = horovod_distribution.join()
     report = print if processes.is_chief else lambda _: None
-    output_dir = output_paths.folder_path(values.output_dir)
+    output_paths.folder_path(values.output_dir)
     names = list(dict.fromkeys(values.task))
     present = [name for name in values if values[name].present]
     processes.check_agreement(
         {
-            **engine.software(),
+            "versions": engine.installed_versions(),
             **{
                 f"--{name}": values[name].value
                 for name in present
@@ -216,7 +213,7 @@ def main(_: Sequence[str]) -> None:
     factories = trackers.find_factories(values.callbacks, "--callbacks")
 
     def make_jobs() -> list[_Job]:
-        pretrained = _load_model(output_dir, processes, report)
+        pretrained = _load_model(processes, report)
         folders = [""] if len(names) == 1 else names
         return [
             _make_job(name, folder, pretrained, report)
@@ -243,27 +240,20 @@ def main(_: Sequence[str]) -> None:
 
 
 def _load_model(
-    output_dir: pathlib.Path,
     processes: distribution.Distribution,
     report: Callable[[str], Any],
 ) -> Pretrained:
     """The model of `--checkpoint`; one of another program is converted."""
     values = flags.FLAGS
-    with contextlib.ExitStack() as stack:
-        folder = None
-        if values.dry_run:
-            folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        checkpoint = convert.find_initial(
-            values.checkpoint,
-            output_dir,
-            "--checkpoint",
-            processes=processes,
-            made_in=folder,
-            report=report,
-            vocab_file=pathlib.Path(values.vocab_file) if values.vocab_file else None,
-            lower_case=values.lower_case,
-        )
-        return model_flags.load_model(checkpoint=checkpoint)
+    checkpoint = convert.find_initial(
+        values.checkpoint,
+        "--checkpoint",
+        processes=processes,
+        report=lambda done: report(done.to_text()),
+        vocab_file=pathlib.Path(values.vocab_file) if values.vocab_file else None,
+        lower_case=values.lower_case,
+    )
+    return model_flags.load_model(checkpoint=checkpoint)
 
 
 def _make_job(

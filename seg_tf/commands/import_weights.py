@@ -7,8 +7,7 @@ reads a BERT and writes a checkpoint with the same architecture, for fine-tuning
 all commands with --checkpoint. Formats:
 
   google        bert_model.ckpt.*, bert_config.json, vocab.txt (BERT's authors, TF 1)
-  hugging_face  config.json, model.safetensors and vocab.txt or tokenizer.json; or
-                pytorch_model.bin, of which PyTorch, if installed, reads only tensors
+  hugging_face  config.json, model.safetensors and vocab.txt or tokenizer.json
   segabert      the same, as SegaBERT's authors released it
   keras_hub     a preset folder of a BertBackbone
 

@@ -23,11 +23,11 @@ is a paragraph, unless the lines look hard-wrapped. A text longer than the model
 windows is cut after the last sentence that fits, and the output says so. Models are
 BERT, BERT with P.S., SegaBERT, SLM and their mixtures.
 
-The command prints, and writes to --output_table as CSV, the shares of the word pieces'
-attention: to their sentence, to their paragraph (including that sentence), to special
-tokens such as [CLS]; the rest goes to other paragraphs. Each share is followed by its
-ratio to that of uniform attention. A model that attends to neighbours, ignoring the
-structure, exceeds 1 too: compare models, not a model with uniform attention only.
+The command prints the shares of the word pieces' attention: to their sentence, to their
+paragraph (including that sentence), to special tokens such as [CLS]; the rest goes to
+other paragraphs. Each share is followed by its ratio to that of uniform attention. A
+model that attends to neighbours, ignoring the structure, exceeds 1 too: compare models,
+not a model with uniform attention only.
 """
 
 import functools
@@ -42,7 +42,7 @@ from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags, text_flags
 from seg_tf.inference import attention, attention_plots
-from seg_tf.inference.attention import MEAN, AttentionMaps, AttentionTable, HeadChoice
+from seg_tf.inference.attention import AttentionMaps
 from seg_tf.layouts.layout import TextCapacity
 from seg_tf.training.run_folder import RunFolder
 
@@ -50,7 +50,7 @@ _FORMATS = (".png", ".pdf", ".svg")
 _DOTS_PER_INCH = 150
 # More would take minutes to lay out.
 _MAX_PANELS = 200
-_ALL = "all"
+_ALL, _MEAN = "all", "mean"
 
 
 def define_flags() -> None:
@@ -60,10 +60,9 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "output", "attention.png", f"The plot: {', '.join(_FORMATS)} by its name."
     )
-    flags.DEFINE_string("output_table", None, "CSV to write the shares to.")
     flags.DEFINE_list("layers", [_ALL], "Layers, comma-separated, or `all`.")
     flags.DEFINE_list(
-        "heads", [MEAN], "Heads, comma-separated, `all`, or their `mean`."
+        "heads", [_MEAN], "Heads, comma-separated, `all`, or their `mean`."
     )
 
 
@@ -75,13 +74,6 @@ def main(_: Sequence[str]) -> None:
         raise ValueError(
             f"`--output` must end in one of {', '.join(_FORMATS)}. Received: {output}"
         )
-    table = None
-    if values.output_table:
-        table = output_paths.file_path(values.output_table, "output_table")
-    for name, path in (("--output", output), ("--output_table", table)):
-        exists = path is not None and path.exists() and values.text != text_flags.STDIN
-        if exists and path.samefile(values.text):
-            raise ValueError(f"`{name}` must not be the text itself. Received: {path}")
     paragraphs = text_flags.read_paragraphs(values.text)
     if not paragraphs:
         raise ValueError(f"`--text` must hold a sentence. Received: {values.text}")
@@ -99,15 +91,29 @@ def main(_: Sequence[str]) -> None:
     figure = attention_plots.heat_maps(maps, panels, title)
     with files.written_aside(output) as aside:
         figure.savefig(aside, format=output.suffix[1:].lower(), dpi=_DOTS_PER_INCH)
-    tables = {
-        name: AttentionTable.compute(model, panels) for name, model in maps.items()
+    for name, model in maps.items():
+        print(f"{name}: {model.window}. Where their attention goes:")
+        print(f"{_shares(model, panels)}\n")
+    print(f"Written: {output}")
+
+
+def _shares(maps: AttentionMaps, panels: Sequence[tuple[int, int | None]]) -> str:
+    """A table of where the attention of a model's layers and heads goes."""
+    uniform = attention.attention_shares(maps.uniform(), maps.window)
+    rows = {
+        f"layer {layer}, head {_MEAN if head is None else head}": (
+            attention.attention_shares(maps.map(layer, head), maps.window)
+        )
+        for layer, head in panels
     }
-    if table:
-        attention.write_csv(table, tables)
-    for name, shares in tables.items():
-        print(f"{name}: {maps[name].window}. Where their attention goes:")
-        print(f"{shares}\n")
-    print(f"Written: {', '.join(map(str, filter(None, (output, table))))}")
+    lines = [f"{'':22}" + "".join(f"{name.replace('_', ' '):>18}" for name in uniform)]
+    for title, shares in {**rows, "uniform attention": uniform}.items():
+        cells = [
+            f"{share:.3f} ({share / uniform[name]:5.2f} x)"
+            for name, share in shares.items()
+        ]
+        lines.append(f"  {title:20}" + "".join(f"{cell:>18}" for cell in cells))
+    return "\n".join(lines)
 
 
 def _maps(
@@ -159,22 +165,14 @@ def _names(models: Sequence[Pretrained]) -> list[str]:
     )
 
 
-def _panels(models: Sequence[Pretrained]) -> list[HeadChoice]:
-    """The requested layers and heads that a model has."""
+def _panels(models: Sequence[Pretrained]) -> list[tuple[int, int | None]]:
+    """The requested layers and heads, which all models have."""
     encoders = [model.encoder for model in models]
-    layers = _numbers("layers", max(encoder.num_layers for encoder in encoders))
-    heads = [None]
-    if flags.FLAGS.heads != [MEAN]:
-        heads = _numbers("heads", max(encoder.num_heads for encoder in encoders))
-    panels = [
-        HeadChoice(layer, head)
-        for layer in layers
-        for head in heads
-        if any(
-            layer < encoder.num_layers and (head or 0) < encoder.num_heads
-            for encoder in encoders
-        )
-    ]
+    layers = _numbers("layers", min(encoder.num_layers for encoder in encoders))
+    heads: list[int | None] = [None]
+    if flags.FLAGS.heads != [_MEAN]:
+        heads = [*_numbers("heads", min(encoder.num_heads for encoder in encoders))]
+    panels = [(layer, head) for layer in layers for head in heads]
     if len(panels) * len(models) > _MAX_PANELS:
         raise ValueError(
             "`--layers` and `--heads` must leave at most "
@@ -191,7 +189,7 @@ def _numbers(name: str, count: int) -> list[int]:
         return list(range(count))
     numbers = [int(text) if text.isdecimal() else count for text in texts]
     if not numbers or max(numbers) >= count or len(set(numbers)) < len(numbers):
-        words = f"`{_ALL}` or `{MEAN}`" if name == "heads" else f"`{_ALL}`"
+        words = f"`{_ALL}` or `{_MEAN}`" if name == "heads" else f"`{_ALL}`"
         raise ValueError(
             f"`--{name}` must be {words}, or different numbers from 0 to "
             f"{count - 1}. Received: {','.join(texts)}"

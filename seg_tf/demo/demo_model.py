@@ -11,7 +11,7 @@ import numpy as np
 
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.inference import attention, attention_plots
-from seg_tf.inference.attention import AttentionMaps, AttentionTable, HeadChoice
+from seg_tf.inference.attention import AttentionMaps, attention_shares
 from seg_tf.inference.mask_filling import MaskFiller
 from seg_tf.inference.ordering import SentenceOrderer
 from seg_tf.inference.sentence_encoder import (
@@ -133,25 +133,24 @@ class DemoModel:
             ValueError: as for `read`, or if there is no such layer or head.
         """
         self._check("attention")
-        num_sentences, choice = len(self._sentences(text)), HeadChoice(layer, head)
+        num_sentences = len(self._sentences(text))
         maps = self._maps(text)
-        is_typed = isinstance(layer, int) and isinstance(head, int | None)
-        if not (is_typed and maps.has(choice)):
+        num_layers, num_heads = maps.weights.shape[:2]
+        if layer not in range(num_layers) or (head or 0) not in range(num_heads):
             raise ValueError(
                 "`layer` and `head` must exist in the model. Received: "
                 f"layer={layer!r}, head={head!r}"
             )
         figure = attention_plots.heat_maps(
-            {self._pretrained.config.name: maps}, [choice], ""
+            {self._pretrained.config.name: maps}, [(layer, head)], ""
         )
         png = io.BytesIO()
         figure.savefig(png, format="png", dpi=_DOTS_PER_INCH, bbox_inches="tight")
-        table = AttentionTable.compute(maps, [choice])
         encoded = base64.b64encode(png.getvalue()).decode()
         return {
             "image": f"data:image/png;base64,{encoded}",
-            "shares": table.shares[choice],
-            "uniform": table.uniform,
+            "shares": attention_shares(maps.map(layer, head), maps.window),
+            "uniform": attention_shares(maps.uniform(), maps.window),
             "num_sentences": maps.window.num_sentences,
             "num_sentences_of_text": num_sentences,
         }

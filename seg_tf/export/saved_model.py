@@ -20,25 +20,13 @@ _FORMAT_VERSION = 1
 
 
 def check_output_dir(folder: pathlib.Path, overwrite: bool) -> None:
-    """Raises ValueError if an exported model cannot be written to `folder`.
-
-    Args:
-        folder: the folder.
-        overwrite: whether to replace an exported model.
-    """
+    """Raises ValueError unless a folder is new, or may be overwritten as an export."""
     files.check_not_in_use(folder.absolute())
-    parents = folder.absolute().parents
-    nearest = next(parent for parent in parents if parent.exists())
-    if folder.exists() and not folder.is_dir():
-        reason = "which is a file"
-    elif not nearest.is_dir():
-        reason = f"and {nearest} is no folder"
-    elif not folder.exists() or not any(folder.iterdir()):
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
-    elif not any(
-        (folder / name).is_file() for name in ("saved_model.pb", onnx_file.FILE_NAME)
-    ):
-        reason = "which contains other files"
+    names = ("saved_model.pb", onnx_file.FILE_NAME)
+    if not any((folder / name).is_file() for name in names):
+        reason = "which is something else"
     elif not overwrite:
         reason = "which contains an exported model; --overwrite replaces it"
     else:
@@ -72,7 +60,7 @@ def write(
 
     Args:
         model: the model.
-        folder: the output folder.
+        folder: a new folder.
         pretrained: the checkpoint, or the saved task, of the model.
         settings: further entries of `export.json`.
         overwrite: whether to replace an exported model.
@@ -80,8 +68,8 @@ def write(
             `encode_ids`, and is compared with the model.
 
     Raises:
-        ValueError: as `check_output_dir` and `check_formats`, or if the ONNX file
-            differs from the model. Nothing is written then.
+        ValueError: if the folder contains something else, a format or its packages are
+            unknown, or the ONNX file differs from the model. Nothing is written then.
     """
     check_output_dir(folder, overwrite)
     check_formats(formats)

@@ -14,11 +14,8 @@ from seg_tf import features as batch_contract
 from seg_tf.checkpoints.encoder_copies import copy_encoder
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.layouts.layout import Features
-from seg_tf.layouts.spans import (
-    best_spans,
-    check_answer_sizes,
-)
-from seg_tf.preprocessing.span_preprocessor import QuestionRows, SpanPreprocessor
+from seg_tf.layouts.spans import best_spans, check_answer_sizes
+from seg_tf.preprocessing.span_preprocessor import SpanPreprocessor
 from seg_tf.preprocessing.text_preprocessor import (
     DocumentPreprocessor,
     TextPreprocessor,
@@ -36,7 +33,8 @@ class ServedModel(tf.Module):
     A SavedModel contains all attributes, so the Keras model must not be one.
 
     Attributes:
-        functions: name -> function of each signature.
+        functions: name -> function of each signature. In all, `encode_ids` takes the
+            features of rows.
         rows_of_texts: converts texts, string `(B,)`, to features for `encode_ids`.
     """
 
@@ -84,7 +82,7 @@ def _check_features(features: Features, encoder: keras.Model) -> Features:
 
 
 class ServedEncoder(ServedModel):
-    """A pretrained encoder.
+    """A pretrained encoder. `docs/export.md` has a table of its outputs.
 
     Signatures:
         serving_default: takes `text`, string `(B,)`. A line is a paragraph. Reads up to
@@ -92,22 +90,6 @@ class ServedEncoder(ServedModel):
             first.
         encode_pairs: takes `text` and `second_text`, string `(B,)`, in one row as in
             fine-tuning, each as a paragraph of one sentence. The longer text is cut.
-        encode_ids: takes the features of rows.
-
-    Outputs:
-        sequence_output: float32 `(B, L, D)`, valid where `padding_mask`, bool `(B, L)`,
-            is True.
-        pooled_output: float32 `(B, D)`, the output at `[CLS]`; a ReAT's is the mean of
-            the sentence vectors.
-        sentence_vectors: float32 `(B, M, D)`, valid where `sentence_mask`, bool
-            `(B, M)`, is True.
-        token_ids: int32 `(B, L)`.
-        is_cut: bool `(B,)`, whether the text was cut.
-        sentences: string `(B, M)`, of `serving_default` only.
-
-    Args:
-        pretrained: the model. Its encoder is copied.
-        preprocessor: converts documents to rows.
     """
 
     def __init__(self, pretrained: Pretrained, preprocessor: DocumentPreprocessor):
@@ -165,18 +147,10 @@ class ServedEncoder(ServedModel):
 
 
 class ServedClassifier(ServedModel):
-    """A classifier of texts or of pairs of texts, or a regression.
+    """A classifier or a regression; `docs/export.md` has a table of its outputs.
 
-    Signatures:
-        serving_default: takes `text`, string `(B,)`, and for pairs `second_text`. As in
-            fine-tuning, a text is one sentence, and the longest is cut to fit a row.
-        encode_ids: takes the features of rows.
-
-    Outputs:
-        logits: float32 `(B, C)`.
-        probabilities: float32 `(B, C)`, and `label`, string `(B,)`, the most likely. A
-            regression has `value`, float32 `(B,)`, instead.
-        is_cut: bool `(B,)`, of `serving_default` only.
+    `serving_default` takes `text`, string `(B,)`, and for pairs `second_text`. As in
+    fine-tuning, a text is one sentence, and the longest is cut to fit a row.
 
     Args:
         classifier: a `TextClassifier`.
@@ -222,26 +196,11 @@ class ServedClassifier(ServedModel):
 
 
 class ServedExtractor(ServedModel):
-    """A model that answers questions with spans of contexts.
+    """A model that answers questions; `docs/export.md` has a table of its outputs.
 
-    Signatures:
-        serving_default: takes `question` and `context`, string `(B,)`. Windows of the
-            context are read, and the answer chosen, as in fine-tuning on SQuAD.
-        encode_ids: takes the features of rows, and returns the logits `start` and
-            `end`, float32 `(B, L)`.
-
-    Outputs:
-        answer: string `(B,)`, a part of the context; with a `null_threshold`, "" where
-            `null_odds` exceeds it.
-        start, end: int32 `(B,)`, the best span in Unicode code points of the context,
-            without the end; 0 for a context without word pieces.
-        score: float32 `(B,)`, sum of the best span's two logits.
-        is_cut: bool `(B,)`, whether the question was cut.
-        span: string `(B,)`, the best span; with a `null_threshold`.
-        null_odds: float32 `(B,)`, score of no answer minus `score`; with
-            a `null_threshold`.
-        n_best_answers, n_best_starts, n_best_ends, n_best_scores: `(B, N)`, the best
-            spans with distinct texts, if `num_best` is above 1.
+    `serving_default` takes `question` and `context`, string `(B,)`. Windows of the
+    context are read, and the answer chosen, as in fine-tuning on SQuAD. `encode_ids`
+    returns the logits `start` and `end`, float32 `(B, L)`.
 
     Args:
         extractor: a `SpanExtractor`.
@@ -250,9 +209,6 @@ class ServedExtractor(ServedModel):
         num_best: N.
         null_threshold: odds above which there is no answer; None always answers
             (SQuAD 1.1).
-
-    Raises:
-        ValueError: if `max_answer_pieces` or `num_best` is below 1.
     """
 
     def __init__(
@@ -274,13 +230,39 @@ class ServedExtractor(ServedModel):
         )
         def answer(question: tf.Tensor, context: tf.Tensor) -> Outputs:
             rows = preprocessor.read(question, context)
-            return _choose_answers(
-                rows,
-                _batched_logits(extractor, rows.features),
-                max_answer_pieces,
-                num_best,
-                null_threshold,
+            logits = _batched_logits(extractor, rows.features)
+            at_cls = [logits[name][:, 0] for name in ("start", "end")]
+            is_piece = rows.features["can_answer"][:, 1:]
+            spans = best_spans(
+                rows.contexts,
+                rows.questions.contexts,
+                rows.windows,
+                *(
+                    tf.boolean_mask(logits[name][:, 1:], is_piece)
+                    for name in ("start", "end")
+                ),
+                tf.stack(at_cls, axis=1),
+                num_best=num_best,
+                max_answer_pieces=max_answer_pieces,
             )
+            outputs = {
+                "answer": spans.texts[:, 0],
+                "start": spans.starts[:, 0],
+                "end": spans.ends[:, 0],
+                "score": tf.cast(spans.scores[:, 0], tf.float32),
+                "is_cut": rows.questions.is_cut,
+            }
+            if null_threshold is not None:
+                odds = spans.null_scores - spans.scores[:, 0]
+                outputs["span"] = outputs["answer"]
+                outputs["null_odds"] = tf.cast(odds, tf.float32)
+                outputs["answer"] = tf.where(odds > null_threshold, "", outputs["span"])
+            if num_best > 1:
+                outputs["n_best_answers"] = spans.texts
+                outputs["n_best_starts"] = spans.starts
+                outputs["n_best_ends"] = spans.ends
+                outputs["n_best_scores"] = tf.cast(spans.scores, tf.float32)
+            return outputs
 
         self.functions = {
             "serving_default": answer,
@@ -291,43 +273,6 @@ class ServedExtractor(ServedModel):
                 lambda features: _logits(extractor, features),
             ),
         }
-
-
-def _choose_answers(
-    rows: QuestionRows,
-    logits: Mapping[str, tf.Tensor],
-    max_answer_pieces: int,
-    num_best: int,
-    null_threshold: float | None,
-) -> Outputs:
-    is_piece = rows.features["can_answer"][:, 1:]
-    spans = best_spans(
-        rows.contexts,
-        rows.questions.contexts,
-        rows.windows,
-        *(tf.boolean_mask(logits[name][:, 1:], is_piece) for name in ("start", "end")),
-        tf.stack([logits[name][:, 0] for name in ("start", "end")], axis=1),
-        num_best=num_best,
-        max_answer_pieces=max_answer_pieces,
-    )
-    outputs = {
-        "answer": spans.texts[:, 0],
-        "start": spans.starts[:, 0],
-        "end": spans.ends[:, 0],
-        "score": tf.cast(spans.scores[:, 0], tf.float32),
-        "is_cut": rows.questions.is_cut,
-    }
-    if null_threshold is not None:
-        odds = spans.null_scores - spans.scores[:, 0]
-        outputs["span"] = outputs["answer"]
-        outputs["null_odds"] = tf.cast(odds, tf.float32)
-        outputs["answer"] = tf.where(odds > null_threshold, "", outputs["span"])
-    if num_best > 1:
-        outputs["n_best_answers"] = spans.texts
-        outputs["n_best_starts"] = spans.starts
-        outputs["n_best_ends"] = spans.ends
-        outputs["n_best_scores"] = tf.cast(spans.scores, tf.float32)
-    return outputs
 
 
 def _token_features(extractor: keras.Model) -> list[str]:

@@ -3,15 +3,12 @@
 Shape key: K layers, H heads, L positions.
 """
 
-import csv
 import dataclasses
-import pathlib
 from collections.abc import Mapping, Sequence
 
 import keras
 import numpy as np
 
-from seg_tf import files
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.layouts.layout import TextCapacity
 from seg_tf.models.encoder import Encoder
@@ -19,16 +16,6 @@ from seg_tf.text.graph.trees import Trees
 from seg_tf.text.punkt import Splitter
 from seg_tf.text.tree import DocumentTree, TreeBuilder
 from seg_tf.text.vocabulary import SENT
-
-# Name of the mean over the heads.
-MEAN = "mean"
-_SHARES = {
-    "same_sentence": "same sentence",
-    "same_paragraph": "same paragraph",
-    "special_tokens": "special tokens",
-}
-_NAME_WIDTH, _CELL_WIDTH = 22, 18
-
 
 # === Windows of text ===
 
@@ -68,11 +55,7 @@ class TextWindow:
 
 
 def window_capacity(pretrained: Pretrained) -> TextCapacity:
-    """Returns the capacity of the windows that a model was trained on.
-
-    Raises:
-        ValueError: if it was not trained on windows.
-    """
+    """Capacity of the windows that a model was trained on; else a ValueError."""
     if not isinstance(pretrained.encoder, Encoder):
         raise ValueError(
             "`checkpoint` must be of an encoder that reads windows (BERT, BERT with "
@@ -86,11 +69,7 @@ def window_capacity(pretrained: Pretrained) -> TextCapacity:
 def read_tree(
     paragraphs: Sequence[str], pretrained: Pretrained, splitter: Splitter
 ) -> DocumentTree:
-    """Returns sentences and word pieces of a text, as in records.
-
-    Raises:
-        ValueError: if there is no word piece.
-    """
+    """Sentences and word pieces of a text, as in records; a ValueError if none."""
     encode = pretrained.text_encoder().encode
     (tree,) = TreeBuilder(splitter.split, encode).build([paragraphs])
     if not len(tree.token_ids):
@@ -102,10 +81,9 @@ def read_tree(
 
 
 def first_window(tree: DocumentTree, capacity: TextCapacity) -> DocumentTree:
-    """Returns the beginning of a text that fits in a window.
+    """The beginning of a text that fits in a window.
 
-    As in records, that is whole sentences, or a part of the first one if it is too
-    long.
+    As in records: whole sentences, or a part of the first one if it is too long.
     """
     ends = np.cumsum(tree.sentence_lengths)
     count = max(int(np.searchsorted(ends, capacity.num_pieces, side="right")), 1)
@@ -153,18 +131,6 @@ def lay_out(tree: DocumentTree, pretrained: Pretrained) -> TextWindow:
 # === Weights ===
 
 
-@dataclasses.dataclass(frozen=True)
-class HeadChoice:
-    """A head of a layer, both from 0; None is the mean of the layer's heads."""
-
-    layer: int
-    head: int | None = None
-
-    @property
-    def head_name(self) -> str:
-        return MEAN if self.head is None else str(self.head)
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class AttentionMaps:
     """Attention weights of each position of a text, in every layer and head.
@@ -178,15 +144,15 @@ class AttentionMaps:
     weights: np.ndarray
     window: TextWindow
 
-    def has(self, choice: HeadChoice) -> bool:
-        """Returns True if the model has this layer and head."""
-        num_layers, num_heads = self.weights.shape[:2]
-        return 0 <= choice.layer < num_layers and 0 <= (choice.head or 0) < num_heads
-
-    def map(self, choice: HeadChoice) -> np.ndarray:
+    def map(self, layer: int, head: int | None = None) -> np.ndarray:
         """Weights of a head, or the mean of a layer's: `(L, L)`."""
-        weights = self.weights[choice.layer]
-        return weights.mean(axis=0) if choice.head is None else weights[choice.head]
+        weights = self.weights[layer]
+        return weights.mean(axis=0) if head is None else weights[head]
+
+    def uniform(self) -> np.ndarray:
+        """Weights `(L, L)` if every position attended to all positions alike."""
+        length = len(self.window.tokens)
+        return np.full((length, length), 1 / length)
 
 
 def attention_maps(encoder: Encoder, window: TextWindow) -> AttentionMaps:
@@ -204,24 +170,15 @@ def attention_maps(encoder: Encoder, window: TextWindow) -> AttentionMaps:
     return AttentionMaps(np.stack(weights), window)
 
 
-def attention_shares(
-    weights: np.ndarray, window: TextWindow
-) -> Mapping[str, np.ndarray]:
-    """Computes the average shares of the word pieces' attention, by its target.
+def attention_shares(weights: np.ndarray, window: TextWindow) -> dict[str, float]:
+    """Shares of the word pieces' attention `(L, L)`, by its target.
 
-    Special tokens do not count as queries. As keys they belong to no sentence. The rest
-    goes to other paragraphs.
-
-    Args:
-        weights: `(…, L, L)`, whose rows sum to 1.
-        window: the text.
-
-    Returns:
-        Shares `(…)` of the word pieces' attention: `same_sentence`; `same_paragraph`,
-        including the same sentence; and `special_tokens`.
+    These are `same_sentence`; `same_paragraph`, including the same sentence; and
+    `special_tokens`. Special tokens do not count as queries. As keys they belong to no
+    sentence. The rest goes to other paragraphs.
     """
     is_piece = window.is_piece
-    weights = weights[..., is_piece, :].astype("float64")
+    weights = weights[is_piece].astype("float64")
     targets = {
         name: (numbers[is_piece][:, np.newaxis] == numbers) & is_piece
         for name, numbers in (
@@ -229,76 +186,8 @@ def attention_shares(
             ("same_paragraph", window.paragraphs),
         )
     }
-    targets["special_tokens"] = np.broadcast_to(~is_piece, weights.shape[-2:])
+    targets["special_tokens"] = np.broadcast_to(~is_piece, weights.shape)
     return {
-        name: np.einsum("...qk,qk->...", weights, is_target) / is_piece.sum()
+        name: float(weights[is_target].sum() / is_piece.sum())
         for name, is_target in targets.items()
     }
-
-
-# === Tables ===
-
-
-@dataclasses.dataclass(frozen=True)
-class AttentionTable:
-    """Shares of the attention of word pieces; see `attention_shares`.
-
-    Attributes:
-        shares: shares of each layer or head, by name.
-        uniform: shares if every position attended to all positions alike.
-    """
-
-    shares: Mapping[HeadChoice, Mapping[str, float]]
-    uniform: Mapping[str, float]
-
-    @classmethod
-    def compute(
-        cls, maps: AttentionMaps, choices: Sequence[HeadChoice]
-    ) -> "AttentionTable":
-        """Computes the shares of those layers and heads that the model has."""
-
-        def shares(weights: np.ndarray) -> dict[str, float]:
-            computed = attention_shares(weights, maps.window)
-            return {name: float(share) for name, share in computed.items()}
-
-        length = len(maps.window.tokens)
-        return cls(
-            {choice: shares(maps.map(choice)) for choice in filter(maps.has, choices)},
-            shares(np.full((length, length), 1 / length)),
-        )
-
-    def __str__(self) -> str:
-        rows = {
-            f"  layer {choice.layer}, head {choice.head_name}": shares
-            for choice, shares in self.shares.items()
-        }
-        lines = ["".rjust(_NAME_WIDTH) + _cells(_SHARES.values())]
-        for name, shares in {**rows, "  uniform attention": self.uniform}.items():
-            cells = [
-                f"{shares[share]:.3f} ({shares[share] / self.uniform[share]:5.2f} x)"
-                for share in _SHARES
-            ]
-            lines.append(name.ljust(_NAME_WIDTH) + _cells(cells))
-        return "\n".join(lines)
-
-
-def _cells(texts: Sequence[str]) -> str:
-    return "".join(text.rjust(_CELL_WIDTH) for text in texts)
-
-
-def write_csv(path: pathlib.Path, tables: Mapping[str, AttentionTable]) -> None:
-    """Writes the tables of models, by name, as one, a row for each layer or head."""
-    rows = [
-        {"model": model, "layer": choice.layer, "head": choice.head_name}
-        | dict(shares)
-        | {f"uniform_{name}": share for name, share in table.uniform.items()}
-        for model, table in tables.items()
-        for choice, shares in table.shares.items()
-    ]
-    with (
-        files.written_aside(path) as aside,
-        open(aside, "w", encoding="utf-8", newline="") as file,
-    ):
-        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)

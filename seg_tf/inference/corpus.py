@@ -1,18 +1,17 @@
 """Vectors of all sentences of a corpus, in a folder, and exact search among them.
 
-  manifest.json   weights, corpus and settings of the vectors; checksums of the shards
-                  and of the manifest
-  shard-00000/    vectors.npy: float32 `(N, D)`; sentences.jsonl: the sentences
+  manifest.json      weights, corpus and settings of the vectors
+  vectors-00000.npy  the first vectors, float32 `(N, D)`; and so on
+  sentences.jsonl    the sentences, each after those it was encoded with
 
-Shards are written atomically. The same command resumes with the missing shards; a
-different one is refused. Each file is checked when it is first read.
+The folder appears as a whole or not at all.
 """
 
 import dataclasses
 import itertools
 import json
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,24 +22,16 @@ from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.inference.texts import Sentence, in_context
 
 MANIFEST_FILE = "manifest.json"
-_VECTORS_FILE = "vectors.npy"
 _SENTENCES_FILE = "sentences.jsonl"
 _FORMAT_VERSION = 3
+# Sentences that are encoded, and vectors that are searched, at a time.
+_AT_A_TIME = 4_096
 
 
 class CorpusVectors:
-    """A folder of vectors, complete or not.
+    """A folder of vectors, whose `manifest` has their settings and number.
 
-    Args:
-        folder: the folder.
-
-    Raises:
-        ValueError: if the manifest is missing, damaged or of another version.
-
-    Attributes:
-        folder: the folder.
-        manifest: settings of the vectors, `num_sentences`, and `shards`: checksums by
-            folder and file.
+    A manifest that is missing, damaged or of another version is a ValueError.
     """
 
     def __init__(self, folder: pathlib.Path):
@@ -53,51 +44,12 @@ class CorpusVectors:
                 "it"
             )
         self.manifest = files.read_json(path)
-        is_object = isinstance(self.manifest, dict)
-        version = self.manifest.get("format_version") if is_object else None
-        for name, expected, value in (
-            ("format version", _FORMAT_VERSION, version),
-            (
-                "checksum",
-                self.manifest.get("checksum") if is_object else None,
-                files.content_checksum(self.manifest) if is_object else None,
-            ),
-        ):
-            if value != expected:
-                raise ValueError(
-                    f"{path}: expected the {name} {expected}, found {value}. Encode "
-                    "the corpus again: give --corpus and another --index_dir"
-                )
-        self._intact: set[pathlib.Path] = set()
-
-    @property
-    def num_shards(self) -> int:
-        return -(-self.manifest["num_sentences"] // self.shard_sentences)
-
-    @property
-    def shard_sentences(self) -> int:
-        """Sentences of every shard but the last."""
-        return self.manifest["settings"]["shard_sentences"]
-
-    def shard(self, number: int) -> pathlib.Path:
-        return self.folder / f"shard-{number:05d}"
-
-    def missing(self) -> list[int]:
-        """Numbers of the shards that were not finished, or were removed."""
-        return [
-            number
-            for number in range(self.num_shards)
-            if self.shard(number).name not in self.manifest["shards"]
-            or not self.shard(number).is_dir()
-        ]
-
-    def check_complete(self) -> None:
-        """Raises a ValueError unless every shard is there."""
-        if missing := self.missing():
+        version = self.manifest.get("format_version")
+        if version != _FORMAT_VERSION:
             raise ValueError(
-                f"`--index_dir` must hold all vectors of its corpus. Received: "
-                f"{self.folder}, which lacks {len(missing)} of {self.num_shards} "
-                "shards. Give the same --corpus again to encode them"
+                f"{path}: expected the format version {_FORMAT_VERSION}, found "
+                f"{version}. Encode the corpus again: give --corpus and another "
+                "--index_dir"
             )
 
     def check_same(self, expected: Mapping[str, Any]) -> None:
@@ -111,99 +63,41 @@ class CorpusVectors:
                 + ". Choose another --index_dir, or remove that one"
             )
 
-    def vectors(self) -> Iterator[np.ndarray]:
-        """The vectors of each shard.
-
-        Raises:
-            ValueError: if a file is damaged.
-        """
-        for number in range(self.num_shards):
-            yield np.load(self._checked_file(number, _VECTORS_FILE), mmap_mode="r")
-
-    def _checked_file(self, shard: int, name: str) -> pathlib.Path:
-        path = self.shard(shard) / name
-        if path not in self._intact:
-            expected = self.manifest["shards"].get(path.parent.name, {}).get(name)
-            checksum = files.checksum(path) if path.is_file() else "no file"
-            if checksum != expected:
-                raise ValueError(
-                    f"{path}: expected the checksum {expected}, found {checksum}. "
-                    f"Remove {path.parent} and give the same --corpus again"
-                )
-            self._intact.add(path)
-        return path
+    def parts(self) -> Iterator[np.ndarray]:
+        """The vectors, so many at a time that memory stays small."""
+        return map(np.load, sorted(self.folder.glob("vectors-*.npy")))
 
     def nearest(self, queries: np.ndarray, count: int) -> list[list[tuple[int, float]]]:
-        """Finds the nearest vectors to each query, by comparing with all of them.
+        """Finds the nearest vectors to queries `(Q, D)` of length 1, by comparing all.
 
-        Vectors and queries have length 1, so that inner products are cosines.
-
-        Args:
-            queries: float32 array `(number of queries, D)`.
-            count: neighbours of each query; fewer if there are fewer vectors.
-
-        Returns:
-            For each query `(number of the sentence, cosine)`, the nearest first; equal
-            cosines in the order of the sentences.
+        Returns up to `count` pairs of the sentence's number and the cosine for each
+        query, the nearest first; equal cosines in the order of the sentences.
         """
-        nearest = [(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in queries]
-        for shard, vectors in enumerate(self.vectors()):
-            first = shard * self.shard_sentences
-            for query, cosines in enumerate(queries @ vectors.T):
-                numbers, best = nearest[query]
-                bound = best[-1] if len(best) == count else -np.inf
-                nearer = np.flatnonzero(cosines > bound)
-                numbers = np.concatenate([numbers, first + nearer])
-                best = np.concatenate([best, cosines[nearer]])
-                order = np.argsort(-best, kind="stable")[:count]
-                nearest[query] = numbers[order], best[order]
+        best = np.empty((len(queries), 0), np.float32)
+        numbers, begin = np.empty((len(queries), 0), np.int64), 0
+        for part in self.parts():
+            these = np.broadcast_to(
+                np.arange(begin, begin + len(part)), (len(queries), len(part))
+            )
+            cosines = np.concatenate([best, queries @ part.T], axis=1)
+            numbers, begin = np.concatenate([numbers, these], axis=1), begin + len(part)
+            order = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
+            best = np.take_along_axis(cosines, order, axis=1)
+            numbers = np.take_along_axis(numbers, order, axis=1)
         return [
-            list(zip(numbers.tolist(), cosines.tolist(), strict=True))
-            for numbers, cosines in nearest
+            list(zip(*pair, strict=True))
+            for pair in zip(numbers.tolist(), best.tolist(), strict=True)
         ]
 
     def sentences(self, numbers: Iterable[int]) -> dict[int, list[Sentence]]:
-        """Sentences by number, each after those it was encoded with.
-
-        Raises:
-            ValueError: if a file is damaged.
-        """
-        sentences = {}
-        for shard, group in itertools.groupby(
-            sorted(set(numbers)), key=lambda number: number // self.shard_sentences
-        ):
-            offsets = {number % self.shard_sentences: number for number in group}
-            path = self._checked_file(shard, _SENTENCES_FILE)
-            with open(path, encoding="utf-8") as file:
-                for at, line in enumerate(file):
-                    if at in offsets:
-                        sentences[offsets[at]] = [
-                            Sentence(*values) for values in json.loads(line)
-                        ]
-        return sentences
-
-    def write_shard(
-        self, number: int, vectors: np.ndarray, groups: Sequence[Sequence[Sentence]]
-    ) -> None:
-        """Writes a shard atomically, and then its checksums.
-
-        Args:
-            number: number of the shard.
-            vectors: float32 array `(N, D)`.
-            groups: the N sentences, each after those it was encoded with.
-        """
-        path = self.shard(number)
-        with files.written_aside(path) as unfinished:
-            unfinished.mkdir()
-            np.save(unfinished / _VECTORS_FILE, vectors)
-            with open(unfinished / _SENTENCES_FILE, "w", encoding="utf-8") as file:
-                for group in groups:
-                    values = [dataclasses.astuple(sentence) for sentence in group]
-                    file.write(json.dumps(values, ensure_ascii=False) + "\n")
-            self.manifest["shards"][path.name] = {
-                file.name: files.checksum(file) for file in sorted(unfinished.iterdir())
+        """Sentences by number, each after those it was encoded with."""
+        numbers = set(numbers)
+        with open(self.folder / _SENTENCES_FILE, encoding="utf-8") as file:
+            return {
+                number: [Sentence(*values) for values in json.loads(line)]
+                for number, line in enumerate(file)
+                if number in numbers
             }
-        _write_manifest(self.folder, self.manifest)
 
 
 def describe(
@@ -224,20 +118,6 @@ def describe(
     }
 
 
-def start(
-    folder: pathlib.Path, description: Mapping[str, Any], num_sentences: int
-) -> CorpusVectors:
-    """Writes the manifest of vectors into a folder that exists."""
-    manifest = {**description, "num_sentences": num_sentences, "shards": {}}
-    _write_manifest(folder, {"format_version": _FORMAT_VERSION, **manifest})
-    return CorpusVectors(folder)
-
-
-def _write_manifest(folder: pathlib.Path, manifest: Mapping[str, Any]) -> None:
-    checksum = files.content_checksum(manifest)
-    files.write_json(folder / MANIFEST_FILE, {**manifest, "checksum": checksum})
-
-
 def encode_corpus(
     folder: pathlib.Path,
     read_sentences: Callable[[], Iterator[Sentence]],
@@ -246,68 +126,55 @@ def encode_corpus(
     progress: Callable[[int], Any],
     report: Callable[[str], Any] = print,
 ) -> CorpusVectors:
-    """Encodes the sentences of a corpus, or those in missing shards.
-
-    The corpus is streamed twice: to count its sentences, and to encode them.
+    """Encodes the sentences of a corpus, unless the folder has them.
 
     Args:
-        folder: folder of the vectors.
-        read_sentences: begins to stream the sentences of the corpus.
+        folder: folder of the vectors, written as a whole or not at all.
+        read_sentences: begins to stream the sentences of the corpus, which is done
+            twice: to count them, and to encode them.
         encoder: the encoder.
-        description: result of `describe`. Its settings `context_sentences`,
-            `vectors`, `shard_sentences` and `limit` (None takes all) are used.
+        description: result of `describe`. Its settings `context_sentences` and
+            `vectors` are used.
         progress: creates a progress bar for a number of sentences.
         report: called with lines of text.
 
     Raises:
-        ValueError: if the folder contains different vectors or is in use, or the corpus
-            has no sentence, or changes in the meantime.
+        ValueError: if the folder contains something else, or the corpus no sentence.
     """
-    settings, names = description["settings"], ", ".join(description["corpus"])
-
-    def sentences() -> Iterator[Sentence]:
-        return itertools.islice(read_sentences(), settings["limit"])
-
-    folder.mkdir(parents=True, exist_ok=True)
-    in_use = ValueError(
-        f"`--index_dir` must not be in use. Received: {folder}, into which another "
-        "process writes now"
-    )
-    with files.locked(folder, in_use):
-        if (folder / MANIFEST_FILE).exists():
-            corpus = CorpusVectors(folder)
-            corpus.check_same(description)
-        else:
-            num_sentences = sum(1 for _ in sentences())
-            if not num_sentences:
-                raise ValueError(
-                    f"`--corpus` must hold sentences. Received: {names}, with none"
-                )
-            corpus = start(folder, description, num_sentences)
-        missing = set(corpus.missing())
-        if not missing:
-            return corpus
-        files.remove_leftovers(folder)
-        stream = in_context(sentences(), settings["context_sentences"])
-        left, total_cut = corpus.manifest["num_sentences"], 0
-        with progress(left) as bar:
-            for number in range(corpus.num_shards):
-                groups = list(itertools.islice(stream, corpus.shard_sentences))
-                if len(groups) != min(left, corpus.shard_sentences):
-                    raise ValueError(
-                        "`--corpus` must not change while it is read. Received: "
-                        f"{names}, whose shard {number} now has "
-                        f"{len(groups)} sentences"
-                    )
-                left -= len(groups)
-                if number not in missing:
-                    bar.update(len(groups))
-                    continue
-                vectors, num_cut = encoder.encode_in_context(
-                    groups, settings["vectors"], bar.update
-                )
-                corpus.write_shard(number, vectors, groups)
-                total_cut += num_cut
-        if total_cut:
-            report(f"Sentences longer than a row, which were cut: {total_cut:,}")
-    return corpus
+    if (folder / MANIFEST_FILE).exists():
+        corpus = CorpusVectors(folder)
+        corpus.check_same(description)
+        return corpus
+    total = sum(1 for _ in read_sentences())
+    if not total:
+        names = ", ".join(description["corpus"])
+        raise ValueError(
+            f"`--corpus` must hold sentences. Received: {names}, with none"
+        )
+    settings, done, total_cut = description["settings"], 0, 0
+    stream = in_context(read_sentences(), settings["context_sentences"])
+    folder = folder.absolute()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        files.written_aside(folder, overwrite=False) as unfinished,
+        progress(total) as bar,
+    ):
+        unfinished.mkdir()
+        for number in itertools.count():
+            groups = list(itertools.islice(stream, _AT_A_TIME))
+            if not groups:
+                break
+            vectors, num_cut = encoder.encode_in_context(groups, settings["vectors"])
+            np.save(unfinished / f"vectors-{number:05d}.npy", vectors)
+            with open(unfinished / _SENTENCES_FILE, "a", encoding="utf-8") as file:
+                for group in groups:
+                    values = [dataclasses.astuple(sentence) for sentence in group]
+                    file.write(json.dumps(values, ensure_ascii=False) + "\n")
+            done, total_cut = done + len(groups), total_cut + num_cut
+            bar.update(len(groups))
+        manifest = {**description, "num_sentences": done}
+        manifest = {"format_version": _FORMAT_VERSION, **manifest}
+        files.write_json(unfinished / MANIFEST_FILE, manifest)
+    if total_cut:
+        report(f"Sentences longer than a row, which were cut: {total_cut:,}")
+    return CorpusVectors(folder)

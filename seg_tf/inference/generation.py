@@ -34,8 +34,6 @@ class Sampling:
         top_p: samples from the fewest words, the most probable first, that reach this
             share of the probability of the `top_k`; 1 means all.
 
-    Raises:
-        ValueError: if a value is out of range.
     """
 
     temperature: float = 1.0
@@ -51,20 +49,9 @@ class Sampling:
             )
 
     def choose(self, log_probabilities: np.ndarray, random: np.random.Generator) -> int:
-        """Samples an index.
-
-        Args:
-            log_probabilities: float array `(V,)`, up to a constant; minus infinity
-                excludes an index.
-            random: source of randomness.
-
-        Raises:
-            ValueError: if every index is excluded.
-        """
+        """Samples an index of log probabilities `(V,)`, which may lack a constant."""
         order = np.argsort(-log_probabilities, kind="stable")
         order = order[np.isfinite(log_probabilities[order])]
-        if not len(order):
-            raise ValueError("There must be something to draw. Received: nothing")
         if self.temperature == 0:
             return int(order[0])
         order = order[: self.top_k or None]
@@ -90,15 +77,8 @@ class GrowingText:
     """A prompt and the words after it, with the counters that training assigns.
 
     The text begins with an `<eos>`, as if a paragraph had ended before it. The last
-    line of the prompt is continued, unless a blank line follows it; all lines before
-    are complete paragraphs.
-
-    Punkt decides whether a word begins a sentence, given the paragraph up to the word.
-    Where words were cut at punctuation, marks are joined to their words for that.
-
-    Args:
-        model: determines words and sentences.
-        prompt: any text; an empty one gives only the `<eos>`.
+    line of the prompt is continued, unless a blank line follows it. Punkt decides
+    whether a word begins a sentence, given the paragraph up to the word.
 
     Attributes:
         token_ids: int32 array of `<eos>` and the words of the prompt.
@@ -110,20 +90,20 @@ class GrowingText:
         self._model = model
         *lines, last = map(str.strip, prompt.removesuffix("\n").split("\n"))
         eos_id = model.vocabulary.eos_id
-        ended = model.tree(list(filter(None, lines))).with_paragraph_ends(eos_id)
+        tree = model.tree(list(filter(None, lines))).with_paragraph_ends(eos_id)
+        sentences, paragraphs = word_counters(tree)
         open_ = model.tree([last])
-        self._paragraph = 1 + len(ended.paragraph_lengths)
-        self._first_sentence = 1 + len(ended.sentence_lengths)
-        sentences, paragraphs = word_counters(ended)
-        open_sentences, open_paragraphs = word_counters(open_)
-        self.token_ids = np.concatenate([[eos_id], ended.token_ids, open_.token_ids])
-        self.sentences = np.concatenate(
-            [[0], 1 + sentences, self._first_sentence + open_sentences]
-        )
-        self.paragraphs = np.concatenate(
-            [[0], 1 + paragraphs, self._paragraph + open_paragraphs]
-        )
         self._text = last if len(open_.token_ids) else ""  # of the open paragraph
+        self._paragraph = 1 + len(tree.paragraph_lengths)
+        self._first_sentence = 1 + len(tree.sentence_lengths)
+        self.token_ids = np.concatenate([[eos_id], tree.token_ids, open_.token_ids])
+        first = self._first_sentence, self._paragraph
+        self.sentences, self.paragraphs = (
+            np.concatenate([[0], 1 + before, start + last_line])
+            for before, last_line, start in zip(
+                (sentences, paragraphs), word_counters(open_), first, strict=True
+            )
+        )
         self._sentence = int(self.sentences[-1])
 
     @property
@@ -136,6 +116,7 @@ class GrowingText:
         if token_id == self._model.vocabulary.eos_id:
             return "\n"
         (word,) = self._model.vocabulary.tokens_of([token_id])
+        # Punkt needs marks at their words, from which the tokenizer cut them.
         is_joined = self._model.tokenizer != WHITESPACE and (
             word in _CLOSING or self._text[-1:] in _OPENING
         )
@@ -165,12 +146,8 @@ class TextGenerator:
     its own, which attends to the memory: as long as that holds the whole text,
     probabilities equal those in a single pass.
 
-    Args:
-        model: the language model.
-        prompt: as for `GrowingText`.
-
     Attributes:
-        text: the prompt and what was added to it.
+        text: the `GrowingText`.
         log_probabilities: float64 array `(V,)` of the next word.
     """
 
@@ -179,16 +156,14 @@ class TextGenerator:
         self._model = model
         self._memory = model.encoder.initial_memory(1)
         self._num_read = 0
+        names, words = model.encoder.feature_names, tf.TensorSpec([1, None], tf.int32)
         signature = (
-            {
-                name: tf.TensorSpec([1, None], tf.int32)
-                for name in model.encoder.feature_names
-            },
+            dict.fromkeys(names, words),
             tf.nest.map_structure(tf.TensorSpec.from_tensor, self._memory),
         )
 
         def run(features: Mapping[str, Any], memory: Mapping[str, Any]) -> tuple:
-            hidden, memory = model.encode(features, memory)
+            hidden, memory = model.encoder({**features, **memory}, training=False)
             return model.objective.log_probabilities(hidden[:, -1]), memory
 
         self._step = tf.function(
@@ -211,10 +186,6 @@ class TextGenerator:
 
         A word is added to the text when the next one is requested. `<unk>` is never
         sampled, nor an `<eos>` right after another: no paragraph of training is empty.
-
-        Args:
-            sampling: how to sample.
-            random: source of randomness.
         """
         vocabulary = self._model.vocabulary
         while True:
@@ -232,14 +203,14 @@ class TextGenerator:
         sentences: Sequence[int],
         paragraphs: Sequence[int],
     ) -> None:
+        values = {
+            "token_ids": token_ids,
+            "stream_token": self._num_read + np.arange(len(token_ids)),
+            "stream_sentence": sentences,
+            "stream_paragraph": paragraphs,
+        }
         features = {
-            name: tf.constant(np.array([values], np.int32))
-            for name, values in {
-                "token_ids": token_ids,
-                "stream_token": self._num_read + np.arange(len(token_ids)),
-                "stream_sentence": sentences,
-                "stream_paragraph": paragraphs,
-            }.items()
+            name: tf.constant([list(row)], tf.int32) for name, row in values.items()
         }
         log_probabilities, self._memory = self._step(features, self._memory)
         self.log_probabilities = log_probabilities.numpy()[0].astype(np.float64)

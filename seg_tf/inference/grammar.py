@@ -4,7 +4,7 @@ Shape key: B masked rows, L row length, D width, V vocabulary.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.interop.presets import FromPreset
-from seg_tf.layouts.rows import Segment, bucket_length
+from seg_tf.layouts.rows import Segment
 from seg_tf.objectives.masked_lm import MaskedLM
 from seg_tf.tasks.blimp import MinimalPair
 
@@ -26,12 +26,8 @@ class SentenceScorer(FromPreset):
     probabilities of the pieces in their places. Each sentence has a separate row.
 
     Args:
-        pretrained: a model that was pretrained with `MaskedLM`.
-        tokens_per_batch: approximate number of positions in a batch.
-
-    Raises:
-        ValueError: if the model was pretrained otherwise, or is no encoder whose rows
-            are windows.
+        pretrained: a model of windows, pretrained with `MaskedLM`; any other one
+            is a ValueError.
 
     Example:
     ```
@@ -40,9 +36,7 @@ class SentenceScorer(FromPreset):
     ```
     """
 
-    def __init__(
-        self, pretrained: Pretrained, tokens_per_batch: int = _TOKENS_PER_BATCH
-    ):
+    def __init__(self, pretrained: Pretrained):
         objective = pretrained.objective(
             MaskedLM, "a model that was pretrained to predict masked word pieces"
         )
@@ -53,7 +47,6 @@ class SentenceScorer(FromPreset):
                 f"{pretrained.folder}, the run {pretrained.config.name!r}"
             )
         self._encode = pretrained.text_encoder().encode
-        self._tokens_per_batch = tokens_per_batch
         encoder, mask_id = pretrained.encoder, pretrained.vocabulary.mask_id
         self._names = encoder.feature_names
 
@@ -63,15 +56,14 @@ class SentenceScorer(FromPreset):
         ) -> tf.Tensor:
             ids_BL = features["token_ids"]
             places_B2 = tf.stack([tf.range(tf.shape(ids_BL)[0]), positions_B], axis=1)
-            targets_B = tf.gather_nd(ids_BL, places_B2)
             masked_BL = tf.tensor_scatter_nd_update(
                 ids_BL, places_B2, tf.fill(tf.shape(positions_B), mask_id)
             )
             sequence_BLD = encoder({**features, "token_ids": masked_BL}, training=False)
             logits_B1V = objective.logits(sequence_BLD, positions_B[:, tf.newaxis])
-            return tf.gather(
+            return tf.gather_nd(
                 tf.nn.log_softmax(tf.cast(logits_B1V[:, 0], tf.float32)),
-                targets_B,
+                tf.gather_nd(ids_BL, places_B2)[:, tf.newaxis],
                 batch_dims=1,
             )
 
@@ -80,17 +72,10 @@ class SentenceScorer(FromPreset):
     def score(
         self, sentences: Sequence[str], on_progress: Callable[[int], Any] = bool
     ) -> np.ndarray:
-        """Returns the pseudo-log-likelihood of each sentence, in nats.
+        """Returns the pseudo-log-likelihood of each sentence, in nats, as float64.
 
-        Args:
-            sentences: the sentences.
-            on_progress: called with the number of masked rows of each finished batch.
-
-        Returns:
-            float64 array `(number of sentences,)`.
-
-        Raises:
-            ValueError: if a sentence does not fit into a row, or has no word piece.
+        `on_progress` gets the number of masked rows of each finished batch. A sentence
+        that does not fit into a row, or has no word piece, is a ValueError.
         """
         ids, lengths = self._encode(sentences)
         for sentence, length in zip(sentences, lengths.tolist(), strict=True):
@@ -102,43 +87,31 @@ class SentenceScorer(FromPreset):
         examples = [
             (Segment(pieces),) for pieces in np.split(ids, np.cumsum(lengths)[:-1])
         ]
+        # Sentences of one length are batched, and each length is compiled once.
+        shapes = list(map(self._layout.row_shape, examples))
         scores = np.zeros(len(sentences))
-        for numbers, features, positions in self._batches(examples):
-            log_probabilities = self._log_probabilities(features, positions).numpy()
-            np.add.at(scores, numbers, log_probabilities.astype(np.float64))
-            on_progress(len(numbers))
+        for shape in sorted(set(shapes)):
+            rows = [
+                (number, position)
+                for number, example in enumerate(examples)
+                if shapes[number] == shape
+                for start in self._layout.piece_starts(example).tolist()
+                for position in range(start, start + len(example[0].pieces))
+            ]
+            size = max(1, _TOKENS_PER_BATCH // shape[0])
+            for begin in range(0, len(rows), size):
+                numbers, positions = zip(*rows[begin : begin + size], strict=True)
+                batch = [examples[number] for number in numbers]
+                laid_out = self._layout.lay_out(batch, shape)
+                features = {name: tf.constant(laid_out[name]) for name in self._names}
+                values = self._log_probabilities(features, tf.constant(positions))
+                np.add.at(scores, list(numbers), values.numpy().astype(np.float64))
+                on_progress(len(numbers))
         return scores
 
     def count(self, sentences: Sequence[str]) -> int:
         """Number of masked rows that `score` computes."""
         return int(self._encode(sentences)[1].sum())
-
-    def _batches(
-        self, examples: Sequence[tuple[Segment, ...]]
-    ) -> Iterator[tuple[np.ndarray, dict[str, tf.Tensor], tf.Tensor]]:
-        """Sentence and masked position of each row, batched by row length."""
-        numbers_by_length: Mapping[int, list[int]] = defaultdict(list)
-        for number, example in enumerate(examples):
-            num_tokens = self._layout.num_tokens(example)
-            numbers_by_length[
-                bucket_length(num_tokens, self._layout.max_length)
-            ].append(number)
-        for length, numbers in sorted(numbers_by_length.items()):
-            rows = [
-                (number, position)
-                for number in numbers
-                for start in self._layout.piece_starts(examples[number]).tolist()
-                for position in range(start, start + len(examples[number][0].pieces))
-            ]
-            size = max(1, self._tokens_per_batch // length)
-            for begin in range(0, len(rows), size):
-                some, positions = zip(*rows[begin : begin + size], strict=True)
-                _, *sizes = self._layout.row_shape(examples[some[0]])
-                laid_out = self._layout.lay_out(
-                    [examples[number] for number in some], (length, *sizes)
-                )
-                features = {name: tf.constant(laid_out[name]) for name in self._names}
-                yield np.array(some), features, tf.constant(positions, tf.int32)
 
 
 def evaluate_minimal_pairs(
@@ -149,11 +122,7 @@ def evaluate_minimal_pairs(
     """Share of pairs whose grammatical sentence has the higher score.
 
     Equal scores count as half, so that a model that scores everything equally has 0.5.
-
-    Args:
-        scorer: the scorer.
-        pairs: at least one pair.
-        on_progress: called with the number of masked rows of each finished batch.
+    `on_progress` is as for `SentenceScorer.score`.
 
     Returns:
         The accuracy of each phenomenon and field, and as "accuracy" the mean over the

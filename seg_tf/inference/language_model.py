@@ -9,14 +9,14 @@ import math
 import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
+from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.inference.generation import Sampling, TextGenerator, word_counters
-from seg_tf.layers.common import checked_names
+from seg_tf.interop.presets import FromPreset
 from seg_tf.objectives.causal_lm import CausalLM
 from seg_tf.text import encoding
 from seg_tf.text.tree import DocumentTree, TreeBuilder
@@ -28,13 +28,7 @@ _TITLE = re.compile(r"= (?!=).*(?<!=) =")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class WordText:
-    """The words of texts, which are read as one.
-
-    Attributes:
-        token_ids: int32 array `(n,)`.
-        sentences: int64 array `(n,)`, the sentence of each word, from 0.
-        paragraphs: int64 array `(n,)`, the paragraph of each word, from 0.
-    """
+    """Words of texts that are read as one, their sentences and paragraphs, `(n,)`."""
 
     token_ids: np.ndarray
     sentences: np.ndarray
@@ -43,21 +37,10 @@ class WordText:
     def segments(
         self, num_lanes: int, target_length: int
     ) -> Iterator[dict[str, np.ndarray]]:
-        """Yields the text in lanes side by side, a batch for every time step.
+        """Yields the text in lanes side by side, a batch `(B, L)` for every time step.
 
         Every word but the first is to be predicted, by one lane. As in validation, the
-        last segments are padded without words to predict, while their counters continue
-        from the beginning of the text.
-
-        Args:
-            num_lanes: B.
-            target_length: L.
-
-        Returns:
-            Batches `{feature name: array (B, L)}`.
-
-        Raises:
-            ValueError: if there are fewer words to predict than lanes.
+        last segments are padded, without words to predict.
         """
         num_words = len(self.token_ids)
         check_lanes(num_words, num_lanes)
@@ -68,21 +51,14 @@ class WordText:
             in_lane_L = np.arange(begin, begin + target_length)
             places_BL = firsts_B1 + in_lane_L
             is_target_BL = (in_lane_L < lane_length) & (places_BL < num_words - 1)
-            rounds_BL, words_BL = np.divmod(places_BL, num_words)
-            next_words_BL = (words_BL + 1) % num_words
-            # Counters wrap around where they exceed int32: differences stay right.
-            counters = {
-                "stream_token": places_BL,
-                "stream_sentence": self.sentences[words_BL]
-                + rounds_BL * _count(self.sentences),
-                "stream_paragraph": self.paragraphs[words_BL]
-                + rounds_BL * _count(self.paragraphs),
-            }
+            words_BL = np.minimum(places_BL, num_words - 2)
             return {
                 "token_ids": np.where(is_target_BL, self.token_ids[words_BL], 0),
-                "target_ids": np.where(is_target_BL, self.token_ids[next_words_BL], 0),
+                "target_ids": np.where(is_target_BL, self.token_ids[words_BL + 1], 0),
                 "padding_mask": is_target_BL,
-                **{name: array.astype(np.int32) for name, array in counters.items()},
+                "stream_token": places_BL.astype(np.int32),
+                "stream_sentence": self.sentences[words_BL].astype(np.int32),
+                "stream_paragraph": self.paragraphs[words_BL].astype(np.int32),
             }
 
         return map(segment, range(0, lane_length, target_length))
@@ -90,13 +66,7 @@ class WordText:
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """Sums over the words that were predicted.
-
-    Attributes:
-        loss_sum: negative log probabilities, in nats.
-        num_predicted: number of words, including ends of paragraphs.
-        num_unknown: number of them that are `<unk>`.
-    """
+    """Sum of negative log probabilities, in nats, of words, some of them `<unk>`."""
 
     loss_sum: float
     num_predicted: int
@@ -114,11 +84,8 @@ class Measured:
             return math.inf
 
 
-class LanguageModel:
+class LanguageModel(FromPreset):
     """A (Sega-)Transformer-XL with its vocabulary and text preprocessing.
-
-    Args:
-        pretrained: the checkpoint.
 
     Attributes:
         encoder: maps words and memory to vectors and memory.
@@ -126,9 +93,6 @@ class LanguageModel:
         vocabulary: the words.
         inputs: config of the inputs of training.
         tokenizer: one of `seg_tf.text.encoding.TOKENIZERS`.
-
-    Raises:
-        ValueError: if the checkpoint is of another model.
 
     Example:
     ```
@@ -150,43 +114,9 @@ class LanguageModel:
             pretrained.text_encoder().encode,
         )
 
-    @classmethod
-    @checked_names
-    def from_preset(
-        cls,
-        folder: str | pathlib.Path,
-        memory_length: int | None = None,
-        *,
-        sentence_function: str | None = None,
-    ) -> Self:
-        """Loads the model of a run or a checkpoint.
-
-        Args:
-            folder: the folder.
-            memory_length: number of previous words that a word attends to; None uses
-                that of training.
-            sentence_function: as for `load_pretrained`.
-
-        Raises:
-            CheckpointError: if there is no checkpoint, or it is damaged.
-            ValueError: if it is of another model, or an argument is unknown.
-        """
-        settings = {} if memory_length is None else {"memory_length": memory_length}
-        return cls(
-            load_pretrained(
-                folder, model_settings=settings, sentence_function=sentence_function
-            )
-        )
-
     def tree(self, paragraphs: Sequence[str]) -> DocumentTree:
         """Words and sentences of paragraphs as in training, without `<eos>`."""
         return self._builder.build([paragraphs])[0]
-
-    def encode(
-        self, features: Mapping[str, Any], memory: Mapping[str, Any]
-    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """Returns the vectors of a batch's words, and the memory for the next batch."""
-        return self.encoder({**features, **memory}, training=False)
 
     def generate(
         self,
@@ -195,13 +125,10 @@ class LanguageModel:
         sampling: Sampling | None = None,
         seed: int = 0,
     ) -> str:
-        """Returns a prompt followed by sampled words.
+        """Returns a prompt, whose last line is continued, and sampled words.
 
-        Args:
-            prompt: any text; lines are paragraphs, and the last one is continued.
-            num_words: number of words, including ends of paragraphs.
-            sampling: how to sample; None samples from the full distribution.
-            seed: seed of the random draws.
+        `num_words` includes ends of paragraphs. Without `sampling`, words are sampled
+        from the full distribution.
         """
         generator = TextGenerator(self, prompt)
         words = generator.sample(sampling or Sampling(), np.random.default_rng(seed))
@@ -219,20 +146,17 @@ class LanguageModel:
         batches: Iterable[Mapping[str, np.ndarray]],
         on_progress: Callable[[int], Any] = bool,
     ) -> Measured:
-        """Sums the losses of all words to be predicted.
+        """Sums the losses of all words to be predicted; a ValueError if there are none.
 
         Args:
             batches: features of causal LM, all of one shape. Each row continues the
                 same row of the previous batch.
             on_progress: called with the number of words of each batch.
-
-        Raises:
-            ValueError: if there is nothing to predict.
         """
         names = (*self.encoder.feature_names, "target_ids", "padding_mask")
 
         def run(features: Mapping[str, Any], memory: Mapping[str, Any]) -> tuple:
-            hidden, memory = self.encode(features, memory)
+            hidden, memory = self.encoder({**features, **memory}, training=False)
             loss_sum, _ = self.objective(hidden, features, training=False).loss
             return loss_sum, memory
 
@@ -242,9 +166,8 @@ class LanguageModel:
             features = {name: tf.constant(batch[name]) for name in names}
             if step is None:
                 memory = self.encoder.initial_memory(len(batch["token_ids"]))
-                specs = tf.nest.map_structure(
-                    tf.TensorSpec.from_tensor, (features, memory)
-                )
+                of = tf.TensorSpec.from_tensor
+                specs = tf.nest.map_structure(of, (features, memory))
                 # Concrete: TensorFlow warns if functions are traced again and again.
                 step = tf.function(run, autograph=False).get_concrete_function(*specs)
             loss, memory = step(features, memory)
@@ -287,8 +210,3 @@ def check_lanes(num_words: int, num_lanes: int) -> None:
             f"them all. Received: {num_words:,} words, <eos> included, for "
             f"{num_lanes:,} lanes"
         )
-
-
-def _count(numbers: np.ndarray) -> int:
-    """Number of items that are numbered from 0 without a gap."""
-    return int(numbers[-1]) + 1 if len(numbers) else 0

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.inference.sentence_encoder import make_row
+from seg_tf.inference.row_encoder import make_row
 from seg_tf.inference.texts import check_texts, split_text
 from seg_tf.interop.presets import FromPreset
 from seg_tf.layouts.rows import Example, num_pieces
@@ -26,10 +26,7 @@ class MaskFiller(FromPreset):
     """Predicts the word pieces behind each `[MASK]` of a text (Devlin et al., 2018).
 
     Args:
-        pretrained: a model that was pretrained with `MaskedLM`.
-
-    Raises:
-        ValueError: if the model had other objectives, or reads no texts.
+        pretrained: a model pretrained with `MaskedLM`; any other is a ValueError.
 
     Example:
     ```
@@ -51,18 +48,10 @@ class MaskFiller(FromPreset):
     def predict(
         self, texts: Sequence[str], num_best: int = 5
     ) -> list[list[list[Filling]]]:
-        """Returns the most probable pieces for each mask of each text.
+        """Returns the `num_best` most probable pieces for each mask of each text.
 
-        Args:
-            texts: at least one, encoded in one batch; a line of a text is a paragraph.
-            num_best: number of pieces for each mask.
-
-        Returns:
-            For each text and each `[MASK]` of it the best pieces, the best first.
-
-        Raises:
-            ValueError: if there is no text, or a text has no `[MASK]` or does not fit
-                in a row of the model.
+        Texts are encoded in one batch; a line is a paragraph. There must be one at
+        least, each with a `[MASK]` and no longer than a row of the model.
         """
         examples = [self._example(text) for text in check_texts(texts, "texts")]
         shapes = zip(*map(self._layout.row_shape, examples), strict=True)
@@ -77,17 +66,13 @@ class MaskFiller(FromPreset):
         )
         best = tf.math.top_k(tf.nn.softmax(tf.cast(logits, tf.float32)), num_best)
         values, ids = best.values.numpy(), best.indices.numpy()
+        tokens_of = self._vocabulary.tokens_of
         return [
             [
-                [
-                    Filling(piece, float(value))
-                    for piece, value in zip(
-                        self._vocabulary.tokens_of(ids[row, number]),
-                        values[row, number],
-                        strict=True,
-                    )
-                ]
-                for number in range(count)
+                list(
+                    map(Filling, tokens_of(ids[row, mask]), values[row, mask].tolist())
+                )
+                for mask in range(count)
             ]
             for row, count in enumerate(counts)
         ]

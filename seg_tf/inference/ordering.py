@@ -2,15 +2,14 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.inference.row_encoder import TOKENS_PER_BATCH, RowEncoder
-from seg_tf.inference.sentence_encoder import make_row
+from seg_tf.inference.row_encoder import RowEncoder, make_row
 from seg_tf.inference.texts import Sentence, split_text
 from seg_tf.interop.presets import FromPreset
 from seg_tf.layouts.rows import Segment
@@ -27,7 +26,7 @@ class OrderedGroup:
         order: number of the sentence at each place of the predicted order.
         confidences: for each place the predicted probability of this sentence among
             those not placed before.
-        cut: numbers of the sentences that were cut because they are longer than a row.
+        cut: numbers of the sentences that are longer than a row, and were cut.
     """
 
     first: int
@@ -48,11 +47,7 @@ class SentenceOrderer(FromPreset):
     sentences.
 
     Args:
-        pretrained: an SLM.
-        tokens_per_batch: approximate number of positions in a batch.
-
-    Raises:
-        ValueError: if the model was not pretrained to unshuffle sentences.
+        pretrained: an SLM; any other model is a ValueError.
 
     Example:
     ```
@@ -61,9 +56,7 @@ class SentenceOrderer(FromPreset):
     ```
     """
 
-    def __init__(
-        self, pretrained: Pretrained, tokens_per_batch: int = TOKENS_PER_BATCH
-    ):
+    def __init__(self, pretrained: Pretrained):
         objective = pretrained.objective(
             SentenceUnshuffling,
             "a model that was pretrained to unshuffle sentences (SLM)",
@@ -86,61 +79,37 @@ class SentenceOrderer(FromPreset):
                 candidates, features["candidate_mask"]
             )
 
-        self._order = RowEncoder(
-            pretrained.encoder,
-            self._layout,
-            order,
-            num_columns=self._layout.max_sentences,
-            tokens_per_batch=tokens_per_batch,
-        )
-        self._word_pieces = pretrained.text_encoder()
+        most = self._layout.max_sentences
+        self._order = RowEncoder(pretrained.encoder, self._layout, order, most)
+        self._encode = pretrained.text_encoder().encode
         self._splitter = pretrained.splitter()
 
     def predict(self, documents: Sequence[str]) -> list[list[str]]:
-        """Returns the sentences of each text in the predicted order.
-
-        Args:
-            documents: any number of texts; a line of a text is a paragraph.
-        """
+        """Returns the sentences of each text, whose lines are paragraphs, in order."""
         sentences = [split_text(document, self._splitter) for document in documents]
         return [
             [text[number].text for group in groups for number in group.order]
             for text, groups in zip(sentences, self.order(sentences), strict=True)
         ]
 
-    def order(
-        self,
-        texts: Sequence[Sequence[Sentence]],
-        on_progress: Callable[[int], Any] = bool,
-    ) -> list[list[OrderedGroup]]:
-        """Orders the sentences of each text.
+    def order(self, texts: Sequence[Sequence[Sentence]]) -> list[list[OrderedGroup]]:
+        """Returns the groups of each text, in the order of its sentences.
 
-        Args:
-            texts: the sentences of each text.
-            on_progress: called with the number of groups of each batch.
-
-        Returns:
-            The groups of each text, in the order of its sentences; none for a text
-            without sentences.
+        A text without sentences has none.
         """
-        ids, counts = self._word_pieces.encode(
-            [sentence.text for text in texts for sentence in text]
-        )
-        spelled = np.split(ids, np.cumsum(counts)[:-1]) if len(counts) else []
-        longest = self._layout.capacity(1)
-        rows, places, first = [], [], 0
+        longest, rows, places = self._layout.capacity(1), [], []
         for number, text in enumerate(texts):
-            pieces = [ids[:longest] for ids in spelled[first : first + len(text)]]
-            is_cut = [len(ids) > longest for ids in spelled[first : first + len(text)]]
-            first += len(text)
+            ids, counts = self._encode([sentence.text for sentence in text])
+            spelled = np.split(ids, np.cumsum(counts)[:-1]) if text else []
+            pieces = [ids[:longest] for ids in spelled]
             for begin, end in self._groups(pieces):
                 paragraphs = [sentence.paragraph for sentence in text[begin:end]]
                 rows.append(make_row(pieces[begin:end], paragraphs))
-                cut = tuple(at for at in range(begin, end) if is_cut[at])
+                cut = tuple(at for at in range(begin, end) if counts[at] > longest)
                 places.append((number, begin, cut))
         ordered: list[list[OrderedGroup]] = [[] for _ in texts]
         for row, (number, begin, cut), (slots, probabilities) in zip(
-            rows, places, self._order(rows, on_progress), strict=True
+            rows, places, self._order(rows), strict=True
         ):
             # Slot 0 is `[CLS]`. The last step, at which only `[SEP]` is left, is
             # skipped.

@@ -12,14 +12,30 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf.layouts.layout import Features, Layout
-from seg_tf.layouts.rows import Example, trees_of
+from seg_tf.layouts.rows import Example, Segment, trees_of
 from seg_tf.ops.gathering import mean_vectors
 from seg_tf.text.graph.trees import Trees
 
-TOKENS_PER_BATCH = 8_192
+# Approximate number of positions in a batch.
+_TOKENS_PER_BATCH = 8_192
 
 # (encoder, sequence output `(B, L, D)`, features) -> tensors whose first axis is B.
 Compute = Callable[[keras.Model, tf.Tensor, Features], Sequence[tf.Tensor]]
+
+
+def make_row(
+    pieces: Sequence[np.ndarray], paragraphs: Sequence[int]
+) -> tuple[Segment, ...]:
+    """A row of consecutive sentences, each with its ids and paragraph, from index 0."""
+    segments: list[Segment] = []
+    number, previous = 0, None
+    for ids, paragraph in zip(pieces, paragraphs, strict=True):
+        number = number + 1 if paragraph == previous else 0
+        previous = paragraph
+        segments.append(
+            Segment(ids, paragraph=paragraph - paragraphs[0], sentence=number)
+        )
+    return tuple(segments)
 
 
 class RowEncoder:
@@ -32,9 +48,8 @@ class RowEncoder:
         encoder: an encoder of texts.
         layout: the layout of its rows.
         compute: what to compute from the encoder's float32 output.
-        num_columns: segments that all rows are padded to, with which `compute` sees
-            static shapes; None pads to the longest example of a batch.
-        tokens_per_batch: approximate number of positions in a batch.
+        num_columns: segments that all rows are padded to, for static shapes in
+            `compute`; None pads to the longest example of a batch.
     """
 
     def __init__(
@@ -43,11 +58,9 @@ class RowEncoder:
         layout: Layout,
         compute: Compute,
         num_columns: int | None = None,
-        tokens_per_batch: int = TOKENS_PER_BATCH,
     ):
         self._layout = layout
         self._num_columns = num_columns
-        self._tokens_per_batch = tokens_per_batch
 
         def run(fields: Mapping[str, tf.Tensor]) -> Sequence[tf.Tensor]:
             features = layout.rows(Trees(**fields))
@@ -68,15 +81,10 @@ class RowEncoder:
     def __call__(
         self, examples: Sequence[Example], on_progress: Callable[[int], Any] = bool
     ) -> list[tuple[np.ndarray, ...]]:
-        """Encodes examples.
+        """The results of each example, one array per tensor of `compute`.
 
-        Args:
-            examples: examples that fit into a row, each of at least one segment.
-            on_progress: called with the number of rows of each finished batch.
-
-        Returns:
-            The results of each example, one array per tensor of `compute`, padded as
-            in its batch.
+        Examples fit into a row and have at least one segment. Results are padded as in
+        their batch. `on_progress` gets the number of rows of each finished batch.
         """
         results: list[tuple[np.ndarray, ...]] = [()] * len(examples)
         for numbers in self._batches(examples):
@@ -92,13 +100,12 @@ class RowEncoder:
         lengths = [self._layout.num_tokens(example) for example in examples]
         batches: list[list[int]] = []
         for number in np.argsort(lengths, kind="stable").tolist():
-            if batches:
-                # The newest row is the longest, to which the batch is padded.
-                size = (len(batches[-1]) + 1) * lengths[number]
-                if size <= self._tokens_per_batch:
-                    batches[-1].append(number)
-                    continue
-            batches.append([number])
+            # The newest row is the longest, to which the batch is padded.
+            size = (len(batches[-1]) + 1) * lengths[number] if batches else np.inf
+            if size <= _TOKENS_PER_BATCH:
+                batches[-1].append(number)
+            else:
+                batches.append([number])
         return batches
 
 
@@ -108,17 +115,3 @@ def means_of_pieces(
     """Mean over the word pieces of each segment; 0 for a segment without pieces."""
     number_BL = features["sentence_number"]
     return [mean_vectors(sequence_BLD, number_BL, tf.reduce_max(number_BL))[0]]
-
-
-def vectors_of_pieces(
-    encoder: keras.Model, sequence_BLD: tf.Tensor, features: Features
-) -> Sequence[tf.Tensor]:
-    """Output at every position, and the number of its segment from 1; 0 for none."""
-    return [sequence_BLD, features["sentence_number"]]
-
-
-def first_token(
-    encoder: keras.Model, sequence_BLD: tf.Tensor, features: Features
-) -> Sequence[tf.Tensor]:
-    """Output at `[CLS]`."""
-    return [sequence_BLD[:, :1]]

@@ -3,6 +3,7 @@
 Shape key: N texts, S sentences, P passages, T texts of a row, D width.
 """
 
+import bisect
 import dataclasses
 import functools
 import hashlib
@@ -18,11 +19,12 @@ import tensorflow as tf
 
 from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
 from seg_tf.checkpoints.pretrained import Pretrained
+from seg_tf.config import to_dict
 from seg_tf.export import saved_model
 from seg_tf.export.served import ServedEncoder
 from seg_tf.inference import row_encoder
 from seg_tf.inference.attention import first_window
-from seg_tf.inference.row_encoder import RowEncoder
+from seg_tf.inference.row_encoder import RowEncoder, make_row
 from seg_tf.inference.texts import Sentence, check_texts, split_text
 from seg_tf.interop.presets import FromPreset
 from seg_tf.layouts.rows import Example, Segment, num_pieces
@@ -36,8 +38,6 @@ CLS, MEAN, SENT = "cls", "mean", "sent"
 _MAX_MEAN_COSINE = 0.95
 # Fewer sentences may really be alike.
 _MIN_VECTORS = 10
-# Fields of an encoder's config that no vector depends on.
-_NAMES = ("name", "trainable")
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
 
 
@@ -48,11 +48,9 @@ class EncodedText:
     Attributes:
         sentences: S sentences.
         vectors: float32 array `(S, D)`; 0 for a sentence without word pieces.
-        num_parts: number of sentences, where those too long for the model count once
-            per part.
+        num_parts: number of sentences, each part of a long one counted.
         num_positions: positions they take, with special tokens, without padding.
-        num_passes: rows that were needed. Sentences of different rows do not see each
-            other.
+        num_passes: rows, which do not see each other.
     """
 
     sentences: tuple[str, ...]
@@ -79,11 +77,16 @@ class SentenceEncoder(FromPreset):
     r"""Encodes texts, their sentences and passages with a pretrained encoder.
 
     Rows are laid out as in pretraining, so sentences are encoded in the context of
-    their text. There are up to three kinds of `vectors`:
+    their text; a line of a text is a paragraph. There are up to three kinds of
+    `vectors`:
 
     * "mean": the mean of the outputs at the word pieces (all models but ReAT);
-    * "sent": the output at a sentence's `[SENT]` (SLM), or its pooled `<SS>` (ReAT);
-    * "cls": the output at `[CLS]` (all models but ReAT).
+    * "sent": the output at a sentence's `[SENT]` (SLM), or its pooled `<SS>` (ReAT),
+      the default of these models;
+    * "cls": the output at `[CLS]`, of whole rows (all models but ReAT).
+
+    Methods raise a ValueError for kinds that the model lacks and for no texts. `encode`
+    and `encode_sentences` warn if cosines hardly distinguish the vectors.
 
     Args:
         pretrained: a model that `load_pretrained` returned. Its encoder is copied.
@@ -91,13 +94,9 @@ class SentenceEncoder(FromPreset):
         randomly_initialized: whether to replace the encoder's weights by new ones, as
             a baseline that shows the effect of pretraining.
         seed: seed of the new weights.
-        tokens_per_batch: approximate number of positions in a batch.
 
     Attributes:
         layout: layout of the rows.
-
-    Raises:
-        ValueError: if the model is no encoder of texts.
 
     Example:
     ```
@@ -115,7 +114,6 @@ class SentenceEncoder(FromPreset):
         max_length: int | None = None,
         randomly_initialized: bool = False,
         seed: int = 0,
-        tokens_per_batch: int = row_encoder.TOKENS_PER_BATCH,
     ):
         self.layout = pretrained.layout(max_length)
         self._pretrained = pretrained
@@ -131,19 +129,18 @@ class SentenceEncoder(FromPreset):
         self._kinds = [SENT] * has_sent + [MEAN, CLS] * has_pieces
         computes = {
             MEAN: row_encoder.means_of_pieces,
-            CLS: row_encoder.first_token,
+            CLS: lambda encoder, sequence, features: [sequence[:, :1]],
             SENT: lambda encoder, sequence, features: [
                 self.layout.sentence_vectors(encoder, sequence, features)[0]
             ],
-            "pieces": row_encoder.vectors_of_pieces,
+            # The output at every position, and the number of its segment from 1.
+            "pieces": lambda encoder, sequence, features: [
+                sequence,
+                features["sentence_number"],
+            ],
         }
         self._rows = functools.cache(
-            lambda kind: RowEncoder(
-                self._encoder,
-                self.layout,
-                computes[kind],
-                tokens_per_batch=tokens_per_batch,
-            )
+            lambda kind: RowEncoder(self._encoder, self.layout, computes[kind])
         )
 
     def choose_vectors(
@@ -151,13 +148,7 @@ class SentenceEncoder(FromPreset):
     ) -> str:
         """Checks the kind of vectors, or returns the default kind of the model.
 
-        Args:
-            vectors: the kind; None is "sent" for SLM and ReAT, and "mean" otherwise.
-            allow_cls: whether "cls" is allowed, as for whole rows, and the default of
-                models without "sent".
-
-        Raises:
-            ValueError: if the model has no such vectors.
+        None is "sent" for SLM and ReAT; otherwise "mean" or, with `allow_cls`, "cls".
         """
         known = [kind for kind in self._kinds if allow_cls or kind != CLS]
         if vectors is None:
@@ -169,28 +160,12 @@ class SentenceEncoder(FromPreset):
             )
         return vectors
 
-    def encode(
-        self,
-        texts: Sequence[str],
-        vectors: str = MEAN,
-        on_progress: Callable[[int], Any] = bool,
-    ) -> np.ndarray:
-        """Encodes each text as one vector.
+    def encode(self, texts: Sequence[str], vectors: str = MEAN) -> np.ndarray:
+        """Encodes each text as one vector: float32 `(N, D)`.
 
-        A text that is longer than a row is read up to the last sentence that fits. A
-        warning is given if the cosines of the vectors hardly distinguish the texts.
-
-        Args:
-            texts: the texts; a line is a paragraph.
-            vectors: "mean", "cls", or "sent" for the mean over the vectors of the
-                sentences. A ReAT's "mean" is its "sent".
-            on_progress: called with the number of texts of each finished batch.
-
-        Returns:
-            float32 array `(N, D)`; 0 for the mean of a text without word pieces.
-
-        Raises:
-            ValueError: if there is no text, or the model has no such vectors.
+        A text that is longer than a row is read up to the last sentence that fits.
+        "sent" is the mean over the sentences; a ReAT's "mean" is the same. The mean of
+        a text without word pieces is 0.
         """
         texts = check_texts(texts, "texts")
         if vectors == MEAN and MEAN not in self._kinds:
@@ -207,68 +182,55 @@ class SentenceEncoder(FromPreset):
             )
             # A text without a piece has an empty sentence.
             examples.append(make_row(pieces, paragraphs.tolist() or [0]))
-        rows = self._rows(vectors)(examples, on_progress)
-        encoded = np.zeros((len(texts), rows[0][0].shape[-1]), np.float32)
-        for number, (example, (row,)) in enumerate(zip(examples, rows, strict=True)):
+        encoded = []
+        for example, row in zip(
+            examples, self._encode_rows(examples, vectors), strict=True
+        ):
             if vectors == CLS:
-                encoded[number] = row[0]
-            elif num_pieces(example):
+                encoded.append(row[0])
+            elif not num_pieces(example):
+                encoded.append(np.zeros_like(row[0]))
+            else:
                 lengths = [len(segment.pieces) for segment in example]
                 weights = lengths if vectors == MEAN else None
-                encoded[number] = np.average(
-                    row[: len(example)], axis=0, weights=weights
-                )
-        _warn_if_alike(encoded)
+                encoded.append(np.average(row, axis=0, weights=weights))
+        _warn_if_alike(encoded := np.array(encoded, np.float32))
         return encoded
 
     def encode_sentences(
-        self,
-        texts: Sequence[str],
-        vectors: str | None = None,
-        on_progress: Callable[[int], Any] = bool,
+        self, texts: Sequence[str], vectors: str | None = None
     ) -> list[EncodedText]:
         """Encodes each sentence of each text in the context of its text.
 
         A text that does not fit into a row is read in stretches of whole sentences
-        that do not see each other. A warning is given if the cosines of the vectors
-        hardly distinguish the sentences.
-
-        Args:
-            texts: the texts; a line is a paragraph.
-            vectors: "mean" or "sent"; None is "sent" if the model has it.
-            on_progress: called with the number of rows of each finished batch.
-
-        Raises:
-            ValueError: if there is no text, or the model has no such vectors.
+        that do not see each other.
         """
         documents = [
             split_text(text, self._splitter) for text in check_texts(texts, "texts")
         ]
-        encoded = self.encode_documents(documents, vectors, on_progress)
+        encoded = self.encode_documents(documents, vectors)
         _warn_if_alike(np.concatenate([text.vectors for text in encoded]))
         return encoded
 
     def encode_documents(
-        self,
-        documents: Sequence[Sequence[Sentence]],
-        vectors: str | None = None,
-        on_progress: Callable[[int], Any] = bool,
+        self, documents: Sequence[Sequence[Sentence]], vectors: str | None = None
     ) -> list[EncodedText]:
         """Encodes documents that are split into sentences; see `encode_sentences`."""
-        vectors = self.choose_vectors(vectors)
         laid_out = [self._stretches(sentences) for sentences in documents]
         examples = [example for stretches, _ in laid_out for example in stretches]
-        rows = iter(self._rows(vectors)(examples, on_progress) if examples else ())
+        rows = iter(self._encode_rows(examples, self.choose_vectors(vectors)))
         encoded = []
         for sentences, (stretches, is_first) in zip(documents, laid_out, strict=True):
-            parts = [
-                _of_segments(row, len(example))
-                for example, (row,) in zip(stretches, rows, strict=False)
-            ]
+            means = np.zeros((0, self._encoder.hidden_size), np.float32)
+            if sentences:
+                parts = np.concatenate([next(rows) for _ in stretches])
+                firsts = np.flatnonzero(is_first)
+                counts = np.diff(firsts, append=len(parts)).astype(np.float32)
+                means = np.add.reduceat(parts, firsts, axis=0) / counts[:, np.newaxis]
             encoded.append(
                 EncodedText(
                     tuple(sentence.text for sentence in sentences),
-                    self._means_of_parts(parts, is_first),
+                    means,
                     num_parts=len(is_first),
                     num_positions=sum(map(self.layout.num_tokens, stretches)),
                     num_passes=len(stretches),
@@ -281,19 +243,13 @@ class SentenceEncoder(FromPreset):
     ) -> EncodedPassages:
         """Encodes passages of a document in the context of the document.
 
-        The whole document is encoded first, then the outputs at the word pieces of
-        each passage are averaged ("late chunking"; Günther et al., 2024, section 3). A
-        ReAT's vectors are those of sentences, so a passage is the mean over the
-        sentences that overlap it. A document that does not fit into a row is read as by
-        `encode_sentences`.
+        The whole document is encoded, as by `encode_sentences`; then the outputs at the
+        word pieces of each passage are averaged ("late chunking"; Günther et al., 2024,
+        section 3). A ReAT's vectors are those of sentences, so a passage is the mean
+        over the sentences that overlap it.
 
-        Args:
-            document: the text; a line is a paragraph.
-            spans: pairs of the first character and the one after the last; None takes
-                the paragraphs.
-
-        Raises:
-            ValueError: if the document is empty, or a span is not part of it.
+        `spans` are pairs of the first character and the one after the last; None takes
+        the paragraphs. A span that is not part of the document is a ValueError.
         """
         (document,) = check_texts([document], "document")
         if spans is None:
@@ -302,37 +258,29 @@ class SentenceEncoder(FromPreset):
         for number, (begin, end) in enumerate(spans):
             if not 0 <= begin < end <= len(document):
                 raise ValueError(
-                    "`spans` must be inside the document, of "
-                    f"{len(document):,} characters. Received: spans[{number}]="
-                    f"{(begin, end)}"
+                    f"`spans` must be inside the document, of {len(document):,} "
+                    f"characters. Received: spans[{number}]={(begin, end)}"
                 )
         sentences = split_text(document, self._splitter)
         if not sentences or not spans:
             raise ValueError("`document` must contain a sentence. Received: none")
         begins = _places(document, sentences)
-        ends = [
-            begin + len(sentence.text)
-            for begin, sentence in zip(begins, sentences, strict=True)
-        ]
         if MEAN in self._kinds:
             offsets = PieceOffsets(
                 self._pretrained.vocabulary, self._pretrained.normalization
             )
-            places = [
-                (begin + starts, begin + stops)
-                for begin, (_, starts, stops) in zip(
-                    begins,
-                    (offsets.encode(sentence.text) for sentence in sentences),
-                    strict=True,
-                )
-            ]
+            places = []
+            for first, sentence in zip(begins, sentences, strict=True):
+                _, *spans_of_pieces = offsets.encode(sentence.text)
+                places.append([first + place for place in spans_of_pieces])
             starts, stops = map(np.concatenate, zip(*places, strict=True))
             stretches, _ = self._stretches(sentences)
             vectors = np.concatenate(
                 [row[number > 0] for row, number in self._rows("pieces")(stretches)]
             )
         else:
-            starts, stops = np.array(begins), np.array(ends)
+            starts = np.array(begins)
+            stops = starts + [len(sentence.text) for sentence in sentences]
             vectors = self.encode_documents([sentences])[0].vectors
         encoded = np.zeros((len(spans), vectors.shape[1]), np.float32)
         for number, (begin, end) in enumerate(spans):
@@ -342,56 +290,29 @@ class SentenceEncoder(FromPreset):
         return EncodedPassages(tuple(spans), encoded)
 
     def encode_in_context(
-        self,
-        groups: Sequence[Sequence[Sentence]],
-        vectors: str | None = None,
-        on_progress: Callable[[int], Any] = bool,
+        self, groups: Sequence[Sequence[Sentence]], vectors: str | None = None
     ) -> tuple[np.ndarray, int]:
         """Encodes the last sentence of each group together with those before it.
 
         SLM, section 5.3. If a group does not fit into a row, its first sentences are
         left out. A last sentence that does not fit is cut.
 
-        Args:
-            groups: consecutive sentences of a document.
-            vectors: "mean" or "sent"; None is "sent" if the model has it.
-            on_progress: called with the number of groups of each finished batch.
-
         Returns:
             float32 array `(number of groups, D)` of vectors of length 1, and how many
             sentences were cut.
         """
-        vectors = self.choose_vectors(vectors)
-        # Neighbours share sentences. Each is encoded as pieces once.
-        unique = {id(sentence): sentence for group in groups for sentence in group}
-        pieces = dict(zip(unique, self._spell(unique.values()), strict=True))
+        pieces = iter(self._spell([sentence for group in groups for sentence in group]))
         longest, num_cut, examples = self.layout.capacity(1), 0, []
         for group in groups:
-            spelled = [pieces[id(sentence)] for sentence in group]
+            spelled = [next(pieces) for _ in group]
+            paragraphs = [sentence.paragraph for sentence in group]
             num_cut += len(spelled[-1]) > longest
             spelled[-1] = spelled[-1][:longest]
-            paragraphs = [sentence.paragraph for sentence in group]
-            for first in range(len(group)):
-                example = make_row(spelled[first:], paragraphs[first:])
-                if self.layout.fits(example):
-                    break
+            while not self.layout.fits(example := make_row(spelled, paragraphs)):
+                del spelled[0], paragraphs[0]
             examples.append(example)
-        rows = self._rows(vectors)(examples, on_progress)
-        encoded = [
-            _of_segments(row, len(example))[-1]
-            for example, (row,) in zip(examples, rows, strict=True)
-        ]
-        return normalize(np.array(encoded)), num_cut
-
-    def check_context(self, context_sentences: int) -> None:
-        """Raises ValueError unless rows take a sentence and its context."""
-        most = self.layout.text_capacity.num_sentences
-        if context_sentences < 0 or (most is not None and context_sentences >= most):
-            limit = "" if most is None else f" and below {most}, the model's sentences"
-            raise ValueError(
-                f"`context_sentences` must be at least 0{limit}. Received: "
-                f"context_sentences={context_sentences}"
-            )
+        rows = self._encode_rows(examples, self.choose_vectors(vectors))
+        return normalize(np.array([row[-1] for row in rows])), num_cut
 
     def encode_rows(
         self,
@@ -399,55 +320,46 @@ class SentenceEncoder(FromPreset):
         vectors: str | None = None,
         on_progress: Callable[[int], Any] = bool,
     ) -> tuple[np.ndarray, int]:
-        """Encodes texts that share rows as in fine-tuning.
+        """Encodes T texts that share a row as in fine-tuning.
 
         Each text is a paragraph of one sentence (Segatron, sections 2.3 and 3.2). The
-        longest texts of a row that is too long are cut.
-
-        Args:
-            rows: T texts each.
-            vectors: the kind; None is "sent" if the model has it, otherwise "cls",
-                which requires T = 1.
-            on_progress: called with the number of rows of each finished batch.
+        longest texts of a row that is too long are cut. Models without "sent" have
+        "cls" by default, which requires T = 1. `on_progress` gets the number of rows of
+        each finished batch.
 
         Returns:
             float32 array `(number of rows, T, D)`, and how many rows were cut.
         """
         num_texts = len(rows[0])
         vectors = self.choose_vectors(vectors, allow_cls=True)
-        room = self.layout.capacity(num_texts)
         pieces, lengths = self._encode_pieces([text for row in rows for text in row])
+        spelled = np.split(pieces, np.cumsum(lengths)[:-1])
         lengths = np.asarray(lengths, np.int32).reshape(len(rows), num_texts)
         with tf.device("CPU"):
+            room = self.layout.capacity(num_texts)
             short = cut_longest(tf.constant(lengths), room).numpy()
-        starts = (np.cumsum(lengths) - lengths.reshape(-1)).reshape(lengths.shape)
         examples = [
             tuple(
-                Segment(pieces[start : start + length], text, paragraph=text)
-                for text, (start, length) in enumerate(zip(*row, strict=True))
+                Segment(spelled[row * num_texts + text][:length], text, paragraph=text)
+                for text, length in enumerate(lengths_of_row)
             )
-            for row in zip(starts.tolist(), short.tolist(), strict=True)
+            for row, lengths_of_row in enumerate(short.tolist())
         ]
-        encoded = [
-            _of_segments(row, num_texts)
-            for (row,) in self._rows(vectors)(examples, on_progress)
-        ]
+        encoded = self._encode_rows(examples, vectors, on_progress)
         return np.array(encoded), int((short < lengths).any(axis=1).sum())
 
     def describe(self) -> dict[str, Any]:
         """Settings and checksum on which all vectors depend, apart from the texts."""
-        config = self._encoder.get_config()
-        config = {name: value for name, value in config.items() if name not in _NAMES}
-        checksum = hashlib.sha256(
-            json.dumps(config, sort_keys=True, default=str).encode()
-        )
+        pretrained = self._pretrained
+        model = json.dumps(to_dict(pretrained.config.model))
+        checksum = hashlib.sha256(model.encode())
         for weight in self._encoder.get_weights():
             checksum.update(np.ascontiguousarray(weight).tobytes())
         return {
             "max_length": self.layout.max_length,
-            "tokenizer": self._pretrained.tokenizer,
-            **self._pretrained.normalization.described(),
-            "vocab_sha256": self._pretrained.vocabulary.checksum,
+            "tokenizer": pretrained.tokenizer,
+            **pretrained.normalization.described(),
+            "vocab_sha256": pretrained.vocabulary.checksum,
             "dtype_policy": self._encoder.dtype_policy.name,
             "encoder_sha256": checksum.hexdigest(),
         }
@@ -459,14 +371,7 @@ class SentenceEncoder(FromPreset):
         return ServedEncoder(self._pretrained, DocumentPreprocessor(self._pretrained))
 
     def predict(self, texts: Sequence[str]) -> dict[str, np.ndarray]:
-        """Returns the outputs of the exported model, a `ServedEncoder`.
-
-        Args:
-            texts: the texts, encoded in one batch; a line is a paragraph.
-
-        Raises:
-            ValueError: if there is no text.
-        """
+        """Returns the outputs of the exported model, a `ServedEncoder`, on a batch."""
         texts = check_texts(texts, "texts")
         outputs = self._served.functions["serving_default"](tf.constant(texts))
         return {name: values.numpy() for name, values in outputs.items()}
@@ -477,16 +382,7 @@ class SentenceEncoder(FromPreset):
         overwrite: bool = False,
         formats: Sequence[str] = (saved_model.SAVED_MODEL,),
     ) -> None:
-        """Writes a SavedModel that takes text.
-
-        Args:
-            folder: a new folder.
-            overwrite: whether to replace an exported model.
-            formats: "saved_model", "onnx" (`seg_tf.export.onnx_file`) or both.
-
-        Raises:
-            ValueError: if the folder contains something else.
-        """
+        """Writes a SavedModel that takes text, as `seg_tf.export.saved_model.write`."""
         capacity = self.layout.text_capacity
         saved_model.write(
             self._served,
@@ -511,91 +407,53 @@ class SentenceEncoder(FromPreset):
     ) -> tuple[list[Example], np.ndarray]:
         """Rows of a document, and bool `(parts,)`: where a sentence begins.
 
-        Sentences that are too long for the model become several parts.
+        Sentences that are too long for the model become several parts. There are few
+        rows, of similar length, and where possible they end with a sentence.
         """
         if not sentences:
             return [], np.zeros(0, bool)
         lines = [(sentence.document, sentence.paragraph) for sentence in sentences]
         _, paragraphs = np.unique(lines, axis=0, return_inverse=True)
         parts: list[Segment] = []
-        is_first = []
-        row = make_row(self._spell(sentences), paragraphs.reshape(-1).tolist())
-        for segment in row:
+        for segment in make_row(self._spell(sentences), paragraphs.ravel().tolist()):
             num_parts = max(1, -(-len(segment.pieces) // self.layout.longest_part))
             first_token = 0
             for ids in np.array_split(segment.pieces, num_parts):
                 parts.append(
                     dataclasses.replace(segment, pieces=ids, first_token=first_token)
                 )
-                is_first.append(first_token == 0)
                 first_token += len(ids)
-        # Few stretches of similar length. Where possible, they end with a sentence.
+        is_first = np.array([part.first_token == 0 for part in parts])
         firsts = np.append(np.flatnonzero(is_first), len(parts))
         stretches, begin = [], 0
         while begin < len(parts):
-            most = self._num_fitting(parts, begin)
             left = len(parts) - begin
-            # The first end of a sentence after an equal share; or the last one before
-            # it, unless that leaves less than half; or the share.
+            # Each part has a position at least.
+            most = 1 + bisect.bisect_left(
+                range(2, min(left, self.layout.max_length) + 1),
+                True,
+                key=lambda count: not self.layout.fits(parts[begin : begin + count]),
+            )
             end = begin - (-left // -(-left // most))
-            after = int(firsts[np.searchsorted(firsts, end)])
-            before = int(firsts[np.searchsorted(firsts, end, side="right") - 1])
-            if after <= begin + most:
-                end = after
-            elif 2 * before >= begin + end:
-                end = before
+            ends = firsts[(firsts > begin) & (firsts <= end)]
+            end = int(ends[-1]) if len(ends) else end
             stretches.append(parts[begin:end])
             begin = end
-        return stretches, np.array(is_first)
+        return stretches, is_first
 
-    def _num_fitting(self, parts: Sequence[Segment], begin: int) -> int:
-        """Number of parts from `begin` on that fit in a row; at least 1."""
-        left = len(parts) - begin
-        fewest, most = 1, min(2, left)
-        while most < left and self.layout.fits(parts[begin : begin + most]):
-            fewest, most = most, min(2 * most, left)
-        while fewest < most:
-            count = (fewest + most + 1) // 2
-            if self.layout.fits(parts[begin : begin + count]):
-                fewest = count
-            else:
-                most = count - 1
-        return fewest
-
-    def _means_of_parts(
-        self, parts: Sequence[np.ndarray], is_first: np.ndarray
-    ) -> np.ndarray:
-        if not parts:
-            return np.zeros((0, self._encoder.hidden_size), np.float32)
-        firsts = np.flatnonzero(is_first)
-        counts = np.diff(np.append(firsts, len(is_first))).astype(np.float32)
-        sums = np.add.reduceat(np.concatenate(parts), firsts, axis=0)
-        return sums / counts[:, np.newaxis]
-
-
-def make_row(
-    pieces: Sequence[np.ndarray], paragraphs: Sequence[int]
-) -> tuple[Segment, ...]:
-    """Returns a row of consecutive sentences, whose indices start at 0.
-
-    Args:
-        pieces: int32 ids of each sentence; there may be none.
-        paragraphs: paragraph of each sentence, rising.
-    """
-    segments: list[Segment] = []
-    number, previous = 0, None
-    for ids, paragraph in zip(pieces, paragraphs, strict=True):
-        number = number + 1 if paragraph == previous else 0
-        previous = paragraph
-        segments.append(
-            Segment(ids, paragraph=paragraph - paragraphs[0], sentence=number)
-        )
-    return tuple(segments)
-
-
-def _of_segments(row: np.ndarray, count: int) -> np.ndarray:
-    """Vectors of `count` segments; those after the last with a piece may be missing."""
-    return np.pad(row, [(0, max(0, count - len(row))), (0, 0)])[:count]
+    def _encode_rows(
+        self,
+        examples: Sequence[Example],
+        kind: str,
+        on_progress: Callable[[int], Any] = bool,
+    ) -> list[np.ndarray]:
+        """Vectors of the segments of each example; those after the last piece are 0."""
+        return [
+            np.pad(row, [(0, max(0, len(example) - len(row))), (0, 0)])[: len(example)]
+            for example, (row,) in zip(
+                examples, self._rows(kind)(examples, on_progress), strict=True
+            )
+        ]
 
 
 def _places(document: str, sentences: Sequence[Sentence]) -> list[int]:
@@ -605,8 +463,8 @@ def _places(document: str, sentences: Sequence[Sentence]) -> list[int]:
         begin = document.find(sentence.text, end)
         if begin < 0:
             raise ValueError(
-                "The sentence function of the model must return parts of its text, so "
-                f"that passages can be located. Received: {sentence.text!r}"
+                "The sentence function of the model must return parts of the text. "
+                f"Received: {sentence.text!r}"
             )
         places.append(begin)
         end = begin + len(sentence.text)
@@ -623,14 +481,9 @@ def normalize(vectors: np.ndarray) -> np.ndarray:
 
 
 def mean_cosine(vectors: Iterable[np.ndarray]) -> float | None:
-    """Mean cosine over all pairs of two different vectors.
+    """Mean cosine of two different vectors of length 1, in parts `(N, D)` of a corpus.
 
-    Args:
-        vectors: float arrays `(N, D)` that together contain the vectors of a corpus,
-            each of length 1.
-
-    Returns:
-        The mean, or None if there are fewer than 10 vectors.
+    None if there are fewer than 10 vectors.
     """
     count, total, squares = 0, np.zeros(()), 0.0
     for some in vectors:
@@ -644,14 +497,7 @@ def mean_cosine(vectors: Iterable[np.ndarray]) -> float | None:
 
 
 def cosine_warning(mean: float | None) -> str | None:
-    """Warning if cosines hardly distinguish the vectors of a corpus, else None.
-
-    If all vectors point in nearly the same direction, the nearest is hardly nearer
-    than any other, and often unrelated.
-
-    Args:
-        mean: result of `mean_cosine`.
-    """
+    """Warning if a `mean_cosine` says that cosines hardly distinguish the vectors."""
     if mean is None or mean < _MAX_MEAN_COSINE:
         return None
     return (

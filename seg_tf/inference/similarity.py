@@ -20,10 +20,7 @@ def evaluate_similarity(
     Each sentence has a separate row. Its vector is the mean over its word pieces, or
     a ReAT's pooled `<SS>`.
 
-    Args:
-        encoder: the encoder.
-        sets: at least one set with pairs, by name.
-        on_progress: called with the number of sentences of each finished batch.
+    `on_progress` gets the number of sentences of each finished batch.
 
     Returns:
         For each set `spearman`, `pearson`, `num_pairs` and, if it has several parts,

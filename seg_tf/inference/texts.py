@@ -58,10 +58,7 @@ def list_files(paths: Sequence[str]) -> dict[str, pathlib.Path]:
 
     Returns:
         Name -> file, in the order of `paths`, sorted within a folder. Names are
-        relative to the folder.
-
-    Raises:
-        ValueError: if a path does not exist, there is no file, or two have one name.
+        relative to the folder, and must be unique.
     """
     sources: dict[str, pathlib.Path] = {}
     for text in paths:
@@ -87,15 +84,7 @@ def list_files(paths: Sequence[str]) -> dict[str, pathlib.Path]:
 
 
 def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
-    """Decodes the lines of a file, without a byte order mark.
-
-    Args:
-        lines: all lines of the file.
-        name: the file, for messages.
-
-    Raises:
-        ValueError: if a line is not UTF-8, naming file and line.
-    """
+    """Decodes all lines of a file, without byte order mark; an error names the line."""
     for number, line in enumerate(lines, start=1):
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")

@@ -1,14 +1,14 @@
 """Converts weights of other programs, or of other models of ours, to a checkpoint."""
 
 import dataclasses
-import importlib.util
 import pathlib
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import huggingface_hub
 import keras
+import numpy as np
 
 from seg_tf import files, output_paths, papers
 from seg_tf.checkpoints import contents, folders, pretrained
@@ -20,10 +20,15 @@ from seg_tf.config import (
     to_dict,
 )
 from seg_tf.data.configs import WindowInputsConfig
-from seg_tf.interop import google, hugging_face, keras_hub, tensor_names, weights
-from seg_tf.interop.starting_tables import starting_tables
-from seg_tf.interop.tensor_names import HEAD, OUTPUT_BIAS, POOLER, WORDS, shape_text
-from seg_tf.interop.weights import ForeignModel, ForeignWeightsError, Store
+from seg_tf.interop import google, hugging_face, keras_hub, weights
+from seg_tf.interop.weights import (
+    OUTPUT_BIAS,
+    TABLES,
+    TOKEN_TYPES,
+    WORDS,
+    ForeignModel,
+    ForeignWeightsError,
+)
 from seg_tf.objectives.masked_lm import MaskedLM
 from seg_tf.text.encoding import (
     SENTENCE_PARAMETERS_FILE,
@@ -39,21 +44,19 @@ from seg_tf.training.distribution import Distribution
 SEG_TF = "seg_tf"
 FORMATS = {
     google.FORMAT: "a TF 1 checkpoint of BERT's authors, with bert_config.json",
-    hugging_face.FORMAT: "a folder with config.json and model.safetensors or "
-    "pytorch_model.bin",
+    hugging_face.FORMAT: "a folder with config.json and model.safetensors",
     hugging_face.SEGABERT: "the same, as SegaBERT's authors released it",
     keras_hub.FORMAT: "a preset folder of keras-hub's BertBackbone",
 }
 REPORT_FILE = "import_report.txt"
 _READERS: tuple[Any, ...] = (keras_hub, hugging_face, google)
+_DESCRIPTIONS = ("*config.json", "tokenizer.json", VOCABULARY_FILE)
 _MAX_WINDOW = 512
 # Settings that change outputs but not the shape of weights.
 _OUTPUT_SETTINGS = ("layer_norm_epsilon", "approximate_gelu")
 # Names in the report; the others are counted.
 _MAX_NAMES = 12
 _HUB = "hf://"
-# The revision after the @ is a branch, a tag or a commit.
-_URL = re.compile(r"hf://([\w.-]+/[\w.-]+|[\w.-]+)(?:@([\w./-]+))?", re.ASCII)
 
 
 # === Sources ===
@@ -74,19 +77,15 @@ def open_model(source: str | pathlib.Path) -> ForeignModel:
 
     Args:
         source: a folder, the prefix of a TensorFlow checkpoint's files, or
-            `hf://organisation/name` for a model of the Hugging Face hub.
+            `hf://organisation/name`, maybe with `@` and a branch, tag or commit.
 
     Raises:
         OSError: if a file cannot be read.
         ForeignWeightsError: if the format is unknown, or the checkpoint is damaged or
             cannot be downloaded.
     """
-    if str(source).startswith(_HUB):
-        folder = download(str(source))
-        foreign = open_model(folder)
-        note = f"downloaded as {source}, revision {folder.name}"
-        return dataclasses.replace(foreign, notes=(*foreign.notes, note))
-    path = pathlib.Path(source)
+    is_remote = str(source).startswith(_HUB)
+    path = download(str(source)) if is_remote else pathlib.Path(source)
     if reader := _find_reader(path):
         return reader.read(path)
     reason = "a folder with none of them" if path.is_dir() else "which does not exist"
@@ -94,71 +93,36 @@ def open_model(source: str | pathlib.Path) -> ForeignModel:
         reason = "a checkpoint of this package; use `--initial_checkpoint`"
     raise ForeignWeightsError(
         f"`--from` must be one of: {'; '.join(FORMATS.values())}; or "
-        f"hf://organisation/name. Received: {path}, {reason}"
+        f"hf://organisation/name. Received: {source}, {reason}"
     )
 
 
 def download(url: str) -> pathlib.Path:
-    """Downloads a model of the hub into the hub's cache: only the files to be read.
+    """Downloads the files to be read of a model of the hub; returns their folder.
 
     The config comes first, so that unreadable models cost no download of weights.
-
-    Returns:
-        Folder of the revision, whose name is its commit.
-
-    Raises:
-        ForeignWeightsError: if the name is invalid, the download fails, or there are
-            no readable weights.
     """
-    match = _URL.fullmatch(url)
-    if match is None:
-        raise ForeignWeightsError(
-            "`--from` must be hf://organisation/name, optionally with @revision. "
-            f"Received: {url}"
-        )
-    name, revision = match.groups()
-    descriptions = (hugging_face.CONFIG_FILE, google.CONFIG_FILE, VOCABULARY_FILE)
-    descriptions += hugging_face.TOKENIZER_FILES
-    folder = _fetch(url, name, revision, descriptions)
-    has_torch = importlib.util.find_spec("torch") is not None
-    patterns: list[tuple[str, ...]] = []
+    name, _, revision = url.removeprefix(_HUB).partition("@")
+    folder = _fetch(name, revision or None, _DESCRIPTIONS)
     if reader := _find_reader(folder):
         if reader is not google:
             reader.check(folder)
-        patterns = [
-            group
-            for group in reader.WEIGHT_PATTERNS
-            if has_torch or group[0] != hugging_face.PYTORCH_FILE
-        ]
-    for group in patterns:
-        # The same commit as the config.
-        _fetch(url, name, folder.name, group)
-        if any(next(folder.glob(pattern), None) for pattern in group):
-            return folder
-    expected = f"{hugging_face.CONFIG_FILE} or {google.CONFIG_FILE} of a BERT"
-    if patterns:
-        expected = " or ".join(group[0] for group in patterns)
-    raise ForeignWeightsError(
-        f"{url} must have {expected}. Found: nothing that can be read"
-        f"{'' if has_torch else '; PyTorch is not installed'}"
-    )
+        _fetch(name, folder.name, reader.DOWNLOADS)
+    return folder
 
 
-def _fetch(
-    url: str, name: str, revision: str | None, patterns: Iterable[str]
-) -> pathlib.Path:
+def _fetch(name: str, revision: str | None, patterns: Iterable[str]) -> pathlib.Path:
     """Folder of a revision, with the files that match a pattern."""
     try:
         folder = huggingface_hub.snapshot_download(
             repo_id=name, revision=revision, allow_patterns=list(patterns)
         )
-    # HTTP, the file system, and names that the hub does not allow.
     except (OSError, ValueError) as error:
         # The hub's FileNotFoundError is about the cache; its cause is the reason.
         cause = error.__cause__ if isinstance(error, FileNotFoundError) else None
         reason = str(cause or error).strip().partition("\n")[0]
         raise ForeignWeightsError(
-            f"{url} could not be downloaded, and is not in the cache: "
+            f"{_HUB}{name} could not be downloaded, and is not in the cache: "
             f"{type(cause or error).__name__}: {reason}. Check the name, the network, "
             "and the variables HF_ENDPOINT and HF_HUB_OFFLINE"
         ) from error
@@ -166,23 +130,14 @@ def _fetch(
 
 
 def open_checkpoint(folder: pathlib.Path) -> ForeignModel:
-    """Opens the encoder and the masked-LM head of a checkpoint of this package.
-
-    Raises:
-        CheckpointError: if it is damaged.
-        ForeignWeightsError: if its model is not an encoder like BERT.
-    """
+    """Opens the encoder and the masked-LM head of a checkpoint of this package."""
     source = pretrained.load_pretrained(folder)
-    folder, model, encoder = source.folder, source.config.model, source.encoder
+    folder, model = source.folder, source.config.model
     _check_layers(model, f"{folder}, the run {source.config.name!r}")
     heads = source.objectives if weights.has_trained_head(source) else {}
-    # The head has the token table, too, under another path.
-    paths = {variable.path for variable in encoder.weights}
-    ids = {id(variable) for variable in encoder.weights}
-    variables = {
-        path: variable
-        for path, variable in weights.named_variables(encoder, heads).items()
-        if path in paths or id(variable) not in ids
+    tensors = {
+        name: np.asarray(variable)
+        for name, variable in weights.named_variables(source.encoder, heads).items()
     }
     parameters = folder / SENTENCE_PARAMETERS_FILE
     unused = ", ".join(
@@ -192,10 +147,9 @@ def open_checkpoint(folder: pathlib.Path) -> ForeignModel:
     )
     return ForeignModel(
         format=SEG_TF,
-        store=Store.from_variables(
-            variables | (weights.read_pooler(folder) or {}), str(folder)
-        ),
-        names=tensor_names.OURS,
+        source=str(folder),
+        tensors=tensors | (weights.read_pooler(folder) or {}),
+        names=weights.OURS,
         model=dataclasses.replace(model, vocab_size=source.vocabulary.size),
         vocabulary=folder / VOCABULARY_FILE,
         normalization=dataclasses.asdict(source.normalization),
@@ -215,6 +169,91 @@ def _check_layers(model: Any, received: str) -> None:
         )
 
 
+# === Tables that another model starts from ===
+
+
+@dataclasses.dataclass(frozen=True)
+class StartingTables:
+    """Tables of an encoder: values and origin of each, and what they achieve.
+
+    Attributes:
+        unused: tables of the source that nothing was taken from.
+        equal_for: the windows for which the encoder equals its source, if any.
+    """
+
+    values: dict[str, np.ndarray]
+    origins: dict[str, str]
+    unused: list[str]
+    equal_for: str
+
+
+def starting_tables(
+    source: Mapping[str, np.ndarray],
+    index_tables: Mapping[str, int],
+    num_token_types: int,
+    vocab_size: int,
+    cls_id: int,
+) -> StartingTables:
+    """Returns tables with which an encoder equals the model it came from, if possible.
+
+    Tables that both have are copied. Tables that the source lacks start at zero, which
+    changes nothing. That is sufficient for BERT with P.S. and for SLM, which keep
+    BERT's positions. SegaBERT has none: its token index restarts in every sentence.
+    Within the first sentence of a window it is BERT's position less one, as `[CLS]`
+    shares index 0 with the first piece. So row t of the token table becomes BERT's
+    position t + 1, and the vector of `[CLS]`, which occurs at position 0 only, absorbs
+    the difference of the positions 0 and 1. SegaBERT then equals BERT on windows of one
+    sentence. On several sentences it cannot: the start of a sentence is no function of
+    its paragraph and sentence index.
+
+    `source` has the other model's tables by our names. The other arguments are rows of
+    the encoder's tables, and the id of `[CLS]`.
+    """
+    positions, tokens = f"{TABLES}position_index", f"{TABLES}token_index"
+    values = {WORDS: source[WORDS][:vocab_size]}
+    origins = {WORDS: _describe_rows(source[WORDS], vocab_size)}
+    rows_of = {TABLES + feature: rows for feature, rows in index_tables.items()}
+    unused = [name for name in source if name not in (*rows_of, WORDS, TOKEN_TYPES)]
+    equal_for = "every window"
+    for name, rows in rows_of.items():
+        if name in source:
+            values[name] = _resize(source[name], rows)
+            origins[name] = _describe_rows(source[name], rows)
+        elif name == tokens and positions in unused:
+            values[name] = _resize(source[positions][1:], rows)
+            origins[name] = "the source's positions from 1 on"
+            values[WORDS] = values[WORDS].copy()
+            values[WORDS][cls_id] += source[positions][0] - source[positions][1]
+            origins[WORDS] += "; position 0 less position 1 added to [CLS]"
+            unused.remove(positions)
+            equal_for = "windows of one sentence"
+        else:
+            values[name] = np.zeros((rows, values[WORDS].shape[1]), np.float32)
+            origins[name] = "zeros"
+    types = source.get(TOKEN_TYPES, np.zeros_like(values[WORDS][:1]))
+    if num_token_types:
+        values[TOKEN_TYPES] = _resize(types, num_token_types)
+        origins[TOKEN_TYPES] = _describe_rows(types, num_token_types)
+    elif TOKEN_TYPES in source:
+        host = next(iter(rows_of))
+        values[host] = values[host] + types[0]
+        origins[host] += "; row 0 of the token types added"
+    if len(types) > max(num_token_types, 1):
+        equal_for += f" with token types below {max(num_token_types, 1)}"
+    return StartingTables(values, origins, unused, "" if unused else equal_for)
+
+
+def _resize(table: np.ndarray, rows: int) -> np.ndarray:
+    """The first rows of a table, with the last repeated as needed."""
+    return table[np.minimum(np.arange(rows), len(table) - 1)]
+
+
+def _describe_rows(table: np.ndarray, rows: int) -> str:
+    repeated = max(rows - len(table), 0)
+    described = f"{rows - repeated:,} of {len(table):,} rows"
+    return described + (f", the last repeated {repeated:,} times" if repeated else "")
+
+
 # === The report ===
 
 
@@ -223,24 +262,21 @@ class ImportReport:
     """Report of an import: the origin of every weight.
 
     Attributes:
-        format: format of the source.
-        source: path of the source.
         checksums: file -> SHA-256.
-        loaded: our weight -> the tensor it was loaded from.
+        num_loaded: number of weights that were loaded unchanged.
         tables: our table -> its origin.
         new: our weights with new values.
         unmatched: tensors without a weight of ours.
         missing: the unmatched tensors that the source's encoder may compute with.
         adopted: setting adopted from the source -> (the config's, the source's).
         settings: other setting that differs -> (the model's, the source's).
-        notes: further lines.
         equal_for: windows for which the encoder equals its source, if any.
     """
 
     format: str
     source: str
     checksums: Mapping[str, str]
-    loaded: Mapping[str, str]
+    num_loaded: int
     tables: Mapping[str, str]
     new: tuple[str, ...]
     unmatched: tuple[str, ...]
@@ -251,14 +287,15 @@ class ImportReport:
     equal_for: str
 
     def to_text(self) -> str:
-        lines = [f"Weights of {self.source} ({self.format})"]
-        lines += [
-            f"  {file}: sha256 {digest}" for file, digest in self.checksums.items()
+        lines = [
+            f"Weights of {self.source} ({self.format})",
+            *(f"  {file}: sha256 {digest}" for file, digest in self.checksums.items()),
+            f"Loaded unchanged: {self.num_loaded} weights",
+            "Tables:",
+            *(f"  {name}: {origin}" for name, origin in self.tables.items()),
+            *_list_names("New, initialized at random", self.new),
+            *_list_names("Unmatched, not used by this model", self.unmatched),
         ]
-        lines += [f"Loaded unchanged: {len(self.loaded)} weights", "Tables:"]
-        lines += [f"  {name}: {origin}" for name, origin in self.tables.items()]
-        lines += _list_names("New, initialized at random", self.new)
-        lines += _list_names("Unmatched, not used by this model", self.unmatched)
         if self.adopted:
             lines.append(f"Taken from the source: {describe_taken(self.adopted)}")
         lines += [f"Note: {note}" for note in self.notes]
@@ -267,11 +304,9 @@ class ImportReport:
     def equality(self) -> str:
         """States the windows for which the encoder equals its source."""
         start = "Equal to the source: for"
-        if self.missing:
+        if not self.equal_for:
             reason = "no window; its encoder may compute with unmatched tensors"
             return "\n".join(_list_names(f"{start} {reason}", self.missing))
-        if not self.equal_for:
-            return f"{start} no window; the encoder has no table for the source's"
         differing = "; ".join(
             f"model.{name}={ours}, there {theirs}"
             for name, (ours, theirs) in self.settings.items()
@@ -280,11 +315,10 @@ class ImportReport:
         return f"{start} {self.equal_for}{about}"
 
 
-def _list_names(title: str, names: Collection[str]) -> list[str]:
-    lines = [f"  {name}" for name in names][:_MAX_NAMES]
-    if len(names) > _MAX_NAMES:
-        lines.append(f"  and {len(names) - _MAX_NAMES} more")
-    return [f"{title}: {len(names) or 'none'}", *lines]
+def _list_names(title: str, names: Sequence[str]) -> list[str]:
+    more = ["  …"] if len(names) > _MAX_NAMES else []
+    shown = [f"  {name}" for name in names[:_MAX_NAMES]]
+    return [f"{title}: {len(names) or 'none'}", *shown, *more]
 
 
 # === Conversion ===
@@ -304,8 +338,7 @@ def convert(
         foreign: the model.
         output_dir: the checkpoint's folder, new or empty; written as a whole or not at
             all.
-        config: the run whose model gets the weights; None keeps the foreign model's
-            architecture.
+        config: the run whose model gets the weights; None keeps the architecture.
         vocab_file: vocabulary, if the foreign folder has none.
         fixed: paths of fields of `config` that must not change, such as
             `model.layer_norm_epsilon`; other fields that change outputs follow the
@@ -316,7 +349,6 @@ def convert(
     Raises:
         ForeignWeightsError: if a tensor is absent, damaged or of another shape, naming
             it; if the weights do not fit the config, or the vocabulary the weights.
-        OSError: if a file cannot be read or written.
         ValueError: if the vocabulary is not valid, or the folder is in use.
     """
     output_paths.check_new_folder(output_dir)
@@ -328,17 +360,16 @@ def convert(
     vocabulary, text, notes = _prepare_text(foreign, vocab_file, normalization)
     model = config.model
     vocab_size = model.vocab_size or vocabulary.size
-    features = {*weights.list_tables(foreign.model)}
-    if foreign.format != SEG_TF and "token_index" not in features:
-        features |= {"position_index"}  # an error if missing
-    read = weights.read(foreign.store, foreign.names, model, sorted(features))
-    rows = len(read.values[WORDS])
+    keras.utils.set_random_seed(config.training.seed)
+    with under_dtype_policy(config.training.dtype_policy):
+        encoder, objectives = pretrained.assemble(config, vocab_size)
+    variables = weights.named_variables(encoder, objectives)
+    read, sources = weights.read(foreign, variables, model.hidden_size)
+    rows = len(read[WORDS])
     if rows < vocab_size:
         raise ForeignWeightsError(
-            f"{foreign.store.source}: the tensor {read.sources[WORDS]!r} must have a "
-            f"row for each piece of the vocabulary, the shape ({vocab_size} or more, "
-            f"{foreign.model.hidden_size}). Found: "
-            f"{shape_text(read.values[WORDS].shape)}"
+            f"{foreign.source}: the tensor {sources[WORDS]!r} must have a row for "
+            f"each of the {vocab_size} pieces of the vocabulary. Found: {rows} rows"
         )
     if rows > vocab_size:
         notes.append(
@@ -346,56 +377,51 @@ def convert(
             f"rows: {rows - vocab_size:,} rows of padding are dropped, which were also "
             "in the softmax of masked LM"
         )
-    is_table = {name: name.startswith((WORDS, "index_")) for name in read.values}
+    is_table = {name: name.startswith((WORDS, TABLES)) for name in read}
     tables = starting_tables(
-        {name: value for name, value in read.values.items() if is_table[name]},
+        {name: value for name, value in read.items() if is_table[name]},
         model.index_tables,
         model.num_token_types,
         vocab_size,
         vocabulary.cls_id,
-        foreign.idle_tables,
     )
-    values = {name: array for name, array in read.values.items() if not is_table[name]}
+    values = {name: array for name, array in read.items() if not is_table[name]}
     if OUTPUT_BIAS in values:
         values[OUTPUT_BIAS] = values[OUTPUT_BIAS][:vocab_size]
-    keras.utils.set_random_seed(config.training.seed)
-    with under_dtype_policy(config.training.dtype_policy):
-        encoder, objectives = pretrained.assemble(config, vocab_size)
-    variables = weights.named_variables(encoder, objectives)
-    assigned = {
-        name: array
-        for name, array in (values | tables.values).items()
-        if name in variables
-    }
-    for name, array in assigned.items():
-        variables[name].assign(array)
+    if has_pooler := f"{weights.POOLER}kernel" in values:
+        notes.append(f"the pooler of [CLS] is stored in {weights.POOLER_FILE}")
+    assigned = (values | tables.values).keys() & variables.keys()
+    for name in assigned:
+        variables[name].assign((values | tables.values)[name])
     loaded_ids = {id(variables[name]) for name in assigned}
     heads = contents.objective_variables(encoder, objectives)
-    unused = [name for name in values if name.startswith(HEAD) and name not in assigned]
-    unused += tables.unused
-    if has_pooler := f"{POOLER}/kernel" in values:
-        notes.append(f"the pooler of [CLS] is stored in {weights.POOLER_FILE}")
-    missing = {*read.missing, *(read.sources[name] for name in tables.missing)}
+    unused = [sources.pop(name) for name in tables.unused]
+    unmatched = sorted(foreign.tensors.keys() - sources.values())
+    missing = [
+        name
+        for name in unmatched
+        if name in unused or foreign.names.is_of_encoder(name)
+    ]
     report = ImportReport(
         format=foreign.format,
-        source=foreign.store.source,
+        source=foreign.source,
         checksums={path.name: files.checksum(path) for path in foreign.files},
-        loaded={name: read.sources[name] for name in assigned if name in values},
+        num_loaded=len(assigned & values.keys()),
         tables=tables.origins,
         new=tuple(
             variable.path
             for variable in (*encoder.weights, *heads)
             if variable.trainable and id(variable) not in loaded_ids
         ),
-        unmatched=tuple(sorted({*read.unmatched, *map(read.sources.get, unused)})),
-        missing=tuple(sorted(missing)),
+        unmatched=tuple(unmatched),
+        missing=tuple(missing),
         adopted=adopted,
         settings={
             name: (getattr(model, name), getattr(foreign.model, name))
             for name in _OUTPUT_SETTINGS
             if getattr(model, name) != getattr(foreign.model, name)
         },
-        notes=(*foreign.notes, *notes, *read.notes),
+        notes=(*foreign.notes, *notes),
         equal_for="" if missing else tables.equal_for,
     )
     state = {
@@ -426,10 +452,10 @@ def _own_config(foreign: ForeignModel) -> RunConfig:
     """Config of a BERT, or of a SegaBERT, with the foreign architecture."""
     rows = foreign.model.index_tables
     is_segabert = "token_index" in rows
-    tables = tensor_names.SEGABERT_TABLES if is_segabert else ("position_index",)
+    tables = weights.SEGABERT_TABLES if is_segabert else ("position_index",)
     if absent := [name for name in tables if name not in rows]:
         raise ForeignWeightsError(
-            f"{foreign.store.source}: must have tables for {', '.join(tables)}. Found: "
+            f"{foreign.source}: must have tables for {', '.join(tables)}. Found: "
             f"none for {', '.join(absent)}"
         )
     family = "segabert" if is_segabert else "bert"
@@ -455,7 +481,7 @@ def _check_config(config: RunConfig, foreign: ForeignModel) -> None:
         ours, theirs = getattr(config.model, name), getattr(foreign.model, name)
         if ours != theirs:
             raise ForeignWeightsError(
-                f"`model.{name}` must be {theirs}, as in {foreign.store.source}. "
+                f"`model.{name}` must be {theirs}, as in {foreign.source}. "
                 f"Received: {config.name!r}, model.{name}={ours}"
             )
 
@@ -469,41 +495,37 @@ def _prepare_text(
     source = vocab_file or foreign.vocabulary
     if source is None:
         raise ValueError(
-            f"`--vocab_file` must be the vocabulary of {foreign.store.source}, which "
-            "has none"
+            f"`--vocab_file` must be the vocabulary of {foreign.source}, which has none"
         )
-    where, rows = f"the tokenizer of {foreign.store.source}", source
+    where, rows = f"the tokenizer of {foreign.source}", source
     if isinstance(source, pathlib.Path):
         where, rows = str(source), decode_lines(source.read_bytes(), str(source))
     # Of equal rows, programs use the last.
     ids = {token: number for number, token in enumerate(rows)}
-    unusable = [
+    unusable = {
         number
         for number, token in enumerate(rows)
         if ids[token] != number or not token or re.search(r"\s", token, re.ASCII)
-    ]
+    }
     notes = []
     if unusable:
-        shown = ", ".join(str(number + 1) for number in unusable[:5])
         notes.append(
-            f"{len(unusable):,} rows of {where} are blank, repeated or not a token: "
-            f"lines {shown}{', …' if len(unusable) > 5 else ''}. No text produces them"
+            f"{len(unusable):,} rows of {where} are blank, repeated or not a token, "
+            f"the first in line {min(unusable) + 1}. No text produces them"
         )
-        numbers = {*unusable}
-        rows = [f"[row{n}]" if n in numbers else row for n, row in enumerate(rows)]
+        rows = [f"[row{n}]" if n in unusable else row for n, row in enumerate(rows)]
     if isinstance(source, pathlib.Path) and not unusable:
         vocabulary, content = Vocabulary.from_file(source), source.read_bytes()
     else:
         vocabulary = Vocabulary(tuple(rows), source=where)
         content = vocabulary.to_bytes()
-    # The table's rows are not enough: it may be padded, for another vocabulary.
-    padding = (foreign.model.vocab_size or vocabulary.size) - vocabulary.size
-    if not 0 <= padding < weights.MAX_PADDING:
+    size = foreign.model.vocab_size or vocabulary.size
+    if not 0 <= size - vocabulary.size < weights.MAX_PADDING:
         raise ForeignWeightsError(
             f"`--vocab_file`, or the vocabulary next to the weights, must have as many "
-            f"pieces as `vocab_size` in the config of {foreign.store.source}, "
-            f"{foreign.model.vocab_size}, or up to {weights.MAX_PADDING - 1:,} fewer, "
-            f"for padding. Received: {where}, of {vocabulary.size} pieces"
+            f"pieces as `vocab_size` in the config of {foreign.source}, {size}, or up "
+            f"to {weights.MAX_PADDING - 1:,} fewer, for padding. Received: {where}, of "
+            f"{vocabulary.size} pieces"
         )
     known = {name: value for name, value in settings.items() if value is not None}
     normalization = choose_normalization(
@@ -521,107 +543,85 @@ def _prepare_text(
     return vocabulary, text, notes
 
 
-# === The checkpoint that a command starts from ===
+# === The checkpoint that a command or a class starts from ===
 
-FOLDER = "initial_checkpoint"
-"""Folder of a conversion, inside the command's output folder."""
-_REQUEST_FILE = "request.json"
+
+def _print(report: ImportReport) -> None:
+    print(report.to_text())
 
 
 def find_initial(
-    source: str,
-    output_dir: pathlib.Path,
+    source: str | pathlib.Path,
     argument: str,
     config: RunConfig | None = None,
     fixed: Collection[str] = (),
     *,
     processes: Distribution | None = None,
-    made_in: pathlib.Path | None = None,
-    overwrite: bool = False,
-    report: Callable[[str], Any] = print,
+    report: Callable[[ImportReport], Any] = _print,
     **text: Any,
 ) -> pathlib.Path:
-    """The checkpoint that a flag names, converted if it is of another model.
+    """The checkpoint that an argument names, converted if it is of another model.
 
     Weights of other programs are converted and, with a config, those of another of our
-    encoders. The conversion stays in the output folder: the same command, repeated,
-    neither downloads nor converts again.
+    encoders: once, into `$XDG_CACHE_HOME/seg_tf`.
 
     Args:
         source: a checkpoint of ours, a run's output folder, or a source of
             `open_model`.
-        output_dir: the command's output folder.
-        argument: the flag, for messages.
+        argument: the argument, for messages.
         config: the run to be started; None keeps the model's architecture.
         fixed: paths of the fields of `config` that the user set.
         processes: all processes of the run; None is this process only.
-        made_in: folder for a new conversion; None is the output folder.
-        overwrite: whether the conversion of another source may be replaced.
         report: called with the report of a conversion.
         **text: `vocab_file` and `lower_case` of `convert`.
 
     Raises:
         CheckpointError: if there is no such checkpoint.
-        ForeignWeightsError: if the weights cannot be read or do not fit, or the output
-            folder has the conversion of another source.
-        OSError: if a file cannot be read or written.
+        ForeignWeightsError: if the weights cannot be read or do not fit.
     """
-    path, folder = pathlib.Path(source), output_dir / FOLDER
-    is_checkpoint = folders.is_checkpoint(path)
-    if is_checkpoint:
+    path = pathlib.Path(source)
+    is_ours = folders.is_checkpoint(path) or not is_foreign(source)
+    if is_ours:
         path = folders.find_checkpoint(path, argument)
         if config is None or not _is_other_encoder(path, config, fixed):
             return path
-    # The source of an earlier conversion may be gone.
-    elif not is_foreign(source) and not (folder / _REQUEST_FILE).is_file():
-        return folders.find_checkpoint(path, argument)
-    request = {
-        "source": source,
-        # All settings that the weights of a conversion depend on.
-        "config": config
-        and {
-            "model": to_dict(config.model),
-            "objectives": to_dict(config.objectives),
-            "seed": config.training.seed,
-        },
-        "fixed": sorted(name for name in fixed if name.startswith("model.")),
-        **{name: value and str(value) for name, value in text.items()},
-    }
-    if made_in is not None and _read_request(folder) != request:
-        folder = made_in / FOLDER
 
-    def convert_once() -> None:
-        cache = files.cache_dir()
+    def convert_once() -> pathlib.Path:
+        is_remote = str(source).startswith(_HUB)
+        folder = download(str(source)) if is_remote else path
+        paths = folder.rglob("*") if folder.is_dir() else folder.parent.iterdir()
+        # Everything that the weights depend on.
+        request = {
+            "files": sorted(
+                [str(file), file.stat().st_size, file.stat().st_mtime_ns]
+                for file in paths
+                if file.is_file()
+            ),
+            "config": config
+            and {
+                "model": to_dict(config.model),
+                "objectives": to_dict(config.objectives),
+                "seed": config.training.seed,
+                "dtype_policy": str(config.training.dtype_policy),
+            },
+            "fixed": sorted(name for name in fixed if name.startswith("model.")),
+            **{name: value and str(value) for name, value in text.items()},
+        }
+        cache = files.cache_dir() / "converted"
         cache.mkdir(parents=True, exist_ok=True)
-        # One process per host at a time.
+        converted = cache / files.content_checksum(request)
         with files.locked(cache):
-            previous = _read_request(folder)
-            if previous == request:
-                return
-            if previous is not None and not overwrite:
-                raise ForeignWeightsError(
-                    f"`{argument}` must be the source of the conversion in {folder}, "
-                    f"{previous['source']}, with the same model. Received: {source}. "
-                    "Choose another --output_dir, or remove that folder"
-                )
-            # Without a request, the writer was killed just before the end.
-            if (folder / contents.STATE_FILE).exists():
-                files.remove_folder(folder)
-            converted = convert(
-                open_checkpoint(path) if is_checkpoint else open_model(source),
-                folder,
-                config,
-                fixed=fixed if config else None,
-                **text,
-            )
-            files.write_json(folder / _REQUEST_FILE, request)
-        report(f"{converted.to_text()}\nWritten: {folder}")
+            if not converted.exists():
+                foreign = open_checkpoint(folder) if is_ours else open_model(folder)
+                names = fixed if config else None
+                report(convert(foreign, converted, config, fixed=names, **text))
+        return converted
 
-    # The chief converts first. Hosts without its folders then convert again.
+    # The chief converts first. Hosts without its cache then convert again.
     processes = processes or Distribution()
-    for has_turn in (processes.is_chief, not processes.is_chief):
-        processes.call_together(convert_once if has_turn else lambda: None)
-    return folder
+    is_chief = processes.is_chief
+    converted = processes.call_together(convert_once if is_chief else pathlib.Path)
+    return processes.call_together((lambda: converted) if is_chief else convert_once)
 
 
 def _is_other_encoder(
@@ -637,10 +637,3 @@ def _is_other_encoder(
         config, _ = follow_source(config, vars(source.model), fixed)
     before, after = to_dict(source), to_dict(config)
     return any(before[part] != after[part] for part in ("model", "objectives"))
-
-
-def _read_request(folder: pathlib.Path) -> Any:
-    """Request of a finished conversion; None without one."""
-    path = folder / _REQUEST_FILE
-    is_finished = (folder / contents.STATE_FILE).exists() and path.is_file()
-    return files.read_json(path) if is_finished else None

@@ -34,19 +34,18 @@ def write_model_card(
         OSError: if the page cannot be written.
     """
     path, config = folder / CARD_FILE, pretrained.config
-    state = contents.read_state(pretrained.folder)
-    exported = {
+    state, vocabulary = contents.read_state(pretrained.folder), pretrained.vocabulary
+    measured = {
+        f"validation, {name}": f"{value:.4f}"
+        for name, value in (state.get("validation") or {}).items()
+    }
+    checksums = {
         str(file.relative_to(folder)): files.checksum(file)
         for file in sorted(folder.rglob("*"))
         if file.is_file() and file != path
     }
-    checkpoint = {
-        f"checkpoint: {name}": digest
-        for name, digest in sorted(state["checksums"].items())
-    }
-    vocabulary = pretrained.vocabulary
-    validation = (state.get("validation") or {}).items()
-    measured = {f"validation, {name}": f"{value:.4f}" for name, value in validation}
+    for name, digest in sorted(state["checksums"].items()):
+        checksums[f"checkpoint: {name}"] = digest
     sections = {
         "Model": _table(
             {
@@ -72,7 +71,7 @@ def write_model_card(
             for line in papers.describe(config).splitlines()
         ),
         "Scores": _table({**measured, **(scores or {})}),
-        "Checksums (SHA-256)": _table(exported | checkpoint),
+        "Checksums (SHA-256)": _table(checksums),
         "Versions": _table(state.get("versions") or {}),
     }
     blocks = [f"# {config.name}", *filter(None, [introduction.strip()])]
@@ -133,9 +132,8 @@ def _flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
 def _table(values: Mapping[str, Any]) -> str:
     if not values:
         return "None."
-    cells = {
-        name: str(value).replace("|", "\\|").replace("\n", " ")
-        for name, value in values.items()
-    }
-    rows = [f"| {name} | {cell} |" for name, cell in cells.items()]
-    return "\n".join(["| | |", "| --- | --- |", *rows])
+    rows = ["| | |", "| --- | --- |"]
+    for name, value in values.items():
+        cell = str(value).replace("|", "\\|").replace("\n", " ")
+        rows.append(f"| {name} | {cell} |")
+    return "\n".join(rows)

@@ -1,7 +1,10 @@
-"""Tensors of other programs, read and checked, and the weights of our own models."""
+"""Weights of other programs: names and forms of their tensors, and reading them.
+
+Weights have the paths of our encoder's variables.
+"""
 
 import dataclasses
-import os.path
+import math
 import pathlib
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -9,36 +12,28 @@ from typing import Any
 
 import numpy as np
 
+from seg_tf import files
 from seg_tf.checkpoints import contents, weight_files
 from seg_tf.checkpoints.errors import DamagedCheckpointError
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.config import EncoderConfig
-from seg_tf.interop.tensor_names import (
-    HEAD,
-    OUTPUT_BIAS,
-    POOLER,
-    TOKEN_TYPES,
-    WORDS,
-    TensorNames,
-    shape_text,
-    table,
-    weight_shapes,
-)
 from seg_tf.objectives.masked_lm import MaskedLM
 
-POOLER_FILE = "pooler.npz"
+HEAD, POOLER = "head/", "pooler/"
+WORDS, OUTPUT_BIAS = "token_embedding/embeddings", "head/output_bias"
+TABLES = "index_embedding/"
+TOKEN_TYPES = f"{TABLES}token_type"
+SEGABERT_TABLES = ("paragraph_index", "sentence_index", "token_index")
 # Rows that a token table may have after the last token.
 MAX_PADDING = 1024
+POOLER_FILE = "pooler.npz"
 # Parts of names that an encoder's output does not depend on: counters, heads, and the
 # state of optimizers.
 _HARMLESS = re.compile(
-    r"(^|[./])("
-    r"position_ids|token_type_ids"
-    r"|cls|seq_relationship|next_sentence|sentence_prediction|classifier|qa_outputs"
-    r"|pooler|pooler_transform|pooled_dense"
-    r"|optimizer|adam\w*|lamb\w*|beta_?[12]_power|learning_rate"
-    r"|iter|iterations|global_step|save_counter"
-    r")([./]|$)",
+    r"(^|[./])(position_ids|token_type_ids|cls|head|seq_relationship|next_sentence"
+    r"|sentence_prediction|classifier|qa_outputs|pooler|pooler_transform|pooled_dense"
+    r"|optimizer|adam\w*|lamb\w*|beta_?[12]_power|learning_rate|iter|iterations"
+    r"|global_step|save_counter)([./]|$)",
     re.IGNORECASE,
 )
 
@@ -47,49 +42,109 @@ class ForeignWeightsError(ValueError):
     """Weights are damaged, incomplete or of another model; nothing was loaded."""
 
 
+# === Names and forms ===
+
+# In this order, from our path to the name in TF 1 checkpoints of BERT's authors.
+_RENAMED = {
+    "transformer_layer_": "bert/encoder/layer_",
+    "self_attention_layer_norm": "attention/output/LayerNorm",
+    "self_attention_layer/attention_output": "attention/output/dense",
+    "self_attention_layer": "attention/self",
+    "feedforward_layer_norm": "output/LayerNorm",
+    "feedforward_intermediate_dense": "intermediate/dense",
+    "feedforward_output_dense": "output/dense",
+    "embeddings_layer_norm": "bert/embeddings/LayerNorm",
+    "token_embedding/embeddings": "bert/embeddings/word_embeddings",
+    "index_embedding/position_index": "bert/embeddings/position_embeddings",
+    "index_embedding/token_type": "bert/embeddings/token_type_embeddings",
+    # Of SegaBERT's authors.
+    "index_embedding/paragraph_index": "bert/embeddings/para_position_embeddings",
+    "index_embedding/sentence_index": "bert/embeddings/sent_position_embeddings",
+    "index_embedding/token_index": "bert/embeddings/token_position_embeddings",
+    "pooler/": "bert/pooler/dense/",
+    "head/intermediate_dense": "cls/predictions/transform/dense",
+    "head/intermediate_layer_norm": "cls/predictions/transform/LayerNorm",
+    "head/output_bias": "cls/predictions/output_bias",
+}
+
+
+def _google_name(weight: str) -> str:
+    for ours, theirs in _RENAMED.items():
+        weight = weight.replace(ours, theirs)
+    return weight
+
+
+def _hugging_face_name(weight: str) -> str:
+    name = _google_name(weight).replace("/layer_", "/layer.")
+    name = re.sub("(_embeddings|/kernel|/gamma)$", _end_with_weight, name)
+    return re.sub("/beta$|/output_bias$", "/bias", name).replace("/", ".")
+
+
+def _end_with_weight(match: re.Match[str]) -> str:
+    return f"{match[0]}/weight" if match[0][0] == "_" else "/weight"
+
+
+def _keras_hub_name(weight: str) -> str:
+    return (
+        weight.replace(
+            "index_embedding/position_index", "position_embedding/embeddings"
+        )
+        .replace("index_embedding/token_type", "segment_embedding/embeddings")
+        .replace("pooler/", "pooled_dense/")
+    )
+
+
 @dataclasses.dataclass(frozen=True)
-class Store:
-    """Tensors by name, each read on demand.
+class TensorNames:
+    """Names and forms of the tensors in which a program stores our weights.
 
     Attributes:
-        source: their origin, for messages.
-        shapes: shape of each, by name.
-        read: returns the tensor of a name, or raises `ForeignWeightsError`.
+        name: our weight -> their name.
+        encoder: start of the names of an encoder.
+        kernels: "heads" for `(D, H, K)` and `(H, K, D)`, as in Keras; "matrix" for
+            `(inputs, outputs)`; "transposed" for `(outputs, inputs)`.
     """
 
-    source: str
-    shapes: Mapping[str, tuple[int, ...]]
-    read: Callable[[str], np.ndarray] = dataclasses.field(repr=False)
+    name: Callable[[str], str]
+    encoder: str = ""
+    kernels: str = "heads"
 
-    @classmethod
-    def from_variables(cls, variables: Mapping[str, Any], source: str) -> "Store":
-        shapes = {name: tuple(value.shape) for name, value in variables.items()}
-        return cls(source, shapes, lambda name: np.asarray(variables[name]))
+    def is_of_encoder(self, name: str) -> bool:
+        """True if the program's encoder may compute with a tensor of that name."""
+        return name.startswith(self.encoder) and not _HARMLESS.search(name)
 
-    def find_prefix(self, *endings: str) -> str | None:
-        """Prefix of the shortest name with one of the endings; None without one."""
-        prefixes = [
-            name.removesuffix(ending)
-            for ending in endings
-            for name in self.shapes
-            if name.endswith(ending)
-        ]
-        return min(prefixes, key=len, default=None)
+    def stored_shape(self, weight: str, shape: Collection[Any]) -> tuple[Any, ...]:
+        """Shape of the tensor that holds a weight; None is any size."""
+        shape = tuple(shape)
+        if self.kernels == "heads" or None in shape:
+            return shape
+        if weight.endswith("/bias"):
+            return (math.prod(shape),)
+        if not weight.endswith("/kernel"):
+            return shape
+        num_inputs = len(shape) - 1 if "attention_output" in weight else 1
+        matrix = math.prod(shape[:num_inputs]), math.prod(shape[num_inputs:])
+        return matrix[::-1] if self._is_transposed(weight) else matrix
 
-    def table_rows(self, names: TensorNames, features: Collection[str]) -> dict:
-        """Rows of the tables of features, for those that have one."""
-        rows = {}
-        for feature in features:
-            name = names.name(table(feature))
-            if name not in self.shapes:
-                continue
-            if len(self.shapes[name]) != 2 or not self.shapes[name][0]:
-                raise ForeignWeightsError(
-                    f"{self.source}: the tensor {name!r} must be a table with at least "
-                    f"one row. Found: {shape_text(self.shapes[name])}"
-                )
-            rows[feature] = self.shapes[name][0]
-        return rows
+    def to_ours(self, weight: str, stored: np.ndarray, shape: Any) -> np.ndarray:
+        stored = stored.T if self._is_transposed(weight) else stored
+        sizes = [-1 if size is None else size for size in shape]
+        return np.ascontiguousarray(stored.reshape(sizes), np.float32)
+
+    def to_theirs(self, weight: str, value: np.ndarray) -> np.ndarray:
+        shape = self.stored_shape(weight, value.shape)
+        if self._is_transposed(weight):
+            value = value.reshape(shape[::-1]).T
+        return np.ascontiguousarray(value.reshape(shape))
+
+    def _is_transposed(self, weight: str) -> bool:
+        return self.kernels == "transposed" and weight.endswith("/kernel")
+
+
+OURS = TensorNames(str)
+GOOGLE = TensorNames(_google_name, "bert/", "matrix")
+HUGGING_FACE = TensorNames(_hugging_face_name, "bert.", "transposed")
+KERAS_HUB = TensorNames(_keras_hub_name)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -98,10 +153,10 @@ class ForeignModel:
 
     Attributes:
         format: a key of `seg_tf.interop.convert.FORMATS`.
-        store: the tensors.
-        names: their names and forms.
+        source: its path, for messages.
+        tensors: name -> array.
+        names: names and forms of the tensors.
         model: its settings, and the rows of all tables.
-        idle_tables: index features whose tables the model never reads.
         vocabulary: vocabulary file, or its rows; None if there is none.
         normalization: settings of `seg_tf.text.normalization.Normalization` in its
             files; the vocabulary determines the others.
@@ -112,134 +167,190 @@ class ForeignModel:
     """
 
     format: str
-    store: Store
+    source: str
+    tensors: Mapping[str, np.ndarray]
     names: TensorNames
     model: EncoderConfig
-    idle_tables: tuple[str, ...] = ()
     vocabulary: pathlib.Path | tuple[str, ...] | None = None
-    normalization: Mapping[str, bool] = dataclasses.field(default_factory=dict)
+    normalization: Mapping[str, bool | None] = dataclasses.field(default_factory=dict)
     sentence_splitter: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     sentence_parameters: bytes | None = None
     notes: tuple[str, ...] = ()
     files: tuple[pathlib.Path, ...] = ()
 
 
+# === Settings of other programs ===
+
+# `hidden_act` -> whether it is GELU by tanh. `gelu` is that in Google's code, and GELU
+# by erf in Hugging Face's.
+_ACTIVATIONS = {
+    "gelu": None,
+    "gelu_new": True,
+    "gelu_pytorch_tanh": True,
+    "gelu_python": False,
+}
+_SIZES = {
+    "num_hidden_layers": "num_layers",
+    "hidden_size": "hidden_size",
+    "num_attention_heads": "num_heads",
+    "intermediate_size": "intermediate_size",
+}
+
+
+def read_settings(path: pathlib.Path, *, optional: bool = False) -> dict[str, Any]:
+    """The object in a JSON file; empty if an `optional` file is missing."""
+    if optional and not path.is_file():
+        return {}
+    values = files.read_json(path)
+    if not isinstance(values, dict):
+        raise ForeignWeightsError(
+            f"{path}: must be a JSON object. Found: {values!r:.60}"
+        )
+    return values
+
+
+def require(
+    path: pathlib.Path, values: Mapping[str, Any], expected: Mapping[str, Any]
+) -> None:
+    """Raises if a value in a file is present, not null, and not the expected one."""
+    for name, value in expected.items():
+        actual = values.get(name)
+        if isinstance(actual, Mapping):  # a token with its options
+            actual = actual.get("content", actual)
+        if actual is not None and (type(actual) is not type(value) or actual != value):
+            raise ForeignWeightsError(
+                f"{path}: `{name}` must be {value!r}. Found: {actual!r:.60}"
+            )
+
+
+def read_model(
+    path: pathlib.Path,
+    tensors: Mapping[str, np.ndarray],
+    names: TensorNames,
+    tables: Collection[str],
+    *,
+    plain_gelu: bool,
+) -> EncoderConfig:
+    """The model in a config of Google's or Hugging Face's.
+
+    Args:
+        path: the config.
+        tensors: the tensors, which must have the sizes of the config.
+        names: their names and forms.
+        tables: index features that may have a table, or `token_type`.
+        plain_gelu: whether `gelu` is GELU by tanh.
+
+    Raises:
+        ForeignWeightsError: naming file and setting, if our encoders cannot be it.
+    """
+    values = read_settings(path)
+    activation = values.get("hidden_act", "gelu")
+    if activation not in [*_ACTIVATIONS]:
+        raise ForeignWeightsError(
+            f"{path}: `hidden_act` must be one of {', '.join(_ACTIVATIONS)}, which our "
+            f"encoders can compute. Found: {activation!r}"
+        )
+    approximate = _ACTIVATIONS[activation]
+    layers = 0
+    layer = "transformer_layer_{}/"
+    while names.name(f"{layer.format(layers)}feedforward_layer_norm/gamma") in tensors:
+        layers += 1
+    sizes = {"num_hidden_layers": layers}
+    for key, weight in {
+        "hidden_size": "embeddings_layer_norm/gamma",
+        "intermediate_size": f"{layer.format(0)}feedforward_intermediate_dense/bias",
+    }.items():
+        if (tensor := tensors.get(names.name(weight))) is not None:
+            sizes[key] = tensor.size
+    require(path, values, sizes)
+    rows = {
+        table: len(tensors[name])
+        for table in tables
+        if (name := names.name(TABLES + table)) in tensors
+    }
+    try:
+        return EncoderConfig(
+            **{ours: values[theirs] for theirs, ours in _SIZES.items()},
+            vocab_size=values.get("vocab_size"),
+            num_token_types=rows.pop("token_type", 0),
+            index_tables=rows,
+            dropout=values.get("hidden_dropout_prob", 0.1),
+            layer_norm_epsilon=values.get("layer_norm_eps", 1e-12),
+            initializer_range=values.get("initializer_range", 0.02),
+            approximate_gelu=plain_gelu if approximate is None else approximate,
+        )
+    except KeyError as error:
+        raise ForeignWeightsError(f"{path}: must have {error}. Found: none") from error
+    except (TypeError, ValueError) as error:
+        raise ForeignWeightsError(f"{path}: {error}") from error
+
+
 # === Reading ===
 
 
-@dataclasses.dataclass(frozen=True)
-class Weights:
-    """Loaded weights.
-
-    Attributes:
-        values: our weight -> float32 array.
-        sources: our weight -> its tensor.
-        unmatched: tensors without a weight of ours.
-        missing: the unmatched tensors that the source's encoder may compute with.
-        notes: lines for the report.
-    """
-
-    values: Mapping[str, np.ndarray]
-    sources: Mapping[str, str]
-    unmatched: tuple[str, ...]
-    missing: tuple[str, ...]
-    notes: tuple[str, ...]
-
-
 def read(
-    store: Store, names: TensorNames, model: Any, tables: Collection[str]
-) -> Weights:
-    """Reads all weights of a model; pooler and masked-LM head may be absent.
+    foreign: ForeignModel, variables: Mapping[str, Any], width: int
+) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Reads the weights of a model of ours; pooler and masked-LM head may be absent.
 
     Args:
-        store: the tensors.
-        names: their names and forms.
-        model: config of the model.
-        tables: features that have a table, `token_type` included.
+        foreign: the source.
+        variables: the model's variables, as from `named_variables`.
+        width: the model's `D`.
+
+    Returns:
+        Our weight -> float32 array, and our weight -> its tensor.
 
     Raises:
-        ForeignWeightsError: naming the tensor, if one is absent, unreadable, not
-            finite, of another shape or of a layer that the config does not have.
+        ForeignWeightsError: naming the tensor, if one is absent, not finite or of
+            another shape.
     """
-    layers = names.layer_numbers(store.shapes)
-    extra = sorted((n, name) for name, n in layers.items() if n >= model.num_layers)
-    if extra:
-        raise ForeignWeightsError(
-            f"{store.source}: must have the number of layers that its config says, "
-            f"{model.num_layers}. Found: {extra[-1][0] + 1} layers, with the tensor "
-            f"{extra[0][1]!r}"
-        )
-    shapes, sources = {}, {}
-    for weight, shape in weight_shapes(model, tables).items():
-        if place := names.find(weight):
-            choices = (place[0], *names.aliases.get(weight, ()))
-            shapes[weight] = shape
-            sources[weight] = next(filter(store.shapes.__contains__, choices), place[0])
+    shapes = {
+        name: tuple(variable.shape)
+        for name, variable in variables.items()
+        if not name.startswith(TABLES)
+    }
+    tables = [WORDS, *(TABLES + name for name in list_tables(foreign.model))]
+    shapes |= dict.fromkeys(tables, (None, width))
+    shapes |= {f"{POOLER}kernel": (width, width), f"{POOLER}bias": (width,)}
+    if OUTPUT_BIAS in shapes:
+        shapes[OUTPUT_BIAS] = (None,)
+    sources = {weight: foreign.names.name(weight) for weight in shapes}
     for group in (POOLER, HEAD):
-        members = [weight for weight in shapes if weight.startswith(f"{group}/")]
-        if not any(sources[weight] in store.shapes for weight in members):
+        members = [weight for weight in shapes if weight.startswith(group)]
+        if not any(sources[weight] in foreign.tensors for weight in members):
             for weight in members:
                 del shapes[weight], sources[weight]
-    # Names and shapes first: checking them is fast, and reading is slow.
-    for weight, shape in shapes.items():
-        expected = names.stored_shape(weight, shape)
-        actual = store.shapes.get(sources[weight])
-        if (
-            actual is None
-            or len(actual) != len(expected)
-            or any(
-                size not in (None, other)
-                for size, other in zip(expected, actual, strict=True)
-            )
-        ):
-            raise ForeignWeightsError(
-                f"{store.source}: the tensor {sources[weight]!r} must have the shape "
-                f"{shape_text(expected)}. Found: "
-                f"{'no tensor of that name' if actual is None else shape_text(actual)}"
-            )
     values = {}
     for weight, shape in shapes.items():
-        stored = store.read(sources[weight])
-        if not np.isfinite(stored).all():
+        name, expected = sources[weight], foreign.names.stored_shape(weight, shape)
+        stored = foreign.tensors.get(name)
+        if stored is None or not _fits(stored.shape, expected):
+            actual = "no tensor of that name" if stored is None else stored.shape
             raise ForeignWeightsError(
-                f"{store.source}: the tensor {sources[weight]!r} must have finite "
-                f"values only. Found: {int((~np.isfinite(stored)).sum())} of "
-                f"{stored.size} that are not"
+                f"{foreign.source}: the tensor {name!r} must have the shape "
+                f"{expected}, where None is any size. Found: {actual}"
             )
-        value = names.to_ours(weight, stored, shape)
-        values[weight] = np.ascontiguousarray(value, np.float32)
+        if stored.dtype.kind != "f" or not np.isfinite(stored).all():
+            raise ForeignWeightsError(
+                f"{foreign.source}: the tensor {name!r} must have finite numbers of a "
+                f"floating-point type. Found: {stored.dtype}, or others"
+            )
+        values[weight] = foreign.names.to_ours(weight, stored, shape)
     rows = len(values[WORDS])
     if OUTPUT_BIAS in values and len(values[OUTPUT_BIAS]) != rows:
         raise ForeignWeightsError(
-            f"{store.source}: the tensor {sources[OUTPUT_BIAS]!r} must have the shape "
-            f"({rows}), a value for each row of {sources[WORDS]!r}. Found: "
-            f"{shape_text(values[OUTPUT_BIAS].shape)}"
+            f"{foreign.source}: the tensor {sources[OUTPUT_BIAS]!r} must have a value "
+            f"for each of the {rows} rows of {sources[WORDS]!r}. Found: "
+            f"{len(values[OUTPUT_BIAS])}"
         )
-    unmatched = sorted(set(store.shapes) - set(sources.values()))
-    notes = []
-    for weight, aliases in names.aliases.items():
-        for alias in set(aliases).intersection(unmatched if weight in values else ()):
-            if np.array_equal(store.read(alias), values[weight]):
-                unmatched.remove(alias)
-            else:
-                notes.append(
-                    f"{alias} differs from {sources[weight]}, which our masked-LM head "
-                    "uses: its predictions differ from the source's"
-                )
-    encoder_tensors = [
-        name
-        for weight, name in sources.items()
-        if not weight.startswith((HEAD, POOLER))
-        and name not in names.aliases.get(weight, ())
-    ]
-    common = os.path.commonprefix(encoder_tensors)  # noqa: RUF071 - of characters
-    start = re.sub(r"[^./]*$", "", common)
-    missing = tuple(
-        name
-        for name in unmatched
-        if name.startswith(start) and not _HARMLESS.search(name)
+    return values, sources
+
+
+def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
+    return len(shape) == len(expected) and all(
+        size in (None, other) for size, other in zip(expected, shape, strict=True)
     )
-    return Weights(values, sources, tuple(unmatched), missing, tuple(notes))
 
 
 # === Our own models ===
@@ -256,9 +367,10 @@ def named_variables(encoder: Any, objectives: Mapping[str, Any]) -> dict[str, An
     for objective in objectives.values():
         if isinstance(objective, MaskedLM):
             for variable in objective.head.weights:
-                _, _, name = f"/{variable.path}".rpartition(f"/{HEAD}/")
-                if name:
-                    variables[f"{HEAD}/{name}"] = variable
+                _, head, name = f"/{variable.path}".rpartition(f"/{HEAD}")
+                # The head has the token table, too, under another path.
+                if head and not any(variable is other for other in encoder.weights):
+                    variables[HEAD + name] = variable
     return variables
 
 
@@ -266,7 +378,21 @@ def has_trained_head(pretrained: Pretrained) -> bool:
     """True if a checkpoint's masked-LM head was trained, here or at its source."""
     imported = contents.read_state(pretrained.folder).get("imported") or {}
     has_head = any(isinstance(o, MaskedLM) for o in pretrained.objectives.values())
-    return has_head and not any(f"{HEAD}/" in path for path in imported.get("new", ()))
+    return has_head and not any(f"/{HEAD}" in path for path in imported.get("new", ()))
+
+
+def check_is_bert(pretrained: Pretrained) -> None:
+    """Raises `ForeignWeightsError` unless other programs' BERT can be the model."""
+    encoder = pretrained.encoder
+    tables = list(getattr(encoder, "index_tables", ()))
+    if not getattr(encoder, "has_bert_layers", False) or tables != ["position_index"]:
+        raise ForeignWeightsError(
+            "BERT of other programs embeds positions only: the model must have BERT's "
+            "layers and only the table position_index. Any encoder can be written as "
+            f"a Keras file, --to=keras. Received: {pretrained.config.name!r}, "
+            f"{type(encoder).__name__} with {', '.join(tables) or 'no table'}, "
+            f"trunk={getattr(encoder, 'trunk', None)!r}"
+        )
 
 
 def exported_values(
@@ -274,12 +400,10 @@ def exported_values(
 ) -> dict[str, np.ndarray]:
     """Weights for another program's BERT: two token types, and a pooler if imported."""
     encoder = pretrained.encoder
-    names = weight_shapes(encoder, list_tables(encoder))
     variables = named_variables(encoder, pretrained.objectives if with_head else {})
     values = {
         name: np.asarray(variable.value, np.float32)
         for name, variable in variables.items()
-        if name in names
     }
     # Tokenizers give the second text of a pair the type 1.
     zeros = np.zeros((1, encoder.hidden_size), np.float32)
@@ -290,7 +414,7 @@ def exported_values(
 
 def write_pooler(folder: pathlib.Path, values: Mapping[str, np.ndarray]) -> None:
     """Stores BERT's pooler, which our encoders do not have, in a checkpoint."""
-    arrays = {name: values[f"{POOLER}/{name}"] for name in ("kernel", "bias")}
+    arrays = {name: values[POOLER + name] for name in ("kernel", "bias")}
     np.savez(folder / POOLER_FILE, **arrays)
 
 
@@ -303,4 +427,4 @@ def read_pooler(folder: pathlib.Path) -> dict[str, np.ndarray] | None:
     kernel, bias = arrays.get("kernel"), arrays.get("bias")
     if kernel is None or bias is None or kernel.shape[1:] != bias.shape:
         raise DamagedCheckpointError(f"{path}: must have a `kernel` and a `bias`")
-    return {f"{POOLER}/kernel": kernel, f"{POOLER}/bias": bias}
+    return {f"{POOLER}kernel": kernel, f"{POOLER}bias": bias}

@@ -89,18 +89,15 @@ def test_a_file_that_computes_something_else_is_not_kept(tmp_path, monkeypatch, 
 
     monkeypatch.setattr(onnx_file, "_compare", compare_wrong)
     encoder = SentenceEncoder(tiny_models.tiny("bert"))
-    with pytest.raises(ValueError, match=r"Received: `pooled_output` of .* differs by"):
+    with pytest.raises(ValueError, match=r"Received: `pooled_output`, .* differs by"):
         encoder.export(tmp_path / "out", formats=("onnx",))
     assert not any(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("formats", [[], ["saved_model", "litert"]])
-def test_formats_are_checked(formats):
-    with pytest.raises(ValueError, match="`formats` must be saved_model, onnx or both"):
-        saved_model.check_formats(formats)
-
-
-def test_a_missing_package_is_named(monkeypatch):
+def test_formats_are_checked(monkeypatch):
+    for formats in ([], ["saved_model", "litert"]):
+        with pytest.raises(ValueError, match="must be saved_model, onnx or both"):
+            saved_model.check_formats(formats)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"needs the package tf2onnx: pip .*\[onnx\]"):
         saved_model.check_formats(["onnx"])

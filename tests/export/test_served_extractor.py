@@ -168,15 +168,6 @@ def test_an_extractor_is_exported(run_dir, tmp_path):
     extractor = SpanExtractor.from_preset(pretrained, seed=1, **SIZES)
     extractor.save_to_preset(model)
     choice = {"max_answer_pieces": MAX_ANSWER_PIECES}
-    with pytest.raises(ValueError, match="`--num_best` does nothing for this model"):
-        command_calls.run(
-            export,
-            f"--checkpoint={run_dir}",
-            f"--output_dir={output}",
-            "--num_best=2",
-        )
-    assert not output.exists()
-
     command_calls.run(
         export,
         f"--checkpoint={model}",

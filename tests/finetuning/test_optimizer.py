@@ -12,14 +12,14 @@ from seg_tf.finetuning.optimizer import (
     scheduled_optimizer,
 )
 from seg_tf.tasks.finetuning_settings import OptimizerSettings
-from seg_tf.training.optimizers.schedule import WarmupPolynomialDecay
+from seg_tf.training.optimizers.schedule import WarmupDecay
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(("num_updates", "warmup"), [(1, 0), (4, 0), (10, 1), (37, 4)])
 def test_schedule_is_that_of_pretraining_with_a_tenth_of_warmup(num_updates, warmup):
-    expected = WarmupPolynomialDecay(3e-4, num_updates, warmup)
+    expected = WarmupDecay(3e-4, num_updates, warmup)
     steps = range(num_updates + 2)
     schedule = LinearWarmupDecay(3e-4, num_updates)
     np.testing.assert_allclose(

@@ -11,8 +11,6 @@ from seg_tf.data.inputs import PackedWindowInputsConfig, WindowInputsConfig
 from seg_tf.inference import attention
 from seg_tf.inference.attention import (
     AttentionMaps,
-    AttentionTable,
-    HeadChoice,
     TextWindow,
     window_capacity,
 )
@@ -114,19 +112,7 @@ def test_weights_of_a_model_of_sentences_equal_numpy(pretrained):
 def random_maps(seed=1):
     """A text of two paragraphs of two sentences and one, with special tokens inside."""
     sentences = np.array([0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2])
-    tokens = [
-        "[CLS]",
-        "[SENT]",
-        "a",
-        "b",
-        "[SENT]",
-        "c",
-        "d",
-        "[SENT]",
-        "e",
-        "f",
-        "[SEP]",
-    ]
+    tokens = ["[CLS]", "[SENT]", *"ab", "[SENT]", *"cd", "[SENT]", *"ef", "[SEP]"]
     window = TextWindow(
         features={},
         tokens=tokens,
@@ -157,53 +143,23 @@ def slow_shares(weights, window):
 
 def test_shares_equal_slow_counting():
     maps = random_maps()
-    found = attention.attention_shares(maps.weights, maps.window)
-    for layer, head in np.ndindex(2, 3):
-        expected = slow_shares(maps.weights[layer, head], maps.window)
-        assert set(found) == set(expected)
-        for name, share in expected.items():
-            assert found[name][layer, head] == pytest.approx(share, abs=1e-6), name
-
-
-def test_uniform_shares_are_counts_of_positions():
+    for layer, head in [(0, 1), (1, 2), (1, None)]:
+        weights = maps.map(layer, head)
+        found = attention.attention_shares(weights, maps.window)
+        assert found == pytest.approx(slow_shares(weights, maps.window), abs=1e-6)
+    np.testing.assert_array_equal(maps.map(1, 2), maps.weights[1, 2])
+    expected = (maps.weights[1, 0] + maps.weights[1, 1] + maps.weights[1, 2]) / 3
+    np.testing.assert_allclose(maps.map(1), expected, rtol=1e-5)
     # Each sentence has two pieces; paragraphs have four, of which all see four, and
     # two; five of eleven positions are special.
-    assert AttentionTable.compute(random_maps(), []).uniform == pytest.approx(
+    uniform = attention.attention_shares(maps.uniform(), maps.window)
+    assert uniform == pytest.approx(
         {
             "same_sentence": 2 / 11,
             "same_paragraph": (4 * 4 + 2 * 2) / 6 / 11,
             "special_tokens": 5 / 11,
         }
     )
-
-
-def test_maps_are_of_heads_or_of_their_mean():
-    maps = random_maps()
-    np.testing.assert_array_equal(maps.map(HeadChoice(1, 2)), maps.weights[1, 2])
-    expected = (maps.weights[1, 0] + maps.weights[1, 1] + maps.weights[1, 2]) / 3
-    np.testing.assert_allclose(maps.map(HeadChoice(1)), expected, rtol=1e-5)
-    assert [choice.head_name for choice in (HeadChoice(1), HeadChoice(1, 2))] == [
-        "mean",
-        "2",
-    ]
-    had = [(1, None), (1, 2), (2, None), (2, 0), (0, 3)]
-    assert [maps.has(HeadChoice(*one)) for one in had] == [True, True, *[False] * 3]
-
-
-def test_a_table_leaves_out_what_a_model_has_not():
-    maps = random_maps()
-    choices = [HeadChoice(1), HeadChoice(0, 2), HeadChoice(0, 3), HeadChoice(2)]
-    table = AttentionTable.compute(maps, choices)
-    assert list(table.shares) == choices[:2]
-    expected = slow_shares(maps.weights[0, 2], maps.window)
-    assert table.shares[choices[1]] == pytest.approx(expected, abs=1e-6)
-    titles, _, of_head, uniform = str(table).splitlines()
-    assert titles.split("  ")[-1] == "special tokens"
-    share = expected["same_sentence"]
-    assert of_head.startswith("  layer 0, head 2 ")
-    assert f"{share:.3f} ({share / (2 / 11):5.2f} x)" in of_head
-    assert uniform.startswith("  uniform attention ")
-    assert f"{2 / 11:.3f} ( 1.00 x)" in uniform
 
 
 # === Windows of text ===
@@ -223,23 +179,17 @@ SENTENCES = [0, 0, 0, 0, 1, 1, 2, 2, 2, 2, 2, 2]
 @pytest.fixture(name="models", scope="module")
 def _models(tmp_path_factory):
     """Models by their kinds of rows."""
-    packed = PackedWindowInputsConfig
-    settings = {
-        "bert": (tiny_windows.BERT,),
-        "bert with p.s.": (tiny_windows.BERT_WITH_PS,),
-        "segabert": (tiny_windows.SEGABERT,),
-        "packed": (tiny_windows.SEGABERT, packed),
-    }
-    models = {
-        name: load_pretrained(
-            tiny_windows.write_checkpoint(tmp_path_factory.mktemp("run"), *arguments)
+    folders = [tmp_path_factory.mktemp("run") for _ in range(3)]
+    packed = (tiny_windows.SEGABERT, PackedWindowInputsConfig)
+    typed = {"num_token_types": 2}
+    return {
+        name: load_pretrained(tiny_windows.write_checkpoint(*arguments, **settings))
+        for name, *arguments, settings in (
+            ("bert with p.s.", folders[0], tiny_windows.BERT_WITH_PS, {}),
+            ("packed segabert", folders[1], *packed, {}),
+            ("bert with token types", folders[2], tiny_windows.BERT, typed),
         )
-        for name, arguments in settings.items()
     }
-    typed = tiny_windows.write_checkpoint(
-        tmp_path_factory.mktemp("run"), tiny_windows.BERT, num_token_types=2
-    )
-    return {**models, "bert with token types": load_pretrained(typed)}
 
 
 def read(paragraphs, pretrained):
@@ -248,7 +198,7 @@ def read(paragraphs, pretrained):
 
 
 @pytest.mark.parametrize(
-    "kind", ["bert", "bert with p.s.", "segabert", "packed", "bert with token types"]
+    "kind", ["bert with p.s.", "packed segabert", "bert with token types"]
 )
 def test_a_window_is_laid_out_as_in_pretraining(models, kind):
     window = read(WINDOW_TEXT, models[kind])
@@ -270,37 +220,10 @@ def test_a_window_is_laid_out_as_in_pretraining(models, kind):
         np.testing.assert_array_equal(values, [expected[name]], err_msg=name)
 
 
-def test_indices_have_caps_and_numbers_have_none(models):
-    window = read(["W1. W2. W3.", "W4.", "W5.", "W6."], models["segabert"])
-    features = {name: values[0].tolist() for name, values in window.features.items()}
-    assert features["paragraph_index"] == [0] * 7 + [1] * 2 + [2] * 5
-    assert features["sentence_index"] == [0, 0, 0, 1, 1, 1, 1] + [0] * 7
-    assert window.paragraphs.tolist() == [0] * 7 + [1] * 2 + [2] * 2 + [3] * 3
-    assert window.sentences.tolist() == [
-        *[0, 0, 0, 1, 1, 2, 2],
-        *[3, 3, 4, 4, 5, 5, 5],
-    ]
-
-
 def test_a_model_of_sentences_reads_a_sent_before_each(pretrained):
     window = read(WINDOW_TEXT, pretrained)
-    tokens = [
-        "[CLS]",
-        "[SENT]",
-        "w1",
-        "w2",
-        ".",
-        "[SENT]",
-        "w3",
-        ".",
-        "[SENT]",
-        "w4",
-        "w5",
-        "w6",
-        "w7",
-        ".",
-        "[SEP]",
-    ]
+    first, second, third = TOKENS[1:4], TOKENS[4:6], TOKENS[6:11]
+    tokens = ["[CLS]", "[SENT]", *first, "[SENT]", *second, "[SENT]", *third, "[SEP]"]
     assert window.tokens == tuple(tokens)
     assert window.is_piece.tolist() == [token[0] != "[" for token in tokens]
     assert window.sentences.tolist() == [0] * 5 + [1] * 3 + [2] * 7
@@ -349,41 +272,22 @@ def test_the_first_window_holds_whole_sentences(
     assert TREE.sentence_lengths.tolist() == [3, 2, 4, 1]
 
 
-def test_rooms_are_those_of_pretraining_and_of_several_models_the_smallest(
-    models, pretrained
-):
-    bert, slm = window_capacity(models["bert"]), window_capacity(pretrained)
-    assert bert == TextCapacity(tiny_windows.WINDOW_LENGTH - 2)
-    assert slm == TextCapacity(tiny_slm.WINDOW_LENGTH - 2, tiny_slm.MAX_SENTENCES)
-    expected = TextCapacity(tiny_windows.WINDOW_LENGTH - 2, tiny_slm.MAX_SENTENCES)
-    assert bert.shared(slm) == slm.shared(bert) == expected
-    assert bert.shared(bert) == bert
-    assert slm.shared(TextCapacity(9, 3)) == TextCapacity(9, 3)
-
-
 def test_full_rows_of_a_model_of_sentences_fit_its_tables(pretrained):
     room = window_capacity(pretrained)
+    assert room == TextCapacity(tiny_slm.WINDOW_LENGTH - 2, tiny_slm.MAX_SENTENCES)
     tree = DocumentTree(
         np.full(60, 9), np.array([20, 10, 10, 2, 9, 9]), np.array([3, 3])
     )
     window = attention.lay_out(attention.first_window(tree, room), pretrained)
     assert window.num_sentences == tiny_slm.MAX_SENTENCES
     assert len(window.tokens) == tiny_slm.ROW_LENGTH
-    assert window.features["position_index"].tolist() == [
-        list(range(tiny_slm.ROW_LENGTH))
-    ]
 
 
-def test_a_text_without_a_word_is_refused(models):
+def test_texts_without_a_word_and_models_without_windows_are_refused(models):
+    bert = models["bert with p.s."]
     with pytest.raises(ValueError, match=r"`text` must hold a word.*2 paragraphs"):
-        attention.read_tree(["\u200b", "\u0007"], models["bert"], tiny_slm.SPLITTER)
-
-
-def test_a_model_that_reads_no_windows_is_refused(models):
-    reat = dataclasses.replace(
-        models["bert"],
-        encoder=build_from(tiny_reat.MODEL, vocab_size=70),
-        config=tiny_reat.CONFIG,
-    )
+        attention.read_tree(["\u200b", "\u0007"], bert, tiny_slm.SPLITTER)
+    encoder = build_from(tiny_reat.MODEL, vocab_size=70)
+    reat = dataclasses.replace(bert, encoder=encoder, config=tiny_reat.CONFIG)
     with pytest.raises(ValueError, match=r"that reads windows.*'tiny'.* is a ReAT"):
         window_capacity(reat)

@@ -10,7 +10,6 @@ from seg_tf.inference.language_model import LanguageModel
 from seg_tf.text.normalization import CASED, word_splitter
 from seg_tf.text.vocabulary import WordVocabulary
 from tests.inference import tiny_language_model as tiny
-from tests.sample_data import sample_data
 
 pytestmark = pytest.mark.slow
 
@@ -48,13 +47,6 @@ def test_word_by_word_is_as_in_one_pass(language_model_dir, prompt, num_given):
     np.testing.assert_allclose(np.exp(found).sum(axis=1), 1, atol=1e-5)
 
 
-def test_the_sentences_matter(language_model_dir):
-    model = tiny.load(language_model_dir, memory_length=40)
-    one_sentence = np.zeros(32, int)
-    other = tiny.one_pass(model, tiny.ids_of(WORDS), one_sentence, PARAGRAPHS)
-    assert np.abs(word_by_word(model, "", 1) - other).max() > 0.1
-
-
 def test_with_less_memory_it_is_as_in_segments_of_one_word(
     language_model_dir,
 ):
@@ -76,50 +68,22 @@ def test_with_less_memory_it_is_as_in_segments_of_one_word(
     assert abs(np.mean(losses[1:]) - tiny.losses_of_text(one_pass).mean()) > 1e-3
 
 
-@pytest.mark.parametrize("position_parts", [("token",), ("token", "sentence")])
-def test_other_position_parts(tmp_path, position_parts):
-    run_dir = tiny.write_checkpoint(tmp_path, position_parts=position_parts)
-    model = tiny.load(run_dir, memory_length=40)
-    expected = tiny.one_pass(model, tiny.ids_of(WORDS), SENTENCES, PARAGRAPHS)
-    np.testing.assert_allclose(word_by_word(model, "", 1), expected, atol=1e-4)
-
-
 def draw(model, seed, count=24, prompt="The w2", **settings):
     generator = TextGenerator(model, prompt)
     words = generator.sample(Sampling(**settings), np.random.default_rng(seed))
     return list(itertools.islice(words, count))
 
 
-def test_a_seed_gives_a_text(language_model_dir):
-    model = tiny.load(language_model_dir)
-    assert draw(model, 1) == draw(model, 1)
-    assert draw(model, 1) != draw(model, 2)
-    assert draw(model, 1, temperature=0.0) == draw(model, 2, temperature=0.0)
-
-
-def test_a_model_writes_on(language_model_dir):
+def test_a_model_writes_on_and_a_seed_gives_a_text(language_model_dir):
     model = LanguageModel.from_preset(language_model_dir)
-    written = model.generate("The w2", num_words=24, seed=3)
-    assert written.startswith("The w2")
+    assert draw(model, 1) == draw(model, 1) != draw(model, 2)
+    assert draw(model, 1, temperature=0.0) == draw(model, 2, temperature=0.0)
     shown = TextGenerator(model, "The w2").text
-    expected = ""
+    expected = "The w2"
     for token_id in draw(model, 3):
         expected += shown.spell(token_id)
         shown.append(token_id)
-    assert written == "The w2" + expected
-
-
-def test_the_most_probable_follow_one_another(language_model_dir):
-    model = tiny.load(language_model_dir, memory_length=40)
-    drawn = draw(model, 0, count=12, temperature=0.0)
-    generator = TextGenerator(model, "The w2")
-    for token_id in drawn:
-        allowed = generator.log_probabilities.copy()
-        allowed[model.vocabulary.unk_id] = -np.inf
-        if generator.text.begins_paragraph:
-            allowed[model.vocabulary.eos_id] = -np.inf
-        assert token_id == int(np.argmax(allowed))
-        generator.append(token_id)
+    assert model.generate("The w2", num_words=24, seed=3) == expected
 
 
 def test_neither_unknown_words_nor_empty_paragraphs_are_drawn(language_model_dir):
@@ -158,19 +122,14 @@ def frequencies(sampling, log_probabilities=LOG_PROBABILITIES, count=20_000):
         ({"temperature": 0.5}, [0.0025, 0.16, 0, 0.0625, 0.09]),
         ({"temperature": 2.0}, [0.05**0.5, 0.4**0.5, 0, 0.5, 0.3**0.5]),
         ({"temperature": 0.0}, [0, 1, 0, 0, 0]),
-        ({"temperature": 1e-6}, [0, 1, 0, 0, 0]),
-        ({"top_k": 1}, [0, 1, 0, 0, 0]),
         ({"top_k": 2}, [0, 0.4, 0, 0, 0.3]),
         ({"top_k": 50}, [0.05, 0.4, 0, 0.25, 0.3]),
-        ({"top_p": 0.39}, [0, 1, 0, 0, 0]),
         ({"top_p": 0.41}, [0, 0.4, 0, 0, 0.3]),
         ({"top_p": 0.71}, [0, 0.4, 0, 0.25, 0.3]),
         # 0.4 is 0.57 of what the two have together.
         ({"top_k": 2, "top_p": 0.5}, [0, 1, 0, 0, 0]),
-        ({"top_k": 2, "top_p": 0.6}, [0, 0.4, 0, 0, 0.3]),
         # After the temperature: 0.16 of 0.315 is more than half.
         ({"temperature": 0.5, "top_p": 0.5}, [0, 1, 0, 0, 0]),
-        ({"top_p": 0.5}, [0, 0.4, 0, 0, 0.3]),
     ],
 )
 def test_each_is_drawn_by_its_probability(settings, weights):
@@ -180,15 +139,6 @@ def test_each_is_drawn_by_its_probability(settings, weights):
     np.testing.assert_array_equal(found[expected == 0], 0)
 
 
-def test_a_constant_changes_nothing():
-    low = LOG_PROBABILITIES - 1_000
-    for settings in ({}, {"temperature": 0.3}, {"top_p": 0.8}):
-        np.testing.assert_array_equal(
-            frequencies(Sampling(**settings), low, 500),
-            frequencies(Sampling(**settings), count=500),
-        )
-
-
 @pytest.mark.parametrize(
     "settings", [{"temperature": -1.0}, {"top_k": -1}, {"top_p": 0.0}, {"top_p": 1.1}]
 )
@@ -196,11 +146,6 @@ def test_settings_out_of_range_are_refused(settings):
     ((name, value),) = settings.items()
     with pytest.raises(ValueError, match=f"Received: .*{name}={value}"):
         Sampling(**settings)
-
-
-def test_nothing_to_draw_is_refused():
-    with pytest.raises(ValueError, match="Received: nothing"):
-        Sampling().choose(np.full(3, -np.inf), np.random.default_rng(0))
 
 
 # === Growing text ===
@@ -259,31 +204,14 @@ def test_counters_are_those_of_the_whole_text(tmp_path, content, tokenizer):
     model, text = load(tmp_path, content, tokenizer)
     assert max(text.sentences) > max(text.paragraphs) > 0
     assert grow(model, text, "", 0) == expected(text)
-    # All of the text, but the last <eos>, as a prompt.
+    # All of the text but the last <eos>, or but its last words, as a prompt.
     prompt = content.rstrip()
     assert grow(model, text, prompt, len(text.token_ids) - 1) == expected(text)
-
-
-def test_wikitext_too(tmp_path):
-    path = sample_data("wikitext-2", "wiki.valid.tokens")
-    with open(path, encoding="utf-8") as file:
-        content = "".join(line for line, _ in zip(file, range(90), strict=False))
-    model, text = load(tmp_path, content, "whitespace")
-    assert text.sentences[-1] > 150
-    assert grow(model, text, "", 0) == expected(text)
-
-
-@pytest.mark.parametrize("num_lines", [1, 3])
-def test_a_prompt_is_continued_at_any_word(tmp_path, num_lines):
-    model, text = load(tmp_path, SPLIT_TEXT, "whitespace")
-    lines = SPLIT_TEXT.split("\n")
-    before, line = lines[: num_lines - 1], lines[num_lines - 1]
-    num_before = sum(len(one.split()) + 1 for one in before if one.split())
-    words = line.split()
-    for count in range(1, len(words)):
-        prompt = "\n".join([*before, " ".join(words[:count])])
-        found = grow(model, text, prompt, num_before + count)
-        assert found == expected(text), prompt
+    if tokenizer == "whitespace":
+        for count in range(1, 5):
+            prompt = prompt.rpartition(" ")[0]
+            given = len(text.token_ids) - 1 - count
+            assert grow(model, text, prompt, given) == expected(text)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from seg_tf.checkpoints.pretrained import load_pretrained
+from seg_tf.inference import grammar
 from seg_tf.inference.grammar import SentenceScorer, evaluate_minimal_pairs
 from seg_tf.inference.mask_filling import MaskFiller
 from seg_tf.tasks import blimp
@@ -27,12 +28,13 @@ def slow_score(pretrained, text):
     return score
 
 
-def test_scores_are_those_of_each_mask_alone(pretrained):
+def test_scores_are_those_of_each_mask_alone(pretrained, monkeypatch):
     generator = np.random.default_rng(0)
     texts = [sentence(generator, count) for count in (3, 9, 1, 5)]
     expected = [slow_score(pretrained, text) for text in texts]
     for tokens_per_batch in (1, 100, 10_000):
-        found = SentenceScorer(pretrained, tokens_per_batch).score(texts)
+        monkeypatch.setattr(grammar, "_TOKENS_PER_BATCH", tokens_per_batch)
+        found = SentenceScorer(pretrained).score(texts)
         np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from seg_tf.config import build_from
 from seg_tf.data.inputs import LaneInputsConfig
-from seg_tf.inference.language_model import Measured, WordText, standard_count
+from seg_tf.inference.language_model import Measured, standard_count
 from tests.inference import tiny_language_model as tiny
 from tests.sample_data import sample_data
 
@@ -38,33 +38,23 @@ def test_with_memory_for_all_text_segments_change_nothing(
     assert measured.perplexity() == pytest.approx(math.exp(expected.mean()), rel=1e-4)
 
 
-def test_words_see_no_further_than_the_memory(language_model_dir, text_path):
-    # Without memory, one layer deep or two, each segment is a pass of its own.
-    model = tiny.load(language_model_dir, memory_length=0)
-    measured = measure(model, text_path)
+@pytest.mark.parametrize(
+    ("memory_length", "lanes", "passes"),
+    [
+        # Without memory, each segment is a pass of its own.
+        (0, 1, [(begin, begin + tiny.TARGET_LENGTH) for begin in range(0, 30, 6)]),
+        (31, 4, [(0, 8), (8, 16), (16, 24), (24, 30)]),
+    ],
+    ids=["memory", "lanes"],
+)
+def test_words_see_only_their_memory_and_lane(
+    language_model_dir, text_path, memory_length, lanes, passes
+):
+    model = tiny.load(language_model_dir, memory_length=memory_length)
+    measured = measure(model, text_path, lanes)
     ids = tiny.ids_of(tiny.WORDS_OF_TEXT)
     expected = []
-    for begin in range(0, 30, tiny.TARGET_LENGTH):
-        end = begin + tiny.TARGET_LENGTH
-        log_probabilities = tiny.one_pass(
-            model,
-            ids[begin:end],
-            tiny.SENTENCES_OF_TEXT[begin:end],
-            tiny.PARAGRAPHS_OF_TEXT[begin:end],
-        )
-        targets = ids[begin + 1 : end + 1]
-        expected += [-log_probabilities[at, one] for at, one in enumerate(targets)]
-    assert len(expected) == 30
-    assert measured.loss() == pytest.approx(np.mean(expected), abs=1e-5)
-    assert abs(measured.loss() - tiny.losses_of_text(model).mean()) > 1e-3
-
-
-def test_lanes_are_passes_of_their_own(language_model_dir, text_path):
-    model = tiny.load(language_model_dir, memory_length=31)
-    measured = measure(model, text_path, lanes=4)
-    ids = tiny.ids_of(tiny.WORDS_OF_TEXT)
-    expected = []
-    for begin, end in ((0, 8), (8, 16), (16, 24), (24, 30)):
+    for begin, end in passes:
         log_probabilities = tiny.one_pass(
             model,
             ids[begin:end],
@@ -75,17 +65,13 @@ def test_lanes_are_passes_of_their_own(language_model_dir, text_path):
         expected += [-log_probabilities[at, one] for at, one in enumerate(targets)]
     assert measured.num_predicted == len(expected) == 30
     assert measured.loss() == pytest.approx(np.mean(expected), abs=1e-5)
+    assert abs(measured.loss() - tiny.losses_of_text(model).mean()) > 1e-3
 
 
 def test_unknown_words_are_counted(language_model_dir, text_path):
     measured = measure(tiny.load(language_model_dir), text_path)
     # "=", "strange" and "@.@"; the first "=" is not predicted.
     assert measured.num_unknown == 3
-
-
-def test_nothing_to_predict_is_refused(language_model_dir):
-    with pytest.raises(ValueError, match="There must be a word to predict"):
-        tiny.load(language_model_dir).measure([])
 
 
 def test_ratios_are_over_the_tokens_asked_for():
@@ -157,21 +143,15 @@ def test_segments_are_those_of_validation(text_and_records, lanes, target_length
     dataset = inputs.validation_dataset(lanes, split="train")
     found = list(text.segments(lanes, target_length))
     for batch, expected in zip(found, dataset.as_numpy_iterator(), strict=True):
+        mask = batch["padding_mask"]
+        np.testing.assert_array_equal(mask, expected["padding_mask"])
         for name, values in batch.items():
             assert values.dtype == expected[name].dtype
-            np.testing.assert_array_equal(values, expected[name], err_msg=name)
+            np.testing.assert_array_equal(
+                values[mask], expected[name][mask], err_msg=name
+            )
     num_targets = sum(batch["padding_mask"].sum() for batch in found)
     assert num_targets == len(text.token_ids) - 1
-
-
-def test_counters_wrap_around_where_they_leave_int32(model, tmp_path):
-    text = WordText(
-        token_ids=np.array([5, 6, 7], np.int32),
-        sentences=np.array([2**31 - 1, 2**31, 2**31]),
-        paragraphs=np.zeros(3, np.int64),
-    )
-    (batch,) = text.segments(1, 2)
-    assert batch["stream_sentence"].tolist() == [[2**31 - 1, -(2**31)]]
 
 
 @pytest.mark.parametrize("content", ["", "\n \n", "The w1"])

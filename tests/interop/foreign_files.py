@@ -40,40 +40,24 @@ def position_features(token_ids, mask):
     return {"token_ids": token_ids, "padding_mask": mask, "position_index": positions}
 
 
-def google_shapes():
-    """Names of a TF 1 checkpoint of BERT's authors, optimizer and all."""
-    shapes = {
-        "bert/embeddings/word_embeddings": (NUM_WORDS, WIDTH),
-        "bert/embeddings/position_embeddings": (POSITIONS, WIDTH),
-        "bert/embeddings/token_type_embeddings": (2, WIDTH),
-        "bert/embeddings/LayerNorm/gamma": (WIDTH,),
-        "bert/embeddings/LayerNorm/beta": (WIDTH,),
-        "bert/pooler/dense/kernel": (WIDTH, WIDTH),
-        "bert/pooler/dense/bias": (WIDTH,),
-        "cls/predictions/transform/dense/kernel": (WIDTH, WIDTH),
-        "cls/predictions/transform/dense/bias": (WIDTH,),
-        "cls/predictions/transform/LayerNorm/gamma": (WIDTH,),
-        "cls/predictions/transform/LayerNorm/beta": (WIDTH,),
-        "cls/predictions/output_bias": (NUM_WORDS,),
-        "cls/seq_relationship/output_weights": (2, WIDTH),
-        "cls/seq_relationship/output_bias": (2,),
-    }
-    for layer in range(LAYERS):
-        for dense, inputs, outputs in (
-            ("attention/self/query", WIDTH, WIDTH),
-            ("attention/self/key", WIDTH, WIDTH),
-            ("attention/self/value", WIDTH, WIDTH),
-            ("attention/output/dense", WIDTH, WIDTH),
-            ("intermediate/dense", WIDTH, INNER),
-            ("output/dense", INNER, WIDTH),
-        ):
-            name = f"bert/encoder/layer_{layer}/{dense}"
-            shapes[f"{name}/kernel"] = (inputs, outputs)
-            shapes[f"{name}/bias"] = (outputs,)
-        for norm in ("attention/output/LayerNorm", "output/LayerNorm"):
-            name = f"bert/encoder/layer_{layer}/{norm}"
-            shapes[f"{name}/gamma"] = shapes[f"{name}/beta"] = (WIDTH,)
-    return shapes
+def google_tensors():
+    """The stored tensors by the names and in the forms of BERT's authors."""
+    tensors = {}
+    for name, value in hugging_face_tensors().items():
+        module, _, kind = name.rpartition(".")
+        if module.endswith("LayerNorm"):
+            kind = {"weight": "/gamma", "bias": "/beta"}[kind]
+        elif module.endswith("_embeddings"):
+            kind = ""
+        elif module in ("cls.predictions", "cls.seq_relationship"):
+            kind = {"weight": "/output_weights", "bias": "/output_bias"}[kind]
+        elif kind == "weight":
+            kind, value = "/kernel", value.T
+        else:
+            kind = "/bias"
+        path = module.replace(".", "/").replace("/layer/", "/layer_")
+        tensors[path + kind] = np.ascontiguousarray(value)
+    return tensors
 
 
 def write_google(folder, changes=None, **config):
@@ -81,10 +65,10 @@ def write_google(folder, changes=None, **config):
 
     Args:
         folder: new folder.
-        changes: tensors instead of the random ones; None for one takes it away.
+        changes: tensors instead of the stored ones; None for one takes it away.
         **config: entries of bert_config.json instead of the fitting ones.
     """
-    tensors = random_like(google_shapes()) | (changes or {})
+    tensors = google_tensors() | (changes or {})
     tensors = {name: value for name, value in tensors.items() if value is not None}
     folder.mkdir(parents=True)
     tf.raw_ops.SaveV2(
@@ -122,9 +106,10 @@ def hugging_face_config(**changes):
     return json.loads((HUGGING_FACE_DIR / "config.json").read_text()) | changes
 
 
-def write_hugging_face(folder, tensors, **config):
-    """A folder of these tensors, with the config of the stored one but for changes."""
+def write_hugging_face(folder, tensors=None, **config):
+    """A folder of these tensors, or the stored ones, with changes to their config."""
     folder.mkdir(parents=True)
+    tensors = hugging_face_tensors() if tensors is None else tensors
     tensors = {name: np.ascontiguousarray(one) for name, one in tensors.items()}
     safetensors.numpy.save_file(tensors, folder / "model.safetensors")
     (folder / "config.json").write_text(json.dumps(hugging_face_config(**config)))
@@ -132,41 +117,23 @@ def write_hugging_face(folder, tensors, **config):
     return folder
 
 
-def segabert_tensors(padded_words=32, token_rows=7, num_layers=LAYERS):
+def segabert_tensors():
     """As SegaBERT's authors saved theirs: packed QKV, padded vocabulary, all tables."""
+    tensors = hugging_face_tensors()
+    for layer in range(LAYERS):
+        name = f"bert.encoder.layer.{layer}.attention.self"
+        for kind in ("weight", "bias"):
+            parts = [
+                tensors.pop(f"{name}.{part}.{kind}")
+                for part in ("query", "key", "value")
+            ]
+            tensors[f"{name}.query_key_value.{kind}"] = np.concatenate(parts)
     at = "bert.embeddings"
-    shapes = {
-        f"{at}.word_embeddings.weight": (padded_words, WIDTH),
-        f"{at}.position_embeddings.weight": (POSITIONS, WIDTH),
-        f"{at}.token_position_embeddings.weight": (token_rows, WIDTH),
-        f"{at}.para_position_embeddings.weight": (4, WIDTH),
-        f"{at}.sent_position_embeddings.weight": (5, WIDTH),
-        f"{at}.token_type_embeddings.weight": (2, WIDTH),
-        f"{at}.LayerNorm.weight": (WIDTH,),
-        f"{at}.LayerNorm.bias": (WIDTH,),
-        "bert.pooler.dense.weight": (WIDTH, WIDTH),
-        "bert.pooler.dense.bias": (WIDTH,),
-        "cls.predictions.bias": (padded_words,),
-        "cls.predictions.transform.dense.weight": (WIDTH, WIDTH),
-        "cls.predictions.transform.dense.bias": (WIDTH,),
-        "cls.predictions.transform.LayerNorm.weight": (WIDTH,),
-        "cls.predictions.transform.LayerNorm.bias": (WIDTH,),
-        "cls.seq_relationship.weight": (2, WIDTH),
-        "cls.seq_relationship.bias": (2,),
-    }
-    for layer in range(num_layers):
-        for dense, inputs, outputs in (
-            ("attention.self.query_key_value", WIDTH, 3 * WIDTH),
-            ("attention.output.dense", WIDTH, WIDTH),
-            ("intermediate.dense", WIDTH, INNER),
-            ("output.dense", INNER, WIDTH),
-        ):
-            name = f"bert.encoder.layer.{layer}.{dense}"
-            shapes[f"{name}.weight"] = (outputs, inputs)
-            shapes[f"{name}.bias"] = (outputs,)
-        for norm in ("attention.output.LayerNorm", "output.LayerNorm"):
-            name = f"bert.encoder.layer.{layer}.{norm}"
-            shapes[f"{name}.weight"] = shapes[f"{name}.bias"] = (WIDTH,)
-    tensors = random_like(shapes)
+    rows = {"token_position": 7, "para_position": 4, "sent_position": 5}
+    shapes = {f"{at}.{name}_embeddings.weight": (rows[name], WIDTH) for name in rows}
+    tensors |= random_like(shapes)
+    for name in (f"{at}.word_embeddings.weight", "cls.predictions.bias"):
+        padding = [(0, 2), (0, 0)][: tensors[name].ndim]
+        tensors[name] = np.pad(tensors[name], padding)
     tensors["cls.predictions.decoder_weight"] = tensors[f"{at}.word_embeddings.weight"]
     return tensors

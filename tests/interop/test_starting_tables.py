@@ -5,12 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from seg_tf.checkpoints import pretrained
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.config import EncoderConfig, RunConfig, SentenceUnshufflingConfig
 from seg_tf.data.inputs import WindowInputsConfig
-from seg_tf.interop import convert, tensor_names, weights
-from seg_tf.interop.starting_tables import starting_tables
+from seg_tf.interop import convert, weights
 from seg_tf.interop.weights import ForeignWeightsError
 from seg_tf.text.normalization import UNCASED
 from seg_tf.text.splitters import SentenceFunction
@@ -104,19 +102,16 @@ def test_models_with_positions_equal_bert(
     model, report = converted(tmp_path / "model", config)
     features = features_of([[7, 8, 9], [10, 11], [12]], index_tables)
     assert difference(bert, model.encoder, features) < 1e-5
-    types = "" if num_token_types else " of token type 0"
-    assert report.equal_for == f"every window{types} with position_index below 12"
-    zeros = [name for name, how in report.tables.items() if how == "zeros"]
+    types = "" if num_token_types else " with token types below 1"
+    assert report.equal_for == f"every window{types}"
+    zeros = [name for name, how in report.tables.items() if how.startswith("zeros")]
     assert len(zeros) == len(index_tables) - 1
     assert not report.new
 
 
 def test_segabert_equals_bert_on_windows_of_one_sentence(tmp_path, bert):
     model, report = converted(tmp_path / "model", run_config(SEGABERT))
-    assert report.equal_for == (
-        "windows of token type 0 with one sentence, from its first piece on, of at "
-        "most 8 pieces"
-    )
+    assert report.equal_for == "windows of one sentence with token types below 1"
     for length in (1, 5, 8):
         features = features_of([list(range(6, 6 + length))], SEGABERT)
         assert difference(bert, model.encoder, features) < 1e-5
@@ -125,47 +120,31 @@ def test_segabert_equals_bert_on_windows_of_one_sentence(tmp_path, bert):
     assert difference(bert, model.encoder, two_sentences) > 0.01
 
 
-@pytest.mark.parametrize(
-    "index_tables",
-    [
-        pytest.param({"position_index": 12}, id="BERT"),
-        pytest.param(SLM, id="SLM"),
-        pytest.param(BERT_WITH_PS, id="BERT with P.S."),
-    ],
-)
-def test_no_other_model_is_said_to_equal_segabert(tmp_path, index_tables):
+def test_no_other_model_is_said_to_equal_segabert(tmp_path):
     folder = foreign_files.write_hugging_face(
         tmp_path / "theirs", foreign_files.segabert_tensors()
     )
     report = convert.convert(
-        convert.open_model(folder), tmp_path / "ours", run_config(index_tables)
+        convert.open_model(folder), tmp_path / "ours", run_config(BERT_WITH_PS)
     )
-    assert report.equal_for == ""
+    unused = "bert.embeddings.token_position_embeddings.weight"
+    assert report.missing == (unused,)
+    assert unused in report.unmatched
     said = report.to_text().partition("Equal to the source: for ")[2]
     assert said.startswith("no window")
-    left = {
-        f"bert.embeddings.{kind}_position_embeddings.weight"
-        for kind in ("para", "sent", "token")
-        if kind == "token" or index_tables is not BERT_WITH_PS
-    }
-    assert set(report.missing) == left <= set(report.unmatched)
-    assert all(name in said for name in left)
+    assert unused in said
 
 
-@pytest.mark.parametrize("prefix", ["", "bert."])
-def test_an_unmatched_tensor_of_the_encoder_takes_equality_away(tmp_path, prefix):
-    tensors = {
-        name.replace("bert.", prefix): one
-        for name, one in foreign_files.hugging_face_tensors().items()
-    }
+def test_an_unmatched_tensor_of_the_encoder_takes_equality_away(tmp_path):
+    tensors = foreign_files.hugging_face_tensors()
     harmless = np.ones((1, 12), "float32")
-    tensors[f"{prefix}embeddings.position_ids"] = harmless
+    tensors["bert.embeddings.position_ids"] = harmless
     tensors["classifier.weight"] = harmless
     folder = foreign_files.write_hugging_face(tmp_path / "equal", tensors)
     report = convert.convert(convert.open_model(folder), tmp_path / "model")
-    assert report.equal_for.startswith("every window")
+    assert report.equal_for == "every window"
     assert report.missing == ()
-    extra = f"{prefix}encoder.layer.0.adapter.down.weight"
+    extra = "bert.encoder.layer.0.adapter.down.weight"
     folder = foreign_files.write_hugging_face(
         tmp_path / "unequal", {**tensors, extra: harmless}
     )
@@ -177,35 +156,9 @@ def test_an_unmatched_tensor_of_the_encoder_takes_equality_away(tmp_path, prefix
     assert report.equal_for == ""
 
 
-def test_pretraining_starts_from_the_checkpoint(tmp_path):
-    config = run_config(SEGABERT)
-    config = dataclasses.replace(
-        config,
-        objectives={
-            **config.objectives,
-            "unshuffling": SentenceUnshufflingConfig(num_layers=1),
-        },
-    )
-    model, report = converted(tmp_path / "model", config)
-    assert report.new
-    assert all("reconstructor" in path for path in report.new)
-    encoder, objectives = pretrained.assemble(config, model.vocabulary.size)
-    pretrained.restore_weights(
-        tmp_path / "model",
-        encoder,
-        objectives,
-        config,
-        {
-            "vocab_size": model.vocabulary.size,
-            "vocab_checksum": model.vocabulary.checksum,
-        },
-    )
-    for name, objective in model.objectives.items():
-        for one, other in zip(objective.weights, objectives[name].weights, strict=True):
-            np.testing.assert_array_equal(one.numpy(), other.numpy())
-
-
-def test_a_checkpoint_of_this_package_gives_another_model_its_start(tmp_path):
+def test_a_checkpoint_of_this_package_gives_another_model_its_start(
+    tmp_path, language_model_dir
+):
     theirs = foreign_files.write_hugging_face(
         tmp_path / "theirs", foreign_files.segabert_tensors()
     )
@@ -220,7 +173,7 @@ def test_a_checkpoint_of_this_package_gives_another_model_its_start(tmp_path):
     )
     report = convert.convert(convert.open_checkpoint(before), both, given)
     assert report.format == convert.SEG_TF
-    assert report.equal_for.startswith("every window of token type 0 with ")
+    assert report.equal_for == "every window with token types below 1"
     assert not report.unmatched
     assert report.new
     assert all("reconstructor" in path for path in report.new)
@@ -230,7 +183,7 @@ def test_a_checkpoint_of_this_package_gives_another_model_its_start(tmp_path):
     theirs, ours = (
         weights.named_variables(one.encoder, one.objectives) for one in (segabert, slm)
     )
-    head = [name for name in ours if name.startswith(tensor_names.HEAD)]
+    head = [name for name in ours if name.startswith(weights.HEAD)]
     assert head
     for name in head:
         np.testing.assert_array_equal(theirs[name], ours[name])
@@ -241,11 +194,6 @@ def test_a_checkpoint_of_this_package_gives_another_model_its_start(tmp_path):
     assert back.missing == ("index_embedding/sentence_id",)
     assert back.notes[0] == "weights of its objective unshuffling are not used"
     assert back.equal_for == ""
-
-
-def test_a_checkpoint_of_a_language_model_gives_no_encoder_its_start(
-    language_model_dir,
-):
     with pytest.raises(ForeignWeightsError, match="of a TransformerXLConfig"):
         convert.open_checkpoint(language_model_dir)
 
@@ -268,16 +216,8 @@ def test_what_a_checkpoint_of_this_package_carries_comes_along(tmp_path):
     )
     # Positions and token index side by side, both read.
     assert report.equal_for.startswith("every window")
-    assert set(report.unmatched) == {
-        f"head/{name}"
-        for name in (
-            "output_bias",
-            "intermediate_dense/kernel",
-            "intermediate_dense/bias",
-            "intermediate_layer_norm/gamma",
-            "intermediate_layer_norm/beta",
-        )
-    }
+    assert len(report.unmatched) == 5
+    assert all(name.startswith("head/") for name in report.unmatched)
     before, made_of_it = load_pretrained(source), load_pretrained(tmp_path / "made")
     for one, other in zip(
         before.encoder.get_weights(), made_of_it.encoder.get_weights(), strict=True
@@ -297,45 +237,28 @@ def test_a_head_that_nobody_trained_is_new_again(tmp_path):
         if not name.startswith("cls.")
     }
     theirs = foreign_files.write_hugging_face(tmp_path / "theirs", tensors)
-    first = convert.convert(convert.open_model(theirs), tmp_path / "first")
+    convert.convert(convert.open_model(theirs), tmp_path / "first")
     config = run_config({"position_index": 12, "paragraph_index": 3}, 2)
-    second = convert.convert(
-        convert.open_checkpoint(tmp_path / "first"), tmp_path / "second", config
-    )
-    of_head = [
-        [name.partition("/head/")[2] for name in one.new if "/head/" in name]
-        for one in (first, second)
-    ]
-    assert of_head[0] == of_head[1] != []
+    first = convert.open_checkpoint(tmp_path / "first")
+    report = convert.convert(first, tmp_path / "second", config)
+    assert len([name for name in report.new if "/head/" in name]) == 5
     assert not weights.has_trained_head(load_pretrained(tmp_path / "second"))
-
-
-def test_a_model_with_neither_positions_nor_token_index_gives_a_start(tmp_path):
-    config = run_config({"paragraph_index": 3, "sentence_index": 4})
-    source = tiny_slm.write_checkpoint(tmp_path / "source", config)
-    report = convert.convert(
-        convert.open_checkpoint(source), tmp_path / "made", run_config(SEGABERT)
-    )
-    assert report.missing == ()
-    assert report.equal_for.startswith("every window with paragraph_index below 3")
 
 
 def tables(**rows):
     """Tables with distinct rows: row r of table t is 100 t + r."""
     return {
-        tensor_names.WORDS if name == "token_ids" else tensor_names.table(name): (
+        weights.WORDS if name == "token_ids" else weights.TABLES + name: (
             np.tile(np.arange(count, dtype="float32")[:, None] + 100 * number, 2)
         )
         for number, (name, count) in enumerate(rows.items(), start=1)
     }
 
 
-def start(source, index_tables, num_token_types=0, idle=()):
-    result = starting_tables(source, index_tables, num_token_types, 5, 2, idle)
+def start(source, index_tables, num_token_types=0):
+    result = convert.starting_tables(source, index_tables, num_token_types, 5, 2)
     return {
-        "token_ids"
-        if name == tensor_names.WORDS
-        else name.removeprefix("index_embedding/"): value[:, 0].tolist()
+        name.removeprefix(weights.TABLES): value[:, 0].tolist()
         for name, value in result.values.items()
     }, result
 
@@ -349,65 +272,19 @@ def test_rows_are_cut_or_repeated():
     assert values["position_index"] == [200.0, 201.0, 202.0]
     assert values["token_type"] == [300.0, 301.0]
     assert result.origins["index_embedding/position_index"] == "3 of 4 rows"
-    assert result.equal_for == "every window with position_index below 3"
+    assert result.equal_for == "every window"
     values, result = start(source, {"position_index": 6}, num_token_types=3)
     assert values["position_index"] == [200.0, 201.0, 202.0, 203.0, 203.0, 203.0]
     assert values["token_type"] == [300.0, 301.0, 301.0]
-    assert result.equal_for == "every window with position_index below 4"
+    assert (
+        "the last repeated 2 times" in result.origins["index_embedding/position_index"]
+    )
     # Without types, the positions include the first.
-    values, _ = start(source, {"position_index": 4})
+    values, result = start(source, {"position_index": 4})
     assert values["position_index"] == [500.0, 501.0, 502.0, 503.0]
+    assert result.equal_for == "every window with token types below 1"
     # Neither positions nor token index: no equality.
     values, result = start(source, {"paragraph_index": 2}, num_token_types=1)
     assert result.equal_for == ""
-    assert result.unused == result.missing == ("index_embedding/position_index",)
+    assert result.unused == ["index_embedding/position_index"]
     assert values["token_type"] == [300.0]
-
-
-def test_segabert_takes_positions_by_hand():
-    values, result = start(tables(**BERT), {"sentence_index": 2, "token_index": 5})
-    # Positions 1 to 3, the last again, each with row 0 of the types.
-    assert values == {
-        "token_ids": [100.0, 101.0, 102.0 + 200.0 - 201.0, 103.0, 104.0],
-        "sentence_index": [0.0, 0.0],
-        "token_index": [501.0, 502.0, 503.0, 503.0, 503.0],
-    }
-    assert result.equal_for.endswith("of at most 2 pieces")
-    assert result.unused == ()
-
-
-def test_a_file_of_segabert_serves_any_model():
-    names = ("paragraph_index", "sentence_index", "token_index", "position_index")
-    source = tables(token_ids=5, **dict.fromkeys(names, 3))
-    # SegaBERT never reads the positions; any other model is not SegaBERT.
-    for features, unused in (
-        (names[:3], ("position_index",)),
-        (("position_index", "paragraph_index", "sentence_index"), ("token_index",)),
-        (("position_index",), names[:3]),
-    ):
-        index_tables = dict.fromkeys(features, 3)
-        values, result = start(source, index_tables, idle=["position_index"])
-        for name in features:
-            assert values[name] == source[f"index_embedding/{name}"][:, 0].tolist()
-        assert set(result.unused) == {f"index_embedding/{name}" for name in unused}
-        missing = set(unused) - {"position_index"}
-        assert set(result.missing) == {f"index_embedding/{name}" for name in missing}
-        assert bool(result.equal_for) == (not missing)
-    values, result = start(source, dict.fromkeys(names, 3), idle=["position_index"])
-    assert values["position_index"] == [0.0, 0.0, 0.0]
-    assert result.equal_for
-    _, result = start(source, {"token_index": 3}, idle=["position_index"])
-    assert result.equal_for == ""
-
-
-def test_positions_next_to_a_token_index():
-    source = tables(token_ids=5, position_index=3, token_index=4)
-    values, result = start(source, {"token_index": 4, "position_index": 3})
-    assert values["position_index"] == [200.0, 201.0, 202.0]
-    assert values["token_index"] == [300.0, 301.0, 302.0, 303.0]
-    assert (result.unused, result.missing) == ((), ())
-    assert result.equal_for.startswith("every window")
-    values, result = start(source, {"token_index": 4})
-    assert values["token_ids"] == [100.0, 101.0, 102.0, 103.0, 104.0]
-    assert result.unused == result.missing == ("index_embedding/position_index",)
-    assert result.equal_for == ""
