@@ -167,7 +167,7 @@ def test_what_cannot_be_drawn_is_refused(runs, text, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"at most 7 panels.*4 panels of 2 models"):
         run(f"{bert},{runs}/sega", text, output, "--heads=all", "--layers=0,1")
     assert not (tmp_path / "a.png").exists()
-    with pytest.raises(OSError, match="nowhere"):
+    with pytest.raises(ValueError, match="nowhere"):
         run(bert, "/nowhere", output)
 
 
