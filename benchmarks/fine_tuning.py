@@ -36,10 +36,9 @@ from absl import flags
 from seg_tf import command_line, files, tasks
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.finetuning.classification import ClassificationRunner
-from seg_tf.finetuning.trials import Setting
 from seg_tf.interop import convert
 from seg_tf.tasks import metrics
-from seg_tf.tasks.finetuning_settings import OptimizerSettings
+from seg_tf.tasks.finetuning_settings import OptimizerSettings, Setting
 
 _PEER = pathlib.Path(__file__).with_name("hugging_face_fine_tuning.py")
 _RECIPE = OptimizerSettings()
@@ -132,7 +131,7 @@ class _Ours:
             )
         setting = Setting(_LEARNING_RATE.value, _BATCH_SIZE.value, _EPOCHS.value)
         with tempfile.TemporaryDirectory() as folder:
-            return dict(self._runner.run(setting, seed, pathlib.Path(folder)))
+            return self._runner.run(setting, seed, pathlib.Path(folder))[0]
 
 
 class _Peer:

@@ -134,9 +134,8 @@ def main(_: Sequence[str]) -> None:
             for name, config in configs.items()
         }
         print(
-            f"fill at {length}: packed {inputs[_PACKED].fill:.3f} "
-            f"({inputs[_PACKED].parts_per_row:.2f} windows a row; no packing of them "
-            f"reaches more than {_largest_fill(manifest, folder):.3f}; target 0.97), "
+            f"fill at {length}: packed {inputs[_PACKED].fill:.3f} (no packing reaches "
+            f"more than {_largest_fill(manifest, folder):.3f}; target 0.97), "
             f"one window a row {inputs[_UNPACKED].fill:.3f}, ratio "
             f"{inputs[_PACKED].fill / inputs[_UNPACKED].fill:.3f}"
         )

@@ -8,7 +8,7 @@ space before it; that alone is taken off.
 A quick run, and the full one with the table that NLTK distributes:
 
   python -m benchmarks.sentence_splitting --limit_mb=10
-  python -m benchmarks.sentence_splitting --parameters=nltk:english
+  python -m benchmarks.sentence_splitting --parameters=punkt_tab/english
 """
 
 import collections
@@ -33,7 +33,7 @@ _INPUT = flags.DEFINE_multi_string(
 _PARAMETERS = flags.DEFINE_string(
     "parameters",
     "english",
-    "'english', a JSON file, a punkt_tab folder or 'nltk:english'.",
+    "'english', a JSON file or a punkt_tab folder.",
 )
 _LIMIT = flags.DEFINE_float("limit_mb", None, "Take so much of each input.", 0)
 _ROUND = flags.DEFINE_float("round_mb", 5, "MB of text of a timed round.", 0)

@@ -3,8 +3,8 @@
 Commands, hardware and results: docs/configs.md#bert_tiny.
 
 tiny: SegaBERT tiny with positions: 2 layers of width 128, for a CPU.
-mini: SegaBERT mini with positions.
 modern_tiny: SegaBERT's modern_tiny without the tables.
+mini: SegaBERT mini with positions.
 modern_mini: SegaBERT's modern_mini without the tables.
 included: the model bert_mini_en: modern_mini by the recipe of segabert_mini_en.
 modern_base: SegaBERT's modern_base without the tables.
@@ -21,24 +21,12 @@ from dataclasses import replace
 from seg_tf.config import RunConfig, config_getter
 from seg_tf.configs import segabert
 
-_POSITIONS = {
-    "tiny": 128,
-    "mini": 128,
-    "modern_tiny": None,
-    "modern_mini": None,
-    "modern_base": None,
-    "tiny_phase1": 512,
-    "tiny_phase2": 512,
-    "base": 512,
-    "large": 512,
-    "large_phase1": 512,
-    "large_phase2": 512,
-}
 
-
-def _bert(variant: str, num_positions: int | None) -> RunConfig:
+def _bert(variant: str) -> RunConfig:
     run = segabert.RUNS[variant]
-    tables = {} if num_positions is None else {"position_index": num_positions}
+    # A first phase has the positions of the second.
+    length = 512 if "phase" in variant else run.inputs.window_length
+    tables = {} if run.model.rotary_shares else {"position_index": length}
     return replace(
         run,
         name=f"bert_{variant}",
@@ -47,10 +35,9 @@ def _bert(variant: str, num_positions: int | None) -> RunConfig:
     )
 
 
-RUNS = {variant: _bert(variant, number) for variant, number in _POSITIONS.items()}
+RUNS = {variant: _bert(variant) for variant in segabert.RUNS}
 RUNS["included"] = segabert.included(
     replace(RUNS["modern_mini"], inputs=segabert.INCLUDED_INPUTS), "bert", 7_250
 )
-
 
 get_config = config_getter(RUNS)

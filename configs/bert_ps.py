@@ -27,5 +27,4 @@ def _with_positions(variant: str) -> RunConfig:
 
 RUNS = {variant: _with_positions(variant) for variant in ("tiny", "base", "large")}
 
-
 get_config = config_getter(RUNS)

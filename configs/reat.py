@@ -93,5 +93,4 @@ _TINY = replace(
 
 RUNS = {"tiny": _TINY, "small": _SMALL, "base": _BASE}
 
-
 get_config = config_getter(RUNS)

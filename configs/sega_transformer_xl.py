@@ -116,5 +116,4 @@ RUNS = {
     "large": _LARGE,
 }
 
-
 get_config = config_getter(RUNS)

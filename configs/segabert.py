@@ -8,7 +8,6 @@ mini: 4 layers of width 256.
 modern_mini: mini with the modern trunk and rotary positions.
 included: the model segabert_mini_en: modern_mini with rotary segments too, on a GPU.
 modern_base: base with the modern trunk, packed windows of 512, 30 % masked.
-tiny_wsd: tiny on a warm-up–stable–decay schedule: a run that can be made longer.
 tiny_phase1: first phase of two: large_phase1 at a size for a CPU.
 tiny_phase2: second phase of two: longer windows, from the weights of tiny_phase1.
 base: 12 layers of width 768, English Wikipedia, 500,000 updates.
@@ -55,7 +54,6 @@ _TINY = RunConfig(
     ),
     inputs=_WINDOWS_128,
     # With a peak of 4e-3 the loss stays on that plateau.
-    # 100 of the 4,000 updates; a share, so that a shorter run warms up too.
     optimizer=AdamWConfig(learning_rate=2e-3, warmup_share=0.025),
     training=TrainingConfig(
         num_updates=4_000,
@@ -73,14 +71,12 @@ _TINY_PHASE1 = RunConfig(
     model=replace(_TINY.model, dropout=0.1, initializer_range=0.02),
     inputs=_WINDOWS_128,
     optimizer=LambConfig(learning_rate=1e-2, warmup_updates=200),
-    training=TrainingConfig(
+    training=replace(
+        _TINY.training,
         num_updates=704,
         batch_size=64,
         micro_batch_size=16,
-        log_interval=20,
-        validation_interval=100,
         validation_batches=10,
-        checkpoint_interval=200,
     ),
 )
 _BASE = RunConfig(name="segabert_base", paper="segabert_base", inputs=_WINDOWS_512)
@@ -222,15 +218,6 @@ RUNS = {
         5e-4,
         2_000,
     ),
-    "tiny_wsd": replace(
-        _TINY,
-        name="segabert_tiny_wsd",
-        optimizer=StableAdamWConfig(
-            learning_rate=_TINY.optimizer.learning_rate,
-            warmup_updates=100,
-            decay_share=0.1,
-        ),
-    ),
     "tiny_phase1": _TINY_PHASE1,
     "tiny_phase2": replace(
         _TINY_PHASE1,
@@ -265,6 +252,5 @@ RUNS = {
         ),
     ),
 }
-
 
 get_config = config_getter(RUNS)

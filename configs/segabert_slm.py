@@ -28,14 +28,13 @@ def _with_both(variant: str) -> RunConfig:
 
 
 _TINY, _SEGABERT = _with_both("tiny"), segabert.RUNS["included"]
+_WINDOWS = _SEGABERT.inputs
 _INCLUDED = replace(
     _SEGABERT,
     paper=_TINY.paper,
     model=replace(_SEGABERT.model, index_tables=_TINY.model.index_tables),
     inputs=replace(
-        _TINY.inputs,
-        window_length=_SEGABERT.inputs.window_length,
-        masking=_SEGABERT.inputs.masking,
+        _TINY.inputs, window_length=_WINDOWS.window_length, masking=_WINDOWS.masking
     ),
     objectives={
         **_TINY.objectives,
@@ -50,6 +49,5 @@ RUNS = {
     "included": segabert.included(_INCLUDED, "segabert_slm", 3_750),
     "base": _with_both("base"),
 }
-
 
 get_config = config_getter(RUNS)

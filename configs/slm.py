@@ -39,15 +39,10 @@ _BASE = RunConfig(
         index_tables={"position_index": 512, "sentence_id": 22}, num_token_types=2
     ),
     inputs=SentenceInputsConfig(),
-    objectives={
-        "masked_lm": MaskedLMConfig(),
-        "sentence_unshuffling": SentenceUnshufflingConfig(),
-    },
+    objectives=_MASKED_LM | {"sentence_unshuffling": SentenceUnshufflingConfig()},
     optimizer=AdamWConfig(learning_rate=1.5e-4, warmup_updates=10_000),
     training=TrainingConfig(
-        num_updates=1_000_000,
-        batch_size=256,
-        dtype_policy="mixed_float16",
+        num_updates=1_000_000, batch_size=256, dtype_policy="mixed_float16"
     ),
 )
 _BASE_SHUFFLE_ALL = replace(
@@ -134,6 +129,5 @@ RUNS = {
         ),
     ),
 }
-
 
 get_config = config_getter(RUNS)

@@ -25,5 +25,4 @@ def _tokens_alone(variant: str) -> RunConfig:
 
 RUNS = {variant: _tokens_alone(variant) for variant in ("tiny", "base", "large")}
 
-
 get_config = config_getter(RUNS)

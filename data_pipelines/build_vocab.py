@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from data_pipelines import command_flags
-from data_pipelines.builds.vocabularies import WordCounter, count_words, learn_pieces
+from data_pipelines.builds.vocabularies import count_words, learn_pieces
 from seg_tf.text.normalization import (
     Normalization,
     define_normalization_flags,
@@ -78,48 +78,33 @@ def build_vocabulary(
     """Learns the word pieces of a corpus; reports what it leaves out on stderr.
 
     Args:
-        format: name of the reader.
-        input_path: file, folder or glob.
+        format, input_path, reader_options: as for `count_words`.
         options: options of the vocabulary.
-        reader_options: options of the reader.
-
-    Raises:
-        ValueError: if the input is missing or empty, or no document could be read.
     """
     normalization = Normalization(
         options.lower_case, options.strip_accents, options.split_ideographs
     )
-    counter = WordCounter(word_splitter(normalization), options.max_words)
-    word_counts = count_words(
-        format, input_path, counter, reader_options or {}, normalization
-    )
-    num_words, characters = sum(word_counts.values()), set().union(*word_counts)
-    print(
-        f"{num_words:,} words, {len(word_counts):,} distinct, {len(characters):,} "
-        "characters",
-        file=sys.stderr,
+    counts = count_words(
+        format,
+        input_path,
+        reader_options or {},
+        word_splitter(normalization),
+        options.max_words,
     )
     tokens = learn_pieces(
-        word_counts,
+        counts.words,
         options.vocab_size,
         options.reserved_tokens,
         max_characters=options.max_characters,
-        on_step=lambda threshold, size: print(
-            f"pieces that occur {threshold:,} times: a vocabulary of {size:,}",
-            file=sys.stderr,
-        ),
     )
-    if rare := characters.difference(tokens):
-        num_unknown = sum(
-            count for word, count in word_counts.items() if not rare.isdisjoint(word)
-        )
-        print(
-            f"{len(rare):,} rare characters get no piece: "
-            f"{num_unknown / num_words:.2%} of all words contain one and will be "
-            f"[UNK]. They exceed the {options.max_characters:,} of --max_characters, "
-            "or half of the vocabulary",
-            file=sys.stderr,
-        )
+    characters = set().union(*counts.words)
+    print(
+        f"{counts.num_words:,} words, {len(counts.words):,} distinct; "
+        f"{len(characters):,} characters; "
+        f"{len(characters.difference(tokens)):,} rare ones get no piece "
+        "(--max_characters, or half of the vocabulary): words with them will be [UNK]",
+        file=sys.stderr,
+    )
     return Vocabulary(tuple(tokens))
 
 

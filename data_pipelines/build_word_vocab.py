@@ -21,7 +21,7 @@ from typing import Any
 from absl import flags
 
 from data_pipelines import command_flags
-from data_pipelines.builds.vocabularies import WordCounter, count_words
+from data_pipelines.builds.vocabularies import count_words
 from seg_tf.text.encoding import SPLITTERS
 from seg_tf.text.normalization import Normalization, define_normalization_flags
 from seg_tf.text.vocabulary import EOS, UNKNOWN_WORD, WordVocabulary
@@ -52,11 +52,6 @@ class WordVocabularyOptions:
     max_words: int = 1_000_000
 
     def __post_init__(self):
-        if self.tokenizer not in SPLITTERS:
-            raise ValueError(
-                f"`tokenizer` must be one of {', '.join(SPLITTERS)}. "
-                f"Received: {self.tokenizer!r}"
-            )
         if self.vocab_size is None and self.min_count is None:
             raise ValueError(
                 "`vocab_size` or `min_count` must limit the number of words "
@@ -79,23 +74,17 @@ def build_word_vocabulary(
     """Makes a vocabulary of the words of a corpus; reports its coverage on stderr.
 
     Args:
-        format: name of the reader.
-        input_path: file, folder or glob.
+        format, input_path, reader_options: as for `count_words`.
         options: options of the vocabulary.
-        reader_options: options of the reader.
-
-    Raises:
-        ValueError: if the input is missing or empty, no document could be read, or no
-            word is frequent enough.
     """
     normalization = Normalization(
         options.lower_case, options.strip_accents, options.split_ideographs
     )
     split = SPLITTERS[options.tokenizer](normalization)
-    counter = WordCounter(split, options.max_words)
-    counts = count_words(
-        format, input_path, counter, reader_options or {}, normalization
+    counted = count_words(
+        format, input_path, reader_options or {}, split, options.max_words
     )
+    counts, num_words = counted.words, counted.num_words
     # The tokenizer maps a literal <eos> in text to <unk>.
     counts.pop(EOS, None)
     literal_unknown = counts.pop(UNKNOWN_WORD, 0)
@@ -106,26 +95,25 @@ def build_word_vocabulary(
     if not words:
         raise ValueError(
             f"No word of {input_path!r} occurs min_count={options.min_count} times: "
-            f"{counter.num_words:,} words, {len(counts):,} distinct"
+            f"{num_words:,} words, {len(counts):,} distinct"
         )
-    num_unknown = counter.num_words - sum(words.values())
+    num_unknown = num_words - sum(words.values())
     ordered, rank = list(words), 0
     if literal_unknown:
         place = (-num_unknown, UNKNOWN_WORD)
         rank = sum((-count, word) < place for word, count in words.items())
     tokens = [EOS, *ordered[:rank], UNKNOWN_WORD, *ordered[rank:]]
-    num_tokens = counter.num_words + counter.num_texts
+    num_tokens = num_words + counted.num_texts
     print(
-        f"{num_tokens:,} tokens: {counter.num_words:,} words, {len(counts):,} of them "
-        f"distinct, and {counter.num_texts:,} {EOS}. {num_unknown:,} tokens "
-        f"({num_unknown / num_tokens:.2%}) are {UNKNOWN_WORD}, {literal_unknown:,} of "
-        "them literally in the text",
+        f"{num_tokens:,} tokens: {num_words:,} words, {len(counts):,} of them "
+        f"distinct, and {counted.num_texts:,} {EOS}. {num_unknown:,} tokens "
+        f"({num_unknown / num_tokens:.2%}) are {UNKNOWN_WORD}",
         file=sys.stderr,
     )
-    if counter.has_forgotten:
+    if counted.has_forgotten:
         print(
-            f"Not all distinct words fit max_words={options.max_words:,}: the rarest "
-            "were dropped on the way, and counts of rare words may be too low",
+            f"More distinct words than max_words={options.max_words:,}: the rarest "
+            "were dropped, and counts of rare words may be too low",
             file=sys.stderr,
         )
     return WordVocabulary(tuple(tokens))

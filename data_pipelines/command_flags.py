@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from absl import app, flags
 
 from data_pipelines import BuildError
-from data_pipelines.readers import (
-    FORMATS,
-    MAX_DOCUMENT_MEGABYTES,
-    options_of,
-    parse_options,
-)
+from data_pipelines.readers import FORMATS, options_of, parse_options
 from seg_tf import command_line, output_paths
 from seg_tf.text.vocabulary import TokenTable
 
@@ -65,26 +60,11 @@ def define_text_flags() -> None:
         "Options of the format, as name=value, comma-separated: text_field=body. The "
         f"options and their defaults: {options}. See docs/sources.md.",
     )
-    flags.DEFINE_float(
-        "max_document_megabytes",
-        MAX_DOCUMENT_MEGABYTES,
-        "Size of the largest document in millions of bytes, decompressed and with its "
-        "markup. Larger ones are rejected as too_long_document without being held in "
-        "memory.",
-        lower_bound=1e-6,
-    )
 
 
-def reader_options() -> dict[str, Any]:
-    """The reader's options; the largest document's size only if it is not the default.
-
-    So builds started by Python code have the same options.
-    """
-    options: dict[str, Any] = dict(parse_options(flags.FLAGS.reader_options))
-    size = flags.FLAGS.max_document_megabytes
-    if size != MAX_DOCUMENT_MEGABYTES:
-        options["max_document_megabytes"] = size
-    return options
+def reader_options() -> dict[str, str]:
+    """The reader's options."""
+    return parse_options(flags.FLAGS.reader_options)
 
 
 def define_records_flag() -> None:
@@ -132,16 +112,6 @@ def options_from_flags(options: type, **values: Any) -> Any:
 # --- Commands that build records -----------------------------------------------------
 
 
-class _ReportParser(flags.ArgumentParser):
-    """Refuses unwritable files before the build, which may take hours."""
-
-    def parse(self, argument: str) -> str:
-        if argument.lower() in ("true", "false"):  # `--report` and `--noreport`.
-            return argument.lower()
-        output_paths.file_path(argument, "report")
-        return argument
-
-
 def define_run_flags() -> None:
     """Flags that do not change the result."""
     flags.DEFINE_enum(
@@ -166,16 +136,10 @@ def define_run_flags() -> None:
         "beam_option", [], "An option that may also follow after --, for scripts."
     )
     flags.DEFINE_bool("overwrite", False, "Remove an existing build in --output_dir.")
-    flags.DEFINE_flag(
-        flags.Flag(
-            parser=_ReportParser(),
-            serializer=flags.ArgumentSerializer(),
-            name="report",
-            default=None,
-            help_string="Write a page about the corpus after the build: --report for "
-            f"{REPORT_NAME} in --output_dir, --report=PATH for another file.",
-            boolean=True,
-        )
+    flags.DEFINE_bool(
+        "report",
+        False,
+        f"Write a page about the corpus, {REPORT_NAME}, to --output_dir.",
     )
 
 
@@ -197,11 +161,7 @@ def _parse(argv: Sequence[str]) -> list[str]:
 
 
 def engine_from_flags() -> "LocalEngine | BeamEngine":
-    """The engine that the flags name.
-
-    Raises ValueError if a flag of the other engine is set, or Beam has no such runner
-    or value of an option; BuildError if Apache Beam is needed and not installed.
-    """
+    """The engine that the flags name; a ValueError if a flag is the other engine's."""
     values = flags.FLAGS
     if values.engine == "local":
         for name, value in (("--runner", values.runner), ("--", values.beam_option)):
@@ -214,9 +174,8 @@ def engine_from_flags() -> "LocalEngine | BeamEngine":
         return LocalEngine(values.num_workers)
     if values["num_workers"].present:
         raise ValueError(
-            "`--num_workers` is for `--engine=local`; with Beam, use an option of the "
-            "runner, such as `-- --parallelism=64` for Flink. Received: "
-            f"--num_workers={values.num_workers}"
+            "`--num_workers` is for `--engine=local`; Beam's runners have options such "
+            f"as `-- --parallelism=64`. Received: --num_workers={values.num_workers}"
         )
     from data_pipelines.builds.beam_engine import BeamEngine
 
@@ -231,10 +190,9 @@ def write_requested_report(
     output_dir: pathlib.Path, documents_dir: pathlib.Path | None = None
 ) -> None:
     """Writes the page that `--report` requests."""
-    value = flags.FLAGS.report
-    if value in (None, "false"):
+    if not flags.FLAGS.report:
         return
-    path = output_dir / REPORT_NAME if value == "true" else pathlib.Path(value)
+    path = output_dir / REPORT_NAME
     # Imported late because it imports TensorFlow.
     from data_pipelines.report.page import write_report
 
@@ -254,11 +212,7 @@ def define_vocabulary_flags() -> None:
 
 
 def run_vocabulary(build: Callable[..., TokenTable], options: type) -> NoReturn:
-    """Runs a command that makes a vocabulary, and exits.
-
-    `build` makes it from a format, an input, `options` (whose fields are flags) and
-    reader options.
-    """
+    """Runs a command that makes a vocabulary, whose `options` are flags, and exits."""
 
     def main(_: Sequence[str]) -> None:
         from data_pipelines.builds.vocabularies import write_vocabulary

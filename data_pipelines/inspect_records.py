@@ -27,12 +27,8 @@ from seg_tf.text import encoding
 from seg_tf.text.graph.trees import Trees
 from seg_tf.text.tree import DocumentTree
 
-# Index name -> the flag of its cap, and the width of its column.
-_INDICES = {
-    "paragraph_index": ("max_paragraphs", 9),
-    "sentence_index": ("max_sentences", 8),
-    "token_index": ("max_tokens", 6),
-}
+# Index name -> the width of its column.
+_INDICES = {"paragraph_index": 9, "sentence_index": 8, "token_index": 6}
 
 
 def tree_lines(
@@ -40,10 +36,7 @@ def tree_lines(
 ) -> Iterator[str]:
     """A tree as indented lines: paragraphs, sentences, pieces.
 
-    Args:
-        tree: document or window.
-        tokens: the vocabulary.
-        caps: rows of the index tables; a line reports each cap that applies.
+    A line reports each cap, the rows of an index table, that applies.
     """
     paragraph, sentence, token = tree.first_index
     begin = first = 0
@@ -81,7 +74,7 @@ def token_table(
     names = ["[CLS]", *(tokens[i] for i in tree.token_ids), "[SEP]"]
     for position, name in enumerate(names):
         cells = [f"{position:>8}"]
-        for index_name, (_, width) in _INDICES.items():
+        for index_name, width in _INDICES.items():
             value = int(capped[index_name][0, position])
             mark = "*" if value != int(unbounded[index_name][0, position]) else ""
             cells.append(f"{value}{mark}".rjust(width))
@@ -93,13 +86,11 @@ def main(_: Sequence[str]) -> None:
     folder = mirrors.local_records(values.records_dir)
     manifest = Manifest.load(folder)
     reader = shards.RecordReader(shard_paths(manifest, folder, values.split))
-    vocabulary_file = vocabulary_path(manifest, folder)
-    tokens = encoding.read_vocabulary(manifest.tokenizer, vocabulary_file).tokens
+    path = vocabulary_path(manifest, folder)
+    tokens = encoding.read_vocabulary(manifest.tokenizer, path).tokens
     caps = {}
     if manifest.tokenizer == encoding.WORD_PIECES:
-        defaults = EncoderConfig().index_tables
-        for name, (flag, _) in _INDICES.items():
-            caps[name] = values[flag].value or defaults[name]
+        caps = EncoderConfig().index_tables
     elif values.tokens:
         raise ValueError(
             "`--tokens` shows the indices that encoders embed; words are read as a "
@@ -119,11 +110,6 @@ def main(_: Sequence[str]) -> None:
         tree, document_id, permutation = examples.decode(
             reader[number], manifest.number_widths
         )
-        if len(tree.token_ids) and (largest := tree.token_ids.max()) >= len(tokens):
-            raise ValueError(
-                f"{folder}: record {number} must have ids below {len(tokens)}, the "
-                f"tokens of {vocabulary_file.name}. Received: {largest}"
-            )
         print(
             f"=== {values.split} record {number} of {len(reader)}: document "
             f"{document_id}, {len(tree.token_ids)} {manifest.tokens_name}, "
@@ -147,11 +133,4 @@ if __name__ == "__main__":
     )
     flags.DEFINE_integer("seed", 0, "Seed of --random.")
     flags.DEFINE_bool("tokens", False, "Add the table of every token's indices.")
-    for index_name, (flag, _) in _INDICES.items():
-        flags.DEFINE_integer(
-            flag,
-            None,
-            f"Rows of the {index_name} table (default: the paper's).",
-            lower_bound=1,
-        )
     sys.exit(command_line.run(main))

@@ -65,7 +65,7 @@ _GROUPS = {
         {
             "configs": "Lists the pretraining configs.",
             "doctor": "Checks this installation.",
-            "tasks": "Shows the examples of a task's file.",
+            "tasks": "Lists the tasks of benchmarks.",
         },
     ),
 }

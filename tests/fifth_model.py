@@ -88,7 +88,6 @@ class ParagraphInputs(WindowInputs):
             count=len(windows),
             length=row_length,
             num_tokens=windows.num_tokens,
-            num_parts=len(windows),
             read=read,
             prefetch=windows.prefetch,
         )

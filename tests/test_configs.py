@@ -61,33 +61,6 @@ def test_list_of_configs_has_a_line_for_each(capsys):
     assert all(len(line) > 1 for line in lines)
 
 
-@pytest.mark.parametrize("size", ["tiny", "base", "large"])
-@pytest.mark.parametrize("family", ["bert", "bert_ps"])
-def test_ablations_of_positions_differ_in_their_tables_only(family, size):
-    ours, other = RUNS[f"segabert_{size}"], RUNS[f"{family}_{size}"]
-    tables_of_both = ours.model.index_tables, other.model.index_tables
-    assert "token_index" in tables_of_both[0]
-    assert tables_of_both[1]["position_index"] == ours.inputs.window_length
-    model = dataclasses.replace(other.model, index_tables=tables_of_both[0])
-    other = dataclasses.replace(other, name=ours.name, paper=ours.paper, model=model)
-    assert ours == other
-
-
-@pytest.mark.parametrize(
-    "variant", ["shuffle_all", "shuffle_all_no_reconstructor", "no_shuffle"]
-)
-def test_ablations_of_slm_differ_in_shuffling_and_objectives_only(variant):
-    base, run = RUNS["slm_base"], RUNS[f"slm_base_{variant}"]
-    assert base == dataclasses.replace(
-        run,
-        name=base.name,
-        paper=base.paper,
-        inputs=dataclasses.replace(run.inputs, shuffle_rate=0.5),
-        objectives=base.objectives,
-    )
-    assert run.objectives.items() <= base.objectives.items()
-
-
 def test_every_run_of_slm_s_tables_has_a_config():
     runs = {row.run for table in tables.TABLES["slm"] for row in table.rows}
     # 3M updates are base, and a flag.

@@ -1,4 +1,4 @@
-"""`horovodrun … run_pretraining.py`: stopped, killed, and on two hosts.
+"""`horovodrun … run_pretraining.py`: stopped and killed.
 
 The tests are one run in one folder: each takes up what the one before left, and the
 last compares its end with a run that nothing disturbed.
@@ -8,10 +8,7 @@ import contextlib
 import os
 import pathlib
 import re
-import shutil
 import signal
-import socket
-import subprocess
 import sys
 import time
 
@@ -51,8 +48,8 @@ def start(records, folder):
     """Starts processes that take the run up."""
     started = []
 
-    def start_processes(*launcher, environment=None, host=()):
-        command = [*host, HOROVODRUN, "--gloo", *launcher]
+    def start_processes(*launcher, environment=None):
+        command = [HOROVODRUN, "--gloo", *launcher]
         process = scripted_runs.start(
             records, folder, *SHARED, launcher=command, environment=environment
         )
@@ -125,58 +122,6 @@ def test_killed_rank_ends_the_run(folder, start):
     assert_ends_with_advice(process)
 
 
-class NoNamespaces(Exception):
-    """This process may not make network namespaces."""
-
-
-@contextlib.contextmanager
-def two_network_namespaces(folder):
-    """Two hosts, as far as the network goes, with a cable between them.
-
-    Yields the prefix of commands on the first, the addresses of both, and a folder
-    with an `ssh` that runs its command in the second.
-    """
-    names = [f"seg-tf-{os.getpid()}-{number}" for number in range(2)]
-    addresses = ["10.231.77.1", "10.231.77.2"]
-
-    def ip(*arguments):
-        subprocess.run(["ip", *arguments], check=True, capture_output=True)
-
-    with contextlib.ExitStack() as stack:
-        for name in names:
-            try:
-                ip("netns", "add", name)
-            except (OSError, subprocess.CalledProcessError) as error:
-                raise NoNamespaces(
-                    f"network namespaces need root, iproute2: {error}"
-                ) from error
-            stack.callback(ip, "netns", "delete", name)
-        cable = ["link", "add", "eth0", "netns", names[0], "type", "veth"]
-        ip(*cable, "peer", "name", "eth0", "netns", names[1])
-        for name, address in zip(names, addresses, strict=True):
-            # Gloo publishes the address that the host's own name stands for.
-            hosts = pathlib.Path("/etc/netns", name, "hosts")
-            stack.callback(shutil.rmtree, hosts.parent)
-            hosts.parent.mkdir(parents=True)
-            hosts.write_text(f"127.0.0.1 localhost\n{address} {socket.gethostname()}\n")
-            ip("-n", name, "address", "add", f"{address}/24", "dev", "eth0")
-            for device in ("eth0", "lo"):
-                ip("-n", name, "link", "set", device, "up")
-        ssh = folder / "bin" / "ssh"
-        ssh.parent.mkdir()
-        ssh.write_text(
-            "#!/bin/sh\n"
-            "# As ssh: options and a host, then words that the host's shell joins.\n"
-            'while [ "$1" != "${1#-}" ]; do shift 2; done\n'
-            f'[ "$1" = {addresses[1]} ] || exit 255\n'
-            "shift\n"
-            'while [ "$1" != "${1#-}" ]; do shift 2; done\n'
-            f'exec ip netns exec {names[1]} sh -c "$*"\n'
-        )
-        ssh.chmod(0o755)
-        yield ["ip", "netns", "exec", names[0]], addresses, ssh.parent
-
-
 def assert_signal_leaves_a_checkpoint(process, folder, worker):
     """SIGTERM to one worker ends all after the same update."""
     (folder / "loss_curve.png").unlink(missing_ok=True)
@@ -192,31 +137,11 @@ def assert_signal_leaves_a_checkpoint(process, folder, worker):
     assert "Traceback" not in errors.split("Stopped by SIGTERM")[0]
 
 
-def test_signal_to_another_on_its_own_host_leaves_a_checkpoint(folder, start, tmp_path):
+def test_signal_to_another_rank_leaves_a_checkpoint(folder, start):
     before = saved_updates(folder)
-    with contextlib.ExitStack() as stack:
-        reason = None
-        try:
-            host, addresses, programs = stack.enter_context(
-                two_network_namespaces(tmp_path)
-            )
-        except NoNamespaces as error:
-            reason = str(error)
-            process = start("-np", "2")
-        else:
-            hosts = ",".join(f"{address}:1" for address in addresses)
-            process = start(
-                *("-np", "2", "-H", hosts, "--network-interfaces", "eth0"),
-                environment={"PATH": f"{programs}:{os.environ['PATH']}"},
-                host=host,
-            )
-        read_updates(process, before, 0)
-        ranks = workers(folder)
-        namespaces = {os.readlink(f"/proc/{one.pid}/ns/net") for one in ranks}
-        assert len(namespaces) == (1 if reason else 2)
-        assert_signal_leaves_a_checkpoint(process, folder, ranks[1])
-    if reason:
-        pytest.skip(f"one host, since there are no network namespaces: {reason}")
+    process = start("-np", "2")
+    read_updates(process, before, 0)
+    assert_signal_leaves_a_checkpoint(process, folder, workers(folder)[1])
 
 
 def test_whole_run_that_is_killed_leaves_a_checkpoint(folder, start):

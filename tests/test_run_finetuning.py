@@ -19,14 +19,12 @@ from seg_tf.training.errors import TrainingStopped
 from tests import command_calls
 from tests.finetuning import task_folders, tiny_squad
 from tests.tasks import race_files
-from tests.training import tracker_stand_ins
 
 pytestmark = pytest.mark.slow
 
 _OPTIONS_OF_MODELS = (
     "dtype_policy",
     "freeze_encoder",
-    "keep_pooler",
     "max_length",
     "randomly_initialized",
 )
@@ -85,7 +83,7 @@ def rows_of(folder):
         return list(csv.DictReader(file))
 
 
-def test_trials_a_table_and_curves(fine_tune, tmp_path, capsys):
+def test_trials_and_a_table(fine_tune, tmp_path, capsys):
     fine_tune("--seeds=1,2")
     said = capsys.readouterr().out
     assert "glue/rte: 32 examples, 1 settings with 2 seeds: 2 trials, 0 done" in said
@@ -100,9 +98,8 @@ def test_trials_a_table_and_curves(fine_tune, tmp_path, capsys):
     numbers = [np.mean(scores), np.std(scores, ddof=1), min(scores), max(scores)]
     shown = " ".join(f"{number:.4f}" for number in numbers)
     assert line == f"* lr 0.003, batch 16, 1 epoch 2 {shown}"
-    assert re.search(r"most frequent label +0\.6667", said)
+    assert re.search(r"without a model +0\.6667", said)
     assert (out / "summary.txt").read_text() in said
-    command_calls.check_image(out / "learning_curves.png")
 
     # Given again, it trains nothing; with another seed, that one.
     scores_files = sorted(out.glob("trials/*/trial.json"))
@@ -119,13 +116,6 @@ def test_trials_a_table_and_curves(fine_tune, tmp_path, capsys):
         fine_tune("--limit=8")
     assert len(rows_of(out)) == 3
 
-    # Its counterpart without pretraining is listed beside it.
-    fine_tune("--randomly_initialized", output="random")
-    fine_tune("--seeds=1,2", f"--compare={tmp_path / 'random'}")
-    said = capsys.readouterr().out
-    assert re.search(r"setting .* randomly initialized +difference\n", said)
-    assert "randomly initialized, its best: lr 0.003, batch 16, 1 epoch" in said
-
 
 def test_squad_and_probes_by_the_same_command(fine_tune, tmp_path, capsys):
     content = tiny_squad.random_file(1, 2, "v1.1", num_words=20)
@@ -134,7 +124,7 @@ def test_squad_and_probes_by_the_same_command(fine_tune, tmp_path, capsys):
     fine_tune(folder, "--dev_limit=4", task="squad/v1.1", output="squad")
     said = capsys.readouterr().out
     assert "squad/v1.1: 10 examples, 1 settings with 1 seeds: 1 trials, 0 done" in said
-    assert re.search(r"never an answer +0\.00 +0\.00", said)
+    assert re.search(r"without a model +0\.0000 +0\.0000", said)
     (row,) = rows_of(tmp_path / "squad")
     assert {"f1", "exact"} < set(row)
     (trial,) = (tmp_path / "squad/trials").iterdir()
@@ -148,10 +138,9 @@ def test_squad_and_probes_by_the_same_command(fine_tune, tmp_path, capsys):
         said = capsys.readouterr().out
         assert "40 examples, 1 settings with 2 seeds: 2 trials, 0 done" in said
         assert (tmp_path / "probe").exists() == (not dry)
-    assert "accuracy on the dev split after the best epoch" in said
-    assert re.search(r"most frequent label +0\.5000", said)
+    assert "accuracy on the dev split" in said
+    assert re.search(r"without a model +0\.5000", said)
     assert [row["seed"] for row in rows_of(tmp_path / "probe")] == ["1", "2"]
-    # What was encoded for one way is not taken for the other.
     arguments[1] = "--probe=per_sentence"
     with pytest.raises(ValueError, match="probe: joint there, per_sentence now"):
         fine_tune(*arguments, plain=True)
@@ -171,7 +160,7 @@ def test_race_is_scored_on_dev_and_test(fine_tune, tmp_path):
     assert "test_accuracy" in row
 
 
-def test_several_tasks_and_the_leaderboards_files(fine_tune, tmp_path, capsys):
+def test_several_tasks_and_the_leaderboards_files(fine_tune, tmp_path):
     fine_tune("--predict_test", "--seeds=2,1", task="glue/rte,glue/mnli")
     out = tmp_path / "out"
     found = {path.name for path in (out / "submission").iterdir()}
@@ -181,29 +170,14 @@ def test_several_tasks_and_the_leaderboards_files(fine_tune, tmp_path, capsys):
     # The best trial's; of equals the first in the table.
     best = max(rows, key=lambda row: float(row["matched_accuracy"]))
     (folder,) = (out / "glue/mnli/trials").glob(f"*seed={best['seed']}")
-    assert (folder / "leaderboard/MNLI-m.tsv").read_text() == (
+    assert (folder / "test_matched_predictions.tsv").read_text() == (
         out / "submission/MNLI-m.tsv"
     ).read_text()
-    assert "CoLA.tsv is missing" in capsys.readouterr().out
 
 
-def test_trackers_and_callbacks_follow_every_trial(fine_tune, tmp_path, monkeypatch):
-    mlflow = tracker_stand_ins.install_mlflow(monkeypatch)
-    of_own = "--callbacks=tests.training.test_trackers:Folder"
-    fine_tune("--seeds=1,2", "--mlflow=experiment", of_own)
-    assert mlflow.experiments == ["experiment"] * 2
-    rows = sorted(rows_of(tmp_path / "out"), key=lambda row: row["seed"])
-    for row, run in zip(rows, mlflow.runs.values(), strict=True):
-        assert run.status == "FINISHED"
-        assert run.params["seed"] == int(row["seed"])
-        assert run.params["task"] == "glue/rte"
-        # 32 examples in batches of 16.
-        epoch, final = run.rows
-        assert epoch["updates"] == final["updates"] == 2
-        assert final["final/accuracy"] == epoch["dev_accuracy"]
-        assert final["final/accuracy"] == pytest.approx(
-            float(row["accuracy"]), abs=1e-4
-        )
+def test_callbacks_follow_every_trial(fine_tune, tmp_path):
+    fine_tune("--seeds=1,2", "--callbacks=tests.training.test_trackers:Folder")
+    assert len(rows_of(tmp_path / "out")) == 2
     with pytest.raises(ValueError, match="`--callbacks` must name a module"):
         fine_tune("--callbacks=nowhere:f")
 
@@ -283,7 +257,7 @@ def test_sigterm_says_how_to_continue(data_dir, tmp_path, monkeypatch):
 def test_a_trial_that_diverges_is_named_and_the_others_reported(
     fine_tune, tmp_path, capsys
 ):
-    arguments = ["--learning_rate=1e25,0.003", "--compare="]
+    arguments = ["--learning_rate=1e25,0.003"]
     for num_done in (0, 1):
         with pytest.raises(TrainingStopped) as stopped:
             fine_tune(*arguments)
@@ -302,7 +276,6 @@ def test_a_trial_that_diverges_is_named_and_the_others_reported(
     with pytest.raises(TrainingStopped, match="1 of 1 trials diverged"):
         fine_tune("--learning_rate=1e25", output="none")
     assert {path.name for path in (tmp_path / "none").iterdir()} == {
-        ".lock",
         "settings.json",
         "trials",
     }
@@ -322,7 +295,6 @@ def test_the_papers_frozen_encoder_can_be_let_go(fine_tune, tmp_path, capsys):
         said = capsys.readouterr().out
         assert (f"{ending}, the encoder is frozen\n" in said) == frozen
         assert (f"{ending}\n" in said) != frozen
-    assert "discoeval/bso/wiki: SLM (arXiv:2010.16249), section 3.2" in said
     arguments[2:] = ["--epochs=1"]
     fine_tune(*arguments, "--grid=slm", "--learning_rate=1e-4", "--seeds=1", plain=True)
     assert files.read_json(tmp_path / "out/settings.json")["freeze_encoder"]
@@ -346,12 +318,11 @@ def test_a_saved_classifier_has_the_parameters_of_the_flag(fine_tune, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--task=glue/rta"], "`task` must be one of.*perhaps for 'glue/rte'"),
+        (["--task=glue/rta"], "`task` must be one of.*'glue/rta'"),
         (["--epochs=2,x"], "`--epochs` must be whole numbers.*Received: 2,x"),
         (["--task=glue/rte,glue/cola"], "hold the file of the split.*CoLA"),
-        (["--compare=nowhere"], "`--compare` must.*Found no nowhere/settings.json"),
-        (["--learning_rate=inf"], "`learning_rates` must be positive and finite"),
-        (["--probe=joint"], "must be left out for probes of a frozen"),
+        (["--learning_rate=inf"], "`learning_rate` must be positive and finite"),
+        (["--probe=joint"], "`--learning_rate` is for classification and SQuAD"),
         (["--max_length=1000"], "`max_length` must be at most.*max_length=1000"),
     ],
 )

@@ -2,11 +2,9 @@
 
 import dataclasses
 
-import pytest
-
 from seg_tf import papers
 from seg_tf.config import describe_taken, follow_source
-from seg_tf.configs import bert, reat, segabert, slm
+from seg_tf.configs import reat, segabert
 
 # The settings of BERT's and SegaBERT's authors.
 GOOGLE = {
@@ -43,22 +41,6 @@ def test_segabert_base_becomes_what_its_authors_released():
     assert dataclasses.replace(config, model=base.model) == base
     released = [deviation.released for deviation in papers.deviations(config)]
     assert released == [True] * 3
-
-
-@pytest.mark.parametrize(
-    ("run", "more"),
-    [
-        (segabert.RUNS["base"], {"model.num_token_types": (0, 2)}),
-        (bert.RUNS["base"], {"model.num_token_types": (0, 2)}),
-        (slm.RUNS["base"], {}),
-    ],
-    ids=["segabert", "bert", "slm"],
-)
-def test_base_configs_compute_as_google_s_bert(run, more):
-    config, taken = follow_source(run, GOOGLE, ())
-    assert taken == {"model.approximate_gelu": (False, True), **more}
-    assert config.model.num_token_types == 2
-    assert config.model.index_tables == dict(run.model.index_tables)
 
 
 def test_settings_of_flags_stay_and_other_models_too():

@@ -2,11 +2,7 @@
 
 A build runs several jobs in sequence. Files are measured, which determines where slices
 begin and end. Files are read again, documents grouped by slice, and each slice is made
-into its shards. Shards of documents are cut into windows. If exact duplicates are
-dropped, an earlier job computes the fingerprints of each slice's documents.
-
-Both engines use the same makers, so their results are identical. Finished
-work is not repeated when the same command runs again.
+into its shards. Shards of documents are cut into windows.
 
 A step is an object that is pickled once, with everything it needs, and works on any
 machine that reaches the sources and the output folder. It writes to its own folder and
@@ -19,14 +15,17 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import logging
+import os
 import pathlib
 import pickle
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from data_pipelines import BuildError
-from data_pipelines.builds import beam_jobs, makers, slices, sources
+from data_pipelines.builds import makers, slices, sources
 from data_pipelines.builds.losses import LossWatch, Rejections, is_lost
 from data_pipelines.builds.makers import Maker
 from data_pipelines.builds.sharded_build import ShardedBuild, report_name
@@ -35,12 +34,12 @@ from data_pipelines.builds.sources import SourceLedger
 from data_pipelines.cleaning.cleaning_options import NEAR
 from data_pipelines.readers import RejectedDocument, get_reader, raw_files
 from seg_tf import file_listing, files
-from seg_tf.text.splitters import load_parameters
 
 if TYPE_CHECKING:
     from data_pipelines.builds.documents import DocumentOptions
     from data_pipelines.builds.windows import ShardPair
 
+_RESUME = "Finished work is kept: run the same command again to resume"
 # Number, first document, and the cursor of the end. All machines code numbers alike.
 SliceKey = tuple[int, int, int, int, int]
 # A pickled item of a slice, with its file's number and its place there.
@@ -59,39 +58,35 @@ class BeamEngine:
 
     Raises:
         BuildError: if Apache Beam is not installed.
-        ValueError: if Beam has no such runner, or an option has an invalid value.
     """
 
     def __init__(self, beam_options: Sequence[str] = ()):
-        beam_jobs.check_options(beam_options)
-        self._run = functools.partial(beam_jobs.run, tuple(beam_options))
+        self._options = tuple(beam_options)
+        # Beam warns of each missing Google client library, and later of each port.
+        logging.disable(logging.WARNING)
+        try:
+            import apache_beam  # noqa: F401
+        except ImportError as error:
+            raise BuildError(
+                "`--engine=beam` needs Apache Beam, which is not installed: "
+                f"make setup-corpora ({error})"
+            ) from error
+        finally:
+            logging.disable(logging.NOTSET)
+            logging.getLogger("apache_beam").setLevel(logging.WARNING)
 
-    def make_documents(
+    def prepare(
         self, build: ShardedBuild, options: DocumentOptions, ledger: SourceLedger
-    ) -> dict[int, dict]:
-        """Makes the missing document shards: see `LocalEngine`."""
+    ) -> makers.MakeSlices:
+        """Measures all files and plans the slices: see `LocalEngine`."""
         if options.cleaning.duplicates == NEAR:
             raise ValueError(
                 "`duplicates` must be None or 'exact' with --engine=beam. Received: "
                 f"'near'. {makers.NEAR_ADVICE}"
             )
-        build = _absolute(build)
         plan = self._plan(build, options, ledger)
-        make_slices = functools.partial(
-            self._make_slices, options, _source_files(build, ledger), plan
-        )
-        new_maker: Callable[[], Maker] = functools.partial(
-            makers.FingerprintMaker, options
-        )
-        duplicates = makers.find_duplicates(
-            options,
-            build,
-            functools.partial(make_slices, "make fingerprints", new_maker),
-        )
-        new_maker = functools.partial(
-            makers.SliceMaker, _with_copied_files(build, options), duplicates
-        )
-        return make_slices("make documents", new_maker, build)
+        source_files = _source_files(build, ledger)
+        return functools.partial(self._make_slices, options, source_files, plan)
 
     def make_windows(
         self,
@@ -102,20 +97,50 @@ class BeamEngine:
         """Makes the missing window shards: see `LocalEngine`."""
         import apache_beam as beam
 
-        build = _absolute(build)
         done = build.reports().keys()
         missing = [pair for pair in pairs if pair.number not in done]
         make = MakeShards(build.output_dir, build.progress_dir, new_maker)
         self._run(missing, "cut windows" >> beam.Map(make))
         return _all_reports(build, len(pairs))
 
+    def _run(self, elements: Collection[Any], *steps: Any) -> None:
+        """Runs transforms on `elements` in sequence and waits for the end of the job.
+
+        Raises BuildError if it does not succeed.
+        """
+        if not elements:
+            return
+        import apache_beam as beam
+        from apache_beam.options.pipeline_options import PipelineOptions
+
+        # Otherwise workers log each step. The last of repeated options counts.
+        options = ["--default_sdk_harness_log_level=WARNING", *self._options]
+        label = steps[-1].label
+        print(f"Beam job: {label} ({len(elements):,} inputs)", file=sys.stderr)
+        try:
+            pipeline = beam.Pipeline(options=PipelineOptions(options))
+            collection = pipeline | beam.Create(elements) | beam.Reshuffle()
+            for step in steps:
+                collection = collection | step
+            result = pipeline.run()
+            state = result.wait_until_finish() or result.state
+        except Exception as error:  # Each runner has its own.
+            if os.environ.get("SEG_TF_TRACEBACK"):
+                raise
+            text = f"{type(error).__name__}: {error}".strip()
+            # A BuildError inside a worker's traceback.
+            inner = re.search(r"BuildError: (.+?)( \[while running .*)?$", text, re.M)
+            failure = f"the Beam job failed: {text.splitlines()[-1].strip()}. {_RESUME}"
+            raise BuildError(inner[1] if inner else failure) from error
+        if state != "DONE":
+            raise BuildError(f"the Beam job ended as {state}. {_RESUME}")
+
     def _plan(
         self, build: ShardedBuild, options: DocumentOptions, ledger: SourceLedger
     ) -> list[PlannedSlice]:
-        """Measures all files and plans the slices; starts the ledger."""
         import apache_beam as beam
 
-        watch = LossWatch(options.max_rejected_share, ledger.sizes)
+        watch = LossWatch(options.max_rejected_share)
         checksums = []
         source_files = _source_files(build, ledger)
 
@@ -127,10 +152,8 @@ class BeamEngine:
                     raise _missing(build, f"the size of {source.name}") from error
                 checksums.append(sha256)
                 for item in items:
-                    if isinstance(item, int):
-                        watch.add_document()
-                    elif item is not None:
-                        watch.add_rejected(item)
+                    if item is not None:
+                        watch.add(None if isinstance(item, int) else item)
                 yield [item if isinstance(item, int) else None for item in items]
 
         with files.folder_aside(build.progress_dir) as folder:
@@ -145,11 +168,10 @@ class BeamEngine:
         options: DocumentOptions,
         source_files: Sequence[SourceFile],
         plan: Sequence[PlannedSlice],
-        name: str,
-        new_maker: Callable[[], Maker],
         build: ShardedBuild,
+        new_maker: Callable[[], Maker],
+        name: str,
     ) -> dict[int, dict]:
-        """Makes every slice that has no report yet."""
         import apache_beam as beam
 
         done = build.reports().keys()
@@ -166,14 +188,9 @@ class BeamEngine:
             "read files" >> read,
             "group by slice" >> beam.GroupByKey(),
             "gather" >> beam.MapTuple(gather_slice),
-            name >> beam.Map(make),
+            f"make {name}" >> beam.Map(make),
         )
         return _all_reports(build, len(plan))
-
-
-def _absolute(build: ShardedBuild) -> ShardedBuild:
-    """The build for workers, which may run in another folder."""
-    return ShardedBuild(build.output_dir.absolute(), build.options)
 
 
 def _source_files(build: ShardedBuild, ledger: SourceLedger) -> list[SourceFile]:
@@ -183,18 +200,6 @@ def _source_files(build: ShardedBuild, ledger: SourceLedger) -> list[SourceFile]
         )
         for number, (name, path) in enumerate(ledger.paths.items())
     ]
-
-
-def _with_copied_files(
-    build: ShardedBuild, options: DocumentOptions
-) -> DocumentOptions:
-    """The options for other machines: a copied vocabulary, and loaded parameters."""
-    vocabulary = build.progress_dir / "vocab.txt"
-    shutil.copyfile(options.vocab_file, vocabulary)
-    parameters = load_parameters(options.sentence_parameters)
-    return dataclasses.replace(
-        options, vocab_file=str(vocabulary), sentence_parameters=parameters
-    )
 
 
 def _all_reports(build: ShardedBuild, number: int) -> dict[int, dict]:
@@ -207,7 +212,7 @@ def _all_reports(build: ShardedBuild, number: int) -> dict[int, dict]:
 def _missing(build: ShardedBuild, what: str) -> BuildError:
     return BuildError(
         f"{build.output_dir}: the Beam job ended without {what}. All workers must "
-        f"write to this very folder. {beam_jobs.RESUME}"
+        f"write to this very folder. {_RESUME}"
     )
 
 
@@ -235,32 +240,21 @@ class MeasureSource:
 
     def __call__(self, source: SourceFile) -> None:
         reader = get_reader(self.options.format, **self.options.reader_options)
+        sha256 = raw_files.checksum(source.path)
         items: list[MeasuredItem] = []
-        result: Any = None
-        try:
-            sha256 = raw_files.checksum(source.path)
-            for item in reader.read_unparsed(source.path, source.name):
-                if isinstance(item, RejectedDocument):
-                    slices.check_strict(self.options, item)
-                    items.append(item if is_lost(item.reason) else None)
-                else:
-                    items.append(item.num_characters)
-            result = items, sha256
-        except BuildError as error:
-            result = error
+        for item in reader.read_unparsed(source.path, source.name):
+            if isinstance(item, RejectedDocument):
+                slices.check_strict(self.options, item)
+                items.append(item if is_lost(item.reason) else None)
+            else:
+                items.append(item.num_characters)
         with files.folder_aside(self.folder) as folder:
-            (folder / "result").write_bytes(pickle.dumps(result))
-            (folder / "result").replace(self._path(source.number))
+            (folder / "result").write_bytes(pickle.dumps((items, sha256)))
+            (folder / "result").replace(self.folder / str(source.number))
 
     def result(self, number: int) -> tuple[list[MeasuredItem], str]:
-        """The documents of a file and its checksum; raises the step's BuildError."""
-        result = pickle.loads(self._path(number).read_bytes())
-        if isinstance(result, BuildError):
-            raise result
-        return result
-
-    def _path(self, number: int) -> pathlib.Path:
-        return self.folder / f"{number:06d}.pickle"
+        """The documents of a file and its checksum."""
+        return pickle.loads((self.folder / str(number)).read_bytes())
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import pathlib
 import shutil
@@ -11,20 +12,24 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from data_pipelines import BuildError
-from data_pipelines.builds import losses, sharded_build, text_counts
+from data_pipelines.builds import losses, makers, sharded_build, text_counts
 from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.builds.sharded_build import REJECTED_FILE, ShardedBuild
 from data_pipelines.builds.sources import SourceLedger, list_sources
 from data_pipelines.cleaning import drop_counts, evaluation_texts, steps
 from data_pipelines.cleaning.cleaning_options import NO_CLEANING, CleaningOptions
 from data_pipelines.readers import COUNTED_REASONS
-from data_pipelines.readers.base import PassedOver, passed_over_summary
+from data_pipelines.readers.base import (
+    PassedOver,
+    describe_passed_over,
+    passed_over_summary,
+)
 from seg_tf import files
 from seg_tf.data import record_schema
 from seg_tf.data.manifest import COUNTS, SPLITS, Manifest
 from seg_tf.text import encoding
 from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
-from seg_tf.text.normalization import Casing, Normalization, choose_normalization
+from seg_tf.text.normalization import Normalization, choose_normalization
 from seg_tf.text.splitters import SentenceParameters, load_parameters, make_splitter
 from seg_tf.text.vocabulary import TokenTable
 
@@ -158,26 +163,36 @@ def build_documents(
 
     Raises:
         OSError: if an input is missing.
-        ValueError: if an input is empty, both inputs contain the same file, the
-            vocabulary is unusable, or there is no such language function.
-        BuildError: if the folder contains another build, another process is building
-            there, an input has changed since the build read it, nothing could be read,
-            or more was lost than `options.max_rejected_share`.
+        ValueError: if an input, the vocabulary or a function is unusable.
+        BuildError: if the folder contains another build, an input has changed, nothing
+            could be read, or more was lost than `options.max_rejected_share`.
     """
     # Reports a missing language function or file before anything is read.
     steps.steps_of_documents(options.cleaning)
     if options.cleaning.evaluation_texts is not None:
         print(evaluation_texts.summary(options.cleaning), file=sys.stderr)
-    not_read = PassedOver()
+    not_read: PassedOver = {}
     ledger = SourceLedger(list_sources(options, not_read), output_dir)
-    if not_read.names:
-        logging.warning("%s", passed_over_summary(not_read.described()))
+    passed_over = describe_passed_over(not_read)
+    if passed_over:
+        logging.warning("%s", passed_over_summary(passed_over))
     vocabulary = encoding.read_vocabulary(options.tokenizer, options.vocab_file)
     # Read once: edits of the file during the build have no effect.
     parameters = load_parameters(options.sentence_parameters)
     make_splitter(parameters)  # Reports a missing function at once.
-    options = dataclasses.replace(options, sentence_parameters=parameters)
-    options = _with_normalization(options, vocabulary)
+    normalization = choose_normalization(
+        vocabulary, options.lower_case, options.strip_accents, options.split_ideographs
+    )
+    if options.lower_case is None:
+        print(
+            f"Text is {normalization}, as the rows of {vocabulary.source}. "
+            "--[no]lower_case, --[no]strip_accents and --[no]split_ideographs override "
+            "this",
+            file=sys.stderr,
+        )
+    options = dataclasses.replace(
+        options, sentence_parameters=parameters, **dataclasses.asdict(normalization)
+    )
     described = _describe(options, vocabulary)
     rejected_file = output_dir / REJECTED_FILE
     sizes = [[name, size] for name, size in ledger.sizes.items()]
@@ -192,9 +207,16 @@ def build_documents(
 
     build = ShardedBuild(output_dir, {**described, "sources": sizes})
     with build.opened(overwrite=overwrite):
+        # Workers may be on other machines, and the file may be edited meanwhile.
+        vocab_file = build.progress_dir / VOCABULARY_FILE
+        shutil.copyfile(options.vocab_file, vocab_file)
+        options = dataclasses.replace(options, vocab_file=str(vocab_file))
         try:
             engine = engine or LocalEngine(num_workers)
-            reports = engine.make_documents(build, options, ledger)
+            make_slices = engine.prepare(build, options, ledger)
+            duplicates = makers.find_duplicates(options, build, make_slices)
+            new_maker = functools.partial(makers.SliceMaker, options, duplicates)
+            reports = make_slices(build, new_maker, "documents")
         except losses.TooManyRejectedError:
             # Without finished slices the next command may have other options.
             if not any(build.progress_dir.rglob("*-*.*")):
@@ -209,11 +231,11 @@ def build_documents(
             sources=ledger.describe(),
             splits=sharded_build.shards_by_split(reports),
             cleaning=drop_counts.merge(
-                reports[number]["cleaning"]
-                for number in sorted(reports)
-                if "cleaning" in reports[number]
+                reports[n]["cleaning"]
+                for n in sorted(reports)
+                if "cleaning" in reports[n]
             ),
-            passed_over=not_read.described(),
+            passed_over=passed_over,
             **losses.manifest_entries(reports, ledger.sizes),
         )
         try:
@@ -237,23 +259,6 @@ def build_documents(
 def _warn(manifest: Manifest) -> None:
     for warning in text_counts.warnings(manifest):
         logging.warning("%s", warning)
-
-
-def _with_normalization(
-    options: DocumentOptions, vocabulary: TokenTable
-) -> DocumentOptions:
-    """The options with the normalization of the vocabulary, where they set none."""
-    normalization = choose_normalization(
-        vocabulary, options.lower_case, options.strip_accents, options.split_ideographs
-    )
-    if options.lower_case is None:
-        print(
-            f"Text is {normalization}: {Casing.of(vocabulary)}. "
-            "--[no]lower_case, --[no]strip_accents and --[no]split_ideographs override "
-            "this",
-            file=sys.stderr,
-        )
-    return dataclasses.replace(options, **dataclasses.asdict(normalization))
 
 
 def _describe(options: DocumentOptions, vocabulary: TokenTable) -> dict[str, Any]:

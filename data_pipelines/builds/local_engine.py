@@ -11,7 +11,7 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import functools
-import logging
+import itertools
 import multiprocessing
 import os
 import pathlib
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from data_pipelines.builds.documents import DocumentOptions
     from data_pipelines.builds.windows import ShardPair
 
-_PARENT_IS_GONE = 1
 _maker: Any = None  # The maker of this worker process.
 
 
@@ -51,33 +50,15 @@ class LocalEngine:
 
     num_workers: int = 1
 
-    def make_documents(
+    def prepare(
         self, build: ShardedBuild, options: DocumentOptions, ledger: SourceLedger
-    ) -> dict[int, dict]:
-        """Makes the missing document shards of an opened build.
+    ) -> makers.MakeSlices:
+        """Starts the ledger of an opened build; returns what makes its slices.
 
-        Returns:
-            The reports of all slices, by number.
-
-        Raises:
-            BuildError: if a source has changed since the build began to read it, or a
-                worker process dies.
+        Raises BuildError if a source has changed since the build began to read it.
         """
         ledger.start(build.progress_dir)
-        make_slices = functools.partial(self._make_slices, options, ledger)
-        new_maker: Callable[[], Maker] = functools.partial(
-            makers.FingerprintMaker, options
-        )
-        duplicates = makers.find_duplicates(
-            options,
-            build,
-            lambda search: make_slices(search, new_maker, "fingerprints"),
-        )
-        return make_slices(
-            build,
-            functools.partial(makers.SliceMaker, options, duplicates),
-            "documents",
-        )
+        return functools.partial(self._make_slices, options, ledger)
 
     def make_windows(
         self,
@@ -107,11 +88,10 @@ class LocalEngine:
         new_maker: Callable[[], Maker],
         name: str,
     ) -> dict[int, dict]:
-        """Makes every slice that has no report yet."""
         done = build.reports()
         number, cursor = slices.resume_point(done)
-        watch = LossWatch(options.max_rejected_share, ledger.sizes)
-        watch.resume((done[before] for before in range(number)), cursor.document_id)
+        watch = LossWatch(options.max_rejected_share)
+        watch.resume(cursor.document_id, (done[before] for before in range(number)))
         payloads = slices.read_slices(options, ledger, cursor, number, watch)
         sizes = list(ledger.sizes.values())
         with command_line.progress_bar(sum(sizes), name) as bar:
@@ -131,7 +111,6 @@ class LocalEngine:
         def missing() -> Iterator[Any]:
             for payload in payloads:
                 if payload.number in reports:
-                    logging.info("slice %d was finished before", payload.number)
                     on_progress(payload.num_bytes)
                 else:
                     yield payload
@@ -148,36 +127,26 @@ class LocalEngine:
             return reports
         try:
             with _pool(self.num_workers, new_maker) as pool:
-                _make_in_pool(pool, missing(), build.output_dir, finish)
+                running: dict[concurrent.futures.Future, Any] = {}
+                for payload in itertools.chain(missing(), [None]):
+                    # At most one payload more than there are workers: memory.
+                    while running and (
+                        payload is None or len(running) > self.num_workers
+                    ):
+                        finished, _ = concurrent.futures.wait(
+                            running, return_when=concurrent.futures.FIRST_COMPLETED
+                        )
+                        for future in finished:
+                            finish(running.pop(future), future.result())
+                    if payload is not None:
+                        future = pool.submit(_make, payload, build.output_dir)
+                        running[future] = payload
         except BrokenProcessPool as error:
             raise BuildError(
                 "a worker process died (out of memory, or killed). Finished work is "
                 "kept: run the same command again to resume"
             ) from error
         return reports
-
-
-def _make_in_pool(
-    pool: ProcessPoolExecutor,
-    payloads: Iterator[Any],
-    folder: pathlib.Path,
-    finish: Callable[[Any, dict], None],
-) -> None:
-    """Submits at most one payload more than there are workers, to bound memory."""
-    running: dict[concurrent.futures.Future, Any] = {}
-    exhausted = False
-    while running or not exhausted:
-        while not exhausted and len(running) <= pool._max_workers:
-            payload = next(payloads, None)
-            if payload is None:
-                exhausted = True
-            else:
-                running[pool.submit(_make, payload, folder)] = payload
-        finished, _ = concurrent.futures.wait(
-            running, return_when=concurrent.futures.FIRST_COMPLETED
-        )
-        for future in finished:
-            finish(running.pop(future), future.result())
 
 
 @contextlib.contextmanager
@@ -224,7 +193,7 @@ def _start(new_maker: Callable[[], Maker]) -> None:
 
 def _end_with_parent() -> None:
     multiprocessing.parent_process().join()
-    os._exit(_PARENT_IS_GONE)
+    os._exit(1)
 
 
 def _make(payload: Any, folder: pathlib.Path) -> dict:

@@ -5,11 +5,10 @@ The lost share of a corpus is the larger of two:
 * by documents: rejected documents out of all documents. Rejections that lose no text
   (redirects, other namespaces, documents without text) count in neither number;
 * by bytes: the missing bytes of files that cannot be read to their end, out of all
-  bytes. The missing size of a file that breaks off is estimated as its size, or as the
-  difference from the corpus's median file if that is more. A file that cannot be
-  read at all counts with its size, or with the median size if that is more.
+  bytes. As they are unknown, a file counts with its size, or with the size of the
+  corpus's median file if that is more.
 
-`LossWatch` stops a build while it reads, `check` at its end.
+`check` compares it at the end of a build, `LossWatch` after the first documents.
 """
 
 from __future__ import annotations
@@ -20,12 +19,13 @@ import json
 import pathlib
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from data_pipelines import BuildError
 from data_pipelines.cleaning import drop_counts
 from data_pipelines.readers import COUNTED_REASONS, LEFT_OUT_REASONS, RejectedDocument
+from data_pipelines.readers.base import names_and_more
 from seg_tf import files
 
 if TYPE_CHECKING:
@@ -64,100 +64,56 @@ class Rejections:
 
 
 class LossWatch:
-    """Stops reading a corpus as soon as too much of it is lost.
+    """Stops a build if too many of the first `MIN_DOCUMENTS` documents are lost.
 
-    Checks the share of lost documents at each lost document after `MIN_DOCUMENTS`, and
-    the share of lost bytes at each broken file. The result depends only on the order of
-    reading, so it is the same for any number of workers, engine and restart.
+    A wrong option of a reader, for example, is reported at once.
     """
 
-    def __init__(self, max_share: float, sizes: Mapping[str, int]):
+    def __init__(self, max_share: float):
         self._max_share = max_share
-        self._sizes = sizes
         self._num_documents = 0
-        self._reasons: Counter[str] = Counter()
-        self._examples: list[str] = []
-        self._broken_files: dict[str, str] = {}
-        self._median = _median(sizes)
-        self._lost_bytes, self._num_bytes = 0, sum(sizes.values())
+        self._lost: list[RejectedDocument] = []
 
-    def resume(self, reports: Iterable[Mapping[str, Any]], num_documents: int) -> None:
-        """Continues from the reports of all slices read before, in order."""
-        self._num_documents = num_documents
+    def resume(self, num_documents: int, reports: Iterable[Mapping[str, Any]]) -> None:
+        """Continues after documents, and the reports of all slices read before."""
         for report in reports:
-            for item in report["rejected"][: report["num_rejected_when_read"]]:
-                self._add(RejectedDocument(**item))
+            items = report["rejected"][: report["num_rejected_when_read"]]
+            self._lost += [RejectedDocument(**item) for item in items]
+        self._lost = [item for item in self._lost if is_lost(item.reason)]
+        self._num_documents = num_documents + len(self._lost)
 
-    def add_document(self) -> None:
+    def add(self, rejected: RejectedDocument | None = None) -> None:
+        """Counts a document or a rejection; raises an error if too much is lost."""
+        if rejected is not None and not is_lost(rejected.reason):
+            return
         self._num_documents += 1
-
-    def add_rejected(self, item: RejectedDocument) -> None:
-        """Counts a rejected document; raises an error if too much is lost."""
-        if not is_lost(item.reason):
-            return
-        self._add(item)
-        lost = self._reasons.total()
-        total = self._num_documents + lost
-        if total >= MIN_DOCUMENTS and lost > self._max_share * total:
-            text = _lost_documents(lost, total, self._reasons, "the first ")
-            raise _error(text, self._max_share, self._examples)
-        if item.lost_of_file and self._lost_bytes > self._max_share * self._num_bytes:
-            described = describe_broken_files(self._broken_files, self._sizes)
-            raise _files_error(described or {}, self._max_share, self._examples)
-
-    def _add(self, item: RejectedDocument) -> None:
-        if not is_lost(item.reason):
-            return
-        self._reasons[item.reason] += 1
-        if len(self._examples) < _NUM_EXAMPLES:
-            self._examples.append(str(item))
-        if item.lost_of_file:
-            self._broken_files[item.source] = item.lost_of_file
-            size = self._sizes[item.source]
-            lost, added = _missing_bytes(size, item.lost_of_file, self._median)
-            self._lost_bytes += lost
-            self._num_bytes += added
+        if self._num_documents <= MIN_DOCUMENTS and rejected is not None:
+            self._lost.append(rejected)
+        if self._num_documents == MIN_DOCUMENTS:
+            reasons = Counter(item.reason for item in self._lost)
+            examples = map(str, self._lost)
+            _check_shares(reasons, MIN_DOCUMENTS, None, self._max_share, examples)
 
 
 def describe_broken_files(
-    broken_files: Mapping[str, str], sizes: Mapping[str, int]
+    names: Sequence[str], sizes: Mapping[str, int]
 ) -> dict[str, Any] | None:
-    """The manifest's entry on files that could not be read to their end.
+    """The manifest's entry on files that could not be read to their end; or None.
 
-    Args:
-        broken_files: name -> `RejectedDocument.lost_of_file`, in order.
-        sizes: name -> bytes of every source.
-
-    Returns:
-        Number, first names and missing bytes of the files, and the size of the corpus
-        including these bytes; None without broken files.
+    Number, first names and missing bytes of the files, and the size of the corpus
+    including these bytes. `sizes` has the bytes of every source.
     """
-    if not broken_files:
+    if not names:
         return None
-    median = _median(sizes)
-    missing = [
-        _missing_bytes(sizes[name], lost_of_file, median)
-        for name, lost_of_file in broken_files.items()
-    ]
+    # Empty files are failed downloads: they say nothing about the size of the rest.
+    median = statistics.median_low([size for size in sizes.values() if size] or [0])
+    missing = sum(max(sizes[name], median) for name in names)
     return {
-        "count": len(broken_files),
-        "first": list(broken_files)[:_NUM_NAMES],
-        "bytes": sum(lost for lost, _ in missing),
-        "of_bytes": sum(sizes.values()) + sum(added for _, added in missing),
+        "count": len(names),
+        "first": list(names[:_NUM_NAMES]),
+        "bytes": missing,
+        "of_bytes": sum(sizes.values()) + missing,
     }
-
-
-def _missing_bytes(size: int, lost_of_file: str, median: int) -> tuple[int, int]:
-    """Bytes lost of a file, and how many of them are not part of its size."""
-    if lost_of_file == "whole":
-        return max(size, median), max(0, median - size)
-    missing = max(size, median - size)
-    return missing, missing
-
-
-def _median(sizes: Mapping[str, int]) -> int:
-    """Bytes of the median file, without empty files."""
-    return statistics.median_low([size for size in sizes.values() if size] or [0])
 
 
 # --- Finished builds -----------------------------------------------------------------
@@ -168,13 +124,13 @@ def manifest_entries(
 ) -> dict[str, Any]:
     """The entries `rejected` and `broken_files`, from reports of slices by number."""
     counts: Counter[str] = Counter()
-    broken_files = {}
+    broken_files = []
     for number in sorted(reports):
         counts.update(reports[number]["counted"])
         for item in reports[number]["rejected"]:
             counts[item["reason"]] += 1
-            if item["lost_of_file"]:
-                broken_files[item["source"]] = item["lost_of_file"]
+            if item["ends_file"]:
+                broken_files.append(item["source"])
     return {
         "rejected": dict(sorted(counts.items())),
         "broken_files": describe_broken_files(broken_files, sizes),
@@ -186,15 +142,13 @@ def write(path: pathlib.Path, reports: Mapping[int, Mapping[str, Any]]) -> None:
     with files.written_aside(path) as aside, open(aside, "w", encoding="utf-8") as file:
         for number in sorted(reports):
             for item in reports[number]["rejected"]:
-                item = {name: item[name] for name in item if name != "lost_of_file"}
+                item = {name: item[name] for name in item if name != "ends_file"}
                 file.write(json.dumps(item, ensure_ascii=False) + "\n")
 
 
 def _read(path: pathlib.Path) -> Iterator[RejectedDocument]:
-    if path.exists():
-        with open(path, encoding="utf-8") as file:
-            for line in file:
-                yield RejectedDocument(**json.loads(line))
+    lines = path.read_text("utf-8").split("\n")[:-1] if path.exists() else []
+    return (RejectedDocument(**json.loads(line)) for line in lines)
 
 
 def readable(rejected: Mapping[str, int]) -> str:
@@ -216,18 +170,43 @@ def check(
             f"--strict requires all documents; left out: {readable(lost)}, see "
             f"{rejected_file}"
         )
-    max_share = options.max_rejected_share
-    num_lost, num_read = sum(lost.values()), manifest.count("documents")
+    num_read = manifest.count("documents")
     if manifest.cleaning:
         num_read = manifest.cleaning["before"]["documents"]
-    items = (str(item) for item in _read(rejected_file) if is_lost(item.reason))
-    examples = itertools.islice(items, _NUM_EXAMPLES)
-    if num_lost > max_share * (num_lost + num_read):
-        text = _lost_documents(num_lost, num_lost + num_read, lost)
-        raise _error(text, max_share, examples)
+    total = sum(lost.values()) + num_read
+    examples = (str(item) for item in _read(rejected_file) if is_lost(item.reason))
     broken = manifest.broken_files
-    if broken and broken["bytes"] > max_share * broken["of_bytes"]:
-        raise _files_error(broken, max_share, examples)
+    _check_shares(lost, total, broken, options.max_rejected_share, examples)
+
+
+def _check_shares(
+    lost: Mapping[str, int],
+    num_documents: int,
+    broken: Mapping[str, Any] | None,
+    max_share: float,
+    examples: Iterable[str],
+) -> None:
+    """Raises TooManyRejectedError if a share, by documents or bytes, is too large."""
+    num_lost = sum(lost.values())
+    if num_lost > max_share * num_documents:
+        text = (
+            f"{num_lost:,} of {num_documents:,} documents could not be read, "
+            f"{num_lost / num_documents:.1%} ({readable(dict(sorted(lost.items())))})"
+        )
+    elif broken and broken["bytes"] > max_share * broken["of_bytes"]:
+        text = (
+            f"{broken['count']:,} file(s) could not be read to their end, with an "
+            f"estimated {broken['bytes'] / broken['of_bytes']:.1%} of the input's "
+            f"bytes ({names_and_more(broken)})"
+        )
+    else:
+        return
+    raise TooManyRejectedError(
+        f"{text}: more than --max_rejected_share={max_share:g} allows. The first: "
+        f"{' | '.join(itertools.islice(examples, _NUM_EXAMPLES))} | Finished work is "
+        "kept: the same command with a larger --max_rejected_share resumes; after a "
+        "change of the input or of other options add --overwrite"
+    )
 
 
 def check_not_empty(
@@ -254,38 +233,3 @@ def check_not_empty(
             f"there is no document in {input_path!r}, read as {options.format}: "
             + "; ".join(reasons or ["it contains none"])
         )
-
-
-def _lost_documents(
-    lost: int, total: int, reasons: Mapping[str, int], which: str = ""
-) -> str:
-    listed = ", ".join(f"{count:,} {name}" for name, count in sorted(reasons.items()))
-    return (
-        f"{lost:,} of {which}{total:,} documents could not be read, "
-        f"{lost / total:.1%} ({listed})"
-    )
-
-
-def _files_error(
-    described: Mapping[str, Any], max_share: float, examples: Iterable[str]
-) -> TooManyRejectedError:
-    names = ", ".join(described["first"])
-    more = described["count"] - len(described["first"])
-    return _error(
-        f"{described['count']:,} file(s) could not be read to their end, with an "
-        f"estimated {described['bytes'] / max(described['of_bytes'], 1):.1%} of the "
-        f"input's bytes ({names}" + (f" and {more:,} more)" if more else ")"),
-        max_share,
-        examples,
-    )
-
-
-def _error(
-    text: str, max_share: float, examples: Iterable[str]
-) -> TooManyRejectedError:
-    return TooManyRejectedError(
-        f"{text}: more than --max_rejected_share={max_share:g} allows. The first: "
-        f"{' | '.join(examples)} | Finished work is kept: the same command with a "
-        "larger --max_rejected_share resumes; after a change of the input or of other "
-        "options add --overwrite"
-    )

@@ -7,8 +7,9 @@ slice to a folder and returns a report that JSON can store.
 from __future__ import annotations
 
 import copy
+import functools
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -48,6 +49,11 @@ class Maker(Protocol):
     """Makes the files of slices."""
 
     def make(self, payload: Any, folder: pathlib.Path) -> dict: ...
+
+
+MakeSlices = Callable[[ShardedBuild, Callable[[], Maker], str], dict[int, dict]]
+"""Makes every slice of a build that has no report yet, given a function that returns a
+maker, and a name for messages; returns the reports of all slices by number."""
 
 
 class SliceMaker:
@@ -94,7 +100,14 @@ class SliceMaker:
                 split = self._options.split_of(document_id, document.source)
                 trees[split].append((tree, document_id, None))
             else:
-                rejected.add(self._without_tokens(document))
+                has_pieces = self._options.tokenizer == encoding.WORD_PIECES
+                reason = "no_word_pieces" if has_pieces else "no_words"
+                message = "expected text, found only control characters"
+                rejected.add(
+                    RejectedDocument(
+                        document.source, document.location, reason, message
+                    )
+                )
         shards = {}
         for split, items in trees.items():
             path = folder / shard_name(split, payload.number)
@@ -104,30 +117,14 @@ class SliceMaker:
         report = {"shards": shards, **payload.report(rejected)}
         return report if counter is None else {**report, "cleaning": counter.report()}
 
-    def _without_tokens(self, document: Document) -> RejectedDocument:
-        has_pieces = self._options.tokenizer == encoding.WORD_PIECES
-        reason, token = (
-            ("no_word_pieces", "word piece")
-            if has_pieces
-            else (
-                "no_words",
-                "word",
-            )
-        )
-        message = (
-            f"expected text, found characters that make no {token} (control characters "
-            "only)"
-        )
-        return RejectedDocument(document.source, document.location, reason, message)
-
     def _trees(
         self, documents: Iterable[tuple[int, Document]]
     ) -> Iterator[tuple[int, Document, DocumentTree]]:
         batch: list[tuple[int, Document]] = []
         characters = 0
-        for document_id, document in documents:
-            batch.append((document_id, document))
-            characters += document.num_characters
+        for item in documents:
+            batch.append(item)
+            characters += item[1].num_characters
             if characters >= _BATCH_CHARACTERS:
                 yield from self._build(batch)
                 batch, characters = [], 0
@@ -166,7 +163,6 @@ class FingerprintMaker:
 
     def make(self, payload: Slice, folder: pathlib.Path) -> dict:
         """Writes the fingerprints of a slice; returns the report."""
-        # The library and its imports are only needed for this search.
         from data_pipelines.cleaning import duplicates
 
         is_near = self._options.cleaning.duplicates == NEAR
@@ -204,20 +200,12 @@ def _fingerprints_name(slice_number: int) -> str:
 
 
 def find_duplicates(
-    options: DocumentOptions,
-    build: ShardedBuild,
-    make_fingerprints: Callable[[ShardedBuild], Mapping[int, dict]],
+    options: DocumentOptions, build: ShardedBuild, make_slices: MakeSlices
 ) -> pathlib.Path | None:
     """Finds the documents of a corpus that repeat an earlier one.
 
     Workers compute fingerprints and this process compares them. An interrupted search
     resumes with the slices that have no fingerprints yet.
-
-    Args:
-        options: options of the build.
-        build: the opened build, whose progress folder stores the result.
-        make_fingerprints: runs `FingerprintMaker` on all slices without a report in the
-            given build.
 
     Returns:
         The file for `duplicates_in_slice`; None if `options` requests no search.
@@ -233,7 +221,8 @@ def find_duplicates(
     folder.mkdir(parents=True, exist_ok=True)
     search = ShardedBuild(folder, build.options)
     with search.opened():
-        numbers = sorted(make_fingerprints(search))
+        new_maker = functools.partial(FingerprintMaker, options)
+        numbers = sorted(make_slices(search, new_maker, "fingerprints"))
         pairs = np.zeros((2, 0), np.int64)
         if numbers:
             parts = [np.load(folder / _fingerprints_name(n)) for n in numbers]

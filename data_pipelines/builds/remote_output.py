@@ -14,8 +14,6 @@ from seg_tf import command_line, file_listing, files, remote_files
 from seg_tf.data import mirrors
 from seg_tf.data.manifest import FILE_NAME, MIRROR_FILE
 
-_LEDGER = "uploaded.jsonl"
-
 
 def local_folder(output_dir: str, subfolder: str = "") -> pathlib.Path:
     """The local folder of a build; in the user's cache if `output_dir` is a URL.
@@ -41,8 +39,8 @@ def local_folder(output_dir: str, subfolder: str = "") -> pathlib.Path:
 def publish(folder: pathlib.Path, output_dir: str, subfolder: str = "") -> None:
     """Uploads a finished build from its `local_folder`, if `output_dir` is a URL.
 
-    An interrupted upload resumes when it is called again. Shards of an earlier build
-    are removed. Raises OSError if a file cannot be copied, after several attempts.
+    Shards of an earlier build are removed. Raises OSError if a file cannot be copied,
+    after several attempts.
     """
     remote = file_listing.to_path(output_dir)
     if isinstance(remote, pathlib.Path):
@@ -55,11 +53,20 @@ def publish(folder: pathlib.Path, output_dir: str, subfolder: str = "") -> None:
         remote_files.remove(f"{url}/{FILE_NAME}")
     with files.locked(folder, sharded_build.in_use(folder)):
         (folder / MIRROR_FILE).unlink(missing_ok=True)
-        _upload(folder, url)
+        sizes = {
+            path: path.stat().st_size
+            for path in sorted(
+                folder.iterdir(), key=lambda path: path.name == FILE_NAME
+            )
+            if path.is_file() and not path.name.startswith(".")
+        }
+        with command_line.progress_bar(sum(sizes.values()), f"to {url}") as bar:
+            for path, size in sizes.items():  # The manifest is the last.
+                remote_files.upload(path, f"{url}/{path.name}")
+                bar.update(size)
         files.write_json(
             folder / MIRROR_FILE, {"url": url, "gigabytes": mirrors.DEFAULT_GIGABYTES}
         )
-        (folder / _LEDGER).unlink()
     mirror = mirrors.mirror_of(folder)
     if before is not None:
         splits = json.loads(before)["splits"].values()
@@ -71,26 +78,3 @@ def publish(folder: pathlib.Path, output_dir: str, subfolder: str = "") -> None:
                 path = pathlib.PurePath(name).with_suffix(suffix)
                 remote_files.remove(f"{url}/{path}")
     mirror.make_room()
-
-
-def _upload(folder: pathlib.Path, url: str) -> None:
-    paths = [
-        path
-        for path in sorted(folder.iterdir())
-        if path.is_file()
-        and not path.name.startswith(".")
-        and path.name not in (FILE_NAME, _LEDGER)
-    ]
-    paths.append(folder / FILE_NAME)
-    ledger = folder / _LEDGER
-    ledger.touch()
-    done = set(ledger.read_text(encoding="utf-8").splitlines())
-    sizes = {path: path.stat().st_size for path in paths}
-    with command_line.progress_bar(sum(sizes.values()), f"to {url}") as bar:
-        for path in paths:
-            entry = json.dumps([path.name, sizes[path], path.stat().st_mtime_ns])
-            if entry not in done:
-                remote_files.upload(path, f"{url}/{path.name}")
-                with open(ledger, "a", encoding="utf-8") as file:
-                    file.write(entry + "\n")
-            bar.update(sizes[path])

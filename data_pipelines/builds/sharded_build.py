@@ -16,7 +16,6 @@ from seg_tf.data import record_schema
 from seg_tf.data.manifest import (
     FILE_NAME,
     MIRROR_FILE,
-    PLANS_FOLDER,
     SPLITS,
     Manifest,
     Shard,
@@ -42,17 +41,17 @@ class ShardedBuild:
     """
 
     def __init__(self, output_dir: pathlib.Path, options: Mapping[str, Any]):
-        self.output_dir = output_dir
-        self.progress_dir = output_dir / _PROGRESS_FOLDER
+        # Workers may run in another folder.
+        self.output_dir = output_dir.absolute()
+        self.progress_dir = self.output_dir / _PROGRESS_FOLDER
         self.options = dict(options)
 
     @contextlib.contextmanager
     def opened(self, *, overwrite: bool = False) -> Iterator["ShardedBuild"]:
         """Locks the folder, checks the options and tidies up for the block.
 
-        Raises:
-            BuildError: if another process has locked the folder, with nothing removed;
-                or it contains a build with other options and `overwrite` is not set.
+        Raises BuildError if another process has locked the folder, with nothing
+        removed; or it contains a build with other options and `overwrite` is not set.
         """
         self.output_dir.mkdir(parents=True, exist_ok=True)
         with files.locked(self.output_dir, in_use(self.output_dir)):
@@ -139,8 +138,6 @@ def _clear(output_dir: pathlib.Path) -> None:
     for suffix in SHARD_SUFFIXES:
         for path in output_dir.glob(f"*{suffix}"):
             path.unlink()
-    if (output_dir / PLANS_FOLDER).exists():
-        files.remove_folder(output_dir / PLANS_FOLDER)
     files.remove_leftovers(output_dir)
 
 
@@ -174,25 +171,25 @@ def finished_manifest(
 
 
 def _first_difference(
-    expected: Mapping[str, Any], actual: Mapping[str, Any], prefix: str = ""
+    expected: Mapping[str, Any], actual: Mapping[str, Any]
 ) -> str | None:
     """Describes the first entry that differs, in nested entries too."""
-    for name in sorted(expected.keys() | actual.keys()):
-        values = expected.get(name), actual.get(name)
-        if all(
-            isinstance(value, list) and all(isinstance(row, list) for row in value)
-            for value in values
-        ):
-            # A table, such as the sources: shows only the row that differs.
-            values = tuple(dict(enumerate(value)) for value in values)
-        if all(isinstance(value, Mapping) for value in values):
-            difference = _first_difference(*values, prefix=f"{prefix}{name}.")
-            if difference:
-                return difference
-        elif json.loads(json.dumps(values[0])) != values[1]:
-            texts = [
-                text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
-                for text in map(repr, values)
-            ]
-            return f"another `{prefix}{name}` (expected {texts[0]}, found {texts[1]})"
+    entries = dict(_flat(json.loads(json.dumps(expected)))), dict(_flat(actual))
+    for name in sorted(entries[0].keys() | entries[1].keys()):
+        values = [some.get(name) for some in entries]
+        if values[0] != values[1]:
+            texts = [repr(value) for value in values]
+            texts = [f"{t[:_MAX_TEXT]}{'…' * (len(t) > _MAX_TEXT)}" for t in texts]
+            return f"another `{name}` (expected {texts[0]}, found {texts[1]})"
     return None
+
+
+def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The innermost entries of objects and tables, with dots between their names."""
+    if isinstance(value, list) and all(isinstance(row, list) for row in value):
+        value = dict(enumerate(value))
+    if not isinstance(value, dict):
+        yield name, value
+        return
+    for key, item in value.items():
+        yield from _flat(item, f"{name}.{key}" if name else str(key))

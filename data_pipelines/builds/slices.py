@@ -89,14 +89,13 @@ def plan_slices(
     begin: Cursor = Cursor(),
     number: int = 0,
 ) -> Iterator[PlannedSlice]:
-    """Cuts a corpus into slices, lazily.
+    """Cuts a corpus into slices, lazily, from slice `number` at `begin` on.
 
     Args:
         limit: characters that complete a slice.
-        sizes: for each file from `begin` on, the characters of each document, or None
-            for a document that the reader rejected.
-        begin: where the first slice begins.
-        number: number of the first slice.
+        sizes: for each file, the characters of each document, or None for a document
+            that the reader rejected.
+        begin, number: the first slice.
     """
     characters, is_open = 0, False
     file_number, items_read = begin.file_number, begin.items_read
@@ -143,11 +142,10 @@ def read_slices(
 ) -> Iterator[Slice]:
     """Reads the sources from `begin` on and cuts them into slices.
 
-    Raises:
-        BuildError: with `options.strict`, at the first rejected document; if a file has
-            changed; or if too many documents are lost (`watch`).
+    Raises BuildError if a file has changed, too many of the first documents are lost,
+    or with `options.strict` at the first rejected document.
     """
-    watch = watch or LossWatch(1.0, ledger.sizes)
+    watch = watch or LossWatch(options.max_rejected_share)
     reader = get_reader(options.format, **options.reader_options)
     names = list(ledger.paths)
     documents: list[Document | UnparsedDocument] = []
@@ -163,11 +161,11 @@ def read_slices(
             if isinstance(item, RejectedDocument):
                 check_strict(options, item)
                 rejected.add(item)
-                watch.add_rejected(item)
+                watch.add(item)
                 yield None
             else:
                 documents.append(item)
-                watch.add_document()
+                watch.add()
                 # Characters approximate bytes; the file's end corrects them.
                 part = min(item.num_characters, unreported)
                 num_bytes += part
@@ -202,7 +200,7 @@ def parsed_documents(
     payload: Slice,
     rejected: Rejections,
 ) -> Iterator[tuple[int, Document]]:
-    """Numbers and documents of a slice; `rejected` receives those that do not parse."""
+    """Numbers and documents of a slice; `rejected` receives the rest."""
     for document_id, item in enumerate(payload.documents, payload.first_document_id):
         if isinstance(item, UnparsedDocument):
             item = reader.parse(item)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from data_pipelines import BuildError
-from data_pipelines.readers import Document, get_reader, raw_files
+from data_pipelines.readers import get_reader, raw_files
 from data_pipelines.readers.base import PassedOver
 from seg_tf import command_line, file_listing, files
 
@@ -30,27 +30,14 @@ def list_sources(
     """Lists the files to read, in order, by machine-independent names.
 
     With a `validation_input`, names begin with the split: first `train/`, for the files
-    of `input`, then `validation/`. Equal names in both inputs stay distinct.
-    `passed_over` receives each file that is not read.
-
-    Raises:
-        FileNotFoundError: if an input does not exist.
-        ValueError: if an input contains no text, both contain the same file, or no
-            document can be read from `validation_input`.
+    of `input`, then `validation/`. `passed_over` receives each file that is not read. A
+    ValueError or FileNotFoundError is raised if an input is unusable.
     """
     reader = get_reader(options.format, **options.reader_options)
-
-    def named(input_path: str, prefix: str = "") -> dict[str, file_listing.Path]:
-        not_read = PassedOver()
-        sources = reader.sources(input_path, not_read)
-        if passed_over is not None:
-            passed_over.extend(not_read, prefix)
-        return {prefix + name: path for name, path in sources.items()}
-
     if options.validation_input is None:
-        return named(options.input)
-    train = named(options.input, "train/")
-    validation = named(options.validation_input, "validation/")
+        return reader.sources(options.input, passed_over)
+    train = reader.sources(options.input, passed_over, "train/")
+    validation = reader.sources(options.validation_input, passed_over, "validation/")
     train_files = {path.resolve() for path in train.values()}
     for path in validation.values():
         if path.resolve() in train_files:
@@ -58,24 +45,11 @@ def list_sources(
                 "`validation_input` must contain no file of `input`. "
                 f"Received: {str(path)!r} in both"
             )
-    # Looks for one document before all of `input` is read.
-    items = (
-        item for name, path in validation.items() for item in reader.read(path, name)
-    )
-    if not any(isinstance(item, Document) for item in items):
-        raise ValueError(
-            "`validation_input` must contain a document. Received: "
-            f"{options.validation_input!r}, which contains none in format "
-            f"{options.format}"
-        )
     return train | validation
 
 
 def check_checksum(
-    path: file_listing.Path,
-    expected: str,
-    actual: str,
-    output_dir: pathlib.Path,
+    path: file_listing.Path, expected: str, actual: str, output_dir: pathlib.Path
 ) -> None:
     """Raises BuildError if a file has another checksum than the build read."""
     if actual != expected:
@@ -117,16 +91,25 @@ class SourceLedger:
 
     def compare(self, expected: Mapping[str, str]) -> None:
         """Raises BuildError if a file has another checksum than expected."""
-        self.checksums = self.checksums or self._hash(self.paths)
+        if not self.checksums:
+            total = sum(self.sizes.values())
+            with command_line.progress_bar(total, "hashing inputs") as bar:
+                self.checksums = {
+                    name: raw_files.checksum(path, bar.update)
+                    for name, path in self.paths.items()
+                }
         for name, sha256 in expected.items():
-            self._check(name, sha256, self.checksums[name])
+            path, actual = self.paths[name], self.checksums[name]
+            check_checksum(path, sha256, actual, self._output_dir)
 
     def check_unchanged(self, names: Iterable[str]) -> None:
         """Raises BuildError if files have changed since `start`."""
         for name in names:
-            version = raw_files.version(self.paths[name])
+            path, expected = self.paths[name], self.checksums[name]
+            version = raw_files.version(path)
             if version != self._versions[name]:
-                self._check(name, self.checksums[name], self._hash([name])[name])
+                actual = raw_files.checksum(path)
+                check_checksum(path, expected, actual, self._output_dir)
                 self._versions[name] = version
 
     def describe(self) -> tuple[dict[str, Any], ...]:
@@ -136,14 +119,3 @@ class SourceLedger:
             {"file": name, "bytes": size, "sha256": self.checksums[name]}
             for name, size in self.sizes.items()
         )
-
-    def _hash(self, names: Iterable[str]) -> dict[str, str]:
-        names = list(names)
-        total = sum(self.sizes[name] for name in names)
-        with command_line.progress_bar(total, "hashing inputs") as bar:
-            return {
-                name: raw_files.checksum(self.paths[name], bar.update) for name in names
-            }
-
-    def _check(self, name: str, expected: str, actual: str) -> None:
-        check_checksum(self.paths[name], expected, actual, self._output_dir)

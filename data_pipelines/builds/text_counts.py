@@ -11,7 +11,7 @@ Counted in every shard of documents:
   `LONG_SENTENCE` tokens, in which the sentence splitter found no boundary.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -24,12 +24,6 @@ from seg_tf.text.vocabulary import TokenTable
 LONG_SENTENCE = 200
 """Maximum tokens of a one-sentence paragraph that does not count as unsplit."""
 _MAX_UNSPLIT_SHARE = 0.2
-_MAX_UNKNOWN_SHARE = {
-    encoding.WORD_PIECES: 0.01,
-    # Vocabularies of whole words leave out rare words by design.
-    encoding.WORDS: 0.1,
-    encoding.WHITESPACE: 0.1,
-}
 
 
 class TextCounter:
@@ -65,59 +59,50 @@ class TextCounter:
         }
 
 
-def shares(manifest: Manifest, counts: Mapping[str, int]) -> tuple[float, float]:
-    """Shares of unknown words among words, and of unsplit pieces among pieces."""
-    unknown = counts["unknown_words"] / max(counts["words"], 1)
-    return unknown, counts["unsplit_pieces"] / max(manifest.count("pieces"), 1)
-
-
 def summary(manifest: Manifest) -> str | None:
     """The counts as a readable line; None for windows."""
     counts = manifest.text_counts()
     if not counts:
         return None
-    unknown, unsplit = shares(manifest, counts)
-    line = f"text: {counts['words']:,} words"
+    unknown, unsplit = _shares(manifest)
+    rate = ""
     if manifest.tokenizer == encoding.WORD_PIECES:
-        line += (
-            f", {manifest.count('pieces') / max(counts['words'], 1):.2f} pieces a word"
-        )
+        pieces = manifest.count("pieces") / max(counts["words"], 1)
+        rate = f"{pieces:.2f} pieces a word, "
     return (
-        f"{line}, {counts['unknown_words']:,} ({unknown:.2%}) unknown; {unsplit:.2%} "
-        f"of {manifest.tokens_name} in paragraphs of one sentence longer than "
+        f"text: {counts['words']:,} words, {rate}"
+        f"{counts['unknown_words']:,} ({unknown:.2%}) unknown; {unsplit:.2%} of "
+        f"{manifest.tokens_name} in paragraphs of one sentence longer than "
         f"{LONG_SENTENCE}"
     )
 
 
+def _shares(manifest: Manifest) -> tuple[float, float]:
+    """Shares of unknown words among words, and of unsplit pieces among pieces."""
+    counts = manifest.text_counts()
+    unknown = counts["unknown_words"] / max(counts["words"], 1)
+    return unknown, counts["unsplit_pieces"] / max(manifest.count("pieces"), 1)
+
+
 def warnings(manifest: Manifest) -> list[str]:
     """Warnings about a vocabulary or a sentence splitter that does not fit the text."""
-    counts = manifest.text_counts()
-    if not counts:
-        return []
-    unknown, unsplit = shares(manifest, counts)
     texts = []
-    if unknown > _MAX_UNKNOWN_SHARE[manifest.tokenizer]:
-        advice = (
-            "Use a vocabulary of the text's language and characters: `python -m "
-            "data_pipelines.build_vocab` learns one from the text"
-        )
-        if manifest.tokenizer != encoding.WORD_PIECES:
-            advice = (
-                "Use a larger vocabulary, or one of this text: `python -m "
-                "data_pipelines.build_word_vocab` makes it"
-            )
+    unknown, unsplit = _shares(manifest)
+    has_pieces = manifest.tokenizer == encoding.WORD_PIECES
+    # Vocabularies of whole words leave out rare words by design.
+    if unknown > (0.01 if has_pieces else 0.1):
         texts.append(
-            f"{unknown:.1%} of all words ({counts['unknown_words']:,} of "
-            f"{counts['words']:,}) are unknown to the vocabulary, and nothing is "
-            f"learned from them. {advice}"
+            f"{unknown:.1%} of all words are unknown to the vocabulary, and nothing is "
+            "learned from them. `seg-tf build-"
+            f"{'' if has_pieces else 'word-'}vocab` makes a vocabulary of the text"
         )
     if unsplit > _MAX_UNSPLIT_SHARE:
         texts.append(
             f"{unsplit:.1%} of all {manifest.tokens_name} are in paragraphs of one "
             f"sentence of more than {LONG_SENTENCE}: the splitter "
             f"{manifest.sentence_splitter['name']} found no end of a sentence there. "
-            "Use --sentence_parameters of the text's language (`python -m "
-            "seg_tf.commands.train_punkt` learns them from text). Punkt ends sentences "
+            "Use --sentence_parameters of the text's language "
+            "(`seg-tf train-punkt` learns them from text). Punkt ends sentences "
             "only at . ? and !, so text with other marks stays whole"
         )
     return texts

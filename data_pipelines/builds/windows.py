@@ -7,7 +7,7 @@ import functools
 import pathlib
 import shutil
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -69,22 +69,9 @@ class WindowOptions:
         return self.window_length - NUM_SPECIAL_TOKENS
 
 
-class Window(NamedTuple):
-    """A window of a document, and a permutation of its sentences."""
-
-    tree: DocumentTree
-    shuffled_sentence_indices: np.ndarray
-
-
 def cut_windows(
-    tree: DocumentTree,
-    document_id: int,
-    *,
-    capacity: int,
-    short_window_rate: float,
-    cut_sentences: bool,
-    seed: int,
-) -> Iterator[Window]:
+    tree: DocumentTree, document_id: int, options: WindowOptions
+) -> Iterator[tuple[DocumentTree, np.ndarray]]:
     """Cuts a document into consecutive windows; no piece is lost or repeated.
 
     A window takes whole sentences while they fit. A sentence longer than a window is
@@ -93,10 +80,14 @@ def cut_windows(
     instead: BERT's way to see short inputs before fine-tuning (0.01 in the authors'
     Segatron code). With `cut_sentences` a window takes exactly as many pieces as it
     aims at. `seed` and `document_id` determine the random draws.
+
+    Yields:
+        Each window, and a permutation of its sentences.
     """
     # TensorFlow takes seconds to import; the parent process never needs it.
     from seg_tf.data import randomness
 
+    seed, capacity = options.seed, options.capacity
     sentence_ends = np.cumsum(tree.sentence_lengths)
     indices = tree.indices()
     num_pieces = len(tree.token_ids)
@@ -105,29 +96,23 @@ def cut_windows(
     while begin < num_pieces:
         target = capacity
         chance = randomness.key(draws, number, 0) / 2**64
-        if chance < short_window_rate and capacity >= 2:
+        if chance < options.short_window_rate and capacity >= 2:
             target = 2 + randomness.key(draws, number, 1) % (capacity - 1)
-        if cut_sentences:
+        num_whole = int(np.searchsorted(sentence_ends, begin + target, side="right"))
+        if options.cut_sentences:
             end = min(begin + target, num_pieces)
+        elif num_whole and sentence_ends[num_whole - 1] > begin:
+            end = int(sentence_ends[num_whole - 1])
         else:
-            end = _whole_sentences_end(sentence_ends, begin, target, capacity)
+            # Not even one sentence fits the target: as much of it as a window can hold.
+            end = min(int(sentence_ends[num_whole]), begin + capacity)
         window = _slice(tree, indices, sentence_ends, begin, end)
         stream = randomness.key(
             seed, randomness.SENTENCE_PERMUTATION, document_id, number
         )
         keys = randomness.uniform_integers(stream, len(window.sentence_lengths))
-        yield Window(window, np.argsort(keys, kind="stable"))
+        yield window, np.argsort(keys, kind="stable")
         begin, number = end, number + 1
-
-
-def _whole_sentences_end(
-    sentence_ends: np.ndarray, begin: int, target: int, capacity: int
-) -> int:
-    num_whole = int(np.searchsorted(sentence_ends, begin + target, side="right"))
-    if num_whole and sentence_ends[num_whole - 1] > begin:
-        return int(sentence_ends[num_whole - 1])
-    # Not even one sentence fits the target: take as much of it as a window can hold.
-    return min(int(sentence_ends[num_whole]), begin + capacity)
 
 
 def _slice(
@@ -195,25 +180,16 @@ class WindowMaker:
 
         entries = {}
         for split, shard in pair.shards.items():
+            windows = (
+                (window, document_id, permutation)
+                for tree, document_id, _ in examples.read_trees(
+                    self._documents_dir / shard.file, self._document_widths
+                )
+                for window, permutation in cut_windows(tree, document_id, self._options)
+            )
             path = folder / shard_name(split, pair.number)
-            windows = self._cut(self._documents_dir / shard.file)
             entries[split] = vars(examples.write_windows(path, windows, self._widths))
         return {"shards": entries}
-
-    def _cut(self, path: pathlib.Path) -> Iterator[tuple]:
-        from seg_tf.data import examples
-
-        options = self._options
-        for tree, document_id, _ in examples.read_trees(path, self._document_widths):
-            for window in cut_windows(
-                tree,
-                document_id,
-                capacity=options.capacity,
-                short_window_rate=options.short_window_rate,
-                cut_sentences=options.cut_sentences,
-                seed=options.seed,
-            ):
-                yield window.tree, document_id, window.shuffled_sentence_indices
 
 
 def check_word_pieces(tokenizer: str) -> None:
@@ -222,7 +198,7 @@ def check_word_pieces(tokenizer: str) -> None:
         raise ValueError(
             "Windows are cut from documents of word pieces. Received: documents with "
             f"tokenizer={tokenizer}, which are read as one stream and need no windows: "
-            "run only `python -m data_pipelines.build_documents`, and train with its "
+            "run only `seg-tf build-documents`, and train with its "
             "--output_dir as --records_dir"
         )
 
@@ -242,22 +218,23 @@ def build_windows(
         options: what the windows depend on.
         documents_dir: output of `build_documents`.
         output_dir: folder for the windows, other than `documents_dir`.
-        num_workers: processes of this machine.
-        overwrite: whether an existing build there is removed first.
-        engine: makes the shards; None is a `LocalEngine` of `num_workers`. All engines
-            give identical bytes.
+        num_workers, overwrite, engine: as for `build_documents`.
 
     Returns:
         The manifest. If the same build is already complete, it is only read.
 
     Raises:
         ValueError: if the documents are missing, or consist of whole words.
-        BuildError: if the folder contains another build, or another process is
-            building there or in `documents_dir`.
+        BuildError: if the folder contains another build, or is in use.
     """
     with files.locked_for_reading(documents_dir, sharded_build.in_use(documents_dir)):
         documents = Manifest.load(documents_dir)
-        _check_documents(documents, documents_dir, output_dir)
+        if documents.kind != "documents":
+            raise ValueError(
+                f"`documents_dir` must contain documents. Received: {documents_dir}, "
+                f"which contains {documents.kind}"
+            )
+        check_word_pieces(documents.tokenizer)
         described = {
             **dataclasses.asdict(options),
             "documents_manifest_sha256": files.checksum(documents_dir / FILE_NAME),
@@ -298,24 +275,3 @@ def build_windows(
             manifest.save(output_dir)
             build.close()
         return manifest
-
-
-def _check_documents(
-    documents: Manifest, documents_dir: pathlib.Path, output_dir: pathlib.Path
-) -> None:
-    if documents.kind != "documents":
-        raise ValueError(
-            f"`documents_dir` must contain documents. Received: {documents_dir}, which "
-            f"contains {documents.kind}"
-        )
-    check_word_pieces(documents.tokenizer)
-    if output_dir.resolve() == documents_dir.resolve():
-        raise ValueError(
-            f"`output_dir` must differ from `documents_dir`. Received: {output_dir}"
-        )
-    counts = {split: len(documents.splits[split]) for split in SPLITS}
-    if len(set(counts.values())) > 1:
-        raise ValueError(
-            "A manifest of documents must list a shard of every split for each slice. "
-            f"Received: {counts} shards. Build the documents again"
-        )

@@ -19,17 +19,13 @@ def _option(default: Any, help: str) -> Any:
 class CleaningOptions:
     """Cleaning steps applied to a corpus before records are made; by default none.
 
-    The fields are the flags of the same names. Words are separated by white space. C4
-    kept lines of at least 5 words (Raffel et al., 2020, section 2.2); SLM's authors do
-    not say how many words were too few (Lee et al., 2020, appendix, under table 7).
-    Runs of 13 words are those of GPT-3 (Brown et al., 2020, appendix C).
+    The fields are the flags of the same names. Words are separated by white space. Runs
+    of 13 words are those of GPT-3 (Brown et al., 2020, appendix C).
     """
 
     min_line_words: int = _option(
         0,
-        "Drop lines (paragraphs) with fewer words. The SLM paper (appendix) drops "
-        "sentences without enough words and gives no number; C4 has lines of 5 words "
-        "or more.",
+        "Drop lines (paragraphs) with fewer words. C4 has lines of 5 words or more.",
     )
     min_document_words: int = _option(
         0, "Drop documents with fewer words, those of dropped lines not counted."
@@ -73,43 +69,42 @@ class CleaningOptions:
         if self.duplicates == NEAR and self.duplicate_threshold is None:
             object.__setattr__(self, "duplicate_threshold", _DEFAULT_THRESHOLD)
         threshold = self.duplicate_threshold
-        rules = {
-            "min_line_words": ("must not be negative", self.min_line_words >= 0),
-            "min_document_words": (
+        has_texts, is_near = self.evaluation_texts is not None, self.duplicates == NEAR
+        for name, rule, is_met in (
+            ("min_line_words", "must not be negative", self.min_line_words >= 0),
+            (
+                "min_document_words",
                 "must not be negative",
                 self.min_document_words >= 0,
             ),
-            "language_function": (
+            (
+                "language_function",
                 "and `language` must be given together: no way to detect a language is "
                 "built in",
                 (self.language is None) == (self.language_function is None),
             ),
-            "language": (
-                "must be a code, or codes with commas between them",
-                self.language is None or all(self.languages),
-            ),
-            "min_language_confidence": (
+            (
+                "min_language_confidence",
                 "must be between 0 and 1, and 0 without `language`",
                 0 <= self.min_language_confidence <= (self.language is not None),
             ),
-            "evaluation_words": (
+            (
+                "evaluation_words",
                 "must be at least 1, and given only with `evaluation_texts`",
-                (self.evaluation_words is None)
-                if self.evaluation_texts is None
-                else self.evaluation_words >= 1,
+                (self.evaluation_words is not None) == has_texts
+                and self.evaluation_words != 0,
             ),
-            "duplicates": (
+            (
+                "duplicates",
                 f"must be {EXACT!r} or {NEAR!r}",
                 self.duplicates in (None, EXACT, NEAR),
             ),
-            "duplicate_threshold": (
+            (
+                "duplicate_threshold",
                 "must be between 0.1 and 0.95, and given only with duplicates='near'",
-                (threshold is None)
-                if self.duplicates != NEAR
-                else 0.1 <= threshold <= 0.95,
+                0.1 <= threshold <= 0.95 if is_near else threshold is None,
             ),
-        }
-        for name, (rule, is_met) in rules.items():
+        ):
             if not is_met:
                 raise ValueError(
                     f"`{name}` {rule}. Received: {name}={getattr(self, name)!r}"
@@ -118,14 +113,10 @@ class CleaningOptions:
     @property
     def languages(self) -> tuple[str, ...]:
         """The codes of `language`."""
-        names = [] if self.language is None else self.language.split(",")
-        return tuple(name.strip() for name in names)
+        return tuple(name.strip() for name in (self.language or "").split(","))
 
     def described(self) -> dict[str, Any]:
-        """The steps that are on, for a manifest: a file is named by its content.
-
-        An OSError is raised if the evaluation texts cannot be read.
-        """
+        """The steps that are on, for a manifest: a file is named by its content."""
         described = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)

@@ -20,13 +20,10 @@ _EXAMPLE_CHARACTERS = 300
 
 
 class DropCounter:
-    """Counts what goes in and what each step drops, and keeps examples.
+    """Counts what goes in and what each of the named steps drops, and keeps examples.
 
     The examples of a step are those with the lowest hash of what was dropped, so they
     are spread over the whole corpus and the same for any engine.
-
-    Args:
-        steps: names of the steps, in order.
     """
 
     def __init__(self, steps: Sequence[str]):
@@ -36,46 +33,32 @@ class DropCounter:
 
     def see(self, document: Document) -> None:
         """Counts a document that no step has seen yet."""
-        _add(self._before, _size(document))
+        _add(self._before, _size(document.paragraphs))
 
-    def drop_document(
-        self, step: str, document_id: int, document: Document, why: str
+    def drop(
+        self,
+        step: str,
+        document_id: int,
+        document: Document,
+        lines: Sequence[str],
+        why: str = "",
     ) -> None:
-        """Counts a document that a step dropped, with what was left of it."""
-        _add(self._dropped[step], _size(document))
-        text = "\n".join(document.paragraphs)
-        self._keep_example(step, document_id, document, text, why)
-
-    def drop_lines(
-        self, step: str, document_id: int, document: Document, lines: Sequence[str]
-    ) -> None:
-        """Counts lines that a step dropped from a document."""
-        counts = self._dropped[step]
-        counts["documents"] += len(lines) == len(document.paragraphs)
-        counts["paragraphs"] += len(lines)
-        counts["characters"] += sum(map(len, lines))
-        for line in dict.fromkeys(lines):  # Each once.
-            self._keep_example(step, document_id, document, line, "")
-
-    def _keep_example(
-        self, step: str, document_id: int, document: Document, text: str, why: str
-    ) -> None:
-        text = text[:_EXAMPLE_CHARACTERS] + "…" * (len(text) > _EXAMPLE_CHARACTERS)
-        name = f"{document_id}\n{text}".encode("utf-8", "surrogatepass")
-        rank = hashlib.blake2b(name, digest_size=8).hexdigest()
+        """Counts lines of a document, or what was left of it, and `why` it was."""
+        _add(self._dropped[step], _size(lines))
+        if len(lines) < len(document.paragraphs):
+            self._dropped[step]["documents"] -= 1
         examples = self._examples[step]
-        if len(examples) == NUM_EXAMPLES and rank >= examples[-1]["rank"]:
-            return
-        example = {
-            "rank": rank,
-            "document_id": document_id,
-            "source": document.source,
-            "location": document.location,
-            "why": why,
-            "text": text,
-        }
-        bisect.insort(examples, example, key=lambda item: item["rank"])
-        del examples[NUM_EXAMPLES:]
+        for text in ["\n".join(lines)] if why else dict.fromkeys(lines):
+            text = text[:_EXAMPLE_CHARACTERS] + "…" * (len(text) > _EXAMPLE_CHARACTERS)
+            name = f"{document_id}\n{text}".encode("utf-8", "surrogatepass")
+            rank = hashlib.blake2b(name, digest_size=8).hexdigest()
+            if len(examples) == NUM_EXAMPLES and rank >= examples[-1]["rank"]:
+                continue
+            example = {"rank": rank, "document_id": document_id, "why": why}
+            example |= {"source": document.source, "location": document.location}
+            example["text"] = text
+            bisect.insort(examples, example, key=lambda item: item["rank"])
+            del examples[NUM_EXAMPLES:]
 
     def report(self) -> dict[str, Any]:
         """The counts and examples, JSON-able; `merge` adds several up."""
@@ -87,11 +70,9 @@ class DropCounter:
 
 
 def merge(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The manifest's entry on cleaning, from the reports of all slices.
+    """The manifest's entry on cleaning, from the reports of all slices; or None.
 
-    Returns:
-        `{"before": counts, "steps": {name: counts and examples}, "after": counts}`;
-        None if there is no report.
+    `{"before": counts, "steps": {name: counts and examples}, "after": counts}`.
     """
     before, steps = dict.fromkeys(COUNTS, 0), {}
     for report in reports:
@@ -114,9 +95,8 @@ def merge(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
     return {"before": before, "steps": steps, "after": after}
 
 
-def _size(document: Document) -> dict[str, int]:
-    size = 1, len(document.paragraphs), document.num_characters
-    return dict(zip(COUNTS, size, strict=True))
+def _size(lines: Sequence[str]) -> dict[str, int]:
+    return dict(zip(COUNTS, (1, len(lines), sum(map(len, lines))), strict=True))
 
 
 def _add(total: dict[str, Any], counts: Mapping[str, Any]) -> None:

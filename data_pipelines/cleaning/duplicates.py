@@ -69,12 +69,8 @@ def near_fingerprint(words: list[str]) -> np.ndarray:
 def exact_duplicates(fingerprints: np.ndarray) -> np.ndarray:
     """Finds the documents that have the words of an earlier one.
 
-    Args:
-        fingerprints: uint32 array `(n, 4)`.
-
-    Returns:
-        int64 array `(2, m)`: documents to drop, ascending, and the first document with
-        the same words, as rows of `fingerprints`.
+    Of fingerprints, a uint32 array `(n, 4)`, returns an int64 array `(2, m)` of rows:
+    documents to drop, ascending, and the first document with the same words.
     """
     order = np.lexsort(fingerprints.T)  # Stable: the first of a group is the earliest.
     ordered = fingerprints[order]
@@ -88,15 +84,10 @@ def exact_duplicates(fingerprints: np.ndarray) -> np.ndarray:
 def near_duplicates(fingerprints: np.ndarray, threshold: float) -> np.ndarray:
     """Finds the documents that nearly repeat an earlier one that stays.
 
-    Where B resembles A, and C resembles B but not A, B is dropped and C stays.
-
-    Args:
-        fingerprints: uint32 array `(n, 128)`.
-        threshold: share of numbers in which similar documents agree.
-
-    Returns:
-        int64 array `(2, m)`: documents to drop, ascending, and the earliest document
-        that stays and that each resembles, as rows of `fingerprints`.
+    Similar documents agree in a share of numbers of at least `threshold`. Where B
+    resembles A, and C resembles B but not A, B is dropped and C stays. Of fingerprints,
+    a uint32 array `(n, 128)`, returns an int64 array `(2, m)` of rows: documents to
+    drop, ascending, and the earliest document that stays and that each resembles.
     """
     index, pairs = MinHashLSH(threshold, NUM_PERMUTATIONS, weights=_WEIGHTS), []
     with command_line.progress_bar(

@@ -52,9 +52,7 @@ def run_hashes(words: list[str], length: int) -> np.ndarray:
 class EvaluationTexts:
     """Runs of `length` words of the texts of evaluation sets.
 
-    Attributes:
-        num_texts: number of the texts.
-        num_short: number of texts with fewer words, which are never found.
+    Of `num_texts` texts, `num_short` have fewer words and are never found.
     """
 
     def __init__(self, texts: Iterable[str], length: int):
@@ -82,17 +80,9 @@ class EvaluationTexts:
 
 @functools.lru_cache(maxsize=1)
 def load(options: CleaningOptions) -> EvaluationTexts:
-    """The texts that the options name.
-
-    Raises a ValueError if the file is not UTF-8, or all of its texts are too short.
-    """
+    """The texts that the options name; a ValueError if all of them are too short."""
     path, length = options.evaluation_texts, options.evaluation_words
-    try:
-        lines = pathlib.Path(path).expanduser().read_text("utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"`evaluation_texts` must be UTF-8. Received: {path}, {error}"
-        ) from None
+    lines = pathlib.Path(path).expanduser().read_text("utf-8").splitlines()
     texts = EvaluationTexts(filter(None, map(str.strip, lines)), length)
     if texts.num_short == texts.num_texts:
         raise ValueError(

@@ -25,7 +25,7 @@ class Step:
         why = self.reason(document_id, document)
         if why is None:
             return document
-        counter.drop_document(self.name, document_id, document, why)
+        counter.drop(self.name, document_id, document, document.paragraphs, why)
         return None
 
     def reason(self, document_id: int, document: Document) -> str | None:
@@ -46,9 +46,8 @@ class ShortLines(Step):
         long, short = [], []
         for line in document.paragraphs:
             (long if len(line.split()) >= self.min_words else short).append(line)
-        if not short:
-            return document
-        counter.drop_lines(self.name, document_id, document, short)
+        if short:
+            counter.drop(self.name, document_id, document, short)
         return dataclasses.replace(document, paragraphs=tuple(long)) if long else None
 
 
@@ -65,10 +64,7 @@ class ShortDocuments(Step):
 
 
 class OtherLanguages(Step):
-    """Drops documents in other languages than `options.languages`.
-
-    A ValueError is raised if there is no such language function.
-    """
+    """Drops documents in other languages than `options.languages`."""
 
     name = "language"
 
@@ -79,25 +75,18 @@ class OtherLanguages(Step):
 
     def reason(self, document_id: int, document: Document) -> str | None:
         place = f"{document.source}, {document.location}"
+        answer = None
         try:
             answer = self._function("\n".join(document.paragraphs))
+            code, confidence = answer, None
+            if not isinstance(answer, str):
+                code, confidence = str(answer[0]), float(answer[1])
         except Exception as error:
             raise BuildError(
-                f"{place}: {self._function_name}, the `language_function`, failed: "
+                f"{place}: `language_function` must return a language code, or (code, "
+                f"confidence). Received: {answer!r} from {self._function_name}, "
                 f"{type(error).__name__}: {error}"
             ) from error
-        code, confidence = answer, None
-        try:
-            if isinstance(answer, tuple | list):
-                code, confidence = answer[0], float(answer[1])
-            is_valid = isinstance(code, str) and (code is answer or len(answer) == 2)
-        except (IndexError, TypeError, ValueError):
-            is_valid = False
-        if not is_valid:
-            raise BuildError(
-                f"{place}: `language_function` must return a language code, or (code, "
-                f"confidence). Received: {answer!r} from {self._function_name}"
-            )
         # Some libraries give logarithms. Without a limit, any number will do.
         limit = self._options.min_language_confidence
         if limit and confidence is not None and not 0 <= confidence <= 1:
@@ -138,10 +127,7 @@ class Duplicates(Step):
 
 
 def steps_of_documents(options: CleaningOptions) -> list[Step]:
-    """The steps that look at one document at a time, in their order.
-
-    Raises a ValueError or OSError if a function or a file of the options is unusable.
-    """
+    """The steps that look at one document at a time, in their order."""
     steps: list[Step] = []
     if options.min_line_words:
         steps.append(ShortLines(options.min_line_words))

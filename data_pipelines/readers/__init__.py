@@ -4,7 +4,6 @@ import dataclasses
 import itertools
 import logging
 import os
-import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -12,7 +11,6 @@ from data_pipelines.readers import plain_text, streams
 from data_pipelines.readers.base import (
     COUNTED_REASONS,
     LEFT_OUT_REASONS,
-    MAX_DOCUMENT_MEGABYTES,
     Document,
     FileReader,
     RejectedDocument,
@@ -34,7 +32,6 @@ __all__ = [
     "COUNTED_REASONS",
     "FORMATS",
     "LEFT_OUT_REASONS",
-    "MAX_DOCUMENT_MEGABYTES",
     "Document",
     "FileReader",
     "RejectedDocument",
@@ -58,19 +55,18 @@ _READERS: dict[str, type[FileReader]] = {
     "wikiextractor": WikiExtractorReader,
     "wikitext": WikiTextReader,
 }
-FORMATS = types.MappingProxyType(
-    {
-        name: (reader.__doc__ or "").partition("\n")[0]
-        for name, reader in _READERS.items()
-    }
-)
+FORMATS = {
+    name: (reader.__doc__ or "").partition("\n")[0] for name, reader in _READERS.items()
+}
 """Name of each format -> a line about it."""
-_TRUTH_VALUES = dict.fromkeys(("true", "1", "yes"), True) | dict.fromkeys(
-    ("false", "0", "no"), False
-)
 # Formats that the names of files tell.
 _DETECTED = ("csv", "json_lines", "markdown", "parquet")
 _DETECTION_LINES = 1000
+_CONVERSIONS = {
+    "bool": ("true or false", lambda text: {"true": True, "false": False}[text]),
+    "int": ("an integer", int),
+    "float": ("a number", float),
+}
 
 
 def get_reader(format: str, **options: Any) -> FileReader:
@@ -85,16 +81,39 @@ def get_reader(format: str, **options: Any) -> FileReader:
     Raises:
         ValueError: if there is no such format, option or value.
     """
-    reader_class = _reader_class(format)
+    reader_class: Any = _READERS.get(format)
+    if reader_class is None and ":" not in format:
+        raise ValueError(
+            f"`format` must be one of {sorted(_READERS)}, or `module:Reader` for your "
+            f"own. Received: {format!r}"
+        )
+    reader_class = reader_class or splitters.load_function(format, "format")
+    if not (
+        isinstance(reader_class, type)
+        and issubclass(reader_class, FileReader)
+        and dataclasses.is_dataclass(reader_class)
+    ):
+        raise ValueError(
+            "`format` must name a dataclass that is a subclass of "
+            f"data_pipelines.readers.FileReader. Received: {format!r}"
+        )
     fields = {field.name: field.type for field in dataclasses.fields(reader_class)}
     if unknown := set(options) - set(fields):
         raise ValueError(
             f"Format {format!r} has the options {sorted(fields)}. "
             f"Received: {sorted(unknown)}"
         )
-    return reader_class(
-        **{name: _converted(name, options[name], fields[name]) for name in options}
-    )
+    for name, value in options.items():
+        kind = getattr(fields[name], "__name__", fields[name])
+        if kind in _CONVERSIONS and isinstance(value, str):
+            rule, convert = _CONVERSIONS[kind]
+            try:
+                options[name] = convert(value.lower())
+            except (KeyError, ValueError) as error:
+                raise ValueError(
+                    f"`{name}` must be {rule}. Received: {value!r}"
+                ) from error
+    return reader_class(**options)
 
 
 def read_texts(
@@ -123,7 +142,7 @@ def read_texts(
         format = detected[0] if detected else "plain_text"
         if not detected and options.keys().isdisjoint(("documents", "hard_wrapped")):
             options["documents"] = "blank_lines"
-            if _has_wrapped_sentences(path, options.get("encoding")):
+            if _has_wrapped_sentences(path, options.get("encoding", streams.UTF_8)):
                 options.update(documents="file", hard_wrapped="yes")
                 _warn_of_wrapped_lines(path)
     for item in get_reader(format, **options).read(path):
@@ -148,11 +167,10 @@ def _warn_of_wrapped_lines(path: file_listing.Path) -> None:
         )
 
 
-def _has_wrapped_sentences(path: file_listing.Path, encoding: str | None) -> bool:
+def _has_wrapped_sentences(path: file_listing.Path, encoding: str) -> bool:
     """Recognises a text whose lines are short and mostly end within a sentence."""
-    codec = encoding and streams.codec_name(encoding)
     try:
-        with streams.open_text(path, codec) as stream:
+        with streams.open_text(path, streams.codec_name(encoding)) as stream:
             lines = itertools.islice(streams.lines(stream, 1 << 20), _DETECTION_LINES)
             text = [line.data.decode("utf-8", "replace").strip() for line in lines]
     except streams.DocumentError:
@@ -160,36 +178,11 @@ def _has_wrapped_sentences(path: file_listing.Path, encoding: str | None) -> boo
     return plain_text.is_hard_wrapped(text) and plain_text.breaks_sentences(text)
 
 
-def _reader_class(format: str) -> type[FileReader]:
-    if format in _READERS:
-        return _READERS[format]
-    if ":" not in format:
-        raise ValueError(
-            f"`format` must be one of {sorted(_READERS)}, or `module:Reader` for your "
-            f"own. Received: {format!r}"
-        )
-    reader_class: Any = splitters.load_function(format, "format")
-    if not (
-        isinstance(reader_class, type)
-        and issubclass(reader_class, FileReader)
-        and dataclasses.is_dataclass(reader_class)
-    ):
-        raise ValueError(
-            "`format` must name a dataclass that is a subclass of "
-            f"data_pipelines.readers.FileReader. Received: {format!r}"
-        )
-    return reader_class
-
-
 def options_of(format: str) -> dict[str, str]:
     """Names and defaults of a format's options, in the form of flags."""
-    defaults = {
-        field.name: field.default for field in dataclasses.fields(_reader_class(format))
-    }
-    del defaults["max_document_megabytes"]  # A flag for every format.
     return {
-        name: str(default).lower() if isinstance(default, bool) else str(default)
-        for name, default in defaults.items()
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in vars(get_reader(format)).items()
     }
 
 
@@ -204,22 +197,3 @@ def parse_options(assignments: Iterable[str]) -> dict[str, str]:
             )
         options[name.strip()] = value
     return options
-
-
-def _converted(name: str, value: Any, kind: Any) -> Any:
-    """The value of an option, whose type is a class or its name."""
-    kind = getattr(kind, "__name__", kind)
-    if kind == "bool" and not isinstance(value, bool):
-        if str(value).lower() not in _TRUTH_VALUES:
-            raise ValueError(f"`{name}` must be true or false. Received: {value!r}")
-        return _TRUTH_VALUES[str(value).lower()]
-    if kind not in ("int", "float"):
-        return value
-    rule = "a positive number" if kind == "float" else "an integer"
-    try:
-        number = int(value) if kind == "int" else float(value)
-    except ValueError:
-        number = float("nan")
-    if not (number == number and (kind == "int" or 0 < number < float("inf"))):
-        raise ValueError(f"`{name}` must be {rule}. Received: {value!r}")
-    return number

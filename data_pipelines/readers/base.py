@@ -2,8 +2,9 @@
 
 import dataclasses
 import io
+import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from data_pipelines.readers import streams
@@ -11,7 +12,6 @@ from data_pipelines.readers.streams import DocumentError
 from seg_tf import file_listing
 
 WHOLE_FILE = "whole file"
-MAX_DOCUMENT_MEGABYTES = 256.0
 COUNTED_REASONS = frozenset(("other_namespace", "redirect"))
 """Rejections that a build counts but does not list, because there may be very many."""
 LEFT_OUT_REASONS = COUNTED_REASONS | {"empty_document"}
@@ -26,6 +26,9 @@ _REASONS_TO_PASS_OVER = {
     file_listing.NOT_A_FILE: "pipe(s), device(s) or broken link(s)",
     file_listing.OTHER_NAME: "with a name that is not of the format",
 }
+
+PassedOver = dict[str, list[str]]
+"""Files of an input that are not read: reason -> names, in order."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,15 +74,14 @@ class RejectedDocument:
         source, location: as in `Document`.
         reason: short machine-readable name such as `"not_utf8"`.
         message: a sentence that says what was expected and what was found.
-        lost_of_file: `"rest"` if the remainder of the file is lost, `"whole"` if all
-            of the file is, else `""`.
+        ends_file: whether the remainder of the file is lost too.
     """
 
     source: str
     location: str
     reason: str
     message: str
-    lost_of_file: str = ""
+    ends_file: bool = False
 
     def __str__(self) -> str:
         return f"{self.source}, {self.location}: {self.message} [{self.reason}]"
@@ -88,39 +90,28 @@ class RejectedDocument:
 Item = Document | UnparsedDocument | RejectedDocument
 
 
-@dataclasses.dataclass
-class PassedOver:
-    """Files of an input that are not read: reason -> relative names, in order."""
-
-    names: dict[str, list[str]] = dataclasses.field(default_factory=dict)
-
-    def add(self, reason: str, name: str) -> None:
-        self.names.setdefault(reason, []).append(name)
-
-    def extend(self, passed_over: "PassedOver", prefix: str = "") -> None:
-        """Adds the files of another object, with `prefix` before each name."""
-        for reason, names in passed_over.names.items():
-            for name in names:
-                self.add(reason, prefix + name)
-
-    def described(self) -> dict[str, dict[str, Any]] | None:
-        """The manifest's entry: count and first names by reason; None if empty."""
-        return {
-            reason: {"count": len(names), "first": names[:_NUM_NAMES]}
-            for reason, names in sorted(self.names.items())
-        } or None
+def describe_passed_over(names: PassedOver) -> dict[str, dict[str, Any]] | None:
+    """The manifest's entry: count and first names by reason; None if empty."""
+    return {
+        reason: {"count": len(some), "first": some[:_NUM_NAMES]}
+        for reason, some in sorted(names.items())
+    } or None
 
 
 def passed_over_summary(described: Mapping[str, Mapping[str, Any]]) -> str:
-    """A readable line for a result of `PassedOver.described`."""
-    parts = []
-    for reason, entry in described.items():
-        names = ", ".join(entry["first"])
-        if more := entry["count"] - len(entry["first"]):
-            names += f" and {more:,} more"
-        words = _REASONS_TO_PASS_OVER.get(reason, reason)
-        parts.append(f"{entry['count']:,} {words} ({names})")
+    """A readable line for a result of `describe_passed_over`."""
+    parts = [
+        f"{entry['count']:,} {_REASONS_TO_PASS_OVER.get(reason, reason)} "
+        f"({names_and_more(entry)})"
+        for reason, entry in described.items()
+    ]
     return f"passed over: {'; '.join(parts)}"
+
+
+def names_and_more(entry: Mapping[str, Any]) -> str:
+    """The `first` names of files, and how many more there are."""
+    more = entry["count"] - len(entry["first"])
+    return ", ".join(entry["first"]) + (f" and {more:,} more" if more else "")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -140,26 +131,30 @@ class FileReader:
     suffixes: ClassVar[tuple[str, ...]] = ()
     """File names that a folder is searched for; empty accepts every file."""
 
-    max_document_megabytes: float = MAX_DOCUMENT_MEGABYTES
+    encoding: ClassVar[str] = streams.UTF_8
+    max_document_megabytes: float = 256.0
+
+    def __post_init__(self):
+        if not 0 < self.max_document_megabytes < math.inf:
+            raise ValueError(
+                "`max_document_megabytes` must be a positive number. Received: "
+                f"{self.max_document_megabytes}"
+            )
 
     @property
     def max_document_bytes(self) -> int:
         return int(self.max_document_megabytes * 1e6)
 
     def files(
-        self, input_path: str | os.PathLike[str], passed_over: PassedOver | None = None
+        self,
+        input_path: str | os.PathLike[str],
+        pass_over: file_listing.PassOver = lambda reason, path: None,
     ) -> list[file_listing.Path]:
         """Lists the files to read, in the same order on every machine.
 
-        Args:
-            input_path: as for `file_listing.list_files`, which may raise errors.
-            passed_over: receives the files of a folder that are not read.
+        Input and `pass_over`, which is called for each file of a folder that is not
+        read, are those of `file_listing.list_files`.
         """
-
-        def pass_over(reason: str, path: file_listing.Path) -> None:
-            if passed_over is not None:
-                passed_over.add(reason, self.source_name(path, input_path))
-
         return file_listing.list_files(input_path, self.suffixes, pass_over)
 
     def source_name(
@@ -169,7 +164,10 @@ class FileReader:
         return file_listing.relative_name(path, input_path)
 
     def sources(
-        self, inputs: str | os.PathLike[str], passed_over: PassedOver | None = None
+        self,
+        inputs: str | os.PathLike[str],
+        passed_over: PassedOver | None = None,
+        prefix: str = "",
     ) -> dict[str, file_listing.Path]:
         """The files of one or several inputs, `Document.source` -> path.
 
@@ -177,29 +175,29 @@ class FileReader:
             inputs: what `files` accepts, or several of these separated by commas. With
                 several, names begin with the shortest unambiguous name of the input.
             passed_over: receives the files of a folder that are not read.
-
-        Raises:
-            FileNotFoundError: if there is no such file or folder.
-            ValueError: if no file matches, or two inputs contain the same file.
+            prefix: beginning of all names.
         """
         input_paths = file_listing.split_inputs(inputs)
-        prefixes = [""]
+        prefixes: Sequence[str] = [prefix]
         if len(input_paths) > 1:
-            prefixes = [f"{name}/" for name in file_listing.short_names(input_paths)]
+            short_names = file_listing.short_names(input_paths)
+            prefixes = [f"{prefix}{name}/" for name in short_names]
         sources: dict[str, file_listing.Path] = {}
         input_of_file: dict[file_listing.Path, str] = {}
-        for input_path, prefix in zip(input_paths, prefixes, strict=True):
-            not_read = PassedOver()
-            for path in self.files(input_path, not_read):
-                sources[prefix + self.source_name(path, input_path)] = path
+        not_read: list[tuple[str, file_listing.Path]] = []
+        for input_path, begin in zip(input_paths, prefixes, strict=True):
+            not_read.clear()
+            for path in self.files(input_path, lambda *entry: not_read.append(entry)):
+                sources[begin + self.source_name(path, input_path)] = path
                 first = input_of_file.setdefault(path.resolve(), input_path)
                 if first != input_path:
                     raise ValueError(
                         "The inputs must contain each file once. Received: "
                         f"{str(path)!r} in both {first!r} and {input_path!r}"
                     )
-            if passed_over is not None:
-                passed_over.extend(not_read, prefix)
+            for reason, path in not_read if passed_over is not None else ():
+                name = begin + self.source_name(path, input_path)
+                passed_over.setdefault(reason, []).append(name)
         return sources
 
     def read(
@@ -210,9 +208,6 @@ class FileReader:
         Args:
             path: the file, plain or compressed (gzip, bzip2, xz, Zstandard), or a URL.
             source: the `source` of the items; None is the file's name.
-
-        Raises:
-            raw_files.UnreachableError: if a remote file cannot be reached.
         """
         for item in self.read_unparsed(path, source):
             yield self.parse(item) if isinstance(item, UnparsedDocument) else item
@@ -223,14 +218,10 @@ class FileReader:
         """Like `read`, without `parse`, which other processes can do."""
         path = file_listing.to_path(path)
         source = path.name if source is None else source
-        lost_of_file = "whole"
         try:
-            for item in self.read_file(path, source):
-                if not isinstance(item, RejectedDocument):
-                    lost_of_file = "rest"
-                yield item
+            yield from self.read_file(path, source)
         except DocumentError as error:
-            yield dataclasses.replace(reject(error, source), lost_of_file=lost_of_file)
+            yield dataclasses.replace(reject(error, source), ends_file=True)
 
     def read_input(
         self, inputs: str | os.PathLike[str]
@@ -245,7 +236,7 @@ class FileReader:
 
     def read_file(self, path: file_listing.Path, source: str) -> Iterator[Item]:
         """Reads a file. Override it for formats that are not a stream of bytes."""
-        with streams.open_text(path) as stream:
+        with streams.open_text(path, self.encoding) as stream:
             yield from self.read_stream(stream, source)
 
     def read_stream(self, stream: io.BufferedReader, source: str) -> Iterator[Item]:
@@ -261,14 +252,11 @@ class TextReader(FileReader):
         encoding: name of the files' encoding among Python's codecs, such as `cp1252`.
     """
 
-    encoding: str = streams.UTF_8
+    encoding: str = streams.UTF_8  # type: ignore[misc]
 
     def __post_init__(self):
+        super().__post_init__()
         object.__setattr__(self, "encoding", streams.codec_name(self.encoding))
-
-    def read_file(self, path: file_listing.Path, source: str) -> Iterator[Item]:
-        with streams.open_text(path, self.encoding) as stream:
-            yield from self.read_stream(stream, source)
 
 
 def to_document(

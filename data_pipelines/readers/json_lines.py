@@ -4,7 +4,7 @@ import dataclasses
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from data_pipelines.readers import base, streams
@@ -12,11 +12,7 @@ from data_pipelines.readers.streams import DocumentError
 
 _SHOWN_CHARACTERS = 40
 _MISSING = object()
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_TYPE_NAMES = {
-    **{type(None): "null", bool: "a boolean", int: "a number", float: "a number"},
-    **{str: "a string", list: "an array", dict: "an object"},
-}
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 def _find(row: Mapping[str, Any], name: str) -> Any:
@@ -64,23 +60,19 @@ def _to_text(value: Any, field: str) -> str:
     parts = value if isinstance(value, list) else [value]
     for part in parts:
         if not isinstance(part, str | bytes):
-            type_name = _TYPE_NAMES.get(type(part), type(part).__name__)
             raise DocumentError(
                 "text_not_a_string",
-                f"Expected a string, or an array of strings, in the field {field!r}, "
-                f"found {type_name}{' in an array' if value is parts else ''}.",
+                f"Expected a string, or a list of strings, in the field {field!r}, "
+                f"found {str(part)[:_SHOWN_CHARACTERS]}.",
             )
     text = "\n".join(
         streams.decode(part) if isinstance(part, bytes) else part for part in parts
     )
-    # JSON's escapes can express both.
-    if "\0" in text:
-        raise DocumentError("nul_byte", "Expected text, found the escape \\u0000.")
-    if match := _SURROGATE.search(text):
+    # NUL, or half of a surrogate pair.
+    if match := _NO_TEXT.search(text):
+        escape = f"\\u{ord(match[0]):04x}"
         raise DocumentError(
-            "lone_surrogate",
-            f"Expected text, found the escape \\u{ord(match[0]):04x}, half of a "
-            "surrogate pair.",
+            "no_character", f"Expected text, found the escape {escape}."
         )
     return streams.unify_line_ends(text)
 
@@ -107,77 +99,49 @@ class JsonLinesReader(base.TextReader):
     def read_stream(
         self, stream: io.BufferedReader, source: str
     ) -> Iterator[base.Document | base.RejectedDocument]:
-        return read_json_lines(
-            stream,
-            source,
-            self,
-            (self.text_field, self.title_field),
-            lambda text, title: streams.split_lines(text),
-        )
+        """Reads one document per line; gives up a file of JSON that has other lines."""
+        max_bytes, is_first = self.max_document_bytes, True
+        for line in streams.lines(stream, max_bytes):
+            data, location = line.data, f"line {line.number}"
+            if data.isspace():
+                continue
+            begin = data.strip()
+            if is_first and (begin.startswith(b"[") or begin == b"{"):
+                raise DocumentError(
+                    "not_json_lines",
+                    "Expected one JSON object a line, found JSON over several lines or "
+                    "an array. Convert it with `jq -c` (`jq -c '.[]'` for an array).",
+                    location,
+                )
+            is_first = False
+            try:
+                row = _parse(streams.decode(data, line.number))
+                text, title = text_and_title(
+                    row, self.text_field, self.title_field, max_bytes
+                )
+            except DocumentError as error:
+                yield base.reject(error, source, location)
+            else:
+                paragraphs = self.to_paragraphs(text, title)
+                yield base.to_document(paragraphs, source, location, title)
 
-
-def read_json_lines(
-    stream: io.BufferedReader,
-    source: str,
-    reader: base.TextReader,
-    fields: tuple[str, str],
-    to_paragraphs: Callable[[str, str], Sequence[str]],
-) -> Iterator[base.Document | base.RejectedDocument]:
-    """Reads one document per line; a DocumentError if the file is JSON, but no lines.
-
-    Args:
-        stream: the file's bytes.
-        source: the file's name.
-        reader: has the encoding and the size of the largest document.
-        fields: names of the fields with the text and the title.
-        to_paragraphs: turns a text and its title into paragraphs.
-    """
-    max_bytes, is_first = reader.max_document_bytes, True
-    for line in streams.lines(stream, max_bytes):
-        data, location = line.data, f"line {line.number}"
-        if data.isspace() and not line.is_long:
-            continue
-        begin = data.strip()
-        if is_first and (begin.startswith(b"[") or begin == b"{"):
-            kind = "array" if begin.startswith(b"[") else "object over several lines"
-            raise DocumentError(
-                "not_json_lines",
-                f"Expected one JSON object a line, found a JSON {kind}. Convert it "
-                "with `jq -c` (`jq -c '.[]'` for an array).",
-                location,
-            )
-        is_first = False
-        try:
-            if line.is_long:
-                raise streams.too_long(max_bytes)
-            text = streams.decode(data, line.number, line.offset, reader.encoding)
-            text, title = text_and_title(_parse(text), *fields, max_bytes)
-        except DocumentError as error:
-            yield base.reject(error, source, location)
-        else:
-            paragraphs = to_paragraphs(text, title)
-            yield base.to_document(paragraphs, source, location, title)
+    def to_paragraphs(self, text: str, title: str) -> list[str]:
+        """Splits a text into paragraphs."""
+        del title
+        return streams.split_lines(text)
 
 
 def _parse(line: str) -> dict[str, Any]:
     try:
         record = json.loads(line)
-    except json.JSONDecodeError as error:
-        excerpt = line[error.pos : error.pos + _SHOWN_CHARACTERS].strip()
-        raise DocumentError(
-            "malformed_json",
-            f"Expected a JSON object; at column {error.colno}: {error.msg}, found "
-            f"{repr(excerpt) if excerpt else 'the end of the line'}.",
-        ) from error
     # A number with thousands of digits, or brackets nested without end.
     except (ValueError, RecursionError) as error:
         raise DocumentError(
-            "malformed_json", f"Expected a JSON object: {error}."
+            "malformed_json", f"Expected a JSON object, found: {error}."
         ) from error
     if not isinstance(record, dict):
         raise DocumentError(
             "not_an_object",
-            f"Expected a JSON object, found {_TYPE_NAMES[type(record)]}: "
-            f"{line.strip()[:_SHOWN_CHARACTERS]!r}.",
+            f"Expected a JSON object, found {line.strip()[:_SHOWN_CHARACTERS]!r}.",
         )
     return record

@@ -9,8 +9,10 @@ from typing import ClassVar
 
 from data_pipelines.readers import base, streams
 
-_HARD_WRAPPED = ("auto", "yes", "no")
-_DOCUMENTS = ("file", "blank_lines", "lines")
+_CHOICES = {
+    "documents": ("file", "blank_lines", "lines"),
+    "hard_wrapped": ("auto", "yes", "no"),
+}
 _LONGEST_WRAPPED_LINE = 100
 _SENTENCE_ENDS = tuple(".!?:;…。！？।॥؟۔\"'”’»)]")
 
@@ -40,20 +42,12 @@ class PlainTextReader(base.TextReader):
 
     def __post_init__(self):
         super().__post_init__()
-        for name, choices in (
-            ("documents", _DOCUMENTS),
-            ("hard_wrapped", _HARD_WRAPPED),
-        ):
+        for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise ValueError(
                     f"`{name}` must be one of {choices}. "
                     f"Received: {getattr(self, name)!r}"
                 )
-        if self.documents == "lines" and self.hard_wrapped == "yes":
-            raise ValueError(
-                "`hard_wrapped` must not be yes where a line is a document. Received: "
-                "documents='lines', hard_wrapped='yes'"
-            )
 
     def read_stream(
         self, stream: io.BufferedReader, source: str
@@ -61,7 +55,7 @@ class PlainTextReader(base.TextReader):
         if self.documents != "file":
             yield from self._read_documents(stream, source)
             return
-        text = streams.read_document(stream, self.max_document_bytes, self.encoding)
+        text = streams.read_document(stream, self.max_document_bytes)
         lines = [line.strip() for line in text.split("\n")]
         if self.hard_wrapped == "yes" or (
             self.hard_wrapped == "auto" and is_hard_wrapped(lines)
@@ -76,7 +70,7 @@ class PlainTextReader(base.TextReader):
         for block in self._blocks(stream):
             first_line = block.first.number
             try:
-                text = block.decode(self.encoding)
+                text = block.decode()
             except streams.DocumentError as error:
                 yield base.reject(error, source, f"line {first_line}")
                 continue
@@ -98,7 +92,7 @@ class PlainTextReader(base.TextReader):
         """Splits a file at blank lines, or after every line."""
         block = None
         for line in streams.lines(stream, self.max_document_bytes):
-            is_blank = line.data.isspace() and not line.is_long
+            is_blank = line.data.isspace()
             if block is not None and (is_blank or self.documents == "lines"):
                 yield block
                 block = None

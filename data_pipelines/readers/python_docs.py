@@ -3,7 +3,6 @@
 import ast
 import dataclasses
 import functools
-import gc
 import io
 import itertools
 import os
@@ -86,25 +85,20 @@ class PythonDocsReader(base.FileReader):
     def files(
         self,
         input_path: str | os.PathLike[str],
-        passed_over: base.PassedOver | None = None,
+        pass_over: file_listing.PassOver = lambda reason, path: None,
     ) -> list[file_listing.Path]:
-        if not input_path:
-            return [path for path in _installed_files() if path.stat().st_size]
-        files = []
+        files = super().files(input_path, pass_over) if input_path else _installed()
         # Packages are full of empty `__init__.py`, which are no failed downloads.
-        for path in super().files(input_path, passed_over):
-            if path.stat().st_size:
-                files.append(path)
-            elif passed_over is not None:
-                passed_over.add(base.EMPTY, self.source_name(path, input_path))
-        return files
+        for path in files if input_path else ():
+            if not path.stat().st_size:
+                pass_over(base.EMPTY, path)
+        return [path for path in files if path.stat().st_size]
 
     def source_name(
         self, path: file_listing.Path, input_path: str | os.PathLike[str]
     ) -> str:
-        if input_path:
-            return super().source_name(path, input_path)
-        return _installed_name(path)
+        named = super().source_name
+        return named(path, input_path) if input_path else _installed_name(path)
 
     def read_stream(
         self, stream: io.BufferedReader, source: str
@@ -112,18 +106,9 @@ class PythonDocsReader(base.FileReader):
         code = streams.read_all(stream, self.max_document_bytes)
         if b'"""' not in code and b"'''" not in code:
             return  # Parsing costs far more than looking for docstrings.
-        # Syntax trees have no cycles, but their nodes trigger the search for some again
-        # and again, which doubles the time of parsing.
-        was_enabled = gc.isenabled()
-        gc.disable()
-        try:
-            docstrings = list(_docstrings(code))
-        finally:
-            if was_enabled:
-                gc.enable()
         paragraphs = dict.fromkeys(
             paragraph
-            for docstring in docstrings
+            for docstring in _docstrings(code)
             for paragraph in prose_paragraphs(docstring)
         )
         if paragraphs:
@@ -155,22 +140,16 @@ def _docstrings(code: bytes) -> Iterator[str]:
 
 
 @functools.cache
-def _roots() -> dict[str, pathlib.Path]:
-    """Folders of installed modules; packages may be inside the library's."""
+def _roots() -> tuple[pathlib.Path, pathlib.Path, pathlib.Path]:
+    """Folders of installed modules; packages may be inside the library's, the last."""
     paths = sysconfig.get_paths()
-    return {
-        name: pathlib.Path(paths[name]) for name in ("purelib", "platlib", "stdlib")
-    }
+    return tuple(pathlib.Path(paths[name]) for name in ("purelib", "platlib", "stdlib"))
 
 
-def _installed_files() -> list[pathlib.Path]:
-    roots = _roots()
-    folders = [roots["stdlib"]]
-    folders += [
-        roots[name] / package
-        for name in ("purelib", "platlib")
-        for package in _PACKAGES.split()
-    ]
+def _installed() -> list[pathlib.Path]:
+    *package_folders, library = _roots()
+    names = _PACKAGES.split()
+    folders = [library, *(root / name for root in package_folders for name in names)]
     files = {
         file
         for folder in folders
@@ -183,7 +162,7 @@ def _installed_files() -> list[pathlib.Path]:
 
 
 def _installed_name(path: pathlib.Path) -> str:
-    for root in _roots().values():
+    for root in _roots():
         if path.is_relative_to(root):
             return path.relative_to(root).as_posix()
     return path.name
@@ -201,9 +180,6 @@ def prose_paragraphs(docstring: str) -> Iterator[str]:
     * `is_prose` rejects it.
 
     Marks of code, emphasis, links and roles are removed, their text stays.
-
-    Args:
-        docstring: dedented, as `inspect.cleandoc` leaves it.
     """
     lines, is_fenced = [], False
     for line in docstring.split("\n"):

@@ -1,6 +1,5 @@
 """Local and remote files as raw bytes."""
 
-import contextlib
 import hashlib
 import io
 import pathlib
@@ -30,10 +29,7 @@ def open_raw(path: file_listing.Path) -> io.RawIOBase:
 
 
 def version(path: file_listing.Path) -> tuple:
-    """Size, times and inode; one changes when a file is written to.
-
-    Raises `UnreachableError` or `OSError` as `open_raw` does.
-    """
+    """Size, times and inode; one changes when a file is written to."""
     is_local = isinstance(path, pathlib.Path)
     status = path.stat() if is_local else _reach(path, path.stat)
     return status.st_size, status.st_mtime, status.st_ctime, status.st_ino
@@ -42,10 +38,7 @@ def version(path: file_listing.Path) -> tuple:
 def checksum(
     path: file_listing.Path, on_read: Callable[[int], object] = lambda num_bytes: None
 ) -> str:
-    """SHA-256 of a file, in hexadecimal; `on_read` receives the sizes of its parts.
-
-    Raises `UnreachableError` or `OSError` as `open_raw` does.
-    """
+    """SHA-256 of a file, in hexadecimal; `on_read` receives the sizes of its parts."""
     digest = hashlib.sha256()
     with open_raw(path) as raw:
         while chunk := raw.read(_CHUNK_BYTES):
@@ -70,8 +63,8 @@ class _Remote(io.RawIOBase):
 
     def __init__(self, path: file_listing.Path):
         super().__init__()
-        self._path, self._position = path, 0
-        self._file = _reach(path, lambda: path.open("rb"))
+        self._path, self._position, self._file = path, 0, None
+        self._size = _reach(path, path.stat).st_size
 
     def readable(self) -> bool:
         return True
@@ -79,38 +72,23 @@ class _Remote(io.RawIOBase):
     def seekable(self) -> bool:
         return True
 
-    def readinto(self, buffer: bytearray | memoryview) -> int:
-        data = self._call(lambda file: file.read(len(buffer)))
-        buffer[: len(data)] = data
-        self._position += len(data)
-        return len(data)
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._position = self._call(lambda file: file.seek(offset, whence))
-        return self._position
-
     def tell(self) -> int:
         return self._position
 
-    def close(self) -> None:
-        if not self.closed and "_file" in vars(self):
-            with contextlib.suppress(Exception):  # Nothing was written.
-                self._file.close()
-        super().close()
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._position = offset + (0, self._position, self._size)[whence]
+        return self._position
 
-    def _call(self, call: Callable[[Any], Any]) -> Any:
-        def attempt() -> tuple[Any, Any]:
+    def readinto(self, buffer: bytearray | memoryview) -> int:
+        def attempt() -> tuple[Any, bytes]:
             # An attempt that stalled may still be using the last one's file.
             file, self._file = self._file, None
-            if file is None:
-                file = self._path.open("rb", block_size=_BLOCK_BYTES)
+            file = file or self._path.open("rb", block_size=_BLOCK_BYTES)
+            if file.tell() != self._position:
                 file.seek(self._position)
-            try:
-                return file, call(file)
-            except Exception:
-                with contextlib.suppress(Exception):
-                    file.close()
-                raise
+            return file, file.read(len(buffer))
 
-        self._file, result = _reach(self._path, attempt)
-        return result
+        self._file, data = _reach(self._path, attempt)
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)

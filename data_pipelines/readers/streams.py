@@ -21,17 +21,21 @@ from seg_tf import file_listing
 UTF_8 = "utf-8"
 _BUFFER_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 16
+# Compressed bytes at a time. Zeros grow thirty thousandfold with Zstandard.
+_COMPRESSED_BYTES = 1 << 11
 _MAX_OUTPUT_BYTES = 1 << 25
-_SHOWN_BYTES = 1000
-_UTF8_MARK = b"\xef\xbb\xbf"
-# Four-byte marks first: shorter ones are prefixes of them.
-_MARKS = {
-    b"\xff\xfe\0\0": "UTF-32-LE",
-    b"\0\0\xfe\xff": "UTF-32-BE",
-    b"\xff\xfe": "UTF-16-LE",
-    b"\xfe\xff": "UTF-16-BE",
-    _UTF8_MARK: "UTF-8",
-}
+# Name, suffix, first bytes ("BZh" may also begin plain text), decompressor.
+_COMPRESSIONS: tuple[tuple[str, str, bytes, Callable[[], Any]], ...] = (
+    ("gzip", ".gz", rb"\x1f\x8b", lambda: zlib.decompressobj(16 + zlib.MAX_WBITS)),
+    ("bzip2", ".bz2", rb"BZh[0-9]", bz2.BZ2Decompressor),
+    ("xz", ".xz", rb"\xfd7zX", lzma.LZMADecompressor),
+    (
+        "zstd",
+        ".zst",
+        rb"\x28\xb5\x2f\xfd",
+        lambda: zstandard.ZstdDecompressor().decompressobj(),
+    ),
+)
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]*);")
 
 
@@ -44,7 +48,7 @@ class DocumentError(Exception):
 
 
 class _DamagedError(DocumentError):
-    """Compressed data ends too early or is corrupt; the location is added later."""
+    """The rest of a stream is lost; the location is added later."""
 
 
 def too_long(max_bytes: int, location: str = "") -> DocumentError:
@@ -60,38 +64,9 @@ def too_long(max_bytes: int, location: str = "") -> DocumentError:
 # === Files ===
 
 
-class _Compression(NamedTuple):
-    suffix: str
-    magic: bytes
-    decompressor: Callable[[], Any]
-    # Small where the decompressor has no limit: a chunk of zeros grows a
-    # thousandfold with gzip, thirty thousandfold with Zstandard.
-    chunk_bytes: int = 1 << 15
-
-
-_COMPRESSIONS = {
-    "gzip": _Compression(
-        ".gz", rb"\x1f\x8b", lambda: zlib.decompressobj(16 + zlib.MAX_WBITS)
-    ),
-    # "BZh" may also begin plain text.
-    "bzip2": _Compression(".bz2", rb"BZh[0-9]", bz2.BZ2Decompressor),
-    "xz": _Compression(".xz", rb"\xfd7zX", lzma.LZMADecompressor),
-    "zstd": _Compression(
-        ".zst",
-        rb"\x28\xb5\x2f\xfd",
-        lambda: zstandard.ZstdDecompressor().decompressobj(),
-        1 << 11,
-    ),
-}
-
-
 @contextlib.contextmanager
 def open_binary(path: file_listing.Path) -> Iterator[io.BufferedReader]:
-    """Opens a file unchanged, without looking for compression or an encoding.
-
-    A DocumentError is raised, in the block too, if the file cannot be read; an
-    UnreachableError if it is remote and cannot be reached.
-    """
+    """Opens a file unchanged; a DocumentError, in the block too, if it cannot."""
     try:
         with (
             raw_files.open_raw(path) as raw,
@@ -109,30 +84,28 @@ def open_binary(path: file_listing.Path) -> Iterator[io.BufferedReader]:
 
 @contextlib.contextmanager
 def open_text(
-    path: file_listing.Path, encoding: str | None = None
+    path: file_listing.Path, encoding: str = UTF_8
 ) -> Iterator[io.BufferedReader]:
     """Opens a file as a stream of UTF-8, decompressed, after its byte order mark.
 
     The compression is detected from the first bytes, not from the name. The file
     objects of fsspec and of the standard library are not used: some end silently where
-    a file is cut off or a later stream is damaged, and all lose text before a cut.
+    a file is cut off or a later stream is damaged.
 
-    Errors are those of `open_binary`; a DocumentError also if the file is empty,
-    truncated or damaged, or its byte order mark contradicts `encoding`, a result of
-    `codec_name` (None in formats that are always UTF-8).
+    A DocumentError is raised if the file is unreadable, empty, truncated, damaged or
+    not in its `encoding`, a result of `codec_name`.
     """
-    with contextlib.ExitStack() as stack:
-        stream = stack.enter_context(open_binary(path))
+    with open_binary(path) as stream:
         try:
-            if (name := _find_compression(stream, path)) is not None:
-                chunks = _Chunks(_decompress(stream, name))
-                stream = io.BufferedReader(chunks, _BUFFER_BYTES)
-            _check_byte_order_mark(stream, encoding)
-            if encoding not in (None, UTF_8):
-                chunks = _Chunks(_transcode(stream, encoding))
-                stream = io.BufferedReader(chunks, _BUFFER_BYTES)
-            if stream.peek(len(_UTF8_MARK)).startswith(_UTF8_MARK):
-                stream.read(len(_UTF8_MARK))
+            if (parts := _decompressed(stream, path)) is not None:
+                stream = io.BufferedReader(_Chunks(parts), _BUFFER_BYTES)
+            if not stream.peek(1):
+                raise DocumentError("empty_file", "Expected text, found 0 bytes.")
+            if encoding != UTF_8:
+                parts = _transcoded(stream, encoding)
+                stream = io.BufferedReader(_Chunks(parts), _BUFFER_BYTES)
+            if stream.peek(3).startswith(codecs.BOM_UTF8):
+                stream.read(3)
             yield stream
         except _DamagedError as error:
             error.location = f"offset {stream.tell()} of the text"
@@ -163,14 +136,16 @@ class _Chunks(io.RawIOBase):
         return size
 
 
-def _find_compression(stream: io.BufferedReader, path: file_listing.Path) -> str | None:
-    """A key of `_COMPRESSIONS`; None if the file is not compressed."""
+def _decompressed(
+    stream: io.BufferedReader, path: file_listing.Path
+) -> Iterator[bytes] | None:
+    """The decompressed parts of a file; None if it is not compressed."""
     first_bytes = stream.peek(4)[:4]
-    for name, compression in _COMPRESSIONS.items():
-        if re.match(compression.magic, first_bytes):
-            return name
-    for name, compression in _COMPRESSIONS.items():
-        if first_bytes and path.suffix.lower() == compression.suffix:
+    for name, _, magic, new_decompressor in _COMPRESSIONS:
+        if re.match(magic, first_bytes):
+            return _decompress(stream, name, new_decompressor)
+    for name, suffix, *_ in _COMPRESSIONS:
+        if first_bytes and path.suffix.lower() == suffix:
             raise DocumentError(
                 f"damaged_{name}",
                 f"Expected the first bytes of a {name} file, as its name promises, "
@@ -179,73 +154,55 @@ def _find_compression(stream: io.BufferedReader, path: file_listing.Path) -> str
     return None
 
 
-def _decompress(stream: io.BufferedReader, name: str) -> Iterator[bytes]:
-    """Decompresses all streams, members or frames of a file, in bounded parts."""
-    compression, decompressor, data = _COMPRESSIONS[name], None, b""
-    while True:
-        if not data and getattr(decompressor, "needs_input", True):
-            # Not `read`, which would lose what precedes a lost connection.
-            data = stream.read1(compression.chunk_bytes)
-            if decompressor is None and not data:
-                return
-            if not data:
+def _decompress(
+    stream: io.BufferedReader, name: str, new_decompressor: Callable[[], Any]
+) -> Iterator[bytes]:
+    """Decompresses all streams, members or frames of a file."""
+    decompressor = None
+    # Not `read`, which would lose what precedes a lost connection.
+    while data := stream.read1(_COMPRESSED_BYTES):
+        # Those of bzip2 and xz can stop early.
+        while data or not getattr(decompressor, "needs_input", True):
+            if decompressor is None:
+                # Zeros may pad the last block of a tape.
+                if not (data := data.lstrip(b"\0")):
+                    break
+                decompressor = new_decompressor()
+            limit = (_MAX_OUTPUT_BYTES,) if hasattr(decompressor, "needs_input") else ()
+            try:
+                yield decompressor.decompress(data, *limit)
+            except (OSError, lzma.LZMAError, zlib.error, zstandard.ZstdError) as error:
                 raise _DamagedError(
-                    f"truncated_{name}",
-                    f"Expected the {name} end mark, found the end of the file, which "
-                    "was cut off, perhaps on its way here. What precedes was read.",
-                )
-        if decompressor is None:
-            data = data.lstrip(b"\0")  # Zeros may pad the last block of a tape.
-            if not data:
-                continue
-            decompressor = compression.decompressor()
-        # Those with `needs_input` can stop early.
-        limit = (_MAX_OUTPUT_BYTES,) if hasattr(decompressor, "needs_input") else ()
-        try:
-            yield decompressor.decompress(data, *limit)
-        except (OSError, lzma.LZMAError, zlib.error, zstandard.ZstdError) as error:
-            raise _DamagedError(
-                f"damaged_{name}",
-                f"Expected sound {name} data, found damaged data ({error}). What "
-                "precedes was read.",
-            ) from error
-        data = b""
-        if decompressor.eof:
-            data, decompressor = decompressor.unused_data, None
-
-
-# === Encodings ===
+                    f"damaged_{name}",
+                    f"Expected sound {name} data, found damaged data ({error}). What "
+                    "precedes was read.",
+                ) from error
+            data = b""
+            if decompressor.eof:
+                data, decompressor = decompressor.unused_data, None
+    if decompressor is not None:
+        raise _DamagedError(
+            f"truncated_{name}",
+            f"Expected the {name} end mark, found the end of the file, which was cut "
+            "off, perhaps on its way here. What precedes was read.",
+        )
 
 
 def codec_name(encoding: str) -> str:
     """Python's name of an encoding, or a ValueError; `utf-8-sig` becomes `"utf-8"`."""
     try:
         "a".encode(encoding)
-        codecs.getincrementaldecoder(encoding)
-    except (LookupError, UnicodeError, ValueError) as error:
+        name = codecs.lookup(encoding).name
+    except (LookupError, UnicodeError) as error:
         raise ValueError(
             "`encoding` must be one of Python's encodings of text, such as cp1252, "
             f"latin-1, utf-16 or gb18030. Received: {encoding!r}"
         ) from error
-    name = codecs.lookup(encoding).name
     return UTF_8 if name == "utf-8-sig" else name
 
 
-def _mark_undecodable(error: UnicodeError) -> tuple[str, int]:
-    """Error handler: each undecodable byte becomes a low surrogate."""
-    if not isinstance(error, UnicodeDecodeError):
-        raise error
-    data = error.object[error.start : error.end]
-    return "".join(chr(0xDC00 + byte) for byte in data), error.end
-
-
-codecs.register_error("data_pipelines.mark_undecodable", _mark_undecodable)
-
-
-def _transcode(stream: io.BufferedReader, encoding: str) -> Iterator[bytes]:
-    """Yields the text as UTF-8, in which an undecodable byte is a surrogate."""
-    # UTF-8 does not allow surrogates, so only the document with that byte is rejected.
-    decoder = codecs.getincrementaldecoder(encoding)("data_pipelines.mark_undecodable")
+def _transcoded(stream: io.BufferedReader, encoding: str) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder(encoding)()
     is_end = False
     while not is_end:
         data = stream.read1(_CHUNK_BYTES)
@@ -253,109 +210,56 @@ def _transcode(stream: io.BufferedReader, encoding: str) -> Iterator[bytes]:
         try:
             text = decoder.decode(data, final=is_end)
         except UnicodeError as error:
-            raise DocumentError(
-                _rejection_reason(encoding), f"Expected {encoding}, found: {error}."
+            reason = re.sub(r"[^0-9a-z]", "_", f"not_{encoding}")
+            raise _DamagedError(
+                reason, f"Expected {encoding}, found: {error}."
             ) from error
         yield text.encode("utf-8", "surrogatepass")
-
-
-def _rejection_reason(encoding: str) -> str:
-    """The reason of a rejection: `not_utf8`, `not_cp1252`, `not_utf_16_le`."""
-    name = "utf8" if encoding == UTF_8 else encoding
-    return "not_" + re.sub(r"[^0-9a-z]", "_", name)
-
-
-def _check_byte_order_mark(stream: io.BufferedReader, encoding: str | None) -> None:
-    first_bytes = stream.peek(4)[:4]
-    if not first_bytes:
-        raise DocumentError("empty_file", "Expected text, found 0 bytes.")
-    expected = encoding or UTF_8
-    for mark, name in _MARKS.items():
-        if not first_bytes.startswith(mark):
-            continue
-        # The codec `utf-16` accepts either byte order.
-        if name.lower().startswith(expected):
-            return
-        codec = name.removesuffix("-LE").removesuffix("-BE").lower()
-        convert = f"`iconv -f {codec.upper()} -t UTF-8` converts it."
-        if encoding is not None:
-            convert = f"`--reader_options=encoding={codec}` reads it, {convert}"
-        raise DocumentError(
-            _rejection_reason(expected),
-            f"Expected {expected.upper()}, found the byte order mark of {name} "
-            f"({mark.hex(' ')}). {convert}",
-        )
 
 
 # === Lines and documents ===
 
 
 class Line(NamedTuple):
-    """A line of a file; `data` has only the first bytes of one that is too long."""
+    """A line of a file, with its end."""
 
     number: int
-    offset: int
     data: bytes
-    num_bytes: int
-
-    @property
-    def is_long(self) -> bool:
-        """True if the line is longer than allowed."""
-        return self.num_bytes > len(self.data)
 
 
 def lines(stream: io.BufferedReader, max_bytes: int) -> Iterator[Line]:
-    """The lines of a stream with their ends, holding at most `max_bytes` of each."""
-    offset = stream.tell()
+    """The lines of a stream; a DocumentError ends it at one that is too long."""
     for number in itertools.count(1):
         data = stream.readline(max_bytes + 1)
+        if len(data) > max_bytes:
+            raise too_long(max_bytes, f"line {number}")
         if not data:
             return
-        num_bytes = len(data)
-        if num_bytes > max_bytes:
-            rest, data = data, data[: min(_SHOWN_BYTES, max_bytes)]
-            while not rest.endswith(b"\n") and (rest := stream.readline(_BUFFER_BYTES)):
-                num_bytes += len(rest)
-        yield Line(number, offset, data, num_bytes)
-        offset += num_bytes
+        yield Line(number, data)
 
 
 class Block:
-    """Consecutive lines that form a document; holds at most `max_bytes`."""
+    """Consecutive lines that form a document."""
 
     def __init__(self, first: Line, max_bytes: int):
         self.first = first
         self._max_bytes = max_bytes
-        self._lines: list[bytes] = []
-        self._num_bytes = 0
-        self.add(first)
+        self._data = bytearray(first.data)
 
     def add(self, line: Line) -> None:
-        self._num_bytes += line.num_bytes
-        if self._num_bytes <= self._max_bytes:
-            self._lines.append(line.data)
-        else:
-            self._lines.clear()
+        """Appends a line; a DocumentError if the document becomes too long."""
+        self._data += line.data
+        if len(self._data) > self._max_bytes:
+            raise too_long(self._max_bytes, f"line {self.first.number}")
 
-    @property
-    def has_text(self) -> bool:
-        """True if a line is not blank."""
-        return self._num_bytes > self._max_bytes or any(map(bytes.strip, self._lines))
-
-    def decode(self, encoding: str | None = None) -> str:
-        r"""The text, with `\n` as line end; a DocumentError if it is too long."""
-        if self._num_bytes > self._max_bytes:
-            raise too_long(self._max_bytes)
-        first = self.first
-        return decode(b"".join(self._lines), first.number, first.offset, encoding)
+    def decode(self) -> str:
+        r"""The text, with `\n` as line end."""
+        return decode(bytes(self._data), self.first.number)
 
 
-def read_document(
-    stream: io.BufferedReader, max_bytes: int, encoding: str | None = None
-) -> str:
+def read_document(stream: io.BufferedReader, max_bytes: int) -> str:
     """Reads and decodes the rest of a stream, which is one document."""
-    offset = stream.tell()
-    return decode(read_all(stream, max_bytes), 1, offset, encoding)
+    return decode(read_all(stream, max_bytes))
 
 
 def read_all(stream: io.BufferedReader, max_bytes: int) -> bytes:
@@ -372,48 +276,28 @@ def read_all(stream: io.BufferedReader, max_bytes: int) -> bytes:
     return b"".join(parts)
 
 
-def decode(
-    data: bytes, first_line: int = 1, first_offset: int = 0, encoding: str | None = None
-) -> str:
+def decode(data: bytes, first_line: int = 1) -> str:
     r"""Decodes a document of UTF-8 and replaces its line ends by `\n`.
 
-    `first_line` and `first_offset` are its place in the file, and `encoding` is that of
-    the file, for messages. A DocumentError is raised if `data` is not UTF-8, or has a
-    NUL byte, which binary files and UTF-16 have and text does not.
+    A DocumentError is raised if `data`, which begins in line `first_line` of its file,
+    is not UTF-8, or has a NUL byte, which binary files and UTF-16 have and text does
+    not.
     """
-
-    def place(index: int) -> str:
-        line = first_line + data.count(b"\n", 0, index)
-        column = index - data.rfind(b"\n", 0, index)
-        return f"line {line}, byte {column} of the line (offset {first_offset + index})"
-
     try:
-        text = data.decode("utf-8")
+        text = data.decode()
+        index = data.find(b"\0")
+        if index < 0:
+            return unify_line_ends(text)
+        reason, message, hint = "nul_byte", "text, found a NUL byte (0x00)", ""
     except UnicodeDecodeError as error:
-        start = error.start
-        if encoding not in (None, UTF_8):
-            # `_transcode` wrote this byte as a surrogate.
-            byte = ((data[start + 1] & 0x03) << 6) | (data[start + 2] & 0x3F)
-            line = first_line + data.count(b"\n", 0, start)
-            raise DocumentError(
-                _rejection_reason(encoding),
-                f"Expected {encoding}, found byte 0x{byte:02X}, which is invalid "
-                f"there, in line {line}.",
-            ) from error
-        hint = (
-            " If it is Latin-1 or Windows-1252, `--reader_options=encoding=cp1252` "
-            "reads it, `iconv -f CP1252 -t UTF-8` converts it."
-        )
-        raise DocumentError(
-            "not_utf8",
-            f"Expected UTF-8, found byte 0x{data[start]:02X} ({error.reason}) at "
-            f"{place(start)}.{hint if encoding else ''}",
-        ) from error
-    if (nul := data.find(b"\0")) >= 0:
-        raise DocumentError(
-            "nul_byte", f"Expected text, found a NUL byte (0x00) at {place(nul)}."
-        )
-    return unify_line_ends(text)
+        reason, index = "not_utf8", error.start
+        message = f"UTF-8, found byte 0x{data[index]:02X} ({error.reason})"
+        hint = " `--reader_options=encoding=cp1252`, for example, reads Windows-1252."
+    line = first_line + data.count(b"\n", 0, index)
+    column = index - data.rfind(b"\n", 0, index)
+    raise DocumentError(
+        reason, f"Expected {message} at line {line}, byte {column} of the line.{hint}"
+    )
 
 
 def unify_line_ends(text: str) -> str:

@@ -5,9 +5,9 @@ characters, which neither XML nor wikitext can contain, where blocks end and whe
 something was left out. `tidy` turns that into paragraphs.
 """
 
+import calendar
 import html
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 import mwparserfromhell
@@ -24,6 +24,10 @@ _APOSTROPHE = "\x05"  # An apostrophe that is no markup.
 # === Templates ===
 
 
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 class Arguments(list[str]):
     """The unnamed arguments of a template, rendered; the rest are `named`."""
 
@@ -31,19 +35,6 @@ class Arguments(list[str]):
 
 
 Show = Callable[[Arguments], str]
-_MONTHS = (
-    *("January", "February", "March", "April", "May", "June", "July", "August"),
-    *("September", "October", "November", "December"),
-)
-_CURRENCIES = {
-    **dict.fromkeys(("us$", "usd"), "US$"),
-    **dict.fromkeys(("a$", "aud"), "A$"),
-    **dict.fromkeys(("c$", "ca$", "cad"), "CA$"),
-    **dict.fromkeys(("£", "gbp", "pound sterling"), "£"),
-    **dict.fromkeys(("€", "eur", "euro"), "€"),
-    **dict.fromkeys(("¥", "jpy", "yen"), "¥"),
-    **dict.fromkeys(("₹", "inr", "indian rupee"), "₹"),
-}
 
 
 def _shows(text: str, number: int | None = None) -> Show:
@@ -59,7 +50,8 @@ def _as_of(arguments: Arguments) -> str:
     year, *month_and_day = arguments or [""]
     parts = [*month_and_day[1:2], *month_and_day[:1], year]
     if month_and_day and month_and_day[0].isdecimal():
-        parts[-2] = dict(enumerate(_MONTHS, 1)).get(int(month_and_day[0]), "")
+        names = dict(enumerate(calendar.month_name))
+        parts[-2] = names.get(int(month_and_day[0]), "")
     date = " ".join(filter(None, parts))
     text = ("as of " if arguments.named.get("lc") else "As of ") + date
     return arguments.named.get("alt") or (text if date else "")
@@ -77,32 +69,29 @@ TEMPLATES: dict[str, Show] = {
     **{"!": _shows("|"), "=": _shows("="), "'": _shows(_APOSTROPHE)},
     "'s": _shows(f"{_APOSTROPHE}s"),
     **dict.fromkeys(
-        (
-            *("abbr", "em", "lang-", "linktext", "mono", "nobold", "nobr", "nobreak"),
-            *("noitalic", "not a typo", "nowrap", "sic", "small", "smallcaps"),
-            *("strong", "sub", "sup", "vanchor", "var", "visible anchor"),
+        _words(
+            "abbr em lang- linktext mono nobold nobr nobreak noitalic nowrap sic small "
+            "smallcaps strong sub sup vanchor var"
         ),
         _shows("", 0),
     ),
+    **dict.fromkeys(("not a typo", "visible anchor"), _shows("", 0)),
     **dict.fromkeys(("lang", "langx", "script"), _shows("", 1)),
     **dict.fromkeys(("transl", "transliteration", "translit"), _shows("", -1)),
     **dict.fromkeys(
         ("circa", "c.", "ca."),
         lambda years: " – ".join(f"c. {year}" for year in years if year),
     ),
-    **{name: _shows(symbol, 0) for name, symbol in _CURRENCIES.items()},
+    **dict.fromkeys(("us$", "usd"), _shows("US$", 0)),
+    **{symbol: _shows(symbol, 0) for symbol in "£€¥"},
     "as of": _as_of,
     "nihongo": _nihongo,
 }
 """Templates that show text, such as `{{lang|fr|mot}}`; all others are left out.
 
 Maps a name in lower case (`lang-` for `lang-fr`, `lang-de` and so on) to a function of
-the `Arguments`. It returns the text, or "" to leave the template out.
-`--reader_options=templates=MODULE` imports a module that adds to it:
-
-    from data_pipelines.readers import wiki_markup
-
-    wiki_markup.TEMPLATES["convert"] = lambda arguments: " ".join(arguments[:2])
+the `Arguments`. It returns the text, or "" to leave the template out. A module that is
+named as `--format=module:Reader` may add to it, and import `MediaWikiReader as Reader`.
 """
 _PARSER_FUNCTIONS: dict[str, Callable[[str], str]] = {
     "formatnum": str,
@@ -111,67 +100,40 @@ _PARSER_FUNCTIONS: dict[str, Callable[[str], str]] = {
     "lcfirst": lambda text: text[:1].lower() + text[1:],
     "ucfirst": lambda text: text[:1].upper() + text[1:],
 }
-_QUOTATIONS = frozenset(
-    ("blockquote", "bquote", "cquote", "poemquote", "quotation", "quote", "rquote")
-)
+_QUOTATIONS = _words("blockquote bquote cquote poemquote quotation quote rquote")
 
-# === The cost of parsing ===
+# === From markup to paragraphs ===
 
 MAX_CHARACTERS_READ = 20_000_000
 """For each opening that is never closed the parser reads the rest of the page. Reading
 this many characters takes it some seconds."""
-_CLOSINGS = {"}}": "{{", "]]": "[[", "|}": "{|", "]": "["}
-# Tables begin and end lines. The `|}` of `{{cite|url=|}}` ends none, but the one of a
-# table in a template, `|}}}`, does: an even number of braces follows it.
-_COST_MARK = re.compile(
-    r"\{\{|\}\}|\[\[|\]\]|^[ \t:]*\{\||^[ \t]*\|\}(?=(?:\}\})*(?!\}))"
-    r"|\[(?=[a-z]+:|//)|\]"
-    # A tag, and neither `<http://…>` nor `<name@host>`.
-    r"|<(/?)([a-z][a-z0-9]*)\b(?![:@.])(?:[^<>]{0,1000}?(/)>)?",
-    re.IGNORECASE | re.MULTILINE,
+# Openings and closings. Tables begin lines; `|}` also ends `{{cite|url=|}}`.
+_PAIRS = tuple(
+    (re.compile(opening, re.I | re.M), re.compile(closing, re.I))
+    for opening, closing in (
+        (r"\{\{", r"\}\}"),
+        (r"\[(?=\[|[a-z]+:|//)", r"\]"),
+        (r"^[ \t:]*\{\|", r"\|\}"),
+        # A tag that does not end itself, and neither `<http://…>` nor `<name@host>`.
+        (
+            r"<(?!(?:br|d[dt]|hr|img|li|t[dhr]|wbr)\b)[a-z][a-z0-9]*\b(?![:@.])"
+            r"(?![^<>]{0,1000}/>)",
+            r"</[a-z]",
+        ),
+    )
 )
-_VOID_TAGS = frozenset(("br", "dd", "dt", "hr", "img", "li", "td", "th", "tr", "wbr"))
-
-
-def never_closed(markup: str) -> dict[str, list[int]]:
-    """Positions of the openings that nothing closes, by kind."""
-    positions: dict[str, list[int]] = defaultdict(list)
-    for match in _COST_MARK.finditer(markup):
-        is_end, tag, ends_itself = match.groups()
-        mark = f"<{tag.lower()}" if tag else match[0].strip(" \t:")
-        if is_end or mark in _CLOSINGS:
-            positions[_CLOSINGS.get(mark, mark)][-1:] = []
-        elif not (tag and (ends_itself or tag.lower() in _VOID_TAGS)):
-            positions[mark].append(match.start())
-    return positions
-
-
-def characters_read(markup: str) -> int:
-    """Number of characters that the parser reads in vain, after unclosed openings."""
-    positions = never_closed(markup).values()
-    return sum(len(markup) - start for starts in positions for start in starts)
-
-
-# === From markup to paragraphs ===
 
 # Left out with their content.
-_DROPPED_TAGS = frozenset(
-    (
-        *("categorytree", "ce", "chem", "code", "gallery", "graph", "hiero"),
-        *("imagemap", "includeonly", "indicator", "inputbox", "mapframe", "maplink"),
-        *("math", "pre", "ref", "references", "rp", "rt", "score", "section"),
-        *("source", "style", "syntaxhighlight", "table", "templatedata"),
-        *("templatestyles", "timeline"),
-    )
+_DROPPED_TAGS = _words(
+    "categorytree ce chem code gallery graph hiero imagemap includeonly indicator "
+    "inputbox mapframe maplink math pre ref references rp rt score section source "
+    "style syntaxhighlight table templatedata templatestyles timeline"
 )
 # Begin and end a paragraph.
-_BLOCK_TAGS = frozenset(
-    (
-        *("blockquote", "center", "dd", "div", "dl", "dt", "h1", "h2", "h3", "h4"),
-        *("h5", "h6", "hr", "li", "ol", "p", "poem", "tbody", "td", "th", "tr", "ul"),
-    )
+_BLOCK_TAGS = _words(
+    "blockquote center dd div dl dt h1 h2 h3 h4 h5 h6 hr li ol p poem tbody td th tr ul"
 )
-_NAMESPACES = frozenset(("category", "file", "image"))
+_NAMESPACES = _words("category file image")
 _FILE_NAME = re.compile(
     r"^[^:]+:.+\.(?:djvu|gif|jpe?g|oga|ogg|ogv|pdf|png|svg|tiff?|wav|webm)$",
     re.IGNORECASE,
@@ -208,14 +170,15 @@ def to_paragraphs(markup: str) -> list[str]:
     """
     # The whole line of a comment that is alone on it goes.
     markup = _COMMENT.sub("", _CONTROLS.sub("", markup))
-    if characters_read(markup) > MAX_CHARACTERS_READ:
-        counts = {mark: len(starts) for mark, starts in never_closed(markup).items()}
-        worst = max(counts, key=counts.__getitem__)
+    num_unclosed = sum(
+        max(0, len(opening.findall(markup)) - len(closing.findall(markup)))
+        for opening, closing in _PAIRS
+    )
+    if num_unclosed * len(markup) > MAX_CHARACTERS_READ:
         raise DocumentError(
             "unclosed_markup",
-            f"Expected wikitext, found {sum(counts.values()):,} openings that are "
-            f"never closed in {len(markup):,} characters, {counts[worst]:,} of them "
-            f"{worst!r}: parsing it would take minutes.",
+            f"Expected wikitext, found {num_unclosed:,} openings that are never closed "
+            f"in {len(markup):,} characters: parsing it would take minutes.",
         )
     try:
         # Bold and italics are removed line by line, with regard to apostrophes.

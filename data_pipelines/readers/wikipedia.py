@@ -32,29 +32,24 @@ _WIKITEXT_TITLE = re.compile(rb"= (?!= ).*[^=] =$", re.DOTALL)
 
 
 @dataclasses.dataclass(frozen=True)
-class WikiExtractorReader(base.TextReader):
+class WikiExtractorReader(json_lines.JsonLinesReader):
     """WikiExtractor's output: Wikipedia articles as `<doc>` blocks or as JSON lines.
 
     The first line decides which of the two a file contains. Every line that is not
     blank is a paragraph, headings included. Entities such as `&amp;` are replaced.
     Remains of markup are removed: tags (`<br>`, `</dl>`, `<a href=…>`), switches
     (`__NOTOC__`), the marks `Section::::` and `BULLET::::`, and brackets that are
-    empty. An article without a line of text is rejected, even if it has a title.
-
-    Args:
-        drop_title: whether to leave out the title, which is the first paragraph
-            otherwise.
+    empty. The title is the first paragraph. An article without a line of text is
+    rejected, even if it has a title.
     """
 
-    drop_title: bool = False
+    suffixes: ClassVar[tuple[str, ...]] = ()
 
     def read_stream(
         self, stream: io.BufferedReader, source: str
     ) -> Iterator[base.Document | base.RejectedDocument]:
         if stream.peek(1).lstrip().startswith(b"{"):
-            yield from json_lines.read_json_lines(
-                stream, source, self, ("text", "title"), self._to_paragraphs
-            )
+            yield from super().read_stream(stream, source)
             return
         for block in _blocks(stream, self.max_document_bytes):
             if isinstance(block, DocumentError):
@@ -62,7 +57,7 @@ class WikiExtractorReader(base.TextReader):
                 continue
             location = _location(block.first)
             try:
-                text = block.decode(self.encoding)
+                text = block.decode()
             except DocumentError as error:
                 yield base.reject(error, source, location)
                 continue
@@ -70,10 +65,10 @@ class WikiExtractorReader(base.TextReader):
             match = _TITLE.search(header)
             title = streams.unescape_entities(match[1]) if match else ""
             title = " ".join(title.split())
-            paragraphs = self._to_paragraphs(text, title)
+            paragraphs = self.to_paragraphs(text, title)
             yield base.to_document(paragraphs, source, location, title)
 
-    def _to_paragraphs(self, text: str, title: str) -> list[str]:
+    def to_paragraphs(self, text: str, title: str) -> list[str]:
         text = streams.unescape_entities(text)
         if "<" in text:
             text = _STRAY_TAG.sub("", _LINE_BREAK.sub(" ", text))
@@ -85,7 +80,7 @@ class WikiExtractorReader(base.TextReader):
         # Blocks repeat the title as their first line, JSON does not.
         if title and paragraphs and " ".join(paragraphs[0].split()) == title:
             del paragraphs[0]
-        if paragraphs and title and not self.drop_title:
+        if paragraphs and title:
             paragraphs.insert(0, title)
         return paragraphs
 
@@ -95,10 +90,15 @@ def _blocks(
 ) -> Iterator[streams.Block | DocumentError]:
     """Splits a file into blocks from `<doc …>` to before `</doc>`, and errors."""
     block, has_blocks, is_reported = None, False, False
+
+    def truncated(end: str) -> DocumentError:
+        message = f"Expected `</doc>` after the document's text, found {end}."
+        return DocumentError("truncated_document", message, _location(block.first))
+
     for line in streams.lines(stream, max_bytes):
         if line.data.startswith(b"<doc "):
             if block is not None:
-                yield _truncated(block, f"`<doc` in line {line.number}")
+                yield truncated(f"`<doc` in line {line.number}")
             block = streams.Block(line, max_bytes)
             has_blocks, is_reported = True, False
         elif block is not None and line.data.startswith(b"</doc>"):
@@ -120,15 +120,7 @@ def _blocks(
                 yield error  # Once for all lines up to the next block.
                 is_reported = True
     if block is not None:
-        yield _truncated(block, "the end of the file")
-
-
-def _truncated(block: streams.Block, end: str) -> DocumentError:
-    return DocumentError(
-        "truncated_document",
-        f"Expected `</doc>` after the document's text, found {end}.",
-        _location(block.first),
-    )
+        yield truncated("the end of the file")
 
 
 def _location(header: streams.Line) -> str:
@@ -156,14 +148,15 @@ class WikiTextReader(base.TextReader):
         for article, has_title in self._articles(stream):
             location = f"line {article.first.number}"
             try:
-                paragraphs = streams.split_lines(article.decode(self.encoding))
+                paragraphs = streams.split_lines(article.decode())
             except DocumentError as error:
                 yield base.reject(error, source, location)
                 continue
             title = paragraphs[0].strip("= ") if has_title else ""
             if has_title and len(paragraphs) == 1:
                 paragraphs = []
-            yield base.to_document(paragraphs, source, location, title)
+            if paragraphs or has_title:
+                yield base.to_document(paragraphs, source, location, title)
 
     def _articles(
         self, stream: io.BufferedReader
@@ -173,19 +166,16 @@ class WikiTextReader(base.TextReader):
         article, has_title, previous_is_blank = None, False, True
         lines = streams.lines(stream, max_bytes)
         for line, following in itertools.pairwise(itertools.chain(lines, [None])):
-            next_is_blank = following is None or (
-                not following.is_long and not following.data.strip()
-            )
             text = line.data.strip()
             is_title = (
-                previous_is_blank and next_is_blank and _WIKITEXT_TITLE.match(text)
+                previous_is_blank
+                and (following is None or not following.data.strip())
+                and _WIKITEXT_TITLE.match(text)
             )
-            if article is None:
-                article, has_title = streams.Block(line, max_bytes), bool(is_title)
-            elif is_title:
-                if has_title or article.has_text:
+            if article is None or is_title:
+                if article is not None:
                     yield article, has_title
-                article, has_title = streams.Block(line, max_bytes), True
+                article, has_title = streams.Block(line, max_bytes), bool(is_title)
             else:
                 article.add(line)
             previous_is_blank = not text

@@ -40,13 +40,11 @@ def under_dtype_policy(policy: keras.DTypePolicy | str | None) -> Iterator[None]
 
 @contextlib.contextmanager
 def seeded(seed: int | None) -> Iterator[None]:
-    """Seeds weights and dropout of layers created inside; None leaves them unseeded.
-
-    Layers without a seed draw one from Python's generator, whose state is restored.
-    """
+    """Seeds weights and dropout of layers created inside; None leaves them unseeded."""
     if seed is None:
         yield
         return
+    # Layers without a seed draw one from Python's generator.
     state = random.getstate()
     random.seed(seed)
     try:
@@ -56,10 +54,10 @@ def seeded(seed: int | None) -> Iterator[None]:
 
 
 def write_half_precision(pretrained: Pretrained, folder: pathlib.Path) -> None:
-    """Writes a model as a checkpoint a seventh of the size of a run's.
+    """Writes a model as a checkpoint a sixth of the size of a run's.
 
-    Every command that takes a checkpoint takes it, and a run can start from it, but no
-    run continues from it. Weights are rounded to float16 and loaded as float32.
+    A run can start from it, but no run continues from it. Weights are rounded to
+    float16 and loaded as float32.
 
     Raises:
         ValueError: if a weight is beyond the range of float16.
@@ -69,10 +67,8 @@ def write_half_precision(pretrained: Pretrained, folder: pathlib.Path) -> None:
         encoder, objectives = assemble(pretrained.config, pretrained.encoder.vocab_size)
     # From the files, since the loaded model may have been trained further.
     contents.restore(source, encoder, objectives, cast=True)
-    for variable in [
-        *encoder.weights,
-        *contents.objective_variables(encoder, objectives),
-    ]:
+    heads = contents.objective_variables(encoder, objectives)
+    for variable in (*encoder.weights, *heads):
         if not np.isfinite(np.asarray(variable.value)).all():
             raise ValueError(
                 "Weights must be within ±65,504 to be written in half precision. "
@@ -87,4 +83,4 @@ def write_half_precision(pretrained: Pretrained, folder: pathlib.Path) -> None:
         for name in state["checksums"]
         if name not in contents.WEIGHT_FILES
     }
-    contents.write(folder, encoder, objectives, state, other_files, compress=True)
+    contents.write(folder, encoder, objectives, state, other_files)

@@ -1,11 +1,12 @@
 """Folders of checkpoints: their names, the best of them, and which one is read."""
 
+import contextlib
 import pathlib
 import re
 from typing import Any
 
 from seg_tf.checkpoints import contents
-from seg_tf.checkpoints.errors import CheckpointError, DamagedCheckpointError
+from seg_tf.checkpoints.errors import CheckpointError, DamagedCheckpointError, reading
 
 _NAME = re.compile(r"update-(\d{8,})")
 _INCLUDED = pathlib.Path(__file__).parent.parent / "presets"
@@ -41,12 +42,10 @@ def validation_losses(folder: pathlib.Path) -> dict[int, float]:
     """Validation losses of the checkpoints in `folder` that have one, by updates."""
     losses = {}
     for updates in existing(folder):
-        try:
-            state = contents.read_state(folder / name(updates))
-        except CheckpointError:
-            continue
-        if state.get("validation"):
-            losses[updates] = state["validation"]["loss"]
+        path = folder / name(updates)
+        with contextlib.suppress(CheckpointError), reading(path):
+            if validation := contents.read_state(path).get("validation"):
+                losses[updates] = float(validation["loss"])
     return losses
 
 
@@ -63,9 +62,9 @@ def read(folder: pathlib.Path) -> dict[str, Any]:
         DamagedCheckpointError: naming the file, and what was expected.
     """
     state = contents.read_state(folder)
-    if updates_of(folder) not in (None, state["updates"]):
+    if updates_of(folder) not in (None, state.get("updates")):
         raise DamagedCheckpointError(
-            f"{folder}: its state is that of update {state['updates']}"
+            f"{folder}: its state is that of update {state.get('updates')}"
         )
     contents.check(folder, state, sorted(state["checksums"]))
     return state
@@ -82,14 +81,12 @@ def find_checkpoint(
 ) -> pathlib.Path:
     """The checkpoint that a path refers to.
 
-    Args:
-        path: a checkpoint; the output folder of a run, for its best checkpoint by
-            validation loss (without a validation, the newest); or the name of an
-            included model, if there is no such folder.
-        argument: name of the argument, for error messages.
+    That is a checkpoint; the output folder of a run, for its best checkpoint by
+    validation loss (without a validation, the newest); or the name of an included
+    model, if there is no such folder.
 
     Raises:
-        CheckpointError: if there is no checkpoint.
+        CheckpointError: naming the argument, if there is no checkpoint.
     """
     path = _included_folder(path)
     if (path / contents.STATE_FILE).exists():

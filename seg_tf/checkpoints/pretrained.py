@@ -1,7 +1,6 @@
 """Models from checkpoints: to use them on text, or to start a run from."""
 
 import dataclasses
-import math
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -37,15 +36,10 @@ from seg_tf.text.vocabulary import TokenTable
 def load_encoder(
     checkpoint_dir: str | pathlib.Path,
 ) -> tuple[keras.Model, RunConfig]:
-    """Loads the encoder of a checkpoint with its pretrained weights.
+    """Loads the encoder of a checkpoint, and the config of its run.
 
     Args:
-        checkpoint_dir: a folder `…/checkpoints/update-00001000`, or a run's
-            `--output_dir`, for its best checkpoint by validation loss (without a
-            validation, the newest).
-
-    Returns:
-        The encoder, built by `build_encoder`, and the config of its run.
+        checkpoint_dir: as for `seg_tf.checkpoints.folders.find_checkpoint`.
 
     Raises:
         CheckpointError: if there is no checkpoint, or it is damaged.
@@ -77,14 +71,11 @@ class Pretrained:
         vocabulary: the word pieces, or the words.
         tokenizer: one of `seg_tf.text.encoding.TOKENIZERS`.
         normalization: changes to text before words are looked up.
-        sentence_splitter: name and checksum of the parameters that split the text of
-            the run into sentences; empty if the checkpoint does not say.
+        sentence_splitter: name and checksum of the run's splitter, if they are known.
         folder: the checkpoint.
         weights_checksum: checksum of the encoder's weights.
-        sentence_parameters: parameters that split text into sentences. The English
-            ones, if the checkpoint has none.
-        finetuning_learning_rate: recommended rate for fine-tuning, if the checkpoint
-            names one.
+        sentence_parameters: the English ones, if the checkpoint has none.
+        finetuning_learning_rate: recommended rate, if the checkpoint names one.
     """
 
     encoder: keras.Model
@@ -101,7 +92,7 @@ class Pretrained:
     )
     finetuning_learning_rate: float | None = None
 
-    def text_encoder(self) -> encoding.TextEncoder:
+    def text_encoder(self) -> Any:
         """The encoder from text to the model's ids, and back."""
         return encoding.text_encoder(
             self.tokenizer, self.vocabulary, self.normalization
@@ -112,22 +103,13 @@ class Pretrained:
         return make_splitter(self.sentence_parameters)
 
     def objective(self, kind: type, described: str) -> Any:
-        """The objective of a class.
-
-        Args:
-            kind: the class.
-            described: description of such a model, for the error.
-
-        Raises:
-            ValueError: if the run had no such objective.
-        """
+        """The objective of a class; `described` is for the error if there is none."""
         for objective in self.objectives.values():
             if isinstance(objective, kind):
                 return objective
         raise ValueError(
-            f"`checkpoint` must be of {described}. Received: {self.folder}, "
-            f"the run {self.config.name!r}, whose objectives are "
-            f"{', '.join(self.objectives) or 'none'}"
+            f"`checkpoint` must be of {described}. Received: {self.folder}, whose "
+            f"objectives are {', '.join(self.objectives) or 'none'}"
         )
 
     def layout(
@@ -139,18 +121,13 @@ class Pretrained:
             max_length: maximum number of positions of an example; None is that of
                 pretraining.
             for_spans: whether rows contain a question and a context with the answer.
-
-        Raises:
-            ValueError: if the model reads no rows of texts, or none for spans, or
-                embeds fewer positions.
         """
         inputs = self.config.inputs
         layout_class = type(inputs).implementation.layout
         if layout_class is None:
             raise ValueError(
                 "`checkpoint` must be of an encoder of texts (BERT, SegaBERT, SLM, "
-                f"ReAT). Received: {self.folder}, the run {self.config.name!r}, whose "
-                f"model was of {type(self.config.model).__name__}"
+                f"ReAT). Received: {self.folder}, the run {self.config.name!r}"
             )
         layout: Layout = layout_class(inputs, self.encoder, self.vocabulary, max_length)
         if not for_spans:
@@ -158,9 +135,8 @@ class Pretrained:
         if not layout.holds_spans:
             raise ValueError(
                 "`checkpoint` must be of a model that reads question and context in "
-                "one window (BERT, SegaBERT, SLM); pointers to answers in rows of "
-                "separate sentences (ReAT) are not part of this version. Received: "
-                f"{self.folder}, the run {self.config.name!r}"
+                f"one window (BERT, SegaBERT, SLM). Received: {self.folder}, the run "
+                f"{self.config.name!r}"
             )
         return layout.for_spans()
 
@@ -186,45 +162,36 @@ def load_pretrained(
             runs if it is named here too.
 
     Raises:
-        CheckpointError: if there is no checkpoint, it is damaged, it has no vocabulary
-            and none is given, an argument contradicts the run, or the model has no
-            such setting.
+        CheckpointError: if there is no checkpoint, it is damaged or lacks a vocabulary,
+            or an argument contradicts it.
     """
     folder = folders.find_checkpoint(pathlib.Path(checkpoint_dir))
     state = folders.read(folder)
-    described = state.get("text") or {}
-    text = {name: value for name, value in described.items() if value is not None}
-    tokenizer = text.get("tokenizer", encoding.WORD_PIECES)
-    with reading(folder / contents.STATE_FILE, "`text` is not valid"):
+    with reading(folder / contents.STATE_FILE, "not valid"):
+        described = state.get("text") or {}
+        text = {name: value for name, value in described.items() if value is not None}
+        splitter = dict(text.get("sentence_splitter", {}))
+        tokenizer = text.get("tokenizer", encoding.WORD_PIECES)
         encoding.check_tokenizer(tokenizer)
-    vocabulary = _vocabulary(folder, state, tokenizer, vocab_file)
-    if "lower_case" not in text:
-        normalization = choose_normalization(vocabulary, lower_case)
-    else:
-        normalization = Normalization.from_described(text)
-        if lower_case not in (None, normalization.lower_case):
-            raise CheckpointError(
-                "`lower_case` must be as in the run of the checkpoint. Received: "
-                f"lower_case={lower_case}, {folder} says {normalization.lower_case}"
-            )
-    learning_rate = state.get("finetuning_learning_rate")
-    if learning_rate is not None and not (
-        isinstance(learning_rate, float) and 0 < learning_rate < math.inf
-    ):
-        raise CheckpointError(
-            f"{folder / contents.STATE_FILE}: `finetuning_learning_rate` must be a "
-            f"positive, finite number. Received: {learning_rate!r}"
-        )
-    config = read_config(folder, state)
-    for name, value in (model_settings or {}).items():
-        if name not in {field.name for field in dataclasses.fields(config.model)}:
-            raise CheckpointError(
-                f"`{name}` must be a setting of the checkpoint's model. Received: "
-                f"{name}={value}, and {config.name!r}, which has a "
-                f"{type(config.model).__name__} without it"
-            )
-        model = dataclasses.replace(config.model, **{name: value})
-        config = dataclasses.replace(config, model=model)
+        vocabulary = _vocabulary(folder, state, tokenizer, vocab_file)
+        if "lower_case" not in text:
+            normalization = choose_normalization(vocabulary, lower_case)
+        else:
+            normalization = Normalization.from_described(text)
+            if lower_case not in (None, normalization.lower_case):
+                raise CheckpointError(
+                    "`lower_case` must be as in the run of the checkpoint. Received: "
+                    f"lower_case={lower_case}, {folder} says {normalization.lower_case}"
+                )
+        config = read_config(folder, state)
+        for name, value in (model_settings or {}).items():
+            if name not in {field.name for field in dataclasses.fields(config.model)}:
+                raise CheckpointError(
+                    f"`{name}` must be a setting of the checkpoint's model. Received: "
+                    f"{name}={value}, and {folder}, a {type(config.model).__name__}"
+                )
+            model = dataclasses.replace(config.model, **{name: value})
+            config = dataclasses.replace(config, model=model)
     encoder, objectives = _build(folder, config, state)
     contents.restore(folder, encoder, objectives, cast=True)
     return Pretrained(
@@ -234,11 +201,13 @@ def load_pretrained(
         vocabulary=vocabulary,
         tokenizer=tokenizer,
         normalization=normalization,
-        sentence_splitter=text.get("sentence_splitter", {}),
+        sentence_splitter=splitter,
         folder=folder,
         weights_checksum=state["checksums"][contents.ENCODER_FILE],
-        sentence_parameters=_sentence_parameters(folder, state, sentence_function),
-        finetuning_learning_rate=learning_rate,
+        sentence_parameters=_sentence_parameters(
+            folder, splitter, state, sentence_function
+        ),
+        finetuning_learning_rate=state.get("finetuning_learning_rate"),
     )
 
 
@@ -251,23 +220,16 @@ def restore_weights(
 ) -> None:
     """Starts a new run from the weights of a checkpoint, and nothing else of it.
 
-    Encoder and objectives must match the checkpoint. Optimizer, schedule and
-    length of the windows may differ, as between the two phases of a recipe.
-
     Raises:
         CheckpointError: if the checkpoint is damaged or of another model.
     """
     state = folders.read(folder)
     before, now = (
         {
-            "model": run["model"],
-            "objectives": run["objectives"],
+            **{part: to_dict(run)[part] for part in ("model", "objectives")},
             **{name: words.get(name) for name in ("vocab_size", "vocab_checksum")},
         }
-        for run, words in (
-            (to_dict(read_config(folder, state)), state),
-            (to_dict(config), vocabulary),
-        )
+        for run, words in ((read_config(folder, state), state), (config, vocabulary))
     )
     differences = differing_settings(before, now)
     if differences:
@@ -282,9 +244,8 @@ def restore_weights(
 def build_encoder(model: Any, vocab_size: int) -> keras.Model:
     """Builds an encoder for use after pretraining, with new weights.
 
-    An encoder with a table of token types reads the feature `token_type`, which is 0
-    everywhere in rows of one text. In pretraining, where all rows are of one text, it
-    does not read it.
+    With a table of token types it reads the feature `token_type`, unlike in
+    pretraining, where all rows are of one text.
     """
     has_types = getattr(model, "num_token_types", 0) > 0
     extra = {"reads_token_types": True} if has_types else {}
@@ -331,30 +292,22 @@ def _build(
         CheckpointError: if the files have fewer weights than the config needs, or the
             config makes no model.
     """
-    vocab_size, path = state["vocab_size"], folder / contents.STATE_FILE
-    if getattr(config.model, "vocab_size", None) not in (None, vocab_size):
-        raise CheckpointError(
-            f"{path}: `config.model.vocab_size` must be `vocab_size`. Received: "
-            f"{config.model.vocab_size} and {vocab_size}"
-        )
-    shapes = weight_files.hdf5_shapes(folder / contents.ENCODER_FILE)
-    claims = [("model", config.model, vocab_size, sum(map(math.prod, shapes)))]
-    if config.objectives:
-        training_state = folder / contents.TRAINING_STATE_FILE
-        num_values = weight_files.num_values(training_state, "objectives")
-        width = getattr(config.model, "hidden_size", 1)
-        claims += [
-            (f"objectives.{name}", objective, width, num_values)
-            for name, objective in config.objectives.items()
-        ]
+    path = folder / contents.STATE_FILE
     with reading(path, "`config` makes no model"):
-        for name, part, size, num_values in claims:
+        vocab_size = typed("vocab_size", state.get("vocab_size"), int)
+        claims = [("model", config.model, vocab_size, contents.ENCODER_FILE)]
+        width = getattr(config.model, "hidden_size", 1)
+        for name, objective in config.objectives.items():
+            file = contents.TRAINING_STATE_FILE
+            claims.append((f"objectives.{name}", objective, width, file))
+        for name, part, size, file in claims:
             least = part.least_weights(size) if hasattr(part, "least_weights") else 0
-            if least > num_values:
+            # Half precision has two bytes for a weight.
+            most = weight_files.MAX_COMPRESSION * (folder / file).stat().st_size // 2
+            if least > most:
                 raise CheckpointError(
-                    f"{path}: `config.{name}` must match the weights, which have "
-                    f"{num_values:,} values at most. Received: settings that need "
-                    f"at least {least:,}"
+                    f"{path}: `config.{name}` must match {file}, which has {most:,} "
+                    f"weights at most. Received: settings that need at least {least:,}"
                 )
         return assemble(config, vocab_size)
 
@@ -381,22 +334,19 @@ def _vocabulary(
             f"`vocab_file` must be the vocabulary of the run. Received: {path}, "
             f"whose sha256 is {vocabulary.checksum}; that of {folder} is {expected}"
         )
-    if vocabulary.size > state["vocab_size"]:
-        raise CheckpointError(
-            f"{path}: must have at most `vocab_size` tokens, {state['vocab_size']} in "
-            f"{folder / contents.STATE_FILE}. Received: {vocabulary.size} tokens"
-        )
     return vocabulary
 
 
 def _sentence_parameters(
-    folder: pathlib.Path, state: Mapping[str, Any], sentence_function: str | None
+    folder: pathlib.Path,
+    splitter: Mapping[str, Any],
+    state: Mapping[str, Any],
+    sentence_function: str | None,
 ) -> SentenceParameters:
     if SENTENCE_PARAMETERS_FILE not in state["checksums"]:
         return PunktParameters.english()
     path = folder / SENTENCE_PARAMETERS_FILE
     parameters = read_parameters(path, sentence_function)
-    splitter = (state.get("text") or {}).get("sentence_splitter") or {}
     expected = splitter.get("parameters_sha256") or parameters.checksum
     if parameters.checksum != expected:
         raise CheckpointError(

@@ -1,15 +1,9 @@
 r"""Scores answers to SQuAD: exact match and F1, as the official scripts compute them.
 
   seg-tf evaluate_squad --dataset=dev-v1.1.json --predictions=answers.json
-  seg-tf evaluate_squad --dataset=dev-v2.0.json --predictions=predictions.json \
-    --null_odds=null_odds.json
 
 --predictions is a JSON object of question identifiers and answers; "" says that there
-is none. --null_odds, for version 2.0, is one of identifiers and numbers, greater where
-an answer is less likely: with it the best thresholds are reported, and questions with
-odds above --no_answer_threshold count as answered by "". The official default, 1, suits
-probabilities. For differences of scores, which models write, give the threshold that
-the predictions were made with, or inf.
+is none.
 
 The command prints a JSON object, with scores in percent. Questions without a prediction
 score 0, and are reported on stderr.
@@ -18,7 +12,6 @@ score 0, and are reported on stderr.
 import pathlib
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from absl import flags
 
@@ -33,29 +26,20 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "predictions", None, "JSON file: question -> answer.", required=True
     )
-    flags.DEFINE_string(
-        "null_odds", None, "JSON file: question -> how likely there is no answer."
-    )
-    flags.DEFINE_float(
-        "no_answer_threshold", 1.0, "Greater odds count as answered by no answer."
-    )
-    flags.DEFINE_float(
-        "max_rejected_share",
-        0.0,
-        "Largest share of invalid questions, which are left out.",
-        lower_bound=0.0,
-        upper_bound=1.0,
-    )
 
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    data = squad.read(values.dataset, max_rejected_share=values.max_rejected_share)
-    predictions = _read(values.predictions, "a string", (str,))
-    null_odds = None
-    if values.null_odds:
-        null_odds = _read(values.null_odds, "a number", (int, float))
-    scores = squad.evaluate(data, predictions, null_odds, values.no_answer_threshold)
+    data = squad.read(values.dataset)
+    predictions = files.read_json(pathlib.Path(values.predictions))
+    if not isinstance(predictions, dict) or not all(
+        isinstance(answer, str) for answer in predictions.values()
+    ):
+        raise ValueError(
+            f"{values.predictions}: expected a JSON object of strings. Received: "
+            f"{str(predictions)[:60]!r}"
+        )
+    scores = squad.evaluate(data, predictions)
     if scores["missing_predictions"]:
         print(
             f"Note: {scores['missing_predictions']:,} of {scores['total']:,} questions "
@@ -67,21 +51,6 @@ def main(_: Sequence[str]) -> None:
     if not data.has_impossible:  # as the official script of version 1.1 prints it
         scores = {"exact_match": scores.pop("exact"), **scores}
     print(files.to_json(scores), end="")
-
-
-def _read(path: str, kind: str, types: tuple[type, ...]) -> dict[str, Any]:
-    """A JSON object whose values have one of the types."""
-    content = files.read_json(pathlib.Path(path))
-    if not isinstance(content, dict):
-        raise ValueError(
-            f"{path}: expected a JSON object. Received: {str(content)[:60]!r}"
-        )
-    for identifier, value in content.items():
-        if type(value) not in types or value != value:  # NaN
-            raise ValueError(
-                f"{path}: question {identifier!r} must have {kind}. Received: {value!r}"
-            )
-    return content
 
 
 if __name__ == "__main__":

@@ -20,21 +20,16 @@ hf://organisation/name: they are converted once, as by import_weights, into a ca
   trials/           scores and predictions, a folder for each trial
   results.csv       a row for each trial
   summary.txt       a line for each setting: mean, deviation, min and max of its seeds
-  learning_curves.png
 
-If the command is interrupted, the same command continues with the first unfinished
-trial; with further values or seeds it runs the missing trials. A trial that diverges
-does not stop the others; the command then ends with an error that names it. Other
-models, files or options need another folder.
-
---wandb=PROJECT and --mlflow=EXPERIMENT also send epochs and scores to Weights & Biases
-or to MLflow, with a run for each trial.
+A trial whose trial.json exists is not run again: if the command is interrupted, the
+same command continues with the first unfinished trial, and with further values or seeds
+it runs the missing trials. A trial that diverges does not stop the others; the command
+then ends with an error that names it. Other models, files or options need another
+folder.
 
 Baselines are the score of the most frequent label, printed with the results, and that
-of the same model without pretraining:
-
-  … --output_dir=finetuned/mrpc_random --randomly_initialized
-  … --output_dir=finetuned/mrpc --compare=finetuned/mrpc_random
+of the same model without pretraining, by --randomly_initialized and another
+--output_dir.
 
 Several tasks, comma-separated, get folders of their names in --output_dir; the files
 of --predict_test for GLUE's leaderboard are collected in submission:
@@ -65,35 +60,32 @@ from absl import flags
 from seg_tf import command_line, output_paths
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.commands import model_flags, tracker_flags
+from seg_tf.commands import model_flags
 from seg_tf.finetuning import runners, trial_report, trials
 from seg_tf.finetuning.probing import MODES
 from seg_tf.finetuning.trials import ADVICE, TaskRunner, Trial, TrialsFolder
 from seg_tf.interop import convert
 from seg_tf.tasks.finetuning_settings import OptimizerSettings
-from seg_tf.tasks.squad import MAX_REJECTED_SHARE
 from seg_tf.training import distribution, engine, horovod_distribution, trackers
 from seg_tf.training.errors import TrainingStopped
 
 # Flags whose values may differ between hosts; the content of these files may not.
-_PATHS = ("checkpoint", "vocab_file", "data_dir", "output_dir", "compare")
+_PATHS = ("checkpoint", "vocab_file", "data_dir", "output_dir")
 _DTYPE_POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 
 
 @dataclasses.dataclass(frozen=True)
 class _Job:
-    """The trials of a task, finished ones too, and trials to compare with."""
+    """The trials of a task, finished ones too."""
 
     runner: TaskRunner
     folder: TrialsFolder
     settings: Mapping[str, Any]
     trials: Sequence[Trial]
-    compared: trial_report.Compared | None
 
 
 def define_flags() -> None:
     model_flags.define_model_flags()
-    tracker_flags.define_tracker_flags()
 
     # === Task and files ===
     flags.DEFINE_list(
@@ -106,21 +98,11 @@ def define_flags() -> None:
         "data_dir", None, "Folder of the benchmark, or of the task.", required=True
     )
     flags.DEFINE_string("output_dir", None, "Folder to write to.", required=True)
-    flags.DEFINE_string(
-        "compare", None, "Another --output_dir of the same tasks, to compare with."
-    )
     flags.DEFINE_integer(
         "limit", None, "Train on the first N examples only.", lower_bound=1
     )
     flags.DEFINE_integer(
         "dev_limit", None, "Answer the first N questions of SQuAD's dev split only.", 1
-    )
-    flags.DEFINE_float(
-        "max_rejected_share",
-        MAX_REJECTED_SHARE,
-        "Largest share of invalid questions of a SQuAD file, which are left out.",
-        lower_bound=0.0,
-        upper_bound=1.0,
     )
 
     # === Settings of trials ===
@@ -173,11 +155,6 @@ def define_flags() -> None:
         "randomly_initialized", False, "Start from new weights, not the checkpoint's."
     )
     flags.DEFINE_bool(
-        "keep_pooler",
-        True,
-        "Start from the pooler of [CLS] of an imported checkpoint, if it has one.",
-    )
-    flags.DEFINE_bool(
         "freeze_encoder",
         False,
         "Train only the head. Default: as in the paper of --grid.",
@@ -218,12 +195,12 @@ def main(_: Sequence[str]) -> None:
     os.environ.setdefault("HOROVOD_STALL_CHECK_DISABLE", "1")
     processes = horovod_distribution.join()
     report = print if processes.is_chief else lambda _: None
-    output_dir = output_paths.folder_path(values.output_dir)
+    output_paths.folder_path(values.output_dir)
     names = list(dict.fromkeys(values.task))
     present = [name for name in values if values[name].present]
     processes.check_agreement(
         {
-            **engine.software(),
+            "versions": engine.installed_versions(),
             **{
                 f"--{name}": values[name].value
                 for name in present
@@ -234,7 +211,6 @@ def main(_: Sequence[str]) -> None:
     for name in names:
         runners.check_flags(name, present, values.probe)
     factories = trackers.find_factories(values.callbacks, "--callbacks")
-    chosen_trackers = tracker_flags.chosen_trackers()
 
     def make_jobs() -> list[_Job]:
         pretrained = _load_model(processes, report)
@@ -254,10 +230,7 @@ def main(_: Sequence[str]) -> None:
     while jobs:
         # Removed from the list, so that its model is freed afterwards.
         job = jobs.pop(0)
-        diverged += _run(job, factories, chosen_trackers, processes, report)
-    if values.predict_test and any(name.startswith("glue/") for name in names):
-        submission = output_dir / trial_report.SUBMISSION_FOLDER
-        report(trial_report.describe_submission(submission))
+        diverged += _run(job, factories, processes, report)
     # The chief only: a launcher would end it, still writing, if another process failed.
     if diverged and processes.is_chief:
         raise TrainingStopped(
@@ -287,7 +260,7 @@ def _make_job(
     name: str, subfolder: str, pretrained: Pretrained, report: Callable[[str], Any]
 ) -> _Job:
     values = flags.FLAGS
-    grid = runners.make_grid(
+    recipe = runners.make_recipe(
         pretrained,
         name,
         values.grid,
@@ -295,20 +268,19 @@ def _make_job(
         learning_rates=_numbers("learning_rate", float),
         batch_sizes=_numbers("batch_size", int),
         epochs=_numbers("epochs", int),
-        seeds=_numbers("seeds", int),
     )
+    seeds = _numbers("seeds", int) or range(1, 1 + (recipe.num_runs or 1))
+    all_trials = trials.all_trials(recipe.settings, seeds)
     kind = runners.kind_of_task(name, values.probe)
-    options = {option: values[option].value for option in kind.options}
-    if values.max_length is None and grid.row_length is not None:
+    options = {option: values[option].value for option in runners.OPTIONS[kind]}
+    if values.max_length is None and recipe.row_length is not None:
         # The model has no positions beyond those of pretraining.
-        options["max_length"] = min(grid.row_length, pretrained.layout().max_length)
+        options["max_length"] = min(recipe.row_length, pretrained.layout().max_length)
     if "freeze_encoder" in options and not values["freeze_encoder"].present:
-        options["freeze_encoder"] = grid.freezes_encoder
-    for note in grid.notes:
-        report(f"{name}: {note}")
+        options["freeze_encoder"] = recipe.freezes_encoder
     chosen = {flag: values[flag].value for flag in runners.OPTIMIZER_FLAGS}
     chosen = {flag: value for flag, value in chosen.items() if value is not None}
-    optimizer = dataclasses.replace(grid.optimizer, **chosen)
+    optimizer = dataclasses.replace(recipe.optimizer, **chosen)
     folder = TrialsFolder(pathlib.Path(values.output_dir) / subfolder)
     runner = runners.make_runner(
         pretrained,
@@ -317,10 +289,8 @@ def _make_job(
         options,
         optimizer=optimizer,
         probe=values.probe,
-        folder=folder.path,
         report=report,
     )
-    options.pop("max_rejected_share", None)  # checksums show what was left out
     settings = {
         "task": name,
         "run": pretrained.config.name,
@@ -333,26 +303,19 @@ def _make_job(
         **options,
     }
     folder.check(settings)
-    compared = None
-    if values.compare:
-        compared = trial_report.compared_trials(
-            pathlib.Path(values.compare) / subfolder, settings
-        )
-    all_trials = trials.all_trials(grid.settings, grid.seeds)
     num_done = sum(map(folder.is_finished, all_trials))
     frozen = ", the encoder is frozen" if options.get("freeze_encoder") else ""
     report(
-        f"{name}: {runner.num_examples:,} examples, {len(grid.settings):,} settings "
-        f"with {len(grid.seeds)} seeds: {len(all_trials):,} trials, {num_done:,} done"
+        f"{name}: {runner.num_examples:,} examples, {len(recipe.settings):,} settings "
+        f"with {len(seeds)} seeds: {len(all_trials):,} trials, {num_done:,} done"
         f"{frozen}"
     )
-    return _Job(runner, folder, settings, all_trials, compared)
+    return _Job(runner, folder, settings, all_trials)
 
 
 def _run(
     job: _Job,
     factories: Sequence[trackers.CallbackFactory],
-    chosen_trackers: Mapping[str, str],
     processes: distribution.Distribution,
     report: Callable[[str], Any],
 ) -> list[str]:
@@ -362,39 +325,31 @@ def _run(
     name = runner.name
     if processes.size > 1:
         name += f", process {processes.rank + 1} of {processes.size}"
-    with folder.locked(processes.is_chief):
-        if processes.is_chief:
-            folder.prepare(job.settings)
-        unfinished = [trial for trial in job.trials if not folder.is_finished(trial)]
-        # The chief decides: other processes may look after some trials have finished.
-        unfinished = processes.broadcast_object(unfinished)
-        failed = trials.run_trials(
-            runner,
-            folder,
-            unfinished[processes.rank :: processes.size],
-            name=name,
-            patience=values.early_stopping,
-            factories=factories,
-            chosen_trackers=chosen_trackers,
-        )
-        # Waits for the trials of all processes.
-        diverged = [
-            f"{runner.name}, {trial}"
-            for process_trials in processes.gather(failed)
-            for trial in process_trials
-        ]
-        if processes.is_chief and folder.finished():
-            if values.predict_test:
-                submission = pathlib.Path(values.output_dir)
-                submission /= trial_report.SUBMISSION_FOLDER
-                trial_report.write_submission(folder, runner.main_metric, submission)
-            summary = trial_report.write_report(
-                folder,
-                runner,
-                uses_best_epochs=bool(values.early_stopping or values.probe),
-                compared=job.compared,
-            )
-            report(f"\n{summary}files: {folder.path}")
+    if processes.is_chief:
+        folder.prepare(job.settings)
+    unfinished = [trial for trial in job.trials if not folder.is_finished(trial)]
+    # The chief decides: other processes may look after some trials have finished.
+    unfinished = processes.broadcast_object(unfinished)
+    failed = trials.run_trials(
+        runner,
+        folder,
+        unfinished[processes.rank :: processes.size],
+        name=name,
+        patience=values.early_stopping,
+        factories=factories,
+    )
+    # Waits for the trials of all processes.
+    diverged = [
+        f"{runner.name}, {trial}"
+        for process_trials in processes.gather(failed)
+        for trial in process_trials
+    ]
+    if processes.is_chief and folder.finished():
+        if values.predict_test:
+            submission = pathlib.Path(values.output_dir)
+            submission /= trial_report.SUBMISSION_FOLDER
+            trial_report.write_submission(folder, runner, submission)
+        report(f"\n{trial_report.write_report(folder, runner)}files: {folder.path}")
     return diverged
 
 

@@ -208,14 +208,7 @@ def _differences(
     seeds = {trial.seed for trial in trials}
     if recipe.num_runs and len(seeds) != recipe.num_runs:
         yield f"seeds: {len(seeds)}; paper {recipe.num_runs}"
-    tried = {
-        (setting.learning_rate, setting.batch_size, setting.epochs)
-        for setting in (trial.setting for trial in trials)
-    }
-    grid = {
-        (setting.learning_rate, setting.batch_size, setting.num_epochs)
-        for setting in recipe.settings()
-    }
+    tried, grid = {trial.setting for trial in trials}, {*recipe.settings}
     if tried != grid:
         yield (
             f"settings tried: {len(tried & grid)} of the paper's {len(grid)}, and "

@@ -42,8 +42,6 @@ dropout (docs/training_engine.md). On several hosts, start each process with:
   python run_pretraining.py --engine=jax --coordinator_address=host1:9876 \
       --num_processes=2 --process_id=0 --config=…
 
-A profile of some updates, for TensorBoard: --profile_updates=100:110
-
   tensorboard --logdir=runs
   python -m seg_tf.commands.plot_runs --runs=runs/bert_tiny,runs/segabert_tiny
 
@@ -55,7 +53,6 @@ Functions that make Keras callbacks are named by (docs/pretraining.md):
 """
 
 import os
-import re
 import sys
 from collections.abc import Sequence
 
@@ -135,20 +132,8 @@ _PROCESS_ID = flags.DEFINE_integer(
     "Number of this process, from 0. Default: $JAX_PROCESS_ID, Slurm's or Open MPI's.",
     lower_bound=0,
 )
-_RESUME = flags.DEFINE_bool(
-    "resume",
-    True,
-    "Resume from the checkpoints in --output_dir. With --noresume it is an error if "
-    "there are any.",
-)
 _OVERWRITE = flags.DEFINE_bool(
     "overwrite", False, "Remove the run in --output_dir first."
-)
-_PROFILE_UPDATES = flags.DEFINE_string(
-    "profile_updates",
-    None,
-    "First and last update, as in 100:110, to profile for TensorBoard (`make "
-    "setup-profile` installs its page). Only rank 0 is profiled.",
 )
 tracker_flags.define_tracker_flags()
 
@@ -165,11 +150,6 @@ def main(argv: Sequence[str]) -> None:
         _name_processes()
         chosen_trackers = tracker_flags.chosen_trackers()
         config = from_config_dict(_CONFIG.value)
-        profiled = None
-        if _PROFILE_UPDATES.value is not None:
-            profiled = _parse_updates(
-                _PROFILE_UPDATES.value, config.training.num_updates
-            )
     except ValueError as error:
         sys.exit(f"error: {error}")
     # TensorFlow takes seconds to import, so wrong flags are reported before.
@@ -188,9 +168,7 @@ def main(argv: Sequence[str]) -> None:
             asked=config_overrides.overridden(flags.FLAGS["config"]),
             dry_run=_DRY_RUN.value,
             measure=_MEASURE.value,
-            resume=_RESUME.value,
             overwrite=_OVERWRITE.value,
-            profile_updates=profiled,
             cache_gigabytes=_CACHE_GIGABYTES.value,
             trackers=chosen_trackers,
         ),
@@ -208,21 +186,6 @@ def _name_processes() -> None:
                 f"processes. Received: --engine={_ENGINE.value}"
             )
         os.environ[f"JAX_{flag.name.upper()}"] = str(flag.value)
-
-
-def _parse_updates(text: str, num_updates: int) -> range:
-    """Reads "100:110" as updates 100 to 110, both included; the first one is 1."""
-    problem = None
-    match = re.fullmatch(r"(\d+):(\d+)", text)
-    if not match:
-        problem = "must be two numbers of updates, FIRST:LAST, as in 100:110"
-    elif not 1 <= int(match[1]) <= int(match[2]):
-        problem = "must not end before it begins, and the first update is 1"
-    elif int(match[2]) > num_updates:
-        problem = f"must lie within the run, which ends with update {num_updates:,}"
-    if problem:
-        raise ValueError(f"`--profile_updates` {problem}. Received: {text}")
-    return range(int(match[1]), int(match[2]) + 1)
 
 
 if __name__ == "__main__":

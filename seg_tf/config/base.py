@@ -12,7 +12,7 @@ import math
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import ml_collections
 
@@ -35,9 +35,6 @@ def configured_by(config: Any) -> Callable[[_Implementation], _Implementation]:
     """Decorator of a class or function that `build_from` calls for this config.
 
     Subclasses of the config build the same unless they have an implementation too.
-
-    Args:
-        config: dataclass with the arguments of the decorated class or function.
     """
 
     def decorate(implementation: _Implementation) -> _Implementation:
@@ -48,15 +45,7 @@ def configured_by(config: Any) -> Callable[[_Implementation], _Implementation]:
 
 
 def build_from(config: Any, **extra: Any) -> Any:
-    """Builds what `config` configures, from its fields and `extra` arguments.
-
-    Args:
-        config: a config dataclass.
-        **extra: arguments known only at run time. They override fields.
-
-    Raises:
-        ValueError: if the module of the implementation has not been imported.
-    """
+    """Builds what `config` configures, from its fields and `extra`, which override."""
     implementation = getattr(type(config), "implementation", None)
     if implementation is None:
         raise ValueError(
@@ -73,67 +62,36 @@ def build_from(config: Any, **extra: Any) -> Any:
 # `num_layers: Count` is an int from 1 on.
 
 
-@dataclasses.dataclass(frozen=True)
-class Range:
-    """Numbers from `low` to `high`, both included unless they are `open`."""
+class Range(NamedTuple):
+    """Numbers from `low` to `high`, as `rule` says."""
 
+    rule: str
     low: float
     high: float = _MAX_INT
-    low_open: bool = False
-    high_open: bool = False
-
-    @property
-    def has_bound(self) -> bool:
-        """Returns True if `high` is tighter than the bound of all numbers."""
-        return self.high not in (_MAX_INT, _MAX_FLOAT)
-
-    def __contains__(self, value: float) -> bool:
-        is_above = value > self.low if self.low_open else value >= self.low
-        is_below = value < self.high if self.high_open else value <= self.high
-        return is_above and is_below
-
-    def __str__(self) -> str:
-        if self.has_bound and not (self.low_open or self.high_open):
-            return f"lie between {self.low:g} and {self.high:g}"
-        low = f"be {'above' if self.low_open else 'at least'} {self.low:g}"
-        if not self.has_bound:
-            return low
-        return f"{low} and {'below' if self.high_open else 'at most'} {self.high:g}"
 
 
-Count = Annotated[int, Range(1)]
-Whole = Annotated[int, Range(0)]
-Seed = Annotated[int, Range(0, 2**32 - 1)]
-NonNegative = Annotated[float, Range(0, _MAX_FLOAT)]
-Positive = Annotated[float, Range(0, _MAX_FLOAT, low_open=True)]
-Rate = Annotated[float, Range(0, 1)]
-"""From 0 to 1."""
-Share = Annotated[float, Range(0, 1, low_open=True)]
-"""Above 0, at most 1."""
-Fraction = Annotated[float, Range(0, 1, low_open=True, high_open=True)]
-"""Above 0 and below 1."""
-Dropout = Annotated[float, Range(0, 1, high_open=True)]
-"""From 0, below 1."""
+_ABOVE_0, _BELOW_1 = math.nextafter(0, 1), math.nextafter(1, 0)
+Count = Annotated[int, Range("be at least 1", 1)]
+Whole = Annotated[int, Range("be at least 0", 0)]
+Seed = Annotated[int, Range("lie between 0 and 2**32 - 1", 0, 2**32 - 1)]
+NonNegative = Annotated[float, Range("be at least 0", 0, _MAX_FLOAT)]
+Positive = Annotated[float, Range("be above 0", _ABOVE_0, _MAX_FLOAT)]
+Rate = Annotated[float, Range("lie between 0 and 1", 0, 1)]
+Share = Annotated[float, Range("be above 0 and at most 1", _ABOVE_0, 1)]
+Fraction = Annotated[float, Range("be above 0 and below 1", _ABOVE_0, _BELOW_1)]
+Dropout = Annotated[float, Range("be at least 0 and below 1", 0, _BELOW_1)]
 
 
 def check_ranges(config: Any) -> None:
-    """Checks the fields of a dataclass whose type hints declare a range.
-
-    `__post_init__` calls it, because a value may come from Python, a flag or a file.
-
-    Raises:
-        ValueError: if a field is not a number in its range.
-    """
+    """Raises a ValueError if a field is not a number in the range of its type hint."""
     for name, allowed, is_optional in _ranges(config.__class__):
         value = getattr(config, name)
         if value is None and is_optional:
             continue
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not is_number or not math.isfinite(value) or value not in allowed:
-            is_large = is_number and value > allowed.high and not allowed.has_bound
-            limit = f" and at most {allowed.high:,}" if is_large else ""
+        if not is_number or not allowed.low <= value <= allowed.high:
             raise ValueError(
-                f"`{name}` must {allowed}{limit}. Received: {name}={value!r}"
+                f"`{name}` must {allowed.rule}. Received: {name}={value!r}"
             )
 
 
@@ -185,10 +143,7 @@ def _overridable(config: Any) -> Any:
 
 
 def from_config_dict(values: Any) -> Any:
-    """The frozen config that `values`, possibly overridden, describes.
-
-    Args:
-        values: result of `to_config_dict` or `to_dict`.
+    """The frozen config of a result of `to_config_dict` or `to_dict`.
 
     Raises:
         ValueError: if a `type` is unknown, a field is unknown or missing, or a value
@@ -207,29 +162,21 @@ def from_config_dict(values: Any) -> Any:
             f"`type` must be one of {sorted(_REGISTRY)}. Received: {type_name!r}"
         )
     cls = _REGISTRY[type_name]
-    known = {field.name: field for field in dataclasses.fields(cls)}
-    if unknown := sorted(fields.keys() - known.keys()):
-        raise ValueError(f"`{type_name}` has no field {unknown}; it has {[*known]}")
-    missing = [
-        name
-        for name, field in known.items()
-        if name not in fields
-        and field.default is field.default_factory is dataclasses.MISSING
-    ]
-    if missing:
-        raise ValueError(f"`{type_name}` must have the fields {missing}")
+    known = [field.name for field in dataclasses.fields(cls)]
+    if unknown := sorted(fields.keys() - {*known}):
+        raise ValueError(f"`{type_name}` has no field {unknown}; it has {known}")
     hints = typing.get_type_hints(cls)
-    return cls(
-        **{name: typed(name, value, hints[name]) for name, value in fields.items()}
-    )
+    arguments = {
+        name: typed(name, value, hints[name]) for name, value in fields.items()
+    }
+    try:
+        return cls(**arguments)
+    except TypeError as error:  # Which names the missing fields.
+        raise ValueError(f"`{type_name}`: {error}") from error
 
 
 def typed(name: str, value: Any, hint: Any) -> Any:
-    """Returns `value` if a field's type hint allows it; int passes for float.
-
-    Raises:
-        ValueError: if it does not.
-    """
+    """Returns `value` if a field's type hint allows it; int passes for float."""
     is_config = isinstance(hint, type) and dataclasses.is_dataclass(hint)
     if is_config and not isinstance(value, hint):
         raise ValueError(
@@ -264,12 +211,9 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
 def differing_settings(
     before: Mapping[str, Any], now: Mapping[str, Any], free: Collection[str] = ()
 ) -> list[str]:
-    """`name: value before, value now` of every setting that differs.
+    """`name: value there, value now` of every setting that differs and is not free.
 
-    Args:
-        before: stored settings; nested mappings give dotted names.
-        now: current settings.
-        free: names of settings that may differ.
+    Nested mappings give dotted names.
     """
     # Through JSON, so that a tuple equals the list that is read back.
     old, new = flat(before), flat(json.loads(json.dumps(now)))

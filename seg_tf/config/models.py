@@ -58,9 +58,7 @@ class _ModelConfig:
     ) -> int:
         """Approximate numbers that a row of `inputs` stores for the backward pass.
 
-        Per position and layer 20 vectors of the model's width, two of the feed-forward
-        width and, with dropout on attention weights, three numbers for each head and
-        key. Recomputed layers store their inputs, and one layer's inside at a time.
+        Recomputed layers store their inputs, and one layer's inside at a time.
         """
         layers = self._layers(inputs)
         if recompute_layers:
@@ -77,40 +75,14 @@ class _ModelConfig:
     def _output_activations(self, vocab_size: int) -> int:
         return 0
 
-    def _check_divides(self, size: str, heads: str) -> None:
-        if getattr(self, size) % getattr(self, heads):
-            raise ValueError(
-                f"`{size}` must be a multiple of `{heads}`. Received: "
-                f"{size}={getattr(self, size)}, {heads}={getattr(self, heads)}"
-            )
-
 
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EncoderConfig(_ModelConfig):
-    """Sizes of a BERT-family encoder. Defaults are the base SegaBERT.
+    """Arguments of `seg_tf.models.Encoder`. Defaults are the base SegaBERT.
 
-    Attributes:
-        vocab_size: rows of the token table; None uses the records' vocabulary.
-        index_tables: index features whose embeddings are added to the token's, and
-            the rows of each table, at which the inputs cap the indices.
-            `position_index` is BERT; `paragraph_index`, `sentence_index` and
-            `token_index` are SegaBERT.
-        dropout: rate after the embeddings and after both blocks of a layer.
-        attention_dropout: rate on the attention weights; None uses `dropout`, as in
-            BERT. With 0, layers do not store the attention weights of all pairs.
-        approximate_gelu: GELU by tanh, as in BERT's published code, not by erf.
-        num_token_types: rows of a token-type table, whose row 0 is added at every
-            position, as in the code of SegaBERT's authors; 0 has no table.
-        trunk: `bert` has post-norm layers with biases; `modern` has pre-norm layers
-            with RMSNorm and without biases.
-        rotary_shares: index features that rotate queries and keys, and the share of a
-            head's dimensions of each. Empty has no rotary positions.
-        gated: gated GELUs in the modern trunk instead of squared ReLUs.
-        local_window: width of local attention in the modern trunk; None has global
-            attention in all layers.
-        global_every: with `local_window`, every layer whose number this divides has
-            global attention.
+    With an `attention_dropout` of 0, layers do not store the attention weights of all
+    pairs; None uses `dropout`. `vocab_size` None uses the records' vocabulary.
     """
 
     index_tables: Mapping[str, int] = dataclasses.field(
@@ -138,18 +110,11 @@ class EncoderConfig(_ModelConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_divides("hidden_size", "num_heads")
         for name, rows in self.index_tables.items():
             if type(rows) is not int or not 1 <= rows < 2**31:
                 raise ValueError(
                     "`index_tables` must give every table at least one row. "
                     f"Received: index_tables[{name!r}]={rows}"
-                )
-        for name, share in self.rotary_shares.items():
-            if type(share) not in (int, float) or not 0 < share < 2**31:
-                raise ValueError(
-                    "`rotary_shares` must give every index a positive number. "
-                    f"Received: rotary_shares[{name!r}]={share!r}"
                 )
 
     def least_weights(self, vocab_size: int) -> int:
@@ -182,22 +147,7 @@ class EncoderConfig(_ModelConfig):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReATConfig(_ModelConfig):
-    """Sizes of ReAT. Defaults are the base model.
-
-    Attributes:
-        vocab_size: rows of the token table; None uses the records' vocabulary.
-        block_length: positions of a block, which contains whole sentences; the maximum
-            number of positions of a sentence.
-        max_sentences: maximum number of sentences of a text.
-        num_sentence_layers: layers inside sentences.
-        num_alpha_layers: layers that mix the sentences of a text.
-        hidden_size: width of the layers inside sentences.
-        alpha_hidden_size: width of the alpha layers.
-        dropout: rate after the embeddings and after every block of a layer.
-        attention_dropout: rate on the attention weights; None uses `dropout`. With 0,
-            layers do not store the attention weights of all pairs.
-        approximate_gelu: GELU by tanh, as in BERT's published code, not by erf.
-    """
+    """Arguments of `seg_tf.models.ReAT`. Defaults are the base model."""
 
     block_length: Count = 128
     max_sentences: Count = 128
@@ -214,11 +164,6 @@ class ReATConfig(_ModelConfig):
     layer_norm_epsilon: Share = 1e-12
     initializer_range: Share = 0.02
     approximate_gelu: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_divides("hidden_size", "num_heads")
-        self._check_divides("alpha_hidden_size", "alpha_num_heads")
 
     def least_weights(self, vocab_size: int) -> int:
         rows = vocab_size + self.block_length + self.max_sentences
@@ -258,26 +203,7 @@ class ReATConfig(_ModelConfig):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TransformerXLConfig(_ModelConfig):
-    """Sizes of a Transformer-XL. Defaults are the base Sega-Transformer-XL.
-
-    Attributes:
-        vocab_size: number of words; None uses the records' vocabulary.
-        position_parts: distances in the relative position vector, in this order, each
-            with its share of the width. `("token",)` is Transformer-XL.
-        hidden_size: width of the layers; heads have a separate size.
-        intermediate_size: width inside the feed-forward blocks.
-        memory_length: positions before a segment that it attends to.
-        dropout: rate after the embeddings, on the position vectors and after both
-            blocks of a layer.
-        attention_dropout: rate on the attention weights.
-        cutoffs: words of a frequency rank below the first are in the head of the
-            adaptive softmax, those between two in one of its tails.
-        embedding_size: width of the word vectors of the head.
-        tail_divisor: each tail's word vectors are narrower by this factor than those
-            of the previous part; 1 has a single width.
-        initializer_range: standard deviation of the initial weights.
-        projection_range: the same for the projections of word vectors.
-    """
+    """Arguments of `seg_tf.models.TransformerXL`. Defaults are the base Sega model."""
 
     # Model arguments under XLA.
     compiled_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(

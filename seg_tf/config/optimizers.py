@@ -41,10 +41,7 @@ class _AdamFamilyConfig:
         check_ranges(self)
 
     def decay_begin(self, num_updates: int) -> int | None:
-        """Updates that a run of this length shares with all longer ones.
-
-        None if the whole schedule depends on the length of the run.
-        """
+        """Updates that a run of this length shares with all longer ones, if any."""
         return None
 
 
@@ -79,9 +76,7 @@ class _DecayingConfig(_AdamFamilyConfig):
                 "`warmup_updates` must be at least 0 and at most the updates of the "
                 "decay. Received: --config.optimizer.warmup_updates="
                 f"{self.warmup_updates}, --config.{flag}={length}. Lower the first or "
-                "raise the second; --config.optimizer.warmup_updates=None warms up "
-                f"over a share of the run (--config.optimizer.warmup_share="
-                f"{self.warmup_share})"
+                "raise the second, or set --config.optimizer.warmup_share"
             )
 
 
@@ -133,11 +128,6 @@ class StableAdamWConfig(_AdamFamilyConfig):
 
     The rate rises linearly, stays at its peak and falls linearly over the last share of
     the run. Before the decay nothing depends on the length, so a run can be lengthened.
-
-    Attributes:
-        warmup_updates: updates of linear warm-up: a number, because a share would
-            depend on the length of the run.
-        decay_share: share of the run over which the rate falls; 10 % is the paper's.
     """
 
     warmup_updates: int = 1_000

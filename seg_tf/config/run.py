@@ -29,10 +29,7 @@ _REFERENCE = re.compile(r"[\w.]+:\w+")
 class LossScaleConfig:
     """Dynamic loss scale, used with the dtype policy `mixed_float16` only.
 
-    Attributes:
-        initial: factor of the loss in the first step.
-        growth_interval: updates without overflow after which the scale doubles.
-        floor: minimum of the scale.
+    It doubles after `growth_interval` updates without overflow.
     """
 
     initial: Positive = 2.0**15
@@ -41,11 +38,6 @@ class LossScaleConfig:
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        if self.floor > self.initial:
-            raise ValueError(
-                "`floor` must be at most `initial`. Received: "
-                f"floor={self.floor}, initial={self.initial}"
-            )
 
 
 @register_config
@@ -185,10 +177,7 @@ class RunConfig:
                 )
 
     def decay_begin(self, num_updates: int) -> int | None:
-        """Updates that the run, of this length, shares with all longer ones.
-
-        None if the whole schedule depends on the length.
-        """
+        """Updates that the run, of this length, shares with all longer ones, if any."""
         if not hasattr(self.optimizer, "decay_begin"):
             return None
         return self.optimizer.decay_begin(num_updates)
@@ -197,10 +186,7 @@ class RunConfig:
 def config_getter(
     runs: Mapping[str, RunConfig],
 ) -> Callable[[str], ml_collections.ConfigDict]:
-    """The `get_config` of a config file: its variants, every field open to flags.
-
-    `get_config` raises a ValueError with all names for an unknown variant.
-    """
+    """The `get_config` of a config file: its variants, every field open to flags."""
 
     def get_config(variant: str = "tiny") -> ml_collections.ConfigDict:
         if variant not in runs:
@@ -215,16 +201,11 @@ def config_getter(
 def follow_source(
     config: RunConfig, source: Mapping[str, Any], user_fields: Collection[str]
 ) -> tuple[RunConfig, dict[str, tuple[Any, Any]]]:
-    """Adopts the settings of the weights that a run starts from.
+    """Adopts the settings of the weights that a run of an encoder starts from.
 
     Epsilon and GELU are the source's. Token types and the tables that both have get
-    the source's rows if it has more, so that no row of it is lost.
-
-    Args:
-        config: the run's; without an `EncoderConfig` it is returned unchanged.
-        source: fields of an `EncoderConfig` that describe the source.
-        user_fields: paths of the fields that the user set, such as
-            `model.layer_norm_epsilon`; these stay.
+    the source's rows if it has more, so that no row of it is lost. Fields that the user
+    set, such as `model.layer_norm_epsilon`, stay.
 
     Returns:
         The config, and path -> (value of the config, value of the source) of every

@@ -9,6 +9,8 @@ from seg_tf.config import register_config
 from seg_tf.config.base import Count, Fraction, Range, Rate, Share, check_ranges
 
 EXCHANGE_WITHIN = ("text", "row")
+# At least one word next to <SS>, <Attn> and </s>.
+_SentenceLength = Annotated[int, Range("be at least 4", 4)]
 
 
 @register_config
@@ -27,11 +29,10 @@ class MaskingConfig:
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        if self.mask_token_rate + self.random_token_rate > 1:
+        if (total := self.mask_token_rate + self.random_token_rate) > 1:
             raise ValueError(
                 "`mask_token_rate` and `random_token_rate` must not exceed 1 "
-                f"together. Received: mask_token_rate={self.mask_token_rate}, "
-                f"random_token_rate={self.random_token_rate}"
+                f"together. Received: {total}"
             )
 
 
@@ -42,8 +43,7 @@ class SpanMaskingConfig(MaskingConfig):
 
     Attributes:
         max_span_length: maximum number of pieces of a span.
-        span_end_rate: p of the geometric distribution of lengths, truncated (and
-            normalised again) at `max_span_length`.
+        span_end_rate: p of the geometric distribution of lengths.
     """
 
     max_span_length: Count = 3
@@ -89,8 +89,7 @@ class PackedWindowInputsConfig(WindowInputsConfig):
     """Several windows per row, which the model separates.
 
     Attributes:
-        max_windows_per_row: maximum number of windows of a row. More than three fill
-            rows better only if most documents are far shorter than a window.
+        max_windows_per_row: maximum number of windows of a row.
     """
 
     model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(
@@ -104,8 +103,6 @@ class PackedWindowInputsConfig(WindowInputsConfig):
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ShuffledWindowInputsConfig(WindowInputsConfig):
     """One window per row, sentences shuffled, without a token for them (SLM, table 4).
-
-    Only pretraining shuffles; fine-tuning and inference read plain windows.
 
     Attributes:
         max_sentences: maximum number of sentences of a row; random adjacent sentences
@@ -163,8 +160,8 @@ class ReATInputsConfig(WindowInputsConfig):
         long_rate: share of the rows with long texts.
         exchange_rate: share of the sentences that are moved; parts of a cut sentence
             stay and do not count.
-        exchange_within: "text", or "row" for places in all texts of a row: then moved
-            sentences are mostly among unrelated ones, which is learned far sooner.
+        exchange_within: "text", or "row" for places in all texts of a row, which is
+            learned far sooner.
     """
 
     paper: ClassVar[str | None] = None
@@ -174,10 +171,9 @@ class ReATInputsConfig(WindowInputsConfig):
     # About 256 sentences of 27 positions.
     row_length: Count = 7_168
     sentences_per_row: Count = 336
-    # At least one word next to <SS>, <Attn> and </s>.
-    short_sentence_length: Annotated[int, Range(4)] = 48
+    short_sentence_length: _SentenceLength = 48
     short_max_sentences: Count = 16
-    long_sentence_length: Annotated[int, Range(4)] = 128
+    long_sentence_length: _SentenceLength = 128
     long_max_sentences: Count = 128
     long_rate: Rate = 0.1
     exchange_rate: Rate = 0.2

@@ -39,12 +39,7 @@ def encode(
     widths: Mapping[str, str],
     shuffled_sentence_indices: np.ndarray | None = None,
 ) -> bytes:
-    """Serialises the document or window `tree`.
-
-    `document_id` is the running number of the document in the corpus, `widths` the
-    result of `number_widths`, and `shuffled_sentence_indices` a permutation of the
-    sentences of a window.
-    """
+    """Serialises a document or window; `widths` is the result of `number_widths`."""
     lists = {name: getattr(tree, name) for name in _TREE_LISTS}
     if shuffled_sentence_indices is not None:
         lists[SHUFFLED_SENTENCE_INDICES] = shuffled_sentence_indices
@@ -69,30 +64,21 @@ def decode(serialized: bytes, widths: Mapping[str, str]) -> Item:
     """Inverse of `encode`; a ValueError if the bytes are not such a record."""
     try:
         features = tf.train.Example.FromString(serialized).features.feature
+        lists = {}
+        for name in NUMBER_LISTS:
+            if name in features:
+                (data,) = features[name].bytes_list.value
+                lists[name] = np.frombuffer(data, _dtype(widths[name])).astype(np.int64)
+        paragraph, sentence, token = features[FIRST_INDEX].int64_list.value
+        (document_id,) = features[DOCUMENT_ID].int64_list.value
+        tree = DocumentTree(
+            lists[TOKEN_IDS],
+            lists[SENTENCE_LENGTHS],
+            lists[PARAGRAPH_LENGTHS],
+            (paragraph, sentence, token),
+        )
     except Exception as error:  # The class differs between protobuf's engines.
-        raise ValueError(f"not a tf.train.Example: {error}") from error
-    for name in (*_TREE_LISTS, FIRST_INDEX, DOCUMENT_ID):
-        if name not in features:
-            raise ValueError(f"the feature `{name}` is missing")
-    numbers = {}
-    for name, count in ((FIRST_INDEX, 3), (DOCUMENT_ID, 1)):
-        numbers[name] = tuple(features[name].int64_list.value)
-        if len(numbers[name]) != count or min(numbers[name]) < 0:
-            raise ValueError(f"`{name}` is not {count} numbers of at least 0")
-    lists = {}
-    for name in NUMBER_LISTS:
-        if name in features:
-            values, dtype = features[name].bytes_list.value, _dtype(widths[name])
-            if len(values) != 1 or len(values[0]) % dtype.itemsize:
-                raise ValueError(f"`{name}` is not one list of {widths[name]} numbers")
-            lists[name] = np.frombuffer(values[0], dtype).astype(np.int64)
-    tree = DocumentTree(
-        lists[TOKEN_IDS],
-        lists[SENTENCE_LENGTHS],
-        lists[PARAGRAPH_LENGTHS],
-        numbers[FIRST_INDEX],
-    )
-    (document_id,) = numbers[DOCUMENT_ID]
+        raise ValueError(f"not a record of a document: {error!r}") from error
     return tree, document_id, lists.get(SHUFFLED_SENTENCE_INDICES)
 
 
@@ -101,11 +87,7 @@ def _dtype(width: str) -> np.dtype:
 
 
 def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Parses a batch of windows `(B,)` in the graph.
-
-    Returns the number lists, string `(B,)`, to be decoded by `decode_numbers`, and
-    `first_index`, int64 `(B, 3)`.
-    """
+    """Parses windows `(B,)` in the graph; `decode_numbers` decodes the lists."""
     spec = {name: tf.io.FixedLenFeature([], tf.string) for name in NUMBER_LISTS}
     spec[FIRST_INDEX] = tf.io.FixedLenFeature([3], tf.int64)
     parsed: dict[str, tf.Tensor] = tf.io.parse_example(serialized, spec)
@@ -118,7 +100,7 @@ def decode_numbers(
     """Decodes number lists, string `(B,)`, in the graph.
 
     Returns int32 `(B, length)`, padded with 0, and the number of entries of each row,
-    int32 `(B,)`. `width` is "uint16" or "uint32"; `length` None uses the longest row's.
+    int32 `(B,)`. `length` None uses the longest row's.
     """
     size = _dtype(width).itemsize
     lengths = tf.strings.length(packed) // size
@@ -135,10 +117,7 @@ def decode_numbers(
 def write_trees(
     path: pathlib.Path, items: Iterable[Item], widths: Mapping[str, str]
 ) -> Shard:
-    """Writes a shard and returns its entry for the manifest.
-
-    The items of one document have to be consecutive.
-    """
+    """Writes a shard of consecutive documents, and returns its manifest entry."""
     counts = {"documents": 0, "paragraphs": 0, "sentences": 0, "pieces": 0}
 
     def encoded() -> Iterator[bytes]:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
-from seg_tf.config.base import flat
 from seg_tf.data import sample_order
 from seg_tf.data.configs import (
     LaneInputsConfig,
@@ -28,53 +27,26 @@ from seg_tf.data.masking import SpanMasking, TokenMasking
 from seg_tf.data.packed_window_inputs import PackedWindowInputs
 from seg_tf.data.reat_inputs import ReATInputs
 from seg_tf.data.sentence_inputs import SentenceInputs, ShuffledWindowInputs
-from seg_tf.data.window_inputs import WindowInputs, train_batches
+from seg_tf.data.window_inputs import ReadSamples, SampledInputs, WindowInputs
 from seg_tf.text.encoding import TextPreparation
-
-__all__ = [
-    "LaneInputs",
-    "LaneInputsConfig",
-    "MaskingConfig",
-    "MixtureInputs",
-    "PackedWindowInputs",
-    "PackedWindowInputsConfig",
-    "ReATInputs",
-    "ReATInputsConfig",
-    "SentenceInputs",
-    "SentenceInputsConfig",
-    "ShuffledWindowInputs",
-    "ShuffledWindowInputsConfig",
-    "SpanMasking",
-    "SpanMaskingConfig",
-    "TokenMasking",
-    "WindowInputs",
-    "WindowInputsConfig",
-]
 
 
 @dataclasses.dataclass(frozen=True)
 class MixtureSource:
-    """A source of a mixture: `seg_tf.training.inputs.WeightedSource`."""
+    """A source of a mixture, as `seg_tf.training.inputs.Inputs` has them."""
 
     weight: int
     inputs: WindowInputs
     num_samples: Callable[[int], int]
 
 
-class MixtureInputs:
+class MixtureInputs(SampledInputs):
     """Reads several sources as one, each in proportion to its weight.
 
     Sample n of a source, its masking included, equals sample n of a run on it only.
     An epoch ends when every source has been read to its end at least once.
 
-    Args:
-        folders: the records of each source, by its name.
-        weights: positive integers by the same names.
-        read: opens the inputs of a folder.
-
-    Raises:
-        ValueError: if sources differ in vocabulary, sentence splitter or window length,
-            or one has no training records.
+    `folders` and `weights` are by the names of the sources; `read` opens a folder.
     """
 
     def __init__(
@@ -88,9 +60,7 @@ class MixtureInputs:
         self._order = sample_order.MixtureOrder([weights[name] for name in folders])
         self.sources = {
             name: MixtureSource(
-                weights[name],
-                read(folder),
-                functools.partial(self._num_samples, number),
+                weights[name], read(folder), functools.partial(self._count, number)
             )
             for number, (name, folder) in enumerate(folders.items())
         }
@@ -98,7 +68,10 @@ class MixtureInputs:
         self._train_functions = [inputs.train_function() for inputs in self._inputs]
         self.vocab_size = self._inputs[0].vocab_size
         self.vocab_checksum = self._inputs[0].vocab_checksum
-        self.parts: str | None = self._inputs[0].parts
+
+    def _count(self, number: int, samples: int) -> int:
+        """Samples of a source among the first of the mixture."""
+        return self._order.counts(samples)[number]
 
     @property
     def text_preparation(self) -> TextPreparation | None:
@@ -108,7 +81,6 @@ class MixtureInputs:
 
     @property
     def num_train_samples(self) -> int:
-        """Samples until every source has been read to its end at least once."""
         return self._order.epoch([inputs.num_train_samples for inputs in self._inputs])
 
     @property
@@ -117,32 +89,9 @@ class MixtureInputs:
 
     @property
     def fill(self) -> float:
-        return self._mean(lambda inputs: inputs.fill)
-
-    @property
-    def parts_per_row(self) -> float:
-        return self._mean(lambda inputs: inputs.parts_per_row)
-
-    def _num_samples(self, number: int, num_in_mixture: int) -> int:
-        return self._order.counts(num_in_mixture)[number]
-
-    def _mean(self, measure: Callable[[WindowInputs], float]) -> float:
         sources = self.sources.values()
-        total = sum(source.weight * measure(source.inputs) for source in sources)
+        total = sum(source.weight * source.inputs.fill for source in sources)
         return total / sum(source.weight for source in sources)
-
-    def train_dataset(
-        self,
-        batch_size: int,
-        first_sample: int = 0,
-        rank: int = 0,
-        num_ranks: int = 1,
-        micro_batch_size: int | None = None,
-    ) -> tf.data.Dataset:
-        share = sample_order.share_of_rank(
-            batch_size, rank, num_ranks, micro_batch_size
-        )
-        return train_batches(self._read, first_sample, share)
 
     def validation_dataset(
         self,
@@ -163,6 +112,9 @@ class MixtureInputs:
         name = list(self.sources)[int(sources[0])]
         in_source = self.sources[name].inputs.describe_sample(int(numbers[0]))
         return f"sample {sample} ({name}: {in_source})"
+
+    def train_function(self) -> ReadSamples:
+        return self._read
 
     def _read(self, samples: tf.Tensor) -> dict[str, tf.Tensor]:
         sources, numbers = self._order(samples)
@@ -187,22 +139,18 @@ class MixtureInputs:
 
 
 def _check_agreement(folders: Mapping[str, pathlib.Path]) -> None:
-    first = next(iter(folders))
-    settings: dict[str, dict[str, object]] = {}
-    for name, folder in folders.items():
+    expected: dict[str, object] = {}
+    for folder in folders.values():
         manifest = Manifest.load(folder)
-        settings[name] = flat(
-            {
-                "vocabulary": {**manifest.vocabulary, "file": None},
-                "sentence_splitter": manifest.sentence_splitter,
-                "window_length": manifest.window_length,
-            }
-        )
-        for field in {**settings[first], **settings[name]}:
-            expected, value = settings[first].get(field), settings[name].get(field)
-            if value != expected:
+        settings = {
+            "vocabulary": {**manifest.vocabulary, "file": None},
+            "sentence_splitter": manifest.sentence_splitter,
+            "window_length": manifest.window_length,
+        }
+        for field, value in settings.items():
+            if expected.setdefault(field, value) != value:
                 raise ValueError(
                     f"The records of a mixture must agree in `{field}`. Received: "
-                    f"{folders[first]} with {expected}, {folder} with {value}. Build "
-                    "both with the same vocabulary, sentence splitter and window length"
+                    f"{expected[field]}, and {folder} with {value}. Build all with the "
+                    "same vocabulary, sentence splitter and window length"
                 )

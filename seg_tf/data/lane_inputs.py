@@ -3,7 +3,6 @@
 Shape key: B lanes, L target length, T words of a split.
 """
 
-import dataclasses
 import functools
 import pathlib
 from collections.abc import Callable
@@ -33,17 +32,12 @@ _WORD_FEATURES = (
 class WordStream:
     """All words of a split, one document after another, repeated endlessly.
 
-    A shard is scanned for the sizes of its documents when it is first read. For
-    `num_places` places that are read in turns, the sizes of twice this number of
-    shards, and of documents, are cached. `num_tokens` includes ends of paragraphs.
+    A shard is scanned for the sizes of its documents when it is first read, and stays
+    cached while `num_places` places are read in turns.
     """
 
     def __init__(
-        self,
-        manifest: Manifest,
-        folder: pathlib.Path,
-        split: str,
-        num_places: int = 1,
+        self, manifest: Manifest, folder: pathlib.Path, split: str, num_places: int = 1
     ):
         self._paths = shard_paths(manifest, folder, split)
         self._reader = shards.RecordReader(self._paths, in_order=True)
@@ -64,8 +58,6 @@ class WordStream:
         Returns int64 `(3, length)`: ids, and the numbers of the sentence and of the
         paragraph of each word, counted through all epochs.
         """
-        if not self.num_tokens:
-            raise ValueError("The split must hold words to be read. Received: none")
         parts = []
         while length > 0:
             epoch, place = divmod(begin, self.num_tokens)
@@ -86,11 +78,6 @@ class WordStream:
             length -= len(ids)
         return np.concatenate(parts, axis=1)
 
-    def locate(self, token: int) -> str:
-        """Shard and record of a word of the stream, for messages."""
-        shard, record = self._locate(token % self.num_tokens)
-        return f"{self._paths[shard].name}, record {record}"
-
     def _locate(self, place: int) -> tuple[int, int]:
         """The shard of a word of the split, and the record in it."""
         firsts = self._first_counts[:, 0]
@@ -100,25 +87,18 @@ class WordStream:
 
     def _count_shard(self, number: int) -> np.ndarray:
         """Tokens, sentences and paragraphs before each document of a shard."""
-        path, records = self._paths[number], self._reader.records_of(number)
+        records = self._reader.records_of(number)
         counts = np.zeros((len(records) + 1, 3), np.int64)
         for row, record in enumerate(records):
-            try:
-                tree, _, _ = examples.decode(self._reader[record], self._widths)
-            except shards.DamagedShardError:
-                raise
-            except ValueError as error:
-                raise shards.DamagedShardError(
-                    f"{path}: record {row}: {error}"
-                ) from error
+            tree, _, _ = examples.decode(self._reader[record], self._widths)
             lists = (tree.token_ids, tree.sentence_lengths, tree.paragraph_lengths)
             counts[row + 1] = counts[row] + list(map(len, lists))
         expected = self._first_counts[number + 1] - self._first_counts[number]
         if not np.array_equal(counts[-1], expected):
             raise shards.DamagedShardError(
-                f"{path}: expected {expected.tolist()} words, sentences and "
-                f"paragraphs, from the manifest, found {counts[-1].tolist()}. The file "
-                "was replaced; build the documents again"
+                f"{self._paths[number]}: expected {expected.tolist()} words, sentences "
+                f"and paragraphs, from the manifest, found {counts[-1].tolist()}. The "
+                "file was replaced; build the documents again"
             )
         return self._first_counts[number] + counts
 
@@ -140,23 +120,12 @@ class LaneInputs(RecordInputs):
 
     A batch contains the next segment of each lane. Counters of words, sentences and
     paragraphs run through the whole stream without a restart (Segatron, section 3.1).
-
-    Args:
-        target_length: L.
-        validation_lanes: lanes of held-out text.
-        records_dir: output of `data_pipelines.build_documents --tokenizer=words`.
-        seed: the run's; unused, because nothing here is random.
-        vocab_size: words that the model knows; None accepts the records'.
-
-    Raises:
-        ValueError: if the records do not match the settings.
+    Nothing is random.
     """
 
     layout: type[Layout] | None = None
     feature_names = (*_WORD_FEATURES, "lane", "sample_number")
     fill = 1.0
-    parts = None
-    parts_per_row = 1.0
 
     def __init__(
         self,
@@ -171,18 +140,14 @@ class LaneInputs(RecordInputs):
         super().__init__(records_dir, vocab_size)
         self._target_length = target_length
         self._validation_lanes = validation_lanes
-        self._train_lanes: Lanes | None = None
 
     def _check_records(self) -> None:
-        manifest = self.manifest
-        has_pieces = manifest.tokenizer == encoding.WORD_PIECES
-        if manifest.kind != "documents" or has_pieces:
-            content = f"{manifest.kind}{' of word pieces' if has_pieces else ''}"
+        kind, tokenizer = self.manifest.kind, self.manifest.tokenizer
+        if kind != "documents" or tokenizer == encoding.WORD_PIECES:
             raise ValueError(
-                f"{self._records_dir}: expected documents of words, found {content}. "
-                "Build them with `python -m data_pipelines.build_documents "
-                "--tokenizer=words` (or whitespace) and a vocabulary of `python -m "
-                "data_pipelines.build_word_vocab`"
+                f"{self._records_dir}: expected documents of words, found {kind} of "
+                f"{tokenizer}. Build them with "
+                "`seg-tf build-documents --tokenizer=words` (or whitespace)"
             )
 
     @property
@@ -213,24 +178,18 @@ class LaneInputs(RecordInputs):
                 f"advance together. Received: first_sample={first_sample}, "
                 f"batch_size={batch_size}"
             )
-        stream = self._stream("train", share.num_rows)
-        lanes = Lanes(
-            number=batch_size,
-            length=stream.num_tokens // batch_size,
-            target_length=self._target_length,
-        )
-        if lanes.length < self._target_length:
+        stream = WordStream(self.manifest, self._records_dir, "train", share.num_rows)
+        length = stream.num_tokens // batch_size
+        if length < self._target_length:
             raise ValueError(
-                f"{self._records_dir}: every lane must have a segment of its own, "
-                f"{self._target_length} words. Received: {stream.num_tokens} words for "
-                f"{batch_size} lanes. Use more text, or a smaller "
-                "--config.training.batch_size or --config.inputs.target_length"
+                f"{self._records_dir}: every lane needs {self._target_length} words. "
+                f"Received: {stream.num_tokens} words for {batch_size} lanes. Use more "
+                "text, or a smaller --config.training.batch_size"
             )
-        self._train_lanes = lanes
         rows = np.arange(share.first_row, share.first_row + share.num_rows)
         return self._pipelined(
             tf.data.Dataset.counter(first_sample // batch_size),
-            lambda step: lanes.batch(stream, step, rows),
+            lambda step: self._batch(stream, batch_size, length, step, rows),
             num_rows=len(rows),
         )
 
@@ -244,30 +203,25 @@ class LaneInputs(RecordInputs):
     ) -> tf.data.Dataset:
         """Batches that predict every held-out word once, except the first.
 
-        A batch never has two segments of one lane. All lanes form a time step, which
-        takes several batches if there are more of them than `batch_size`. All ranks get
-        the same number of batches, and each has the same lanes in each time step.
+        All lanes form a time step, which takes several batches if there are more of
+        them than `batch_size`. All ranks get the same number of batches.
         `max_samples` is rounded to whole time steps, but to at least one.
         """
         sample_order.share_of_rank(batch_size, rank, num_ranks)
         num_lanes = self._validation_lanes
-        stream = self._stream(split, _divide_up(num_lanes, num_ranks))
+        num_places = _divide_up(num_lanes, num_ranks)
+        stream = WordStream(self.manifest, self._records_dir, split, num_places)
         num_targets = stream.num_tokens - 1
         if num_targets < num_lanes:
             raise ValueError(
                 f"{self._records_dir}: every validation lane must have a word to "
                 f"predict. Received: {stream.num_tokens} words for {num_lanes} lanes. "
-                "Build the documents with a larger --validation_fraction or "
-                "--validation_input, set a smaller --config.inputs.validation_lanes, "
-                "or train without validation: --config.training.validation_interval=0"
+                "Build the documents with a larger --validation_fraction, set a "
+                "smaller --config.inputs.validation_lanes, or train without "
+                "validation: --config.training.validation_interval=0"
             )
-        lanes = Lanes(
-            number=num_lanes,
-            length=_divide_up(num_targets, num_lanes),
-            target_length=self._target_length,
-            num_targets=num_targets,
-        )
-        num_steps = _divide_up(lanes.length, self._target_length)
+        length = _divide_up(num_targets, num_lanes)
+        num_steps = _divide_up(length, self._target_length)
         if max_samples is not None:
             num_steps = min(num_steps, max(max_samples // num_lanes, 1))
         num_groups = _divide_up(num_lanes, batch_size)
@@ -275,28 +229,55 @@ class LaneInputs(RecordInputs):
         parts = np.array_split(np.arange(num_lanes), num_groups * num_ranks)
         return self._pipelined(
             tf.data.Dataset.range(num_steps * num_groups),
-            lambda number: lanes.batch(
+            lambda number: self._batch(
                 stream,
+                num_lanes,
+                length,
                 number // num_groups,
                 parts[number % num_groups * num_ranks + rank],
+                num_targets,
             ),
             num_rows=None,
         )
 
     def describe_sample(self, sample: int) -> str:
-        if self._train_lanes is None:
-            return f"sample {sample}"
-        stream = self._stream("train", 1)
-        step, lane = divmod(sample, self._train_lanes.number)
-        epoch, begin = divmod(self._train_lanes.begin(step, lane), stream.num_tokens)
-        return (
-            f"sample {sample} (lane {lane}, words {begin} to "
-            f"{begin + self._target_length} of the training split in epoch {epoch}, "
-            f"{stream.locate(begin)})"
-        )
+        return f"sample {sample}, a segment of {self._target_length} words"
 
-    def _stream(self, split: str, num_places: int) -> WordStream:
-        return WordStream(self.manifest, self._records_dir, split, num_places)
+    def _batch(
+        self,
+        stream: WordStream,
+        num_lanes: int,
+        length: int,
+        step: int,
+        lanes: np.ndarray,
+        num_targets: int | None = None,
+    ) -> dict[str, np.ndarray]:
+        """The segments at one time step of some lanes `(b,)`, `length` words apart.
+
+        `num_targets` words are predicted, each in one lane; None makes lanes endless.
+        """
+        shape = len(lanes), self._target_length
+        positions = np.arange(self._target_length)
+        batch = {name: np.zeros(shape, FEATURES[name].dtype) for name in _WORD_FEATURES}
+        for row, lane in enumerate(lanes.tolist()):
+            begin = lane * length + step * self._target_length
+            words, sentences, paragraphs = stream.read(begin, self._target_length + 1)
+            batch["token_ids"][row] = words[:-1]
+            batch["target_ids"][row] = words[1:]
+            batch["padding_mask"][row] = True
+            if num_targets is not None:
+                in_lane = step * self._target_length + positions < length
+                is_target = in_lane & (begin + positions < num_targets)
+                batch["padding_mask"][row] = is_target
+            # Counters wrap around at the end of int32; differences stay right.
+            batch["stream_token"][row] = (begin + positions).astype(np.int32)
+            batch["stream_sentence"][row] = sentences[:-1].astype(np.int32)
+            batch["stream_paragraph"][row] = paragraphs[:-1].astype(np.int32)
+        for name in ("token_ids", "target_ids"):
+            batch[name][~batch["padding_mask"]] = 0
+        batch["lane"] = lanes.astype(np.int32)
+        batch["sample_number"] = (step * num_lanes + lanes).astype(np.int64)
+        return batch
 
     def _pipelined(
         self,
@@ -322,53 +303,6 @@ class LaneInputs(RecordInputs):
 
         # Sequentially, so that lanes find their documents in the cache.
         return numbers.map(load).prefetch(tf.data.AUTOTUNE)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Lanes:
-    """Division of a stream into `number` lanes, read in segments of `target_length`.
-
-    Lanes begin `length` words apart. `num_targets` words are predicted, each in one
-    lane; None makes the lanes endless.
-    """
-
-    number: int
-    length: int
-    target_length: int
-    num_targets: int | None = None
-
-    def begin(self, step: int, lane: int) -> int:
-        return lane * self.length + step * self.target_length
-
-    def batch(
-        self, stream: WordStream, step: int, lanes: np.ndarray
-    ) -> dict[str, np.ndarray]:
-        """The segments of some lanes `(b,)` at one time step, arrays `(b, …)`.
-
-        Padding has ids 0; its counters continue.
-        """
-        shape = len(lanes), self.target_length
-        positions = np.arange(self.target_length)
-        batch = {name: np.zeros(shape, FEATURES[name].dtype) for name in _WORD_FEATURES}
-        for row, lane in enumerate(lanes.tolist()):
-            begin = self.begin(step, lane)
-            words, sentences, paragraphs = stream.read(begin, self.target_length + 1)
-            batch["token_ids"][row] = words[:-1]
-            batch["target_ids"][row] = words[1:]
-            batch["padding_mask"][row] = True
-            if self.num_targets is not None:
-                in_lane = step * self.target_length + positions < self.length
-                is_target = in_lane & (begin + positions < self.num_targets)
-                batch["padding_mask"][row] = is_target
-            # Counters wrap around at the end of int32; differences stay right.
-            batch["stream_token"][row] = (begin + positions).astype(np.int32)
-            batch["stream_sentence"][row] = sentences[:-1].astype(np.int32)
-            batch["stream_paragraph"][row] = paragraphs[:-1].astype(np.int32)
-        for name in ("token_ids", "target_ids"):
-            batch[name][~batch["padding_mask"]] = 0
-        batch["lane"] = lanes.astype(np.int32)
-        batch["sample_number"] = (step * self.number + lanes).astype(np.int64)
-        return batch
 
 
 def _divide_up(number: int, divisor: int) -> int:

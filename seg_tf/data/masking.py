@@ -22,13 +22,8 @@ class Masking(abc.ABC):
     Of these, `mask_token_rate` become `[MASK]`, `random_token_rate` a random piece of
     the vocabulary, and the rest stay. Subclasses choose the pieces.
 
-    Args:
-        mask_rate: share of the pieces to predict.
-        max_predictions: P.
-        mask_token_rate: probability of `[MASK]`.
-        random_token_rate: probability of a random piece.
-        mask_id: id of `[MASK]`.
-        vocab_size: number of word pieces.
+    The arguments are those of `MaskingConfig`, the id of `[MASK]`, and the number of
+    word pieces.
     """
 
     feature_names = ("masked_positions", "masked_ids", "masked_weights")
@@ -53,26 +48,17 @@ class Masking(abc.ABC):
     def __call__(
         self, token_ids: tf.Tensor, sentence_numbers: tf.Tensor, streams: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        """Masks a batch of rows.
+        """Masks rows `(B, L)` with random streams, uint64 `(B,)`.
 
-        Args:
-            token_ids: int32 tensor `(B, L)`.
-            sentence_numbers: int32 tensor `(B, L)`, the sentence of each piece, from 1;
-                0 at positions that are never predicted.
-            streams: uint64 tensor `(B,)`, the random stream of each sample.
-
-        Returns:
-            `token_ids` with replacements, and `masked_positions`, `masked_ids`
-            (both int32 `(B, P)`, padded with 0) and `masked_weights` (float32).
+        `sentence_numbers` are from 1, and 0 at positions that are never predicted.
+        Returns `token_ids` with replacements, and `masked_positions`, `masked_ids`
+        (both int32 `(B, P)`, padded with 0) and `masked_weights` (float32).
         """
         num_pieces = tf.math.count_nonzero(sentence_numbers, axis=1, dtype=tf.int32)
         counts = self.num_predictions(num_pieces)
         chosen = tf.sequence_mask(counts, self.max_predictions)
-        positions = self.choose_positions(
-            sentence_numbers,
-            counts,
-            randomness.extend_key(streams, randomness.MASKED_POSITIONS),
-        )
+        position_streams = randomness.extend_key(streams, randomness.MASKED_POSITIONS)
+        positions = self.choose_positions(sentence_numbers, counts, position_streams)
         positions = tf.where(chosen, positions, 0)
         masked_ids = tf.gather(token_ids, positions, batch_dims=1)
         replacements = tf.where(chosen, self._replace(masked_ids, streams), masked_ids)
@@ -103,8 +89,7 @@ class Masking(abc.ABC):
     ) -> tf.Tensor:
         """Draws rising positions to predict: int32 `(B, P)`, arbitrary beyond `counts`.
 
-        `sentence_numbers` is as in a call, `counts` int32 `(B,)`, the number of
-        predictions of each row, and `streams` uint64 `(B,)`.
+        `counts`, int32 `(B,)`, is the number of predictions of each row.
         """
 
     def _replace(self, masked_ids: tf.Tensor, streams: tf.Tensor) -> tf.Tensor:
@@ -154,11 +139,6 @@ class SpanMasking(Masking):
 
     A span across sentences, masked at both of its ends, would reveal which shuffled
     sentences are neighbours.
-
-    Args:
-        max_span_length: K.
-        span_end_rate: p of the geometric distribution.
-        **settings: the arguments of `Masking`.
     """
 
     def __init__(self, *, max_span_length: int, span_end_rate: float, **settings: Any):

@@ -14,8 +14,7 @@ import os
 import pathlib
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
 
 from seg_tf import files, remote_files
 from seg_tf.data import record_schema
@@ -25,13 +24,10 @@ from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE
 
 _NUM_LOCKS = 64
 DEFAULT_GIGABYTES = 50.0
-_MAX_GIGABYTES = 1e9
 # Seconds between two checks whether there is room for a shard.
 _PAUSE = 0.05
 # Shards that are fetched at the same time.
 _NUM_THREADS = 4
-
-_T = TypeVar("_T")
 
 
 class DamagedShardError(ValueError):
@@ -43,15 +39,7 @@ def local_records(
 ) -> pathlib.Path:
     """The folder that records are read from: `records_dir`, or the mirror of a URL.
 
-    Args:
-        records_dir: a folder, or the URL of one that fsspec can read.
-        gigabytes: maximum size of the shards in a mirror; None keeps the limit of an
-            earlier call, at first 50.
-
-    Raises:
-        ValueError: if there are no records at the URL, or the package that reads such
-            URLs is not installed.
-        OSError: if the bucket cannot be read.
+    `gigabytes` bounds the shards in a mirror; None keeps the last limit, at first 50.
     """
     remote = remote_files.to_path(str(records_dir))
     if isinstance(remote, pathlib.Path):
@@ -82,25 +70,19 @@ def update(folder: pathlib.Path, url: str, gigabytes: float | None = None) -> bo
         return False
     with _locked(folder, "update"):
         mark, manifest_file = folder / MIRROR_FILE, folder / FILE_NAME
-        previous: Mapping[str, Any] = {}
-        with contextlib.suppress(FileNotFoundError, ValueError):
-            previous = _read_mark(mark)
+        previous = files.read_json(mark) if mark.exists() else {}
         if not manifest_file.exists() or manifest_file.read_bytes() != content:
             mark.unlink(missing_ok=True)
             for path in folder.iterdir():
                 if path.is_file() and not path.name.startswith("."):
                     path.unlink()
             _write_if_changed(manifest_file, content)
-        described = Manifest.load(folder).vocabulary
-        vocabulary, sha256 = folder / described["file"], described["sha256"]
-        if not vocabulary.exists() or files.checksum(vocabulary) != sha256:
-            with files.written_aside(vocabulary) as aside:
-                _download(url, vocabulary, aside, sha256=sha256)
-        name = SENTENCE_PARAMETERS_FILE
-        parameters = remote_files.read_bytes(f"{url}/{name}")
-        if parameters is None:
-            raise ValueError(f"{url}/{name}: no such file. Build the records again")
-        _write_if_changed(folder / name, parameters)
+        vocabulary = Manifest.load(folder).vocabulary["file"]
+        for name in (vocabulary, SENTENCE_PARAMETERS_FILE):
+            content = remote_files.read_bytes(f"{url}/{name}")
+            if content is None:
+                raise _missing(url, name)
+            _write_if_changed(folder / name, content)
         limit = gigabytes or previous.get("gigabytes", DEFAULT_GIGABYTES)
         settings = {"url": url, "gigabytes": limit}
         if not mark.exists() or previous != settings:
@@ -114,36 +96,11 @@ def _write_if_changed(path: pathlib.Path, content: bytes) -> None:
             aside.write_bytes(content)
 
 
-def _read_mark(path: pathlib.Path) -> Mapping[str, Any]:
-    mark = files.read_json(path)
-    if isinstance(mark, dict) and isinstance(mark.get("url"), str):
-        size: Any = mark.get("gigabytes")
-        if type(size) in (int, float) and 0 < size < _MAX_GIGABYTES:
-            return mark
-    raise ValueError(
-        f"{path}: expected the `url` of records, and the maximum size of the shards "
-        "here in `gigabytes`. Pass that URL instead of the folder, and the file is "
-        f"rewritten. Received: {str(mark)[:200]}"
+def _missing(url: str, name: str) -> FileNotFoundError:
+    return FileNotFoundError(
+        f"{url}/{name}: there is no such file, but it belongs to the records that "
+        f"{FILE_NAME} lists. Build them again, or copy all of their files there"
     )
-
-
-def _download(
-    url: str,
-    path: pathlib.Path,
-    aside: pathlib.Path,
-    size: int | None = None,
-    sha256: str | None = None,
-) -> None:
-    """Fetches the file of that name from a URL to `aside`."""
-    try:
-        remote_files.download(f"{url}/{path.name}", aside, size, sha256)
-    except FileNotFoundError as error:
-        raise FileNotFoundError(
-            f"{url}/{path.name}: there is no such file, but {FILE_NAME} lists it. "
-            "Build the records again, or copy all of their files there"
-        ) from error
-    except OSError as error:
-        raise OSError(f"{error}. It was being copied to {path}") from error
 
 
 def _locked(
@@ -167,7 +124,7 @@ def mirror_of(folder: pathlib.Path) -> "Mirror | None":
 @functools.lru_cache(maxsize=64)
 def _opened(folder: pathlib.Path, changed: int) -> "Mirror":
     del changed  # Part of the key: the limit may have changed.
-    mark = _read_mark(folder / MIRROR_FILE)
+    mark = files.read_json(folder / MIRROR_FILE)
     return Mirror(folder, mark["url"], int(mark["gigabytes"] * 1e9))
 
 
@@ -195,16 +152,13 @@ class Mirror:
         return concurrent.futures.ThreadPoolExecutor(_NUM_THREADS, "fetch shards")
 
     @functools.cached_property
-    def _pending(self) -> dict[str, concurrent.futures.Future[None]]:
-        return {}
+    def _pending(self) -> set[str]:
+        return set()
 
     def fetch(self, path: pathlib.Path) -> None:
-        """Ensures that a file is in the mirror, and marks it as recently used.
-
-        Raises:
-            OSError: if it cannot be fetched, after several attempts.
-        """
+        """Ensures that a file is in the mirror, and marks it as recently used."""
         shard = self.shards[path.with_suffix(SHARD_SUFFIX).name]
+        is_shard = path.suffix == SHARD_SUFFIX
         sizes = {
             SHARD_SUFFIX: shard.bytes,
             OFFSETS_SUFFIX: (shard.records + 1) * record_schema.OFFSET_BYTES,
@@ -215,62 +169,33 @@ class Mirror:
             if path.stat().st_size == size:
                 os.utime(path)
                 return
-        with self._fetching(path):  # Another rank may be fetching it.
+        # Another rank may be fetching it.
+        lock = str(zlib.crc32(path.stem.encode()) % _NUM_LOCKS)
+        with _locked(self.folder, lock), contextlib.ExitStack() as stack:
             if path.exists() and path.stat().st_size == size:
                 return
             path.unlink(missing_ok=True)
-            if path.suffix == OFFSETS_SUFFIX:
-                # Recomputed, because the manifest has no checksum of offsets.
-                with contextlib.suppress(FileNotFoundError):
-                    record_schema.write_offsets(path.with_suffix(SHARD_SUFFIX), path)
-                return
-            with contextlib.ExitStack() as stack:
-                while True:
-                    with _locked(self.folder, "room"):
-                        if path.suffix != SHARD_SUFFIX or self._has_room(size):
-                            # From now on `files.being_written` lists it.
-                            aside = stack.enter_context(files.written_aside(path))
-                            break
-                    time.sleep(_PAUSE)
-                sha256 = shard.sha256 if path.suffix == SHARD_SUFFIX else None
-                _download(self.url, path, aside, size, sha256)
-
-    def _fetching(self, path: pathlib.Path) -> contextlib.AbstractContextManager[None]:
-        """Keeps other ranks from fetching a shard or the files next to it."""
-        return _locked(self.folder, str(zlib.crc32(path.stem.encode()) % _NUM_LOCKS))
-
-    def with_repair(
-        self,
-        paths: Sequence[pathlib.Path],
-        read: Callable[[], _T],
-        forget: Callable[[], object] = lambda: None,
-    ) -> _T:
-        """Reads `paths` of the mirror, which are fetched once more if one is damaged.
-
-        `forget` is called after the files have been removed. Raises a DamagedShardError
-        if they are still damaged after fetching them again.
-        """
-        try:
-            return read()
-        except ValueError as error:
-            logging.warning("%s. Fetching it again from %s", error, self.url)
-        for path in paths:
-            with self._fetching(path):
-                path.unlink(missing_ok=True)
-        forget()
-        try:
-            return read()
-        except ValueError as error:
-            raise DamagedShardError(
-                f"{error}. It was fetched again from {self.url} to {self.folder}, and "
-                "is damaged there too"
-            ) from error
+            while True:
+                with _locked(self.folder, "room"):
+                    if not is_shard or self._has_room(size):
+                        # From now on `files.being_written` lists it.
+                        aside = stack.enter_context(files.written_aside(path))
+                        break
+                time.sleep(_PAUSE)
+            try:
+                sha256 = shard.sha256 if is_shard else None
+                remote_files.download(f"{self.url}/{path.name}", aside, size, sha256)
+            except FileNotFoundError as error:
+                raise _missing(self.url, path.name) from error
+            except OSError as error:
+                raise OSError(f"{error}. It was being copied to {path}") from error
 
     def prefetch(self, paths: Iterable[pathlib.Path]) -> None:
         """Starts to fetch shards that are read soon, without waiting for them."""
         for path in paths:
             if path.name not in self._pending and not path.exists():
-                self._pending[path.name] = self._pool.submit(self._prefetch, path)
+                self._pending.add(path.name)
+                self._pool.submit(self._prefetch, path)
 
     def _prefetch(self, path: pathlib.Path) -> None:
         try:
@@ -280,7 +205,7 @@ class Mirror:
             # The reader tries again, and fails if that does not help.
             logging.warning("%s could not be fetched ahead: %s", path.name, error)
         finally:
-            self._pending.pop(path.name, None)
+            self._pending.discard(path.name)
 
     def make_room(self) -> None:
         """Removes the least recently opened shards while there are too many bytes."""
@@ -313,22 +238,21 @@ class Mirror:
         return True
 
 
-def with_repair(paths: Sequence[pathlib.Path], read: Callable[[], _T]) -> _T:
-    """Reads files; files of a mirror are fetched first: see `Mirror.with_repair`."""
-    mirror = mirror_of(paths[0].parent) if paths else None
-    if mirror is None:
-        return read()
-
-    def fetch_and_read() -> _T:
-        for path in paths:
-            mirror.fetch(path)
-        return read()
-
-    return mirror.with_repair(paths, fetch_and_read)
-
-
 def fetch(path: pathlib.Path) -> None:
     """Ensures that a file is present, if its folder is a mirror."""
     mirror = mirror_of(path.parent)
     if mirror is not None:
         mirror.fetch(path)
+
+
+def damaged(message: str, paths: Sequence[pathlib.Path]) -> DamagedShardError:
+    """An error about damaged files, which are removed from a mirror."""
+    mirror = mirror_of(paths[0].parent)
+    if mirror is None:
+        return DamagedShardError(message)
+    for path in paths:
+        path.unlink(missing_ok=True)
+    return DamagedShardError(
+        f"{message}. The copy in {mirror.folder} was removed: run the same command "
+        f"again, and it is fetched from {mirror.url}"
+    )

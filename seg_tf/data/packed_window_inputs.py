@@ -7,7 +7,7 @@ the summed loss equals that of one window per row.
 Shape key: W windows of a batch, B rows, L row length, P predictions of a row.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -31,13 +31,6 @@ class PackedWindowInputs(WindowInputs):
     The packing is drawn once: an epoch is a permutation of the rows, and sample k of
     epoch e, its masking included, is a pure function of (seed, e, k). The masks of a
     window do not depend on the other windows of its row.
-
-    Args:
-        max_windows_per_row: maximum number of windows of a row.
-        **arguments: the other arguments of `WindowInputs`.
-
-    Raises:
-        ValueError: if the records do not match the settings.
     """
 
     row_features = (WINDOW_NUMBER,)
@@ -47,24 +40,17 @@ class PackedWindowInputs(WindowInputs):
         self._max_windows = max_windows_per_row
 
     def build_rows(self, windows: WindowRecords) -> Rows:
-        groups = packing.groups_of_shards(windows.manifest, windows.split, "records")
-        all_lengths = tf.range(windows.window_length)
-        plan = packing.planned(
-            windows,
-            groups,
-            self._parts(windows, groups),
-            settings={
-                "rows": "packed windows",
-                "row_length": windows.window_length,
-                "max_windows": self._max_windows,
-                "seed": self._seed,
-                "predictions": windows.masking.num_predictions(all_lengths)
-                .numpy()
-                .tolist(),
-            },
-        )
-        packs = packing.Packs(plan["offsets"], plan["members"])
-        max_predictions = int(plan["most_predictions"].max())
+        parts, max_predictions = [], 0
+        manifest, row_length = windows.manifest, windows.window_length
+        for shards in packing.groups_of_shards(manifest, windows.split, "records"):
+            lengths = windows.lengths(shards)
+            part = packing.pack(lengths, row_length, self._max_windows, seed=self._seed)
+            num_pieces = tf.constant(lengths - NUM_SPECIAL_TOKENS, tf.int32)
+            predictions = windows.masking.num_predictions(num_pieces).numpy()
+            in_rows = np.add.reduceat(predictions[part.members], part.offsets[:-1])
+            max_predictions = max(max_predictions, int(in_rows.max(initial=0)))
+            parts.append(part)
+        packs = packing.Packs.joined(parts)
 
         def members_of(numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             members, row_sizes = tf.numpy_function(
@@ -83,7 +69,7 @@ class PackedWindowInputs(WindowInputs):
             rows = join_windows(
                 windows.read_masked(members, randomness.extend_key(streams, members)),
                 row_sizes,
-                row_length=windows.window_length,
+                row_length=row_length,
                 max_predictions=max_predictions,
                 pad_id=windows.special_ids["pad"],
             )
@@ -94,33 +80,11 @@ class PackedWindowInputs(WindowInputs):
 
         return Rows(
             count=len(packs),
-            length=windows.window_length,
+            length=row_length,
             num_tokens=windows.num_tokens,
-            num_parts=len(windows),
             read=read,
             prefetch=lambda numbers: windows.prefetch(members_of(numbers)[0]),
         )
-
-    def _parts(
-        self, windows: WindowRecords, groups: Sequence[range]
-    ) -> Iterator[packing.Arrays]:
-        """The plan of each group; window numbers count through all groups."""
-        first_window, first_offset = 0, np.zeros(1, np.int64)
-        for shards in groups:
-            lengths = windows.lengths(shards)
-            packs = packing.pack(
-                lengths, windows.window_length, self._max_windows, seed=self._seed
-            )
-            num_pieces = tf.constant(lengths - NUM_SPECIAL_TOKENS, tf.int32)
-            predictions = windows.masking.num_predictions(num_pieces).numpy()
-            in_rows = np.add.reduceat(predictions[packs.members], packs.offsets[:-1])
-            yield {
-                "offsets": np.append(first_offset, first_window + packs.offsets[1:]),
-                "members": first_window + packs.members,
-                "most_predictions": in_rows.max(initial=0, keepdims=True),
-            }
-            first_window += len(lengths)
-            first_offset = first_offset[:0]
 
 
 def join_windows(

@@ -1,4 +1,4 @@
-"""Packing of windows into rows, and the plans of rows on the disk.
+"""Packing of windows into rows.
 
 Packing is best-fit decreasing over the histogram of lengths. Rows with the same lengths
 are one pattern with a count, as in the histogram packing of Krell et al., 2021
@@ -6,34 +6,21 @@ are one pattern with a count, as in the histogram packing of Krell et al., 2021
 work grows with the number of distinct lengths, not of windows, and the result is as
 good as that of best-fit decreasing window by window.
 
-A split with one group of shards is planned in memory, in seconds. A larger one is
-planned group by group, in bounded memory, and only once: the arrays are stored next to
-the manifest, and every rank and every later run maps them.
+A large split is packed in groups of shards, which bounds the memory.
 """
 
 import bisect
-import contextlib
 import dataclasses
-import hashlib
-import json
-import logging
-import os
-import pathlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Self
 
 import numpy as np
 
-from seg_tf import command_line, files
 from seg_tf.data import randomness
-from seg_tf.data.manifest import PLANS_FOLDER, Manifest
-from seg_tf.data.window_records import WindowRecords
+from seg_tf.data.manifest import Manifest
 
 # Windows, or sentences, after which a group of shards ends.
 _GROUP_SIZE = 1 << 22
-_DESCRIPTION = "plan.json"
-
-Arrays = Mapping[str, np.ndarray]
 
 # The lengths of a row's windows.
 Pattern = tuple[int, ...]
@@ -56,19 +43,24 @@ class Packs:
         shifts = np.repeat(begins - (np.cumsum(counts) - counts), counts)
         return self.members[shifts + np.arange(len(shifts))], counts
 
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """The rows of all parts, whose members count through them."""
+        firsts = np.cumsum([0, *(len(part.members) for part in parts)])
+        shifted = [
+            (first + part.offsets[:-1], first + part.members)
+            for first, part in zip(firsts, parts, strict=False)
+        ]
+        offsets, members = zip(*shifted, strict=True)
+        return cls(np.concatenate([*offsets, firsts[-1:]]), np.concatenate(members))
+
 
 def pack(lengths: np.ndarray, row_length: int, max_windows: int, *, seed: int) -> Packs:
     """Packs windows of `lengths` positions into few rows.
 
-    `row_length` is at most 65,535. The seed's hash decides which window of a length
-    goes where, so that rows mix the corpus. Raises a ValueError if a window is empty or
-    longer than a row.
+    Lengths are from 1 to `row_length`, which is at most 65,535. The seed's hash decides
+    which window of a length goes where, so that rows mix the corpus.
     """
-    if len(lengths) and not 1 <= lengths.min() <= lengths.max() <= row_length:
-        raise ValueError(
-            f"`lengths` must lie between 1 and `row_length`={row_length}. Received: "
-            f"{lengths.min()} to {lengths.max()}"
-        )
     counts = np.bincount(lengths, minlength=row_length + 1)
     places, sizes = [np.zeros(0, np.uint16)], [np.zeros(1, np.int64)]
     for pattern, rows in _best_fit_decreasing(counts, row_length, max_windows):
@@ -133,7 +125,7 @@ def _best_fit_decreasing(
 
 
 def groups_of_shards(manifest: Manifest, split: str, count: str) -> list[range]:
-    """Consecutive shards of a split that are planned together; at least one group.
+    """Consecutive shards of a split that are packed together; at least one group.
 
     A group is bounded by its `count` in the manifest, "records" or "sentences".
     """
@@ -147,67 +139,3 @@ def groups_of_shards(manifest: Manifest, split: str, count: str) -> list[range]:
     if first < len(shards) or not groups:
         groups.append(range(first, len(shards)))
     return groups
-
-
-def planned(
-    windows: WindowRecords,
-    groups: Sequence[range],
-    parts: Iterator[Arrays],
-    settings: Mapping[str, Any],
-) -> Arrays:
-    """The arrays of a plan, computed now or by an earlier call.
-
-    The plan concatenates the arrays of all `parts`, one for each group of shards.
-    `settings` are all other settings that determine it, as JSON.
-    """
-    if len(groups) == 1:
-        return next(parts)
-    shards = [vars(shard) for shard in windows.manifest.splits[windows.split]]
-    content = json.dumps([settings, _GROUP_SIZE, shards], sort_keys=True)
-    name = f"{windows.split}-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
-    parent = windows.records_dir / PLANS_FOLDER
-    with contextlib.suppress(OSError):
-        parent.mkdir(exist_ok=True)
-    if not os.access(parent, os.W_OK):
-        parent = files.cache_dir() / PLANS_FOLDER
-        parent.mkdir(parents=True, exist_ok=True)
-    with files.locked(parent):  # Other ranks wait, and find the finished plan.
-        if not (parent / name).exists():
-            files.remove_leftovers(parent)
-            _write(parent, name, groups, parts)
-    return _map(parent / name)
-
-
-def _write(
-    parent: pathlib.Path, name: str, groups: Sequence[range], parts: Iterator[Arrays]
-) -> None:
-    logging.info("Planning the rows of %s, once for all runs", parent / name)
-    description: dict[str, dict[str, Any]] = {}
-    with (
-        files.folder_aside(parent) as folder,
-        command_line.progress_bar(len(groups), "plan of rows", " groups") as bar,
-    ):
-        for part in parts:
-            for array_name, values in part.items():
-                entry = {"dtype": values.dtype.str, "length": 0}
-                description.setdefault(array_name, entry)["length"] += len(values)
-                with open(folder / array_name, "ab") as file:
-                    values.tofile(file)
-            bar.update()
-        files.write_json(folder / _DESCRIPTION, description)
-        folder.replace(parent / name)
-
-
-def _map(folder: pathlib.Path) -> Arrays:
-    arrays = {}
-    for name, entry in files.read_json(folder / _DESCRIPTION).items():
-        dtype, length = np.dtype(entry["dtype"]), entry["length"]
-        expected, size = length * dtype.itemsize, (folder / name).stat().st_size
-        if size != expected:
-            raise ValueError(
-                f"{folder / name}: expected {expected} bytes, found {size}. The file "
-                f"was damaged; remove {folder}, and the plan is computed again"
-            )
-        # A plain array that shares the map: items of a `memmap` are slow to read.
-        arrays[name] = np.asarray(np.memmap(folder / name, dtype, mode="r"))
-    return arrays

@@ -1,8 +1,7 @@
 """Random numbers that are a pure function of their names.
 
-Every draw is named by integers (seed, purpose, epoch, sample, position, …) and hashed,
-so a sample's masking does not depend on the batch, the worker or the rank. NumPy
-(building records) and TensorFlow (loading them) compute the same numbers.
+Every draw is named by integers (seed, purpose, epoch, sample, position, …) and hashed.
+NumPy (building records) and TensorFlow (loading them) compute the same numbers.
 
 The hash is splitmix64 (Steele, Lea and Flood, 2014: "Fast splittable
 pseudorandom number generators"): `finalize(key + (i + 1) * GAMMA)` is the i-th
@@ -55,11 +54,7 @@ def uniform_integers(stream: int, count: int) -> np.ndarray:
 
 
 def extend_key(stream: int | tf.Tensor, names: int | tf.Tensor) -> tf.Tensor:
-    """`key` continued in the graph, elementwise, by one more integer.
-
-    `names` is an int, or an int64 tensor that broadcasts with `stream`, a uint64 tensor
-    or a result of `key`.
-    """
+    """`key` continued in the graph, elementwise, by one more integer."""
     stream, names = (
         value if tf.is_tensor(value) else _uint64(value) for value in (stream, names)
     )

@@ -3,7 +3,6 @@
 Shape key: B rows, L row length, N sentences of a row.
 """
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,11 +11,11 @@ import tensorflow as tf
 
 from seg_tf.config import configured_by
 from seg_tf.data import randomness, sample_order
-from seg_tf.data.configs import MaskingConfig, ReATInputsConfig
+from seg_tf.data.configs import ReATInputsConfig
 from seg_tf.data.text_packing import RowShape, TextRows, TextShape
 from seg_tf.data.window_inputs import WindowInputs
 from seg_tf.data.window_records import Features, Rows, WindowRecords
-from seg_tf.layouts import block_placing, blocks
+from seg_tf.layouts import blocks
 from seg_tf.layouts.blocks import BlockLayout
 from seg_tf.layouts.layout import Layout
 
@@ -29,19 +28,12 @@ class ReATInputs(WindowInputs):
     """`WindowInputs` whose rows contain texts, with sentences in blocks.
 
     The seed fixes the texts and their rows. Moved sentences and masked words are drawn
-    anew in every epoch, as functions of (seed, epoch, sample). An epoch consists of all
-    rows of short texts and a share of rows of long ones, drawn anew for each epoch. If
-    all rows are to be long, it consists of all rows of long texts.
+    anew in every epoch. An epoch consists of all rows of short texts and a share of
+    rows of long ones, drawn anew for each epoch; if all rows are to be long, of all
+    rows of long texts.
 
-    Args:
-        row_length, sentences_per_row, …, exchange_within: see `ReATInputsConfig`.
-        index_tables: rows of the model's tables: of `position_index`, the positions of
-            a block, and of `sentence_position`.
-        masking: config of the masking.
-        **arguments: the other arguments of `WindowInputs`.
-
-    Raises:
-        ValueError: if the records or the model's sizes do not match the settings.
+    `index_tables` has the positions of a block, `position_index`, and the rows of
+    `sentence_position`.
     """
 
     layout: type[Layout] = BlockLayout
@@ -69,23 +61,20 @@ class ReATInputs(WindowInputs):
         exchange_rate: float,
         exchange_within: str,
         index_tables: Mapping[str, int],
-        masking: MaskingConfig,
         **arguments: Any,
     ):
         block_length = index_tables["position_index"]
         max_sentences = index_tables["sentence_position"]
-        in_block = ("block_length", block_length)
-        in_text = ("max_sentences", max_sentences)
-        for field, value, (name, bound) in (
-            ("short_sentence_length", short_sentence_length, in_block),
-            ("long_sentence_length", long_sentence_length, in_block),
-            ("short_max_sentences", short_max_sentences, in_text),
-            ("long_max_sentences", long_max_sentences, in_text),
+        for kind, length, count in (
+            ("short", short_sentence_length, short_max_sentences),
+            ("long", long_sentence_length, long_max_sentences),
         ):
-            if value > bound:
+            if length > block_length or count > max_sentences:
                 raise ValueError(
-                    f"`inputs.{field}` must be at most `model.{name}`. Received: "
-                    f"inputs.{field}={value}, model.{name}={bound}"
+                    f"`inputs.{kind}_sentence_length` must be at most "
+                    f"`model.block_length`, and `inputs.{kind}_max_sentences` at most "
+                    f"`model.max_sentences`. Received: {length} with block_length="
+                    f"{block_length}, and {count} with max_sentences={max_sentences}"
                 )
         if row_length % block_length or not 0 < row_length <= _LONGEST_ROW:
             raise ValueError(
@@ -93,16 +82,7 @@ class ReATInputs(WindowInputs):
                 f"at most {_LONGEST_ROW:,}. Received: inputs.row_length={row_length}, "
                 f"model.block_length={block_length}"
             )
-        if masking.max_predictions < int(masking.mask_rate * row_length):
-            logging.warning(
-                "inputs.masking.max_predictions=%d: rows of %d positions would have up "
-                "to %d, by inputs.masking.mask_rate=%g",
-                masking.max_predictions,
-                row_length,
-                int(masking.mask_rate * row_length),
-                masking.mask_rate,
-            )
-        super().__init__(index_tables=index_tables, masking=masking, **arguments)
+        super().__init__(index_tables=index_tables, **arguments)
         num_blocks = row_length // block_length
         self._row = RowShape(num_blocks, block_length, sentences_per_row)
         self._shapes = (
@@ -115,17 +95,17 @@ class ReATInputs(WindowInputs):
 
     def build_rows(self, windows: WindowRecords) -> Rows:
         windows.check_whole_sentences()
-        # A vocabulary without the special tokens is refused before texts are packed.
-        special_ids = block_placing.SpecialIds.of(windows.vocabulary())
+        vocabulary = windows.vocabulary()
         short, long = (
             TextRows(windows, shape, self._row, self._seed) for shape in self._shapes
         )
         num_short, num_long = _shares(len(short), len(long), self._long_rate)
 
-        def total(short_total: int, long_total: int) -> int:
-            """Total of an epoch, from the totals of all short and all long rows."""
-            in_short = round(short_total * num_short / max(len(short), 1))
-            return in_short + round(long_total * num_long / max(len(long), 1))
+        # Rows of an average fill.
+        num_tokens = sum(
+            round(kind.num_tokens * num_rows / max(len(kind), 1))
+            for kind, num_rows in ((short, num_short), (long, num_long))
+        )
 
         def read_arrays(
             numbers: Sequence[int], long_numbers: Sequence[int]
@@ -158,15 +138,21 @@ class ReATInputs(WindowInputs):
                 name: tf.ensure_shape(values, [*numbers.shape, width])
                 for (name, width), values in zip(widths.items(), arrays, strict=True)
             }
+            lengths, is_sentence = row.pop("lengths"), row["text_of_sentence"] > 0
+            starts, _ = blocks.place_in_blocks(
+                tf.where(is_sentence, lengths + blocks.NUM_SPECIAL_TOKENS, 0),
+                self._row.block_length,
+                self._row.num_blocks,
+            )
+            row["sentence_starts"] = tf.ensure_shape(starts, lengths.shape)
             row |= blocks.lay_out(
                 pieces=row.pop("pieces"),
-                lengths=row.pop("lengths"),
-                starts=row["starts"],
-                is_sentence=row["text_of_sentence"] > 0,
+                lengths=lengths,
+                starts=row["sentence_starts"],
+                is_sentence=is_sentence,
                 row_length=self._row.length,
-                special_ids=special_ids,
+                vocabulary=vocabulary,
             )
-            row["sentence_starts"] = row.pop("starts")
             streams = randomness.extend_key(epoch_streams, epoch_places)
             self._exchange_sentences(row, streams)
             number = row["sentence_number"]
@@ -185,9 +171,7 @@ class ReATInputs(WindowInputs):
         return Rows(
             count=num_short + num_long,
             length=self._row.length,
-            num_tokens=total(short.num_tokens, long.num_tokens),
-            parts="texts",
-            num_parts=total(short.num_texts, long.num_texts),
+            num_tokens=num_tokens,
             read=read,
             prefetch=prefetch,
         )
@@ -230,11 +214,11 @@ def exchange(
 
     Each drawn sentence takes the place of the next, in a random order, so that all of
     them move. Their number is rounded randomly, and to two or none if it is less than
-    two, so that it is `rate` on average, except in texts of one sentence.
+    two, so that it is `rate` on average.
 
     `text_number` is the text of each sentence, from 1, and 0 at padding, `places` its
-    place in the text: int32 `(B, N)`. Returns the new places, int32 `(B, N)`; which
-    sentences moved, bool; and which could have moved, bool.
+    place in the text: int32 `(B, N)`. Returns the new places, and which sentences moved
+    and which could have moved, bool.
     """
     width = tf.shape(text_number)[1]
     streams = randomness.extend_key(streams, randomness.EXCHANGED_SENTENCES)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -50,7 +49,7 @@ _LENGTH = np.dtype("<u2")
 def number_widths(vocab_size: int, longest_list: int | None) -> dict[str, str]:
     """The narrowest type, "uint16" or "uint32", of each number list.
 
-    `longest_list` is the maximum number of pieces of a record; None if unbounded.
+    `longest_list` is the maximum number of pieces of a record, if there is one.
     """
 
     def narrowest(largest: int) -> str:
@@ -67,31 +66,15 @@ def masked_crc(data: bytes) -> int:
     return (((crc >> 15) | (crc << 17)) + _CRC_MASK_DELTA) & 0xFFFFFFFF
 
 
-def write_offsets(shard_path: pathlib.Path, path: pathlib.Path) -> None:
-    """Writes the offsets file of a shard, from the lengths of its records."""
-    offsets, size = [0], shard_path.stat().st_size
-    with open(shard_path, "rb") as shard:
-        while offsets[-1] < size:
-            shard.seek(offsets[-1])
-            header = shard.read(HEADER_BYTES).ljust(HEADER_BYTES, b"\0")
-            length, length_crc = struct.unpack("<QI", header)
-            if masked_crc(header[:8]) != length_crc:
-                raise ValueError(f"{shard_path}: the lengths of records are damaged")
-            offsets.append(offsets[-1] + FRAME_BYTES + length)
-    with files.written_aside(path) as aside:
-        aside.write_bytes(struct.pack(f"<{len(offsets)}Q", *offsets))
-
-
 @dataclasses.dataclass(frozen=True)
 class Lengths:
     """A file of lengths next to a shard, in the order of the records.
 
-    `things` have the lengths, and the manifest counts them as `count`. `of_windows`
-    maps the sentence lengths of each window to these lengths.
+    The manifest counts them as `count`. `of_windows` maps the sentence lengths of each
+    window to these lengths.
     """
 
     suffix: str
-    things: str
     count: str
     of_windows: Callable[[Sequence[np.ndarray]], np.ndarray]
 
@@ -107,18 +90,8 @@ class Lengths:
             lengths.astype(_LENGTH).tofile(aside)
 
     def read_shard(self, shard_path: pathlib.Path) -> np.ndarray:
-        """The lengths of a shard, uint16; a ValueError if the file is unreadable."""
-        path = self.path(shard_path)
-        if not path.is_file():
-            raise ValueError(
-                f"{path}: the file is missing. Copy it there, or build the windows "
-                "again with `python -m data_pipelines.build_windows --overwrite`"
-            )
-        if (size := path.stat().st_size) % _LENGTH.itemsize:
-            raise self.contradiction(
-                shard_path, f"{_LENGTH.itemsize} bytes for each length, found {size}"
-            )
-        return np.fromfile(path, _LENGTH)
+        """The lengths of a shard, uint16; an OSError if the file is missing."""
+        return np.fromfile(self.path(shard_path), _LENGTH)
 
     def read(self, shards: Iterable[Shard], folder: pathlib.Path) -> np.ndarray:
         """The lengths of several shards, uint16, checked against the manifest."""
@@ -126,15 +99,13 @@ class Lengths:
         for shard in shards:
             path = folder / shard.file
             lengths = self.read_shard(path)
-            if not lengths.all():
-                raise self.contradiction(path, f"no {self.things} of 0 pieces")
             number, total = len(lengths), int(lengths.sum(dtype=np.int64))
             expected = getattr(shard, self.count)
-            if (number, total) != (expected, shard.pieces):
+            if (number, total) != (expected, shard.pieces) or not lengths.all():
                 raise self.contradiction(
                     path,
-                    f"{expected} {self.things} with {shard.pieces} pieces in total, "
-                    f"from the manifest, found {number} with {total}",
+                    f"{expected} {self.count} with {shard.pieces} pieces in total and "
+                    f"at least one each, found {number} with {total}",
                 )
             parts.append(lengths)
         return np.concatenate(parts)
@@ -142,20 +113,18 @@ class Lengths:
     def contradiction(self, shard_path: pathlib.Path, expected: str) -> ValueError:
         return ValueError(
             f"{self.path(shard_path)}: expected {expected}. The file was replaced or "
-            "damaged; build the windows again with `python -m "
-            "data_pipelines.build_windows --overwrite`"
+            "damaged; build the windows again with "
+            "`seg-tf build-windows --overwrite`"
         )
 
 
 WINDOWS = Lengths(
     ".lengths",
-    "windows",
     "records",
     lambda windows: np.array([sentences.sum() for sentences in windows], np.int64),
 )
 SENTENCES = Lengths(
     ".sentence_lengths",
-    "sentences",
     "sentences",
     lambda windows: np.concatenate([np.zeros(0, np.int64), *windows]),
 )
@@ -165,12 +134,7 @@ LENGTHS = (WINDOWS, SENTENCES)
 def read_sentence_lengths(
     shards: Sequence[Shard], folder: pathlib.Path
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sentences of several shards, window by window.
-
-    Returns int32 `(S,)`, the pieces of each sentence, and int32 `(W,)`, the sentences
-    of each window. Raises a ValueError if a file is missing, or contradicts the
-    manifest or the other file.
-    """
+    """Pieces of each sentence and sentences of each window of some shards, int32."""
     sentences, counts = [np.zeros(0, _LENGTH)], [np.zeros(0, np.int32)]
     for shard in shards:
         window_ends = np.cumsum(WINDOWS.read([shard], folder), dtype=np.int64)

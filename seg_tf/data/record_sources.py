@@ -37,66 +37,50 @@ def parse(
     colon. They are sorted by name, and weights are divided by their greatest common
     divisor, so that two spellings of a mixture are equal.
 
-    Args:
-        records_dir: value of the flag, or of `config.records_dir`.
-        cache_gigabytes: see `local_records`.
-
     Returns:
         The sources by name: the end of the path, as short as is unique.
-
-    Raises:
-        ValueError: if it names no folder of records, or a source twice, or a weight is
-            not a positive integer.
     """
-    rule = (
-        "`--records_dir` must be a folder that `python -m "
-        "data_pipelines.build_records` wrote, or several with weights"
-    )
-    if not records_dir:
-        raise ValueError(f"{rule}. Received: {records_dir!r}")
-    items = [(records_dir, 1)]
-    if _is_mixture(records_dir):
+    items = [(records_dir or "", 1)]
+    if records_dir and _is_mixture(records_dir):
         items = [_folder_and_weight(item.strip()) for item in records_dir.split(",")]
-    # Remote records are read through a local folder.
-    sources = [
-        RecordSource(local_records(folder, cache_gigabytes), weight)
-        for folder, weight in items
-    ]
-    for source in sources:
-        if not source.manifest.is_file():
-            raise ValueError(f"{rule}. Found no {source.manifest}")
-    folders = [source.folder.resolve() for source in sources]
-    repeated = sorted({str(folder) for folder in folders if folders.count(folder) > 1})
-    if repeated:
-        raise ValueError(
-            "`--records_dir` must name each folder once, with the sum of its weights. "
-            f"Received: {', '.join(repeated)} more than once"
-        )
-    weights = [source.weight for source in sources]
-    divisor = math.gcd(*weights)
-    if (block := sum(weights) // divisor) > _LARGEST_BLOCK:
+    divisor = math.gcd(*(weight for _, weight in items))
+    names = file_listing.short_names([pathlib.Path(folder) for folder, _ in items])
+    sources: dict[str, RecordSource] = {}
+    for name, (folder, weight) in sorted(zip(names, items, strict=True)):
+        # Remote records are read through a local folder.
+        source = RecordSource(local_records(folder, cache_gigabytes), weight // divisor)
+        if not folder or not source.manifest.is_file():
+            raise ValueError(
+                "`--records_dir` must be a folder that "
+                "`seg-tf build-records` wrote, or several with weights. "
+                f"Received: {records_dir!r}. Found no {source.manifest}"
+            )
+        if any(source.folder.samefile(other.folder) for other in sources.values()):
+            raise ValueError(
+                "`--records_dir` must name each folder once, with the sum of its "
+                f"weights. Received: {folder} more than once"
+            )
+        sources[name] = source
+    if (block := sum(source.weight for source in sources.values())) > _LARGEST_BLOCK:
         raise ValueError(
             "The weights of `--records_dir`, divided by their greatest common divisor, "
             f"must add up to at most {_LARGEST_BLOCK:,}, the rows in which the mixture "
-            f"is exact. Received: {weights}, which add up to {block:,}. Round them"
+            f"is exact. Received: weights that add up to {block:,}. Round them"
         )
-    names = file_listing.short_names([pathlib.Path(folder) for folder, _ in items])
-    return {
-        name: dataclasses.replace(source, weight=source.weight // divisor)
-        for name, source in sorted(zip(names, sources, strict=True))
-    }
+    return sources
 
 
 def describe(sources: Mapping[str, RecordSource]) -> dict[str, Any]:
     """Identity of the records of a run, independent of paths: checksums and weights."""
-    checksums = {
+    described: dict[str, dict[str, Any]] = {
         name: {"manifest_checksum": files.checksum(source.manifest)}
         for name, source in sources.items()
     }
     if len(sources) == 1:
-        return next(iter(checksums.values()))
-    weights = {name: {"weight": source.weight} for name, source in sources.items()}
-    return {"sources": {name: checksums[name] | weights[name] for name in sources}}
+        return next(iter(described.values()))
+    for name, source in sources.items():
+        described[name]["weight"] = source.weight
+    return {"sources": described}
 
 
 def _is_mixture(records_dir: str) -> bool:
@@ -113,7 +97,6 @@ def _folder_and_weight(item: str) -> tuple[str, int]:
         raise ValueError(
             "`--records_dir` must be a folder of records, or several with commas, each "
             "with a weight, a positive integer, after a colon: wikipedia:3,books:1. "
-            f"Received: {item!r}. A folder with a comma in its path can be read as the "
-            "only source; for a mixture rename it"
+            f"Received: {item!r}"
         )
     return folder, int(weight)

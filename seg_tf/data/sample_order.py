@@ -2,9 +2,8 @@
 
 A run consumes samples 0, 1, 2, …; with n records, sample c is number `c % n` of
 epoch `c // n`. Each epoch is a permutation of the records that is computed entry by
-entry (a keyed cipher). So there is no shuffle buffer, any sample can be read directly,
-and a checkpoint stores one integer. Remote records use an order in which records that
-are read at about the same time are close together (`Blocks`).
+entry (a keyed cipher). So there is no shuffle buffer, and a checkpoint stores one
+integer.
 """
 
 import dataclasses
@@ -38,7 +37,6 @@ class Blocks:
 
     @property
     def group_size(self) -> int:
-        """Records of a group."""
         return self.size * self.at_once
 
 
@@ -50,25 +48,17 @@ def share_of_rank(
     Ranks read whole micro-batches, as evenly as their number allows; without
     `micro_batch_size`, equal parts.
     """
-    if not 0 <= rank < num_ranks:
-        raise ValueError(
-            f"`rank` must be below `num_ranks`. Received: rank={rank}, "
-            f"num_ranks={num_ranks}"
-        )
+    num_micro_batches = num_ranks
     if micro_batch_size is None:
-        if batch_size < 1 or batch_size % num_ranks:
-            raise ValueError(
-                "`batch_size` (of all ranks together) must be a multiple of "
-                "`num_ranks`, unless `micro_batch_size` is set. Received: "
-                f"batch_size={batch_size}, num_ranks={num_ranks}"
-            )
-        micro_batch_size = batch_size // num_ranks
-    num_micro_batches, rest = divmod(batch_size, micro_batch_size)
-    if rest or num_micro_batches < num_ranks:
+        micro_batch_size, rest = divmod(batch_size, num_ranks)
+    else:
+        num_micro_batches, rest = divmod(batch_size, micro_batch_size)
+    if rest or not micro_batch_size or num_micro_batches < num_ranks:
         raise ValueError(
-            "`batch_size` must be a multiple of `micro_batch_size`, with a micro-batch "
-            f"for every rank. Received: batch_size={batch_size}, "
-            f"micro_batch_size={micro_batch_size}, num_ranks={num_ranks}"
+            "`batch_size` must be a multiple of `micro_batch_size`, or of `num_ranks` "
+            "without it, with a micro-batch for every rank. Received: "
+            f"batch_size={batch_size}, micro_batch_size={micro_batch_size}, "
+            f"num_ranks={num_ranks}"
         )
     first, end = (
         num_micro_batches * number // num_ranks for number in (rank, rank + 1)
@@ -77,10 +67,7 @@ def share_of_rank(
 
 
 def rank_samples(step: tf.Tensor, first_sample: int, share: Share) -> tf.Tensor:
-    """The samples of a rank in a step's global batch: int64 `(num_rows,)`.
-
-    Steps count from the (re)start of the run, after `first_sample` samples.
-    """
+    """The samples of a rank in a step after `first_sample`: int64 `(num_rows,)`."""
     begin = first_sample + step * share.batch_size + share.first_row
     return begin + tf.range(share.num_rows, dtype=tf.int64)
 
@@ -90,8 +77,7 @@ def epochs_and_records(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The epoch and the record number of each sample of a run, int64 `(B,)`.
 
-    `samples` are counted from the run's start. Without `blocks` all records of an epoch
-    are permuted.
+    Without `blocks` all records of an epoch are permuted.
     """
     epochs = samples // num_records
     positions = samples % num_records
@@ -125,10 +111,8 @@ def permuted(positions: tf.Tensor, streams: tf.Tensor, count: int) -> tf.Tensor:
     """
     if count == 1:
         return positions
-    # TensorFlow's shuffle is not a permutation for 4^8 + 1, 4^9 + 1, … entries. Its
-    # cipher works on blocks of an even number of bits, at least 16, and uses
-    # ceil(log2(count - 1)) of them. For the largest index count - 1 = 2^k these are k,
-    # but the index needs k + 1: it is taken for 0, whose entry occurs twice.
+    # TensorFlow's shuffle is not a permutation for 4^8 + 1, 4^9 + 1, … entries: its
+    # cipher has a bit too few, and takes the largest index for 0.
     largest = count - 1
     bits = largest.bit_length() - 1
     if largest != 1 << bits or bits < 16 or bits % 2:
@@ -158,12 +142,8 @@ class MixtureOrder:
 
     With weights w, samples are read in blocks of sum(w). Each block has exactly w_i
     samples of source i, at the same places, spread evenly: its j-th of w_i comes at
-    about (j + 1/2) / w_i of the block (the method of Sainte-Laguë). Sample c is sample
-    `c // sum(w) * w_i + r` of its source, the r-th of the source in its block. For
-    example, weights 3, 1 and 2 give blocks of the sources 0 2 0 1 2 0.
-
-    Args:
-        weights: w, positive integers.
+    about (j + 1/2) / w_i of the block (the method of Sainte-Laguë). For example,
+    weights 3, 1 and 2 give blocks of the sources 0 2 0 1 2 0.
     """
 
     def __init__(self, weights: Sequence[int]):
@@ -178,10 +158,7 @@ class MixtureOrder:
         self._ranks = np.concatenate(ranks)[order]
 
     def __call__(self, samples: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The source of each sample, and its number among the source's samples.
-
-        Samples, counted from the run's start, and both results are int64 `(B,)`.
-        """
+        """The source of each sample, and its number in the source: int64 `(B,)`."""
         places = samples % len(self._sources)
         sources = tf.gather(self._sources, places)
         before = samples // len(self._sources) * tf.gather(self._weights, sources)
@@ -195,10 +172,7 @@ class MixtureOrder:
         return counts
 
     def epoch(self, sizes: Sequence[int]) -> int:
-        """Samples of the fewest whole blocks that contain every sample of all sources.
-
-        `sizes` are the samples of an epoch of each source.
-        """
+        """Samples of the fewest whole blocks that contain an epoch of every source."""
         blocks = max(
             -(-size // weight)
             for size, weight in zip(sizes, self._weights.tolist(), strict=True)

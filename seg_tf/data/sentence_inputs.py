@@ -24,21 +24,12 @@ from seg_tf.text.graph.trees import Trees
 class ShuffledWindowInputs(WindowInputs):
     """`WindowInputs` whose rows contain whole sentences in any order.
 
-    Training merges and shuffles anew in every epoch, as functions of (seed, epoch,
-    sample). Validation uses the order that is stored with each record.
+    Training merges and shuffles anew in every epoch. Validation uses the order that is
+    stored with each record.
 
     All sentences are shuffled, but pointers cannot point at the first sentence of a
     window that begins inside a document: it did not fit into the previous window, so
     it is longer on average, and its length would reveal its place.
-
-    Args:
-        max_sentences: M.
-        shuffle_rate: probability that a row is shuffled.
-        **arguments: the other arguments of `WindowInputs`.
-
-    Raises:
-        ValueError: if the records do not match the settings, or sentences were cut to
-            fill windows.
     """
 
     row_features: tuple[str, ...] = ("is_shuffled",)
@@ -95,7 +86,6 @@ class ShuffledWindowInputs(WindowInputs):
             count=len(windows),
             length=length,
             num_tokens=num_tokens,
-            num_parts=len(windows),
             read=read,
             prefetch=windows.prefetch,
         )
@@ -122,9 +112,8 @@ def merge(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Draws the sentences that start a sentence of the row; the rest are appended.
 
-    Merging random pairs of adjacent sentences until M are left (SLM, section 3.2)
-    removes all but M - 1 of the boundaries between them, and every subset is equally
-    likely. So the remaining boundaries are drawn.
+    Merging random pairs of neighbours until M are left (SLM, section 3.2) removes all
+    but M - 1 boundaries, every subset equally likely. So the remaining ones are drawn.
 
     Returns the first sentences, int32 `(B, M)`, rising, padded with the `width` of the
     batch, which is at least S; and their number `(B,)`.

@@ -5,14 +5,12 @@ run starts without re-reading.
 """
 
 import bisect
-import errno
 import functools
 import os
 import pathlib
 import resource
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -31,18 +29,10 @@ from seg_tf.data.record_schema import (
 
 _OFFSET = np.dtype(f"<u{OFFSET_BYTES}")
 _MAX_SHARDS = 4096
-# File descriptors that suffice for any number of shards.
-_SUFFICIENT_FILES = 256
-
-_T = TypeVar("_T")
 
 
 def write_shard(path: pathlib.Path, records: Iterable[bytes]) -> int:
-    """Writes serialised records to a shard with offsets, and returns their number.
-
-    Neither file is left half-written. Raises an OSError if they cannot be written, for
-    example because the disk is full.
-    """
+    """Writes serialised records to a shard with offsets, and returns their number."""
     offsets = [0]
     with files.written_aside(path) as aside:
         try:
@@ -67,15 +57,7 @@ class RecordReader:
 
     Only requested records are read from the disk; a mapped file would read 100 times
     as much. Few shards are open at once, so their number is not limited. Threads and
-    forked processes may share a reader.
-
-    Args:
-        paths: the shards, in order.
-        in_order: whether most records are read one after another, so that the system
-            should read ahead.
-
-    Raises:
-        DamagedShardError: if a shard and its offsets do not match.
+    forked processes may share a reader. With `in_order`, the system reads ahead.
     """
 
     def __init__(self, paths: Sequence[pathlib.Path], *, in_order: bool = False):
@@ -89,39 +71,29 @@ class RecordReader:
         self._open = functools.lru_cache(max_open)(
             functools.partial(_open_shard, self._paths, self._mirror, in_order)
         )
-        self._sizes: list[int] = []
         self._first_records = [0]
         for number, path in enumerate(self._paths):
             if self._mirror is not None:
-                described = self._mirror.shards[path.name]
-                size, num_records = described.bytes, described.records
+                num_records = self._mirror.shards[path.name].records
             else:
-                shard = self._open(number)
-                size, num_records = shard.size, shard.num_records
-            self._sizes.append(size)
+                num_records = self._open(number).num_records
             self._first_records.append(self._first_records[-1] + num_records)
 
     def __len__(self) -> int:
         return self._first_records[-1]
 
     def __getitem__(self, number: int) -> bytes:
-        """The record `number`.
-
-        Raises:
-            DamagedShardError: if a checksum does not match, naming the shard, the
-                record and its place in the file.
-        """
+        """The record `number`; a DamagedShardError if its checksum does not match."""
         return self.read([number])[0]
 
     def read(self, numbers: Sequence[int]) -> list[bytes]:
         """Records by their numbers, requested from the disk in parallel."""
         places = [self.locate(number) for number in numbers]
         if len(places) > 1:
-            for place in places:
-                self._call(_OpenShard.fetch_offsets, *place)
-            for place in places:
-                self._call(_OpenShard.fetch, *place)
-        return [self._call(_OpenShard.read, *place) for place in places]
+            for request in (_OpenShard.fetch_offsets, _OpenShard.fetch):
+                for shard, record in places:
+                    request(self._open(shard), record)
+        return [self._open(shard).read(record) for shard, record in places]
 
     @property
     def is_remote(self) -> bool:
@@ -146,27 +118,6 @@ class RecordReader:
         """The numbers of the records of a shard."""
         return range(*self._first_records[shard : shard + 2])
 
-    def _call(
-        self, method: Callable[["_OpenShard", int], _T], shard: int, record: int
-    ) -> _T:
-        """Calls a method of a shard; a mirror fetches a damaged shard once more."""
-
-        def call() -> _T:
-            opened = self._open(shard)
-            if opened.size != self._sizes[shard]:
-                raise DamagedShardError(
-                    f"{opened.path}: expected {self._sizes[shard]} bytes, as when it "
-                    f"was first opened, found {opened.size}. The file was replaced "
-                    "while it was read; start again"
-                )
-            return method(opened, record)
-
-        if self._mirror is None:
-            return call()
-        path = self._paths[shard]
-        paths = [path, path.with_suffix(OFFSETS_SUFFIX)]
-        return self._mirror.with_repair(paths, call, self._open.cache_clear)
-
 
 def _open_shard(
     paths: Sequence[pathlib.Path],
@@ -175,41 +126,36 @@ def _open_shard(
     number: int,
 ) -> "_OpenShard":
     path = paths[number]
-    if mirror is None:
-        return _OpenShard(path, in_order=in_order)
-    offsets_path = path.with_suffix(OFFSETS_SUFFIX)
-    while True:
+    while mirror is not None:
         mirror.fetch(path)
-        mirror.fetch(offsets_path)
+        mirror.fetch(path.with_suffix(OFFSETS_SUFFIX))
         try:
-            return _OpenShard(path, in_order=in_order)
-        except DamagedShardError:
-            # Another rank may have evicted it in the meantime.
-            if path.exists() and offsets_path.exists():
-                raise
+            return _OpenShard(path, in_order)
+        except FileNotFoundError:
+            continue  # Another rank has evicted it in the meantime.
+    return _OpenShard(path, in_order)
 
 
 class _OpenShard:
     """An open shard and its open offsets, closed with the last reference to it."""
 
-    def __init__(self, path: pathlib.Path, *, in_order: bool):
-        self.path = path
-        self._offsets_path = path.with_suffix(OFFSETS_SUFFIX)
+    def __init__(self, path: pathlib.Path, in_order: bool):
+        self._paths = path, path.with_suffix(OFFSETS_SUFFIX)
         self._descriptors: list[int] = []
-        for file in (path, self._offsets_path):
-            self._descriptors.append(_open_to_read(file))
+        for file in self._paths:
+            self._descriptors.append(os.open(file, os.O_RDONLY))
         self._file, self._offsets = self._descriptors
         if not in_order:
             os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_RANDOM)
-        self.size = os.fstat(self._file).st_size
+        self._size = os.fstat(self._file).st_size
         offsets_size = os.fstat(self._offsets).st_size
         num_offsets, rest = divmod(offsets_size, OFFSET_BYTES)
         # A record takes some bytes, so more offsets are certainly wrong.
-        if rest or not 1 <= num_offsets <= self.size // FRAME_BYTES + 1:
+        if rest or not 1 <= num_offsets <= self._size // FRAME_BYTES + 1:
             raise self._mismatch(f"{offsets_size} bytes of offsets")
         self.num_records = num_offsets - 1
         (end,) = self._read_offsets(self.num_records, 1)
-        if end != self.size:
+        if end != self._size:
             raise self._mismatch(f"an end at byte {end}")
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
@@ -230,13 +176,9 @@ class _OpenShard:
     def read(self, number: int) -> bytes:
         begin, end = self._extent(number)
         framed = os.pread(self._file, end - begin, begin)
-        if len(framed) < end - begin:
-            raise DamagedShardError(
-                f"{self.path}: record {number} (bytes {begin} to {end}) is cut off: "
-                f"the file ends at {begin + len(framed)}. It was truncated while it "
-                "was read; build it again or copy it anew"
-            )
         data = framed[HEADER_BYTES:-FOOTER_BYTES]
+        # A file that was cut off while it was read gives fewer bytes.
+        framed = framed.ljust(FRAME_BYTES, b"\0")
         length, length_crc = struct.unpack("<QI", framed[:HEADER_BYTES])
         (data_crc,) = struct.unpack("<I", framed[-FOOTER_BYTES:])
         if (
@@ -244,17 +186,19 @@ class _OpenShard:
             or length != len(data)
             or masked_crc(data) != data_crc
         ):
-            raise DamagedShardError(
-                f"{self.path}: record {number} (bytes {begin} to {end}, from "
-                f"{self._offsets_path.name}) does not match its checksum. One of the "
-                "files was damaged; build both again or copy both anew"
+            path, offsets = self._paths
+            raise mirrors.damaged(
+                f"{path}: record {number} (bytes {begin} to {end}, from "
+                f"{offsets.name}) does not match its checksum. One of the files was "
+                "damaged; build both again or copy both anew",
+                self._paths,
             )
         return data
 
     def _extent(self, number: int) -> tuple[int, int]:
         """First byte of a record with its framing, and the byte after the last."""
         begin, end = self._read_offsets(number, 2)
-        if not begin + FRAME_BYTES <= end <= self.size:
+        if not begin + FRAME_BYTES <= end <= self._size:
             raise self._mismatch(f"bytes {begin} to {end} for record {number}")
         return begin, end
 
@@ -264,11 +208,13 @@ class _OpenShard:
             raise self._mismatch(f"none for record {first}")
         return struct.unpack(f"<{count}Q", data)
 
-    def _mismatch(self, content: str) -> DamagedShardError:
-        return DamagedShardError(
-            f"{self._offsets_path}: expected where the records of {self.path} "
-            f"({self.size} bytes) begin and end, found {content}. One of the files was "
-            "truncated, damaged or replaced; build both again or copy both anew"
+    def _mismatch(self, content: str) -> mirrors.DamagedShardError:
+        path, offsets = self._paths
+        return mirrors.damaged(
+            f"{offsets}: expected where the records of {path} ({self._size} bytes) "
+            f"begin and end, found {content}. One of the files was truncated, damaged "
+            "or replaced; build both again or copy both anew",
+            self._paths,
         )
 
 
@@ -281,22 +227,3 @@ def max_open_shards() -> int:
     if soft == resource.RLIM_INFINITY:
         return _MAX_SHARDS
     return min(max(soft // 8, 1), _MAX_SHARDS)
-
-
-def _open_to_read(path: pathlib.Path) -> int:
-    """Opens a file; an error for the limit on open files explains how to raise it."""
-    try:
-        return os.open(path, os.O_RDONLY)
-    except FileNotFoundError as error:
-        raise DamagedShardError(f"{path}: the file is missing") from error
-    except OSError as error:
-        if error.errno != errno.EMFILE:
-            raise
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        raise OSError(
-            f"{path}: could not be opened: this process may have {soft} files open at "
-            f"once (`ulimit -n`; at most {hard} without the administrator), and all "
-            f"are in use. Reading records needs {_SUFFICIENT_FILES}, for any number of "
-            "shards. Run `ulimit -n 65536` before the command, or start the container "
-            "with `--ulimit nofile=65536`"
-        ) from error

@@ -2,13 +2,14 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from typing import Self
 
 import numpy as np
 
 from seg_tf.data import packing
 from seg_tf.data.packing import Packs
 from seg_tf.data.window_records import WindowRecords
-from seg_tf.layouts import block_placing
+from seg_tf.layouts.blocks import NUM_SPECIAL_TOKENS, place_in_blocks, split_long
 
 # Fill of the rows in the first attempt, and the factor for rows that fail.
 _FIRST_SHARE = 0.985
@@ -29,13 +30,12 @@ class RowShape:
 
     @property
     def length(self) -> int:
-        """Positions of the row."""
         return self.num_blocks * self.block_length
 
     @property
     def widths(self) -> dict[str, int]:
         """Length of each array of a row."""
-        names = ("lengths", "starts", "text_of_sentence", "place", "sentence_part")
+        names = ("lengths", "text_of_sentence", "place", "sentence_part")
         return {"pieces": self.length, **dict.fromkeys(names, self.num_sentences)}
 
 
@@ -48,28 +48,21 @@ class TextShape:
 
     @property
     def max_pieces(self) -> int:
-        """Maximum number of word pieces of a sentence."""
-        return self.sentence_length - block_placing.NUM_SPECIAL_TOKENS
+        return self.sentence_length - NUM_SPECIAL_TOKENS
 
 
 @dataclasses.dataclass(frozen=True)
 class Texts:
-    """The texts of a split: a partition of its sentences into runs.
+    """The texts of a split: a partition of its sentences, or parts of long ones.
 
-    Each part of a long sentence counts as a sentence.
-
-    Attributes:
-        positions: uint16 `(S,)`, positions of each sentence of the split.
-        is_begin: bool `(S + 1,)`, False for the second and later parts of a long
-            sentence, True at the end; None for texts that are packed already.
-        firsts: int64 `(X,)`, the first sentence of each text.
-        counts: int32 `(X,)`, number of its sentences.
-        windows: int64 `(X,)`, its window.
-        window_firsts: int64 `(W,)`, the first sentence of each window.
+    `positions`, uint16 `(S,)`, are those of each sentence; `is_begin`, bool `(S,)`, is
+    False for the second and later parts of a long one. `firsts`, `counts` and
+    `windows`, `(X,)`, are the first sentence, the number of sentences and the window of
+    each text; `window_firsts`, `(W,)`, the first sentence of each window.
     """
 
     positions: np.ndarray
-    is_begin: np.ndarray | None
+    is_begin: np.ndarray
     firsts: np.ndarray
     counts: np.ndarray
     windows: np.ndarray
@@ -86,7 +79,6 @@ class Texts:
 
     def halved(self, which: np.ndarray) -> tuple["Texts", np.ndarray]:
         """Cuts some texts in two; returns all texts and the numbers of the halves."""
-        assert self.is_begin is not None, "these texts are packed already"
         firsts, sizes = self.firsts[which], self.counts[which]
         cuts = _whole(self.is_begin, firsts, firsts + sizes // 2)
         halves = (cuts - firsts).astype(np.int32)
@@ -100,6 +92,27 @@ class Texts:
         )
         return texts, np.concatenate([which, np.arange(len(self), len(texts))])
 
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """The texts of all parts; sentences and windows count through them."""
+        sentences = np.cumsum([0, *(len(part.positions) for part in parts)])
+        windows = np.cumsum([0, *(len(part.window_firsts) for part in parts)])
+        shifted = [
+            dataclasses.replace(
+                part,
+                firsts=part.firsts + first_sentence,
+                windows=part.windows + first_window,
+                window_firsts=part.window_firsts + first_sentence,
+            )
+            for part, first_sentence, first_window in zip(
+                parts, sentences, windows, strict=False
+            )
+        ]
+        names = [field.name for field in dataclasses.fields(cls)]
+        return cls(
+            *(np.concatenate([vars(part)[name] for part in shifted]) for name in names)
+        )
+
 
 def cut_texts(
     sentence_lengths: np.ndarray,
@@ -109,11 +122,10 @@ def cut_texts(
 ) -> Texts:
     """Cuts windows into texts, each as long as its shape and a row allow.
 
-    `sentence_lengths` are the pieces of every sentence, window by window. The parts of
-    a long sentence stay together unless they are longer than a text.
+    The parts of a long sentence stay together unless they are longer than a text.
     """
-    pieces, part = block_placing.split_long(sentence_lengths, shape.max_pieces)
-    positions = pieces + block_placing.NUM_SPECIAL_TOKENS
+    pieces, part = split_long(sentence_lengths, shape.max_pieces)
+    positions = pieces + NUM_SPECIAL_TOKENS
     is_begin = np.append(part == 0, True)
     ends = np.concatenate([[0], np.cumsum(num_sentences, dtype=np.int64)])
     bounds = np.flatnonzero(is_begin)[ends]
@@ -134,7 +146,7 @@ def cut_texts(
     order = np.argsort(firsts)
     return Texts(
         positions=positions.astype(np.uint16),
-        is_begin=is_begin,
+        is_begin=is_begin[:-1],
         firsts=firsts[order],
         counts=(stops - firsts)[order].astype(np.int32),
         windows=windows[order],
@@ -155,9 +167,8 @@ def _whole(is_begin: np.ndarray, firsts: np.ndarray, stops: np.ndarray) -> np.nd
 def pack_texts(texts: Texts, row: RowShape, *, seed: int) -> tuple[Texts, Packs]:
     """Packs texts into few rows whose sentences fit into blocks.
 
-    Rows are planned by positions only. If the sentences of a row do not fit into its
-    blocks, its texts are planned again with a lower fill. A text that does not fit into
-    an empty row is cut in two.
+    Texts of rows whose sentences do not fit are packed again with a lower fill. A text
+    that does not fit into an empty row is cut in two.
     """
     rows: list[np.ndarray] = []
     left, share = np.arange(len(texts)), _FIRST_SHARE
@@ -199,10 +210,10 @@ def _fits(texts: Texts, rows: list[np.ndarray], row: RowShape) -> Iterator[np.nd
     """Yields masks of rows whose sentences all fit, for batches of rows."""
     for begin in range(0, len(rows), _ROWS_PER_BATCH):
         lengths = sentence_matrix(texts, rows[begin : begin + _ROWS_PER_BATCH])
-        _, succeeded = block_placing.place_in_blocks(
-            lengths, row.num_blocks, row.block_length
+        _, succeeded = place_in_blocks(lengths, row.block_length, row.num_blocks)
+        yield succeeded.numpy() & (
+            np.count_nonzero(lengths, axis=1) <= row.num_sentences
         )
-        yield succeeded & (np.count_nonzero(lengths, axis=1) <= row.num_sentences)
 
 
 class TextRows:
@@ -214,23 +225,15 @@ class TextRows:
         self._windows = windows
         self._shape = shape
         self._row = row
+        texts, rows = [], []
         groups = packing.groups_of_shards(windows.manifest, windows.split, "sentences")
-        plan = packing.planned(
-            windows,
-            groups,
-            _parts(windows, groups, shape, row, seed),
-            settings={
-                "rows": "texts",
-                "text": dataclasses.asdict(shape),
-                "row": dataclasses.asdict(row),
-                "seed": seed,
-            },
-        )
-        names = {field.name for field in dataclasses.fields(Texts)} - {"is_begin"}
-        self._texts = Texts(is_begin=None, **{name: plan[name] for name in names})
-        self._rows = Packs(plan["offsets"], plan["members"])
-        self.num_tokens = int(plan["num_tokens"].sum())
-        self.num_texts = len(self._texts)
+        for shards in groups:
+            cut = cut_texts(*windows.sentence_lengths(shards), shape, row)
+            packed, packs = pack_texts(cut, row, seed=seed)
+            texts.append(packed)
+            rows.append(packs)
+        self._texts, self._rows = Texts.joined(texts), Packs.joined(rows)
+        self.num_tokens = int(self._texts.positions.sum(dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -244,16 +247,11 @@ class TextRows:
         texts = self._texts
         members, _ = self._rows.of_rows(np.array([number]))
         (positions,) = sentence_matrix(texts, [members])
-        starts, _ = block_placing.place_in_blocks(
-            positions[np.newaxis], self._row.num_blocks, self._row.block_length
-        )
         counts = texts.counts[members]
-        lengths = positions - block_placing.NUM_SPECIAL_TOKENS
-        pieces, parts = self._read_pieces(members, lengths)
+        pieces, parts = self._read_pieces(members)
         values = {
             "pieces": pieces,
-            "lengths": lengths,
-            "starts": starts[0],
+            "lengths": positions - NUM_SPECIAL_TOKENS,
             "text_of_sentence": np.repeat(np.arange(1, len(members) + 1), counts),
             "place": np.concatenate([np.arange(count) for count in counts]),
             "sentence_part": parts,
@@ -264,62 +262,18 @@ class TextRows:
             row[name][: len(values[name])] = values[name]
         return row
 
-    def _read_pieces(
-        self, members: np.ndarray, expected_lengths: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _read_pieces(self, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Pieces of some texts, and which part of a sentence each sentence is."""
         texts = self._texts
         windows = texts.windows[members]
         firsts = texts.firsts[members] - texts.window_firsts[windows]
-        pieces, parts, lengths_read = [], [], []
+        pieces, parts = [], []
         trees = self._windows.read_trees(windows.tolist())
         for tree, first, count in zip(
             trees, firsts, texts.counts[members], strict=True
         ):
-            lengths, part = block_placing.split_long(
-                tree.sentence_lengths, self._shape.max_pieces
-            )
+            lengths, part = split_long(tree.sentence_lengths, self._shape.max_pieces)
             begin, end = lengths[:first].sum(), lengths[: first + count].sum()
             pieces.append(tree.token_ids[begin:end])
             parts.append(part[first : first + count])
-            lengths_read.append(lengths[first : first + count])
-        if not np.array_equal(np.concatenate(lengths_read), expected_lengths):
-            raise ValueError(
-                f"{self._windows.records_dir}: the sentences of windows "
-                f"{sorted(set(windows.tolist()))} ({self._windows.split}) differ from "
-                "the lengths in the files next to the shards. These were replaced or "
-                "damaged: remove *.sentence_lengths and run `python -m "
-                "data_pipelines.build_windows` again"
-            )
         return np.concatenate(pieces), np.concatenate(parts)
-
-
-def _parts(
-    windows: WindowRecords,
-    groups: Sequence[range],
-    shape: TextShape,
-    row: RowShape,
-    seed: int,
-) -> Iterator[packing.Arrays]:
-    """The plan of rows, group by group; numbers count through all groups."""
-    first_sentence = first_text = first_window = 0
-    first_offset = np.zeros(1, np.int64)
-    for shards in groups:
-        lengths, counts = windows.sentence_lengths(shards)
-        texts = cut_texts(lengths, counts, shape, row)
-        num_tokens = texts.positions.sum(dtype=np.int64, keepdims=True)
-        texts, rows = pack_texts(texts, row, seed=seed)
-        yield {
-            "positions": texts.positions,
-            "firsts": first_sentence + texts.firsts,
-            "counts": texts.counts,
-            "windows": first_window + texts.windows,
-            "window_firsts": first_sentence + texts.window_firsts,
-            "offsets": np.append(first_offset, first_text + rows.offsets[1:]),
-            "members": first_text + rows.members,
-            "num_tokens": num_tokens,
-        }
-        first_sentence += len(texts.positions)
-        first_text += len(texts)
-        first_window += len(counts)
-        first_offset = first_offset[:0]

@@ -3,7 +3,6 @@
 Shape key: B batch, L row length.
 """
 
-import logging
 import pathlib
 import types
 from collections.abc import Callable, Mapping
@@ -23,14 +22,35 @@ from seg_tf.text import encoding
 ReadSamples = Callable[[tf.Tensor], Features]
 
 
-class RecordInputs:
-    """Records and their vocabulary: the base of all inputs but mixtures.
+class SampledInputs:
+    """Inputs whose rows are read by the numbers of samples."""
 
-    Attributes:
-        manifest: the manifest of the records.
-        text_preparation: how text became ids; None without the records' `vocab.txt`.
-        sources: empty, because this is no mixture.
-    """
+    def train_function(self) -> ReadSamples:
+        """Graph function from the numbers of training samples to their features."""
+        raise NotImplementedError
+
+    def train_dataset(
+        self,
+        batch_size: int,
+        first_sample: int = 0,
+        rank: int = 0,
+        num_ranks: int = 1,
+        micro_batch_size: int | None = None,
+    ) -> tf.data.Dataset:
+        """Endless batches, each epoch in another order; see `Inputs`."""
+        make_features = self.train_function()
+        share = sample_order.share_of_rank(
+            batch_size, rank, num_ranks, micro_batch_size
+        )
+
+        def make_batch(step: tf.Tensor) -> Features:
+            return make_features(sample_order.rank_samples(step, first_sample, share))
+
+        return _pipelined(tf.data.Dataset.counter(), make_batch)
+
+
+class RecordInputs:
+    """Records and their vocabulary: the base of all inputs but mixtures."""
 
     sources: Mapping[str, Any] = types.MappingProxyType({})
 
@@ -41,8 +61,7 @@ class RecordInputs:
         if vocab_size not in (None, self.vocab_size):
             raise ValueError(
                 f"{self._records_dir}: the records were made with a vocabulary of "
-                f"{self.vocab_size} {self.manifest.tokens_name} (sha256 "
-                f"{self.vocab_checksum[:12]}…), the config has "
+                f"{self.vocab_size} {self.manifest.tokens_name}, the config has "
                 f"model.vocab_size={vocab_size}. Build the records with the model's "
                 f"vocabulary, or set --config.model.vocab_size={self.vocab_size}"
             )
@@ -62,24 +81,20 @@ class RecordInputs:
 
 
 @configured_by(WindowInputsConfig)
-class WindowInputs(RecordInputs):
+class WindowInputs(SampledInputs, RecordInputs):
     """Reads windows and returns the features of BERT-family models.
 
-    Sample k of epoch e, its masking included, is a pure function of (seed, e, k). It
-    does not depend on the batch size, the ranks, or where a run was resumed.
+    Sample k of epoch e, its masking included, is a pure function of (seed, e, k).
     Subclasses make other rows of the windows: they override `build_rows` and name the
     features of their rows.
 
     Args:
         window_length, masking, block_rows, blocks_at_once: see `WindowInputsConfig`.
-        records_dir: output folder of `data_pipelines.build_records`.
+        records_dir: output folder of `seg-tf build-records`.
         index_tables: index features that the model embeds, and their tables' rows,
             which cap the indices.
         seed: seed of the run.
         vocab_size: rows of the model's token table; None accepts the records'.
-
-    Raises:
-        ValueError: if the records do not match the settings.
     """
 
     # Layout of the rows in inference and fine-tuning.
@@ -136,7 +151,6 @@ class WindowInputs(RecordInputs):
             count=len(windows),
             length=windows.window_length,
             num_tokens=windows.num_tokens,
-            num_parts=len(windows),
             read=read,
             prefetch=windows.prefetch,
         )
@@ -146,24 +160,20 @@ class WindowInputs(RecordInputs):
         if manifest.tokenizer != encoding.WORD_PIECES:
             raise ValueError(
                 f"{folder}: expected windows of word pieces, found {manifest.kind} of "
-                "words. They are for models that read a stream of words "
-                "(LaneInputsConfig); build records with `python -m "
-                "data_pipelines.build_records`"
+                "words. Build records with `seg-tf build-records`"
             )
         if manifest.kind != "windows":
             raise ValueError(
                 f"{folder}: expected windows, found {manifest.kind}. Cut them with "
-                f"`python -m data_pipelines.build_windows --documents_dir={folder} "
+                f"`seg-tf build-windows --documents_dir={folder} "
                 f"--window_length={self._window_length}`"
             )
         if manifest.window_length != self._window_length:
             raise ValueError(
                 f"{folder}: the records have window_length={manifest.window_length}, "
-                f"the config has inputs.window_length={self._window_length}. Cut "
-                "windows of that length with `python -m data_pipelines.build_windows "
-                f"--documents_dir={folder}/documents --window_length="
-                f"{self._window_length}`, or set --config.inputs.window_length="
-                f"{manifest.window_length}"
+                f"the config has inputs.window_length={self._window_length}. Set "
+                f"--config.inputs.window_length={manifest.window_length}, or cut "
+                "windows with `seg-tf build-windows`"
             )
 
     @property
@@ -186,38 +196,13 @@ class WindowInputs(RecordInputs):
         return self._split("validation").count
 
     @property
-    def parts(self) -> str:
-        return self._split("train").parts
-
-    @property
-    def parts_per_row(self) -> float:
-        rows = self._split("train")
-        return rows.num_parts / max(rows.count, 1)
-
-    @property
     def fill(self) -> float:
         rows = self._split("train")
         return rows.num_tokens / max(rows.count * rows.length, 1)
 
-    def train_dataset(
-        self,
-        batch_size: int,
-        first_sample: int = 0,
-        rank: int = 0,
-        num_ranks: int = 1,
-        micro_batch_size: int | None = None,
-    ) -> tf.data.Dataset:
-        """Endless batches, each epoch in another order; see `Inputs`."""
-        share = sample_order.share_of_rank(
-            batch_size, rank, num_ranks, micro_batch_size
-        )
-        return train_batches(self.train_function(), first_sample, share)
-
     def train_function(self) -> ReadSamples:
-        """Graph function from the numbers of training samples to their features."""
         rows = self._nonempty_split("train")
         stream = randomness.key(self._seed, randomness.TRAINING_SAMPLES)
-        self._warn_of_thrashing(rows.count)
 
         def make_features(samples: tf.Tensor) -> Features:
             blocks = self._blocks
@@ -232,27 +217,6 @@ class WindowInputs(RecordInputs):
 
         return self._traced_once("train", make_features)
 
-    def _warn_of_thrashing(self, num_rows: int) -> None:
-        """Warns if shards that are read together do not fit into the local cache."""
-        mirror = mirrors.mirror_of(self._records_dir)
-        if mirror is None:
-            return
-        # A group is read while the next one is fetched.
-        rows = num_rows if self._blocks is None else 2 * self._blocks.group_size
-        total = sum(shard.bytes for shard in self.manifest.splits["train"])
-        num_bytes = total * min(rows / num_rows, 1)
-        if num_bytes > mirror.max_bytes:
-            logging.warning(
-                "%s: the shards that are read together take about %.1f GB, more than "
-                "the limit of %.1f GB on this machine, so that shards are fetched "
-                "over and over. Raise --cache_gigabytes, or set "
-                "--config.inputs.block_rows=8192, or lower "
-                "--config.inputs.blocks_at_once",
-                mirror.url,
-                num_bytes / 1e9,
-                mirror.max_bytes / 1e9,
-            )
-
     def validation_dataset(
         self,
         batch_size: int,
@@ -262,8 +226,8 @@ class WindowInputs(RecordInputs):
     ) -> tf.data.Dataset:
         """Held-out batches, the same samples and masks each time; see `Inputs`.
 
-        All ranks get the same number of batches; in the last one they may have fewer
-        rows, or none. `max_samples` selects a fixed random subset.
+        In the last batch, ranks may have fewer rows, or none. `max_samples` selects a
+        fixed random subset.
         """
         share = sample_order.share_of_rank(batch_size, rank, num_ranks)
         rows = self._nonempty_split("validation")
@@ -308,14 +272,11 @@ class WindowInputs(RecordInputs):
     def _nonempty_split(self, split: str) -> Rows:
         rows = self._split(split)
         if not rows.count:
-            without = (
-                " or --validation_input, or train without validation: "
-                "--config.training.validation_interval=0"
-            )
             raise ValueError(
                 f"{self._records_dir}: the {split} split holds no record. Build the "
-                "records from more documents or with a larger --validation_fraction"
-                + (without if split == "validation" else "")
+                "records from more documents, with a larger --validation_fraction or "
+                "with --validation_input, or train without validation: "
+                "--config.training.validation_interval=0"
             )
         return rows
 
@@ -337,17 +298,6 @@ class WindowInputs(RecordInputs):
         features = rows.read(numbers, samples % rows.count, epoch_streams)
         features["sample_number"] = samples
         return {name: features[name] for name in self.feature_names}
-
-
-def train_batches(
-    make_features: ReadSamples, first_sample: int, share: sample_order.Share
-) -> tf.data.Dataset:
-    """Endless batches of a rank's share of the samples from `first_sample` on."""
-
-    def make_batch(step: tf.Tensor) -> Features:
-        return make_features(sample_order.rank_samples(step, first_sample, share))
-
-    return _pipelined(tf.data.Dataset.counter(), make_batch)
 
 
 def _pipelined(dataset: tf.data.Dataset, make_batch: ReadSamples) -> tf.data.Dataset:

@@ -34,26 +34,20 @@ class Rows:
     """The rows of an epoch of a split.
 
     `length` is the number of positions of a row, `num_tokens` counts all rows except
-    padding. Rows consist of `num_parts` "windows" or "texts". `read` maps int64 `(B,)`
-    numbers of rows, int64 `(B,)` positions in the epoch and uint64 `(B,)` random
-    streams of the epoch to features `(B, …)`. `prefetch` maps numbers of rows to
-    operations that fetch remote records ahead.
+    padding. `read` maps int64 `(B,)` numbers of rows, int64 `(B,)` positions in the
+    epoch and uint64 `(B,)` random streams of the epoch to features `(B, …)`. `prefetch`
+    maps numbers of rows to operations that fetch remote records ahead.
     """
 
     count: int
     length: int
     num_tokens: int
-    parts: str = "windows"
-    num_parts: int
     read: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Features]
     prefetch: Callable[[tf.Tensor], list[tf.Tensor]]
 
 
 class WindowRecords:
-    """Reads the windows of a split; a ValueError if a shard is missing or damaged.
-
-    `index_tables` has the requested indices and the rows of their tables.
-    """
+    """Reads the windows of a split, with the indices that `index_tables` names."""
 
     def __init__(
         self,
@@ -104,7 +98,12 @@ class WindowRecords:
         entries = self.manifest.splits[self.split][shards.start : shards.stop]
         folder = self.records_dir
         paths = [kind.path(folder / shard.file) for shard in entries for kind in kinds]
-        return mirrors.with_repair(paths, lambda: read(entries, folder))
+        for path in paths:
+            mirrors.fetch(path)
+        try:
+            return read(entries, folder)
+        except ValueError as error:
+            raise mirrors.damaged(str(error), paths) from error
 
     def vocabulary(self) -> Vocabulary:
         """The word pieces of the records, checked against the manifest."""
@@ -114,8 +113,8 @@ class WindowRecords:
         """Raises a ValueError if windows begin and end inside sentences."""
         if self.manifest.options.get("cut_sentences"):
             raise ValueError(
-                f"{self.records_dir}: the records were built with --cut_sentences, so "
-                "that windows begin and end inside of sentences. Build them without it"
+                f"{self.records_dir}: the records were built with --cut_sentences. "
+                "Build them without it"
             )
 
     def prefetch(self, numbers: tf.Tensor) -> list[tf.Tensor]:
@@ -130,11 +129,7 @@ class WindowRecords:
         return [examples.decode(record, widths)[0] for record in records]
 
     def read(self, numbers: tf.Tensor) -> tuple[Trees, tf.Tensor, tf.Tensor]:
-        """Stored windows `(W,)`.
-
-        Returns the trees; the index of the first piece in the document, int64 `(W, 3)`;
-        and the stored permutation of the sentences, int32 `(W, S)`, padded with 0.
-        """
+        """Trees, first indices `(W, 3)` and stored orders `(W, S)` of windows."""
 
         def read_records(numbers: np.ndarray) -> np.ndarray:
             return np.array(self._reader.read(numbers.tolist()), dtype=object)

@@ -34,8 +34,6 @@ def text_batches(
     batch_size: int,
     seed: int | None = None,
     max_length: int | None = None,
-    num_choices: int = 1,
-    num_classes: int | None = None,
     report: Callable[[str], Any] = print,
 ) -> tf.data.Dataset:
     """Batches of the features that the encoder of a checkpoint reads.
@@ -43,23 +41,18 @@ def text_batches(
     Args:
         pretrained: a result of `load_pretrained`.
         texts: a sequence of texts, or of tuples of texts.
-        labels: as for `TextExamples`.
+        labels: numbers of classes, or floats for a regression, `(E,)` or `(E, 1)`.
         batch_size: examples per batch; the last one may have fewer.
-        seed: as for `TextExamples.batches`.
+        seed: seed of the order, which differs each time; None keeps that of `texts`.
         max_length: as for `TextPreprocessor`.
-        num_choices: as for `TextPreprocessor`.
-        num_classes: as for `TextExamples`.
-        report: as for `TextExamples`.
+        report: called with a line of text if examples were cut.
 
     Returns:
         Finite dataset of features, or of pairs of features and labels.
     """
     texts = to_tuples(texts)
-    num_texts = len(texts[0]) if num_choices == 1 else 2
-    preprocessor = TextPreprocessor(pretrained, num_texts, max_length, num_choices)
-    examples = TextExamples(
-        preprocessor, texts, labels, num_classes=num_classes, report=report
-    )
+    preprocessor = TextPreprocessor(pretrained, len(texts[0]), max_length)
+    examples = TextExamples(preprocessor, texts, labels, report=report)
     return examples.batches(batch_size, seed)
 
 
@@ -69,14 +62,10 @@ class TextExamples:
     Args:
         preprocessor: preprocessor of the model.
         texts: as for `to_tuples`.
-        labels: array-like `(E,)` or `(E, 1)`: numbers of classes, or floats for a
-            regression. None for prediction.
+        labels: as for `text_batches`, or None.
         sample_weight: array-like `(E,)`, weights in the loss, or None.
         num_classes: number of classes; None accepts any finite labels.
         report: called with a line of text if examples were cut.
-
-    Attributes:
-        labels: int32 or float32 array `(E,)`, or None.
 
     Raises:
         ValueError: if there is no example, or texts, labels or weights are invalid.
@@ -95,20 +84,20 @@ class TextExamples:
         self._layout = preprocessor.layout
         self._num_choices = preprocessor.num_choices
         tuples = to_tuples(texts, preprocessor.num_texts)
-        self._size = len(tuples)
-        self.labels = check_labels(labels, self._size, num_classes)
+        size = len(tuples)
+        self._labels = check_labels(labels, size, num_classes)
         self._weights = None
         if sample_weight is not None:
             self._weights = np.asarray(sample_weight, np.float32)
-            if self._weights.shape != (self._size,):
+            if self._weights.shape != (size,):
                 raise ValueError(
                     "`sample_weight` must hold one weight for each of `texts`. "
                     f"Received: weights of the shape {self._weights.shape}, "
-                    f"{self._size} examples"
+                    f"{size} examples"
                 )
 
         encode = preprocessor.encode
-        if self._size > _CHUNK_SIZE:
+        if size > _CHUNK_SIZE:
             strings = [tf.TensorSpec([None], tf.string)] * preprocessor.num_texts
             encode = tf.function(encode, input_signature=[strings], autograph=False)
         with tf.device("CPU"):
@@ -118,7 +107,7 @@ class TextExamples:
             ]
             chunks = [
                 encode([column[begin : begin + _CHUNK_SIZE] for column in columns])
-                for begin in range(0, self._size, _CHUNK_SIZE)
+                for begin in range(0, size, _CHUNK_SIZE)
             ]
             segments = [
                 tf.concat(chunk_texts, axis=0)
@@ -127,19 +116,15 @@ class TextExamples:
         self._pieces = [ragged.values.numpy() for ragged in segments]
         self._splits = [ragged.row_splits.numpy().tolist() for ragged in segments]
         num_cut = sum(int(np.count_nonzero(is_cut)) for _, is_cut in chunks)
-        num_rows = self._size * self._num_choices
+        num_rows = size * self._num_choices
         if num_cut:
-            what = "examples" if self._num_choices == 1 else "rows"
             report(
                 f"Cut, because they are longer than {preprocessor.capacity} word "
-                f"pieces: {num_cut:,} of {num_rows:,} {what}"
+                f"pieces: {num_cut:,} of {num_rows:,} rows"
             )
         shapes = [self._layout.row_shape(self._example(row)) for row in range(num_rows)]
-        by_example = np.array(shapes).reshape(self._size, self._num_choices, -1)
+        by_example = np.array(shapes).reshape(size, self._num_choices, -1)
         self._row_shapes = by_example.max(axis=1)
-
-    def __len__(self) -> int:
-        return self._size
 
     def batches(self, batch_size: int, seed: int | None = None) -> tf.data.Dataset:
         """A dataset of batches, in a new order each time.
@@ -147,11 +132,8 @@ class TextExamples:
         Examples of similar length share a batch. In a regression they do not: where
         scores depend on the length, as in STS-B, the mean score would differ from batch
         to batch.
-
-        Raises:
-            ValueError: if `batch_size` is not positive.
         """
-        is_regression = self.labels is not None and self.labels.dtype.kind == "f"
+        is_regression = self._labels is not None and self._labels.dtype.kind == "f"
         return row_batches(
             self._make_batch,
             self._row_shapes,
@@ -174,16 +156,14 @@ class TextExamples:
         choices = np.arange(self._num_choices)
         rows = (numbers[:, None] * self._num_choices + choices).reshape(-1)
         arrays = self._layout.lay_out(list(map(self._example, rows)), row_shape)
-        return keras.utils.pack_x_y_sample_weight(
-            {
-                name: array.astype(FEATURES[name].dtype)
-                for name, array in arrays.items()
-            },
-            *(
-                None if values is None else values[numbers]
-                for values in (self.labels, self._weights)
-            ),
+        features = {
+            name: array.astype(FEATURES[name].dtype) for name, array in arrays.items()
+        }
+        labels, weights = (
+            None if values is None else values[numbers]
+            for values in (self._labels, self._weights)
         )
+        return keras.utils.pack_x_y_sample_weight(features, labels, weights)
 
 
 def row_batches(
@@ -193,11 +173,7 @@ def row_batches(
     seed: int | None,
     by_shape: bool = True,
 ) -> tf.data.Dataset:
-    """A finite dataset of batches, in a new order each time.
-
-    Raises:
-        ValueError: if `batch_size` is not positive.
-    """
+    """A finite dataset of batches, in a new order each time."""
     if batch_size < 1:
         raise ValueError(
             f"`batch_size` must be at least 1. Received: batch_size={batch_size}"
@@ -210,15 +186,12 @@ def row_batches(
 
     def batches() -> Iterator[Any]:
         numbers = np.arange(len(row_shapes))
-        if seed is None:
-            yield from map(load, _chunks(numbers, batch_size))
-            return
-        generator = np.random.default_rng((seed, next(epochs)))
-        if by_shape:
-            order = batches_by_shape(row_shapes, batch_size, generator)
-        else:
-            order = _chunks(generator.permutation(numbers), batch_size)
-        yield from map(load, order)
+        if seed is not None:
+            generator = np.random.default_rng((seed, next(epochs)))
+            if by_shape:
+                return map(load, batches_by_shape(row_shapes, batch_size, generator))
+            numbers = generator.permutation(numbers)
+        return map(load, _chunks(numbers, batch_size))
 
     signature = keras.tree.map_structure(
         lambda array: tf.TensorSpec([None] * array.ndim, array.dtype),
@@ -284,39 +257,29 @@ def to_tuples(texts: Any, num_texts: int | None = None) -> list[tuple[str, ...]]
     Raises:
         ValueError: if there is no example, or one has a different number of texts.
     """
-    if isinstance(texts, str | bytes):
-        raise ValueError(
-            "`texts` must be a sequence of examples, each a text or a tuple of texts. "
-            f"Received: the string {texts[:50]!r}"
-        )
     if (
         isinstance(texts, tuple)
         and len(texts) == num_texts != 1
         and not any(isinstance(column, str | bytes | tuple) for column in texts)
     ):
-        columns = [_to_list(column) for column in texts]
-        if len({len(column) for column in columns}) > 1:
-            raise ValueError(
-                "`texts` must have equal numbers of first and second texts. Received: "
-                + " and ".join(str(len(column)) for column in columns)
-            )
-        texts = list(zip(*columns, strict=True))
+        texts = list(zip(*map(_to_list, texts), strict=True))
+    if isinstance(texts, str | bytes) or not len(texts):
+        raise ValueError(
+            "`texts` must be a sequence of at least one example, each a text or a "
+            f"tuple of texts. Received: {texts!r}"
+        )
     tuples = []
     for number, value in enumerate(_to_list(texts)):
         example = _to_list(value)
         example = [example] if isinstance(example, str | bytes) else example
-        if not isinstance(example, Sequence) or not all(
+        is_valid = isinstance(example, Sequence) and all(
             isinstance(text, str | bytes) for text in example
-        ):
+        )
+        num_texts = num_texts or (len(example) if is_valid else 1)
+        if not is_valid or len(example) != num_texts:
             raise ValueError(
-                "`texts` must hold texts or tuples of texts. Received: "
+                f"`texts` must hold examples of {num_texts} texts. Received: "
                 f"texts[{number}]={value!r}"
-            )
-        num_texts = num_texts or len(example)
-        if len(example) != num_texts or not example:
-            raise ValueError(
-                f"`texts` must hold examples of {num_texts or 'at least 1'} texts. "
-                f"Received: texts[{number}] of {len(example)}"
             )
         tuples.append(
             tuple(
@@ -324,8 +287,6 @@ def to_tuples(texts: Any, num_texts: int | None = None) -> list[tuple[str, ...]]
                 for text in example
             )
         )
-    if not tuples:
-        raise ValueError("`texts` must hold at least one example. Received: none")
     return tuples
 
 
@@ -351,26 +312,17 @@ def check_labels(
     labels = np.asarray(labels)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
-    if labels.ndim == 2 and labels.shape[1] == num_classes:
+    if labels.shape != (num_examples,) or labels.dtype.kind not in "biuf":
         raise ValueError(
-            "`labels` must be numbers of classes, not one-hot rows; "
-            "`np.argmax(labels, axis=1)` gives them. Received: labels of the shape "
-            f"{labels.shape}"
+            "`labels` must hold one number for each of `texts`, not one-hot rows; "
+            "`np.argmax(labels, axis=1)` gives numbers of classes. Received: labels of "
+            f"the shape {labels.shape} and the type {labels.dtype}, {num_examples} "
+            "examples"
         )
-    if labels.ndim != 1 or len(labels) != num_examples:
-        raise ValueError(
-            "`labels` must hold one label for each of `texts`. Received: labels of "
-            f"the shape {labels.shape}, {num_examples} examples"
-        )
-    if labels.dtype.kind not in "biuf":
-        raise ValueError(
-            "`labels` must be numbers, those of classes counted from 0. Received: "
-            f"labels of the type {labels.dtype}"
-        )
-    rule, is_right = "a finite number", np.isfinite(labels)
-    if num_classes is not None and is_right.all():
+    rule, is_right = "finite", np.isfinite(labels)
+    if num_classes is not None:
         rule = f"the number of a class, 0 to {num_classes - 1}"
-        is_right = (labels >= 0) & (labels < num_classes) & (labels == labels // 1)
+        is_right = np.isin(labels, np.arange(num_classes))
     if not is_right.all():
         row = int(np.argmin(is_right))
         raise ValueError(

@@ -11,23 +11,16 @@ from typing import Any
 
 import keras
 import numpy as np
-import scipy.special
 
 from seg_tf import tasks
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.batches import TextExamples
 from seg_tf.finetuning.optimizer import BERT_SETTINGS, ReusableModel
 from seg_tf.finetuning.text_classifier import TextClassifier
-from seg_tf.finetuning.trials import (
-    LEADERBOARD_FOLDER,
-    MODEL_FOLDER,
-    DevScores,
-    Setting,
-    check_finite,
-)
+from seg_tf.finetuning.trials import MODEL_FOLDER, DevScores, Result, check_finite
 from seg_tf.preprocessing.text_preprocessor import TextPreprocessor
-from seg_tf.tasks import Example, Task, glue, metrics
-from seg_tf.tasks.finetuning_settings import OptimizerSettings
+from seg_tf.tasks import Task, metrics
+from seg_tf.tasks.finetuning_settings import OptimizerSettings, Setting
 
 # Without gradients, more examples fit into memory than in training.
 _BATCH_SIZE = 64
@@ -40,12 +33,13 @@ class ClassificationRunner:
     scores have the prefixes "matched_" and "mismatched_", the first ranks settings. The
     logs of every epoch have the scores and the split's `loss`.
 
+    `limit` trains on the first N examples only; every trial predicts the test splits
+    and saves its model on request. `options` are those of `TextClassifier.from_preset`.
+
     Raises:
         ValueError: if files are not valid, or texts do not fit.
         OSError: if a file is missing.
     """
-
-    in_percent = False
 
     def __init__(
         self,
@@ -54,17 +48,14 @@ class ClassificationRunner:
         data_dir: str | pathlib.Path,
         *,
         limit: int | None = None,
-        max_length: int | None = None,
-        randomly_initialized: bool = False,
-        keep_pooler: bool = True,
-        freeze_encoder: bool = False,
-        dtype_policy: str | None = None,
         predict_test: bool = False,
         save_model: bool = False,
+        dtype_policy: str | None = None,
         optimizer: OptimizerSettings = BERT_SETTINGS,
         report: Callable[[str], Any] = print,
+        **options: Any,
     ):
-        task = tasks.get(task) if isinstance(task, str) else task
+        task = tasks.get(task)
         self._saves_model = save_model
         self._sentence_checksum = pretrained.sentence_parameters.checksum
         self._model = ReusableModel(
@@ -74,74 +65,55 @@ class ClassificationRunner:
                 task.num_texts,
                 num_choices=task.num_choices,
                 labels=() if task.is_regression else task.labels,
-                max_length=max_length,
                 seed=seed,
-                randomly_initialized=randomly_initialized,
-                keep_pooler=keep_pooler,
-                freeze_encoder=freeze_encoder,
+                **options,
             ),
             TextClassifier.loss_of_labels,
             dtype_policy,
             optimizer,
         )
         preprocessor = TextPreprocessor(
-            pretrained, task.num_texts, max_length, task.num_choices
+            pretrained, task.num_texts, options.get("max_length"), task.num_choices
         )
 
-        def read(task: Task, split: str, limit: int | None = None) -> EncodedSplit:
-            examples = tasks.read(task, data_dir, split)[:limit]
-            return EncodedSplit(task, split, examples, preprocessor, report)
+        def read(task: Task, name: str, limit: int | None = None) -> _Split:
+            return _Split(task, name, data_dir, limit, preprocessor, report)
 
-        dev_names = [name for name in task.split_names if name.startswith("dev")]
-        if not dev_names or "train" not in task.split_names:
-            raise ValueError(
-                "`task` must have examples to train on and a dev split. Received: "
-                f"{task.name}, with {', '.join(task.split_names)}"
-            )
         self._train = read(task, "train", limit)
         # By the prefix of their scores, as in "matched_"; "" for "dev".
         self._dev = {
-            f"{kind}_" if kind else "": read(task, name)
-            for name in dev_names
-            for _, _, kind in [name.partition("_")]
+            name.removeprefix("dev").removeprefix("_") + "_" * (name != "dev"): split
+            for name in task.split_names
+            if name.startswith("dev")
+            for split in [read(task, name)]
         }
-        # Test splits, each with its columns of the leaderboard.
-        self._test: list[tuple[EncodedSplit, list[str]]] = []
+        self._test = []
         if predict_test:
-            columns = [
-                column for column in glue.COLUMNS.values() if column.task == task
-            ]
-            self._test = [
-                (read(task, column.test_split), [column.name]) for column in columns
-            ]
+            names = [name for name in task.split_names if name.startswith("test")]
+            self._test = [read(task, name) for name in names]
             if task.name == "glue/mnli":
                 # Its models predict the diagnostic set, which some downloads lack.
                 with contextlib.suppress(FileNotFoundError):
-                    self._test.append((read(tasks.get("glue/ax"), "test"), ["AX"]))
-            if not columns:
-                names = [name for name in task.split_names if name.startswith("test")]
-                self._test = [(read(task, name), []) for name in names]
+                    self._test.append(read(tasks.get("glue/ax"), "test"))
         self.name = task.name
-        self.num_examples = len(self._train.examples)
+        self.num_examples = len(self._train.labels)
         self.main_metric = next(iter(self._dev)) + task.main_metric
+        # The mean score, or the most frequent label.
         labels = self._train.labels
-        if task.is_regression:
-            self.baseline_name, guess = "mean score", float(np.mean(labels))
-        else:
-            self.baseline_name = "most frequent label"
+        guess = float(np.mean(labels))
+        if not task.is_regression:
             ((guess, _),) = Counter(sorted(labels)).most_common(1)
         self.baseline = {
             prefix + name: value
             for prefix, split in self._dev.items()
-            for name, value in split.scores([guess] * len(split.examples)).items()
+            for name, value in split.scores([guess] * len(split.labels)).items()
         }
 
     def describe(self) -> dict[str, Any]:
         """Checksums of everything that scores and saved models depend on."""
-        splits = [*self._dev.values(), *(split for split, _ in self._test)]
         checksums = {
             split.name: tasks.checksum(split.examples)
-            for split in (self._train, *splits)
+            for split in (self._train, *self._dev.values(), *self._test)
         }
         if self._saves_model:
             # Texts are sentences here, and may be documents where the model is served.
@@ -154,100 +126,74 @@ class ClassificationRunner:
         seed: int,
         folder: pathlib.Path,
         callbacks: Sequence[keras.callbacks.Callback] = (),
-    ) -> dict[str, float]:
-        """As `TaskRunner.run`.
+    ) -> Result:
+        """As `TaskRunner.run`. Writes `<split>_predictions.tsv`."""
 
-        Writes `<split>_predictions.tsv`, and with `predict_test` the leaderboard's
-        files to the folder `leaderboard`.
-        """
-
-        def score_epoch(model: keras.Model) -> dict[str, float]:
+        def score_epoch(model: TextClassifier) -> dict[str, float]:
             scores: dict[str, float] = {}
             for prefix, split in self._dev.items():
                 outputs = split.outputs(model)
-                scores[f"{prefix}loss"] = split.loss(outputs)
+                loss = model.loss_of_labels()(np.array(split.labels), outputs)
+                scores[f"{prefix}loss"] = float(loss)
                 for name, value in split.scores(split.predictions(outputs)).items():
                     scores[prefix + name] = value
             return scores
 
-        model = self._model.train(
+        model, epochs = self._model.train(
             self._train.encoded.batches(setting.batch_size, seed),
             seed,
-            setting.learning_rate,
-            setting.epochs,
+            setting,
             [DevScores(score_epoch), *callbacks],
         )
         if self._saves_model:
             model.save_to_preset(folder / MODEL_FOLDER)
         scores: dict[str, float] = {}
-        dev = [(prefix, split, []) for prefix, split in self._dev.items()]
-        test = [("test_", split, columns) for split, columns in self._test]
-        for prefix, split, columns in dev + test:
+        tests = [("test_", split) for split in self._test]
+        for prefix, split in [*self._dev.items(), *tests]:
             predictions = split.predictions(split.outputs(model))
-            tasks.write_predictions(
-                folder, split.name, split.task, split.examples, predictions
-            )
-            if not columns:
+            path = folder / f"{split.name}_predictions.tsv"
+            tasks.write_predictions(path, split.task, split.examples, predictions)
+            if None not in split.labels:
                 for name, value in split.scores(predictions).items():
                     scores[prefix + name] = value
-            for column in columns:
-                (folder / LEADERBOARD_FOLDER).mkdir(exist_ok=True)
-                glue.write_submission_file(
-                    column, split.examples, predictions, folder / LEADERBOARD_FOLDER
-                )
-        return scores
+        return scores, epochs
 
 
-class EncodedSplit:
+class _Split:
     """A split in the order of its file, encoded once."""
 
     def __init__(
         self,
         task: Task,
         name: str,
-        examples: Sequence[Example],
+        data_dir: str | pathlib.Path,
+        limit: int | None,
         preprocessor: TextPreprocessor,
         report: Callable[[str], Any],
     ):
         self.task = task
         self.name = name
-        self.examples = examples
-        self.labels = [example.label for example in examples]
+        self.examples = tasks.read(task, data_dir, name)[:limit]
+        self.labels = [example.label for example in self.examples]
         self.encoded = TextExamples(
             preprocessor,
-            [example.texts for example in examples],
+            [example.texts for example in self.examples],
             self.labels if name == "train" else None,
             report=lambda line: report(f"{task.name}, {name}: {line}"),
         )
 
     def outputs(self, model: keras.Model) -> np.ndarray:
-        """The model's outputs for every example: `(E, C)`.
-
-        Raises:
-            TrainingDiverged: if outputs are not finite.
-        """
+        """The model's outputs for every example: `(E, C)`."""
         outputs = model.predict(self.encoded.batches(_BATCH_SIZE), verbose=0)
-        check_finite(
-            np.isfinite(outputs).all(axis=1),
-            f"examples of {self.task.name}, {self.name}",
-        )
+        check_finite(outputs, f"{self.task.name}, {self.name}")
         return outputs
 
     def predictions(self, outputs: np.ndarray) -> np.ndarray:
         """Numbers of labels, or scores clipped to the task's range: `(E,)`."""
-        if self.task.is_regression:
+        if self.task.score_range:
             return np.clip(outputs[:, 0], *self.task.score_range)
         return outputs.argmax(axis=1)
 
     def scores(self, predictions: Sequence[int | float]) -> dict[str, float]:
         """The metrics of the task."""
         return metrics.compute(self.task, self.labels, predictions)
-
-    def loss(self, outputs: np.ndarray) -> float:
-        """Mean of the training loss: cross-entropy, or squared error."""
-        labels = np.array(self.labels)
-        outputs = outputs.astype(np.float64)
-        if self.task.is_regression:
-            return float(np.mean((outputs[:, 0] - labels) ** 2))
-        log_shares = scipy.special.log_softmax(outputs, axis=1)
-        return float(-np.mean(log_shares[np.arange(len(labels)), labels]))

@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from seg_tf.checkpoints.encoder_copies import under_dtype_policy
-from seg_tf.tasks.finetuning_settings import OptimizerSettings
+from seg_tf.tasks.finetuning_settings import OptimizerSettings, Setting
 from seg_tf.training import devices
 from seg_tf.training.optimizers import optimizer
 from seg_tf.training.optimizers.adamw import AdamW
@@ -21,15 +21,15 @@ DEFAULT_LEARNING_RATE = 3e-5
 class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
     """A learning rate that rises over the first updates, then falls linearly to 0.
 
-    Like `seg_tf.training.optimizers.schedule.WarmupPolynomialDecay`, but its numbers
-    are variables, so that a compiled model can be trained again with other values.
+    Its numbers are variables, so that a compiled model can be trained again with other
+    values.
 
     Args:
         learning_rate: float. The peak.
         num_updates: int. Updates of the whole training.
         warmup_share: float. Share of the updates in which the rate rises.
-        for_one_fit: bool. Whether the next call of `fit` replaces the schedule by its
-            own.
+        for_one_fit: bool. Whether `TextClassifier.fit` made the schedule, and the next
+            call replaces it.
     """
 
     def __init__(
@@ -78,11 +78,7 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         }
 
 
-def finetuning_optimizer(
-    learning_rate: float,
-    num_updates: int,
-    settings: OptimizerSettings = BERT_SETTINGS,
-) -> AdamW:
+def finetuning_optimizer(learning_rate: float, num_updates: int) -> AdamW:
     """AdamW as BERT is fine-tuned with it, for `compile`.
 
     The rate rises over the first tenth of the updates and falls to 0. Weights other
@@ -92,10 +88,8 @@ def finetuning_optimizer(
     Args:
         learning_rate: the peak.
         num_updates: updates of the whole training: batches times epochs.
-        settings: replace those of BERT.
     """
-    schedule = LinearWarmupDecay(learning_rate, num_updates, settings.warmup_share)
-    return scheduled_optimizer(schedule, settings)
+    return scheduled_optimizer(LinearWarmupDecay(learning_rate, num_updates))
 
 
 def scheduled_optimizer(
@@ -164,11 +158,16 @@ class ReusableModel:
         self,
         batches: Any,
         seed: int,
-        learning_rate: float,
-        epochs: int,
+        setting: Setting,
         callbacks: Sequence[keras.callbacks.Callback],
-    ) -> keras.Model:
-        """The model after `fit` on `batches`."""
-        model = self.start(seed, learning_rate, len(batches) * epochs)
-        model.fit(batches, epochs=epochs, verbose=0, callbacks=callbacks)
-        return model
+    ) -> tuple[keras.Model, list[dict[str, float]]]:
+        """The model after `fit` on `batches`, and the logs of its epochs."""
+        num_updates = len(batches) * setting.epochs
+        model = self.start(seed, setting.learning_rate, num_updates)
+        history = model.fit(
+            batches, epochs=setting.epochs, verbose=0, callbacks=callbacks
+        ).history
+        return model, [
+            dict(zip(history, map(float, values), strict=True))
+            for values in zip(*history.values(), strict=True)
+        ]

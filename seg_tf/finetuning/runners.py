@@ -1,8 +1,6 @@
-"""Runner, flags and grid of settings of each task."""
+"""Runner, flags and settings of each task."""
 
 import dataclasses
-import itertools
-import math
 import pathlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -12,57 +10,46 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning import squad
 from seg_tf.finetuning.classification import ClassificationRunner
 from seg_tf.finetuning.optimizer import BERT_SETTINGS, DEFAULT_LEARNING_RATE
-from seg_tf.finetuning.probing import ProbeRunner, probe_setting
+from seg_tf.finetuning.probing import ProbeRunner, probe_recipe
 from seg_tf.finetuning.squad import SquadRunner
-from seg_tf.finetuning.trials import Setting, TaskRunner
+from seg_tf.finetuning.trials import TaskRunner
 from seg_tf.tasks import finetuning_settings
-from seg_tf.tasks.finetuning_settings import OptimizerSettings
+from seg_tf.tasks.finetuning_settings import OptimizerSettings, Recipe
 
-# In the folder of a task's trials: vectors of probes.
-VECTORS_FOLDER = "vectors"
 OPTIMIZER_FLAGS = tuple(field.name for field in dataclasses.fields(OptimizerSettings))
+# The grid of the paper of the checkpoint's model.
+PAPER = "paper"
+GRIDS = (PAPER, *finetuning_settings.RECIPES)
+
+CLASSIFICATION, SQUAD, PROBE = "classification", "SQuAD", "probes"
+_COMMON_OPTIONS = ("limit", "max_length", "randomly_initialized", "dtype_policy")
+# Arguments of each kind's runner, and its other flags.
+OPTIONS = {
+    CLASSIFICATION: (
+        *_COMMON_OPTIONS,
+        *("freeze_encoder", "predict_test", "save_model"),
+    ),
+    SQUAD: (*_COMMON_OPTIONS, "dev_limit", "save_model"),
+    PROBE: _COMMON_OPTIONS,
+}
 _TRAINING_FLAGS = (
-    *("grid", "learning_rate", "batch_size", "epochs", "early_stopping"),
+    *("grid", "learning_rate", "batch_size", "epochs", "early_stopping", "callbacks"),
     *OPTIMIZER_FLAGS,
 )
-_COMMON_OPTIONS = ("limit", "max_length", "randomly_initialized", "dtype_policy")
+_FLAGS = {
+    CLASSIFICATION: (*OPTIONS[CLASSIFICATION], *_TRAINING_FLAGS),
+    SQUAD: (*OPTIONS[SQUAD], *_TRAINING_FLAGS),
+    PROBE: (*OPTIONS[PROBE], "probe"),
+}
 
 
-@dataclasses.dataclass(frozen=True)
-class RunnerKind:
-    """A kind of tasks."""
-
-    description: str
-    options: tuple[str, ...]
-    trial_flags: tuple[str, ...] = _TRAINING_FLAGS
-
-
-CLASSIFICATION = RunnerKind(
-    "tasks of classification that are fine-tuned",
-    (
-        *_COMMON_OPTIONS,
-        *("keep_pooler", "freeze_encoder", "predict_test", "save_model"),
-    ),
-)
-SQUAD = RunnerKind(
-    "SQuAD", (*_COMMON_OPTIONS, "dev_limit", "max_rejected_share", "save_model")
-)
-PROBE = RunnerKind("probes of a frozen encoder", _COMMON_OPTIONS, ("probe",))
-KINDS = (CLASSIFICATION, SQUAD, PROBE)
-
-
-def task_names() -> tuple[str, ...]:
-    """Names of all tasks that have a runner."""
-    return (*tasks.names(), *squad.TASKS)
-
-
-def kind_of_task(task: str, probe: str | None = None) -> RunnerKind:
-    """The kind of a task, for fine-tuning or for a probe.
+def kind_of_task(task: str, probe: str | None = None) -> str:
+    """The kind of a task, a key of `OPTIONS`, for fine-tuning or for a probe.
 
     Raises:
         ValueError: if there is no such task.
     """
-    tasks.check_name(task, task_names())
+    tasks.check_name(task, (*tasks.names(), *squad.TASKS))
     if task in squad.TASKS:
         return SQUAD
     return CLASSIFICATION if probe is None else PROBE
@@ -76,12 +63,11 @@ def check_flags(task: str, names: Collection[str], probe: str | None = None) -> 
     """
     kind = kind_of_task(task, probe)
     for name in names:
-        kinds = [other for other in KINDS if name in other.options + other.trial_flags]
+        kinds = [other for other, known in _FLAGS.items() if name in known]
         if kinds and kind not in kinds:
             raise ValueError(
-                f"`--{name}` must be left out for {kind.description}: it is for "
-                f"{' and '.join(other.description for other in kinds)}. Received: "
-                f"--{name} with the task {task}"
+                f"`--{name}` is for {' and '.join(kinds)}. Received: --{name} with the "
+                f"task {task}, for {kind}"
             )
 
 
@@ -93,10 +79,9 @@ def make_runner(
     *,
     optimizer: OptimizerSettings = BERT_SETTINGS,
     probe: str | None = None,
-    folder: pathlib.Path,
     report: Callable[[str], Any] = print,
 ) -> TaskRunner:
-    """The runner of a task.
+    """The runner of a task, with the `OPTIONS` of its kind.
 
     Raises:
         ValueError: if there is no such task, the model does not support it, or files
@@ -104,43 +89,14 @@ def make_runner(
         OSError: if a file is missing.
     """
     kind = kind_of_task(task, probe)
-    arguments = {name: options[name] for name in kind.options} | {"report": report}
-    if kind is PROBE:
-        vectors = folder / VECTORS_FOLDER
-        return ProbeRunner(pretrained, task, data_dir, vectors, mode=probe, **arguments)
-    make = SquadRunner if kind is SQUAD else ClassificationRunner
+    arguments = {name: options[name] for name in OPTIONS[kind]} | {"report": report}
+    if probe is not None and kind == PROBE:
+        return ProbeRunner(pretrained, task, data_dir, mode=probe, **arguments)
+    make = SquadRunner if kind == SQUAD else ClassificationRunner
     return make(pretrained, task, data_dir, optimizer=optimizer, **arguments)
 
 
-# === Settings ===
-
-# The grid of the paper of the checkpoint's model.
-PAPER = "paper"
-GRIDS = (PAPER, *finetuning_settings.RECIPES)
-
-
-@dataclasses.dataclass(frozen=True)
-class Grid:
-    """Settings and seeds to try.
-
-    Attributes:
-        settings: without repetitions.
-        seeds: seeds of every setting.
-        row_length: maximum row length; None where a paper does not name one.
-        freezes_encoder: whether only the head is trained.
-        optimizer: its settings other than the learning rate.
-        notes: remarks on a paper's grid, as lines of text.
-    """
-
-    settings: tuple[Setting, ...]
-    seeds: tuple[int, ...]
-    row_length: int | None = None
-    freezes_encoder: bool = False
-    optimizer: OptimizerSettings = BERT_SETTINGS
-    notes: tuple[str, ...] = ()
-
-
-def make_grid(
+def make_recipe(
     pretrained: Pretrained,
     task: str,
     grid: str | None = None,
@@ -149,65 +105,31 @@ def make_grid(
     learning_rates: Sequence[float] = (),
     batch_sizes: Sequence[int] = (),
     epochs: Sequence[int] = (),
-    seeds: Sequence[int] = (),
-) -> Grid:
-    """A paper's grid for a task, or one of the given values.
+) -> Recipe:
+    """A paper's settings for a task, or BERT's; given values replace its own.
 
     Raises:
-        ValueError: if a value is not positive and finite, a seed is negative, or there
-            is no such grid.
+        ValueError: if a value is not positive and finite, or there is no such grid.
     """
-    if any(seed < 0 for seed in seeds):
-        raise ValueError(f"`seeds` must be 0 or more. Received: {list(seeds)}")
-    seeds = tuple(dict.fromkeys(seeds))
     if probe is not None:
-        setting = dataclasses.replace(probe_setting(task), probe=probe)
-        return Grid((setting,), seeds or (1,))
-    chosen = {
-        "learning_rates": learning_rates,
-        "batch_sizes": batch_sizes,
-        "epochs": epochs,
-    }
-    for name, values in chosen.items():
-        if any(not (value > 0 and math.isfinite(value)) for value in values):
-            raise ValueError(
-                f"`{name}` must be positive and finite. Received: {list(values)}"
-            )
-    if grid is None:
-        rate = pretrained.finetuning_learning_rate or DEFAULT_LEARNING_RATE
-        # In both papers' grids, and common since BERT.
-        defaults = ((rate,), (32,), (3,))
-        rest: dict[str, Any] = {"seeds": seeds or (1,)}
-    else:
-        if grid == PAPER:
-            grid = pretrained.config.inputs.paper
+        return probe_recipe(task)
+    rate = pretrained.finetuning_learning_rate or DEFAULT_LEARNING_RATE
+    recipe = Recipe(learning_rates=(rate,))
+    if grid == PAPER:
+        grid = pretrained.config.inputs.paper
         if not grid:
             raise ValueError(
                 "`--grid=paper` needs a model whose paper fine-tunes with a grid: "
                 f"BERT, SegaBERT or SLM. Received: {pretrained.folder}, the run "
-                f"{pretrained.config.name!r}, whose model was of "
-                f"{type(pretrained.config.model).__name__}. Give --learning_rate, "
-                "--batch_size and --epochs"
+                f"{pretrained.config.name!r}. Give --learning_rate, --batch_size and "
+                "--epochs"
             )
+    if grid:
         recipe = finetuning_settings.get(grid, task)
-        defaults = (recipe.learning_rates, recipe.batch_sizes, recipe.num_epochs)
-        notes = []
-        if recipe.num_runs is None:
-            notes.append("does not say how many runs; here it is 1, or --seeds")
-        if recipe.score == "best":
-            notes.append(
-                f"reports the best of {recipe.num_runs} runs; here the table has their "
-                "mean and max"
-            )
-        rest = {
-            "seeds": seeds or tuple(range(1, 1 + (recipe.num_runs or 1))),
-            "row_length": recipe.row_length,
-            "freezes_encoder": recipe.freezes_encoder,
-            "optimizer": recipe.optimizer,
-            "notes": tuple(f"{recipe.source}: {note}" for note in notes),
-        }
-    values = (
-        some or default for some, default in zip(chosen.values(), defaults, strict=True)
-    )
-    settings = itertools.starmap(Setting, itertools.product(*values))
-    return Grid(tuple(dict.fromkeys(settings)), **rest)
+    chosen = {
+        "learning_rates": tuple(learning_rates),
+        "batch_sizes": tuple(batch_sizes),
+        "epochs": tuple(epochs),
+    }
+    chosen = {name: values for name, values in chosen.items() if values}
+    return dataclasses.replace(recipe, **chosen)

@@ -4,7 +4,7 @@
 
 import functools
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import keras
@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from seg_tf.checkpoints.encoder_copies import copy_encoder
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.export.served import ServedExtractor
 from seg_tf.finetuning.text_task import TextTask
@@ -40,8 +41,6 @@ class SpanExtractor(TextTask):
         encoder: from features to a sequence `(B, L, D)`. It becomes part of the model
             and is trained with it.
         points_at_sentences: bool. Whether there is a pointer to sentences.
-        name: str. Name of the model.
-        trainable: bool. Whether its weights are trained; None leaves that to its parts.
 
     Call arguments:
         inputs: dict of the features that `feature_names` names: the encoder's,
@@ -116,47 +115,28 @@ class SpanExtractor(TextTask):
     ) -> Self:
         """An extractor on a pretrained encoder, or a saved extractor.
 
-        A saved extractor has its own settings; any that are given must be equal to
-        them.
-
-        Args:
-            folder: as for `TextClassifier.from_preset`.
-            max_length: as for `window_sizes`.
-            stride: as for `window_sizes`.
-            max_question_pieces: as for `window_sizes`.
-            points_at_sentences: as for the class; None is True for a model of
-                sentences.
-            randomly_initialized: whether the encoder starts from new weights, as a
-                baseline.
-            seed: as for `TextClassifier.from_preset`.
-            name: name of the model.
-            sentence_function: as for `load_pretrained`.
+        `max_length`, `stride` and `max_question_pieces` are as for `window_sizes`, the
+        rest as for `TextClassifier.from_preset`. `points_at_sentences` is True by
+        default for a model of sentences.
 
         Raises:
             CheckpointError: if there is no checkpoint, or it is damaged.
-            ValueError: if an argument is unknown, a saved task is of another class or
-                has other settings, the encoder does not read windows, or a window is
-                not possible.
+            ValueError: if an argument is unknown or does not fit the checkpoint.
         """
-        return cls._load(
-            folder,
-            sentence_function,
-            {
-                "max_length": max_length,
-                "stride": stride,
-                "max_question_pieces": max_question_pieces,
-                "points_at_sentences": points_at_sentences,
-                "randomly_initialized": randomly_initialized,
-                "seed": seed,
-                "name": name,
-            },
-        )
+        settings = {
+            "max_length": max_length,
+            "stride": stride,
+            "max_question_pieces": max_question_pieces,
+            "points_at_sentences": points_at_sentences,
+            "randomly_initialized": randomly_initialized,
+            "name": name,
+        }
+        return cls._load(folder, sentence_function, seed, settings)
 
     @classmethod
     def _create(
         cls,
         pretrained: Pretrained,
-        owns_encoder: bool = False,
         points_at_sentences: bool | None = None,
         randomly_initialized: bool = False,
         name: str | None = None,
@@ -165,7 +145,7 @@ class SpanExtractor(TextTask):
         windows = window_sizes(pretrained, **sizes)
         if points_at_sentences is None:
             points_at_sentences = pretrained.layout().sent_id is not None
-        encoder = cls._task_encoder(pretrained, owns_encoder, randomly_initialized)
+        encoder = copy_encoder(pretrained, randomly_initialized=randomly_initialized)
         settings = {name: getattr(windows, name) for name in _WINDOW_SETTINGS}
         return cls(encoder, points_at_sentences, name)._set_origin(
             pretrained, {**settings, "points_at_sentences": points_at_sentences}
@@ -196,9 +176,6 @@ class SpanExtractor(TextTask):
 
         Returns:
             The outputs of `ServedExtractor`, such as `answer`.
-
-        Raises:
-            ValueError: if questions or contexts are missing, or are no texts.
         """
         questions = check_texts(questions, "questions")
         contexts = check_texts(contexts, "contexts")
@@ -216,22 +193,5 @@ class SpanExtractor(TextTask):
 
     def losses_of_pointers(self) -> dict[str, keras.losses.Loss]:
         """The loss of each output, for `compile`, which takes their sum."""
-        return {
-            name: keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-            for name in self.output
-        }
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "trainable": self.trainable,
-            "encoder": keras.saving.serialize_keras_object(self.encoder),
-            "points_at_sentences": self.points_at_sentences,
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Self:
-        encoder = keras.saving.deserialize_keras_object(
-            config["encoder"], custom_objects
-        )
-        return cls(**{**config, "encoder": encoder})
+        make = keras.losses.SparseCategoricalCrossentropy
+        return {name: make(from_logits=True) for name in self.output}

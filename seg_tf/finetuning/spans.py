@@ -1,10 +1,9 @@
 """Questions about contexts as batches of windows, and the answers of a model.
 
 Shape key: W windows, L row length, N positions or candidates that a pointer may point
-at, K pieces of all windows.
+at, K pieces of some windows.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -12,15 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.finetuning.batches import row_batches
+from seg_tf.finetuning.batches import row_batches, utf8
 from seg_tf.finetuning.trials import check_finite
-from seg_tf.layouts.contexts import (
-    Contexts,
-    Questions,
-    Windows,
-    WindowSizes,
-    make_windows,
-)
+from seg_tf.layouts.contexts import Contexts, Questions, Windows, make_windows
 from seg_tf.layouts.rows import NUM_SPECIAL_TOKENS, bucket_length
 from seg_tf.layouts.spans import (
     answer_labels,
@@ -29,12 +22,11 @@ from seg_tf.layouts.spans import (
     span_rows,
     span_trees,
 )
-from seg_tf.tasks.squad import Candidate, RankedAnswers
+from seg_tf.preprocessing.span_preprocessor import SpanPreprocessor, window_sizes
+from seg_tf.tasks.squad import Answer, Candidate, RankedAnswers, SquadFile
 
-# Without gradients, twice the rows of training fit into memory.
-_BATCH_SIZE = 64
-# Spans of this many questions are compared at once.
-_QUESTIONS_AT_ONCE = 256
+_CONTEXTS_AT_ONCE = 256
+_QUESTIONS_AT_ONCE = 32
 _NUMBERS = tf.TensorSpec([None], tf.int32)
 _LOGITS = tf.TensorSpec([None], tf.float64)
 _PAIRS = tf.TensorSpec([None, 2], tf.float64)
@@ -43,52 +35,73 @@ _PAIRS = tf.TensorSpec([None, 2], tf.float64)
 class SpanExamples:
     """The windows in which questions are read, for batches of any size and order.
 
-    Rows are laid out batch by batch, in a graph on the CPU.
+    Texts are encoded once, by the `SpanPreprocessor` of an extractor. Rows are laid out
+    batch by batch, in a graph on the CPU.
 
     Args:
         pretrained: a BERT, BERT with P.S., SegaBERT, SLM or a mixture.
-        contexts: the texts that the questions are about.
-        questions: at least one; a window of each holds a piece.
-        sizes: sizes of the windows.
-        answers: first and last piece of the answer to each question, int32 `(Q,)`
-            each, counted through all contexts; the last is before the first where there
-            is none. None if there are no answers.
+        data: questions and contexts. Of several answers the first is the label.
+        **sizes: as for `window_sizes`.
 
     Attributes:
         windows: the windows of a question are adjacent, in the order of the context.
+        answers: first and last piece of the answer to each question, int32 `(Q,)`
+            each, counted through all contexts; the last is before the first where there
+            is none.
 
     Raises:
-        ValueError: if there is no question, the model is another one, or it embeds
-            fewer positions.
+        ValueError: if a context has no word piece, the model is another one, or it
+            embeds fewer positions.
     """
 
-    def __init__(
-        self,
-        pretrained: Pretrained,
-        contexts: Contexts,
-        questions: Questions,
-        sizes: WindowSizes,
-        answers: tuple[np.ndarray, np.ndarray] | None = None,
-    ):
-        if not len(questions.contexts):
-            raise ValueError("`questions` must not be empty. Received: no question")
-        self._layout = pretrained.layout(sizes.max_length, for_spans=True)
-        self.contexts = contexts
-        self.questions = questions
-        if answers is None:
-            none = np.zeros(len(questions.contexts), np.int32)
-            answers = (none, none - 1)
+    def __init__(self, pretrained: Pretrained, data: SquadFile, **sizes: int | None):
+        self.data = data
+        preprocessor = SpanPreprocessor(pretrained, window_sizes(pretrained, **sizes))
+        self.sizes, self._layout = preprocessor.sizes, preprocessor.layout
+        passages = [passage for passage in data.passages if passage.questions]
+        contexts, questions = [], []
         with tf.device("CPU"):
-            self.answers = tuple(tf.constant(pieces, tf.int32) for pieces in answers)
-            self.windows = make_windows(contexts, questions, sizes)
-            num_asked = tf.gather(questions.num_pieces(), self.windows.questions)
-            num_sentences = self.windows.num_sentences(contexts)
-            num_tokens = sizes.num_tokens(
+            for begin in range(0, len(passages), _CONTEXTS_AT_ONCE):
+                some = passages[begin : begin + _CONTEXTS_AT_ONCE]
+                texts = [utf8(passage.context) for passage in some]
+                contexts.append(preprocessor.contexts(tf.constant(texts)))
+                texts = [
+                    utf8(question.text)
+                    for passage in some
+                    for question in passage.questions
+                ]
+                questions.append(preprocessor.questions(tf.constant(texts)))
+            self.contexts = Contexts.joined(contexts)
+            counts = [len(passage.questions) for passage in passages]
+            self.questions = Questions(
+                tf.concat([chunk.pieces for chunk in questions], axis=0),
+                tf.constant(np.repeat(np.arange(len(passages)), counts), tf.int32),
+                tf.concat([chunk.is_cut for chunk in questions], axis=0),
+            )
+            for number in np.flatnonzero(self.contexts.num_pieces() == 0):
+                raise ValueError(
+                    "A context must have a word piece. Received: that of question "
+                    f"{passages[number].questions[0].identifier!r}"
+                )
+            answers = [
+                (*question.answers, Answer("", 0))[0] for question in data.questions()
+            ]
+            self.answers = self.contexts.spans(
+                self.questions.contexts,
+                tf.constant([answer.start for answer in answers], tf.int32),
+                tf.constant([answer.stop for answer in answers], tf.int32),
+            )
+            self.windows = make_windows(self.contexts, self.questions, self.sizes)
+            num_asked = tf.gather(self.questions.num_pieces(), self.windows.questions)
+            num_sentences = self.windows.num_sentences(self.contexts)
+            num_tokens = self.sizes.num_tokens(
                 num_asked, self.windows.lengths(), num_sentences
             )
         # The smallest row that holds each window.
-        lengths = num_tokens.numpy().tolist()
-        row_shapes = [[bucket_length(length, sizes.max_length) for length in lengths]]
+        most = self.sizes.max_length
+        row_shapes = [
+            [bucket_length(size, most) for size in num_tokens.numpy().tolist()]
+        ]
         if self._layout.sent_id is not None:
             # The question is a sentence.
             row_shapes.append(1 + num_sentences.numpy() + NUM_SPECIAL_TOKENS)
@@ -100,48 +113,31 @@ class SpanExamples:
     def __len__(self) -> int:
         return len(self.windows.questions)
 
-    def in_order_of_length(self) -> np.ndarray:
-        """Numbers of the windows, those with rows of one shape adjacent."""
-        return np.lexsort(self._row_shapes.T[::-1])
-
-    def batches(
-        self,
-        batch_size: int,
-        *,
-        with_labels: bool,
-        seed: int | None = None,
-        order: np.ndarray | None = None,
-    ) -> tf.data.Dataset:
-        """Batches for a `SpanExtractor`, in random order as for `TextExamples`.
-
-        Args:
-            batch_size: windows per batch; the last one may have fewer.
-            with_labels: whether to add the labels: positions `start` and `end` and, for
-                a model of sentences, `sentence`, the candidate whose sentence the
-                answer starts in. Without an answer all are 0, the position of `[CLS]`.
-            seed: seed of the order; None keeps the order of the windows.
-            order: numbers of the windows to use; None uses all.
+    def batches(self, batch_size: int, seed: int | None = None) -> tf.data.Dataset:
+        """Batches for a `SpanExtractor`; without a seed in the order of the windows.
 
         Returns:
-            Finite dataset of features, or of pairs of features and labels.
+            Finite dataset of pairs of features and labels: positions `start` and `end`
+            and, for a model of sentences, `sentence`, the candidate whose sentence the
+            answer starts in. Without an answer all are 0, the position of `[CLS]`.
         """
-        order = np.arange(len(self)) if order is None else order
+        return row_batches(self.make_batch, self._row_shapes, batch_size, seed)
 
-        def make_batch(numbers: np.ndarray, row_shape: tuple[int, ...]) -> Any:
-            with tf.device("CPU"):
-                rows, labels = self._make_rows(
-                    tf.constant(order[numbers], tf.int32),
-                    tf.constant(row_shape, tf.int32),
-                )
-            batch = (rows, labels) if with_labels else rows
-            return keras.tree.map_structure(lambda values: values.numpy(), batch)
-
-        return row_batches(make_batch, self._row_shapes[order], batch_size, seed)
+    def make_batch(
+        self, numbers: np.ndarray, row_shape: tuple[int, ...] | None = None
+    ) -> Any:
+        """Features and labels of some windows, as arrays."""
+        if row_shape is None:
+            row_shape = tuple(self._row_shapes[numbers].max(axis=0))
+        with tf.device("CPU"):
+            batch = self._make_rows(
+                tf.constant(numbers, tf.int32), tf.constant(row_shape, tf.int32)
+            )
+        return keras.tree.map_structure(lambda values: values.numpy(), batch)
 
     def _rows(
         self, numbers: tf.Tensor, row_shape: tf.Tensor
     ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-        """Features and labels of windows in rows of a given shape."""
         windows = self.windows.take(numbers)
         num_columns = None
         if self._layout.sent_id is not None:
@@ -160,36 +156,23 @@ class AnswerRanker:
 
     Returns:
         The best answers to each question; and the loss, the mean over the windows of
-        the sum over all pointers.
+        the sum over all pointers. A pointer to sentences counts only in the loss: it is
+        there for what the encoder learns from it (SLM, section 2.2).
 
     Raises:
-        ValueError: if `num_best` or `max_answer_pieces` is not positive.
         TrainingDiverged: if logits are not finite.
     """
 
     def __init__(
-        self,
-        examples: SpanExamples,
-        identifiers: Sequence[str],
-        *,
-        has_null: bool,
-        num_best: int = 20,
-        max_answer_pieces: int = 30,
+        self, examples: SpanExamples, *, num_best: int = 20, max_answer_pieces: int = 30
     ):
         check_answer_sizes(num_best, max_answer_pieces)
         self._examples = examples
-        self._identifiers = identifiers
-        self._has_null = has_null
-        # Windows of similar length share a batch.
-        self._order = examples.in_order_of_length()
-        self._batches = examples.batches(
-            _BATCH_SIZE, with_labels=True, order=self._order
-        )
 
         @tf.function(
             input_signature=[*[_NUMBERS] * 4, *[_LOGITS] * 2, _PAIRS], autograph=False
         )
-        def rank(contexts: tf.Tensor, *tensors: tf.Tensor) -> dict[str, tf.Tensor]:
+        def best(contexts: tf.Tensor, *tensors: tf.Tensor) -> dict[str, tf.Tensor]:
             spans = best_spans(
                 examples.contexts,
                 contexts,
@@ -200,90 +183,68 @@ class AnswerRanker:
             )
             return vars(spans)
 
-        self._rank = rank
+        self._best = best
 
     def __call__(self, model: keras.Model) -> tuple[list[RankedAnswers], float]:
-        logits, loss = self.predict(model)
-        return self.rank(*logits), loss
-
-    def predict(self, model: keras.Model) -> tuple[tuple[np.ndarray, ...], float]:
-        """Logits of all windows, and the loss.
-
-        A pointer to sentences counts only in the loss: it is there for what the encoder
-        learns from it, and the paper does not use it for answers (SLM, section 2.2).
-
-        Returns:
-            Start and end logits of pieces, float64 `(K,)` each, and of `[CLS]`, float64
-            `(W, 2)`, in the order of the windows; and the loss.
-        """
-        lengths = self._examples.windows.lengths().numpy()
-        ends = np.cumsum(lengths)
-        piece_logits = np.zeros((2, ends[-1]))
-        null_logits = np.zeros((len(lengths), 2))
-        loss, num_done = 0.0, 0
-        for batch, labels in self._batches:
-            outputs = model.predict_on_batch(batch)
-            are_finite = [
-                np.isfinite(logits).all(axis=1) for logits in outputs.values()
-            ]
-            check_finite(np.all(are_finite, axis=0), "windows of a batch of SQuAD")
+        identifiers = [
+            question.identifier for question in self._examples.data.questions()
+        ]
+        questions = self._examples.windows.questions.numpy()
+        ranked, loss = [], 0.0
+        for begin in range(0, len(identifiers), _QUESTIONS_AT_ONCE):
+            some = identifiers[begin : begin + _QUESTIONS_AT_ONCE]
+            rows = np.flatnonzero(
+                (questions >= begin) & (questions < begin + len(some))
+            )
+            features, labels = self._examples.make_batch(rows)
+            outputs = model.predict_on_batch(features)
             for name, places_W in labels.items():
                 logits_WN = outputs[name].astype(np.float64)
-                at_W = np.take_along_axis(logits_WN, places_W.numpy()[:, None], axis=1)
-                loss += float(
-                    np.sum(np.logaddexp.reduce(logits_WN, axis=1) - at_W[:, 0])
-                )
-            is_piece = batch["can_answer"].numpy()[:, 1:]
-            windows = self._order[num_done : num_done + len(is_piece)]
-            num_done += len(windows)
-            pieces = np.concatenate(
-                [
-                    np.arange(ends[window] - lengths[window], ends[window])
-                    for window in windows
-                ]
-            )
-            for number, name in enumerate(("start", "end")):
-                piece_logits[number, pieces] = outputs[name][:, 1:][is_piece]
-                null_logits[windows, number] = outputs[name][:, 0]
-        return (*piece_logits, null_logits), loss / len(lengths)
+                check_finite(logits_WN, "windows of SQuAD")
+                at_W = np.take_along_axis(logits_WN, places_W[:, None], axis=1)[:, 0]
+                loss += float(np.sum(np.logaddexp.reduce(logits_WN, axis=1) - at_W))
+            is_piece = features["can_answer"][:, 1:]
+            logits = [outputs[name].astype(np.float64) for name in ("start", "end")]
+            starts, ends = (values[:, 1:][is_piece] for values in logits)
+            nulls = np.stack([values[:, 0] for values in logits], axis=1)
+            ranked += self.rank(some, begin, rows, starts, ends, nulls)
+        return ranked, loss / len(questions)
 
     def rank(
-        self, starts: np.ndarray, ends: np.ndarray, nulls: np.ndarray
+        self,
+        identifiers: list[str],
+        begin: int,
+        rows: np.ndarray,
+        starts: np.ndarray,
+        ends: np.ndarray,
+        nulls: np.ndarray,
     ) -> list[RankedAnswers]:
-        """The best answers to each question, from the logits of `predict`."""
-        windows, num_questions = self._examples.windows, len(self._identifiers)
-        first_windows = np.searchsorted(windows.questions, np.arange(num_questions + 1))
-        first_pieces = np.append(0, np.cumsum(windows.lengths()))
+        """The best answers to some questions. The number of the first is `begin`.
+
+        `rows` are the numbers of their windows; `starts` and `ends`, float64 `(K,)`,
+        the logits of first and last piece, `nulls`, float64 `(W, 2)`, of `[CLS]`.
+        """
+        windows = self._examples.windows.take(tf.constant(rows, tf.int32))
+        with tf.device("CPU"):
+            spans = self._best(
+                self._examples.questions.contexts[begin : begin + len(identifiers)],
+                windows.questions - begin,
+                windows.starts,
+                windows.stops,
+                *map(tf.constant, (starts, ends, nulls)),
+            )
+        names = ("texts", "start_logits", "end_logits", "counts", "null_logits")
+        columns = (spans[name].numpy() for name in names)
         ranked = []
-        for begin in range(0, num_questions, _QUESTIONS_AT_ONCE):
-            end = min(begin + _QUESTIONS_AT_ONCE, num_questions)
-            rows = slice(*first_windows[[begin, end]].tolist())
-            pieces = slice(*first_pieces[[rows.start, rows.stop]].tolist())
-            with tf.device("CPU"):
-                spans = self._rank(
-                    self._examples.questions.contexts[begin:end],
-                    windows.questions[rows] - begin,
-                    windows.starts[rows],
-                    windows.stops[rows],
-                    tf.constant(starts[pieces]),
-                    tf.constant(ends[pieces]),
-                    tf.constant(nulls[rows]),
-                )
-            spans = {name: values.numpy() for name, values in spans.items()}
-            for row, identifier in enumerate(self._identifiers[begin:end]):
-                count = spans["counts"][row]
-                texts, *logits = (
-                    spans[name][row, :count].tolist()
-                    for name in ("texts", "start_logits", "end_logits")
-                )
-                candidates = (
-                    Candidate(text.decode(), *pair)
-                    for text, *pair in zip(texts, *logits, strict=True)
-                )
-                null = Candidate("", *spans["null_logits"][row].tolist())
-                ranked.append(
-                    RankedAnswers(
-                        identifier, tuple(candidates), null if self._has_null else None
-                    )
-                )
+        for identifier, texts, *logits, count, null in zip(
+            identifiers, *columns, strict=True
+        ):
+            candidates = [
+                Candidate(text.decode(), float(start), float(end))
+                for text, start, end in zip(texts[:count], *logits, strict=False)
+            ]
+            no_answer = None
+            if self._examples.data.has_impossible:
+                no_answer = Candidate("", *null.tolist())
+            ranked.append(RankedAnswers(identifier, tuple(candidates), no_answer))
         return ranked

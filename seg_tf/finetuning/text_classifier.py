@@ -3,6 +3,7 @@
 # Shape key: B batch, V vectors that the head reads, D width of the encoder.
 
 import functools
+import math
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -13,6 +14,7 @@ import scipy.special
 import tensorflow as tf
 from keras import ops
 
+from seg_tf.checkpoints.encoder_copies import copy_encoder
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.export.served import ServedClassifier
 from seg_tf.finetuning.batches import TextExamples, is_text, to_tuples
@@ -40,7 +42,7 @@ class TextClassifier(TextTask):
     the pooled `<SS>`s (ReAT, section III), concatenated.
 
     The model takes texts as well as batches of features. With one class it is a
-    regression: train it with a squared error.
+    regression.
 
     Example:
     ```
@@ -61,8 +63,6 @@ class TextClassifier(TextTask):
         multiple_choice: bool. Whether the classes are answers. Each answer has a row
             and is scored by the same weights: a batch has `B * num_classes` rows, in
             the order of the examples.
-        name: str. Name of the model.
-        trainable: bool. Whether its weights are trained; None leaves that to its parts.
 
     Call arguments:
         inputs: dict of the features that `feature_names` names. Others are left alone.
@@ -70,9 +70,6 @@ class TextClassifier(TextTask):
     Returns:
         Logits, or the numbers of a regression: float32 tensor `(B, num_classes)`
         for any dtype policy.
-
-    Raises:
-        ValueError: if there is no class.
     """
 
     def __init__(
@@ -86,11 +83,6 @@ class TextClassifier(TextTask):
         name: str | None = None,
         trainable: bool | None = None,
     ):
-        if num_classes < 1:
-            raise ValueError(
-                "`num_classes` must be at least 1, which is a regression. Received: "
-                f"num_classes={num_classes}"
-            )
         # === Layers ===
         policy = encoder.dtype_policy
         initializer = keras.initializers.TruncatedNormal(
@@ -152,15 +144,13 @@ class TextClassifier(TextTask):
         dropout: float | None = None,
         freeze_encoder: bool | None = None,
         randomly_initialized: bool | None = None,
-        keep_pooler: bool | None = None,
         seed: int | None = None,
         name: str | None = None,
         sentence_function: str | None = None,
     ) -> Self:
         """A classifier on a pretrained encoder, or a saved classifier.
 
-        A saved classifier has its own settings; any that are given must be equal to
-        them.
+        Settings that are given for a saved classifier must be equal to its own.
 
         Args:
             folder: a run or a checkpoint, `hf://organisation/name`, or the folder of a
@@ -177,8 +167,6 @@ class TextClassifier(TextTask):
             freeze_encoder: as for the class.
             randomly_initialized: whether the encoder starts from new weights, as a
                 baseline.
-            keep_pooler: whether the pooler of `[CLS]` starts from the weights of an
-                imported checkpoint that has one, as in transformers. None is True.
             seed: seed of new weights and of dropout; None draws from Python's
                 generator, as Keras does.
             name: name of the model.
@@ -186,9 +174,7 @@ class TextClassifier(TextTask):
 
         Raises:
             CheckpointError: if there is no checkpoint, or it is damaged.
-            ValueError: if an argument is unknown, a saved task is of another class or
-                has other settings, the checkpoint has no encoder of texts, the
-                texts do not fit, or the labels do not match the classes.
+            ValueError: if an argument is unknown or does not fit the checkpoint.
         """
         settings = {
             "num_classes": num_classes,
@@ -199,17 +185,14 @@ class TextClassifier(TextTask):
             "dropout": dropout,
             "freeze_encoder": freeze_encoder,
             "randomly_initialized": randomly_initialized,
-            "keep_pooler": keep_pooler,
-            "seed": seed,
             "name": name,
         }
-        return cls._load(folder, sentence_function, settings)
+        return cls._load(folder, sentence_function, seed, settings)
 
     @classmethod
     def _create(
         cls,
         pretrained: Pretrained,
-        owns_encoder: bool = False,
         num_classes: int | None = None,
         num_texts: int = 1,
         num_choices: int = 1,
@@ -218,7 +201,6 @@ class TextClassifier(TextTask):
         dropout: float = 0.1,
         freeze_encoder: bool = False,
         randomly_initialized: bool = False,
-        keep_pooler: bool = True,
         name: str | None = None,
     ) -> Self:
         num_classes = len(labels) if num_classes is None else num_classes
@@ -231,20 +213,14 @@ class TextClassifier(TextTask):
             )
         is_choice = num_choices > 1
         readout = pretrained.layout(max_length).readout(2 if is_choice else num_texts)
-        encoder = cls._task_encoder(pretrained, owns_encoder, randomly_initialized)
+        encoder = copy_encoder(pretrained, randomly_initialized=randomly_initialized)
         task = cls(
             encoder, readout, num_classes, dropout, freeze_encoder, is_choice, name
         )
+        # That of an imported BERT, as in transformers.
         pooler = foreign_weights.read_pooler(pretrained.folder)
-        if keep_pooler and not randomly_initialized and task.pooler and pooler:
-            weights = [pooler["pooler/kernel"], pooler["pooler/bias"]]
-            if weights[0].shape != tuple(task.pooler.kernel.shape):
-                raise ValueError(
-                    f"{pretrained.folder / foreign_weights.POOLER_FILE}: the kernel "
-                    f"must have the shape {tuple(task.pooler.kernel.shape)}. Received: "
-                    f"{weights[0].shape}. `keep_pooler=False` starts a new pooler"
-                )
-            task.pooler.set_weights(weights)
+        if pooler and task.pooler and not randomly_initialized:
+            task.pooler.set_weights([pooler["pooler/kernel"], pooler["pooler/bias"]])
         settings = {
             "num_classes": num_classes,
             "num_texts": num_texts,
@@ -305,27 +281,28 @@ class TextClassifier(TextTask):
 
         Raises:
             ValueError: if texts or labels are invalid; if `learning_rate` is not
-                positive and finite, or is given for a model that you compiled; or if
-                the learning rate of such a model has already fallen to 0.
+                positive and finite, or is given for a model that you compiled.
         """
         if is_text(x) and validation_split:
-            x, y, sample_weight, validation_data = self._split(
-                x, y, sample_weight, validation_split
+            texts = to_tuples(x, self.preprocessor.num_texts)
+            num_train = math.floor(len(texts) * (1 - validation_split))
+            columns = (texts, y, sample_weight)
+            validation_data = [
+                None if values is None else values[num_train:] for values in columns
+            ]
+            x, y, sample_weight = (
+                None if values is None else values[:num_train] for values in columns
             )
             validation_split = 0.0
         if isinstance(validation_data, tuple | list) and is_text(validation_data[0]):
-            texts, *rest = validation_data
-            try:
-                data = self._keras_data(texts, *rest)
-            except ValueError as error:
-                raise ValueError(f"`validation_data`: {error}") from error
-            validation_data = data["x"]
-        schedule = self._schedule()
-        is_ours = not self.compiled or (schedule is not None and schedule.for_one_fit)
-        if is_ours and "steps_per_epoch" not in arguments:
+            validation_data = self._keras_data(*validation_data)["x"]
+        else:
+            validation_data = self._with_rows(_with_cardinality(validation_data))
+        if "steps_per_epoch" not in arguments:
             x = _with_cardinality(x)  # before texts become rows
         data = self._keras_data(x, y, sample_weight, batch_size, seed)
-        if is_ours:
+        schedule = self._schedule()
+        if not self.compiled or (schedule is not None and schedule.for_one_fit):
             num_batches = arguments.get("steps_per_epoch") or _num_batches(data["x"])
             num_epochs = epochs - arguments.get("initial_epoch", 0)
             self._compile(learning_rate, num_epochs * num_batches)
@@ -337,7 +314,7 @@ class TextClassifier(TextTask):
         return super().fit(
             **data,
             epochs=epochs,
-            validation_data=self._with_rows(_with_cardinality(validation_data)),
+            validation_data=validation_data,
             validation_split=validation_split,
             **arguments,
         )
@@ -352,9 +329,9 @@ class TextClassifier(TextTask):
         **arguments: Any,
     ) -> Any:
         """As `keras.Model.evaluate`, and on texts with their labels."""
-        data = self._keras_data(x, y, sample_weight, batch_size)
         if not self.compiled:
             self._compile(None, 1)
+        data = self._keras_data(x, y, sample_weight, batch_size)
         return super().evaluate(**data, **arguments)
 
     def predict(
@@ -369,12 +346,7 @@ class TextClassifier(TextTask):
     def predict_labels(
         self, x: Any, batch_size: int | None = None, **arguments: Any
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The most likely class of each text.
-
-        Args:
-            x: as for `predict`.
-            batch_size: as for `predict`.
-            **arguments: as for `predict`.
+        """The most likely class of each text. Arguments are as for `predict`.
 
         Returns:
             Names of the classes `(E,)`, their numbers for a model without `labels`; and
@@ -397,9 +369,7 @@ class TextClassifier(TextTask):
 
     def _served(self) -> ServedClassifier:
         if self.multiple_choice:
-            raise ValueError(
-                "`export` takes classifiers of texts. Received: a multiple choice"
-            )
+            raise ValueError("A multiple choice cannot be exported")
         names = self._label_names() or list(map(str, range(self.num_classes)))
         return ServedClassifier(
             self, self.preprocessor, names if self.num_classes > 1 else []
@@ -415,18 +385,22 @@ class TextClassifier(TextTask):
     ) -> dict[str, Any]:
         """Arguments of Keras's methods, in which texts have become rows."""
         if not is_text(x):
-            weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-            return {
-                "x": self._with_rows(x),
-                "y": y,
-                "batch_size": batch_size,
-                **weights,
-            }
-        if y is None:
-            raise ValueError("`labels` must be given with `texts`. Received: None")
+            data = {"y": y, "sample_weight": sample_weight, "batch_size": batch_size}
+            data = {name: value for name, value in data.items() if value is not None}
+            return {"x": self._with_rows(x), **data}
         labels = y.numpy() if tf.is_tensor(y) else np.asarray(y)
         if labels.size and isinstance(labels.flat[0], str | bytes):
-            labels = np.vectorize(self._label_number, otypes=[np.int32])(labels)
+            names = {name: number for number, name in enumerate(self._label_names())}
+            words = [
+                word.decode() if isinstance(word, bytes) else str(word)
+                for word in labels.flat
+            ]
+            if unknown := {*words} - names.keys():
+                raise ValueError(
+                    "`labels` must be labels of the model, "
+                    f"{', '.join(names) or 'none'}. Received: {min(unknown)!r}"
+                )
+            labels = np.array([names[word] for word in words])
         elif self.num_classes == 1 and labels.dtype.kind in "iu":
             labels = labels.astype(np.float32)  # whole scores are no classes
         num_classes = self.num_classes if self.num_classes > 1 else None
@@ -442,14 +416,14 @@ class TextClassifier(TextTask):
         texts, labels, _ = keras.utils.unpack_x_y_sample_weight(batches.element_spec)
         if any(spec.dtype != tf.string for spec in keras.tree.flatten(texts)):
             return batches
-        if labels is not None and labels.dtype == tf.string:
-            raise ValueError(
-                "Labels of a dataset of texts must be numbers. Received: strings"
-            )
-        if labels is not None and labels.shape.rank == 2 and labels.shape[1] != 1:
+        if labels is not None and (
+            labels.dtype == tf.string
+            or (labels.shape.rank == 2 and labels.shape[1] != 1)
+        ):
             raise ValueError(
                 "Labels of a dataset of texts must be numbers of classes, not one-hot "
-                f"rows. Received: labels of the shape {labels.shape}"
+                f"rows. Received: labels of the shape {labels.shape} and the type "
+                f"{labels.dtype.name}"
             )
 
         def rows(x: Any, y: Any = None, sample_weight: Any = None) -> Any:
@@ -460,33 +434,13 @@ class TextClassifier(TextTask):
         mapped = batches.map(rows, num_parallel_calls=tf.data.AUTOTUNE)
         return mapped.prefetch(tf.data.AUTOTUNE)
 
-    def _label_number(self, label: str | bytes) -> int:
-        label = label.decode() if isinstance(label, bytes) else label
-        names = self._label_names()
-        if label not in names:
-            raise ValueError(
-                "`labels` must be labels of the model, "
-                f"{', '.join(names) or 'none'}. Received: {str(label)!r}"
-            )
-        return list(names).index(label)
-
-    def _split(self, texts: Any, labels: Any, weights: Any, share: float) -> Any:
-        """Training texts, labels and weights, and validation data."""
-        texts = to_tuples(texts, self.preprocessor.num_texts)
-        num_train = len(texts) - int(len(texts) * share)
-        if not 0 < num_train < len(texts):
-            raise ValueError(
-                "`validation_split` must leave texts for training and for validation. "
-                f"Received: validation_split={share}, {len(texts)} texts"
-            )
-        train, validation = (
-            [
-                None if values is None else values[part]
-                for values in (texts, labels, weights)
-            ]
-            for part in (slice(num_train), slice(num_train, None))
-        )
-        return *train, validation
+    def _schedule(self) -> LinearWarmupDecay | None:
+        """The fine-tuning schedule of the compiled optimizer, if any."""
+        # In float16 there is a loss scale around the optimizer.
+        optimizer = getattr(self, "optimizer", None)
+        optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+        schedule = getattr(optimizer, "_learning_rate", None)
+        return schedule if isinstance(schedule, LinearWarmupDecay) else None
 
     def _compile(self, learning_rate: float | None, num_updates: int) -> None:
         """Compiles the model for one call of `fit`."""
@@ -519,34 +473,9 @@ class TextClassifier(TextTask):
             return keras.losses.MeanSquaredError()
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
-    def get_config(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "trainable": self.trainable,
-            "encoder": keras.saving.serialize_keras_object(self.encoder),
-            "readout": keras.saving.serialize_keras_object(self.readout),
-            "num_classes": self.num_classes,
-            "dropout": self.dropout,
-            "freeze_encoder": self.freeze_encoder,
-            "multiple_choice": self.multiple_choice,
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Self:
-        parts = {
-            name: keras.saving.deserialize_keras_object(config[name], custom_objects)
-            for name in ("encoder", "readout")
-        }
-        return cls(**{**config, **parts})
-
 
 class _WithoutDropout(keras.layers.Layer):
-    """Calls a model in inference mode, although a functional model passes `training`.
-
-    Args:
-        model: what is called, with weights that are not trained.
-        **kwargs: arguments of `keras.layers.Layer`.
-    """
+    """Calls a model in inference mode, although a functional model is trained."""
 
     def __init__(self, model: keras.Model, **kwargs: Any):
         super().__init__(autocast=False, **kwargs)

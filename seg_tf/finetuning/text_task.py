@@ -1,9 +1,11 @@
 """Fine-tuned models as keras-hub's tasks: loaded from a preset, saved, exported."""
 
 import dataclasses
+import inspect
 import json
 import pathlib
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Self
 
 import keras
@@ -11,12 +13,11 @@ import tensorflow as tf
 
 from seg_tf import files, output_paths
 from seg_tf.checkpoints import contents, folders
-from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
+from seg_tf.checkpoints.encoder_copies import seeded
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.config import from_config_dict, to_dict
 from seg_tf.export import saved_model
 from seg_tf.export.served import ServedModel
-from seg_tf.finetuning.optimizer import LinearWarmupDecay
 from seg_tf.interop.presets import load_preset
 from seg_tf.layers.common import checked_names, select_features
 from seg_tf.text.encoding import (
@@ -28,8 +29,8 @@ from seg_tf.text.encoding import (
 from seg_tf.text.normalization import Normalization
 from seg_tf.text.splitters import read_parameters
 
-# Settings that are not saved: a task has all of its weights, also the pooler's.
-_UNSAVED = {"num_choices": 1, "randomly_initialized": False, "keep_pooler": True}
+# Settings that are not saved: a task has all of its weights.
+_UNSAVED = {"num_choices": 1, "randomly_initialized": False}
 
 
 class TextTask(keras.Model):
@@ -45,9 +46,6 @@ class TextTask(keras.Model):
 
     Call arguments:
         inputs: dict of the features in `feature_names`. Others are ignored.
-
-    Raises:
-        ValueError: if a feature is missing.
     """
 
     pretrained: Pretrained | None = None
@@ -61,39 +59,29 @@ class TextTask(keras.Model):
     def __call__(self, inputs: Mapping[str, Any], **kwargs: Any) -> Any:
         return super().__call__(select_features(inputs, self.feature_names), **kwargs)
 
-    def fit(
-        self, x: Any = None, *args: Any, shuffle: bool | None = None, **kwargs: Any
-    ) -> keras.callbacks.History:
-        """As `keras.Model.fit`; datasets, which shuffle themselves, give no warning.
-
-        Raises:
-            ValueError: if the learning rate has already fallen to 0.
-        """
-        if shuffle is None:
-            shuffle = not isinstance(x, tf.data.Dataset)
-        schedule = self._schedule()
-        if schedule is not None:
-            updates = int(self.optimizer.iterations)
-            num_updates = schedule.get_config()["num_updates"]
-            if 0 < num_updates <= updates:
-                raise ValueError(
-                    "`fit` would change no weight: the schedule of the optimizer has "
-                    "reached its end, a learning rate of 0. Call `compile` with a new "
-                    f"optimizer first. Received: {updates} updates of {num_updates}"
-                )
-        optimizer = getattr(self, "optimizer", None)
-        if optimizer is not None and not optimizer.built:
+    def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
+        """As `keras.Model.fit`; datasets, which shuffle themselves, give no warning."""
+        kwargs.setdefault("shuffle", not isinstance(x, tf.data.Dataset))
+        if self.compiled and not self.optimizer.built:
             # Variables created while the step is traced cause a second tracing.
-            optimizer.build(self.trainable_variables)
-        return super().fit(x, *args, shuffle=shuffle, **kwargs)
+            self.optimizer.build(self.trainable_variables)
+        return super().fit(x, *args, **kwargs)
 
-    def _schedule(self) -> LinearWarmupDecay | None:
-        """The fine-tuning schedule of the compiled optimizer, if any."""
-        # In float16 there is a loss scale around the optimizer.
-        optimizer = getattr(self, "optimizer", None)
-        optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-        schedule = getattr(optimizer, "_learning_rate", None)
-        return schedule if isinstance(schedule, LinearWarmupDecay) else None
+    def get_config(self) -> dict[str, Any]:
+        names = [*inspect.signature(type(self).__init__).parameters][1:]
+        return {
+            name: keras.saving.serialize_keras_object(getattr(self, name))
+            for name in names
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Self:
+        return cls(
+            **{
+                name: keras.saving.deserialize_keras_object(value, custom_objects)
+                for name, value in config.items()
+            }
+        )
 
     # === Presets ===
 
@@ -107,32 +95,29 @@ class TextTask(keras.Model):
         Args:
             folder: a folder written by `save_to_preset`.
             sentence_function: as for `load_pretrained`.
-
-        Raises:
-            CheckpointError: if there is no checkpoint, or it is damaged.
-            ValueError: if it is no saved task of this class.
         """
-        return cls._load(folder, sentence_function, {})
+        return cls._load(folder, sentence_function)
 
     @classmethod
     def _load(
         cls,
         folder: str | pathlib.Path | Pretrained,
         sentence_function: str | None,
-        settings: Mapping[str, Any],
+        seed: int | None = None,
+        settings: Mapping[str, Any] = MappingProxyType({}),
     ) -> Self:
         """A new task on the encoder of a checkpoint, or a saved task.
 
         Settings that are None were not given.
         """
         settings = {key: value for key, value in settings.items() if value is not None}
-        with seeded(settings.pop("seed", None)):
+        with seeded(seed):
             if isinstance(folder, Pretrained):
                 return cls._create(folder, **settings)
             pretrained = load_preset(folder, sentence_function)
             saved = contents.read_state(pretrained.folder).get("task")
             if saved is None:
-                return cls._create(pretrained, owns_encoder=True, **settings)
+                return cls._create(pretrained, **settings)
             classes = {kind.__name__: kind for kind in (cls, *cls.__subclasses__())}
             if saved["class"] not in classes:
                 raise ValueError(
@@ -147,9 +132,8 @@ class TextTask(keras.Model):
                         f"Received: {name}={value!r}, and {folder}, saved with "
                         f"{fixed[name]!r}"
                     )
-            task = classes[saved["class"]]._create(
-                pretrained, owns_encoder=True, **{**settings, **saved["settings"]}
-            )
+            settings |= saved["settings"]
+            task = classes[saved["class"]]._create(pretrained, **settings)
         # The encoder has its weights already.
         contents.restore_others(
             pretrained.folder, task.encoder, {"task": task}, cast=True
@@ -157,22 +141,9 @@ class TextTask(keras.Model):
         return task
 
     @classmethod
-    def _create(
-        cls, pretrained: Pretrained, owns_encoder: bool = False, **settings: Any
-    ) -> Self:
-        """A new task on the encoder of a checkpoint, or on a copy of it."""
+    def _create(cls, pretrained: Pretrained, **settings: Any) -> Self:
+        """A new task on a copy of the encoder of a checkpoint."""
         raise NotImplementedError
-
-    @staticmethod
-    def _task_encoder(
-        pretrained: Pretrained, owns_encoder: bool, randomly_initialized: bool
-    ) -> keras.Model:
-        encoder = pretrained.encoder
-        # A row of fine-tuning is one window.
-        is_packed = getattr(encoder, "packed_windows", False)
-        if owns_encoder and not randomly_initialized and not is_packed:
-            return encoder
-        return copy_encoder(pretrained, randomly_initialized=randomly_initialized)
 
     def _set_origin(self, pretrained: Pretrained, settings: Mapping[str, Any]) -> Self:
         self.pretrained = dataclasses.replace(
@@ -182,16 +153,11 @@ class TextTask(keras.Model):
         return self
 
     def prepared(self) -> Pretrained:
-        """Vocabulary and row form of the model.
-
-        Raises:
-            ValueError: if it has none.
-        """
+        """Vocabulary and row form of the model, which must have them."""
         if self.pretrained is None:
             raise ValueError(
-                "A model that was built without a preset reads features, not text. "
-                "`from_preset` loads a vocabulary as well. Received: "
-                f"{self.name!r}, without one"
+                f"{self.name!r} was built without a preset, so it reads features, not "
+                "text. `from_preset` loads a vocabulary as well"
             )
         return self.pretrained
 
@@ -209,16 +175,14 @@ class TextTask(keras.Model):
         Raises:
             ValueError: if the model has no vocabulary, or `folder` holds something
                 that may not be replaced.
-            OSError: if the folder cannot be written.
         """
         text, state = self._text_and_state()
         folder = pathlib.Path(folder).absolute()
-        is_replaced = overwrite and (folder / contents.STATE_FILE).is_file()
-        if is_replaced and is_saved_task(folder):
-            target = files.written_aside(folder)
-        else:
-            target = output_paths.new_folder(folder)
-        with target as unfinished:
+        make = output_paths.new_folder
+        has_state = (folder / contents.STATE_FILE).is_file()
+        if overwrite and has_state and is_saved_task(folder):
+            make = files.written_aside
+        with make(folder) as unfinished:
             unfinished.mkdir(exist_ok=True)
             contents.write(
                 unfinished, self.encoder, {"task": self}, state, text.files()
@@ -297,8 +261,8 @@ class TextTask(keras.Model):
             **choice: for a `SpanExtractor`: as for `answer`.
 
         Raises:
-            ValueError: if `folder` holds something else, the model has no vocabulary,
-                or it is a multiple choice.
+            ValueError: if `folder` holds something else, or the model has no
+                vocabulary.
         """
         saved_model.write(
             self._served(**choice),
@@ -315,10 +279,6 @@ class TextTask(keras.Model):
 
 
 def is_saved_task(folder: str | pathlib.Path) -> bool:
-    """Returns True for a folder that `TextTask.save_to_preset` wrote.
-
-    Raises:
-        CheckpointError: if it holds neither that nor a checkpoint.
-    """
+    """Returns True for a folder of `save_to_preset`, False for other checkpoints."""
     checkpoint = folders.find_checkpoint(pathlib.Path(folder), "checkpoint")
     return "task" in contents.read_state(checkpoint)

@@ -42,17 +42,12 @@ class AdaptiveEmbedding(ArgumentsConfig, keras.layers.Layer):
         tail_divisor: int. Factor by which each part is narrower than the one before.
         initializer_range: float. Initial standard deviation of the tables.
         projection_range: float. Initial standard deviation of the projections.
-        **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         token_ids: int tensor `(B, L)`, each below `vocab_size`.
 
     Returns:
         Tensor `(B, L, D)` in the layer's compute dtype.
-
-    Raises:
-        ValueError: if the cutoffs do not rise from above 0 to below `vocab_size`, or a
-            part would have vectors of width 0.
 
     Example:
     >>> embedding = AdaptiveEmbedding(
@@ -95,7 +90,6 @@ class AdaptiveEmbedding(ArgumentsConfig, keras.layers.Layer):
 
     @property
     def is_projected(self) -> bool:
-        """Tells if vectors are projected to the hidden size."""
         return self.tail_divisor != 1 or self.embedding_size != self.hidden_size
 
     def build(self, token_ids_shape: Any = None) -> None:
@@ -195,11 +189,9 @@ class AdaptiveEmbedding(ArgumentsConfig, keras.layers.Layer):
 
 
 def split_rows(table: Any, cutoffs: Sequence[int]) -> list[Any]:
-    """The rows before, between and after the cutoffs.
-
-    The gradient of a split is one concatenation; slices would each have a gradient of
-    the table's size.
-    """
+    """The rows before, between and after the cutoffs."""
+    # The gradient of a split is one concatenation; slices would each have a gradient of
+    # the table's size.
     if not cutoffs:
         return [ops.convert_to_tensor(table)]
     return list(ops.split(table, list(cutoffs), axis=0))
@@ -226,7 +218,6 @@ class AdaptiveSoftmax(keras.layers.Layer):
             and JAX: the same results at the cost of a softmax over all words.
         vocab_multiple: int. Multiple to which the words of every part are padded for
             GPU kernels; results are the same for any.
-        **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         hidden: float tensor `(…, D)`.
@@ -347,10 +338,7 @@ class AdaptiveSoftmax(keras.layers.Layer):
         return ops.reshape(ops.cast(hidden, self.compute_dtype), (-1, size))
 
     def _output_layers(self) -> list[tuple[Any, Any, Any]]:
-        """Projection, vectors and bias of the head, with its tails, and of each tail.
-
-        Arguments of `_logits`: vectors in the compute dtype, bias in float32.
-        """
+        """Projection, vectors and bias of the head and of each tail."""
         tables = self.embedding.part_tables()
         projections = self.embedding.part_projections()
         biases = split_rows(ops.cast(self._bias, "float32"), self.embedding.cutoffs)

@@ -27,7 +27,6 @@ class MultiHeadAttention(ArgumentsConfig, keras.layers.Layer):
             `kernel_initializer`.
         window: int. Width of local attention, as for
             `seg_tf.ops.attention.visible_keys`; None is global.
-        **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         query: float tensor `(B, T, D)`.

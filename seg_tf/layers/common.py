@@ -20,10 +20,7 @@ _Result = TypeVar("_Result")
 def with_arguments(
     config: Mapping[str, Any], instance: Any, cls: type
 ) -> dict[str, Any]:
-    """The config of a base class, plus the constructor arguments of `cls`.
-
-    Their values are the attributes of `instance` with the same names.
-    """
+    """The config of a base class, plus the constructor arguments of `cls`."""
     values = dict(config)
     for name, parameter in inspect.signature(cls).parameters.items():
         # Keras's own arguments are in the config of the base class.
@@ -39,8 +36,7 @@ def with_arguments(
 class ArgumentsConfig:
     """Mixin for Keras layers and models whose config is their constructor's arguments.
 
-    Each argument is stored in the attribute with its name. A subclass that overrides
-    `get_config` adds its arguments itself.
+    Each argument is stored in the attribute with its name.
     """
 
     def get_config(self) -> dict[str, Any]:
@@ -55,10 +51,7 @@ class ArgumentsConfig:
 def checked_names(
     function: Callable[_Parameters, _Result],
 ) -> Callable[_Parameters, _Result]:
-    """Makes a class method suggest the nearest name for an unknown argument.
-
-    The decorator goes below `@classmethod`. Unknown arguments raise a ValueError.
-    """
+    """Makes a class method suggest the nearest name for an unknown argument."""
     known = list(inspect.signature(function).parameters)[1:]
 
     @functools.wraps(function)
@@ -102,16 +95,11 @@ def feature_inputs(names: Iterable[str]) -> dict[str, Any]:
 class Dropout(keras.layers.Dropout):
     """`keras.layers.Dropout`, drawn and scaled in float32.
 
-    Keras draws or scales in the dtype of the inputs. In bfloat16 a rate of 0.1 then
-    drops 10.13 % of the inputs on TensorFlow, and the mean of the outputs is off by
-    -0.3 % there and by 0.2 % on JAX. In float32 the two layers compute the same.
+    Keras draws or scales in the dtype of the inputs: in bfloat16 a rate of 0.1 then
+    drops 10.13 % of the inputs on TensorFlow.
 
     On JAX the draws are hashes of the entries' numbers. With the generator of
     `jax.random` an update of BERT base, 256 rows of 128, takes 11 % longer on an H200.
-
-    Args:
-        rate: float. Share of the inputs that are dropped.
-        **kwargs: arguments of `keras.layers.Dropout`.
     """
 
     def call(self, inputs: Any, training: bool = False) -> Any:
@@ -133,14 +121,8 @@ class Dropout(keras.layers.Dropout):
 def hashed_bits(shape: Sequence[int], seed: Any) -> Any:
     """Random bits, on JAX: MurmurHash3's finaliser of the entry's number and a seed.
 
-    Each entry needs a dozen operations, which XLA fuses with those that use them.
-
-    Args:
-        shape: shape of the result, of up to 2**32 entries.
-        seed: two integers, `(2,)`.
-
-    Returns:
-        uint32 tensor of this shape.
+    Each entry needs a dozen operations, which XLA fuses with those that use them. Takes
+    a shape of up to 2**32 entries and two integers, `(2,)`; returns uint32.
     """
     import jax.numpy as jnp
 
@@ -160,22 +142,14 @@ def tanh_gelu(inputs: Any) -> Any:
 
 
 def gelu(approximate: bool) -> Callable[[Any], Any]:
-    """GELU in the tanh form of BERT's published code, or exact, as in most ports.
-
-    The two differ by less than 5e-4. Keras can serialise both functions.
-    """
+    """GELU in the tanh form of BERT's published code, or exact, as in most ports."""
     return tanh_gelu if approximate else keras.activations.gelu
 
 
 def mark_hidden_matrix(kernel: Any, input_axes: int = 1) -> None:
     """Marks a kernel that maps hidden states to hidden states, for Muon.
 
-    Embeddings, norms, biases and output heads are not marked.
-
-    Args:
-        kernel: a Keras variable, from a built layer.
-        input_axes: int. Leading axes that are contracted with the input: 1 for `(D, I)`
-            and a projection to heads `(D, H, E)`, 2 for one from heads `(H, E, D)`.
+    `input_axes` is the number of leading axes that are contracted with the input.
     """
     inputs, outputs = kernel.shape[:input_axes], kernel.shape[input_axes:]
     kernel.hidden_matrix_shape = math.prod(inputs), math.prod(outputs)

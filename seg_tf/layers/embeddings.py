@@ -8,7 +8,7 @@ import keras
 import keras_hub
 from keras import ops
 
-from seg_tf.layers.common import ArgumentsConfig, Dropout
+from seg_tf.layers.common import ArgumentsConfig, Dropout, select_features
 from seg_tf.ops import relative_logits
 
 # Shape key: B batch, L sequence length, R rows of a table, D hidden size.
@@ -27,7 +27,6 @@ class IndexEmbedding(ArgumentsConfig, keras.layers.Layer):
         tables: mapping of feature name to the rows of its table.
         hidden_size: int. Width `D` of the output.
         embeddings_initializer: initializer of every table.
-        **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         features: dict of int tensors `(B, L)`, each below its table's rows; those not
@@ -35,10 +34,6 @@ class IndexEmbedding(ArgumentsConfig, keras.layers.Layer):
 
     Returns:
         Tensor `(B, L, D)` in the layer's compute dtype.
-
-    Raises:
-        ValueError: if `tables` is empty or has a table without rows, or if `features`
-            lacks one of them.
 
     Example:
     >>> embedding = IndexEmbedding({"paragraph_index": 50, "token_index": 256}, 8)
@@ -56,11 +51,6 @@ class IndexEmbedding(ArgumentsConfig, keras.layers.Layer):
     ):
         # Tables are summed in their dtype; indices need no cast.
         super().__init__(autocast=False, **kwargs)
-        if not tables or min(tables.values()) < 1:
-            raise ValueError(
-                "`tables` must name at least one feature and give each at least "
-                f"one row. Received: tables={dict(tables)}"
-            )
         # Weights are saved in this order.
         self.tables = dict(sorted(tables.items()))
         self.hidden_size = hidden_size
@@ -79,12 +69,7 @@ class IndexEmbedding(ArgumentsConfig, keras.layers.Layer):
         }
 
     def call(self, features: Mapping[str, Any]) -> Any:
-        missing = self.tables.keys() - features.keys()
-        if missing:
-            raise ValueError(
-                f"`features` must hold {sorted(self.tables)}, one for each table. "
-                f"It lacks: {sorted(missing)}"
-            )
+        features = select_features(features, self.tables)
         sum_BLD = None
         for name, table in self.embeddings.items():
             # The gradient of gathering from a variable is a list of rows. If a row
@@ -105,9 +90,6 @@ class IndexEmbedding(ArgumentsConfig, keras.layers.Layer):
 @keras.saving.register_keras_serializable(package="seg_tf")
 class SinusoidalTable(keras.initializers.Initializer):
     """Row k starts as the sinusoids of position k (Transformer, section 3.5).
-
-    Rows of neighbouring positions are similar from the start, which random rows would
-    have to learn.
 
     Args:
         stddev: float. Root mean square of the entries.
@@ -156,11 +138,7 @@ def embedding_layers(
     initializer: keras.initializers.Initializer,
     dtype: Any,
 ) -> EmbeddingLayers:
-    """The layers that embed word pieces and their indices.
-
-    Raises:
-        ValueError: if `vocab_size` is none.
-    """
+    """The layers that embed word pieces and their indices."""
     if vocab_size is None or vocab_size < 1:
         raise ValueError(
             "`vocab_size` must be at least 1. A config without it uses the records' "

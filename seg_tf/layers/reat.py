@@ -34,9 +34,6 @@ class SentenceTransformerLayer(TransformerLayer):
     Returns:
         Tensor `(B, L, D)` in the compute dtype, undefined at padding.
 
-    Raises:
-        ValueError: if the heads do not divide the width, or `block_length` is below 1.
-
     Example:
     >>> layer = SentenceTransformerLayer(
     ...     intermediate_size=16, num_heads=2, block_length=4
@@ -47,18 +44,9 @@ class SentenceTransformerLayer(TransformerLayer):
     """
 
     def __init__(
-        self,
-        intermediate_size: int,
-        num_heads: int,
-        block_length: int,
-        **kwargs: Any,
+        self, intermediate_size: int, num_heads: int, block_length: int, **kwargs: Any
     ):
         super().__init__(intermediate_size, num_heads, **kwargs)
-        if block_length < 1:
-            raise ValueError(
-                "`block_length` must be at least 1. Received: "
-                f"block_length={block_length}"
-            )
         self.block_length = block_length
         self.transformer_layer = TransformerEncoder(
             **self._inner_arguments(), name="transformer_layer"
@@ -106,8 +94,7 @@ class AlphaTransformerLayer(TransformerLayer):
     Args:
         intermediate_size: int. Width inside both feed-forward blocks.
         num_heads: int. Heads of both attentions, which share the width.
-        block_length: int. As for `SentenceTransformerLayer`.
-        **kwargs: further arguments of `TransformerLayer`.
+        **kwargs: further arguments of `SentenceTransformerLayer`.
 
     Call arguments:
         hidden: float tensor `(B, L, D)`.
@@ -119,17 +106,10 @@ class AlphaTransformerLayer(TransformerLayer):
 
     Returns:
         Tensor `(B, L, D)` in the compute dtype, undefined at padding.
-
-    Raises:
-        ValueError: if the heads do not divide the width, or `block_length` is below 1.
     """
 
     def __init__(
-        self,
-        intermediate_size: int,
-        num_heads: int,
-        block_length: int,
-        **kwargs: Any,
+        self, intermediate_size: int, num_heads: int, block_length: int, **kwargs: Any
     ):
         super().__init__(intermediate_size, num_heads, **kwargs)
         self.block_length = block_length

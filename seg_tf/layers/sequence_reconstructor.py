@@ -28,18 +28,11 @@ class SequenceReconstructor(ArgumentsConfig, keras.layers.Layer):
 
     Args:
         num_layers: int. Decoder layers.
-        num_heads: int. Attention heads, which share the width.
-        intermediate_size: int. Width inside the feed-forward blocks.
-        dropout: float. Rate on the attention weights and after each block of a layer.
-        layer_norm_epsilon: float.
-        initializer_range: float. Standard deviation of the truncated normal
-            distribution that kernels start from.
-        approximate_gelu: bool. GELU by tanh instead of erf.
+        num_heads, …, approximate_gelu: as for `seg_tf.models.Encoder`.
         scale_pointers: bool. Whether the inner products are divided by the root of the
             width, as in attention. Eq. 2 does not.
         normalize_first: bool. Whether layers are pre-norm instead of post-norm; the
             outputs of the last layer are then not normalised.
-        **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         candidates: float tensor `(B, C, D)`: `[CLS]`, the sentences, `[SEP]`, padding.
@@ -50,9 +43,6 @@ class SequenceReconstructor(ArgumentsConfig, keras.layers.Layer):
 
     Returns:
         Logits, a float32 tensor `(B, S, C)`, undefined after a row's last step.
-
-    Raises:
-        ValueError: if there is no layer, or the heads do not divide the width.
 
     Example:
     >>> reconstructor = SequenceReconstructor(
@@ -81,10 +71,6 @@ class SequenceReconstructor(ArgumentsConfig, keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        if num_layers < 1:
-            raise ValueError(
-                f"`num_layers` must be at least 1. Received: num_layers={num_layers}"
-            )
         self.num_layers = num_layers
         self.num_heads = num_heads
         self.intermediate_size = intermediate_size
@@ -113,11 +99,6 @@ class SequenceReconstructor(ArgumentsConfig, keras.layers.Layer):
 
     def build(self, candidates_shape: Any) -> None:
         hidden_size = candidates_shape[-1]
-        if self.num_heads < 1 or hidden_size % self.num_heads:
-            raise ValueError(
-                "`num_heads` must divide the width of `candidates`. Received: "
-                f"num_heads={self.num_heads}, candidates of width {hidden_size}"
-            )
         for layer in self.decoder_layers:
             layer.build((None, None, hidden_size), (None, None, hidden_size))
 
@@ -152,8 +133,7 @@ class SequenceReconstructor(ArgumentsConfig, keras.layers.Layer):
         """Points at the likeliest candidate at each step, and reads it at the next.
 
         Earlier choices, `[CLS]` and padding are excluded, and `[SEP]` is allowed only
-        after every sentence, so the result is always a permutation of the sentences.
-        There are no gradients. Arguments are as for a call.
+        after every sentence. There are no gradients.
 
         Returns:
             The order, int32 `(B, S)` with S = C - 1: the candidate of each step,

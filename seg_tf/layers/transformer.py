@@ -32,7 +32,6 @@ class TransformerLayer(ArgumentsConfig, keras.layers.Layer):
         approximate_gelu: bool. GELU by tanh instead of erf.
         recompute: bool. Whether the backward pass of training recomputes the layer
             instead of keeping its inner values (`seg_tf.layers.common.recomputable`).
-        **kwargs: arguments of `keras.layers.Layer`.
     """
 
     def __init__(
@@ -64,7 +63,6 @@ class TransformerLayer(ArgumentsConfig, keras.layers.Layer):
         return hidden_shape
 
     def _inner_arguments(self) -> dict[str, Any]:
-        """Arguments of a layer inside this one."""
         arguments = with_arguments({}, self, TransformerLayer)
         return {**arguments, "recompute": False, "dtype": self.dtype_policy}
 
@@ -105,9 +103,9 @@ class TransformerLayer(ArgumentsConfig, keras.layers.Layer):
 class TransformerEncoder(TransformerLayer):
     """BERT's post-norm layer: attention and feed-forward, each with a residual.
 
-    Weights, their names and results are those of a post-norm
-    `keras_hub.layers.TransformerEncoder`, which has one rate of dropout. The class name
-    is part of the names in checkpoints. The arguments are those of `TransformerLayer`.
+    Weights, their names and results equal a post-norm
+    `keras_hub.layers.TransformerEncoder`'s, which has one rate of dropout. The class
+    name is part of the names in checkpoints. Arguments are as for `TransformerLayer`.
 
     Call arguments:
         hidden: float tensor `(B, L, D)`.

@@ -49,7 +49,6 @@ class RelativePositions(ArgumentsConfig, keras.layers.Layer):
         static_shapes: bool. Whether no shape depends on the text, as XLA and JAX need:
             slower, with the same results, except that dropout of sentences and
             paragraphs is drawn for every row instead of every distance.
-        **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         indices: int tensor `(B, T, 3)`: token, sentence and paragraph of the queries.
@@ -57,9 +56,6 @@ class RelativePositions(ArgumentsConfig, keras.layers.Layer):
 
     Returns:
         The positions, and the mask of keys that a query sees, bool `(B, 1, T, K)`.
-
-    Raises:
-        ValueError: if `parts` is not one of the above.
     """
 
     def __init__(
@@ -220,7 +216,6 @@ class SegmentRelativeAttention(ArgumentsConfig, keras.layers.Layer):
         head_size: int. Heads need not share the hidden size.
         dropout: float. Rate on the attention weights.
         kernel_initializer: initializer of every kernel.
-        **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         hidden: `(B, T, D)`, the segment.
@@ -310,17 +305,8 @@ class TransformerXLLayer(ArgumentsConfig, keras.layers.Layer):
 
     Call arguments and result are those of `SegmentRelativeAttention`.
 
-    Args:
-        num_heads: int.
-        head_size: int.
-        intermediate_size: int. Width inside the feed-forward block.
-        dropout: float. Rate after the attention, inside and after the feed-forward
-            block.
-        attention_dropout: float. Rate on the attention weights.
-        layer_norm_epsilon: float.
-        kernel_initializer: initializer of every kernel.
-        recompute: bool. As for `seg_tf.layers.transformer.TransformerLayer`.
-        **kwargs: arguments of `keras.layers.Layer`.
+    `dropout` is the rate after the attention, inside and after the feed-forward block;
+    the other arguments are as for `seg_tf.layers.transformer.TransformerLayer`.
     """
 
     def __init__(

@@ -37,19 +37,11 @@ _LENGTH_BONUS = 0.01
 class Contexts:
     """Word pieces of contexts, one after another, with their places in the text.
 
-    As in records, sentences without a piece and paragraphs without a sentence do not
-    count.
-
-    Attributes:
-        texts: the characters of the contexts.
-        bounds: int32 `(B + 1,)`, first piece of each context, and P.
-        ids: int32 `(P,)`, vocabulary ids.
-        starts: int32 `(P,)`, first character of each piece in `texts`, not falling.
-        stops: int32 `(P,)`, the character after each, not falling.
-        sentences: int32 `(P,)`, sentence of each piece, counted through all contexts.
-        sentence_bounds: int32 `(S + 1,)`, first piece of each sentence, and P.
-        paragraph_index: int32 `(S,)`, from 1 in a context.
-        sentence_index: int32 `(S,)`, in the paragraph.
+    Of pieces, int32 `(P,)`: `ids`, `starts` and `stops` in the characters of `texts`,
+    and `sentences`, counted through all contexts. Of sentences, int32 `(S,)`:
+    `paragraph_index`, from 1 in a context, and `sentence_index` in the paragraph.
+    `bounds` and `sentence_bounds` are the first piece of each context and sentence,
+    and P.
     """
 
     texts: FlatTexts
@@ -76,9 +68,8 @@ class Contexts:
     ) -> Contexts:
         """Counts the paragraphs of contexts and the sentences of paragraphs.
 
-        Besides attributes, the arguments are int32 `(S,)`: pieces of each sentence, at
-        least one; a number for every paragraph, rising; and the context of each
-        sentence.
+        `lengths`, `paragraphs` and `numbers` are int32 `(S,)`: pieces of each sentence,
+        at least one; a number for every paragraph, rising; and the sentence's context.
         """
         begins_text = _begins(numbers)
         begins_paragraph = _begins(paragraphs)
@@ -86,7 +77,6 @@ class Contexts:
         paragraph = tf.cumsum(tf.cast(begins_paragraph, tf.int32))
 
         def counted(values: tf.Tensor, begins: tf.Tensor) -> tf.Tensor:
-            """Values relative to the first sentence of a context or paragraph."""
             first = MarkedPositions(begins).last_before(sentence + 1)
             return values - tf.gather(values, first)
 
@@ -108,7 +98,6 @@ class Contexts:
         """The contexts of all parts, one after another."""
 
         def join(values: Sequence[tf.Tensor], sizes: Sequence[tf.Tensor]) -> tf.Tensor:
-            """Concatenates values, shifted by the total size of the earlier parts."""
             bases = tf.cumsum([tf.zeros([], tf.int32), *map(tf.size, sizes)])
             shifted = [part + bases[number] for number, part in enumerate(values)]
             return tf.concat(shifted, axis=0)
@@ -150,9 +139,8 @@ class Contexts:
         """First and last piece that share a character with parts of contexts.
 
         `numbers` are the contexts of the parts, `starts` and `stops` their characters
-        in the context: int32 `(N,)`, like the result. A span may be longer than its
-        part, because pieces cannot be divided. The last piece is before the first if
-        there are none.
+        in the context: int32 `(N,)`, like the result. The last piece is before the
+        first if there are none.
         """
         base, end = (
             tf.gather(values, numbers)
@@ -167,12 +155,9 @@ class Contexts:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Questions:
-    """Pieces of questions of one sentence each.
+    """Pieces of questions, ragged int32 `(Q, pieces)`, their contexts, int32 `(Q,)`.
 
-    Attributes:
-        pieces: ragged int32 `(Q, pieces)`.
-        contexts: int32 `(Q,)`, the context of each.
-        is_cut: bool `(Q,)`, whether the question has more pieces.
+    `is_cut`, bool `(Q,)`, tells whether a question has more pieces.
     """
 
     pieces: tf.RaggedTensor
@@ -208,11 +193,8 @@ class WindowSizes:
         max_length: positions of a row, special tokens included.
         stride: pieces between the starts of two windows.
         max_question_pieces: maximum number of pieces of a question.
-        num_special_tokens: special tokens of a row: 3 in
-            `[CLS] question [SEP] context [SEP]`.
-        tokens_per_sentence: special tokens before every sentence and the question: 1
-            for SLM, with 2 special tokens of a row in
-            `[CLS] [SENT] question [SENT] s1 [SENT] s2 … [SEP]`.
+        num_special_tokens: special tokens of a row, except those of sentences.
+        tokens_per_sentence: special tokens before every sentence and the question.
         max_sentences: sentences of a row, including the question; None is any number.
     """
 
@@ -225,19 +207,11 @@ class WindowSizes:
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        if self.max_sentences is not None and self.max_sentences < 2:
+        most = 2 if self.max_sentences is None else self.max_sentences
+        if self.capacity(self.max_question_pieces) < 1 or most < 2:
             raise ValueError(
-                "`max_sentences` must be at least 2, for the question and a sentence. "
-                f"Received: max_sentences={self.max_sentences}"
-            )
-        if self.capacity(self.max_question_pieces) < 1:
-            raise ValueError(
-                "`max_length` must be enough for the longest question, the special "
-                "tokens and a piece of context. Received: "
-                f"max_length={self.max_length}, "
-                f"max_question_pieces={self.max_question_pieces}, "
-                f"num_special_tokens={self.num_special_tokens}, "
-                f"tokens_per_sentence={self.tokens_per_sentence}"
+                "`max_length` and `max_sentences` must be enough for the longest "
+                f"question and a piece of context. Received: {self}"
             )
 
     def num_tokens(
@@ -261,12 +235,9 @@ class WindowSizes:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Windows:
-    """Consecutive pieces of contexts, read together with a question.
+    """Consecutive pieces of contexts, read together with a question: int32 `(W,)`.
 
-    Attributes:
-        questions: int32 `(W,)`, the question of each window.
-        starts: int32 `(W,)`, its first piece, counted through all contexts.
-        stops: int32 `(W,)`, the piece after its last.
+    `starts` and `stops` are counted through all contexts.
     """
 
     questions: tf.Tensor
@@ -274,7 +245,6 @@ class Windows:
     stops: tf.Tensor
 
     def take(self, numbers: tf.Tensor) -> Windows:
-        """Selects windows."""
         fields = (self.questions, self.starts, self.stops)
         return Windows(*(tf.gather(values, numbers) for values in fields))
 
@@ -297,8 +267,7 @@ class Windows:
         """Mask of the pieces in their window of maximum context: bool `(K,)`.
 
         The context of a piece is the smaller number of pieces to its left or right in
-        the window, plus BERT's hundredth of the window's length; the first window wins
-        a tie. Answers may start only at these pieces.
+        the window, plus BERT's hundredth of the window's length.
         """
         pieces, windows = self.pieces()
         lengths = tf.gather(self.lengths(), windows)

@@ -4,11 +4,7 @@ Each form has one class, created for a checkpoint by the config of its inputs
 (`seg_tf.checkpoints.pretrained.Pretrained.layout`). Fine-tuning, inference and export
 use it without knowing the model.
 
-A readout picks the vectors that represent texts: `[CLS]` (BERT, SegaBERT), `[CLS]` and
-`[SENT]` (SLM), or `<SS>` (ReAT), depending on how the encoder was pretrained.
-
-Shape key: B rows, L row length, M sentences, D width, T texts of an example, V vectors
-that a head reads.
+Shape key: B rows, L row length, M sentences, D width, V vectors that a head reads.
 """
 
 from __future__ import annotations
@@ -37,28 +33,13 @@ RowShape = tuple[int, ...]
 class TextCapacity:
     """The part of a document that fits into a row of pretraining.
 
-    Attributes:
-        num_pieces: word pieces.
-        num_sentences: sentences; None for any number.
-        longest_part: if set, a longer sentence counts as several sentences.
+    Any number of sentences fits if `num_sentences` is None. Sentences longer than
+    `longest_part` count as several.
     """
 
     num_pieces: int
     num_sentences: int | None = None
     longest_part: int | None = None
-
-    def shared(self, other: Self) -> Self:
-        """The capacity that fits into the rows of both."""
-        limits = [
-            capacity.num_sentences
-            for capacity in (self, other)
-            if capacity.num_sentences is not None
-        ]
-        return dataclasses.replace(
-            self,
-            num_pieces=min(self.num_pieces, other.num_pieces),
-            num_sentences=min(limits, default=None),
-        )
 
 
 class Layout(abc.ABC):
@@ -71,10 +52,8 @@ class Layout(abc.ABC):
         max_length: maximum number of positions of an example.
         text_capacity: the part of a document that fits into a row.
         longest_part: maximum number of pieces of a sentence that stays whole.
-        holds_spans: whether question and context share a window of a row, so that an
-            answer is a span of positions.
-        vectors_per_text: whether a row of several texts has a vector for each. If not,
-            each text needs a separate row.
+        holds_spans: whether an answer is a span of positions of a row.
+        vectors_per_text: whether a row of several texts has a vector for each.
         sent_id: id of the token before each sentence, as in SLM; None without one.
         extra_features: features that `sentence_vectors` reads, beyond the encoder's.
         unread_features: features of `rows` that no encoder or head reads.
@@ -93,11 +72,7 @@ class Layout(abc.ABC):
 
     @abc.abstractmethod
     def capacity(self, num_texts: int) -> int:
-        """Maximum number of word pieces of an example of `num_texts` texts.
-
-        Raises:
-            ValueError: if not even empty texts fit.
-        """
+        """Maximum number of word pieces of an example of `num_texts` texts."""
 
     @abc.abstractmethod
     def rows(self, trees: Trees) -> Features:
@@ -119,19 +94,12 @@ class Layout(abc.ABC):
     def lay_out(
         self, examples: Sequence[Example], row_shape: RowShape
     ) -> dict[str, np.ndarray]:
-        """Rows of fixed sizes, one for each example, independent of one another.
-
-        Raises:
-            ValueError: if an example needs a larger row.
-        """
+        """Rows of fixed sizes, one for each example; a ValueError if one is larger."""
 
     def read_features(self, rows: Features) -> dict[str, tf.Tensor]:
         """The features of rows that an encoder or a head may read."""
-        return {
-            name: values
-            for name, values in rows.items()
-            if name not in self.unread_features
-        }
+        unread = self.unread_features
+        return {name: rows[name] for name in rows if name not in unread}
 
     # === Questions about contexts ===
 
@@ -155,10 +123,7 @@ class Layout(abc.ABC):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Vectors of the sentences of rows, `(B, M, D)`, 0 at padding, and their mask.
 
-        Args:
-            encoder: the encoder.
-            sequence_output: its output, float `(B, L, D)`.
-            features: the rows.
+        `sequence_output`, float `(B, L, D)`, is the encoder's output for the rows.
         """
 
     def pooled_output(
@@ -176,12 +141,10 @@ class Layout(abc.ABC):
 
 
 class TextReadout(abc.ABC):
-    """Picks the vectors of texts. It has no weights, and Keras can save it.
+    """Picks the vectors of texts, as the encoder was pretrained.
 
-    Attributes:
-        feature_names: features that it reads, beyond the encoder's.
-        num_vectors: `V`.
-        needs_pooler: whether a head has to add the pooler that pretraining lacked.
+    It has no weights, and Keras can save it. `needs_pooler` tells whether a head has to
+    add the pooler that pretraining lacked.
     """
 
     feature_names: ClassVar[tuple[str, ...]] = ()
@@ -197,12 +160,6 @@ class TextReadout(abc.ABC):
     ) -> Any:
         """Input of a head, `(B, V, D)`, from an encoder's output `(B, L, D)`."""
 
-    def text_vectors(
-        self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
-    ) -> Any:
-        """A vector for each text of a row, in the context of all: `(B, T, D)`."""
-        return self.head_vectors(encoder, sequence_output, features)
-
     def get_config(self) -> dict[str, Any]:
         return {"num_texts": self.num_texts}
 
@@ -213,11 +170,7 @@ class TextReadout(abc.ABC):
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class FirstToken(TextReadout):
-    """`[CLS]`, as in BERT. Vectors of several texts need a row for each.
-
-    Pretraining without next sentence prediction trains no pooler, so a head has to add
-    one: a dense layer with tanh, as in BERT's code.
-    """
+    """`[CLS]`, as in BERT. Vectors of several texts need a row for each."""
 
     needs_pooler = True
 
@@ -242,27 +195,6 @@ class SentenceTokens(TextReadout):
     ) -> Any:
         positions = features["candidate_positions"][:, : self.num_vectors]
         return gather_vectors(sequence_output, positions)
-
-    def text_vectors(
-        self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
-    ) -> Any:
-        return self.head_vectors(encoder, sequence_output, features)[:, 1:]
-
-
-@keras.saving.register_keras_serializable(package="seg_tf")
-class MeanOfPieces(TextReadout):
-    """The mean over the word pieces of each of `num_texts` texts of one sentence.
-
-    Special tokens do not count. The mean is 0 for a text without pieces.
-    """
-
-    feature_names = ("sentence_number",)
-
-    def head_vectors(
-        self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
-    ) -> Any:
-        number = features["sentence_number"]
-        return mean_vectors(sequence_output, number, self.num_texts)[0]
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")

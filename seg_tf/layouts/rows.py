@@ -23,12 +23,8 @@ _SHORTEST_BUCKET = 16
 class Segment:
     """Word pieces of a text, or of one of its sentences, and their indices.
 
-    Attributes:
-        pieces: int array of ids, possibly empty.
-        text: number of the text in the example, from 0.
-        paragraph: paragraph index.
-        sentence: sentence index in the paragraph.
-        first_token: token index of the first piece.
+    `pieces` is an int array of ids, possibly empty, `text` the number of the text in
+    the example, and `first_token` the token index of the first piece.
     """
 
     pieces: np.ndarray
@@ -50,13 +46,11 @@ def trees_of(examples: Sequence[Example], num_columns: int) -> Trees:
     """Converts examples to trees of `num_columns`, each segment a sentence."""
     segments = [segment for example in examples for segment in example]
     counts = np.array([len(example) for example in examples])
-    table = np.array(
-        [
-            (s.paragraph, s.sentence, s.first_token, s.text, len(s.pieces))
-            for s in segments
-        ],
-        np.int32,
-    )
+    rows = [
+        (s.paragraph, s.sentence, s.first_token, s.text, len(s.pieces))
+        for s in segments
+    ]
+    table = np.array(rows, np.int32)
     is_sentence = np.arange(num_columns) < counts[:, np.newaxis]
     padded = np.zeros((len(examples), num_columns, table.shape[1]), np.int32)
     padded[is_sentence] = table
@@ -80,44 +74,27 @@ def trees_of(examples: Sequence[Example], num_columns: int) -> Trees:
 def bucket_length(num_tokens: int, longest: int) -> int:
     """The row length that rows of `num_tokens` tokens are padded to, up to `longest`.
 
-    There are few lengths, and each is compiled once. Above the shortest, less than a
-    fifth of a row is padding, and 8 % if all lengths are equally frequent.
+    There are few lengths, and each is compiled once. Padding is 8 % on average.
     """
     step = max(_SHORTEST_BUCKET, (1 << (num_tokens - 1).bit_length()) // 8)
     return min(-(-num_tokens // step) * step, longest)
 
 
-def room_for_pieces(num_specials: int, max_length: int, num_texts: int) -> int:
-    """Positions of a row beyond its special tokens, which have to fit."""
-    if max_length < num_specials:
+def room_for_pieces(
+    num_specials: int, max_length: int, num_texts: int, max_sentences: int
+) -> int:
+    """Positions beyond the special tokens of a row of texts of one sentence each."""
+    if max_length < num_specials or num_texts > max_sentences:
         raise ValueError(
-            f"`max_length` must be at least {num_specials}, the special tokens of "
-            f"{num_texts} texts. Received: max_length={max_length}"
+            f"`max_length` must be at least {num_specials}, the special tokens of the "
+            f"texts, and there must be at most {max_sentences} texts. Received: "
+            f"max_length={max_length}, {num_texts} texts"
         )
     return max_length - num_specials
 
 
-def check_num_texts(num_texts: int, max_sentences: int) -> None:
-    """Raises a ValueError if texts of one sentence each exceed `max_sentences`."""
-    if num_texts > max_sentences:
-        raise ValueError(
-            "The number of texts must be at most the number of sentences that the "
-            f"model can read, {max_sentences}. Received: {num_texts} texts"
-        )
-
-
 class IndexedLayout(Layout):
-    """`[CLS]`, the pieces in the order of the text and special tokens, `[SEP]`.
-
-    Args:
-        inputs: config of the rows of pretraining.
-        encoder: the model's encoder, of the BERT family.
-        vocabulary: the model's vocabulary.
-        max_length: maximum row length; None uses that of pretraining.
-
-    Raises:
-        ValueError: if the model embeds fewer positions.
-    """
+    """`[CLS]`, the pieces in the order of the text and special tokens, `[SEP]`."""
 
     holds_spans = True
 

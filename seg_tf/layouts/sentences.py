@@ -16,7 +16,6 @@ from seg_tf.layouts.rows import (
     NUM_SPECIAL_TOKENS,
     Example,
     IndexedLayout,
-    check_num_texts,
     room_for_pieces,
     row_features,
 )
@@ -33,9 +32,6 @@ class SentenceLayout(IndexedLayout):
 
     Rows are `sentence_rows`, as in pretraining (SLM, section 2.1). A sentence has the
     vector of its `[SENT]`. Token types differ only in question answering (section 2.2).
-
-    Attributes:
-        max_sentences: maximum number of sentences of a row.
     """
 
     vectors_per_text = True
@@ -55,9 +51,10 @@ class SentenceLayout(IndexedLayout):
         self._distinguishes_texts = False
 
     def capacity(self, num_texts: int) -> int:
-        check_num_texts(num_texts, self.max_sentences)
         num_specials = NUM_SPECIAL_TOKENS + num_texts
-        return room_for_pieces(num_specials, self.max_length, num_texts)
+        return room_for_pieces(
+            num_specials, self.max_length, num_texts, self.max_sentences
+        )
 
     def rows(self, trees: Trees, row_length: int | tf.Tensor | None = None) -> Features:
         if row_length is None:
@@ -125,15 +122,13 @@ def sentence_rows(
 
     Paragraph and sentence index belong to the place, not to the sentence that is moved
     there. `[CLS]` has the indices of the first place, `[SEP]` of the last, with a
-    token index one higher than the previous piece. Without `[SENT]` (section 5.1) the
-    same pieces are moved in the same way.
+    token index one higher than the previous piece.
 
     Args:
         trees: the sentences in gold order.
-        special_ids: ids of "cls", "sep" and "pad".
-        sent_id: id of `[SENT]`; None omits these tokens and the candidates.
-        row_length: L, which the tokens must fit.
-        caps: rows of the table of each requested index, including `token_type`.
+        special_ids, row_length, caps: as for `seg_tf.layouts.windows.window_rows`.
+        sent_id: id of `[SENT]`; None omits these tokens and the candidates (section
+            5.1).
         places: int32 tensor `(B, S)`, the place, from 0, at which each sentence is
             presented; None keeps the gold order.
         first_is_context: bool tensor `(B,)`, whether the first sentence is not a
@@ -162,8 +157,23 @@ def sentence_rows(
     places = tf.where(trees.is_sentence(), places, in_order)
     order = tf.argsort(places, axis=1)  # the sentence of each place
     presented = tf.gather(lengths, order, batch_dims=1)
+    # The indices of each position, with its sentence at the place of presentation.
+    place = tf.gather(places, sentence, batch_dims=1)
+    place = tf.where(is_cls, 0, tf.where(is_sep, count - 1, place))
+    start = tf.cumsum(presented, axis=1, exclusive=True) + 1
+    start = tf.gather(start, place, batch_dims=1)
+    token_index = tf.gather(trees.first_tokens, sentence, batch_dims=1) + tf.where(
+        is_sep, tf.gather(presented, count - 1, batch_dims=1), offset
+    )
     paragraphs = trees.capped_paragraphs(caps.get("paragraph_index"))
-    indices = _indices(trees, paragraphs, presented, places, sentence, position, offset)
+    indices = {
+        "position_index": tf.where(is_cls | is_sep, position, start + offset),
+        "sentence_id": tf.where(is_cls, 0, place + tf.where(is_sep, 2, 1)),
+        "token_index": tf.where(is_cls, 0, token_index),
+        "paragraph_index": tf.gather(paragraphs, place, batch_dims=1),
+        "sentence_index": tf.gather(trees.sentences, place, batch_dims=1),
+        "token_type": tf.gather(trees.texts, sentence, batch_dims=1),
+    }
     specials = tf.where(is_sep, special_ids["sep"], sent_id or 0)
     row = {
         **row_features(
@@ -182,35 +192,6 @@ def sentence_rows(
         presented = tf.gather(starts, order, batch_dims=1)
         row |= _candidates(trees, presented, end, places, first_is_context)
     return row
-
-
-def _indices(
-    trees: Trees,
-    paragraphs: tf.Tensor,
-    presented_lengths: tf.Tensor,
-    places: tf.Tensor,
-    sentence: tf.Tensor,
-    position: tf.Tensor,
-    offset: tf.Tensor,
-) -> dict[str, tf.Tensor]:
-    """Indices of each position, with its sentence at the place of presentation."""
-    count = trees.num_sentences[:, tf.newaxis]
-    ends = 1 + tf.cumsum(presented_lengths, axis=1)
-    is_cls, is_sep = position == 0, position == ends[:, -1:]
-    place = tf.gather(places, sentence, batch_dims=1)
-    place = tf.where(is_cls, 0, tf.where(is_sep, count - 1, place))
-    start = tf.gather(ends - presented_lengths, place, batch_dims=1)
-    last_length = tf.gather(presented_lengths, count - 1, batch_dims=1)
-    first_token = tf.gather(trees.first_tokens, sentence, batch_dims=1)
-    token_index = first_token + tf.where(is_sep, last_length, offset)
-    return {
-        "position_index": tf.where(is_cls | is_sep, position, start + offset),
-        "sentence_id": tf.where(is_cls, 0, place + tf.where(is_sep, 2, 1)),
-        "token_index": tf.where(is_cls, 0, token_index),
-        "paragraph_index": tf.gather(paragraphs, place, batch_dims=1),
-        "sentence_index": tf.gather(trees.sentences, place, batch_dims=1),
-        "token_type": tf.gather(trees.texts, sentence, batch_dims=1),
-    }
 
 
 def _candidates(

@@ -1,9 +1,8 @@
 """Rows of a question and a window of its context, and the answers found in them.
 
-A model predicts for each piece of a window how well an answer starts and ends there. An
-answer is scored by the sum of the two logits. All spans are compared, not only those
-between the best starts and the best ends. An answer starts in the window that shows it
-in the most context (`Windows.is_max_context`).
+An answer is scored by the sum of the logits of its start and end. All spans are
+compared, not only those between the best starts and the best ends. An answer starts in
+the window that shows it in the most context (`Windows.is_max_context`).
 
 Shape key: W windows, L row length, S sentences of a row, K pieces of all windows, Q
 questions, A spans that start with a piece, N answers of a question.
@@ -35,12 +34,7 @@ _IMPOSSIBLE = np.float64("-inf")
 def span_rows(
     trees: Trees, layout: IndexedLayout, row_length: int | tf.Tensor | None = None
 ) -> dict[str, tf.Tensor]:
-    """Lays out question and window as one row.
-
-    Args:
-        trees: result of `span_trees`.
-        layout: the model's layout, `for_spans`.
-        row_length: L; None uses the length of the longest row.
+    """Lays out question and window, `span_trees`, as one row by a layout `for_spans`.
 
     Returns:
         The features of `layout.rows`, and
@@ -67,7 +61,6 @@ def span_trees(
 ) -> Trees:
     """Question and window as texts 0 and 1 of each row.
 
-    The first piece of a window keeps the token index that it has in its sentence.
     `num_columns` includes the question; None uses the largest number of sentences.
     """
     num_rows = tf.size(windows.questions)
@@ -86,7 +79,6 @@ def span_trees(
         )
 
     def column(values: tf.Tensor) -> tf.Tensor:
-        """Values of sentences as `(W, S)`, 0 for the question."""
         padded = by_row(values, row).to_tensor(shape=tf.stack([-1, num_columns - 1]))
         return tf.pad(padded, [[0, 0], [1, 0]])
 
@@ -117,11 +109,8 @@ def answer_labels(
 
     `first` and `last` are int32 `(W,)`, pieces of the answer to the question of each
     window, counted through all contexts; the last is before the first without an
-    answer.
-
-    Returns:
-        int32 `(W,)`, `start`, `end` and, if sentences have candidates, `sentence`. All
-        are 0, the place of `[CLS]`, unless the window contains the whole answer.
+    answer. Returns int32 `(W,)`, `start`, `end` and, if sentences have candidates,
+    `sentence`: 0, the place of `[CLS]`, unless the window contains the whole answer.
     """
     positions = tf.where(rows["can_answer"][:, 1:])[:, 1] + 1
     positions = tf.pad(tf.cast(positions, tf.int32), [[0, 1]])
@@ -148,11 +137,10 @@ def _with_cls(flags: tf.Tensor) -> tf.Tensor:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class BestSpans:
-    """The best spans of contexts with different texts, best first, padded.
+    """The best spans of contexts with different texts, best first, padded: `(Q, N)`.
 
-    Texts are strings `(Q, N)`, padded with ""; `starts` and `ends` the characters in
-    their context, int32 `(Q, N)`, padded with 0. Logits are float64 `(Q, N)`; at
-    padding their sum is `NO_SCORE`. `counts` are the numbers of spans, int32 `(Q,)`.
+    `starts` and `ends` are the characters in their context; logits are float64, at
+    padding with the sum `NO_SCORE`. `counts` are the numbers of spans, int32 `(Q,)`.
     `null_logits`, float64 `(Q, 2)`, are start and end logit of no answer: those of
     `[CLS]` in the window where their sum is lowest, as in BERT's published code.
     """
@@ -167,12 +155,10 @@ class BestSpans:
 
     @property
     def null_scores(self) -> tf.Tensor:
-        """Float64 `(Q,)`: the sum of the two logits of no answer."""
         return tf.reduce_sum(self.null_logits, axis=1)
 
     @property
     def scores(self) -> tf.Tensor:
-        """Float64 `(Q, N)`: the sum of the two logits."""
         return self.start_logits + self.end_logits
 
 
@@ -189,18 +175,31 @@ def best_spans(
 ) -> BestSpans:
     """Ranks all spans of all windows of each question, and no answer.
 
-    `question_contexts` is int32 `(Q,)`, the context of each question. The logits, float
-    `(K,)`, are those of each piece of a window as the first and as the last of an
-    answer of at most `max_answer_pieces`; `null_logits`, float `(W, 2)`, those of
-    `[CLS]`. Windows are in order, at least one for each question.
+    `question_contexts` is int32 `(Q,)`. The logits, float `(K,)`, are those of each
+    piece of a window as the first and as the last of an answer; `null_logits`, float
+    `(W, 2)`, those of `[CLS]`. Windows are in order, at least one for each question.
     """
     start_logits = tf.cast(start_logits, tf.float64)
     end_logits = tf.cast(end_logits, tf.float64)
-    scores = _SpanScores(
-        windows, start_logits, end_logits, tf.size(question_contexts), max_answer_pieces
+    num_questions = tf.size(question_contexts)
+    pieces, window_numbers = windows.pieces()
+    # Scores of the spans that start with each piece, and have each length.
+    more_A = tf.range(max_answer_pieces)
+    left_K = tf.gather(windows.stops, window_numbers) - pieces
+    ends_KA = tf.gather(
+        tf.pad(end_logits, [[0, max_answer_pieces]]),
+        tf.range(tf.size(pieces))[:, tf.newaxis] + more_A,
+    )
+    is_start_K = windows.is_max_context(num_questions)
+    is_span_KA = is_start_K[:, tf.newaxis] & (more_A < left_K[:, tf.newaxis])
+    scores = tf.RaggedTensor.from_value_rowids(
+        tf.where(is_span_KA, start_logits[:, tf.newaxis] + ends_KA, _IMPOSSIBLE),
+        tf.gather(windows.questions, window_numbers),
+        nrows=num_questions,
+        validate=False,
     )
     # One more, because there may be no piece at all.
-    pieces = tf.pad(windows.pieces()[0], [[0, 1]])
+    pieces = tf.pad(pieces, [[0, 1]])
     starts, stops = (
         tf.gather(tf.pad(values, [[0, 1]]), pieces)
         for values in (contexts.starts, contexts.stops)
@@ -220,9 +219,7 @@ def best_spans(
     no_logit = tf.constant(_NO_LOGIT, tf.float64)
     null_logits = tf.cast(null_logits, tf.float64)
     is_lowest = first_of_best(
-        -tf.reduce_sum(null_logits, axis=1),
-        windows.questions,
-        tf.size(question_contexts),
+        -tf.reduce_sum(null_logits, axis=1), windows.questions, num_questions
     )
     return BestSpans(
         texts=texts,
@@ -244,75 +241,24 @@ def check_answer_sizes(num_best: int, max_answer_pieces: int) -> None:
         )
 
 
-class _SpanScores:
-    """Scores of the spans that start with each piece, -inf where none is allowed."""
-
-    def __init__(
-        self,
-        windows: Windows,
-        start_logits: tf.Tensor,
-        end_logits: tf.Tensor,
-        num_questions: tf.Tensor,
-        max_answer_pieces: int,
-    ):
-        self.num_questions = num_questions
-        pieces, window_numbers = windows.pieces()
-        is_start = windows.is_max_context(num_questions)
-        starts = tf.where(is_start, start_logits, _IMPOSSIBLE)
-        self._starts = tf.concat([starts, [_IMPOSSIBLE]], 0)
-        self._ends = tf.pad(end_logits, [[0, max_answer_pieces]])
-        # Pieces from each to the end of its window.
-        left = tf.gather(windows.stops, window_numbers) - pieces
-        self._left = tf.pad(left, [[0, 1]])
-        self._more = tf.range(max_answer_pieces)
-        best_K = tf.reduce_max(self._of(tf.range(tf.size(pieces))), axis=1)
-        by_question = tf.RaggedTensor.from_value_rowids(
-            best_K,
-            tf.gather(windows.questions, window_numbers),
-            nrows=num_questions,
-            validate=False,
-        )
-        self._best = by_question.to_tensor(_IMPOSSIBLE)
-        self._begins = tf.cast(by_question.row_starts(), tf.int32)
-
-    def best(self, most: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The best spans of each question, the first of equal ones first."""
-        # They start with the pieces whose best spans are best.
-        num_pieces = tf.minimum(most, tf.shape(self._best)[1])
-        rows = tf.sort(tf.math.top_k(self._best, num_pieces).indices, axis=1)
-        is_piece = tf.gather(self._best, rows, batch_dims=1) > _IMPOSSIBLE
-        first = tf.where(is_piece, rows + self._begins[:, tf.newaxis], 0)
-        scores = tf.where(is_piece[:, :, tf.newaxis], self._of(first), _IMPOSSIBLE)
-        scores = tf.reshape(scores, [tf.shape(first)[0], num_pieces * self._width])
-        best = tf.math.top_k(scores, tf.minimum(most, tf.shape(scores)[1]))
-        is_span = best.values > _IMPOSSIBLE
-        first = tf.gather(first, best.indices // self._width, batch_dims=1)
-        spans = tf.stack([first, first + best.indices % self._width], axis=2)
-        return tf.where(is_span[:, :, tf.newaxis], spans, 0), is_span
-
-    @property
-    def _width(self) -> tf.Tensor:
-        return tf.size(self._more)
-
-    def _of(self, first: tf.Tensor) -> tf.Tensor:
-        """Float64 `(…, A)`: scores of the spans that start with given pieces."""
-        first = first[..., tf.newaxis]
-        ends = tf.gather(self._ends, first + self._more)
-        ends = tf.where(self._more < tf.gather(self._left, first), ends, _IMPOSSIBLE)
-        return tf.gather(self._starts, first) + ends
-
-
 def _distinct_spans(
-    scores: _SpanScores, texts_of: Callable[[tf.Tensor], tf.Tensor], num_best: int
+    scores: tf.RaggedTensor, texts_of: Callable[[tf.Tensor], tf.Tensor], num_best: int
 ) -> tuple[tf.Tensor, ...]:
-    """The best spans of each question whose texts differ.
+    """The best spans of each question whose texts differ, the first of equal ones.
 
-    Among spans of the same text the best counts. The number of compared spans doubles
-    until there are enough texts, or no spans left.
+    The number of compared spans doubles until there are enough texts.
     """
+    begins = tf.cast(scores.row_starts(), tf.int32)[:, tf.newaxis]
+    dense = scores.to_tensor(_IMPOSSIBLE)
+    num_questions, most_pieces, width = tf.unstack(tf.shape(dense))
+    dense = tf.reshape(dense, [num_questions, most_pieces * width])
 
     def compare(most: tf.Tensor, *_: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        spans, is_span = scores.best(most)
+        best = tf.math.top_k(dense, tf.minimum(most, tf.shape(dense)[1]))
+        is_span = best.values > _IMPOSSIBLE
+        first = begins + best.indices // width
+        spans = tf.stack([first, first + best.indices % width], axis=2)
+        spans = tf.where(is_span[:, :, tf.newaxis], spans, 0)
         texts = texts_of(tf.reshape(spans, [-1, 2]))
         shape = tf.shape(is_span)
         text = tf.reshape(tf.unique(texts).idx, shape)
@@ -338,7 +284,7 @@ def _distinct_spans(
 
     # Enough for one text; with several, some texts occur more than once.
     most = tf.constant(2 * num_best - 1)
-    shape = tf.stack([scores.num_questions, num_best])
+    shape = tf.stack([num_questions, num_best])
     _, _, *best = tf.while_loop(
         lambda _, has_more, *__: has_more,
         compare,

@@ -28,17 +28,14 @@ class WindowLayout(IndexedLayout):
     unread_features = extra_features
 
     def capacity(self, num_texts: int) -> int:
-        return room_for_pieces(1 + num_texts, self.max_length, num_texts)
+        return room_for_pieces(1 + num_texts, self.max_length, num_texts, num_texts)
 
     def rows(self, trees: Trees, row_length: int | tf.Tensor | None = None) -> Features:
         if row_length is None:
             num_texts = 1 + largest(trees.texts)
             row_length = 1 + num_texts + largest(trees.num_pieces())
         return window_rows(
-            trees,
-            special_ids=self._special_ids,
-            row_length=row_length,
-            caps=self._caps,
+            trees, special_ids=self._special_ids, row_length=row_length, caps=self._caps
         )
 
     def row_shape(self, example: Example) -> tuple[int]:
@@ -79,16 +76,9 @@ def window_rows(
       token_index         0   0  1  0  0     1
       sentence_number     0   1  1  2  3     0
 
-    and two texts, [7, 8] and [9], the paragraphs 0 and 1,
-
-      tokens           [CLS]  7  8  [SEP]  9  [SEP]
-      paragraph_index      0  0  0      0  1      1
-      token_index          0  0  1      2  0      1
-      token_type           0  0  0      0  1      1
-
     `[CLS]` has the indices of the first piece; `[SEP]` has the previous piece's
     but a token index one higher. The sentence index restarts in each paragraph, the
-    token index in each sentence (Segatron, section 3.2).
+    token index in each sentence (Segatron, section 3.2). `token_type` is the text.
 
     Args:
         trees: the texts.
@@ -135,9 +125,8 @@ def window_rows(
 def _sentence_table(trees: Trees, caps: Mapping[str, int]) -> dict[str, tf.Tensor]:
     """Places of sentences in their rows, and indices that their pieces share.
 
-    Int32 `(B, S)` each. `start` and `end` of a sentence include the special tokens that
-    share its indices: `[CLS]` before the first, a `[SEP]` at the position `separator`,
-    else -1, after the last of a text. `separators_before` counts earlier ones.
+    `start` and `end` include the special tokens that share a sentence's indices:
+    `[CLS]` before the first, and `[SEP]`, at the position `separator`, after the last.
     """
     is_sentence = trees.is_sentence()
     next_texts = tf.pad(trees.texts[:, 1:], [[0, 0], [0, 1]], constant_values=-1)

@@ -68,7 +68,6 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
             the same.
         recompute_layers: bool. Whether the backward pass of training recomputes each
             transformer layer: slower, in less memory, with the same results.
-        dtype: dtype or dtype policy of all layers; None uses the global policy.
         trunk: str. `"bert"` or `"modern"`.
         rotary_shares: mapping of index feature to its share of a head's dimensions,
             relative to the sum of all shares; None or an empty mapping has no rotary
@@ -79,8 +78,7 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
             attention in all layers.
         global_every: int. With `local_window`, every layer whose number this divides
             has global attention: with 3, layers 0, 3, 6 and so on.
-        name: str. Name of the model.
-        trainable: bool. Whether its weights are trained; None leaves that to its parts.
+        dtype, name, trainable: as for `keras.Model`.
 
     Call arguments:
         inputs: dict of tensors `(B, L)`: int `token_ids`, bool or int `padding_mask`,
@@ -91,11 +89,6 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
     Returns:
         Tensor `(B, L, D)` in the compute dtype, undefined where `padding_mask` is
         False.
-
-    Raises:
-        ValueError: if an index table is not named after an index feature of the batch
-            contract, a size is out of range, `inputs` lacks a feature, or a setting of
-            the modern trunk is used with BERT's.
 
     Example:
     >>> encoder = Encoder(
@@ -138,12 +131,7 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
     ):
         index_tables, rotary_shares = dict(index_tables), dict(rotary_shares or {})
         _check_features(index_tables, rotary_shares)
-        _check_trunk(trunk, gated, local_window, global_every)
-        if reads_token_types and not num_token_types:
-            raise ValueError(
-                "`reads_token_types` needs a table of token types. Received: "
-                f"reads_token_types={reads_token_types}, num_token_types=0"
-            )
+        _check_trunk(trunk, gated, local_window)
         if num_heads < 1 or hidden_size % num_heads:
             raise ValueError(
                 "`hidden_size` must be a multiple of `num_heads`. Received: "
@@ -259,10 +247,7 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
 
     @property
     def index_caps(self) -> dict[str, int]:
-        """Bound of every index: the rows of its table, token types included.
-
-        Rotary indices have no table and practically no bound.
-        """
+        """Bound of every index: the rows of its table, token types included."""
         return {**dict.fromkeys(self.rotary_shares, 2**30), **self._tables}
 
     @property
@@ -275,7 +260,7 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
 
 
 def _attention_groups(inputs: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Groups of queries and keys: all tokens, or those of the query's window.
+    """Groups of queries and keys: all tokens, or the query's window.
 
     Next to packed windows, padding sees padding, so that no softmax is empty.
     """
@@ -289,23 +274,13 @@ def _attention_groups(inputs: Mapping[str, Any]) -> tuple[Any, Any]:
     return ops.cast(one_group_B1, "int32"), ops.cast(is_token_BL, "int32")
 
 
-def _check_trunk(
-    trunk: str, gated: bool, local_window: int | None, global_every: int
-) -> None:
-    if trunk not in ("bert", "modern"):
+def _check_trunk(trunk: str, gated: bool, local_window: int | None) -> None:
+    if trunk not in ("bert", "modern") or (
+        trunk == "bert" and (gated or local_window is not None)
+    ):
         raise ValueError(
-            f"`trunk` must be 'bert' or 'modern'. Received: trunk={trunk!r}"
-        )
-    if trunk == "bert" and (gated or local_window is not None):
-        raise ValueError(
-            "`gated` and `local_window` are settings of the modern trunk; BERT's has "
-            f"neither. Received: trunk='bert', gated={gated}, "
-            f"local_window={local_window}"
-        )
-    if global_every < 1 or (local_window is not None and local_window < 1):
-        raise ValueError(
-            "`local_window` and `global_every` must be at least 1. Received: "
-            f"local_window={local_window}, global_every={global_every}"
+            "`trunk` must be 'bert', or 'modern' with `gated` or `local_window`. "
+            f"Received: trunk={trunk!r}, gated={gated}, local_window={local_window}"
         )
 
 

@@ -57,23 +57,10 @@ class ReAT(ArgumentsConfig, keras_hub.models.Backbone):
         intermediate_size: int. Width inside the feed-forward blocks of the first
             layers.
         alpha_intermediate_size: int. The same for the alpha layers.
-        dropout: float. Rate after the embeddings and after every block.
-        attention_dropout: float. Rate on the attention weights; None is `dropout`. With
-            0, no layer holds the weights of all pairs
-            (`seg_tf.ops.attention.fused_attention`).
-        layer_norm_epsilon: float.
-        initializer_range: float. Standard deviation of the truncated normal
-            distribution that kernels and tables start from, except for the sinusoids of
-            sentence positions.
-        approximate_gelu: bool. GELU by tanh instead of erf.
         pooler: layer that `pool` applies to `<SS>`; None creates a dense layer with
             tanh. It is part of the config, so a saved model that calls `pool` is loaded
             with a single pooler.
-        recompute_layers: bool. Whether the backward pass of training recomputes each
-            transformer layer: slower, in less memory, with the same results.
-        dtype: dtype or dtype policy of all layers; None uses the global policy.
-        name: str. Name of the model.
-        trainable: bool. Whether its weights are trained; None leaves that to its parts.
+        dropout, …, dtype, name, trainable: as for `seg_tf.models.Encoder`.
 
     Call arguments:
         inputs: dict of int tensors `(B, L)` `token_ids`, `position_index`,
@@ -84,9 +71,6 @@ class ReAT(ArgumentsConfig, keras_hub.models.Backbone):
     Returns:
         Tensor `(B, L, A)` in the compute dtype, undefined at padding. `pool` turns it
         into vectors of sentences.
-
-    Raises:
-        ValueError: if heads do not divide their width, or `inputs` lacks a feature.
     """
 
     def __init__(

@@ -43,19 +43,14 @@ class TransformerXL(ArgumentsConfig, keras.Model):
         dropout: float. Rate after the embedding, on the position vectors, in the layers
             and on the output.
         attention_dropout: float. Rate on the attention weights.
-        cutoffs: as for `AdaptiveEmbedding`.
-        embedding_size: as for `AdaptiveEmbedding`.
-        tail_divisor: as for `AdaptiveEmbedding`.
+        cutoffs, embedding_size, tail_divisor, projection_range: as for
+            `seg_tf.layers.AdaptiveEmbedding`.
         layer_norm_epsilon: float.
         initializer_range: float. Standard deviation of the normal distribution that
             weights start from.
-        projection_range: float. The same for the projections of word vectors.
         static_shapes: bool. Whether no shape depends on the text, as XLA and JAX need.
             Slower, with the same results.
-        recompute_layers: bool. Whether the backward pass of training recomputes each
-            transformer layer: slower, in less memory, with the same results.
-        dtype: dtype or dtype policy of all layers; None uses the global policy.
-        **kwargs: `name` and `trainable`.
+        recompute_layers, dtype: as for `seg_tf.models.Encoder`.
 
     Call arguments:
         inputs: dict of int tensors `(B, T)` `token_ids`, `stream_token`,
@@ -65,9 +60,6 @@ class TransformerXL(ArgumentsConfig, keras.Model):
 
     Returns:
         The output, `(B, T, D)`, and a dict of the memory for the next segment.
-
-    Raises:
-        ValueError: if `inputs` lacks a feature, or has half of a memory.
     """
 
     def __init__(

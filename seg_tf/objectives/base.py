@@ -12,10 +12,6 @@ class ObjectiveOutput(NamedTuple):
     """Loss and metrics of one batch, each as a sum and its weight, float32 scalars.
 
     They are added over micro-batches and ranks; only the training step divides.
-
-    Attributes:
-        loss: `(sum, weight)`.
-        metrics: `{name: (sum, weight)}`.
     """
 
     loss: tuple[Any, Any]
@@ -37,8 +33,7 @@ class Objective(Protocol):
     def count(self, features: Mapping[str, Any]) -> Any:
         """Denominator of the loss, computed from the features.
 
-        The training step sums it over all micro-batches and ranks before any gradient
-        is computed, so each gradient is that of its share of the global loss.
+        The training step sums it over all micro-batches and ranks.
         """
 
     def __call__(
@@ -57,7 +52,6 @@ class ObjectiveLayer(ArgumentsConfig, keras.layers.Layer):
         encoder: the encoder whose output is read. It determines sizes, initializer and
             dtype policy.
         loss_weight: float. Factor of this loss in the training step's total.
-        **kwargs: arguments of `keras.layers.Layer`.
     """
 
     def __init__(self, encoder: Any, loss_weight: float = 1.0, **kwargs: Any):
@@ -67,7 +61,6 @@ class ObjectiveLayer(ArgumentsConfig, keras.layers.Layer):
         self.loss_weight = loss_weight
 
     def count(self, features: Mapping[str, Any]) -> Any:
-        """Denominator of the loss, as in `Objective`."""
         raise NotImplementedError
 
     def call(
@@ -76,7 +69,6 @@ class ObjectiveLayer(ArgumentsConfig, keras.layers.Layer):
         features: Mapping[str, Any],
         training: bool | None = None,
     ) -> ObjectiveOutput:
-        """Loss and metrics of a batch, as in `Objective`."""
         raise NotImplementedError
 
     def get_config(self) -> dict[str, Any]:

@@ -24,11 +24,8 @@ class CausalLM(ObjectiveLayer):
     Args:
         encoder: the decoder whose output is read. Its `token_embedding`, an
             `AdaptiveEmbedding`, is tied to the softmax, which has its dtype policy.
-        loss_weight: float. Factor of this loss in the training step's total.
-        static_shapes: bool. Whether every tail of the softmax is computed at every
-            position, as XLA needs.
-        vocab_multiple: int. As for `AdaptiveSoftmax`.
-        **kwargs: arguments of `keras.layers.Layer`.
+        loss_weight: as for `ObjectiveLayer`.
+        static_shapes, vocab_multiple: as for `seg_tf.layers.AdaptiveSoftmax`.
 
     Call arguments:
         sequence_output: float tensor `(B, L, D)` from the encoder.
@@ -39,9 +36,6 @@ class CausalLM(ObjectiveLayer):
     Returns:
         `ObjectiveOutput` without metrics. A batch without predictions has loss
         `(0, 0)`.
-
-    Raises:
-        ValueError: if the encoder has no adaptive embedding.
     """
 
     def __init__(

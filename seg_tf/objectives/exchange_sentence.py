@@ -32,9 +32,8 @@ class ExchangeSentence(ObjectiveLayer):
 
     Args:
         encoder: the model whose output is read and whose `pool` computes the vectors of
-            sentences. It determines initializer and dtype policy.
-        loss_weight: float. Factor of this loss in the training step's total.
-        **kwargs: arguments of `keras.layers.Layer`.
+            sentences.
+        loss_weight: as for `ObjectiveLayer`.
 
     Call arguments:
         sequence_output: float tensor `(B, L, D)` from the encoder.
@@ -46,9 +45,6 @@ class ExchangeSentence(ObjectiveLayer):
         `ObjectiveOutput` with the metrics of `binary_counts` and `counts_at_rate`, for
         which moved sentences are positive, and `pair_accuracy`. A batch without
         sentences has loss `(0, 0)`.
-
-    Raises:
-        ValueError: if `features` lacks one of these.
     """
 
     def __init__(self, encoder: Any, loss_weight: float = 1.0, **kwargs: Any):
@@ -67,7 +63,6 @@ class ExchangeSentence(ObjectiveLayer):
 
     def count(self, features: Mapping[str, Any]) -> Any:
         """Number of sentences of a batch that could be moved, a float32 scalar."""
-        check_features(features, _FEATURES, "ReATInputsConfig")
         return ops.sum(ops.cast(features["can_move"], "float32"))
 
     def call(

@@ -27,10 +27,9 @@ class MaskedLM(ObjectiveLayer):
     Args:
         encoder: the encoder whose output is read. Its token table is tied to the head,
             which has its sizes, epsilon and dtype policy.
-        loss_weight: float. Factor of this loss in the training step's total.
+        loss_weight: as for `ObjectiveLayer`.
         vocab_multiple: int. Multiple to which the logits of the loss are padded for GPU
             kernels; results are the same for any.
-        **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         sequence_output: float tensor `(B, L, D)` from the encoder.

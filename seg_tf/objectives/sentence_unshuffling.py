@@ -41,11 +41,9 @@ class SentenceUnshuffling(ObjectiveLayer):
     Args:
         encoder: the encoder whose output is read. The reconstructor has its sizes,
             dropout, epsilon, activation, initializer and dtype policy.
-        num_layers: int. Layers of the reconstructor.
-        scale_pointers: bool. As for `SequenceReconstructor`.
-        normalize_first: bool. As for `SequenceReconstructor`.
-        loss_weight: float. Factor of this loss in the training step's total.
-        **kwargs: arguments of `keras.layers.Layer`.
+        num_layers, scale_pointers, normalize_first: as for
+            `seg_tf.layers.SequenceReconstructor`.
+        loss_weight: as for `ObjectiveLayer`.
 
     Call arguments:
         sequence_output: float tensor `(B, L, D)` from the encoder.
@@ -66,9 +64,6 @@ class SentenceUnshuffling(ObjectiveLayer):
           chance is 0. Each has its `…_longest_first`, the first two a `…_chance`.
 
         A batch without candidates has loss `(0, 0)`.
-
-    Raises:
-        ValueError: if `features` lacks one of these.
     """
 
     def __init__(
@@ -103,7 +98,6 @@ class SentenceUnshuffling(ObjectiveLayer):
 
     def count(self, features: Mapping[str, Any]) -> Any:
         """Number of rows of a batch that have candidates, a float32 scalar."""
-        check_features(features, _FEATURES, "SentenceInputsConfig")
         has_candidates_B = ops.any(ops.cast(features["candidate_mask"], "bool"), axis=1)
         return ops.sum(ops.cast(has_candidates_B, "float32"))
 
@@ -139,11 +133,7 @@ class SentenceUnshuffling(ObjectiveLayer):
 
 
 def _pointer_metrics(
-    logits_BSC: Any,
-    gold_BS: Any,
-    lengths_BS: Any,
-    num_sentences_B: Any,
-    weights_B: Any,
+    logits_BSC: Any, gold_BS: Any, lengths_BS: Any, num_sentences_B: Any, weights_B: Any
 ) -> dict[str, tuple[Any, Any]]:
     """Metrics of the pointers, without the step of `[SEP]`."""
     weights_BS = _first(num_sentences_B, gold_BS) * weights_B[:, None]

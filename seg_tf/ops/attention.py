@@ -47,9 +47,8 @@ def attention_weights(
     Args:
         query: tensor `(B, T, H, E)`.
         key: tensor `(B, K, H, E)`.
-        query_group: as for `visible_keys`; None makes all keys visible.
-        key_group: as for `visible_keys`.
-        window: as for `visible_keys`.
+        query_group, key_group, window: as for `visible_keys`; None makes all keys
+            visible.
 
     Returns:
         Tensor `(B, H, T, K)`. A query that sees no key has equal weights.
@@ -82,11 +81,8 @@ def fused_attention(
 
     Args:
         query: tensor `(B, T, H, E)`.
-        key: tensor `(B, K, H, E)`.
-        value: tensor `(B, K, H, E)`.
-        query_group: as for `visible_keys`, like the other arguments.
-        key_group: see there.
-        window: see there.
+        key, value: tensors `(B, K, H, E)`.
+        query_group, key_group, window: as for `visible_keys`.
 
     Returns:
         Tensor `(B, T, H, E)`.
@@ -113,15 +109,7 @@ def fused_attention(
 def rotary_sizes(head_size: int, shares: Mapping[str, float]) -> dict[str, int]:
     """Dimensions of a head that each index rotates.
 
-    Args:
-        head_size: E.
-        shares: index -> its share of the dimensions, relative to the sum of all.
-
-    Returns:
-        The sizes, sorted by name: all even, with the sum E.
-
-    Raises:
-        ValueError: if a share is not positive or does not give an even size.
+    Shares are relative to their sum; sizes are sorted by name, even, and sum to E.
 
     Example:
     >>> rotary_sizes(64, {"position_index": 2, "token_index": 1, "sentence_index": 1})
@@ -151,11 +139,6 @@ def rotations(
     query and a key depends on their distance in every index. Token and sentence are the
     two levels of BiPE (He et al., 2024, arXiv:2401.16421).
 
-    Args:
-        indices: name -> int tensor `(B, L)`.
-        sizes: name -> its dimensions of a head, as from `rotary_sizes`.
-        base: the longest wavelength is just below 2 pi times this.
-
     Returns:
         Float32 tensor `(B, L, E)`: the cosines of the E/2 pairs, then the sines.
     """
@@ -169,15 +152,7 @@ def rotations(
 
 
 def rotate(vectors: Any, rotation: Any) -> Any:
-    """Rotates queries or keys: pair j is the dimensions j and j + E/2 of a head.
-
-    Args:
-        vectors: float tensor `(B, L, H, E)`.
-        rotation: float tensor `(B, L, E)` from `rotations`.
-
-    Returns:
-        Tensor `(B, L, H, E)`.
-    """
+    """Rotates queries or keys `(B, L, H, E)`: pair j is dimensions j and j + E/2."""
     cosine, sine = ops.split(ops.expand_dims(rotation, 2), 2, axis=-1)
     first, second = ops.split(vectors, 2, axis=-1)
     return ops.concatenate(

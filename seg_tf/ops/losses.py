@@ -45,14 +45,9 @@ def binary_counts(
 ) -> dict[str, tuple[Any, Any]]:
     """Metrics of binary classification that can be summed over batches.
 
-    Args:
-        predictions: bool tensor of any shape.
-        labels: bool tensor of that shape.
-        weights: float tensor of that shape; 0 leaves an answer out.
-
-    Returns:
-        Pairs of float32 scalars: `accuracy`, `positive_rate` of the labels,
-        `predicted_rate` of the predictions, `recall`, `specificity` and `f1`.
+    Predictions and labels are bool tensors, weights a float tensor, all of one shape;
+    a weight of 0 leaves an answer out. `positive_rate` is the share of positive labels,
+    `predicted_rate` of positive predictions.
     """
     weights = ops.cast(weights, "float32")
     is_positive, is_predicted = (
@@ -93,9 +88,8 @@ def counts_at_rate(
 def pair_accuracy(scores: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
     """Share of pairs of a row in which the positive outscores the negative.
 
-    This is the area under the ROC curve within rows. It is 0.5 by chance, and rises
-    long before a positive gets a probability above 0.5. Arguments are those of
-    `counts_at_rate`, of shape `(B, N)`. Returns the number of such pairs, where ties
+    This is the area under the ROC curve within rows, 0.5 by chance. Arguments are those
+    of `counts_at_rate`, of shape `(B, N)`. Returns the number of such pairs, where ties
     count half, and the number of all pairs of a positive and a negative.
     """
     scores_BN = ops.cast(scores, "float32")
@@ -110,13 +104,10 @@ def pair_accuracy(scores: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
 def binary_summary(results: Mapping[str, Any]) -> dict[str, Any]:
     """Metrics that cannot be summed over batches, from those that can.
 
-    Args:
-        results: quotients of `binary_counts` and, optionally, `counts_at_rate`.
-
-    Returns:
-        `majority_accuracy` of the more frequent answer; `balanced_accuracy`, the mean
-        of recall and specificity, 0.5 by chance, and `balanced_accuracy_at_rate`; and
-        `mcc`, Matthews' correlation coefficient, 0 by chance and for 0 / 0.
+    From the quotients of `binary_counts` and, optionally, `counts_at_rate`:
+    `majority_accuracy` of the more frequent answer; `balanced_accuracy`, the mean of
+    recall and specificity, and `balanced_accuracy_at_rate`; and `mcc`, Matthews'
+    correlation coefficient, 0 for 0 / 0.
     """
     positive, predicted = results["positive_rate"], results["predicted_rate"]
     covariance = results["recall"] * positive - positive * predicted
@@ -142,16 +133,8 @@ def pad_vocabulary(table: Any, bias: Any, multiple: int) -> tuple[Any, Any]:
     """Pads the vocabulary of an output layer to a size that suits GPU kernels.
 
     Tensor cores are slow unless rows of logits begin at a multiple of 16 bytes (8
-    numbers of half precision); 30,522 is not a multiple of 8. Only the operands of the
-    product are padded. The padding has probability 0 and gradient 0.
-
-    Args:
-        table: vectors of the words `(V, D)`.
-        bias: float tensor `(V,)`.
-        multiple: int. The vocabulary is padded to a multiple of it; 1 pads nothing.
-
-    Returns:
-        Table and bias.
+    numbers of half precision). The padding of the table `(V, D)` and bias `(V,)` has
+    probability 0 and gradient 0.
     """
     missing = -table.shape[0] % multiple
     if not missing:

@@ -9,8 +9,7 @@ Arguments that the functions share:
 * `weights`, a float tensor `(B,)`, leaves a row out where it is 0.
 
 Metrics return two float32 scalars. Compare each with its chance, the score of a guess,
-and with the score of `longest_first`, an order that needs no reading. A model has
-learned something about order only if it is above both.
+and with the score of `longest_first`, an order that needs no reading.
 """
 
 # Shape key: B batch, S places of an order.
@@ -89,18 +88,12 @@ def pointer_longest_first(
 
 
 def kendall_tau(
-    order: Any,
-    gold: Any,
-    num_sentences: Any,
-    weights: Any,
-    groups: Any = None,
+    order: Any, gold: Any, num_sentences: Any, weights: Any, groups: Any = None
 ) -> tuple[Any, Any]:
     """Kendall's rank correlation of order and gold, summed over rows.
 
-    It is the share of pairs of sentences in the right order minus the share in the
-    wrong order; a random order has 0. Rows without a pair have no weight. With
-    `groups`, int `(B, S)`, such as the paragraph of each sentence of `gold`, only pairs
-    within a group count.
+    Rows without a pair have no weight. With `groups`, int `(B, S)`, such as the
+    paragraph of each sentence of `gold`, only pairs within a group count.
     """
     is_place_BS = is_place(num_sentences, ops.shape(order)[1])
     order, gold = ops.cast(order, "int32"), ops.cast(gold, "int32")

@@ -4,11 +4,11 @@ For query i and key j, eq. 3 has the product of W_q E_i + v with W_R R_ij, where
 are the sinusoids of three distances, R(t_i - t_j) | R(s_i - s_j) | R(p_i - p_j). There
 is such a vector for every pair, but there are few distances.
 
-Tokens are numbered without a gap, so all pairs share K distances. A query's products
-with them, shifted by its place, are its logits (Transformer-XL, appendix B). Sentence
-and paragraph numbers stay constant over runs of keys, so a shift would be wrong.
-Instead, each query is multiplied with the distances that occur, the products are picked
-for each run, and a product with ones and zeros copies them to the keys of the run.
+Tokens are numbered without a gap, so a query's products with all K distances, shifted
+by its place, are its logits (Transformer-XL, appendix B). Sentence and paragraph
+numbers stay constant over runs of keys. So each query is multiplied with the distances
+that occur, the products are picked for each run, and a product with ones and zeros
+copies them to the keys of the run.
 """
 
 import math
@@ -28,9 +28,6 @@ def part_widths(width: int, num_parts: int) -> list[int]:
 
     All parts are equally wide and even, since half of each are sines. The last one
     takes the rest: 410 in three is 136, 136 and 138.
-
-    Raises:
-        ValueError: if `width` is odd or too small.
     """
     share = width // num_parts
     share += share % 2
@@ -84,16 +81,10 @@ class ExactPositions(NamedTuple):
     def logits(
         self, content_query: Any, key: Any, position_query: Any, kernel: Any
     ) -> Any:
-        """Logits by content and position.
+        """Logits `(B, H, T, K)` by content and position.
 
-        Args:
-            content_query: `(B, H, T, E)`, content bias added.
-            key: `(B, H, K, E)`.
-            position_query: `(B, H, T, E)`, position bias added.
-            kernel: `(D, H, E)`, W_R.
-
-        Returns:
-            `(B, H, T, K)`. Behind a query's own place the token term is undefined.
+        The queries `(B, H, T, E)` have their biases; `kernel`, `(D, H, E)`, is W_R.
+        Behind a query's own place the token term is undefined.
         """
         begin, token_terms, to_runs = 0, [], []
         if self.token_vectors is not None:

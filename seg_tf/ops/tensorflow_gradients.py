@@ -198,16 +198,9 @@ def recomputed(
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
     """Calls a function without keeping its values: the backward pass calls it again.
 
-    `tf.recompute_grad` does the same, but adds to integers and copies the weights.
-
-    Args:
-        function: function of the weights and the tensors only, not of variables. It
-            returns the output that is differentiated, and other tensors.
-        weights: its first argument.
-        tensors: its second argument; at least one of them is of floats.
-
-    Returns:
-        The results of the function.
+    `tf.recompute_grad` does the same, but adds to integers and copies the weights. The
+    function reads no variables, and returns the output that is differentiated, and
+    other tensors.
     """
     other_results: list[tf.Tensor] = []
     num_weights = len(weights)

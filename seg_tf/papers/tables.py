@@ -213,7 +213,7 @@ def _table(
     elif best_settings:
         for task, recipe in finetuning_settings.RECIPES[arguments["recipe"]].items():
             if best := recipe.best:
-                paper = {"epochs": best.num_epochs, "learning rate": best.learning_rate}
+                paper = {"epochs": best.epochs, "learning rate": best.learning_rate}
                 models.append(Row(task, best_settings, paper, task))
     return Table(columns=figures, rows=models, notes=tuple(notes), **arguments)
 

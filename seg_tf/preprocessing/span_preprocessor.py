@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import unicodedata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 # BERT's published code, and for models of sentences SLM's appendix A.
 _WINDOW_LENGTH = 384
 _SENTENCE_WINDOW_LENGTH = 512
-_STRIDE = 128
-_QUESTION_PIECES = 64
+_STRIDE, _QUESTION_PIECES = 128, 64
 
 
 def window_sizes(
@@ -53,11 +52,10 @@ def window_sizes(
 
     Args:
         pretrained: the model.
-        max_length: maximum number of positions of a row; None uses 384, as BERT does,
-            for a model of sentences 512, as SLM does, or the length of pretraining if
-            that is less.
-        stride: pieces between the starts of two windows; None uses
-            BERT's 128, for rows below 384 a third of their length.
+        max_length: maximum row length; None uses BERT's 384, for a model of sentences
+            SLM's 512, or the length of pretraining if that is less.
+        stride: pieces between the starts of two windows; None uses BERT's 128, for rows
+            below 384 a third of their length.
         max_question_pieces: maximum number of pieces of a question; None uses BERT's
             64, for rows below 128 half of their length.
 
@@ -66,19 +64,16 @@ def window_sizes(
             row is too short for question and context.
     """
     layout = pretrained.layout(max_length, for_spans=True)
-    has_sentences = layout.sent_id is not None
-    length = layout.max_length
-    if max_length is None:
-        length = min(
-            length, _SENTENCE_WINDOW_LENGTH if has_sentences else _WINDOW_LENGTH
-        )
-    specials: dict[str, Any] = {}
-    if has_sentences:
+    length, usual, specials = layout.max_length, _WINDOW_LENGTH, {}
+    if layout.sent_id is not None:
+        usual = _SENTENCE_WINDOW_LENGTH
         specials = {
             "num_special_tokens": 2,
             "tokens_per_sentence": 1,
             "max_sentences": layout.text_capacity.num_sentences,
         }
+    if max_length is None:
+        length = min(length, usual)
     if stride is None:
         stride = min(_STRIDE, max(1, length // 3))
     if max_question_pieces is None:
@@ -91,23 +86,75 @@ def window_sizes(
     )
 
 
-class GraphContextEncoder(tf.Module):
-    """Encodes contexts and questions in the graph.
+@functools.cache
+def _combining_marks() -> np.ndarray:
+    """1 for every combining mark, else 0."""
+    categories = (unicodedata.category(chr(code)) for code in range(NUM_CODE_POINTS))
+    return np.array([category[0] == "M" for category in categories], np.int32)
 
-    Args:
-        pretrained: the model that reads them.
 
-    Raises:
-        ValueError: if its sentences are split by a Python function.
+@dataclasses.dataclass(frozen=True, eq=False)
+class QuestionRows:
+    """Rows of questions, at least one of each, and their origin.
+
+    `features`, `(W, L)` each, are those of `seg_tf.layouts.spans.span_rows`.
     """
 
-    def __init__(self, pretrained: Pretrained):
+    features: Features
+    contexts: Contexts
+    questions: Questions
+    windows: Windows
+
+
+class SpanPreprocessor(tf.Module):
+    """Finds sentences and word pieces, cuts windows and lays them out.
+
+    Args:
+        pretrained: the model that reads the rows.
+        sizes: sizes of the windows.
+
+    Raises:
+        ValueError: if the model cannot point at spans, or a Python function splits its
+            sentences.
+
+    Call arguments:
+        questions: string `(B,)`.
+        contexts: string `(B,)`; each line is a paragraph.
+
+    Returns:
+        The features that a `SpanExtractor` reads, `(W, L)`; a context that is longer
+        than a window has several rows.
+    """
+
+    def __init__(self, pretrained: Pretrained, sizes: WindowSizes):
         super().__init__()
+        self.sizes = sizes
+        self.layout = pretrained.layout(sizes.max_length, for_spans=True)
         self._splitter = GraphSentenceSplitter(pretrained.sentence_parameters)
         self._word_pieces = GraphWordPieces(
             pretrained.vocabulary, pretrained.normalization
         )
         self._is_mark = CodePointTable(_combining_marks())
+
+    @tf.autograph.experimental.do_not_convert
+    def __call__(self, questions: tf.Tensor, contexts: tf.Tensor) -> Features:
+        return self.layout.read_features(self.read(questions, contexts).features)
+
+    def read(self, questions: tf.Tensor, contexts: tf.Tensor) -> QuestionRows:
+        """The rows with their contexts, questions and windows."""
+        encoded_questions = self.questions(questions)
+        encoded = self.contexts(contexts)
+        windows = make_windows(encoded, encoded_questions, self.sizes)
+        trees = span_trees(encoded, encoded_questions, windows)
+        rows = span_rows(trees, self.layout)
+        return QuestionRows(rows, encoded, encoded_questions, windows)
+
+    def questions(self, texts: tf.Tensor) -> Questions:
+        """The first pieces of questions, string `(B,)`, about the contexts in order."""
+        # One more, so that cuts are detected.
+        max_pieces = self.sizes.max_question_pieces
+        pieces = encode_sentences(texts, self._word_pieces, max_pieces + 1)
+        return Questions.beginnings(pieces, tf.range(tf.size(texts)), max_pieces)
 
     def contexts(self, texts: tf.Tensor) -> Contexts:
         """All pieces of contexts, string `(B,)`, whose lines are paragraphs."""
@@ -140,81 +187,3 @@ class GraphContextEncoder(tf.Module):
             paragraphs=tf.boolean_mask(sentences.paragraphs, has_pieces),
             numbers=tf.boolean_mask(text, has_pieces),
         )
-
-    def questions(self, texts: tf.Tensor, max_pieces: int) -> Questions:
-        """The first pieces of questions, string `(B,)`, about the contexts in order."""
-        # One more, so that cuts are detected.
-        pieces = encode_sentences(texts, self._word_pieces, max_pieces + 1)
-        return Questions.beginnings(pieces, tf.range(tf.size(texts)), max_pieces)
-
-
-@functools.cache
-def _combining_marks() -> np.ndarray:
-    """1 for every combining mark, else 0."""
-    return np.array(
-        [
-            unicodedata.category(chr(code_point))[0] == "M"
-            for code_point in range(NUM_CODE_POINTS)
-        ],
-        np.int32,
-    )
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class QuestionRows:
-    """Rows of questions, and their origin.
-
-    Attributes:
-        features: `(W, L)` each, see `seg_tf.layouts.spans.span_rows`.
-        contexts: the contexts, possibly without a piece.
-        questions: the questions.
-        windows: one for each row, at least one of each question.
-    """
-
-    features: Features
-    contexts: Contexts
-    questions: Questions
-    windows: Windows
-
-
-class SpanPreprocessor(tf.Module):
-    """Finds sentences and word pieces, cuts windows and lays them out.
-
-    Args:
-        pretrained: the model that reads the rows.
-        sizes: sizes of the windows.
-
-    Raises:
-        ValueError: if the model cannot point at spans, or its sentences are split by a
-            Python function.
-
-    Call arguments:
-        questions: string `(B,)`.
-        contexts: string `(B,)`; each line is a paragraph.
-
-    Returns:
-        The features that a `SpanExtractor` reads, `(W, L)`; a context that is longer
-        than a window has several rows.
-    """
-
-    def __init__(self, pretrained: Pretrained, sizes: WindowSizes):
-        super().__init__()
-        self._sizes = sizes
-        self._layout = pretrained.layout(sizes.max_length, for_spans=True)
-        self._encoder = GraphContextEncoder(pretrained)
-
-    # AutoGraph has nothing to convert inside `Dataset.map`.
-    @tf.autograph.experimental.do_not_convert
-    def __call__(self, questions: tf.Tensor, contexts: tf.Tensor) -> Features:
-        return self._layout.read_features(self.read(questions, contexts).features)
-
-    def read(self, questions: tf.Tensor, contexts: tf.Tensor) -> QuestionRows:
-        """The rows with their contexts, questions and windows."""
-        encoded_questions = self._encoder.questions(
-            questions, self._sizes.max_question_pieces
-        )
-        encoded = self._encoder.contexts(contexts)
-        windows = make_windows(encoded, encoded_questions, self._sizes)
-        trees = span_trees(encoded, encoded_questions, windows)
-        rows = span_rows(trees, self._layout)
-        return QuestionRows(rows, encoded, encoded_questions, windows)

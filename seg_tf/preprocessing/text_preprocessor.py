@@ -38,16 +38,9 @@ class TextPreprocessor(tf.Module):
         pretrained: the model that reads the rows.
         num_texts: texts of an example.
         max_length: maximum number of positions of an example; None uses that of
-            pretraining. The longest text of a longer example loses its last piece until
-            the example fits.
+            pretraining. Longer examples are cut as by `cut_longest`.
         num_choices: answers of a multiple choice: an example is then a shared text and
             this number of answers, each in a row with it.
-
-    Attributes:
-        num_texts: strings of an example.
-        num_choices: rows of an example.
-        capacity: word pieces of a row.
-        layout: the layout of the rows.
 
     Call arguments:
         x: string `(B,)`, or a tuple with one for each text.
@@ -80,11 +73,10 @@ class TextPreprocessor(tf.Module):
     def __call__(self, x: Any, y: Any = None, sample_weight: Any = None) -> Any:
         texts = tuple(x) if isinstance(x, tuple | list) else (x,)
         shapes = [tf.convert_to_tensor(text, tf.string).shape for text in texts]
-        if len(texts) != self.num_texts or any(shape.rank != 1 for shape in shapes):
+        if [shape.rank for shape in shapes] != [1] * self.num_texts:
             raise ValueError(
                 f"`x` must be {self.num_texts} string tensors of one dimension, a "
-                "batch of each text. Received: "
-                f"{len(texts)} of the shapes {', '.join(map(str, shapes))}"
+                f"batch of each text. Received: shapes {shapes}"
             )
         features = {
             name: tf.cast(values, FEATURES[name].dtype)
@@ -102,9 +94,8 @@ class TextPreprocessor(tf.Module):
     ) -> tuple[list[tf.RaggedTensor], tf.Tensor]:
         """Word pieces of string tensors `(B,)`, cut to the capacity of a row.
 
-        Returns:
-            A ragged int32 tensor `(B * C, pieces)` for each text of a row, and bool
-            `(B * C,)`, whether texts were cut.
+        They are a ragged int32 tensor `(B * C, pieces)` for each text of a row. The
+        other result is bool `(B * C,)`, whether texts were cut.
         """
         if self.num_choices > 1:
             shared, *answers = texts
@@ -130,12 +121,6 @@ class TextPreprocessor(tf.Module):
 
 class DocumentPreprocessor(tf.Module):
     """Finds sentences and word pieces of documents and lays out their beginnings.
-
-    Args:
-        pretrained: the model that reads the rows.
-
-    Attributes:
-        layout: the model's layout.
 
     Call arguments:
         texts: string `(B,)`; each line of a text is a paragraph.
@@ -166,10 +151,7 @@ class DocumentPreprocessor(tf.Module):
 def encode_sentences(
     texts: tf.Tensor, word_pieces: GraphWordPieces, max_words: int
 ) -> tf.RaggedTensor:
-    """Word pieces of the first words of texts `(B,)`, ragged int32 `(B, pieces)`.
-
-    Each text is one sentence.
-    """
+    """Word pieces of the first words of texts `(B,)`, ragged int32 `(B, pieces)`."""
     flat, num_texts = FlatTexts.of(texts), tf.size(texts)
     pieces = word_pieces.encode(
         flat.code_points,
@@ -187,8 +169,7 @@ def cut_longest(lengths: tf.Tensor, capacity: int) -> tf.Tensor:
     """Lengths of texts after truncation to `capacity` pieces by BERT's rule.
 
     Piece by piece, the longest text loses its last one; among equally long texts, the
-    last text. In other words, all cut texts have the same number of pieces. For
-    example, lengths [5, 2, 6] become [4, 2, 4] of 10 pieces, and [4, 2, 3] of 9.
+    last text. Lengths [5, 2, 6] become [4, 2, 4] of 10 pieces, and [4, 2, 3] of 9.
 
     Lengths and result are int32 `(B, T)`.
     """

@@ -10,7 +10,6 @@
 `tasks.read(task, data_dir, "train")` reads its examples. Nothing here needs TensorFlow.
 """
 
-import difflib
 import os
 import pathlib
 from collections.abc import Collection
@@ -43,25 +42,24 @@ def names() -> tuple[str, ...]:
     return tuple(_TASKS)
 
 
-def get(name: str) -> Task:
+def get(name: str | Task) -> Task:
     """The task of that name.
 
     Raises:
         ValueError: if there is none.
     """
+    if isinstance(name, Task):
+        return name
     check_name(name, _TASKS)
     return _TASKS[name]
 
 
 def check_name(name: str, known: Collection[str]) -> None:
-    """Raises a ValueError that suggests a similar name unless `name` is known."""
-    if name in known:
-        return
-    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
-    hint = f", perhaps for {close[0]!r}" if close else ""
-    raise ValueError(
-        f"`task` must be one of {', '.join(known)}. Received: {name!r}{hint}"
-    )
+    """Raises a ValueError unless `name` is known."""
+    if name not in known:
+        raise ValueError(
+            f"`task` must be one of {', '.join(known)}. Received: {name!r}"
+        )
 
 
 def read(task: Task | str, data_dir: str | os.PathLike, split: str) -> list[Example]:
@@ -77,9 +75,5 @@ def read(task: Task | str, data_dir: str | os.PathLike, split: str) -> list[Exam
             file, line and column are named.
         OSError: if the file does not exist, or cannot be read.
     """
-    task = get(task) if isinstance(task, str) else task
-    if task not in _READERS:
-        raise ValueError(
-            f"`task` must be one that `get` gives. Received: another, {task}"
-        )
+    task = get(task)
     return _READERS[task](task, pathlib.Path(data_dir).expanduser(), split)

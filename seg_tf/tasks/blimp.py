@@ -4,21 +4,17 @@ A folder has 67 files of JSON lines, one per phenomenon, with 1,000 pairs each.
 """
 
 import dataclasses
+import itertools
 import json
 import pathlib
-
-_FIELDS = ("sentence_good", "sentence_bad", "field", "UID")
 
 
 @dataclasses.dataclass(frozen=True)
 class MinimalPair:
-    """Two sentences that differ in grammaticality.
+    """A grammatical and an ungrammatical sentence.
 
-    Attributes:
-        good: the grammatical sentence.
-        bad: the ungrammatical sentence.
-        field: "syntax", "morphology", "semantics" or "syntax_semantics".
-        phenomenon: the pair's `UID`, the name of its file.
+    `field` is "syntax", "morphology", "semantics" or "syntax_semantics", `phenomenon`
+    the pair's `UID`, the name of its file.
     """
 
     good: str
@@ -40,9 +36,7 @@ def read(data_dir: str | pathlib.Path, limit: int | None = None) -> list[Minimal
             and line.
     """
     folder = pathlib.Path(data_dir)
-    if (folder / "blimp").is_dir():
-        folder /= "blimp"
-    paths = sorted(folder.glob("*.jsonl"))
+    paths = sorted([*folder.glob("blimp/*.jsonl")] or folder.glob("*.jsonl"))
     if not paths:
         raise ValueError(
             "`data_dir` must be the folder of BLiMP's .jsonl files. Received: "
@@ -51,18 +45,16 @@ def read(data_dir: str | pathlib.Path, limit: int | None = None) -> list[Minimal
     pairs = []
     for path in paths:
         with open(path, encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
-                if limit is not None and number > limit:
-                    break
+            for number, line in enumerate(itertools.islice(file, limit), start=1):
                 try:
                     values = json.loads(line)
-                    good, bad, field, phenomenon = (values[name] for name in _FIELDS)
+                    # One file writes "syntax/semantics".
+                    field = values["field"].replace("/", "_")
+                    good, bad = values["sentence_good"], values["sentence_bad"]
+                    pairs.append(MinimalPair(good, bad, field, values["UID"]))
                 except (ValueError, KeyError, TypeError) as error:
                     raise ValueError(
-                        f"{path}:{number}: expected a JSON object with "
-                        f"{', '.join(_FIELDS)}, found {line[:60]!r}"
+                        f"{path}:{number}: expected a JSON object with sentence_good, "
+                        f"sentence_bad, field and UID, found {line[:60]!r}"
                     ) from error
-                # One file writes "syntax/semantics".
-                field = field.replace("/", "_")
-                pairs.append(MinimalPair(good, bad, field, phenomenon))
     return pairs

@@ -11,7 +11,8 @@ A learning rate applies to the whole batch, on any number of devices.
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Mapping
 
 _SEGATRON = "Segatron (arXiv:2004.14996)"
 _SEGABERT = "SegaBERT (arXiv:2004.14996v1)"
@@ -19,44 +20,38 @@ _SLM = "SLM (arXiv:2010.16249)"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class PaperSetting:
-    """A highest learning rate, batch size and number of epochs."""
+class Setting:
+    """Hyperparameters that papers vary: highest rate, batch size, epochs.
+
+    Raises:
+        ValueError: if one is not positive and finite.
+    """
 
     learning_rate: float
     batch_size: int
-    num_epochs: int
+    epochs: int
+
+    def __post_init__(self) -> None:
+        for name, value in dataclasses.asdict(self).items():
+            if not 0 < value < math.inf:
+                raise ValueError(
+                    f"`{name}` must be positive and finite. Received: {name}={value}"
+                )
+
+    def __str__(self) -> str:
+        epochs = "1 epoch" if self.epochs == 1 else f"{self.epochs} epochs"
+        return f"lr {self.learning_rate:g}, batch {self.batch_size}, {epochs}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerSettings:
-    """Settings of AdamW other than the learning rate; by default BERT's.
+    """Settings of AdamW other than the learning rate; by default BERT's."""
 
-    Attributes:
-        warmup_share: share of the updates in which the learning rate rises; then it
-            falls linearly to 0.
-        weight_decay: share of a weight that an update takes away, times the rate.
-        epsilon: added to the root of the second moment.
-        clip_norm: the largest global norm of the gradients.
-
-    Raises:
-        ValueError: if one is out of range.
-    """
-
+    # Share of the updates in which the learning rate rises; then it falls to 0.
     warmup_share: float = 0.1
     weight_decay: float = 0.01
     epsilon: float = 1e-6
     clip_norm: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name, is_valid, rule in (
-            ("warmup_share", 0 <= self.warmup_share < 1, "in [0, 1)"),
-            ("weight_decay", 0 <= self.weight_decay < 1, "in [0, 1)"),
-            ("epsilon", 0 < self.epsilon < 1, "in (0, 1)"),
-            ("clip_norm", 0 < self.clip_norm < float("inf"), "positive and finite"),
-        ):
-            if not is_valid:
-                value = getattr(self, name)
-                raise ValueError(f"`{name}` must be {rule}. Received: {name}={value}")
 
 
 # "The other hyper-parameters are the same as in the HuggingFace Transformers library",
@@ -66,12 +61,12 @@ _HUGGING_FACE = OptimizerSettings(warmup_share=0.0, weight_decay=0.0, epsilon=1e
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """Settings that a paper tries for a task.
+    """Settings to try for a task, as in a paper.
 
     Attributes:
         learning_rates: values of the grid.
         batch_sizes: values of the grid.
-        num_epochs: values of the grid.
+        epochs: values of the grid.
         source: where the paper states them.
         best: the setting that the paper found best, or its only one; None if unsaid.
         num_runs: runs of every setting, with different seeds; None if unsaid.
@@ -82,30 +77,25 @@ class Recipe:
     """
 
     learning_rates: tuple[float, ...]
-    batch_sizes: tuple[int, ...]
-    num_epochs: tuple[int, ...]
-    source: str
-    best: PaperSetting | None = None
+    batch_sizes: tuple[int, ...] = (32,)
+    epochs: tuple[int, ...] = (3,)
+    source: str = ""
+    best: Setting | None = None
     num_runs: int | None = None
     score: str = ""
-    row_length: int | None = 128
-    optimizer: OptimizerSettings = _HUGGING_FACE
+    row_length: int | None = None
+    optimizer: OptimizerSettings = OptimizerSettings()
     freezes_encoder: bool = False
 
-    def settings(self) -> Iterator[PaperSetting]:
-        """Every setting of the grid."""
-        return itertools.starmap(
-            PaperSetting,
-            itertools.product(self.learning_rates, self.batch_sizes, self.num_epochs),
-        )
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        """Every setting of the grid, without repetitions."""
+        grid = itertools.product(self.learning_rates, self.batch_sizes, self.epochs)
+        return tuple(dict.fromkeys(itertools.starmap(Setting, grid)))
 
 
 def get(recipe: str, task: str) -> Recipe:
     """Settings that a paper tries for a task.
-
-    Args:
-        recipe: "segatron", "segabert_base" or "slm".
-        task: name of the task, as in "glue/mrpc" or "squad/v1.1".
 
     Raises:
         ValueError: if there is no such recipe, or the paper does not have the task.
@@ -122,54 +112,53 @@ def get(recipe: str, task: str) -> Recipe:
 
 
 def _single(
-    setting: PaperSetting,
-    source: str,
-    num_runs: int | None = None,
-    row_length: int = 128,
+    setting: Setting, source: str, num_runs: int | None = None, row_length: int = 128
 ) -> Recipe:
     """A grid of one setting."""
     return Recipe(
         learning_rates=(setting.learning_rate,),
         batch_sizes=(setting.batch_size,),
-        num_epochs=(setting.num_epochs,),
+        epochs=(setting.epochs,),
         source=source,
         best=setting,
         num_runs=num_runs,
         score="mean" if num_runs else "",
         row_length=row_length,
+        optimizer=_HUGGING_FACE,
     )
 
 
-def _slm(task: str, num_epochs: int, learning_rate: float) -> Recipe:
+def _slm(task: str, epochs: int, learning_rate: float) -> Recipe:
     """Appendix A has the grid of most tasks, section 3.2 the rest."""
     benchmark = task.split("/")[0]
     is_probe = benchmark == "discoeval"
     return Recipe(
         learning_rates=(1e-5, 3e-5, 5e-5, 1e-4) if is_probe else (1e-5, 3e-5, 5e-5),
-        batch_sizes=(32,),
-        num_epochs=tuple(range(2, 16)) if is_probe else (2, 3, 4, 5),
+        epochs=tuple(range(2, 16)) if is_probe else (2, 3, 4, 5),
         source=f"{_SLM}, section 3.2, appendix A, tables 7 and 8",
-        best=PaperSetting(learning_rate, 32, num_epochs),
+        best=Setting(learning_rate, 32, epochs),
         num_runs=5,
         score="best",
         row_length={"squad": 512, "glue": 128, "discoeval": None}[benchmark],
-        optimizer=OptimizerSettings(),
         freezes_encoder=is_probe,
     )
 
 
 _SMALL_TASKS = ("glue/cola", "glue/mrpc", "glue/rte", "glue/sst-2", "glue/sts-b")
+_DOMAINS = ("arxiv", "rocstory", "wiki")
 _LARGE_TASKS = ("glue/qqp", "glue/mnli", "glue/qnli")
 _SEGATRON_GRID = Recipe(
     learning_rates=(2e-5, 3e-5, 5e-5),
     batch_sizes=(16, 24, 32),
-    num_epochs=(3, 4, 5, 6, 7, 8, 9, 10),
+    epochs=(3, 4, 5, 6, 7, 8, 9, 10),
     source=f"{_SEGATRON}, section 4.2 and table 2",
     num_runs=4,
     score="mean",
+    row_length=128,
+    optimizer=_HUGGING_FACE,
 )
-_SEGATRON_LARGE = PaperSetting(3e-5, 256, 3)
-_SEGATRON_SQUAD = PaperSetting(3e-5, 128, 4)
+_SEGATRON_LARGE = Setting(3e-5, 256, 3)
+_SEGATRON_SQUAD = Setting(3e-5, 128, 4)
 # Table 8, epochs and learning rate. Its "SPP" is SSP.
 _SLM_BEST: Mapping[str, tuple[int, float]] = {
     "squad/v1.1": (2, 5e-5),
@@ -182,13 +171,8 @@ _SLM_BEST: Mapping[str, tuple[int, float]] = {
     "glue/mnli": (2, 3e-5),
     "glue/qnli": (2, 3e-5),
     "glue/rte": (5, 1e-5),
-    **{
-        f"discoeval/sp/{domain}": (13, 1e-4) for domain in ("arxiv", "rocstory", "wiki")
-    },
-    **{
-        f"discoeval/bso/{domain}": (13, 5e-5)
-        for domain in ("arxiv", "rocstory", "wiki")
-    },
+    **{f"discoeval/sp/{domain}": (13, 1e-4) for domain in _DOMAINS},
+    **{f"discoeval/bso/{domain}": (13, 5e-5) for domain in _DOMAINS},
     "discoeval/dc/chat": (15, 5e-5),
     "discoeval/dc/wiki": (15, 5e-5),
     "discoeval/ssp": (10, 1e-4),

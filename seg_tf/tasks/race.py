@@ -8,28 +8,19 @@ place of the `_` of a cloze, otherwise after the question, as in usual BERT base
 """
 
 import pathlib
-from typing import Any
 
 from seg_tf import files
 from seg_tf.tasks.task import Example, Split, Task
 
 _LABELS = ("A", "B", "C", "D")
-# Name -> folders, and published numbers of examples of train, dev and test.
-_LEVELS = {
-    "race": (("middle", "high"), (87_866, 4_887, 4_934)),
-    "race/middle": (("middle",), (25_421, 1_436, 1_436)),
-    "race/high": (("high",), (62_445, 3_451, 3_498)),
-}
-TASKS = tuple(
+TASKS = (
     Task(
-        name=name,
+        name="race",
         labels=_LABELS,
         num_texts=1 + len(_LABELS),
-        metrics=("accuracy",),
-        splits=tuple(map(Split, ("train", "dev", "test"), sizes)),
+        splits=(Split("train", 87_866), Split("dev", 4_887), Split("test", 4_934)),
         num_choices=len(_LABELS),
-    )
-    for name, (_, sizes) in _LEVELS.items()
+    ),
 )
 
 
@@ -37,10 +28,9 @@ def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
     """The examples of a split, by the numbers of the files: see `seg_tf.tasks.read`."""
     split = task.split(split_name)
     examples = []
-    for level in _LEVELS[task.name][0]:
+    for level in ("middle", "high"):
         places = [place / split.name / level for place in (data_dir / "RACE", data_dir)]
-        folder = next((place for place in places if place.is_dir()), None)
-        paths = list(folder.glob("*.txt")) if folder else []
+        paths = [path for place in places for path in place.glob("*.txt")]
         if not paths:
             raise FileNotFoundError(
                 "`data_dir` must be the folder of RACE, or hold it. Received: "
@@ -53,29 +43,24 @@ def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
 
 
 def _passage(path: pathlib.Path, level: str) -> list[Example]:
-    def check(is_right: bool, rule: str, value: Any) -> None:
-        if not is_right:
-            raise ValueError(f"{path} must hold {rule}. Received: {str(value)[:60]!r}")
-
     passage = files.read_json(path)
-    check(isinstance(passage, dict), "a JSON object", passage)
-    article = passage.get("article")
-    check(isinstance(article, str), "a text `article`", article)
-    lists = [passage.get(name) for name in ("questions", "options", "answers")]
-    is_even = all(
-        isinstance(values, list) and len(values) == len(lists[0]) for values in lists
-    )
-    check(is_even, "lists questions, options, answers of one length", lists)
     examples = []
-    for number, (question, options, answer) in enumerate(zip(*lists, strict=True)):
-        place = f"question {number + 1} with "
-        check(isinstance(question, str), place + "a text", question)
-        is_four = isinstance(options, list) and len(options) == len(_LABELS)
-        is_four = is_four and all(isinstance(option, str) for option in options)
-        check(is_four, place + "four texts as `options`", options)
-        check(answer in _LABELS, place + "an answer from A to D", answer)
-        cloze = question if "_" in question else f"{question} _"
-        texts = (article, *(cloze.replace("_", option) for option in options))
-        identifier = f"{level}/{path.stem}-{number}"
-        examples.append(Example(texts, _LABELS.index(answer), identifier))
+    try:
+        columns = (passage[name] for name in ("questions", "options", "answers"))
+        rows = zip(*columns, strict=True)
+        for number, (question, options, answer) in enumerate(rows):
+            first, second, third, fourth = options
+            cloze = question if "_" in question else f"{question} _"
+            texts = [
+                cloze.replace("_", text) for text in (first, second, third, fourth)
+            ]
+            label = _LABELS.index(answer)
+            identifier = f"{level}/{path.stem}-{number}"
+            examples.append(Example((passage["article"], *texts), label, identifier))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path}: question {len(examples) + 1} must have a text, four `options` "
+            "and an answer from A to D, in a passage with an `article`. Received: "
+            f"{error!r}"
+        ) from error
     return examples

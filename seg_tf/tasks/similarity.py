@@ -16,10 +16,10 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping
 
-from seg_tf.tasks.task import Example, TableRow, find_file, read_rows
+from seg_tf.tasks.task import Example, find_file, read_rows
 
 _YEARS = {f"sts{year}": f"STS{year}-en-test" for year in range(12, 17)}
-_INPUT, _SCORES = "STS.input.", "STS.gs."
+_INPUT = "STS.input."
 _PAIR = ("sentence1", "sentence2")
 # Folder, file, columns of sentences and score, lowest score (the highest is 5), and the
 # columns of a file without a header, which licences may follow.
@@ -39,12 +39,9 @@ NAMES = (*_YEARS, *_FILES)
 
 @dataclasses.dataclass(frozen=True)
 class SimilaritySet:
-    """Pairs of sentences, whose label is their similarity.
+    """Pairs of sentences, whose label is their similarity, by the name of their part.
 
-    Attributes:
-        parts: name of a part -> its pairs; one part, of the set's name, where it has
-            no others.
-        num_unscored: pairs that were left out since they have no score.
+    `num_unscored` pairs were left out since they have no score.
     """
 
     parts: Mapping[str, list[Example]]
@@ -82,17 +79,31 @@ def read(name: str, data_dir: str | pathlib.Path) -> SimilaritySet:
         columns=headerless,
         more_columns=bool(headerless),
     )
-    pairs = [_pair(tuple(map(row.field, texts)), row, score, lowest) for row in rows]
+    pairs = [
+        Example(
+            tuple(map(row.field, texts)), row.number(score, lowest, 5.0), str(row.line)
+        )
+        for row in rows
+    ]
     return SimilaritySet({name: pairs})
 
 
 def _read_year(data_dir: pathlib.Path, folder: str) -> SimilaritySet:
-    place = data_dir / folder if (data_dir / folder).is_dir() else data_dir
+    paths = sorted(
+        path
+        for place in (data_dir / folder, data_dir)
+        for path in place.glob(f"{_INPUT}*.txt")
+    )
+    if not paths:
+        raise FileNotFoundError(
+            f"`data_dir` must be the folder {folder}, or hold it, with files "
+            f"{_INPUT}*.txt. Received: {data_dir}, which has none"
+        )
     parts: dict[str, list[Example]] = {}
     num_unscored = 0
-    for path in sorted(place.glob(f"{_INPUT}*.txt")):
+    for path in paths:
         part = path.name.removeprefix(_INPUT).removesuffix(".txt")
-        score_path = path.with_name(f"{_SCORES}{part}.txt")
+        score_path = path.with_name(f"STS.gs.{part}.txt")
         texts = list(read_rows(path, required=_PAIR, columns=_PAIR))
         scores = list(read_rows(score_path, required=("score",), columns=("score",)))
         if len(texts) != len(scores):
@@ -101,19 +112,9 @@ def _read_year(data_dir: pathlib.Path, folder: str) -> SimilaritySet:
                 f"{len(texts):,} and {len(scores):,}"
             )
         parts[part] = [
-            _pair(text.fields, score, "score", 0.0)
+            Example(text.fields, score.number("score", 0.0, 5.0), str(score.line))
             for text, score in zip(texts, scores, strict=True)
             if score.field("score").strip()
         ]
         num_unscored += len(texts) - len(parts[part])
-    if not parts:
-        raise FileNotFoundError(
-            f"`data_dir` must be the folder {folder}, or hold it, with files "
-            f"{_INPUT}*.txt. Received: {data_dir}, which has none"
-        )
     return SimilaritySet(parts, num_unscored)
-
-
-def _pair(texts: tuple[str, ...], row: TableRow, column: str, lowest: float) -> Example:
-    label = row.number(column, lowest, 5.0)
-    return Example(texts, label, identifier=f"{row.path.name}:{row.line}")

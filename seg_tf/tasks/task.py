@@ -55,25 +55,15 @@ class Task:
         score_range: lowest and highest score of a regression task.
         num_choices: rows of an example of a multiple choice, each with a score; 1 for
             other tasks.
-        texts_have_units: whether each line of a text is a unit that probes encode
-            separately; the vector of the text is then their mean.
     """
 
     name: str
     labels: tuple[str, ...]
     num_texts: int
-    metrics: tuple[str, ...]
+    metrics: tuple[str, ...] = ("accuracy",)
     splits: tuple[Split, ...]
     score_range: tuple[float, float] | None = None
     num_choices: int = 1
-    texts_have_units: bool = False
-
-    def __post_init__(self):
-        if bool(self.labels) == bool(self.score_range):
-            raise ValueError(
-                "A task must have either `labels` or a `score_range`. Received: "
-                f"labels={self.labels}, score_range={self.score_range} ({self.name})"
-            )
 
     @property
     def main_metric(self) -> str:
@@ -110,34 +100,26 @@ def checksum(examples: Sequence[Example]) -> str:
 
 
 def write_predictions(
-    folder: pathlib.Path,
-    split: str,
+    path: pathlib.Path,
     task: Task,
     examples: Sequence[Example],
     predictions: Sequence[int | float],
 ) -> None:
-    """Writes `<split>_predictions.tsv`: index, label and prediction of each example.
+    """Writes index, label and prediction of each example, separated by tabs.
 
-    Args:
-        folder: existing folder.
-        split: name of the split.
-        task: the task.
-        examples: all examples of the split; labels that are None are left empty.
-        predictions: number of a label, or score, of each example.
+    Predictions are numbers of labels, or scores. Test sets have no column of labels,
+    like files for GLUE's leaderboard.
     """
-    lines = ["index\tlabel\tprediction"]
+
+    def word(value: int | float) -> str:
+        return f"{value:g}" if task.is_regression else task.labels[int(value)]
+
+    has_labels = any(example.label is not None for example in examples)
+    rows = [("index", *["label"] * has_labels, "prediction")]
     for example, prediction in zip(examples, predictions, strict=True):
-        words = [
-            ""
-            if value is None
-            else f"{value:g}"
-            if task.is_regression
-            else task.labels[value]
-            for value in (example.label, prediction)
-        ]
-        lines.append("\t".join((example.identifier, *words)))
-    text = "".join(f"{line}\n" for line in lines)
-    files.write_text(folder / f"{split}_predictions.tsv", text)
+        labels = [word(example.label)] if has_labels else []
+        rows.append((example.identifier, *labels, word(prediction)))
+    files.write_text(path, "".join("\t".join(row) + "\n" for row in rows))
 
 
 # === Tab-separated files ===
@@ -178,22 +160,15 @@ class TableRow:
 
     def label(self, column: str, names: Sequence[str]) -> int:
         """The index in `names` of the name in a column."""
-        name = self.field(column)
-        if name not in names:
-            missing = "" if name else "; the label is missing"
-            raise self.error(column, f"one of {', '.join(names)}{missing}")
-        return names.index(name)
+        if self.field(column) not in names:
+            raise self.error(column, f"one of {', '.join(names)}")
+        return names.index(self.field(column))
 
 
 def find_file(
     data_dir: pathlib.Path, folder: str, names: Sequence[str]
 ) -> pathlib.Path:
-    """A task's file, in its folder of `data_dir` or in `data_dir` itself.
-
-    Args:
-        data_dir: folder of the benchmark, or of the task.
-        folder: the task's folder in the benchmark's.
-        names: possible file names; the first that exists is used.
+    """The first of several files in `folder` of `data_dir`, or in `data_dir` itself.
 
     Raises:
         FileNotFoundError: if none exists, naming all candidates.
@@ -219,10 +194,10 @@ def read_rows(
     on_short_row: Callable[[TableRow], None] | None = None,
     more_columns: bool = False,
 ) -> Iterator[TableRow]:
-    """Yields the rows of a file, each with one field for each column.
+    """Yields the rows of a UTF-8 file, each with one field for each column.
 
     Args:
-        path: the file: UTF-8, perhaps with a byte-order mark.
+        path: the file.
         required: columns that must exist.
         columns: names of the columns of a file without a header; otherwise the first
             line has them.
@@ -230,8 +205,7 @@ def read_rows(
         more_columns: whether rows may have fields after those of `columns`.
 
     Raises:
-        ValueError: if the file is not UTF-8, is empty or lacks a column, or if a row
-            has a wrong number of fields; file, line and column are named.
+        ValueError: if the file or a row is invalid; file and line are named.
     """
     names = tuple(columns)
     is_empty = True
@@ -241,19 +215,14 @@ def read_rows(
             try:
                 text = content.decode("utf-8-sig" if line == 1 else "utf-8")
             except UnicodeDecodeError as error:
-                column = content[: error.start].count(b"\t") + 1
-                raise ValueError(
-                    f"{path}:{line}: column {column} must be UTF-8. Received: "
-                    f"{content[error.start : error.start + 1]!r} ({error.reason})"
-                ) from None
+                raise ValueError(f"{path}:{line}: must be UTF-8: {error}") from None
             fields = tuple(text.split("\t"))
             if not names:
                 names = fields
-                if missing := [name for name in required if name not in names]:
+                if not {*required} <= {*names}:
                     raise ValueError(
                         f"{path}:1: the header must name the columns "
-                        f"{', '.join(required)}; it lacks {', '.join(missing)}. "
-                        f"Received: {', '.join(names)}"
+                        f"{', '.join(required)}. Received: {', '.join(names)}"
                     )
                 continue
             is_empty = False

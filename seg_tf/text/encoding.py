@@ -9,7 +9,7 @@ import dataclasses
 import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from seg_tf.text.vocabulary import EOS, TokenTable, Vocabulary, WordVocabulary
 
 if TYPE_CHECKING:
     from seg_tf.text.punkt import Splitter
+    from seg_tf.text.word_pieces import WordPieces
 
 WORD_PIECES, WORDS, WHITESPACE = "word_pieces", "words", "whitespace"
 
@@ -52,13 +53,8 @@ _MAX_CHUNKS = 1 << 20
 class TextPreparation:
     """Vocabulary, normalization and sentence splitter that turned text into records.
 
-    Attributes:
-        vocabulary: content of the `vocab.txt`.
-        normalization: changes to text before words were looked up.
-        sentence_splitter: name and checksum of its parameters, as in a manifest.
-        tokenizer: one of `TOKENIZERS`.
-        sentence_parameters: the splitter's, as `PunktParameters.to_bytes`; None
-            where the records do not contain them.
+    `vocabulary` is the content of the `vocab.txt`, `sentence_splitter` the name and
+    checksum of its parameters, as in a manifest, and `sentence_parameters` their bytes.
     """
 
     vocabulary: bytes = dataclasses.field(repr=False)
@@ -75,25 +71,11 @@ class TextPreparation:
         return files
 
     def described(self) -> dict[str, Any]:
-        """Values for a checkpoint's config; the rest is in files next to it."""
         return {
             "tokenizer": self.tokenizer,
             **self.normalization.described(),
             "sentence_splitter": dict(self.sentence_splitter),
         }
-
-
-class TextEncoder(Protocol):
-    """Common interface of `WordPieces` and `Words`."""
-
-    vocabulary: TokenTable
-    normalization: Normalization
-
-    def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Ids of all texts, one after the other, and the number of each."""
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """Ids as text, for people."""
 
 
 class Words:
@@ -105,10 +87,8 @@ class Words:
 
     Args:
         vocabulary: the words and their ids.
-        splitting: "words" splits at white space and around punctuation marks and
-            ideographs, as BERT does; "whitespace" at white space only.
-        normalization: changes to text before words are looked up; None infers them
-            from the vocabulary.
+        splitting: "words" splits as BERT does, "whitespace" at white space only.
+        normalization: None infers it from the vocabulary.
 
     Example:
         >>> words = Words(WordVocabulary(["<eos>", "<unk>", "play", "!"]))
@@ -124,11 +104,6 @@ class Words:
         splitting: str = WORDS,
         normalization: Normalization | None = None,
     ):
-        if splitting not in SPLITTERS:
-            raise ValueError(
-                f"`splitting` must be one of {', '.join(SPLITTERS)}. "
-                f"Received: {splitting!r}"
-            )
         self.vocabulary = vocabulary
         self.normalization = normalization or choose_normalization(vocabulary)
         self._split = SPLITTERS[splitting](self.normalization)
@@ -157,31 +132,16 @@ class Words:
 
 
 def read_vocabulary(tokenizer: str, path: str | os.PathLike) -> TokenTable:
-    """Reads the vocabulary file of one of `TOKENIZERS`.
-
-    Raises:
-        OSError: if it cannot be read.
-        ValueError: if there is no such tokenizer, or the vocabulary is not for it.
-    """
+    """Reads the vocabulary file of one of `TOKENIZERS`."""
     check_tokenizer(tokenizer)
-    if not os.path.isfile(path):
-        kind = "a folder" if os.path.isdir(path) else "missing"
-        raise FileNotFoundError(
-            "A vocabulary must be a file with a token a line. Received: "
-            f"{os.fspath(path)!r}, which is {kind}"
-        )
     table = Vocabulary if tokenizer == WORD_PIECES else WordVocabulary
     return table.from_file(path)
 
 
 def text_encoder(
     tokenizer: str, vocabulary: TokenTable, normalization: Normalization | None = None
-) -> TextEncoder:
-    """Returns the encoder of one of `TOKENIZERS`: texts to ids and back.
-
-    `normalization` changes text before words are looked up; None infers it from the
-    vocabulary.
-    """
+) -> WordPieces | Words:
+    """Returns the encoder of one of `TOKENIZERS`: texts to ids and back."""
     check_tokenizer(tokenizer)
     if tokenizer != WORD_PIECES:
         return Words(vocabulary, tokenizer, normalization)
@@ -193,8 +153,7 @@ def text_encoder(
 def sentence_splitter(tokenizer: str, splitter: Splitter) -> Callable[[str], list[str]]:
     """A function from a paragraph to its sentences, which never cut a word in two.
 
-    Punkt ends a sentence inside WikiText's `@.@`, the point of a decimal number. Where
-    punctuation marks are separate words, no word extends across a sentence end.
+    Punkt ends a sentence inside WikiText's `@.@`, the point of a decimal number.
     """
     check_tokenizer(tokenizer)
     if tokenizer != WHITESPACE:

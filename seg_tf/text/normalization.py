@@ -1,14 +1,11 @@
 """Normalization of text, and the tokenizer that defines words: Hugging Face's.
 
-The tokenizer knows no special tokens, so a literal `[MASK]` in text is text.
-
 The rows of a vocabulary show which normalization it needs. Lower-cased text never
 contains a row with a capital letter, text without accents never a row with an accent.
 An uncased vocabulary has next to no such rows, a cased one has many (over one in ten).
 """
 
 import dataclasses
-import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
@@ -20,8 +17,8 @@ from seg_tf.text.vocabulary import UNK, TokenTable
 
 CONTINUATION = "##"
 MAX_CHARACTERS_PER_WORD = 100  # A longer word is unknown.
-MAX_UNCASED_SHARE = 0.01
-"""The largest share of rows that normalization changes in a vocabulary made with it."""
+# The largest share of rows that normalization changes in a vocabulary made with it.
+_MAX_UNCASED_SHARE = 0.01
 
 # Halves of surrogate pairs have no UTF-8 form. They are dropped, as is U+FFFD, which
 # other software puts in their place.
@@ -36,9 +33,8 @@ class Normalization:
 
     Attributes:
         lower_case: whether text is lower-cased.
-        strip_accents: whether characters are decomposed and lose their combining
-            marks: accents, but also vowel signs of Indic scripts and voicing marks of
-            kana. None follows `lower_case`, as in BERT.
+        strip_accents: whether characters lose their combining marks: accents, but also
+            vowel signs of Indic scripts. None follows `lower_case`, as in BERT.
         split_ideographs: whether each Chinese character is a word.
     """
 
@@ -145,59 +141,31 @@ def check_texts(texts: Sequence[str]) -> None:
 # === Normalization inferred from a vocabulary ===
 
 
-@dataclasses.dataclass(frozen=True)
-class Casing:
-    """Numbers of vocabulary rows that normalization would change.
+def inferred_normalization(vocabulary: TokenTable) -> Normalization:
+    """Normalization of the text that a vocabulary was made from."""
+    # Neither special tokens nor unused rows.
+    rows = [token for token in vocabulary.tokens if not _SPECIAL.fullmatch(token)]
 
-    Ordinary rows are neither special tokens nor unused. `num_changed` of them never
-    occur in uncased text without accents; `num_capitals` never in lower-cased text;
-    `num_with_case` have a letter that has a capital; `num_ideographs` have an ideograph
-    as part of a longer word.
-    """
+    def num_changed(normalization: Normalization) -> int:
+        normalize = exact_normalizer(normalization, letters_only=True).normalize_str
+        return sum(normalize(token) != token for token in rows)
 
-    source: str
-    num_rows: int
-    num_changed: int
-    num_with_case: int
-    num_capitals: int
-    num_ideographs: int
-
-    @classmethod
-    def of(cls, vocabulary: TokenTable) -> Self:
-        """Counts the rows of a vocabulary."""
-        rows = _ordinary_rows(vocabulary)
-        split = exact_normalizer(UNCASED).normalize_str
-        return cls(
-            vocabulary.source,
-            len(rows),
-            _num_changed(rows, UNCASED),
-            sum(token.upper() != token.lower() for token in rows),
-            _num_changed(rows, Normalization(True, strip_accents=False)),
-            sum(
-                len(split(token.removeprefix(CONTINUATION)).split()) > 1
-                for token in rows
-                if not token.isascii()
-            ),
-        )
-
-    @property
-    def normalization(self) -> Normalization:
-        """Normalization of the text that the vocabulary was made from."""
-        is_uncased = self.num_changed <= MAX_UNCASED_SHARE * self.num_rows
-        # Rows without case, as in an Indic vocabulary, say nothing.
-        is_lower = self.num_capitals <= MAX_UNCASED_SHARE * self.num_with_case
-        return Normalization(
-            lower_case=is_uncased or (is_lower and self.num_with_case > 0),
-            strip_accents=is_uncased,
-            split_ideographs=self.num_ideographs <= MAX_UNCASED_SHARE * self.num_rows,
-        )
-
-    def __str__(self) -> str:
-        return (
-            f"{self.num_changed:,} of the {self.num_rows:,} ordinary rows of "
-            f"{self.source} have capital letters or accents, {self.num_capitals:,} of "
-            "them capital letters"
-        )
+    is_uncased = num_changed(UNCASED) <= _MAX_UNCASED_SHARE * len(rows)
+    # Rows without case, as in an Indic vocabulary, say nothing.
+    num_with_case = sum(token.upper() != token.lower() for token in rows)
+    num_capitals = num_changed(Normalization(True, strip_accents=False))
+    is_lower = num_with_case > 0 and num_capitals <= _MAX_UNCASED_SHARE * num_with_case
+    split = exact_normalizer(UNCASED).normalize_str
+    num_ideographs = sum(
+        len(split(token.removeprefix(CONTINUATION)).split()) > 1
+        for token in rows
+        if not token.isascii()
+    )
+    return Normalization(
+        lower_case=is_uncased or is_lower,
+        strip_accents=is_uncased,
+        split_ideographs=num_ideographs <= _MAX_UNCASED_SHARE * len(rows),
+    )
 
 
 def choose_normalization(
@@ -209,38 +177,16 @@ def choose_normalization(
     """Returns the normalization of text for a vocabulary.
 
     Settings that are None are inferred from the rows, but `strip_accents` follows
-    `lower_case` if that is given. A warning is logged where a setting contradicts the
-    vocabulary.
+    `lower_case` if that is given.
     """
-    casing = Casing.of(vocabulary)
-    inferred = casing.normalization
+    inferred = inferred_normalization(vocabulary)
     if split_ideographs is None:
         split_ideographs = inferred.split_ideographs
     if lower_case is None:
         lower_case = inferred.lower_case
         if strip_accents is None:
             strip_accents = inferred.strip_accents
-    chosen = Normalization(lower_case, strip_accents, split_ideographs)
-    if chosen == inferred:
-        return chosen
-    num_lost = _num_changed(_ordinary_rows(vocabulary), chosen)
-    if num_lost > MAX_UNCASED_SHARE * casing.num_rows:
-        logging.warning(
-            "`lower_case` is %s and `strip_accents` is %s, and %s: %s of the rows can "
-            "never be found in such text. --nolower_case keeps capital letters, "
-            "--nostrip_accents keeps accents; without flags, the vocabulary decides",
-            *(str(chosen.lower_case).lower(), str(chosen.strip_accents).lower()),
-            *(casing, f"{num_lost:,}"),
-        )
-    has_case = 2 * casing.num_with_case > casing.num_rows
-    if inferred.lower_case and not chosen.lower_case and has_case:
-        logging.warning(
-            "`lower_case` is false, and %s: words of the text that do will be unknown. "
-            "For an uncased vocabulary give --lower_case, or neither flag, which lets "
-            "the vocabulary decide",
-            casing,
-        )
-    return chosen
+    return Normalization(lower_case, strip_accents, split_ideographs)
 
 
 def define_normalization_flags(
@@ -250,31 +196,16 @@ def define_normalization_flags(
 
     `lower_case` is the default of the first; None lets the vocabulary decide.
     """
-    follows = "as --lower_case is" + (
-        "; if that is not given either, as the vocabulary's rows say"
-        if lower_case is None
-        else ""
-    )
     flags.DEFINE_bool("lower_case", lower_case, lower_case_help)
     flags.DEFINE_bool(
         "strip_accents",
         None,
         "Strip combining marks: accents, but also vowel signs of Indic scripts, "
-        "voicing marks of kana, points of Hebrew and Arabic. --nostrip_accents keeps "
-        f"them in lower-cased text too. Default: {follows}.",
+        "voicing marks of kana, points of Hebrew and Arabic. Default: as --lower_case "
+        "is, or as the vocabulary's rows say.",
     )
     flags.DEFINE_bool(
         "split_ideographs",
         None if lower_case is None else True,
-        "Make each Chinese character a word."
-        + (" Default: as the vocabulary's rows say." if lower_case is None else ""),
+        "Make each Chinese character a word. Default: as the vocabulary's rows say.",
     )
-
-
-def _ordinary_rows(vocabulary: TokenTable) -> list[str]:
-    return [token for token in vocabulary.tokens if not _SPECIAL.fullmatch(token)]
-
-
-def _num_changed(tokens: list[str], normalization: Normalization) -> int:
-    normalize = exact_normalizer(normalization, letters_only=True).normalize_str
-    return sum(normalize(token) != token for token in tokens)

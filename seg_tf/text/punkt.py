@@ -2,13 +2,11 @@
 
 A mark that may end a sentence is judged by the token it closes and the token that
 follows. The first has a `Kind`, the second is `Evidence`; whether a sentence ends is a
-table over the two, to which collocations are exceptions. `seg_tf.text.graph.punkt` uses
-the same table.
+table over the two, to which collocations are exceptions.
 
-Most of a text does not matter to Punkt, and what matters repeats. So one regular
-expression jumps from chunk to chunk (strings between white space) with a sentence end
-mark, the result for a chunk is computed once and cached, and the word after it is read
-only where the answer depends on it.
+One regular expression jumps from chunk to chunk (strings between white space) with a
+sentence end mark, the result for a chunk is cached, and the word after it is read only
+where the answer depends on it.
 
 Answers equal NLTK 3.10 with English language variables, including its notions of white
 space and letters. Where they seem odd, they are faithful.
@@ -106,8 +104,7 @@ def ends_sentence(kind: Kind, evidence: int) -> bool:
 class Before(NamedTuple):
     """The left side of a possible boundary: a token's kind and type.
 
-    The type is its lower-case form without the period, as in collocations; None where
-    no collocation can start.
+    The type is None where no collocation can start.
     """
 
     kind: Kind
@@ -177,14 +174,14 @@ class PunktDecision:
 
     def contains_end(self, tokens: list[str]) -> bool:
         """Tells if a sentence ends between any two neighbours of `tokens`."""
-        for left, right in itertools.pairwise(tokens):
-            before, after = self.before(left), self.after(right)
-            pair = (before.type, after.type)
-            if before.type is not None and pair in self.parameters.collocations:
-                continue
-            if ends_sentence(before.kind, after.evidence):
-                return True
-        return False
+        return any(
+            (before.type, after.type) not in self.parameters.collocations
+            and ends_sentence(before.kind, after.evidence)
+            for before, after in (
+                (self.before(left), self.after(right))
+                for left, right in itertools.pairwise(tokens)
+            )
+        )
 
     def _is_abbreviation(self, token: str) -> bool:
         word = token[:-1].lower()
@@ -264,11 +261,12 @@ class CachedFunction(dict):
 
 
 class _Candidate(NamedTuple):
-    """Candidate for a boundary. Offsets count back from the next chunk's start."""
+    """Candidate for a boundary. Offsets count back from the next chunk's start.
 
-    # End of the sentence; start of the next one, or None if that is the next chunk,
-    # whose first closing marks may belong here; the token at the end, or None where
-    # the sentence ends before any next word.
+    `begin` is None if the next sentence starts with the next chunk, and `before` where
+    the sentence ends before any next word.
+    """
+
     stop: int
     begin: int | None
     before: Before | None
@@ -279,11 +277,7 @@ _ORDINARY = Before(Kind.ORDINARY, None)
 
 
 class Splitter:
-    """Splits paragraphs into the sentences whose `spans` a subclass finds.
-
-    Attributes:
-        parameters: have a `name`, for manifests, and a `checksum`.
-    """
+    """Splits paragraphs into the sentences whose `spans` a subclass finds."""
 
     def __init__(self, parameters: Any):
         self.parameters = parameters
@@ -313,8 +307,7 @@ class SentenceSplitter(Splitter):
 
     Sentences equal those of NLTK's `PunktSentenceTokenizer` with the same parameters,
     without the white space before the first one. If the parameters have terminators,
-    the text is cut after each, including the closing marks that follow, and each part
-    is split like a paragraph. Time is linear in the length of any paragraph.
+    the text is cut after each, and each part is split like a paragraph.
 
     Example:
     >>> SentenceSplitter().split("Mr. Smith asked: “Why?” Nobody knew.")
@@ -332,7 +325,6 @@ class SentenceSplitter(Splitter):
         self._followers = CachedFunction(self._follower)
 
     def spans(self, paragraph: str) -> list[tuple[int, int]]:
-        """Start and stop of each sentence of `paragraph`."""
         if self._part is None:
             spans = self._spans(paragraph)
         else:

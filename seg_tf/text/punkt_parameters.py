@@ -1,7 +1,6 @@
 """Punkt's tables of a language, the files they are read from, and corrections.
 
-Punkt learns frequent abbreviations from a text. Others, and corrections of what it
-learned wrongly, are listed in a TOML file:
+Corrections of what Punkt learned from a text are listed in a TOML file:
 
   [abbreviations]
   titles = "mme messrs"
@@ -49,10 +48,9 @@ UNIVERSAL_TERMINATORS = "。｡！？।॥؟۔።፧။។։"
 
 
 class Orthography:
-    """Contexts and first letters in which a word type was seen: flags of an int.
+    """Contexts and first letters in which a word type was seen: NLTK's flags.
 
-    The values are those of NLTK's files. First means at the start of a sentence,
-    inside elsewhere, unsure where the place was not clear.
+    First means at the start of a sentence, unsure where the place was not clear.
     """
 
     UPPER_FIRST = 2
@@ -74,14 +72,11 @@ class PunktParameters:
         collocations: pairs of words that belong together although the first has
             a period, here left off: ("##number##", "km").
         sentence_starters: words that often begin a sentence.
-        orthographic_context: word type to flags of `Orthography`. Types that are
-            not in it count as never seen.
-        terminators: characters that end a sentence wherever they stand, without white
-            space after them.
-        joins_pieces: whether a sentence without letters and digits, such as the full
-            stop of a spaced ellipsis, is joined to the one before, or else after it.
-        name: short name of the table, for manifests.
-        provenance: where the table comes from; free-form, not compared.
+        orthographic_context: word type to flags of `Orthography`.
+        terminators: characters that end a sentence wherever they stand.
+        joins_pieces: whether a sentence without letters and digits is joined to the
+            one before, or else after it.
+        name, provenance: of the table, not compared.
     """
 
     abbreviation_types: frozenset[str] = frozenset()
@@ -106,10 +101,8 @@ class PunktParameters:
     def reduced(self) -> Self:
         """Parameters that decide the same with a smaller `orthographic_context`.
 
-        For a capitalised word, only two things matter: was it ever seen with a small
-        letter, and ever capitalised inside a sentence? For a small one: did it start a
-        sentence, and was it never capitalised? A type never seen with a small letter
-        decides like one that is missing, and the others fall into three classes.
+        A type never seen with a small letter decides like one that is missing, and the
+        others fall into three classes.
         """
         context = {}
         for word, seen in self.orthographic_context.items():
@@ -152,26 +145,14 @@ class PunktParameters:
 
     @classmethod
     def from_json(cls, values: Any, source: str) -> Self:
-        """Parses the content of a file of `to_bytes`, named by `source` in errors.
-
-        Raises:
-            ValueError: if it has another format, or a table is malformed.
-        """
-        if not isinstance(values, dict) or values.get("format") != _FORMAT:
-            raise ValueError(
-                f"{source} does not contain Punkt parameters: it must be a JSON object "
-                f'whose "format" is "{_FORMAT}"'
-            )
-        if values.get("format_version") != _FORMAT_VERSION:
-            raise ValueError(
-                f'{source} must have "format_version" {_FORMAT_VERSION}. Received: '
-                f"{values.get('format_version')!r}"
-            )
+        """Parses the content of a file of `to_bytes`, named by `source` in errors."""
         try:
+            form = values["format"], values["format_version"]
             terminators = values.get("terminators", "")
-            if not isinstance(terminators, str) or any(map(str.isalnum, terminators)):
+            if form != (_FORMAT, _FORMAT_VERSION) or any(map(str.isalnum, terminators)):
                 raise ValueError(
-                    f"terminators must be a string of marks, not {terminators!r}"
+                    f'the "format" must be "{_FORMAT}", the "format_version" '
+                    f'{_FORMAT_VERSION}, and "terminators" marks'
                 )
             return cls(
                 abbreviation_types=frozenset(_words(values["abbreviation_types"])),
@@ -187,27 +168,27 @@ class PunktParameters:
                 name=values["name"],
                 provenance=values.get("provenance", {}),
             )
-        except KeyError as error:
-            raise ValueError(f"{source} lacks the key {error}") from error
-        except (AttributeError, TypeError, ValueError) as error:
-            raise ValueError(f"{source} has a malformed table: {error}") from error
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{source} does not contain Punkt parameters: {error!r}"
+            ) from error
 
     @classmethod
-    def from_punkt_tab(cls, folder: Any, name: str | None = None) -> Self:
-        """Reads one language's folder of NLTK's `punkt_tab` data.
-
-        Args:
-            folder: path of the folder, or a `zipfile.Path` inside `punkt_tab.zip`.
-            name: name of the table; by default it includes the folder's name.
-
-        Raises:
-            ValueError: if one of the four files is missing or has a malformed line.
-        """
-        if isinstance(folder, str):
-            folder = pathlib.Path(folder)
+    def from_punkt_tab(cls, folder: str | pathlib.Path) -> Self:
+        """Reads one language's folder of NLTK's `punkt_tab` data."""
+        folder = pathlib.Path(folder)
 
         def read(file_name: str, parse: Callable) -> list:
-            return _read_lines(folder, file_name, parse)
+            text = (folder / file_name).read_text(encoding="utf-8")
+            values = []
+            for line in text.removesuffix("\n").split("\n") if text else []:
+                try:
+                    values.append(parse(line.split("\t")))
+                except ValueError as error:
+                    raise ValueError(
+                        f"{folder / file_name}, line {len(values) + 1}: {error}"
+                    ) from error
+            return values
 
         return cls(
             abbreviation_types=frozenset(read("abbrev_types.txt", _word)),
@@ -219,18 +200,14 @@ class PunktParameters:
                     lambda fields: (_word(fields[:-1]), _flags(fields[-1])),
                 )
             ),
-            name=name or f"punkt-tab-{folder.name}",
+            name=f"punkt-tab-{folder.name}",
             provenance={"source": f"punkt_tab folder {folder.name}"},
         )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PunktCorrections:
-    """Entries that tables must contain, and entries that they must not.
-
-    Abbreviations are types without the period, collocations pairs of types between
-    which no sentence ends, sentence starters types that often begin a sentence.
-    """
+    """Entries that tables must contain, and entries that they must not."""
 
     abbreviations: frozenset[str] = frozenset()
     not_abbreviations: frozenset[str] = frozenset()
@@ -249,25 +226,16 @@ class PunktCorrections:
 
     @classmethod
     def read(cls, path: pathlib.Path) -> Self:
-        """Reads a TOML file; the docstring of this module describes its form.
-
-        Raises:
-            ValueError: if it is not TOML, or has an invalid table or word.
-        """
+        """Reads a TOML file; the docstring of this module describes its form."""
         try:
             tables = tomllib.loads(path.read_text(encoding="utf-8"))
             return cls(**{name: _corrections(name, tables[name]) for name in tables})
-        except ValueError as error:
+        except (AttributeError, TypeError, ValueError) as error:
             raise ValueError(f"{path}: {error}") from error
 
 
-def _corrections(name: str, groups: Any) -> frozenset:
+def _corrections(name: str, groups: Mapping[str, Any]) -> frozenset:
     """The words, or the pairs of words, of all groups of a table."""
-    names = [field.name for field in dataclasses.fields(PunktCorrections)]
-    if name not in names or not isinstance(groups, dict):
-        raise ValueError(
-            f"tables must be one of {', '.join(names)}. Received: {name!r}"
-        )
     entries: set = set()
     for group, value in groups.items():
         try:
@@ -276,21 +244,18 @@ def _corrections(name: str, groups: Any) -> frozenset:
                 entries.update(itertools.product(first, second))
             else:
                 entries.update(_listed_words(value))
-        except (TypeError, ValueError) as error:
+        except (AttributeError, TypeError, ValueError) as error:
             raise ValueError(f"group {group!r} of {name!r}: {error}") from error
-    with_period = [word for word in entries if word[-1:] == "."]
-    if "abbreviations" in name and with_period:
-        raise ValueError(
-            "abbreviations must be without their period. "
-            f"Received: {with_period[0]!r} in {name!r}"
-        )
+        if "abbreviations" in name and any(word[-1:] == "." for word in entries):
+            raise ValueError(
+                f"abbreviations must be without their period. Received: {value!r} in "
+                f"group {group!r} of {name!r}"
+            )
     return frozenset(entries)
 
 
-def _listed_words(value: Any) -> Iterator[str]:
+def _listed_words(value: str) -> Iterator[str]:
     """The words of a string, with ranges expanded."""
-    if not isinstance(value, str):
-        raise ValueError(f"words must be a string. Received: {value!r}")
     if value != value.lower():
         raise ValueError(f"words must be in lower case. Received: {value!r}")
     words = value.split()
@@ -355,27 +320,3 @@ def _flags(text: str) -> int:
             f"orthographic flags must be a sum of 2, 4, 8, 16, 32 and 64, not {text!r}"
         )
     return seen
-
-
-def _read_lines(folder: Any, file_name: str, parse: Callable) -> list:
-    """The parsed lines of one of the tab-separated files of `folder`."""
-    path = folder / file_name
-    if not path.is_file():
-        raise ValueError(
-            "`folder` must contain the four files of a `punkt_tab` language. "
-            f"Received: {folder}, which has no {file_name}"
-        )
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8: {error}") from error
-    values = []
-    lines = text.removesuffix("\n").split("\n") if text else []
-    for number, line in enumerate(lines, start=1):
-        try:
-            values.append(parse(line.split("\t")))
-        except ValueError as error:
-            raise ValueError(
-                f"{path}, line {number}: {error}. Found: {line!r}"
-            ) from error
-    return values

@@ -31,25 +31,19 @@ class DocumentTree:
     first_index: tuple[int, int, int] = (0, 0, 0)
 
     def __post_init__(self):
-        pieces, sentences = len(self.token_ids), len(self.sentence_lengths)
-        if int(np.sum(self.sentence_lengths)) != pieces:
+        sums = np.sum(self.sentence_lengths), np.sum(self.paragraph_lengths)
+        sizes = len(self.token_ids), len(self.sentence_lengths)
+        if sums != sizes:
             raise ValueError(
-                "`sentence_lengths` must sum to the number of pieces. Received: "
-                f"sum {int(np.sum(self.sentence_lengths))}, {pieces} pieces"
-            )
-        if int(np.sum(self.paragraph_lengths)) != sentences:
-            raise ValueError(
-                "`paragraph_lengths` must sum to the number of sentences. Received: "
-                f"sum {int(np.sum(self.paragraph_lengths))}, {sentences} sentences"
+                "`sentence_lengths` and `paragraph_lengths` must sum to the pieces and "
+                f"sentences, {sizes}. Received: {sums}"
             )
 
     def indices(self) -> dict[str, np.ndarray]:
         """Paragraph, sentence and token index of every piece, uncapped.
 
-        Returns:
-            `{"paragraph_index", "sentence_index", "token_index"}`, each `(n,)`.
-            The sentence index restarts with each paragraph and the token index
-            with each sentence (Segatron, section 3.2).
+        The sentence index restarts with each paragraph and the token index with each
+        sentence (Segatron, section 3.2).
         """
         first_paragraph, first_sentence, first_token = self.first_index
         sentences = _restarting_counts(self.paragraph_lengths, first_sentence)
@@ -82,10 +76,7 @@ class DocumentTree:
 class TreeBuilder:
     """Turns the paragraphs of documents into trees.
 
-    Args:
-        split_sentences: paragraph -> its sentences.
-        encode: sentences -> (flat piece ids, pieces per sentence), called once with the
-            sentences of all documents of a batch.
+    `encode` maps all sentences of a batch to flat piece ids and pieces per sentence.
     """
 
     def __init__(

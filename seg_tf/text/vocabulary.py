@@ -7,7 +7,7 @@ import os
 import pathlib
 import re
 from collections.abc import Iterable, Mapping
-from typing import Self
+from typing import Any, Self
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SENT, ATTENTION = "[SENT]", "[ATTN]"
@@ -18,11 +18,7 @@ _WHITE_SPACE = re.compile(r"[ \t\r\f\v]")
 
 
 def decode_lines(content: bytes, source: str) -> tuple[str, ...]:
-    """The lines of a UTF-8 file with one token a line.
-
-    Raises:
-        ValueError: if it is not UTF-8, naming `source`.
-    """
+    """The lines of a UTF-8 file with one token a line; `source` is for errors."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -46,10 +42,6 @@ class TokenTable:
         checksum: SHA-256 of the file that the tokens came from; by default the
             checksum of a file with these tokens.
         source: where the tokens came from, for error messages.
-
-    Raises:
-        ValueError: if a token is blank, contains white space or occurs twice, or a
-            special token is missing. The message names `source`, token and line.
     """
 
     tokens: tuple[str, ...]
@@ -66,12 +58,7 @@ class TokenTable:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike) -> Self:
-        """Reads a UTF-8 file with one token a line; the first line is id 0.
-
-        Raises:
-            OSError: if the file cannot be read.
-            ValueError: if it is not such a vocabulary.
-        """
+        """Reads a UTF-8 file with one token a line; the first line is id 0."""
         content = pathlib.Path(path).read_bytes()
         tokens = decode_lines(content, str(path))
         return cls(tokens, hashlib.sha256(content).hexdigest(), str(path))
@@ -95,11 +82,7 @@ class TokenTable:
         return {}
 
     def id_of(self, token: str) -> int:
-        """Id of `token`.
-
-        Raises:
-            ValueError: if it is not in the vocabulary.
-        """
+        """Id of `token`; a ValueError if it is not in the vocabulary."""
         if token not in self.ids:
             raise ValueError(
                 f"`token` must be in the vocabulary {self.source} "
@@ -108,51 +91,38 @@ class TokenTable:
         return self.ids[token]
 
     def tokens_of(self, ids: Iterable[int]) -> list[str]:
-        """The token of each id.
-
-        Raises:
-            ValueError: if an id is not in the vocabulary.
-        """
-        tokens = []
+        """The token of each id; a ValueError if one is not in the vocabulary."""
+        ids = list(ids)
         for token_id in ids:
             if not 0 <= token_id < self.size:
                 raise ValueError(
                     f"`ids` must be between 0 and {self.size - 1}, the last id of "
                     f"{self.source}. Received: {token_id}"
                 )
-            tokens.append(self.tokens[token_id])
-        return tokens
+        return [self.tokens[token_id] for token_id in ids]
 
     def _check_lines(self) -> None:
-        first_lines: dict[str, int] = {}
+        seen: set[str] = set()
         for line_number, token in enumerate(self.tokens, start=1):
-            if not token:
+            if not token or _WHITE_SPACE.search(token) or token in seen:
                 raise ValueError(
-                    "A vocabulary must have a token on every line. Received: "
-                    f"{self.source}, whose line {line_number} is blank"
+                    "A vocabulary must have one token a line, without white space, and "
+                    f"each token once. Received: {self.source}, line {line_number}: "
+                    f"{token[:80]!r}"
                 )
-            if _WHITE_SPACE.search(token):
-                raise ValueError(
-                    "A vocabulary must have one token a line and nothing else. "
-                    f"Received: {self.source}, line {line_number}: {token[:80]!r}"
-                )
-            if token in first_lines:
-                raise ValueError(
-                    f"A vocabulary must hold a token once. Received: {self.source}, "
-                    f"with {token!r} on lines {first_lines[token]} and {line_number}"
-                )
-            first_lines[token] = line_number
+            seen.add(token)
 
     def _check_special_tokens(self) -> None:
         """Raises a ValueError if a special token is missing or misplaced."""
 
 
+def _id_property(token: str) -> Any:
+    return property(lambda table: table.ids[token])
+
+
 @dataclasses.dataclass(frozen=True)
 class Vocabulary(TokenTable):
     """Word pieces in the order of their ids; one inside a word starts with `##`.
-
-    Raises:
-        ValueError: as for every `TokenTable`, and if a special token is missing.
 
     Example:
         >>> vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"])
@@ -162,12 +132,7 @@ class Vocabulary(TokenTable):
 
     @functools.cached_property
     def sent_id(self) -> int:
-        """Id of `[SENT]`, SLM's token before a sentence.
-
-        Without such a row, it is the first `[unused…]` row, so that a model keeps the
-        vocabulary of the checkpoints it is compared with. A ValueError is raised if
-        there is neither.
-        """
+        """Id of `[SENT]`, SLM's token before a sentence, or of the first unused row."""
         return self._id_or_unused(SENT)
 
     @functools.cached_property
@@ -181,34 +146,19 @@ class Vocabulary(TokenTable):
                 return self.ids.get(name, self.ids[token])
         raise ValueError(
             f"A vocabulary must hold {name} or a row [unused…] to take its place. "
-            f"Received: {self.source} ({self.size} tokens). `python -m "
-            "data_pipelines.build_vocab` makes such rows"
+            f"Received: {self.source} ({self.size} tokens). "
+            "`seg-tf build-vocab` makes such rows"
         )
 
     @property
     def special_ids(self) -> Mapping[str, int]:
-        """Ids of the tokens that are not text, by short names, for manifests."""
         return {token.strip("[]").lower(): self.ids[token] for token in SPECIAL_TOKENS}
 
-    @property
-    def pad_id(self) -> int:
-        return self.ids[PAD]
-
-    @property
-    def unk_id(self) -> int:
-        return self.ids[UNK]
-
-    @property
-    def cls_id(self) -> int:
-        return self.ids[CLS]
-
-    @property
-    def sep_id(self) -> int:
-        return self.ids[SEP]
-
-    @property
-    def mask_id(self) -> int:
-        return self.ids[MASK]
+    pad_id = _id_property(PAD)
+    unk_id = _id_property(UNK)
+    cls_id = _id_property(CLS)
+    sep_id = _id_property(SEP)
+    mask_id = _id_property(MASK)
 
     def _check_special_tokens(self) -> None:
         missing = [token for token in SPECIAL_TOKENS if token not in self.ids]
@@ -225,39 +175,23 @@ class WordVocabulary(TokenTable):
 
     `<eos>`, the end of a paragraph, is id 0. `<unk>` may have any other id.
 
-    Raises:
-        ValueError: as for every `TokenTable`, and if `<eos>` is not the first token or
-            `<unk>` is missing.
-
     Example:
         >>> vocabulary = WordVocabulary(["<eos>", "the", "<unk>", "Dog"])
         >>> vocabulary.size, vocabulary.unk_id, vocabulary.id_of("Dog")
         (4, 2, 3)
     """
 
-    @property
-    def eos_id(self) -> int:
-        return self.ids[EOS]
-
-    @property
-    def unk_id(self) -> int:
-        return self.ids[UNKNOWN_WORD]
+    eos_id = _id_property(EOS)
+    unk_id = _id_property(UNKNOWN_WORD)
 
     @property
     def special_ids(self) -> Mapping[str, int]:
-        """Ids of the tokens that are not text, by short names, for manifests."""
         return {"unk": self.unk_id, "eos": self.eos_id}
 
     def _check_special_tokens(self) -> None:
-        hint = "`python -m data_pipelines.build_word_vocab` makes such vocabularies"
-        if self.tokens[:1] != (EOS,):
-            first = repr(self.tokens[0]) if self.tokens else "nothing"
+        if self.tokens[:1] != (EOS,) or UNKNOWN_WORD not in self.ids:
             raise ValueError(
-                f"A vocabulary of words must have {EOS} on line 1. Received: "
-                f"{self.source}, with {first} there. {hint}"
-            )
-        if UNKNOWN_WORD not in self.ids:
-            raise ValueError(
-                f"A vocabulary of words must hold {UNKNOWN_WORD}. Received: "
-                f"{self.source} ({self.size} tokens), which lacks it. {hint}"
+                f"A vocabulary of words must have {EOS} on line 1, and {UNKNOWN_WORD}, "
+                "as from `seg-tf build-word-vocab`. Received: "
+                f"{self.source} ({self.size} tokens)"
             )

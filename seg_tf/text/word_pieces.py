@@ -1,15 +1,12 @@
 """Text to word-piece ids and back, by the rules that BERT checkpoints expect.
 
 The ids equal the exact tokenizer's, Hugging Face's (`seg_tf.text.normalization`).
-Nearly all of them are computed by tensorflow_text's kernels, many texts at once and
-over ten times as fast. The fast tokenizer differs from the exact one in known cases: it
-folds case further (ß to ss, … to three full stops) or, where accents stay, lower-cases
-a sigma at the end of a word differently; strips no accents of cased text; always splits
-at ideographs; replaces control characters by a space; never reorders combining marks;
-knows another version of Unicode; and bounds the bytes of a word instead of its
-characters. All but the last depend on single characters, so a table of code points,
-found by trying each (`tools/find_differing_characters.py`), detects them. Words that
-might be too long are found by the distance between characters that end words.
+Nearly all of them are computed by tensorflow_text's kernels, over ten times as fast.
+These differ in known cases, such as ß, control characters and another version of
+Unicode, and bound the bytes of a word instead of its characters. A table of code
+points, found by trying each (`tools/find_differing_characters.py`), detects the former.
+Words that might be too long are found by the distance between characters that end
+words.
 """
 
 import functools
@@ -70,18 +67,12 @@ _ASCII, _UNICODE, _EXACT = range(3)
 class WordPieces:
     """Encodes text as word pieces, and shows pieces as text.
 
-    Words are split at white space and around punctuation marks and ideographs, then
-    into the longest pieces of the vocabulary, from left to right. A word that cannot be
-    split this way is `[UNK]`. The ids equal those of Hugging Face's `tokenizers`, but
-    text never yields special tokens: a literal `[MASK]` is `[`, `mask`, `]`.
-
-    The fast tokenizer encodes ASCII text, and other text where no difference may occur.
-    Of the rest, only the words in question are encoded exactly.
+    The ids equal those of Hugging Face's `tokenizers`, but text never yields special
+    tokens: a literal `[MASK]` is `[`, `mask`, `]`.
 
     Args:
         vocabulary: the tokens and their ids.
-        normalization: changes to text before words are looked up; None infers them
-            from the vocabulary (`choose_normalization`).
+        normalization: None infers it from the vocabulary (`choose_normalization`).
 
     Example:
         >>> from seg_tf.text.vocabulary import SPECIAL_TOKENS
@@ -106,15 +97,9 @@ class WordPieces:
 
         A call has a fixed cost of about a millisecond: pass thousands of sentences.
 
-        Args:
-            texts: any strings; one without words gives no ids.
-
         Returns:
             `(ids, lengths)`: an int32 array of the ids of all texts, one text after
             the other, and an int64 array of the number of ids of each text.
-
-        Raises:
-            ValueError: if `texts` is a single string.
         """
         check_texts(texts)
         if len(texts) > 1 and sum(map(len, texts)) > _MAX_CHARACTERS_AT_ONCE:
@@ -145,7 +130,7 @@ class WordPieces:
         return " ".join(words)
 
     def _ways(self, texts: Sequence[str]) -> np.ndarray:
-        """Chooses the fastest tokenizer that is exact for each text."""
+        """The fastest tokenizer that is exact for each text."""
         is_ascii = _map_to_array(str.isascii, texts, bool)
         ways = np.where(is_ascii, _ASCII, _UNICODE)
         if not is_ascii.all():
@@ -200,17 +185,7 @@ def _split_some(
 
 
 class PieceOffsets:
-    """Encodes text as word pieces with character offsets.
-
-    The ids are those of `WordPieces`, with the same arguments. Much slower, and meant
-    for texts that answers are extracted from.
-
-    Example:
-        >>> from seg_tf.text.vocabulary import SPECIAL_TOKENS
-        >>> pieces = PieceOffsets(Vocabulary([*SPECIAL_TOKENS, "play", "##ed", "!"]))
-        >>> pieces.encode(" Playe\u0301d!")
-        (array([5, 6, 7], dtype=int32), array([1, 5, 8]), array([5, 8, 9]))
-    """
+    """Encodes text as the ids of `WordPieces` with character offsets, much slower."""
 
     def __init__(
         self, vocabulary: Vocabulary, normalization: Normalization | None = None
@@ -220,14 +195,7 @@ class PieceOffsets:
         self._tokenizer = exact_tokenizer(vocabulary.tokens, self.normalization)
 
     def encode(self, text: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The word pieces of a text, without special tokens.
-
-        Returns:
-            `(ids, starts, stops)`: the int32 ids, and int64 arrays of the first
-            character of each piece and of the one after its last. White space and
-            dropped characters between two pieces belong to neither, but combining
-            marks belong to their character.
-        """
+        """Ids, int32, and the first character of each piece and the one after it."""
         # U+FFFD is one character as well, and the tokenizer drops it.
         encoding = self._tokenizer.encode(drop_surrogates(text, "\ufffd"))
         ids = np.array(encoding.ids, np.int32)
@@ -246,11 +214,8 @@ class PieceOffsets:
 class FastTokenizer:
     """Encodes texts in one call of a kernel.
 
-    The kernels bound the bytes of a word, the rules its characters. In ASCII these are
-    the same. For other text the bound never acts on a word that the rules allow, and
-    the caller does not pass words that they might not. The kernels always split
-    ideographs, and strip accents only from lower-cased text: for other settings, the
-    characters concerned are among the known differences.
+    The kernels bound the bytes of a word, the rules its characters: the caller does not
+    pass words that might be too long.
     """
 
     def __init__(self, tokens: Sequence[str], normalization: Normalization):
@@ -301,11 +266,7 @@ def _encode_joined(
 def word_piece_kernel(
     tokens: tuple[str, ...], max_bytes_per_word: int, splits_words: bool = True
 ) -> tensorflow_text.FastWordpieceTokenizer:
-    """The kernel that finds the longest pieces, made once for a vocabulary.
-
-    Longer words than `max_bytes_per_word` are unknown. Without `splits_words`, its
-    inputs are words.
-    """
+    """The kernel that finds the longest pieces; its inputs may be words already."""
     # White space and control characters match no word, but the kernel would match white
     # space across words, and cannot build its tables with some control characters.
     tokens = [
@@ -324,13 +285,7 @@ def word_piece_kernel(
 
 
 class TokenizerDifferences:
-    """Finds the texts that the fast tokenizer may encode differently.
-
-    Example:
-        >>> from seg_tf.text.normalization import UNCASED
-        >>> TokenizerDifferences(UNCASED).may_occur(["café", "Straße", "é" * 80])
-        array([False,  True,  True])
-    """
+    """Finds the texts that the fast tokenizer may encode differently."""
 
     def __init__(self, normalization: Normalization):
         self._kinds = np.full(0x110000, _ORDINARY, np.uint8)

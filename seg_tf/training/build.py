@@ -20,7 +20,7 @@ from seg_tf.config import RunConfig, TrainingConfig, build_from
 from seg_tf.training import engine
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.learner import Learner
-from seg_tf.training.step import Features, NoLossScale, NoMemory, StepOptions
+from seg_tf.training.step import Features, LaneMemory, NoLossScale, StepOptions
 
 if TYPE_CHECKING:
     from seg_tf.data.record_sources import RecordSource
@@ -37,11 +37,7 @@ def build_inputs(
 ) -> Inputs:
     """Builds the input pipeline of a run.
 
-    Args:
-        config: the run.
-        records: folder of the records, a mixture as in `--records_dir`, or the result
-            of `record_sources.parse`.
-        distribution: processes of the run; None is only this one.
+    `records` is as in `--records_dir`, or the result of `record_sources.parse`.
 
     Raises:
         ValueError: if the records do not fit the config, or cannot be read, or the
@@ -109,14 +105,8 @@ def build_learner_from_batch(
 ) -> Learner:
     """Builds model, objectives and optimizer for batches of one form.
 
-    `config.training.seed` determines initial weights and dropout.
-
-    Args:
-        config: the run.
-        vocab_size: entries of the vocabulary.
-        batch: features with the shapes of training and any number of rows; their
-            values do not matter.
-        distribution: processes of the run; None is only this one.
+    `config.training.seed` determines initial weights and dropout. `batch` has the
+    shapes of training and any number of rows; its values do not matter.
 
     Raises:
         ValueError: if a setting needs another model.
@@ -144,10 +134,10 @@ def build_learner_from_batch(
             )
             for name, objective in config.objectives.items()
         }
-        memories = [NoMemory(), NoMemory()]
+        memories = [LaneMemory(), LaneMemory()]
         if hasattr(encoder, "initial_memory"):
             memories = [
-                engine.current().lane_memory(encoder.initial_memory(num_lanes))
+                LaneMemory(encoder.initial_memory(num_lanes))
                 for num_lanes in (settings.batch_size, config.inputs.validation_lanes)
             ]
         needs_scale = settings.dtype_policy == "mixed_float16"

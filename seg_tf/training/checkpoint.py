@@ -1,11 +1,14 @@
 """Checkpoints of a run: writing, keeping and restoring them."""
 
+import dataclasses
 import math
 import pathlib
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import tensorflow as tf
+import keras
+import numpy as np
 
 from seg_tf import files
 from seg_tf.checkpoints import contents, folders
@@ -15,42 +18,29 @@ from seg_tf.text.encoding import TextPreparation
 from seg_tf.training.learner import Learner
 
 
+@dataclasses.dataclass
 class Checkpoints:
     """The folder `checkpoints` of a run.
 
-    A checkpoint is a folder `update-00001000`. It is written under a temporary name
-    and renamed, so a folder with this name is complete. Old checkpoints are removed,
-    except for the newest `keep`, the one with the lowest validation loss, and the
-    newest one from before `decay_begin`.
+    A checkpoint is a folder `update-00001000`. Old ones are removed, except for the
+    newest `keep`, the one with the lowest validation loss, and the newest one from
+    before `decay_begin`, from which on longer runs differ.
 
-    Args:
+    Attributes:
         folder: the folder, created with the first checkpoint.
         keep: number of newest checkpoints that stay.
         facts: facts about the run that each `state.json` contains.
-        text_preparation: steps from text to ids, which each checkpoint contains. None
-            if the inputs do not know them.
+        text_preparation: steps from text to ids, or None if they are unknown.
         report: called with each line to print.
-        decay_begin: update from which longer runs differ; None if they always do.
+        decay_begin: updates; None if all depends on the length of the run.
     """
 
-    def __init__(
-        self,
-        folder: pathlib.Path,
-        keep: int,
-        facts: Mapping[str, Any] | None = None,
-        text_preparation: TextPreparation | None = None,
-        report: Callable[[str], None] = print,
-        decay_begin: int | None = None,
-    ):
-        self.folder = pathlib.Path(folder)
-        self.keep = keep
-        self.facts = dict(facts or {})
-        self._text_files: dict[str, bytes] = {}
-        if text_preparation is not None:
-            self._text_files = text_preparation.files()
-            self.facts["text"] = text_preparation.described()
-        self.report = report
-        self.decay_begin = decay_begin
+    folder: pathlib.Path
+    keep: int
+    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    text_preparation: TextPreparation | None = None
+    report: Callable[[str], None] = print
+    decay_begin: int | None = None
 
     def path(self, updates: int) -> pathlib.Path:
         return self.folder / folders.name(updates)
@@ -69,27 +59,21 @@ class Checkpoints:
     ) -> pathlib.Path:
         """Writes a checkpoint, removes those that are no longer kept; returns its path.
 
-        Args:
-            learner: the learner.
-            updates: updates made.
-            samples: samples of the input order that were read.
-            validation: results of a validation after these updates, if there was one.
-
-        Raises:
-            CheckpointError: if it cannot be written; earlier checkpoints are intact.
+        If it cannot be written, earlier checkpoints are intact.
         """
         final = self.path(updates)
+        text, text_files = {}, {}
+        if self.text_preparation is not None:
+            text = {"text": self.text_preparation.described()}
+            text_files = self.text_preparation.files()
         state = {
             **self.facts,
+            **text,
             "updates": updates,
             "samples": samples,
             "validation": dict(validation) if validation else None,
         }
-        size = 2**20 + sum(map(len, self._text_files.values()))
-        size += sum(
-            math.prod(variable.shape) * tf.as_dtype(variable.dtype).size
-            for variable in all_variables(learner)
-        )
+        size = 2**20 + num_bytes(all_variables(learner))
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             files.remove_leftovers(self.folder)
@@ -101,14 +85,14 @@ class Checkpoints:
                     learner.encoder,
                     learner.objectives,
                     state,
-                    self._text_files,
+                    text_files,
                     _groups(learner),
                 )
         except (OSError, RuntimeError) as error:  # h5py raises either
             raise CheckpointError(
                 f"{final}: could not write the checkpoint: {error}. "
-                f"{self.describe_newest()}; free or repair the disk, then start "
-                "the same command again"
+                f"{self.describe_newest()}; repair the disk, then start the same "
+                "command again"
             ) from error
         self._remove_old()
         return final
@@ -125,71 +109,52 @@ class Checkpoints:
         return folders.best(self.folder)
 
     def best_loss(self) -> float | None:
-        """The lowest validation loss of a checkpoint, if any has one."""
         return min(folders.validation_losses(self.folder).values(), default=None)
 
     def newest_intact(self, at_most: int | None = None) -> dict[str, Any] | None:
-        """State of the newest undamaged checkpoint; None if there is no checkpoint.
+        """State of the newest undamaged checkpoint, of `at_most` updates; or None.
 
-        Args:
-            at_most: maximum number of updates; None is no limit.
-
-        Raises:
-            CheckpointError: if there are checkpoints and all are damaged.
+        It is an error if there are checkpoints and all are damaged.
         """
         damaged = []
         for updates in reversed(self.updates()):
-            if at_most is not None and updates > at_most:
-                continue
-            try:
-                return folders.read(self.path(updates))
-            except DamagedCheckpointError as error:
-                damaged.append(str(error))
-                self.report(f"Damaged checkpoint, trying the one before. {error}")
+            if at_most is None or updates <= at_most:
+                try:
+                    return folders.read(self.path(updates))
+                except DamagedCheckpointError as error:
+                    damaged.append(str(error))
+                    self.report(f"Damaged checkpoint, trying the one before. {error}")
         if damaged:
             raise CheckpointError(
-                f"{self.folder}: every checkpoint is damaged. "
-                + "; ".join(damaged)
-                + ". Start again with --overwrite, or in another --output_dir"
+                f"{self.folder}: every checkpoint is damaged. {'; '.join(damaged)}. "
+                "Start again with --overwrite"
             )
         return None
 
-    def discard_newer(self, updates: int) -> None:
-        """Removes the checkpoints after `updates`, which were found to be damaged.
+    def set_aside_newer(self, updates: int) -> None:
+        """Moves the checkpoints after `updates` to the folder `set_aside`.
 
-        Otherwise they would count among the newest, in place of intact ones.
+        They are damaged, or belong to the decay of a shorter run.
         """
+        aside = self.folder.parent / "set_aside"
         for newer in self.updates():
+            target = aside / folders.name(newer)
             if newer > updates:
-                files.remove_folder(self.path(newer))
-
-    def move_newer(self, updates: int, folder: pathlib.Path) -> None:
-        """Moves the checkpoints after `updates` to `folder`."""
-        folder.mkdir(parents=True, exist_ok=True)
-        for newer in self.updates():
-            target = folder / folders.name(newer)
-            if newer > updates:
-                if target.exists():
-                    files.remove_folder(target)
+                aside.mkdir(exist_ok=True)
+                shutil.rmtree(target, ignore_errors=True)
                 self.path(newer).rename(target)
 
     def describe_newest(self) -> str:
         """Names the newest checkpoint, as part of a message."""
-        existing = self.updates()
-        if not existing:
-            return "No checkpoint was written before"
-        return f"The last checkpoint is {self.path(existing[-1])}"
+        if updates := self.updates():
+            return f"The last checkpoint is {self.path(updates[-1])}"
+        return "No checkpoint was written before"
 
     def restore(self, learner: Learner, updates: int) -> None:
-        """Sets every variable of a learner to its value in a checkpoint.
-
-        Raises:
-            CheckpointError: if the checkpoint belongs to another model.
-        """
+        """Sets every variable of a learner to its value in a checkpoint."""
         contents.restore(
             self.path(updates), learner.encoder, learner.objectives, _groups(learner)
         )
-        # Lanes that this process held before do not belong to the checkpoint.
         learner.memory.share()
 
     def _remove_old(self) -> None:
@@ -203,44 +168,26 @@ class Checkpoints:
 
 
 def choose_for_length(
-    previous: int,
-    config: RunConfig,
-    checkpoints: Checkpoints,
-    ends_folder: pathlib.Path,
+    previous: int, config: RunConfig, checkpoints: Checkpoints
 ) -> Mapping[str, Any] | None:
-    """Chooses the checkpoint from which a run of another length continues.
+    """State of the checkpoint from which a run of `previous` updates continues.
 
-    A warm-up–stable–decay run goes back to its last checkpoint before the decay, and
-    then equals a run that had the new length from the start, bit for bit. Later
-    checkpoints move to `ends_folder`. Any other run continues from its newest
-    checkpoint, at the learning rates of the new length.
-
-    Returns:
-        State of the checkpoint; None if there is none.
-
-    Raises:
-        CheckpointError: if no such checkpoint is intact.
+    A warm-up–stable–decay run of another length goes back to its last checkpoint before
+    the decay, and then equals a run that had the new length from the start, bit for
+    bit. Any other run continues from its newest checkpoint.
     """
-    length, report = config.training.num_updates, checkpoints.report
+    length = config.training.num_updates
     state = checkpoints.newest_intact()
-    before, now = config.decay_begin(previous), config.decay_begin(length)
-    shared = None if before is None or now is None else min(before, now)
-    if state and shared is not None and state["updates"] > shared:
-        earlier = checkpoints.newest_intact(at_most=shared)
-        if earlier:
-            checkpoints.move_newer(earlier["updates"], ends_folder)
-            report(f"Checkpoints of the decay are now in {ends_folder}")
-            state = earlier
-        else:
-            report(
-                f"No checkpoint from before the decay, at update {shared:,}, is left. "
-                "The result will differ from that of a run that had "
-                f"{length:,} updates from the start"
-            )
-    updates = state["updates"] if state else 0
-    report(
-        f"From update {updates:,} on the run has {length:,} updates, not {previous:,}"
-    )
+    if previous != length:
+        begins = [config.decay_begin(updates) for updates in (previous, length)]
+        known = [begin for begin in begins if begin is not None]
+        if len(known) == len(begins):
+            state = checkpoints.newest_intact(at_most=min(known)) or state
+        updates = state["updates"] if state else 0
+        checkpoints.report(
+            f"From update {updates:,} on the run has {length:,} updates, not "
+            f"{previous:,}"
+        )
     return state
 
 
@@ -250,6 +197,14 @@ def all_variables(learner: Learner) -> list[Any]:
     variables = [*encoder.weights, *contents.objective_variables(encoder, objectives)]
     groups = _groups(learner).values()
     return variables + [variable for group in groups for variable in group]
+
+
+def num_bytes(variables: Iterable[Any]) -> int:
+    """Size of variables in memory."""
+    return sum(
+        math.prod(v.shape) * np.dtype(keras.backend.standardize_dtype(v.dtype)).itemsize
+        for v in variables
+    )
 
 
 def _groups(learner: Learner) -> dict[str, list[Any]]:

@@ -24,10 +24,9 @@ from seg_tf.config import (
 from seg_tf.data import record_sources
 from seg_tf.training import build, dry_run, engine, run_folder, trackers
 from seg_tf.training.distribution import Distribution
-from seg_tf.training.errors import NonFiniteSteps, TrainingStopped
+from seg_tf.training.errors import NonFiniteLossError, TrainingStopped
 from seg_tf.training.inputs import train_dataset
 from seg_tf.training.run_folder import RunFolder
-from seg_tf.training.throughput import Profiler
 from seg_tf.training.trainer import Result, Trainer
 
 
@@ -36,40 +35,45 @@ class RunOptions:
     """Flags of the command besides the config; its `--help` documents them.
 
     Attributes:
-        asked: paths of the config's fields that flags set.
         find_initial: finds or converts the checkpoint that `--initial_checkpoint`
-            names, as `seg_tf.interop.convert.find_initial` does. None only finds
-            checkpoints of this package.
+            names: `seg_tf.interop.convert.find_initial`, which this package is below.
+        asked: paths of the config's fields that flags set.
     """
 
     records_dir: str | None
     output_dir: str
+    find_initial: Callable[..., pathlib.Path]
     initial_checkpoint: str | None = None
     asked: frozenset[str] = frozenset()
-    find_initial: Callable[..., pathlib.Path] | None = None
     dry_run: bool = False
     measure: int | None = None
-    resume: bool = True
     overwrite: bool = False
-    profile_updates: range | None = None
     cache_gigabytes: float | None = None
     trackers: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def run(config: RunConfig, options: RunOptions) -> None:
-    """Prints the plan of a run and, unless it is a dry run, trains.
-
-    Raises:
-        SystemExit: with a message that says what to do, if the run cannot start or
-            ends early.
-    """
+    """Prints the plan of a run and, unless it is a dry run, trains."""
     command_line.raise_open_files()
     try:
         processes = engine.current().join()
     except (ValueError, TrainingStopped) as error:
         sys.exit(f"error: {error}")
     try:
-        trainer = _prepare_together(config, options, processes)
+        # First, everything that decides what a rank does next.
+        names = ("dry_run", "measure", "overwrite")
+        processes.check_agreement(
+            {
+                "versions": engine.installed_versions(),
+                "config": to_dict(config),
+                "--config": sorted(options.asked),
+                "--initial_checkpoint": bool(options.initial_checkpoint),
+                **{f"--{name}": getattr(options, name) for name in names},
+            }
+        )
+        trainer = processes.call_together(lambda: _prepare(config, options, processes))
+        processes.check_agreement(trainer.facts)
+        plan = dry_run.describe(trainer.config, trainer.inputs, trainer.learner)
         deviations = papers.describe(trainer.config)
     except (ValueError, OSError, CheckpointError, TrainingStopped) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
@@ -77,36 +81,12 @@ def run(config: RunConfig, options: RunOptions) -> None:
         with contextlib.suppress(TrainingStopped):
             processes.gather(None)
         sys.exit(1)
-    plan = dry_run.make_plan(trainer.config, trainer.inputs, trainer.learner)
     if processes.is_chief:
-        print(dry_run.describe(plan))
-        print(deviations, flush=True)
+        print(f"{plan}\n{deviations}", flush=True)
     if options.dry_run:
-        _finish_dry_run(options, trainer, plan)
+        _finish_dry_run(options, trainer)
     else:
         _train(options, trainer)
-
-
-def _prepare_together(
-    config: RunConfig,
-    options: RunOptions,
-    processes: Distribution,
-) -> Trainer:
-    """Prepares every rank, and ends all if they differ or one of them fails."""
-    # First, everything that decides what a rank does next.
-    names = ("dry_run", "measure", "resume", "overwrite")
-    processes.check_agreement(
-        {
-            **engine.software(),
-            "config": to_dict(config),
-            "flags set": sorted(options.asked),
-            "--initial_checkpoint": bool(options.initial_checkpoint),
-            **{f"--{name}": getattr(options, name) for name in names},
-        }
-    )
-    trainer = processes.call_together(lambda: _prepare(config, options, processes))
-    processes.check_agreement(trainer.facts)
-    return trainer
 
 
 def _prepare(
@@ -119,8 +99,15 @@ def _prepare(
     factories = trackers.find_factories(
         config.training.callbacks, "config.training.callbacks"
     )
-    initial = _initial_checkpoint(config, options, processes)
-    if initial:
+    initial = None
+    if options.initial_checkpoint:
+        initial = options.find_initial(
+            options.initial_checkpoint,
+            "--initial_checkpoint",
+            config,
+            options.asked,
+            processes=processes,
+        )
         config, settings = _adopt_settings(config, initial, options.asked)
         if settings and processes.is_chief:
             print(f"As in {initial}: {describe_taken(settings)}")
@@ -130,9 +117,8 @@ def _prepare(
         record_sources.describe(sources),
         contents.weights_checksum(initial) if initial else None,
     )
-    resume, overwrite = options.resume, options.overwrite
     if processes.is_chief:
-        run_folder.check(folder, description, resume=resume, overwrite=overwrite)
+        run_folder.check(folder, description, overwrite=options.overwrite)
     engine.current().devices.set_determinism(
         config.training, print if processes.is_chief else lambda line: None
     )
@@ -143,25 +129,9 @@ def _prepare(
         build.build_learner(config, inputs, processes),
         folder,
         description,
-        resume=resume,
-        overwrite=overwrite,
+        overwrite=options.overwrite,
         initial_checkpoint=initial,
         callback_factories=factories,
-    )
-
-
-def _initial_checkpoint(
-    config: RunConfig,
-    options: RunOptions,
-    processes: Distribution,
-) -> pathlib.Path | None:
-    path, argument = options.initial_checkpoint, "--initial_checkpoint"
-    if not path:
-        return None
-    if options.find_initial is None:
-        return folders.find_checkpoint(pathlib.Path(path), argument)
-    return options.find_initial(
-        path, argument, config, options.asked, processes=processes
     )
 
 
@@ -176,7 +146,7 @@ def _adopt_settings(
     return follow_source(config, vars(source), set_by_user)
 
 
-def _finish_dry_run(options: RunOptions, trainer: Trainer, plan: dry_run.Plan) -> None:
+def _finish_dry_run(options: RunOptions, trainer: Trainer) -> None:
     is_chief = trainer.distribution.is_chief
     if options.measure:
         batches = train_dataset(
@@ -189,10 +159,11 @@ def _finish_dry_run(options: RunOptions, trainer: Trainer, plan: dry_run.Plan) -
                 "error: the memory is too small for an update; lower "
                 f"--config.training.micro_batch_size. {error.message.splitlines()[0]}"
             )
-        except NonFiniteSteps as error:
+        except NonFiniteLossError as error:
             sys.exit(f"error: no update could be measured: {error}")
         if is_chief:
-            print(dry_run.describe_measurement(seconds, plan))
+            config, inputs = trainer.config, trainer.inputs
+            print(dry_run.describe_measurement(seconds, config, inputs))
     if is_chief:
         print(
             "Nothing was written; without --dry_run the run goes to "
@@ -214,12 +185,7 @@ def _train(options: RunOptions, trainer: Trainer) -> None:
             for name, project in options.trackers.items():
                 tracker = trackers.Tracker(name, project, tracked)
                 stack.push(tracker.close)
-                trainer.trackers.append(tracker)
-            if options.profile_updates and is_chief:
-                trainer.profiler = Profiler(
-                    options.profile_updates, folder.events_folder, print
-                )
-                stack.callback(trainer.profiler.close)
+                trainer.sinks.append(tracker)
             result = trainer.train()
     except TrainingStopped as stop:
         if is_chief or not stop.is_common:
@@ -232,29 +198,11 @@ def _train(options: RunOptions, trainer: Trainer) -> None:
 def _describe_end(result: Result, folder: RunFolder, config: RunConfig) -> str:
     """Closing lines of a run, with commands in the form of the call."""
     path = shlex.quote(str(folder.path))
-    longer = f"--config.training.num_updates={2 * result.updates}"
+    updates, last = result.updates, "none, as --config.training.validation_interval=0"
     if result.validation and result.best_updates is not None:
-        checkpoint = folder.checkpoints_folder / folders.name(result.best_updates)
-        last = (
-            f"  validation loss  {result.validation['loss']:.4f} "
-            f"(best: {result.best_loss:.4f})\n"
-            f"  best checkpoint  {checkpoint}"
-        )
-    else:
-        checkpoint = folder.checkpoints_folder / folders.name(result.updates)
-        last = (
-            "  validation       none, as --config.training.validation_interval=0 says\n"
-            f"  last checkpoint  {checkpoint}"
-        )
-    curve = compare = ""
-    # A run that was shorter than the log interval has no curve.
-    if folder.curve_file.exists():
-        training = "" if result.validation else " --training"
-        curve = f"\n  loss curve       {folder.curve_file}"
-        command = in_called_form("seg-tf plot-runs")
-        compare = f"""
-  compare runs          {command} --runs={path}{training}
-                        (append other runs, separated by commas)"""
+        updates = result.best_updates
+        last = f"{result.validation['loss']:.4f} (best: {result.best_loss:.4f})"
+    training = "" if result.validation else " --training"
     if CausalLMConfig in map(type, config.objectives.values()):
         use = f"""
   continue a prompt     seg-tf generate-text --checkpoint={path} --prompt="The"
@@ -267,12 +215,16 @@ def _describe_end(result: Result, folder: RunFolder, config: RunConfig) -> str:
   serve it              seg-tf export --checkpoint={path} --output_dir=exported"""
     return f"""
 Done after {result.updates:,} updates.
-{last}{curve}
+  validation loss  {last}
+  checkpoint       {folder.checkpoints_folder / folders.name(updates)}
+  loss curve       {folder.curve_file}
   log              {folder.log_file}
 
 What to do next:
-  look at the curves    tensorboard --logdir={path}{compare}{in_called_form(use)}
+  look at the curves    tensorboard --logdir={path}
+  compare runs          {in_called_form("seg-tf plot-runs")} --runs={path}{training}\
+{in_called_form(use)}
   use the encoder       from seg_tf.checkpoints.pretrained import load_encoder
                         encoder, config = load_encoder("{folder.path}")
-  train it for longer   the same command with {longer}:
-                        it resumes from here, at the learning rates of that length"""
+  train it for longer   the same command with
+                        --config.training.num_updates={2 * result.updates}"""

@@ -15,11 +15,6 @@ from tensorflow.python.client import device_lib
 if TYPE_CHECKING:
     from seg_tf.config import TrainingConfig
 
-_REASON = (
-    "TensorFlow's deterministic kernels copy the whole of what they scatter into from "
-    "the GPU to the host and back"
-)
-
 
 def has_gpu() -> bool:
     """Returns whether this process computes on a GPU."""
@@ -55,8 +50,7 @@ def gpu_memory_limit() -> int | None:
 
 def uses_tensor_float_32() -> bool:
     """True if products of float32 may be rounded to TensorFloat-32."""
-    uses: bool = tf.config.experimental.tensor_float_32_execution_enabled()
-    return uses
+    return bool(tf.config.experimental.tensor_float_32_execution_enabled())
 
 
 def num_used() -> int:
@@ -88,13 +82,12 @@ def set_determinism(settings: TrainingConfig, report: Callable[[str], None]) -> 
     if enabled and on_gpu and settings.jit_compile:
         raise ValueError(
             "`deterministic_ops` must not be true together with `jit_compile` on a "
-            f"GPU: {_REASON}, which compiled code cannot. Received: "
-            "deterministic_ops=True, jit_compile=True"
+            "GPU. Received: deterministic_ops=True, jit_compile=True"
         )
     if enabled is None and on_gpu:
         report(
-            f"Deterministic kernels are off: {_REASON}. A run that is resumed on a GPU "
-            "is close to an uninterrupted one, not equal to it; "
+            "Deterministic kernels are off: a run that is resumed on a GPU is close to "
+            "an uninterrupted one, not equal to it; "
             "--config.training.deterministic_ops=true turns them on, and XLA off"
         )
     if enabled or (enabled is None and not on_gpu):

@@ -1,8 +1,6 @@
 """The processes that train together, and how a launcher describes them."""
 
 import contextlib
-import hashlib
-import json
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,12 +10,9 @@ from seg_tf.config.base import flat
 from seg_tf.training.errors import TrainingStopped
 
 _Result = TypeVar("_Result")
-# Facts that may differ between ranks, as no result depends on them.
-_MAY_DIFFER = ("config.records_dir", "versions.python")
 
-# Number and rank of processes, as set by horovodrun with Gloo, Open MPI and other MPIs.
-_SIZE_VARIABLES = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
-_RANK_VARIABLES = ("HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
+# Number of processes, as set by horovodrun with Gloo, Open MPI and other MPIs.
+_SIZES = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
 # Address by which processes of the engine jax connect, their number, and their rank.
 JAX_ADDRESS = "JAX_COORDINATOR_ADDRESS"
@@ -25,7 +20,14 @@ JAX_PROCESSES, JAX_PROCESS = "JAX_NUM_PROCESSES", "JAX_PROCESS_ID"
 
 
 class Distribution:
-    """A run of one process; the interface of runs of several."""
+    """A run of one process; the interface of runs of several.
+
+    Attributes:
+        computes_together: whether a step is one computation of all processes, which
+            then have the same variables after it.
+    """
+
+    computes_together = False
 
     @property
     def rank(self) -> int:
@@ -45,14 +47,13 @@ class Distribution:
     def sum(
         self, tensors: Sequence[Any], name: str, as_float16: bool = False
     ) -> list[Any]:
-        """Sums tensors over the processes, in one operation.
+        """Sums tensors of one dtype over the processes, in one operation.
 
         Every process gets the same bits. Cannot be called inside a compiled function.
 
         Args:
-            tensors: tensors of one dtype, with the same shapes on each process.
-            name: unique name of this sum, the same on each process. Messages about a
-                late process contain it.
+            tensors: tensors with the same shapes on each process.
+            name: unique name of this sum, the same on each process.
             as_float16: whether they are sent as float16.
         """
         return list(tensors)
@@ -69,11 +70,7 @@ class Distribution:
         return value
 
     def gather(self, value: Any) -> list[Any]:
-        """The values of all processes, in the order of their ranks.
-
-        Raises:
-            TrainingStopped: if another process failed.
-        """
+        """The values of all processes, in the order of their ranks."""
         return [value]
 
     def describe_failure(self) -> str:
@@ -88,53 +85,38 @@ class Distribution:
     def check_agreement(self, facts: Mapping[str, Any]) -> None:
         """Ends all ranks if their facts differ; called by all of them.
 
-        The first exchange always has the same size, so that no difference can block it.
-
-        Raises:
-            TrainingStopped: on every rank, naming each fact that differs, with the
-                ranks and their values.
+        Only the folder of the records may differ.
         """
-        named = {
-            name: value
-            for name, value in flat(facts).items()
-            if name not in _MAY_DIFFER
-        }
+        named = flat(facts)
+        named.pop("config.records_dir", None)
+        first, *others = self.gather(named)
         # The order matters: a config's index tables and their weights share it.
-        text = json.dumps(named)
-        digest = hashlib.sha256(text.encode()).hexdigest()
-        if len(set(self.gather(digest))) == 1:
+        if all([*other.items()] == [*first.items()] for other in others):
             return
-        facts_by_rank = [json.loads(other) for other in self.gather(text)]
-        hosts = self.gather(socket.gethostname())
+        names = dict.fromkeys(name for one in (first, *others) for name in one)
+        differing = [
+            name
+            for name in names
+            if any(other.get(name) != first.get(name) for other in others)
+        ]
         raise TrainingStopped(
-            "All ranks must have the same settings, data and software, wherever their "
-            "files are. Received:\n" + _describe_differences(facts_by_rank, hosts)
+            "All ranks must have the same settings, data and software. They differ in "
+            f"{', '.join(differing) or 'the order of their settings'}"
         )
 
     def call_together(self, function: Callable[[], _Result]) -> _Result:
-        """Calls `function` on every rank; if it fails on one, all ranks stop.
-
-        Raises:
-            TrainingStopped: if `function` failed on other ranks only. An error on this
-                rank is raised unchanged.
-        """
+        """Calls `function` on every rank; if it fails on one, all ranks stop."""
         failure = report = None
         try:
             result = function()
         except Exception as error:
             failure = error
-            report = f"{socket.gethostname()} could not start: {error}"
-        reports = self.gather(report)
+            report = f"Rank {self.rank} on {socket.gethostname()}: {error}"
+        reports = list(filter(None, self.gather(report)))
         if failure is not None:
             raise failure
-        if any(reports):
-            raise TrainingStopped(
-                "; ".join(
-                    f"Rank {rank} on {text}"
-                    for rank, text in enumerate(reports)
-                    if text
-                )
-            )
+        if reports:
+            raise TrainingStopped("; ".join(reports))
         return result
 
     @contextlib.contextmanager
@@ -145,39 +127,5 @@ class Distribution:
 
 def number_launched() -> int:
     """Number of processes that a launcher started, this one included."""
-    return _number_in_environment(_SIZE_VARIABLES, 1)
-
-
-def rank_launched() -> int:
-    """Number of this process among those that a launcher started, from 0."""
-    return _number_in_environment(_RANK_VARIABLES, 0)
-
-
-def _number_in_environment(names: Sequence[str], default: int) -> int:
-    values = (os.environ[name] for name in names if os.environ.get(name))
-    return int(next(values, default))
-
-
-def _describe_differences(
-    facts_by_rank: Sequence[Mapping[str, Any]], hosts: Sequence[str]
-) -> str:
-    """A line for each fact that differs: its values, and the ranks with each."""
-    lines = []
-    for name in dict.fromkeys(name for facts in facts_by_rank for name in facts):
-        ranks: dict[str, list[int]] = {}
-        for rank, facts in enumerate(facts_by_rank):
-            value = json.dumps(facts[name]) if name in facts else "nothing"
-            ranks.setdefault(value, []).append(rank)
-        if len(ranks) > 1:
-            values = (
-                f"{value} on {_name_ranks(ranks[value], hosts)}" for value in ranks
-            )
-            lines.append(f"  `{name}`: {', '.join(values)}")
-    return "\n".join(lines) or "  the same settings in another order"
-
-
-def _name_ranks(ranks: Sequence[int], hosts: Sequence[str]) -> str:
-    named = [f"{rank} ({hosts[rank]})" for rank in ranks[:4]]
-    if len(ranks) > 4:
-        named.append(f"{len(ranks) - 4} more")
-    return ("rank " if len(ranks) == 1 else "ranks ") + " and ".join(named)
+    numbers = (os.environ[name] for name in _SIZES if os.environ.get(name))
+    return int(next(numbers, 1))

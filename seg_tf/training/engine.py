@@ -7,14 +7,12 @@ before; `current` returns the class with everything that depends on it.
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib.metadata
 import importlib.util
 import os
-import pathlib
 import platform
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # which would import TensorFlow, and Keras
     from seg_tf.training.jax_engine import JaxEngine
@@ -26,12 +24,7 @@ _PACKAGES = ("seg_tf", "keras", "keras-hub", "numpy")
 
 
 def choose(name: str) -> None:
-    """Makes `name` the engine of this process, before Keras is imported.
-
-    Raises:
-        ValueError: if Keras was imported with another backend, or the engine is not
-            installed.
-    """
+    """Makes `name` the engine of this process, before Keras is imported."""
     if name == "jax" and importlib.util.find_spec(name) is None:
         raise ValueError(
             f"`--engine={name}` needs the package {name}, which is not installed: "
@@ -47,11 +40,7 @@ def choose(name: str) -> None:
 
 @functools.cache
 def current() -> TensorFlowEngine | JaxEngine:
-    """The engine of this process; `TensorFlowEngine` documents its methods.
-
-    Raises:
-        ValueError: if the backend of Keras is no engine.
-    """
+    """The engine of this process; `TensorFlowEngine` documents its methods."""
     name = _backend()
     if name not in NAMES:
         raise ValueError(
@@ -72,27 +61,6 @@ def installed_versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             versions[package] = "not installed"
     return versions
-
-
-def software() -> dict[str, Any]:
-    """Engine, versions and code, which all ranks of a run must share.
-
-    Two checkouts may have the same version and different code. Configs are left out,
-    because ranks compare the configs themselves.
-    """
-    root = pathlib.Path(__file__).parents[2]
-    digest = hashlib.sha256()
-    for package in ("seg_tf", "data_pipelines"):
-        for path in sorted((root / package).rglob("*.py")):
-            name = path.relative_to(root).as_posix()
-            if not name.startswith("seg_tf/configs/"):
-                digest.update(f"{name} {path.stat().st_size}\n".encode())
-                digest.update(path.read_bytes())
-    return {
-        "engine": current().packages[0],
-        "versions": installed_versions(),
-        "source code of seg_tf (sha256)": digest.hexdigest(),
-    }
 
 
 def _backend() -> str:

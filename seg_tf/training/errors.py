@@ -28,20 +28,6 @@ class NonFiniteLossError(TrainingStopped):
     is_common = True
 
 
-class NonFiniteSteps(Exception):
-    """Too many consecutive steps had a loss or gradient that was not finite.
-
-    Args:
-        num_steps: number of steps.
-        samples: samples of the last step whose own loss is not finite, by rank.
-    """
-
-    def __init__(self, num_steps: int, samples: list[list[int]]):
-        super().__init__(f"{num_steps} steps in a row were not finite")
-        self.num_steps = num_steps
-        self.samples = samples
-
-
 class Interrupted(TrainingStopped):
     """A signal asked the run to end; its state is in a checkpoint."""
 
@@ -55,8 +41,7 @@ class Interrupted(TrainingStopped):
 class StopRequest:
     """The signal that asked the run to stop; falsy before there is one."""
 
-    def __init__(self) -> None:
-        self.signal_number: int | None = None
+    signal_number: int | None = None
 
     def __bool__(self) -> bool:
         return self.signal_number is not None

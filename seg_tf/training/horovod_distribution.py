@@ -11,6 +11,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from seg_tf.training import devices
@@ -19,14 +20,13 @@ from seg_tf.training.errors import TrainingStopped
 
 # Time limits of Horovod, in seconds, unless the environment sets them.
 _TIME_LIMITS = {
-    # Interval of the search for late ranks. A late sum first only leaves its cache; a
-    # later look names the missing ranks, after two to four times as long.
+    # Interval of the search for late ranks, which are named after two to four of them.
     "HOROVOD_STALL_CHECK_TIME_SECONDS": 12,
     # A late rank ends the run. It may compile or write a checkpoint for minutes.
     "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": 1_800,
-    # A stopped process, or a host that is gone, ends the run within five minutes, with
-    # a margin for the message. Horovod's default, 30 s, ends a run that is swapped out
-    # for a moment. Ranks also wait this long for each other at the start.
+    # A stopped process, or a host that is gone, ends the run within five minutes.
+    # Horovod's default, 30 s, ends a run that is swapped out for a moment. Ranks also
+    # wait this long for each other at the start.
     "HOROVOD_GLOO_TIMEOUT_SECONDS": 240,
 }
 
@@ -55,10 +55,6 @@ class HorovodDistribution(Distribution):
         self, tensors: Sequence[tf.Tensor], name: str, as_float16: bool = False
     ) -> list[tf.Tensor]:
         compression = self._horovod.Compression
-        if tensors and tensors[0].dtype == tf.bfloat16:  # which Gloo cannot add
-            tensors = [tf.cast(tensor, tf.float32) for tensor in tensors]
-            sums = self.sum(tensors, name, as_float16)
-            return [tf.cast(total, tf.bfloat16) for total in sums]
         return self._horovod.grouped_allreduce(
             list(tensors),
             op=self._horovod.Sum,
@@ -71,15 +67,8 @@ class HorovodDistribution(Distribution):
         )
 
     def broadcast(self, variables: Sequence[Any]) -> None:
-        values: list[tf.Variable] = [variable.value for variable in variables]
-        supported = [value for value in values if value.dtype != tf.bfloat16]
-        self._horovod.broadcast_variables(supported, root_rank=0)
-        for number, variable in enumerate(values):
-            if variable.dtype == tf.bfloat16:  # sent as the bits of a float16
-                bits = tf.bitcast(variable, tf.float16)
-                name = f"Horovod_bits_{number}"
-                bits = self._horovod.broadcast(bits, root_rank=0, name=name)
-                variable.assign(tf.bitcast(bits, tf.bfloat16))
+        for variable in variables:  # as bytes, since Gloo knows no bfloat16
+            variable.assign(self.broadcast_object(np.asarray(variable.value)))
 
     def broadcast_object(self, value: Any) -> Any:
         with self.failures_explained():
@@ -106,46 +95,32 @@ def join() -> Distribution:
     """The processes that this process was started to train with.
 
     A process that no launcher started trains alone, with Horovod installed or not.
-
-    Raises:
-        TrainingStopped: if there are several processes and Horovod is missing or does
-            not find them, or if the launcher is elastic.
     """
-    if os.environ.get("HOROVOD_ELASTIC") == "1":
-        raise TrainingStopped(
-            "Elastic runs were removed in 0.3. Start a fixed number of processes, "
-            "without --min-np, --max-np and --host-discovery-script: horovodrun -np 16 "
-            "-H host1:8,host2:8 … A run resumes on any number of processes"
-        )
     number = number_launched()
     if number <= 1:
         return Distribution()
     if importlib.util.find_spec("horovod") is None:
         raise TrainingStopped(
             f"{number} processes were started, but Horovod is not installed, so each "
-            "would train alone. Install it with `make setup HOROVOD=require`, or start "
-            "one process without horovodrun; `python -m seg_tf.doctor` says more"
+            "would train alone. Install it with `make setup HOROVOD=require`"
         )
     distribution = HorovodDistribution()
     if distribution.size != number:
         raise TrainingStopped(
             f"{number} processes were started, but Horovod found {distribution.size}, "
-            "so each would train alone. It was built without the launcher's library, "
-            "as for mpirun and srun without HOROVOD_WITH_MPI=1: start them with "
-            "horovodrun, or build it again; `python -m seg_tf.doctor` says more"
+            "so each would train alone. Start them with horovodrun; mpirun and srun "
+            "need a Horovod that was built with HOROVOD_WITH_MPI=1"
         )
     return distribution
 
 
 def _use_one_gpu(local_rank: int) -> None:
-    """Limits this process to one GPU of its host."""
     num_gpus = devices.num_gpus()
     if not num_gpus:
         return
     if local_rank >= num_gpus:
         raise TrainingStopped(
-            f"{socket.gethostname()}: process {local_rank} of this host has no GPU, "
-            f"since there are {num_gpus}. Start at most as many processes per host as "
-            "it has GPUs: horovodrun -H host:GPUs"
+            f"{socket.gethostname()} must have a GPU for each process: horovodrun -H "
+            f"host:GPUs. Received: process {local_rank}, but {num_gpus} GPUs"
         )
     devices.use_one_gpu(local_rank)

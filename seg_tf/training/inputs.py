@@ -1,7 +1,7 @@
 """Contract between the input pipeline of a run and training."""
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import tensorflow as tf
 
@@ -11,43 +11,34 @@ from seg_tf.training.distribution import Distribution
 
 
 class Inputs(Protocol):
-    """The batches of a run, in an order that the seed of the run fixes."""
+    """The batches of a run, in an order that the seed of the run fixes.
+
+    Attributes:
+        sources: sources of a mixture by name, each with its `weight`, its `inputs` and
+            `num_samples`, which maps a number of samples of the mixture to those of
+            the source; empty for other inputs.
+        vocab_size: entries of the vocabulary of the records.
+        vocab_checksum: SHA-256 of that vocabulary.
+        text_preparation: steps from text to ids, for checkpoints; None if unknown.
+        num_train_samples: samples, which are rows, of an epoch.
+        num_validation_samples: held-out samples.
+        fill: share of the positions of a training batch that are no padding.
+    """
 
     @property
-    def sources(self) -> Mapping[str, "WeightedSource"]:
-        """Sources of a mixture by name; empty for other inputs."""
-
+    def sources(self) -> Mapping[str, Any]: ...
     @property
-    def vocab_size(self) -> int:
-        """Entries of the vocabulary of the records."""
-
+    def vocab_size(self) -> int: ...
     @property
-    def vocab_checksum(self) -> str:
-        """SHA-256 of that vocabulary."""
-
+    def vocab_checksum(self) -> str: ...
     @property
-    def text_preparation(self) -> TextPreparation | None:
-        """Steps from text to ids, for checkpoints; None if they are unknown."""
-
+    def text_preparation(self) -> TextPreparation | None: ...
     @property
-    def num_train_samples(self) -> int:
-        """Samples, which are rows, of an epoch."""
-
+    def num_train_samples(self) -> int: ...
     @property
-    def num_validation_samples(self) -> int:
-        """Held-out samples."""
-
+    def num_validation_samples(self) -> int: ...
     @property
-    def fill(self) -> float:
-        """Share of the positions of a training batch that are no padding."""
-
-    @property
-    def parts(self) -> str | None:
-        """Name of the parts of a row, "windows" or "texts"; None for a stream."""
-
-    @property
-    def parts_per_row(self) -> float:
-        """Mean number of parts of a training row."""
+    def fill(self) -> float: ...
 
     def train_dataset(
         self,
@@ -81,22 +72,6 @@ class Inputs(Protocol):
         """Place of a training sample in the records, for error messages."""
 
 
-class WeightedSource(Protocol):
-    """A source of a mixture."""
-
-    @property
-    def weight(self) -> int:
-        """Number of its samples in a block of the mixture."""
-
-    @property
-    def inputs(self) -> Inputs:
-        """Inputs of only this source."""
-
-    @property
-    def num_samples(self) -> Callable[[int], int]:
-        """Maps a number of mixture samples to the number drawn from this source."""
-
-
 def train_dataset(
     inputs: Inputs,
     settings: TrainingConfig,
@@ -118,11 +93,8 @@ def validation_datasets(
 ) -> dict[str, tf.data.Dataset]:
     """This process's micro-batches of a validation, equally many on every process.
 
-    The samples are the same for any number of processes.
-
-    Returns:
-        One dataset for each source of a mixture, or a single one named ""; nothing if
-        the run has no validation.
+    One dataset for each source of a mixture, or a single one named ""; nothing if the
+    run has no validation. The samples are the same for any number of processes.
     """
     if not settings.validation_interval:
         return {}

@@ -3,12 +3,10 @@
 import atexit
 import contextlib
 import os
-import pathlib
 import pickle
 import re
 import socket
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +14,6 @@ import jax
 import keras
 import numpy as np
 from jax.experimental import multihost_utils
-from keras import ops
 
 from seg_tf.config import TrainingConfig
 from seg_tf.training import distribution, step_jax
@@ -27,11 +24,9 @@ from seg_tf.training.distribution import (
     Distribution,
 )
 from seg_tf.training.errors import TrainingStopped
-from seg_tf.training.step import NoMemory
 from seg_tf.training.step_jax import JaxStep, replicated, row_sharding
 
 _DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
-_PATIENCE = 30.0  # seconds until a rank reports that it is waiting
 # Words that only errors of the exchange between processes contain.
 _EXCHANGE = re.compile(r"gloo|nccl|coordination", re.IGNORECASE)
 Batch = Mapping[str, Any]
@@ -47,12 +42,16 @@ class JaxDevices:
         return jax.local_devices()[0].device_kind if self.has_gpu() else None
 
     def gpu_memory_use(self) -> tuple[int, int] | None:
-        stats = self._memory_stats()
-        return (stats["bytes_in_use"], stats["peak_bytes_in_use"]) if stats else None
+        if not self.has_gpu():
+            return None
+        stats = jax.local_devices()[0].memory_stats()
+        return stats["bytes_in_use"], stats["peak_bytes_in_use"]
 
     def gpu_memory_limit(self) -> int | None:
-        stats = self._memory_stats()
-        return stats["bytes_limit"] if stats else None
+        if not self.has_gpu():
+            return None
+        limit: int = jax.local_devices()[0].memory_stats()["bytes_limit"]
+        return limit
 
     def uses_tensor_float_32(self) -> bool:
         precision = getattr(jax.config, "jax_default_matmul_precision")  # noqa: B009
@@ -66,8 +65,7 @@ class JaxDevices:
     ) -> None:
         """Checks that kernels are deterministic if `settings` ask for it.
 
-        XLA's kernels for CPUs are. Those for GPUs need a flag in the environment, which
-        is read before any setting.
+        XLA's kernels for CPUs are. Those for GPUs need a flag in the environment.
         """
         if not self.has_gpu() or _DETERMINISTIC in os.environ.get("XLA_FLAGS", ""):
             return
@@ -83,15 +81,12 @@ class JaxDevices:
                 f'XLA_FLAGS="{_DETERMINISTIC}" turns them on'
             )
 
-    def _memory_stats(self) -> dict[str, int] | None:
-        return jax.local_devices()[0].memory_stats() if self.has_gpu() else None
-
 
 class JaxEngine:
     """Functions compiled by XLA; `TensorFlowEngine` documents the methods.
 
-    Sums and counts are float64 and int64, as on TensorFlow, which has to be configured.
-    TensorFlow reads the batches and does not use the GPUs.
+    Sums and counts are float64 and int64, as on TensorFlow, which reads the batches
+    and does not use the GPUs.
     """
 
     packages: tuple[str, ...] = ("jax", "jaxlib")
@@ -110,22 +105,15 @@ class JaxEngine:
         if jax.process_count() > 1:
             return JaxDistribution()
         if distribution.number_launched() > 1:
-            rank = distribution.rank_launched()
             raise TrainingStopped(
                 "`--engine` must be tensorflow on every rank that horovodrun starts. "
-                f"Received: --engine=jax on rank {rank} of "
-                f"{distribution.number_launched()} ({socket.gethostname()}). Processes "
-                f"of the engine jax find each other by {JAX_ADDRESS}=host:port in the "
-                "environment (docs/training_engine.md), or are one, on all devices of "
-                "its host"
+                f"Received: --engine=jax ({socket.gethostname()}). Its processes find "
+                f"each other by {JAX_ADDRESS} (docs/training_engine.md)"
             )
         return Distribution()
 
     def compiles(self, settings: TrainingConfig) -> bool:
         return True
-
-    def lane_memory(self, initial: Mapping[str, Any]) -> NoMemory:
-        return JaxLaneMemory(initial)
 
     def traced(self, function: Callable[[Batch], Any], features: Batch) -> Any:
         results = []
@@ -184,21 +172,6 @@ class JaxEngine:
     def num_request_rows(self) -> int:
         return step_jax.mesh().size // jax.process_count()
 
-    def rows_to_try(self, features: Batch) -> Batch:
-        # All processes compute together, so all have to try the same rows.
-        return _gather_rows(
-            {name: np.asarray(value) for name, value in features.items()}
-        )
-
-    def start_profile(self, folder: pathlib.Path) -> None:
-        jax.profiler.start_trace(str(folder))
-
-    def stop_profile(self) -> None:
-        jax.profiler.stop_trace()
-
-    def profiled_step(self, number: int) -> contextlib.AbstractContextManager[Any]:
-        return jax.profiler.StepTraceAnnotation("train", step_num=number)
-
 
 def _on_local_devices(value: np.ndarray) -> jax.Array:
     """Rows of this process on its devices, part of an array of all processes."""
@@ -220,46 +193,6 @@ def _gather_rows(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: np.concatenate([part[name] for part in parts]) for name in batch}
 
 
-class JaxLaneMemory(NoMemory):
-    """The memory of every lane, in variables that a compiled step reads and assigns.
-
-    Args:
-        initial: memory of the lanes before any text, by name: tensors
-            `(number of lanes, …)`.
-    """
-
-    def __init__(self, initial: Mapping[str, Any]):
-        self._lanes = {
-            name: keras.Variable(value, trainable=False, dtype=value.dtype, name=name)
-            for name, value in initial.items()
-        }
-
-    @property
-    def variables(self) -> tuple[Any, ...]:
-        return tuple(self._lanes.values())
-
-    def read(self, features: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            name: ops.take(variable, features["lane"], axis=0)
-            for name, variable in self._lanes.items()
-        }
-
-    def write(self, features: Mapping[str, Any], memory: Mapping[str, Any]) -> None:
-        before = self.read(features)
-        # NaNs in the memory would persist forever.
-        masks = [
-            ops.all(ops.isfinite(value), axis=tuple(range(1, len(value.shape))))
-            for value in memory.values()
-        ]
-        finite = ops.all(ops.stack(masks), axis=0)
-        for name, variable in self._lanes.items():
-            mask = ops.reshape(finite, (-1,) + (1,) * (len(variable.shape) - 1))
-            rows = ops.where(mask, memory[name], before[name])
-            variable.assign(
-                ops.scatter_update(variable, features["lane"][:, None], rows)
-            )
-
-
 # --- Processes ------------------------------------------------------------------
 
 
@@ -268,9 +201,6 @@ def _initialize() -> None:
 
     Their number and this process's are in the environment too, or JAX finds them, as
     under Slurm and Open MPI. Must be called before JAX looks for devices.
-
-    Raises:
-        TrainingStopped: if they cannot be found.
     """
     address = os.environ.get(JAX_ADDRESS)
     if not address:
@@ -282,32 +212,13 @@ def _initialize() -> None:
             int(os.environ[name]) if os.environ.get(name) else None
             for name in (JAX_PROCESSES, JAX_PROCESS)
         )
-        # JAX aborts the process after five minutes, without saying what to do.
-        waiting = threading.Timer(_PATIENCE, _report_waiting, [address])
-        waiting.daemon = True
-        waiting.start()
-        try:
-            jax.distributed.initialize(address, number, rank)
-        finally:
-            waiting.cancel()
+        print(f"Waiting for all processes at {address}", file=sys.stderr, flush=True)
+        jax.distributed.initialize(address, number, rank)
     except (ValueError, RuntimeError) as error:
-        names = (JAX_ADDRESS, JAX_PROCESSES, JAX_PROCESS)
-        environment = {name: os.environ.get(name) for name in names}
         raise TrainingStopped(
             "The processes of --engine=jax must all be started, with that engine, and "
-            f"reach one another. Received: {environment} ({error})"
+            f"reach one another at {address}: {error}"
         ) from error
-
-
-def _report_waiting(address: str) -> None:
-    print(
-        f"Rank {os.environ.get(JAX_PROCESS, '?')} of "
-        f"{os.environ.get(JAX_PROCESSES, '?')} ({socket.gethostname()}) is waiting for "
-        f"the others at {address}. Each must be started with --engine=jax; this rank "
-        "ends after 5 minutes",
-        file=sys.stderr,
-        flush=True,
-    )
 
 
 class JaxDistribution(Distribution):
@@ -316,6 +227,8 @@ class JaxDistribution(Distribution):
     A step computes on the devices of all of them, so its sums are global already. Each
     process reads equally many rows.
     """
+
+    computes_together = True
 
     @property
     def rank(self) -> int:

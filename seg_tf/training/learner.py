@@ -1,7 +1,7 @@
 """The learner: an encoder with its objectives and optimizer, which a run updates."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
@@ -9,10 +9,10 @@ from keras import ops
 
 from seg_tf.objectives.base import Objective
 from seg_tf.training import engine
-from seg_tf.training.errors import NonFiniteSteps
+from seg_tf.training.errors import NonFiniteLossError
 from seg_tf.training.step import (
     Features,
-    NoMemory,
+    LaneMemory,
     Results,
     StepOptions,
     named_pairs,
@@ -24,15 +24,9 @@ _STOP_REQUEST = "stop_request"
 
 
 class Sums:
-    """Numerators and denominators of N metrics, summed in float64.
+    """Numerators and denominators of N metrics: a variable, float64 `(N, 2)`.
 
     float32 stops counting single predictions at 2**24, which a validation reaches.
-
-    Args:
-        names: names of the metrics.
-
-    Attributes:
-        variable: float64 `(N, 2)`.
     """
 
     def __init__(self, names: Iterable[str]):
@@ -58,39 +52,21 @@ class Sums:
         return dict(zip(self.names, ratios, strict=True))
 
 
-class StartedStep(NamedTuple):
-    """A step that the device may still be computing.
-
-    Attributes:
-        features: the batch.
-        finite: whether loss and gradient are finite. If not, no weight has changed.
-        stop_requests: number of processes that ask to stop, `(1,)`.
-    """
-
-    features: Features
-    finite: Any
-    stop_requests: Any
-
-
 class Learner:
     """Trains an encoder on the weighted sum of its objectives' losses.
 
-    Objectives return sums and weights. A sum is divided by its weight in the training
-    step, for the gradient, and in the results of many batches, which are ratios of
-    sums and never means of means. All results are global, and the same on
-    every process.
+    Results of many batches are ratios of sums, and the same on every process.
 
     An update is made from the first batch whose loss and gradient are finite; other
     batches are skipped. The device computes one update while the host starts the next
     one, so the outcome of an update is read one call later, or by `finish_update`.
 
     Args:
-        encoder: layer from a batch of features to a sequence `(B, L, D)`. An encoder
-            with memory also returns the memory for the next batch.
+        encoder: layer from a batch of features to a sequence `(B, L, D)`, and with
+            memory also to the memory for the next batch.
         objectives: `seg_tf.objectives.base.Objective`s by name.
         optimizer: a Keras optimizer without clipping.
-        features: a batch with the shapes of training, from which all variables are
-            created. Its values do not matter.
+        features: a batch with the shapes of training; its values do not matter.
         options: options of the training step.
         max_skipped_steps: greatest number of consecutive skipped batches.
         memory: the encoder's memory between training steps.
@@ -101,9 +77,6 @@ class Learner:
         stop_agreed: whether any process asked to stop, as of the last update or
             validation batch that all processes have finished.
         stop_training: set by a Keras callback to end the run.
-
-    Raises:
-        ValueError: if there is no objective.
     """
 
     def __init__(
@@ -115,25 +88,25 @@ class Learner:
         *,
         options: StepOptions | None = None,
         max_skipped_steps: int = 20,
-        memory: NoMemory | None = None,
-        validation_memory: NoMemory | None = None,
+        memory: LaneMemory | None = None,
+        validation_memory: LaneMemory | None = None,
     ):
         if not objectives:
-            raise ValueError(
-                "`objectives` must name at least one objective. "
-                f"Received: objectives={dict(objectives)}"
-            )
+            raise ValueError("`objectives` must name at least one. Received: {}")
         self.encoder = encoder
         self.objectives = dict(objectives)
         self.optimizer = optimizer
         self.options = options or StepOptions()
-        self.memory = memory or NoMemory()
+        self.memory = memory or LaneMemory()
         self.stop_requested: Callable[[], bool] = bool  # False
         self.stop_agreed = False
         self.stop_training = False
-        self._validation_memory = validation_memory or NoMemory()
+        self._validation_memory = validation_memory or LaneMemory()
         self._max_skipped_steps = max_skipped_steps
-        self._in_flight: StartedStep | None = None
+        # A step that the device may still be computing: whether it is finite, and the
+        # number of processes that ask to stop.
+        self._in_flight: tuple[Any, Any] | None = None
+        self._skipped = 0  # consecutive steps
         self._engine = engine.current()
 
         def names(training: bool) -> list[str]:
@@ -214,35 +187,22 @@ class Learner:
         """Starts an update, then waits for the one before.
 
         Raises:
-            NonFiniteSteps: if too many consecutive batches had to be skipped.
+            NonFiniteLossError: if too many consecutive batches had to be skipped.
         """
-        before, started = self._in_flight, self._start(next_batch)
-        if before is not None and not before.finite:
+        before, self._in_flight = self._in_flight, self._start(next_batch)
+        if before is not None and not self._is_update(*before):
             # The step that was just started replaces the skipped one.
-            self._check_skipped(1, before)
-            before = self._first_update(started, next_batch, skipped=1)
-            started = self._start(next_batch)
-        self._in_flight = started
-        if before is not None:
-            self._note_stop_requests(before.stop_requests)
+            self.finish_update(next_batch)
+            self._in_flight = self._start(next_batch)
 
     def finish_update(self, next_batch: Callable[[], Features]) -> None:
-        """Waits for the update that was started; every process calls it.
-
-        Raises:
-            NonFiniteSteps: as `start_update`.
-        """
+        """Waits for the update that was started; every process calls it."""
         step, self._in_flight = self._in_flight, None
-        if step is not None:
-            step = self._first_update(step, next_batch)
-            self._note_stop_requests(step.stop_requests)
+        while step is not None and not self._is_update(*step):
+            step = self._start(next_batch)
 
     def make_update(self, batches: Iterator[Features]) -> None:
-        """Makes one update from the next batches and waits for it.
-
-        Raises:
-            NonFiniteSteps: as `start_update`.
-        """
+        """Makes one update from the next batches and waits for it."""
         self.start_update(lambda: next(batches))
         self.finish_update(lambda: next(batches))
 
@@ -262,47 +222,19 @@ class Learner:
         self._learning_rate.assign(ops.cast(result.learning_rate, "float64"))
         return result.finite, result.stop_requests
 
-    def _start(self, next_batch: Callable[[], Features]) -> StartedStep:
+    def _start(self, next_batch: Callable[[], Features]) -> tuple[Any, Any]:
         features = next_batch()
-        return StartedStep(features, *self._compiled_step(self._with_request(features)))
-
-    def _first_update(
-        self,
-        step: StartedStep,
-        next_batch: Callable[[], Features],
-        skipped: int = 0,
-    ) -> StartedStep:
-        """Waits for a step, and makes further steps until one is finite."""
-        while not step.finite:
-            skipped += 1
-            self._check_skipped(skipped, step)
-            step = self._start(next_batch)
+        self.memory.own(features)
+        step: tuple[Any, Any] = self._compiled_step(self._with_request(features))
         return step
 
-    def _check_skipped(self, skipped: int, step: StartedStep) -> None:
-        if skipped > self._max_skipped_steps:
-            samples = self._samples_without_finite_loss(step.features)
-            raise NonFiniteSteps(skipped, self.options.distribution.gather(samples))
-
-    def _samples_without_finite_loss(self, features: Features) -> list[int]:
-        """Numbers of the samples of a batch whose own loss is not finite."""
-        sums = self._compiled(
-            lambda rows: pack_sums(
-                self._forward({**rows, **self.memory.read(rows)}, False)[0]
-            ),
-            rows_vary=True,
-        )
-        features = self._engine.rows_to_try(features)
-        samples = np.asarray(features["sample_number"]).tolist()
-        rows = (
-            {name: value[number : number + 1] for name, value in features.items()}
-            for number in range(len(samples))
-        )
-        return [
-            sample
-            for sample, row in zip(samples, rows, strict=True)
-            if not np.all(np.isfinite(sums(row)))
-        ]
+    def _is_update(self, finite: Any, stop_requests: Any) -> bool:
+        """Waits for a step; False if it was skipped."""
+        self._note_stop_requests(stop_requests)
+        self._skipped = 0 if finite else self._skipped + 1
+        if self._skipped > self._max_skipped_steps:
+            raise NonFiniteLossError(f"{self._skipped} steps in a row were not finite")
+        return self._skipped == 0
 
     # --- Validation -----------------------------------------------------------------
 
@@ -333,7 +265,6 @@ class Learner:
 
     @property
     def updates(self) -> int:
-        """Updates made."""
         return int(self.optimizer.iterations)
 
     @property
@@ -348,7 +279,6 @@ class Learner:
 
     @property
     def skipped_steps(self) -> int:
-        """Batches that were skipped because loss or gradient was not finite."""
         return int(self._totals[2])
 
     @property
@@ -389,19 +319,14 @@ class Learner:
 
     # --- Calls of the model ---------------------------------------------------------
 
-    def encode(
-        self, features: Features, training: bool = False
-    ) -> tuple[Any, dict[str, Any]]:
-        """The encoder's sequence output, and its memory for the next batch."""
-        output = self.encoder(features, training=training)
-        return output if isinstance(output, tuple) else (output, {})
-
     def _forward(
         self, features: Features, training: bool
     ) -> tuple[Results, dict[str, Any]]:
-        sequence_output, memory = self.encode(features, training)
+        """Results of the objectives, and the memory for the next batch."""
+        output = self.encoder(features, training=training)
+        sequence, memory = output if isinstance(output, tuple) else (output, {})
         results = {
-            name: objective(sequence_output, features, training=training)
+            name: objective(sequence, features, training=training)
             for name, objective in self.objectives.items()
         }
         return results, memory

@@ -44,12 +44,12 @@ class JaxStep(StepParts):
         batch = self._count(features, stop_requests)
         factor = nearest_power_of_two(batch.micro_batches)
         share = 1.0
-        if self._options.compress_gradients:
+        if self.options.compress_gradients:
             share = nearest_power_of_two(batch.micro_batches / batch.processes)
         gradients, sums, memory = self._accumulate(
             features, memory, batch.loss_weights / factor, share
         )
-        learning_rate = jnp.asarray(self._optimizer.learning_rate)
+        learning_rate = jnp.asarray(self.optimizer.learning_rate)
         finite, norm = self._update(gradients, sums, factor / share)
         counts = (batch.rows, batch.tokens, batch.stop_requests)
         return StepResult(finite, sums, norm, learning_rate, *counts, memory)
@@ -58,7 +58,7 @@ class JaxStep(StepParts):
         """Counts the batch of all devices."""
         mask = features["padding_mask"]
         devices, rows = mesh().size, mask.shape[0]
-        counts = [objective.count(features) for objective in self._objectives.values()]
+        counts = [objective.count(features) for objective in self.objectives.values()]
         return GlobalBatch(
             loss_weights=jnp.stack(counts).astype("float32"),
             rows=jnp.asarray(rows, "float64"),
@@ -75,7 +75,7 @@ class JaxStep(StepParts):
             ValueError: if the devices cannot share the rows.
         """
         devices = mesh().size
-        size = self._options.micro_batch_size or max(1, num_rows // devices)
+        size = self.options.micro_batch_size or max(1, num_rows // devices)
         if num_rows % (devices * size):
             raise ValueError(
                 "`micro_batch_size` times the number of devices must divide the rows "
@@ -90,10 +90,10 @@ class JaxStep(StepParts):
         """Sums of `_gradients` over all rows, and the memory of the rows."""
         features = {**features, **memory}
         size = self._size(features["padding_mask"].shape[0])
-        weights = [variable.value for variable in self._variables]
+        weights = [variable.value for variable in self.variables]
         zeros = (
-            [jnp.zeros(variable.shape, "float32") for variable in self._variables],
-            jnp.zeros(self._num_sums, "float64"),
+            [jnp.zeros(variable.shape, "float32") for variable in self.variables],
+            jnp.zeros(self.num_sums, "float64"),
         )
 
         def on_device(
@@ -133,7 +133,7 @@ class JaxStep(StepParts):
             weights,
             features,
             divisors,
-            self._options.loss_scale.value,
+            self.options.loss_scale.value,
             jnp.asarray(share, "float32"),
         )
 
@@ -144,12 +144,12 @@ class JaxStep(StepParts):
         seeds = self._dropout_seeds(features["sample_number"][0])
 
         def scaled_loss(weights: list[Any]) -> tuple[Any, tuple[Any, Memory]]:
-            values = [*zip(self._variables, weights, strict=True)]
-            values += [*zip(self._random_states, seeds, strict=True)]
+            values = [*zip(self.variables, weights, strict=True)]
+            values += [*zip(self.random_states, seeds, strict=True)]
             with keras.StatelessScope(state_mapping=values):
-                results, memory = self._forward(features)
+                results, memory = self.forward(features)
             terms = [
-                self._objectives[name].loss_weight * _divide(result.loss[0], divisor)
+                self.objectives[name].loss_weight * _divide(result.loss[0], divisor)
                 for (name, result), divisor in zip(
                     results.items(), divisors, strict=True
                 )
@@ -162,49 +162,49 @@ class JaxStep(StepParts):
 
     def _dropout_seeds(self, first_sample: Any) -> list[Any]:
         """States of the generators of dropout for a micro-batch."""
-        key = jax.random.key(self._options.seed)
+        key = jax.random.key(self.options.seed)
         for half in (first_sample >> 32, first_sample & 0xFFFFFFFF):
             key = jax.random.fold_in(key, half.astype("uint32"))
-        shape = (len(self._random_states), 2)
+        shape = (len(self.random_states), 2)
         states = jax.random.randint(key, shape, 0, 2**31 - 1, "int32")
         return [
             state.astype(variable.dtype)
-            for variable, state in zip(self._random_states, states, strict=True)
+            for variable, state in zip(self.random_states, states, strict=True)
         ]
 
     def _sum_over_devices(self, gradients: list[Any], share: Any) -> list[Any]:
         """Sums over the devices, divided by `share`."""
-        if not self._options.compress_gradients:
+        if not self.options.compress_gradients:
             return lax.psum(gradients, _AXIS)
         gradients = [(gradient / share).astype("float16") for gradient in gradients]
         return [total.astype("float32") for total in lax.psum(gradients, _AXIS)]
 
     def _update(self, gradients: list[Any], sums: Any, factor: Any) -> tuple[Any, Any]:
         """Unscales, checks, clips, updates; returns (finite, norm before clipping)."""
-        scale = self._options.loss_scale.value * factor
+        scale = self.options.loss_scale.value * factor
         norm = jnp.sqrt(sum(jnp.sum(jnp.square(part)) for part in gradients)) / scale
         # One entry that is not finite makes the norm so.
         finite = jnp.isfinite(norm) & jnp.all(jnp.isfinite(sums))
         multiplier = 1.0 / scale
-        bound = self._options.clip_norm
+        bound = self.options.clip_norm
         if bound is not None:
             multiplier *= bound / jnp.maximum(norm, bound)
-        slots = self._optimizer.variables
-        old_weights = [variable.value for variable in self._variables]
+        slots = self.optimizer.variables
+        old_weights = [variable.value for variable in self.variables]
         old_slots = [variable.value for variable in slots]
-        weights, state = self._optimizer.stateless_apply(
+        weights, state = self.optimizer.stateless_apply(
             old_slots, [gradient * multiplier for gradient in gradients], old_weights
         )
         # A branch would make the host wait for `finite`; a choice is fused into the
         # loops that compute the update.
         for variable, value, old in zip(
-            (*self._variables, *slots),
+            (*self.variables, *slots),
             (*weights, *state),
             (*old_weights, *old_slots),
             strict=True,
         ):
             variable.assign(jnp.where(finite, value, old))
-        self._options.loss_scale.update(finite)
+        self.options.loss_scale.update(finite)
         return finite, norm
 
 

@@ -2,6 +2,7 @@
 
 # Shape key: R rows of this process, B rows of a micro-batch, O objectives.
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from seg_tf.training.step import (
 )
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class TrainingStep(StepParts):
     """Updates the weights from one global batch, shared by all processes.
 
@@ -27,10 +29,9 @@ class TrainingStep(StepParts):
     all-reduce: if a process fails, the step has been made on all others, or on none.
     """
 
-    def __init__(self, *parts: Any, **named_parts: Any):
-        super().__init__(*parts, **named_parts)
+    def __post_init__(self) -> None:
         self._take_gradients, self._make_update = self._gradients, self._update
-        if self._options.jit_compile:
+        if self.options.jit_compile:
             compiled = functools.partial(tf.function, autograph=False, jit_compile=True)
             self._take_gradients = compiled(self._gradients)
             self._make_update = compiled(self._update)
@@ -42,8 +43,7 @@ class TrainingStep(StepParts):
 
         Args:
             features: this process's rows `(R, …)`; R is a multiple of B.
-            memory: the model's memory of the text before them, `(R, …)`; the model
-                gets it among the features.
+            memory: the model's memory of the text before them, `(R, …)`.
             stop_requests: float64 `(1,)`: stop flag of this process.
         """
         batch = self._count(features, stop_requests)
@@ -52,8 +52,8 @@ class TrainingStep(StepParts):
             features, memory, batch.loss_weights / factor
         )
         gradients, factor = self._reduce(gradients, factor, batch)
-        (sums,) = self._options.distribution.sum([sums], "sums")
-        learning_rate = tf.convert_to_tensor(self._optimizer.learning_rate)
+        (sums,) = self.options.distribution.sum([sums], "sums")
+        learning_rate = tf.convert_to_tensor(self.optimizer.learning_rate)
         finite, norm = self._make_update(gradients, sums, factor)
         # Counters may only change once nothing can fail any more.
         with tf.control_dependencies([finite]):
@@ -64,9 +64,9 @@ class TrainingStep(StepParts):
     def _count(self, features: Features, stop_requests: tf.Tensor) -> GlobalBatch:
         """Counts the global batch before any gradient is taken."""
         mask = features["padding_mask"]
-        rows, size = tf.shape(mask)[0], self._options.micro_batch_size
+        rows, size = tf.shape(mask)[0], self.options.micro_batch_size
         counts = [
-            *(objective.count(features) for objective in self._objectives.values()),
+            *(objective.count(features) for objective in self.objectives.values()),
             rows,
             tf.math.count_nonzero(mask),
             rows // size if size else 1,
@@ -74,8 +74,8 @@ class TrainingStep(StepParts):
         ]
         numbers = tf.stack([tf.cast(count, tf.float64) for count in counts])
         vector = tf.concat([numbers, stop_requests], axis=0)
-        (vector,) = self._options.distribution.sum([vector], "counts")
-        num_objectives, num_counts = len(self._objectives), len(counts)
+        (vector,) = self.options.distribution.sum([vector], "counts")
+        num_objectives, num_counts = len(self.objectives), len(counts)
         rows, tokens, micro_batches, processes = tf.unstack(
             vector[num_objectives:num_counts]
         )
@@ -90,7 +90,7 @@ class TrainingStep(StepParts):
         """Sums `_gradients` over all rows, one micro-batch after another."""
         features = {**features, **memory}
         num_rows = features["padding_mask"].shape[0]
-        size = self._options.micro_batch_size or num_rows
+        size = self.options.micro_batch_size or num_rows
         if num_rows == size:
             return self._take_gradients(features, divisors)
         if num_rows is None or num_rows % size:
@@ -119,7 +119,7 @@ class TrainingStep(StepParts):
             }
             return begin + size, gradients, sums + new_sums, memory
 
-        zeros = [tf.zeros(variable.shape, tf.float32) for variable in self._variables]
+        zeros = [tf.zeros(variable.shape, tf.float32) for variable in self.variables]
         parts = {
             name: tf.TensorArray(value.dtype, num_rows // size)
             for name, value in memory.items()
@@ -127,7 +127,7 @@ class TrainingStep(StepParts):
         _, gradients, sums, memory = tf.while_loop(
             lambda begin, *_: begin < num_rows,
             add_next,
-            (tf.constant(0), zeros, tf.zeros([self._num_sums], tf.float64), parts),
+            (tf.constant(0), zeros, tf.zeros([self.num_sums], tf.float64), parts),
             # Two micro-batches at once would need the memory of two.
             parallel_iterations=1,
         )
@@ -139,35 +139,33 @@ class TrainingStep(StepParts):
         """Scaled float32 gradients of the loss of some rows, their sums and memory."""
         self._seed_dropout(features["sample_number"][0])
         with tf.GradientTape() as tape:
-            results, memory = self._forward(features)
+            results, memory = self.forward(features)
             terms = [
-                self._objectives[name].loss_weight
+                self.objectives[name].loss_weight
                 * tf.math.divide_no_nan(result.loss[0], divisor)
                 for (name, result), divisor in zip(
                     results.items(), tf.unstack(divisors), strict=True
                 )
             ]
-            loss = tf.add_n(terms) * self._options.loss_scale.value
+            loss = tf.add_n(terms) * self.options.loss_scale.value
         # The tape makes zeros for TensorFlow's variables, not for those of Keras.
-        variables = [variable.value for variable in self._variables]
+        variables = [variable.value for variable in self.variables]
         gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
         gradients = [tf.cast(dense(gradient), tf.float32) for gradient in gradients]
         return gradients, pack_sums(results), memory
 
     def _seed_dropout(self, first_sample: tf.Tensor) -> None:
-        if not self._random_states:
+        if not self.random_states:
             return
-        seed = tf.stack([tf.constant(self._options.seed, tf.int64), first_sample])
+        seed = tf.stack([tf.constant(self.options.seed, tf.int64), first_sample])
         states = tf.random.stateless_uniform(
-            [len(self._random_states), 2],
+            [len(self.random_states), 2],
             seed,
             minval=0,
             maxval=2**31 - 1,
             dtype=tf.int32,
         )
-        for variable, state in zip(
-            self._random_states, tf.unstack(states), strict=True
-        ):
+        for variable, state in zip(self.random_states, tf.unstack(states), strict=True):
             variable.assign(tf.cast(state, variable.dtype))
 
     def _reduce(
@@ -175,12 +173,10 @@ class TrainingStep(StepParts):
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         """Sums gradients over the processes, in groups; returns the new factor too.
 
-        A group is summed when all processes have its gradients. The last layers
-        come first, so that they are sent while the backward pass computes the
-        others. If XLA compiles the gradients, or micro-batches are accumulated, all
-        gradients are available at once.
+        The last layers come first, so that they can be sent while the backward pass
+        computes the others.
         """
-        compress = self._options.compress_gradients
+        compress = self.options.compress_gradients
         if compress:
             # In float32, and by the mean over processes: all must divide by the same.
             share = nearest_power_of_two(batch.micro_batches / batch.processes)
@@ -188,11 +184,11 @@ class TrainingStep(StepParts):
             factor /= share
         groups = backward_groups(
             [gradient.shape.num_elements() for gradient in gradients],
-            self._options.gradient_groups,
+            self.options.gradient_groups,
         )
         sums = list(gradients)
         for number, group in enumerate(groups):
-            totals = self._options.distribution.sum(
+            totals = self.options.distribution.sum(
                 [gradients[index] for index in group],
                 f"gradients_{number}",
                 as_float16=compress,
@@ -205,45 +201,39 @@ class TrainingStep(StepParts):
         self, gradients: list[tf.Tensor], sums: tf.Tensor, factor: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Unscales, checks, clips, updates; returns (finite, norm before clipping)."""
-        scale = self._options.loss_scale.value * factor
+        scale = self.options.loss_scale.value * factor
         norm = tf.linalg.global_norm(gradients) / scale
         # One entry that is not finite makes the norm so.
         finite = tf.math.is_finite(norm) & tf.reduce_all(tf.math.is_finite(sums))
         # One pass over the gradients unscales and clips them.
         multiplier = 1.0 / scale
-        bound = self._options.clip_norm
+        bound = self.options.clip_norm
         if bound is not None:
             multiplier *= bound / tf.maximum(norm, bound)
 
         def update() -> tf.Tensor:
-            self._optimizer.apply(
-                [gradient * multiplier for gradient in gradients], self._variables
+            self.optimizer.apply(
+                [gradient * multiplier for gradient in gradients], self.variables
             )
             return tf.constant(True)
 
-        if self._options.jit_compile:
+        if self.options.jit_compile:
             # A branch would make the host wait for `finite`; a choice is fused into
             # the loops that compute the update.
-            changing = [*self._variables, *self._optimizer.variables]
+            changing = [*self.variables, *self.optimizer.variables]
             before = [tf.identity(variable.value) for variable in changing]
             update()
             for variable, value in zip(changing, before, strict=True):
                 variable.assign(tf.where(finite, variable.value, value))
         else:
             tf.cond(finite, update, lambda: tf.constant(False))
-        self._options.loss_scale.update(finite)
+        self.options.loss_scale.update(finite)
         return finite, norm
 
 
 def backward_groups(sizes: Sequence[int], number: int) -> list[list[int]]:
-    """Groups of gradients' indices in the order of a backward pass: the last first.
+    """Indices of gradients of these sizes in at most `number` groups, the last first.
 
-    Args:
-        sizes: numbers of entries of the gradients, in the order of the forward pass.
-        number: maximum number of groups. Each but the last ends when it has its share
-            of all entries.
-
-    Example:
     >>> backward_groups([4, 1, 1, 2], 2)
     [[3, 2, 1], [0]]
     """

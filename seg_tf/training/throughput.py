@@ -1,16 +1,13 @@
-"""Throughput of a training run: FLOPs, speed, memory and profiles."""
+"""Throughput of a training run: FLOPs, peak of the device, memory and speed."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import math
 import os
 import pathlib
 import re
-import resource
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -43,26 +40,20 @@ def flops_per_update(config: RunConfig, vocab_size: int) -> int | None:
     Counts matrix products of full rows. The backward pass has two products for each of
     the forward pass. Recomputation does not count.
 
-    Args:
-        config: the run.
-        vocab_size: entries of the vocabulary, unless the model's config has its own.
-
-    Returns:
-        The FLOPs, or None for a custom model or objective.
+    None for a custom model or objective.
     """
     vocab_size = config.model.vocab_size or vocab_size
-    flops = [_encoder_flops(config)] + [
-        _objective_flops(objective, config, vocab_size)
-        for objective in config.objectives.values()
-    ]
+    flops = [_encoder_flops(config)]
+    for objective in config.objectives.values():
+        flops.append(_objective_flops(objective, config, vocab_size))
     known = [part for part in flops if part is not None]
     if len(known) < len(flops):
         return None
     return round(3 * config.training.batch_size * sum(known))
 
 
+# Of the forward pass of a row.
 def _encoder_flops(config: RunConfig) -> float | None:
-    """FLOPs of the encoder for the forward pass of a row."""
     model, inputs = config.model, config.inputs
     length, width = inputs.row_length, getattr(model, "hidden_size", 0)
     match model:
@@ -105,7 +96,6 @@ def _encoder_flops(config: RunConfig) -> float | None:
 def _objective_flops(
     objective: Any, config: RunConfig, vocab_size: int
 ) -> float | None:
-    """FLOPs of an objective for the forward pass of a row."""
     model, inputs = config.model, config.inputs
     width = getattr(model, "hidden_size", 0)
     match objective:
@@ -129,26 +119,16 @@ def _objective_flops(
             width = model.alpha_hidden_size
             return _product(inputs.sentences_per_row, width, width + 2)
         case CausalLMConfig():
-            limits = (0, *model.cutoffs, vocab_size)
-            # Shares of the words by Zipf's law. All words need the head.
-            total = math.log(vocab_size) + 0.5772
-            shares = [1.0] + [
-                math.log(end / begin) / total
-                for begin, end in itertools.pairwise(limits[1:])
-            ]
-            return inputs.row_length * sum(
-                share
-                * (
-                    _product(part, end - begin)
-                    + _is_projected(model) * _product(width, part)
-                )
-                for share, (begin, end), part in zip(
-                    shares,
-                    itertools.pairwise(limits),
-                    _adaptive_widths(model),
-                    strict=True,
-                )
-            )
+            flops, begin = 0.0, 0
+            ends = (*model.cutoffs, vocab_size)
+            for end, part in zip(ends, _adaptive_widths(model), strict=True):
+                # Shares of the words by Zipf's law. All words need the head.
+                total = math.log(vocab_size) + 0.5772
+                share = math.log(end / begin) / total if begin else 1.0
+                projection = _is_projected(model) * _product(width, part)
+                flops += share * (_product(part, end - begin) + projection)
+                begin = end
+            return inputs.row_length * flops
     return None
 
 
@@ -183,11 +163,9 @@ def _adaptive_widths(model: TransformerXLConfig) -> list[int]:
 # precision, and float32 rounded to TensorFloat-32. GPUs without the last lack bfloat16.
 _PEAKS = {
     "v100": (15.7, 125, None),
-    "v100 pcie": (14, 112, None),
     "t4": (8.1, 65, None),
     "a100": (19.5, 312, 156),
     "a100 pcie": (19.5, 312, 156),
-    "a10": (31.2, 125, 62.5),
     "l4": (30.3, 121, 60.5),
     "l40s": (91.6, 362, 183),
     "h100": (67, 989.4, 494.7),
@@ -195,8 +173,6 @@ _PEAKS = {
     "h200": (67, 989.4, 494.7),
     "rtx 3090": (35.6, 71, 35.6),
     "rtx 4090": (82.6, 165.2, 82.6),
-    "rtx a6000": (38.7, 154.8, 77.4),
-    "rtx 6000 ada generation": (91.1, 364.2, 182.1),
 }
 # Words of a device's name that do not matter for its speed.
 _IRRELEVANT = re.compile(r"nvidia|tesla|geforce|\d+gb|hbm\d\w?|sxm\d?(-\d+gb)?")
@@ -220,11 +196,8 @@ def peak_by_name(
 ) -> float | None:
     """Peak FLOP/s by the data sheet of a GPU, or None if it is not known.
 
-    Args:
-        device_name: name by the driver, such as "NVIDIA A100-SXM4-80GB". The whole name
-            has to be known, as a laptop's GPU or a slice of a GPU is slower.
-        dtype: "float32", "float16" or "bfloat16".
-        tensor_float_32: whether float32 products may use TensorFloat-32.
+    The whole name by the driver, such as "NVIDIA A100-SXM4-80GB", has to be known, as a
+    laptop's GPU or a slice of a GPU is slower.
     """
     words = re.split(r"[\s-]+", device_name.lower())
     model = " ".join(word for word in words if not _IRRELEVANT.fullmatch(word))
@@ -263,13 +236,11 @@ def memory_use() -> dict[str, int]:
         `host_memory_bytes` and `host_memory_peak_bytes`, the resident set size; with a
         GPU, also `gpu_memory_bytes` and `gpu_memory_peak_bytes`, allocated by tensors.
     """
-    resident = psutil.Process().memory_info().rss
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    peak = peak if sys.platform == "darwin" else 1024 * peak
-    status = pathlib.Path("/proc/self/status")
-    # Preferred, as `getrusage` includes the peak of the parent process.
-    if status.exists() and (line := re.search(r"VmHWM:\s*(\d+)", status.read_text())):
-        peak = 1024 * int(line[1])
+    status = pathlib.Path("/proc/self/status").read_text()
+    resident, peak = (
+        1024 * int(re.findall(rf"{name}:\s*(\d+)", status)[0])
+        for name in ("VmRSS", "VmHWM")
+    )
     # The kernel updates the peak lazily.
     figures = {
         "host_memory_bytes": resident,
@@ -284,11 +255,9 @@ def available_memory() -> tuple[int, str]:
     """Bytes that this process may use of its device, and the device's name."""
     if (limit := engine.current().devices.gpu_memory_limit()) is not None:
         return limit, "the GPU"
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for name in ("memory.max", "memory/memory.limit_in_bytes"):
-        with contextlib.suppress(OSError, ValueError):
-            limit = int((pathlib.Path("/sys/fs/cgroup") / name).read_text())
-            memory = min(memory, limit)
+    memory = psutil.virtual_memory().total
+    with contextlib.suppress(OSError, ValueError):  # the limit of a container
+        memory = min(memory, int(pathlib.Path("/sys/fs/cgroup/memory.max").read_text()))
     # Set by `horovodrun` and by MPI launchers that start Horovod.
     num_processes = int(os.environ.get("HOROVOD_LOCAL_SIZE", "1"))
     share = f", for each of {num_processes} processes" if num_processes > 1 else ""
@@ -307,7 +276,6 @@ FIGURES = (
     "gpu_memory_bytes",
     "gpu_memory_peak_bytes",
     "elapsed_seconds",
-    "total_seconds",
 )
 
 
@@ -315,12 +283,8 @@ class Throughput:
     """Speed, data wait and memory of each log interval.
 
     Speed and utilization are sums over all processes, other figures belong to this
-    process. Validations and checkpoints do not count.
-
-    Args:
-        flops_per_update: model FLOPs, or None if they are unknown.
-        peak: FLOP/s of all devices of the run.
-        clock: returns seconds.
+    process. The first update, which builds the graph, validations and checkpoints do
+    not count.
     """
 
     def __init__(
@@ -340,7 +304,7 @@ class Throughput:
 
     @property
     def is_measuring(self) -> bool:
-        """True after the first update, which builds the graph and is left out."""
+        """True after the first update."""
         return self._updates is not None
 
     def update_done(self, updates: int, read_tokens: Callable[[], float]) -> None:
@@ -354,19 +318,16 @@ class Throughput:
         A GPU may still be computing the step before, so it waits at most as long.
         """
         begin = self._clock()
-        try:
-            return next(batches)
-        finally:
-            self._waited += self._clock() - begin
+        batch = next(batches)
+        self._waited += self._clock() - begin
+        return batch
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """Context whose time does not count."""
         begin = self._clock()
-        try:
-            yield
-        finally:
-            self._paused += self._clock() - begin
+        yield
+        self._paused += self._clock() - begin
 
     def interval(self, updates: int, tokens: float) -> dict[str, float]:
         """Figures since the last call, without speeds if no time was measured."""
@@ -404,8 +365,6 @@ def start(
     peak = sum(distribution.gather(device_peak * num_devices))
     flops = flops_per_update(config, vocab_size)
     if distribution.is_chief:
-        if distribution.size > 1:
-            source += f" (rank 0; the sum is of {distribution.size} processes)"
         report(f"Peak for MFU: {peak / 1e12:,.4g} TFLOP/s, {source}")
         if flops is None:
             report("No MFU: the FLOPs of this model are unknown")
@@ -417,72 +376,15 @@ def console_values(figures: Mapping[str, float]) -> dict[str, str]:
     texts = {}
     if "tokens_per_second" in figures:
         texts["tokens/s"] = f"{figures['tokens_per_second']:,.0f}"
-    if "model_flops_utilization" in figures:
-        texts["MFU"] = f"{figures['model_flops_utilization']:.1%}"
-    if "data_wait_share" in figures:
-        texts["data wait"] = f"{figures['data_wait_share']:.1%}"
+    for name, column in (
+        ("MFU", "model_flops_utilization"),
+        ("data wait", "data_wait_share"),
+    ):
+        if column in figures:
+            texts[name] = f"{figures[column]:.1%}"
     for name, device in (("host", "host_memory"), ("GPU", "gpu_memory")):
         if f"{device}_bytes" in figures:
             used, peak = figures[f"{device}_bytes"], figures[f"{device}_peak_bytes"]
             texts[name] = f"{used / 2**30:.2f}/{peak / 2**30:.2f} GiB"
-    elapsed, total = figures["elapsed_seconds"], figures["total_seconds"]
-    texts["elapsed"] = tqdm.format_interval(elapsed)
-    if total > elapsed:
-        texts["elapsed"] += f" ({tqdm.format_interval(total)} in all)"
+    texts["elapsed"] = tqdm.format_interval(figures["elapsed_seconds"])
     return texts
-
-
-class Profiler:
-    """Writes a profile of a range of updates, for TensorBoard."""
-
-    def __init__(
-        self, updates: range, folder: pathlib.Path, report: Callable[[str], None]
-    ):
-        self._updates = updates
-        self._folder = folder
-        self._report = report
-        self._first: int | None = None
-        self._last = 0
-        self._engine = engine.current()
-
-    def start(self, done: int) -> None:
-        """Reports if the range is over after `done` updates."""
-        if done >= self._updates[-1]:
-            self._report(
-                f"No profile is written: the run resumes after update {done:,}, "
-                f"the last update to profile is {self._updates[-1]:,}"
-            )
-
-    @contextlib.contextmanager
-    def update(self, number: int) -> Iterator[None]:
-        """Context of an update."""
-        if number not in self._updates:
-            yield
-            return
-        if self._first is None:
-            self._first = number
-            self._attempt(lambda: self._engine.start_profile(self._folder))
-        with self._engine.profiled_step(number):
-            yield
-        self._last = number
-        if number == self._updates[-1]:
-            self.close()
-
-    def close(self) -> None:
-        """Writes what has been profiled so far."""
-        if self._first is not None and self._attempt(self._engine.stop_profile):
-            self._report(
-                f"Profile of updates {self._first:,} to {self._last:,}: "
-                f"{self._folder / 'plugins' / 'profile'}"
-            )
-        self._first = None
-
-    def _attempt(self, action: Callable[[], None]) -> bool:
-        """Calls an action; reports its failure, which must not end the run."""
-        try:
-            action()
-        except Exception as error:  # of TensorFlow or JAX
-            reason = getattr(error, "message", error)
-            self._report(f"No profile is written: {reason}")
-            return False
-        return True

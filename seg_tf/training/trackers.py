@@ -1,8 +1,8 @@
 """Experiment trackers and users' callbacks, which receive the rows of a run's log.
 
-Trackers and Keras callbacks may have a method `on_log(updates, row)`. It is called on
-the first process with each row of the log. In pretraining, a row has the values of
-`log.jsonl` under TensorBoard's names; in fine-tuning, the values of an epoch.
+Both may have a method `on_log(updates, row)`, which is called on the first process. In
+pretraining, a row has the values of `log.jsonl` under TensorBoard's names; in
+fine-tuning, the values of an epoch.
 """
 
 import dataclasses
@@ -21,16 +21,15 @@ from seg_tf.training.errors import TrainingStopped
 CallbackFactory = Callable[[pathlib.Path], keras.callbacks.Callback]
 
 
+# The id of a tracker's run, and functions that log a row and end the run.
+_Opened = tuple[str, Callable[[int, Mapping[str, float]], Any], Callable[[bool], Any]]
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrackedRun:
-    """A run as trackers show it.
+    """A run as trackers show it: title, settings, and the group that it belongs to.
 
-    Attributes:
-        name: its title.
-        parameters: its settings, nested or flat.
-        id_file: file with the run's id in each tracker, by which a resumed run
-            continues there. Local files of a tracker go to the same folder.
-        group: title of the group of runs that it belongs to.
+    `id_file` has its id in each tracker, by which a resumed run continues there.
     """
 
     name: str
@@ -39,124 +38,105 @@ class TrackedRun:
     group: str | None = None
 
 
-class Wandb:
-    """A run in Weights & Biases."""
+def _open_wandb(project: str | None, run: TrackedRun, run_id: str | None) -> _Opened:
+    import wandb  # type: ignore[import-not-found, unused-ignore]
 
-    def __init__(self, project: str | None, run: TrackedRun, run_id: str | None):
-        import wandb  # type: ignore[import-not-found, unused-ignore]
-
-        self._run = wandb.init(
-            project=project,
-            name=run.name,
-            group=run.group,
-            id=run_id,
-            resume="allow",
-            dir=os.environ.get("WANDB_DIR", run.id_file.parent),
-            config=dict(run.parameters),
-            allow_val_change=True,
-        )
-        self.id = self._run.id
-        # W&B's own step never decreases, but a run resumed from a checkpoint goes back.
-        self._run.define_metric("updates")
-        self._run.define_metric("*", step_metric="updates")
-
-    def log(self, updates: int, row: Mapping[str, float]) -> None:
-        self._run.log({"updates": updates, **row})
-
-    def close(self, succeeded: bool) -> None:
-        self._run.finish(exit_code=0 if succeeded else 1)
+    tracked = wandb.init(
+        project=project,
+        name=run.name,
+        group=run.group,
+        id=run_id,
+        resume="allow",
+        dir=os.environ.get("WANDB_DIR", run.id_file.parent),
+        config=dict(run.parameters),
+        allow_val_change=True,
+    )
+    # W&B's own step never decreases, but a run resumed from a checkpoint goes back.
+    tracked.define_metric("updates")
+    tracked.define_metric("*", step_metric="updates")
+    return (
+        tracked.id,
+        lambda updates, row: tracked.log({"updates": updates, **row}),
+        lambda succeeded: tracked.finish(exit_code=0 if succeeded else 1),
+    )
 
 
-class MLflow:
-    """A run in MLflow."""
+def _open_mlflow(project: str | None, run: TrackedRun, run_id: str | None) -> _Opened:
+    import mlflow  # type: ignore[import-not-found, unused-ignore]
 
-    def __init__(self, experiment: str | None, run: TrackedRun, run_id: str | None):
-        import mlflow  # type: ignore[import-not-found, unused-ignore]
+    if project:
+        mlflow.set_experiment(project)
+    tracked_id = mlflow.start_run(run_id=run_id, run_name=run.name).info.run_id
+    if run_id is None:  # MLflow refuses to change a parameter
+        mlflow.log_params(flat(run.parameters))
 
-        self._mlflow = mlflow
-        if experiment:
-            mlflow.set_experiment(experiment)
-        self.id = mlflow.start_run(run_id=run_id, run_name=run.name).info.run_id
-        if run_id is None:  # MLflow refuses to change a parameter
-            mlflow.log_params(flat(run.parameters))
+    def log(updates: int, row: Mapping[str, float]) -> None:
+        mlflow.log_metrics(dict(row), updates, synchronous=False)
 
-    def log(self, updates: int, row: Mapping[str, float]) -> None:
-        self._mlflow.log_metrics(dict(row), updates, synchronous=False)
+    def close(succeeded: bool) -> None:
+        mlflow.flush_async_logging()
+        mlflow.end_run("FINISHED" if succeeded else "FAILED")
 
-    def close(self, succeeded: bool) -> None:
-        self._mlflow.flush_async_logging()
-        self._mlflow.end_run("FINISHED" if succeeded else "FAILED")
+    return tracked_id, log, close
 
 
-SERVICES: dict[str, Any] = {"wandb": Wandb, "mlflow": MLflow}  # by flag
+SERVICES = {"wandb": _open_wandb, "mlflow": _open_mlflow}  # by flag
 
 
+@dataclasses.dataclass
 class Tracker:
     """Sends each row of the log to a tracker.
 
     A failing tracker never ends the training: its first failure is reported. The
     tracker's run starts with the first row, which only the first process receives.
 
-    Args:
+    Attributes:
         name: key of `SERVICES`.
         project: project or experiment; "" leaves it to the environment.
         run: the run to track.
         report: called with a line about the first failure.
     """
 
-    def __init__(
-        self,
-        name: str,
-        project: str,
-        run: TrackedRun,
-        report: Callable[[str], Any] = print,
-    ):
-        self._name = name
-        self._project = project or None
-        self._run = run
-        self._report = report
-        self._service: Wandb | MLflow | None = None
-        self._has_failed = False
+    name: str
+    project: str
+    run: TrackedRun
+    report: Callable[[str], Any] = print
+    _opened: _Opened | None = None
+    _has_failed: bool = False
 
     def on_log(self, updates: int, row: Mapping[str, float]) -> None:
-        if self._service is None and not self._has_failed:
+        if self._opened is None and not self._has_failed:
             self._attempt(self._start)
-        if self._service is not None:
-            self._attempt(self._service.log, updates, row)
+        if self._opened is not None:
+            self._attempt(self._opened[1], updates, row)
 
     def close(self, error_type: type[BaseException] | None, *_: object) -> None:
         """Ends the tracker's run; for `ExitStack.push`."""
-        if self._service is not None:
-            self._attempt(self._service.close, error_type is None)
+        if self._opened is not None:
+            self._attempt(self._opened[2], error_type is None)
 
     def _start(self) -> None:
-        path = self._run.id_file
+        path = self.run.id_file
         path.parent.mkdir(parents=True, exist_ok=True)
         ids = files.read_json(path) if path.exists() else {}
-        known = ids.get(self._name)
-        service = SERVICES[self._name](self._project, self._run, known)
-        if service.id != known:
-            files.write_json(path, {**ids, self._name: service.id})
-        self._service = service
+        open_ = SERVICES[self.name]
+        self._opened = open_(self.project or None, self.run, ids.get(self.name))
+        files.write_json(path, {**ids, self.name: self._opened[0]})
 
     def _attempt(self, action: Callable[..., None], *arguments: Any) -> None:
         try:
             action(*arguments)
         except Exception as error:  # each SDK raises its own
             if not self._has_failed:
-                self._report(
-                    f"`--{self._name}` failed; the run's own log is complete. "
+                self.report(
+                    f"`--{self.name}` failed; the run's own log is complete. "
                     f"{type(error).__name__}: {error}"
                 )
             self._has_failed = True
 
 
 def find_factories(references: Sequence[str], argument: str) -> list[CallbackFactory]:
-    """Imports functions that make Keras callbacks, each `"package.module:function"`.
-
-    Raises:
-        ValueError: if a function cannot be imported.
-    """
+    """Imports functions that make Keras callbacks, each `"package.module:function"`."""
     factories: list[Any] = [load_function(name, argument) for name in references]
     return factories
 

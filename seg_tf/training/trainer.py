@@ -6,21 +6,21 @@ import math
 import pathlib
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from seg_tf import files, papers
 from seg_tf.checkpoints import pretrained
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.config import RunConfig
-from seg_tf.training import checkpoint, run_folder, throughput, yardstick
+from seg_tf.training import checkpoint, engine, run_folder, throughput
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import (
     Interrupted,
     NonFiniteLossError,
-    NonFiniteSteps,
     StopRequest,
     TrainingStopped,
     stop_requests,
@@ -30,7 +30,7 @@ from seg_tf.training.learner import Learner
 from seg_tf.training.logs import RunWriter
 from seg_tf.training.run_folder import RunFolder
 from seg_tf.training.step import Features
-from seg_tf.training.trackers import CallbackFactory, Tracker, make_callbacks
+from seg_tf.training.trackers import CallbackFactory, make_callbacks
 
 _ADVICE = (
     "Lower --config.optimizer.learning_rate, lengthen "
@@ -39,16 +39,8 @@ _ADVICE = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Result:
-    """Result of a run.
-
-    Attributes:
-        updates: updates made.
-        validation: results of the last validation; None without one.
-        best_updates: updates of the checkpoint with the lowest validation loss.
-        best_loss: that loss.
-    """
+class Result(NamedTuple):
+    """Updates of a run, its last validation, and its best checkpoint, if any."""
 
     updates: int
     validation: Mapping[str, float] | None
@@ -56,6 +48,7 @@ class Result:
     best_loss: float | None
 
 
+@dataclasses.dataclass
 class Trainer:
     """Trains a run to its end, starting from the contents of its output folder.
 
@@ -63,69 +56,54 @@ class Trainer:
     update. Only the chief reads and writes the output folder; the other processes
     receive its state.
 
-    Args:
-        config: config of the run.
-        inputs: its input pipeline.
-        learner: encoder, objectives and optimizer.
-        folder: its output folder.
+    Attributes:
         description: `run_folder.describe_run` of the run.
-        resume: whether to continue from the folder's checkpoints.
         overwrite: whether to remove the run in the folder first.
         initial_checkpoint: checkpoint whose weights a new run starts from.
-        callbacks: Keras callbacks. A callback that ends the run has to do so on
-            every process after the same update.
-        callback_factories: make further callbacks, given the output folder.
+        callback_factories: make Keras callbacks, given the output folder. A callback
+            that changes the training has to do so on all processes alike.
         report: called with each line to print.
-
-    Attributes:
         facts: facts about the run that every checkpoint contains.
-        trackers: experiment trackers, which receive each row of the log.
-        profiler: writes a profile of some updates; only the chief has one.
+        sinks: trackers and callbacks, which receive each row of the log.
     """
 
-    def __init__(
-        self,
-        config: RunConfig,
-        inputs: Inputs,
-        learner: Learner,
-        folder: RunFolder,
-        description: Mapping[str, Any],
-        *,
-        resume: bool = True,
-        overwrite: bool = False,
-        initial_checkpoint: pathlib.Path | None = None,
-        callbacks: Sequence[keras.callbacks.Callback] = (),
-        callback_factories: Sequence[CallbackFactory] = (),
-        report: Callable[[str], None] = print,
-    ):
-        self.config = config
-        self.inputs = inputs
-        self.learner = learner
-        self.folder = folder
-        self.description = description
-        self.distribution = learner.options.distribution
-        self.facts = run_folder.facts(config, inputs, description)
-        self.trackers: list[Tracker] = []
-        self.profiler: throughput.Profiler | None = None
+    config: RunConfig
+    inputs: Inputs
+    learner: Learner
+    folder: RunFolder
+    description: Mapping[str, Any]
+    overwrite: bool = False
+    initial_checkpoint: pathlib.Path | None = None
+    callback_factories: Sequence[CallbackFactory] = ()
+    report: Callable[[str], None] = print
+
+    def __post_init__(self) -> None:
+        config, inputs = self.config, self.inputs
+        self.distribution = self.learner.options.distribution
+        self.facts = {
+            **self.description,
+            "seed": config.training.seed,
+            "vocab_size": config.model.vocab_size or inputs.vocab_size,
+            "vocab_checksum": inputs.vocab_checksum,
+            "deviations": [str(deviation) for deviation in papers.deviations(config)],
+            "versions": engine.installed_versions(),
+        }
+        self.sinks: list[Any] = []
         self.updates = 0
         self.checkpoints = Checkpoints(
-            folder.checkpoints_folder,
+            self.folder.checkpoints_folder,
             keep=config.training.keep_checkpoints,
             facts=self.facts,
             text_preparation=inputs.text_preparation,
-            report=report,
+            report=self.report,
             decay_begin=config.decay_begin(config.training.num_updates),
         )
         # Updates before the last validation, and its results.
         self._validation: tuple[int, dict[str, float]] | None = None
         self._settings = config.training
-        self._resume, self._overwrite = resume, overwrite
-        self._initial_checkpoint = initial_checkpoint
-        self._callbacks = keras.callbacks.CallbackList(list(callbacks), model=learner)
-        self._callback_factories = callback_factories
-        self._report = report
         self._writer: RunWriter | None = None  # of the chief
         self._stop_request = StopRequest()
+        self._callbacks = keras.callbacks.CallbackList(model=self.learner)
 
     def train(self) -> Result:
         """Resumes or starts the run and trains to its end; every process calls it.
@@ -133,42 +111,35 @@ class Trainer:
         Raises:
             TrainingStopped: if the run ends early; its message says what to do.
         """
-        self._callbacks = keras.callbacks.CallbackList(
-            self._callbacks.callbacks
-            + make_callbacks(self._callback_factories, self.folder.path),
-            model=self.learner,
-        )
         with contextlib.ExitStack() as stack:
             self._stop_request = stack.enter_context(stop_requests())
             stack.enter_context(self.distribution.failures_explained())
             stack.enter_context(self._readable_errors())
             self.learner.stop_requested = lambda: bool(self._stop_request)
-            self.learner.stop_agreed = self.learner.stop_training = False
+            self.learner.stop_agreed = False
             if self.distribution.is_chief:
                 stack.enter_context(self.folder.locked())
                 self._resume_or_initialize()
+            callbacks = make_callbacks(self.callback_factories, self.folder.path)
+            self._callbacks = keras.callbacks.CallbackList(
+                callbacks, model=self.learner
+            )
+            self.sinks += callbacks
             self._share_state()
             if self.distribution.is_chief:
-                self._writer = self._open_writer()
+                self._writer = RunWriter(self)
                 stack.callback(self._writer.close)
-            try:
-                self._run()
-            except Exception:
-                self._try_to_draw_curve()
-                raise
-        return Result(
-            updates=self.updates,
-            validation=self._validation[1] if self._validation else None,
-            best_updates=self.checkpoints.best(),
-            best_loss=self.checkpoints.best_loss(),
-        )
+            self._run()
+        best, loss = self.checkpoints.best(), self.checkpoints.best_loss()
+        validation = self._validation[1] if self._validation else None
+        return Result(self.updates, validation, best, loss)
 
     # --- The loop -------------------------------------------------------------------
 
     def _run(self) -> None:
         settings, learner = self._settings, self.learner
         self._speed = throughput.start(
-            self.config, self.inputs.vocab_size, learner, self._report
+            self.config, self.inputs.vocab_size, learner, self.report
         )
         self._validation_batches = validation_datasets(
             self.inputs, settings, self.distribution
@@ -176,43 +147,30 @@ class Trainer:
         self._batches = iter(
             train_dataset(self.inputs, settings, learner.samples, self.distribution)
         )
-        # Keras calls an epoch what is a validation interval here.
-        epoch_length = settings.validation_interval or settings.num_updates
-        self._callbacks.on_train_begin()
-        if self.profiler:
-            self.profiler.start(self.updates)
-        if self._is_due(settings.validation_interval) and not self._is_validated():
+        if self._is_due(settings.validation_interval) and not self.is_validated:
             self._validate()  # the run was stopped between checkpoint and validation
-        is_in_epoch = False
+        self._callbacks.on_train_begin()
         while self.updates < settings.num_updates and not learner.stop_training:
-            epoch, batch = divmod(self.updates, epoch_length)
-            if not is_in_epoch:
-                self._callbacks.on_epoch_begin(epoch)
-                is_in_epoch = True
-            self._callbacks.on_train_batch_begin(batch)
-            profiled = self.profiler and self.profiler.update(self.updates + 1)
-            with profiled or contextlib.nullcontext():
-                learner.start_update(self._next_batch)
+            learner.start_update(self._next_batch)
             self.updates += 1
             if self._needs_result():
                 learner.finish_update(self._next_batch)
             if self._writer:
                 self._writer.advance(self.updates)
             self._speed.update_done(self.updates, lambda: learner.tokens)
-            logs = learner.interval_results() if self._callbacks.callbacks else {}
+            if self._callbacks.callbacks:
+                self._callbacks.on_train_batch_end(
+                    self.updates - 1, learner.interval_results()
+                )
             if self.updates % settings.log_interval == 0:
                 self._write_interval()
             if self._is_due(settings.checkpoint_interval):
                 self._save()
             self._stop_if_agreed()
-            self._callbacks.on_train_batch_end(batch, logs)
-            if self._is_due(epoch_length) or learner.stop_training:
-                self._callbacks.on_epoch_end(epoch, {**logs, **self._validate()})
-                is_in_epoch = False
-        self._save()
+            if self._is_due(settings.validation_interval):
+                self._validate()
         self._callbacks.on_train_end()
-        if self._writer:
-            self._writer.draw_curve()
+        self._save()
 
     def _next_batch(self) -> Features:
         features: Features = self._speed.next_of(self._batches)
@@ -231,15 +189,12 @@ class Trainer:
         The same on all processes, except that a single process stops at once.
         """
         settings = self._settings
-        intervals = (
-            settings.log_interval,
-            settings.checkpoint_interval,
-            settings.validation_interval,
-        )
         return (
             bool(self._callbacks.callbacks)
             or not self._speed.is_measuring
-            or any(self._is_due(interval) for interval in intervals)
+            or self._is_due(settings.log_interval)
+            or self._is_due(settings.checkpoint_interval)
+            or self._is_due(settings.validation_interval)
             or (self.distribution.size == 1 and bool(self._stop_request))
         )
 
@@ -268,11 +223,7 @@ class Trainer:
                 self._writer.save(self.learner)
 
     def _stop_if_agreed(self) -> None:
-        """Writes a checkpoint and ends the run if any process was asked to stop.
-
-        Raises:
-            Interrupted: in this case.
-        """
+        """Writes a checkpoint and ends the run if any process was asked to stop."""
         if not self.learner.stop_agreed:
             return
         self.learner.finish_update(self._next_batch)
@@ -288,65 +239,58 @@ class Trainer:
         raise Interrupted(
             f"Stopped by {signal.Signals(number).name} after update {self.updates:,} "
             f"of {self._settings.num_updates:,}. The state is in {state}; the same "
-            "command resumes from there, if it has no --overwrite or --noresume",
+            "command resumes from there, if it has no --overwrite",
             number,
         )
 
     # --- Validation -----------------------------------------------------------------
 
-    def _validate(self) -> dict[str, float]:
-        """Validates and logs the results; returns them as Keras names them.
+    def _validate(self) -> None:
+        """Validates and logs the results.
 
         A mixture has the results of each source, as `SOURCE/loss` and so on, and their
         means by weight, as `loss` and so on.
         """
-        if not self._validation_batches:
-            return {}
         with self._speed.paused():
             results = {
                 name: self._validate_on(batches)
                 for name, batches in self._validation_batches.items()
             }
-        means = results.get("", {})
-        weights = {name: part.weight for name, part in self.inputs.sources.items()}
-        if weights:
-            total = sum(weights.values())
-            means = {
-                metric: sum(results[name][metric] * weights[name] for name in results)
-                / total
-                for metric in next(iter(results.values()))
-            }
-            means |= {
-                f"{name}/{metric}": value
-                for name, source_results in results.items()
-                for metric, value in source_results.items()
-            }
+        weights = [source.weight for source in self.inputs.sources.values()]
+        means = {
+            metric: float(
+                np.average([one[metric] for one in results.values()], weights=weights)
+                if weights
+                else results[""][metric]
+            )
+            for metric in next(iter(results.values()))
+        }
+        for name, source_results in results.items() if weights else ():
+            means |= {f"{name}/{one}": value for one, value in source_results.items()}
         bad = {name: value for name, value in means.items() if not math.isfinite(value)}
         if bad:
-            raise NonFiniteLossError(
-                f"The validation after update {self.updates:,} is not finite: {bad}"
-            )
+            raise NonFiniteLossError(f"the validation is not finite: {bad}")
         self._validation = (self.updates, means)
+        self._callbacks.on_epoch_end(
+            (self.updates - 1) // self._settings.validation_interval,
+            {f"val_{name}": value for name, value in means.items()},
+        )
         self.learner.memory.collect(self.distribution)
         if self._writer:
             self._writer.write_validation(
                 self.updates, means, self._speed.now(), self.learner
             )
-        return {f"val_{name}": value for name, value in means.items()}
 
     def _validate_on(self, batches: tf.data.Dataset) -> dict[str, float]:
         self.learner.take_validation_results()
-        self._callbacks.on_test_begin()
-        for number, features in enumerate(batches):
-            self._callbacks.on_test_batch_begin(number)
+        for features in batches:
             self.learner.validate(features)
             self._stop_if_agreed()
-            self._callbacks.on_test_batch_end(number)
-        results = self.learner.take_validation_results()
-        self._callbacks.on_test_end(results)
-        return results
+        return self.learner.take_validation_results()
 
-    def _is_validated(self) -> bool:
+    @property
+    def is_validated(self) -> bool:
+        """Whether the validation after the last update was made."""
         return self._validation is not None and self._validation[0] == self.updates
 
     # --- Start ----------------------------------------------------------------------
@@ -354,37 +298,28 @@ class Trainer:
     def _resume_or_initialize(self) -> None:
         """Restores the newest checkpoint, or initializes a new run, on the chief."""
         previous = run_folder.prepare(
-            self.folder,
-            self.description,
-            resume=self._resume,
-            overwrite=self._overwrite,
+            self.folder, self.description, overwrite=self.overwrite
         )
         files.write_text(
             self.folder.deviations_file, papers.describe(self.config) + "\n"
         )
-        state: Mapping[str, Any] | None
-        if previous:
-            state = checkpoint.choose_for_length(
-                previous, self.config, self.checkpoints, self.folder.ends_folder
-            )
-            run_folder.record(self.folder, self.description)
-        else:
-            state = self.checkpoints.newest_intact()
+        state = checkpoint.choose_for_length(previous, self.config, self.checkpoints)
         if state:
             self.checkpoints.restore(self.learner, state["updates"])
-            self.checkpoints.discard_newer(state["updates"])
+            self.checkpoints.set_aside_newer(state["updates"])
             if state.get("validation"):
                 self._validation = (state["updates"], state["validation"])
-            self._report(f"Resuming from {self.checkpoints.path(state['updates'])}")
-        elif self._initial_checkpoint:
+            self.report(f"Resuming from {self.checkpoints.path(state['updates'])}")
+        elif self.initial_checkpoint:
             pretrained.restore_weights(
-                self._initial_checkpoint,
+                self.initial_checkpoint,
                 self.learner.encoder,
                 self.learner.objectives,
                 self.config,
                 self.facts,
             )
-            self._report(f"Starting from the weights of {self._initial_checkpoint}")
+            self.report(f"Starting from the weights of {self.initial_checkpoint}")
+        run_folder.record(self.folder, self.description)
 
     def _share_state(self) -> None:
         """Gives every process the state of the chief."""
@@ -393,41 +328,22 @@ class Trainer:
         self._validation = self.distribution.broadcast_object(self._validation)
         self.updates = self.learner.updates
 
-    def _open_writer(self) -> RunWriter:
-        return RunWriter(
-            self.folder,
-            self.checkpoints,
-            self.config,
-            self.updates,
-            validated=self._is_validated(),
-            sinks=[*self.trackers, *self._callbacks.callbacks],
-            measure_levels=lambda: yardstick.losses_without_context(
-                self.config, self.inputs
-            ),
-            report=self._report,
-        )
-
     # --- Failures -------------------------------------------------------------------
-
-    def _try_to_draw_curve(self) -> None:
-        """Draws the losses of a run that fails, without hiding why it failed."""
-        try:
-            if self._writer:
-                self._writer.draw_curve()
-        except (OSError, ValueError) as error:
-            self._report(f"The loss curve was not drawn: {error}")
 
     @contextlib.contextmanager
     def _readable_errors(self) -> Iterator[None]:
         """Raises errors whose messages say what to do."""
         try:
             yield
-        except (NonFiniteSteps, NonFiniteLossError) as error:
-            text = str(error)
-            if isinstance(error, NonFiniteSteps):
-                text = self._describe(error)
+        except NonFiniteLossError as error:
+            end = self.learner.samples
+            first, last = map(
+                self.inputs.describe_sample, (end - self._settings.batch_size, end - 1)
+            )
             raise NonFiniteLossError(
-                f"{text}. {self.checkpoints.describe_newest()}. {_ADVICE}"
+                f"Stopped after update {self.learner.updates:,}: {error}. The last "
+                f"batch was from {first} to {last}. "
+                f"{self.checkpoints.describe_newest()}. {_ADVICE}"
             ) from error
         except CheckpointError as error:
             raise TrainingStopped(str(error)) from error
@@ -437,24 +353,3 @@ class Trainer:
                 f"{self.checkpoints.describe_newest()}; free or repair the disk, "
                 "then start the same command again"
             ) from error
-
-    def _describe(self, error: NonFiniteSteps) -> str:
-        """Names the samples that stopped a run."""
-        samples = list(dict.fromkeys(s for rank in error.samples for s in rank))
-        if samples:
-            cause = "The loss is not finite for " + ", ".join(
-                self.inputs.describe_sample(sample) for sample in samples[:10]
-            )
-            if len(samples) > 10:
-                cause += f" and {len(samples) - 10} more"
-        else:
-            end = self.learner.samples
-            cause = (
-                "Every sample's own loss is finite; the gradient of the samples "
-                f"{end - self._settings.batch_size} to {end - 1} is not"
-            )
-        return (
-            f"Stopped after update {self.learner.updates:,}: the "
-            f"{error.num_steps} steps after it were all skipped, because loss or "
-            f"gradient was not finite. {cause}"
-        )

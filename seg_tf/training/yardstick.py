@@ -59,8 +59,7 @@ def losses_without_context(config: RunConfig, inputs: Inputs) -> dict[str, float
 
     Returns:
         `{NAME_loss_without_context: value}` for the objective of masked or causal LM,
-        after `loss_without_context` if there is no other objective. Empty without such
-        an objective or without validation.
+        after `loss_without_context` if there is no other objective.
     """
     datasets = validation_datasets(inputs, config.training, Distribution())
     masking = getattr(config.inputs, "masking", None)
@@ -116,8 +115,7 @@ def plateau_message(
 ) -> str | None:
     """Reports once that a run is on the plateau of a model without context, or left it.
 
-    Only validations after a tenth of the updates count. The plateau ends when the loss
-    is lower than the level by more than 0.05.
+    Only validations after a tenth of the updates count.
     """
     newest = validations[-1]
     level_name = next((name for name in newest if name.endswith(ENDING)), None)

@@ -34,19 +34,10 @@ _PATIENCE = 60
 # Values that a JSON field gets; `_DEEP` stands for brackets in brackets without end.
 _DEEP = "of many brackets"
 _VALUES = (
-    *(None, True, False, 0, 1, -1, 2, 3, 7, 64, 10**9, 2**63, 10**30, -(2**70)),
-    *(0.5, -0.5, 1.5, 1e-300, 1e300, float("nan"), float("inf"), float("-inf")),
-    *("", "x", "../../etc/passwd", "os:system", "\ud800", "x" * 5_000, "EncoderConfig"),
-    *([], [[]], {}, {"type": "MaskedLMConfig"}, {"type": ["x"]}, {"a": {"b": 1}}),
-    *([1, 2, 3], ["x"], {"type": "nowhere"}, _DEEP),
+    *(None, True, 0, -1, 3, 64, 10**9, 2**63, 10**30, 0.5, 1e300, float("nan")),
+    *("", "../../etc/passwd", "os:system", "\ud800", "EncoderConfig", _DEEP),
+    *([], {}, {"type": "MaskedLMConfig"}, {"type": ["x"]}, {"type": "nowhere"}),
 )
-_CONTENTS = (
-    *(b"", b"\xff\xfe", b"[" * 200_000, b'{"a":' * 200_000, b"null", b"[]", b"{}"),
-    *(b"1" * 10_000, b"\n\n", b'{"format": "sentence_function"}', b"\x00" * 99),
-    b'{"format": "sentence_function", "format_version": 1, "function": "os:_"}',
-)
-
-
 # === Edits: each changes a folder, and returns what it did and whether that may make
 # another valid model ===
 
@@ -55,7 +46,6 @@ def _json_field(draw: random.Random, folder: pathlib.Path) -> tuple[str, bool]:
     state = _read_state(folder)
     path, value = draw.choice(list(_paths(state))), draw.choice(_VALUES)
     how = draw.choice(("set", "set", "set", "removed", "added", "scaled"))
-    is_forged = draw.random() < 0.5
     holder = state
     for name in path[:-1]:
         holder = holder[name]
@@ -68,15 +58,8 @@ def _json_field(draw: random.Random, folder: pathlib.Path) -> tuple[str, bool]:
         holder[last] *= draw.choice((2, 0.5, -1, 1_000_000))
     else:
         holder[last] = value
-    if is_forged:  # The weights no longer say which settings they belong to.
-        with h5py.File(folder / contents.ENCODER_FILE, "a") as file:
-            del file.attrs["settings"]
-        if path[0] != "checksums":
-            checksum = files.checksum(folder / contents.ENCODER_FILE)
-            state["checksums"][contents.ENCODER_FILE] = checksum
     _write_state(folder, state)
-    text = f"{'forged ' * is_forged}{'.'.join(map(str, path))} {how} {value!r:.40}"
-    return text, is_forged
+    return f"{'.'.join(map(str, path))} {how} {value!r:.40}", True
 
 
 def _paths(value: Any, prefix: tuple = ()) -> Iterator[tuple]:
@@ -112,50 +95,33 @@ def _truncated(draw: random.Random, folder: pathlib.Path) -> tuple[str, bool]:
 def _hdf5(draw: random.Random, folder: pathlib.Path) -> tuple[str, bool]:
     others = {  # what takes the place of an array
         "wider": lambda v: np.concatenate([v, v]),
+        "not finite": lambda v: v * np.nan,
         "integers": lambda v: v.astype("i4"),
         "text": lambda v: "text",
         "soft link": lambda v: h5py.SoftLink("/" + names[0]),
         "external link": lambda v: h5py.ExternalLink("/etc/passwd", "/x"),
+        "other numbers": lambda v: v + 1,
     }
-    how = draw.choice(
-        (
-            *("removed", "nan", "inf", "other numbers", "added", "bomb", "unwritten"),
-            *("external data", "virtual", "cycle", "doubled", "attributes", *others),
-        )
-    )
+    how = draw.choice(("removed", "bomb", "cycle", "doubled", "external data", *others))
     with h5py.File(folder / contents.ENCODER_FILE, "a") as file:
         names: list[str] = []
         file.visititems(lambda n, v: names.append(n) if hasattr(v, "shape") else None)
         name = draw.choice(names)
         value, group = file[name][()], file[name].parent
-        if how == "attributes":
-            file.attrs["settings"] = draw.choice(("{", "[1]", "null", "{}", "x"))
-        elif how in ("nan", "inf"):
-            value.flat[0] = float(how)
-            file[name][()] = value
-        elif how == "other numbers":
-            file[name][()] = value + 1
-        elif how in ("added", "bomb"):
-            size = 2**34 if how == "bomb" else 3
-            chunks = (min(size, 2**20),)
-            group.create_dataset("7", [size], "f4", chunks=chunks, compression="gzip")
+        if how == "bomb":
+            chunks = (2**20,)
+            group.create_dataset("7", [2**34], "f4", chunks=chunks, compression="gzip")
         elif how in ("cycle", "doubled"):
             group["7"] = file["/" if how == "cycle" else name]
         else:
             del file[name]
         if how in others:
             file[name] = others[how](value)
-        elif how == "unwritten":
-            file.create_dataset(name, value.shape, "f4")
         elif how == "external data":
             zeros = [("/dev/zero", 0, value.size * 4)]
             file.create_dataset(name, value.shape, "f4", external=zeros)
-        elif how == "virtual":
-            layout = h5py.VirtualLayout(value.shape, "f4")
-            layout[:] = h5py.VirtualSource("/tmp/no.h5", "x", value.shape)
-            file.create_virtual_dataset(name, layout)
     _sign(folder)
-    return f"{name} {how}", how in ("other numbers", "unwritten", "doubled")
+    return f"{name} {how}", how in ("other numbers", "doubled")
 
 
 def _npz(draw: random.Random, folder: pathlib.Path) -> tuple[str, bool]:
@@ -171,23 +137,17 @@ def _npz(draw: random.Random, folder: pathlib.Path) -> tuple[str, bool]:
         "bomb": lambda: _array(np.zeros(2**26, "f4")),
         "pickle": lambda: _array(np.array([{}], object)),
         "text": lambda: _array(np.full(value.shape, "x")),
-        "integers": lambda: _array(value.astype("i4")),
         "header": lambda: entries[name].replace(b"(", b"9", 1),
-        "big header": lambda: b"\x93NUMPY\x01\x00\xff\xff" + b"(" * 65_535,
         "empty": lambda: b"",
     }
-    how = draw.choice(("removed", "added", "twice", "renamed", "lzma", *others))
+    how = draw.choice(("removed", "added", *others))
     if how in others:
         entries[name] = others[how]()
-    elif how in ("added", "twice"):
-        number = name.split(".")[1] if how == "twice" else "00099"
-        entries[f"objectives.{number}.x.npy"] = _array(value + 1)
-    elif how in ("removed", "renamed"):
-        content = entries.pop(name)
-        if how == "renamed":
-            entries[name.replace("0000", "0009")] = content
-    method = zipfile.ZIP_LZMA if how == "lzma" else zipfile.ZIP_DEFLATED
-    with zipfile.ZipFile(path, "w", method) as archive:
+    elif how == "added":
+        entries["objectives.00099.x.npy"] = _array(value + 1)
+    else:
+        del entries[name]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for entry, content in entries.items():
             archive.writestr(entry, content)
     _sign(folder)
@@ -200,18 +160,9 @@ def _array(value: np.ndarray) -> bytes:
     return file.getvalue()
 
 
-def _text(draw: random.Random, folder: pathlib.Path) -> tuple[str, bool]:
-    name = draw.choice(("vocab.txt", "sentence_parameters.json", contents.STATE_FILE))
-    content = draw.choice(_CONTENTS)
-    (folder / name).write_bytes(content)
-    _sign(folder)
-    return f"{name}: {content[:20]!r}", False
-
-
 def _not_a_file(draw: random.Random, folder: pathlib.Path) -> tuple[str, bool]:
     name = draw.choice((*sorted(_read_state(folder)["checksums"]), contents.STATE_FILE))
-    devices = ("/dev/zero", "/dev/null", "/dev/random", "nowhere", name)
-    kind = draw.choice((*devices, "pipe", "folder", "sparse", "removed"))
+    kind = draw.choice(("/dev/zero", "nowhere", name, "pipe", "folder", "sparse"))
     path = folder / name
     path.unlink()
     if kind == "pipe":
@@ -221,12 +172,12 @@ def _not_a_file(draw: random.Random, folder: pathlib.Path) -> tuple[str, bool]:
     elif kind == "sparse":
         path.touch()
         os.truncate(path, 2**40)
-    elif kind != "removed":
+    else:
         path.symlink_to(kind)
     return f"{name}: {kind}", False
 
 
-_EDITS = (*[_json_field] * 6, _bits, _truncated, _hdf5, _npz, _text, _not_a_file)
+_EDITS = (*[_json_field] * 6, _bits, _truncated, _hdf5, _npz, _not_a_file)
 
 
 def _read_state(folder: pathlib.Path) -> Any:

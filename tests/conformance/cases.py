@@ -4,7 +4,6 @@ A new public class gets its case here; `test_conformance.py` fails without it.
 """
 
 # Shape key: B batch, L sequence length, D hidden size.
-
 import functools
 
 import keras

@@ -1,7 +1,6 @@
 """The parts of ReAT, the whole, and its objective."""
 
 # Shape key: B batch, N sentences of a row, D hidden size.
-
 import numpy as np
 from keras import ops
 

@@ -4,7 +4,6 @@ import importlib
 import json
 import pathlib
 import pkgutil
-from unittest import mock
 
 import keras
 import numpy as np
@@ -12,7 +11,6 @@ import pytest
 import tensorflow as tf
 
 from seg_tf import layers, models, objectives
-from seg_tf.layers.common import Dropout
 from seg_tf.layers.transformer import TransformerLayer
 from seg_tf.objectives.base import ObjectiveLayer
 from tests import command_calls
@@ -129,18 +127,6 @@ def test_golden_values(case):
 
 
 @each_case
-def test_config_holds_what_was_passed(case):
-    arguments = case.make_arguments()
-    layer = case.cls(**arguments, name="given", trainable=False, dtype="bfloat16")
-    restored = case.cls.from_config(layer.get_config())
-    assert (restored.name, restored.trainable) == ("given", False)
-    assert restored.compute_dtype == "bfloat16"
-    config = restored.get_config()
-    for name, value in arguments.items():
-        assert config[name] == plain(value), name
-
-
-@each_case
 def test_saved_file_gives_the_same_layer(case, tmp_path):
     if case.saved_within:
         pytest.skip(f"saved within a {case.saved_within}, which has a case of its own")
@@ -177,15 +163,6 @@ def test_mixed_precision_is_close_to_float32(case, dtype):
 
 
 @each_case
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_pure_half_precision_runs(case, dtype):
-    layer, inputs = built(case, dtype), case.inputs(batch=3)
-    assert {weight.dtype for weight in layer.trainable_weights} <= {dtype}
-    outputs = keras.tree.flatten(case.apply(layer, inputs))
-    assert all(np.isfinite(np.asarray(output, "float32")).all() for output in outputs)
-
-
-@each_case
 def test_compiled_outputs_and_gradients_equal_eager(case):
     layer = built(case)
     tensors, eager_outputs, eager_gradients = on_tensorflow(case)
@@ -215,14 +192,6 @@ def test_dropout_is_unbiased(dtype):
     assert_unbiased(*jax_process.dropped(dtype))
 
 
-def test_dropout_in_float32_is_that_of_keras():
-    inputs = tf.random.stateless_uniform((64, 64), seed=(1, 2))
-    layers = [cls(0.3, seed=5) for cls in (Dropout, keras.layers.Dropout)]
-    ours, theirs = (layer(inputs, training=True) for layer in layers)
-    np.testing.assert_array_equal(ours, theirs)
-    assert 0 < np.count_nonzero(ours) < 64 * 64
-
-
 def test_outputs_and_gradients_on_jax_equal_those_on_tensorflow(tmp_path):
     archive = str(tmp_path / "computed.npz")
     command_calls.run_on_jax("tests.conformance.jax_process", archive)
@@ -235,18 +204,6 @@ def test_outputs_and_gradients_on_jax_equal_those_on_tensorflow(tmp_path):
             assert_close(found, outputs, atol=1e-5, err_msg=case.name)
             found = jax_process.of_kind(computed, case, "gradients")
             assert_gradients_close(found, gradients, case.name)
-
-
-def test_layers_compiled_within_others_are_called_by_them():
-    for case in CASES:
-        if case.compiled_within:
-            (outer,) = [one for one in COMPILED if one.name == case.compiled_within]
-            original = case.cls.call
-            with mock.patch.object(
-                case.cls, "call", autospec=True, side_effect=original
-            ) as call:
-                outer.apply(built(outer), outer.inputs(batch=3))
-            assert call.called, case.name
 
 
 @each_case

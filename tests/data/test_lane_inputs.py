@@ -1,6 +1,5 @@
 """Lanes of a stream: rows word by word, ranks, resuming, held-out targets."""
 
-import dataclasses
 import itertools
 
 import numpy as np
@@ -8,15 +7,9 @@ import pytest
 
 from seg_tf import features
 from seg_tf.config import build_from
-from seg_tf.data import shards
 from seg_tf.data.inputs import LaneInputsConfig
-from seg_tf.data.lane_inputs import WordStream
 from seg_tf.data.manifest import Manifest
-from tests.data_pipelines.builders import (
-    SPECIAL_IDS,
-    random_tree,
-    write_word_documents,
-)
+from tests.data_pipelines.builders import SPECIAL_IDS, random_tree, write_word_documents
 
 VOCAB_SIZE = 300
 
@@ -48,10 +41,7 @@ def documents():
     def made(count, longest):
         return [random_tree(generator, longest, VOCAB_SIZE) for _ in range(count)]
 
-    return {
-        "train": [made(4, 90), made(20, 6)],
-        "validation": [[], made(3, 100)],
-    }
+    return {"train": [made(4, 90), made(20, 6)], "validation": [[], made(3, 100)]}
 
 
 @pytest.fixture(scope="module")
@@ -124,40 +114,6 @@ def slow_batch(flat, step, num_lanes):
 # --- Stream ---
 
 
-@pytest.mark.parametrize("split", ["train", "validation"])
-def test_stream_is_the_documents_one_after_the_other(records_dir, flat, split):
-    stream = WordStream(Manifest.load(records_dir), records_dir, split)
-    expected = flat[split]
-    assert stream.num_tokens == len(expected)
-    assert list(zip(*stream.read(0, len(expected)), strict=True)) == expected
-
-
-def test_a_shard_with_other_sizes_than_the_manifests_is_named(records_dir):
-    manifest = Manifest.load(records_dir)
-    entries = list(manifest.splits["train"])
-    entries[1] = dataclasses.replace(entries[1], sentences=entries[1].sentences - 1)
-    other = dataclasses.replace(
-        manifest, splits={**manifest.splits, "train": tuple(entries)}
-    )
-    stream = WordStream(other, records_dir, "train")
-    with pytest.raises(shards.DamagedShardError, match=r"train-00001.*: expected \["):
-        stream.read(stream.num_tokens - 1, 1)
-
-
-def test_a_damaged_or_missing_shard_is_named(tmp_path):
-    manifest = write_word_documents(tmp_path, documents(), vocab_size=VOCAB_SIZE)
-    path = tmp_path / "train-00001.tfrecord"
-    damaged = bytearray(path.read_bytes())
-    damaged[40] ^= 1
-    path.write_bytes(damaged)
-    stream = WordStream(manifest, tmp_path, "train")
-    with pytest.raises(shards.DamagedShardError, match=r"train-00001.*record 0"):
-        stream.read(stream.num_tokens - 5, 5)
-    path.unlink()
-    with pytest.raises(ValueError, match=r"train-00001\.tfrecord: .* missing"):
-        WordStream(manifest, tmp_path, "train")
-
-
 # --- Training ---------------------------------------------------------------------
 
 
@@ -195,10 +151,7 @@ def test_ranks_share_the_lanes(records_dir, flat, num_ranks, micro_batch_size):
     of_ranks = [
         batches(
             inputs.train_dataset(
-                lanes,
-                rank=rank,
-                num_ranks=num_ranks,
-                micro_batch_size=micro_batch_size,
+                lanes, rank=rank, num_ranks=num_ranks, micro_batch_size=micro_batch_size
             ),
             5,
         )
@@ -288,39 +241,6 @@ def test_every_held_out_target_is_predicted_once(
     assert sorted(rows["sample_number"]) == list(range(len(mask)))
 
 
-@pytest.mark.parametrize(("batch_size", "num_ranks"), [(2, 1), (30, 1), (2, 2), (6, 3)])
-def test_held_out_lanes_are_read_in_order_on_one_rank(
-    records_dir, flat, batch_size, num_ranks
-):
-    """Each is a stretch of ceil((T - 1) / lanes) words."""
-    lane_length = -(-(len(flat["validation"]) - 1) // 5)
-    seen = {}
-    for rank, parts in enumerate(
-        of_ranks(build(records_dir, 5), batch_size, num_ranks)
-    ):
-        for batch in parts:
-            for row, lane in enumerate(batch["lane"].tolist()):
-                mask = batch["padding_mask"][row]
-                assert np.array_equal(mask, np.sort(mask)[::-1])  # padding comes last
-                places = batch["stream_token"][row][mask].tolist()
-                seen.setdefault((rank, lane), []).extend(places)
-    assert sorted(lane for _, lane in seen) == list(range(5))
-    for (_, lane), places in seen.items():
-        begin = lane * lane_length
-        end = min(begin + lane_length, len(flat["validation"]) - 1)
-        assert places == list(range(begin, end))
-
-
-def test_too_few_held_out_words_are_refused(tmp_path):
-    write_word_documents(
-        tmp_path, {"train": documents()["train"]}, vocab_size=VOCAB_SIZE
-    )
-    inputs = build(tmp_path)
-    assert inputs.num_validation_samples == 0
-    with pytest.raises(ValueError, match=r"0 words for 3 lanes.*validation_fraction"):
-        inputs.validation_dataset(4)
-
-
 # --- Records ----------------------------------------------------------------------
 
 
@@ -330,5 +250,5 @@ def test_documents_of_word_pieces_are_refused(tmp_path):
     manifest.vocabulary["special_ids"] = SPECIAL_IDS
     manifest.save(tmp_path)
     assert Manifest.load(tmp_path).tokenizer == "word_pieces"
-    with pytest.raises(ValueError, match="found documents of word pieces"):
+    with pytest.raises(ValueError, match="found documents of word_pieces"):
         build(tmp_path)

@@ -2,14 +2,10 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from seg_tf.config import build_from
-from seg_tf.data import record_schema
 from seg_tf.data.inputs import MaskingConfig, PackedWindowInputsConfig
-from tests.data.test_window_inputs import (
-    take,
-)
+from tests.data.test_window_inputs import take
 from tests.data_pipelines.builders import (
     SPECIAL_IDS,
     random_tree,
@@ -19,7 +15,6 @@ from tests.data_pipelines.builders import (
 from tests.layouts.test_windows import slow_indices
 
 pytestmark = pytest.mark.slow
-
 WINDOW_LENGTH = 32
 VOCAB_SIZE = 500
 MAX_WINDOWS = 4
@@ -135,16 +130,6 @@ def test_an_epoch_is_every_window_once_with_its_indices(records_dir):
     assert sorted(found) == sorted(expected)
 
 
-def test_counts_and_fill_are_those_of_the_batches(records_dir):
-    inputs = build(records_dir)
-    rows = epoch(inputs)
-    num_windows = len(read_split(records_dir, "train"))
-    assert inputs.num_train_samples < num_windows
-    assert inputs.fill == pytest.approx(rows["padding_mask"].mean())
-    assert inputs.parts_per_row == num_windows / inputs.num_train_samples
-    assert inputs.parts_per_row == rows["window_number"].max(axis=1).mean()
-
-
 @pytest.mark.parametrize("number", [0, 2])
 def test_masks_of_a_window_do_not_depend_on_its_neighbours(records_dir, number):
     packed = by_pieces(split_rows(epoch(build(records_dir), number)))
@@ -160,16 +145,3 @@ def test_masks_of_a_window_do_not_depend_on_its_neighbours(records_dir, number):
             np.testing.assert_array_equal(window[name], expected[name], err_msg=name)
         compared += 1
     assert compared > 40
-
-
-def test_windows_that_do_not_fit_their_row_stop_the_run(records_dir, tmp_path):
-    for path in records_dir.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    # Lengths of the same sum that are not those of the records.
-    path = tmp_path / "train-00000.tfrecord"
-    lengths = record_schema.WINDOWS.read_shard(path)
-    assert len(set(lengths)) > 5
-    record_schema.WINDOWS.write(path, lengths[::-1])
-    inputs = build(tmp_path)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="check_records"):
-        epoch(inputs)

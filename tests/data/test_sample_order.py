@@ -41,24 +41,6 @@ def test_graph_equals_numpy():
     np.testing.assert_array_equal(found, expected)
 
 
-def test_graph_continues_a_key():
-    names = [0, 1, 5, 2**40]
-    found = randomness.extend_key(randomness.key(3, 4), tf.constant(names, tf.int64))
-    assert found.numpy().tolist() == [randomness.key(3, 4, name) for name in names]
-
-
-def test_floats_are_the_upper_24_bits():
-    draws = randomness.uniform_integers(7, 1000)
-    floats = randomness.uniform_floats(tf.constant(draws, tf.uint64)).numpy()
-    np.testing.assert_array_equal(floats, (draws >> np.uint64(40)) / 2**24)
-
-
-@pytest.mark.parametrize("bound", [1, 2, 7])
-def test_integers_take_every_value_below_their_bound(bound):
-    draws = tf.constant(randomness.uniform_integers(7, 300), tf.uint64)
-    assert set(randomness.integers_below(draws, bound).numpy()) == set(range(bound))
-
-
 # TensorFlow's shuffle takes one bit too few for 4^8 + 1, 4^9 + 1, ….
 @pytest.mark.parametrize(
     "num_records",

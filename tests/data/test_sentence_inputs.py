@@ -18,11 +18,7 @@ from seg_tf.data.manifest import Manifest
 from seg_tf.data.sentence_inputs import merge
 from seg_tf.layouts.sentences import CANDIDATES
 from seg_tf.text.tree import DocumentTree
-from tests.data.test_window_inputs import (
-    assert_same_rows,
-    take,
-    unmasked,
-)
+from tests.data.test_window_inputs import assert_same_rows, take, unmasked
 from tests.data_pipelines.builders import (
     FIRST_PIECE,
     SPECIAL_IDS,
@@ -33,7 +29,6 @@ from tests.data_pipelines.builders import (
 from tests.layouts.test_sentences import slow_row
 
 pytestmark = pytest.mark.slow
-
 WINDOW_LENGTH = 40
 MAX_SENTENCES = 6
 ROW_LENGTH = WINDOW_LENGTH + MAX_SENTENCES
@@ -231,17 +226,3 @@ def test_merges_leave_every_set_of_boundaries_as_likely():
     expected = count / len(drawn)
     # 9 degrees of freedom, at 0.001.
     assert sum((n - expected) ** 2 / expected for n in drawn.values()) < 27.9
-
-
-def test_records_with_cut_sentences_are_refused(tmp_path):
-    generator = np.random.default_rng(0)
-    tree = random_tree(generator, 120, VOCAB_SIZE)
-    write_windows(
-        tmp_path,
-        {"train": [[tree]], "validation": [[tree]]},
-        window_length=WINDOW_LENGTH,
-        vocab_size=VOCAB_SIZE,
-        cut_sentences=True,
-    )
-    with pytest.raises(ValueError, match=r"built with --cut_sentences.*without it"):
-        build(tmp_path).train_dataset(2)

@@ -65,6 +65,12 @@ def write_windows(
     """
     folder.mkdir(parents=True, exist_ok=True)
     widths = record_schema.number_widths(vocab_size, window_length)
+    options = windows.WindowOptions(
+        window_length=window_length,
+        short_window_rate=0.0,
+        cut_sentences=cut_sentences,
+        seed=seed,
+    )
     document_id = 0
     splits = {}
     for split in SPLITS:
@@ -72,17 +78,12 @@ def write_windows(
         for number, trees in enumerate(documents.get(split, [])):
             items = []
             for tree in trees:
-                for window in windows.cut_windows(
-                    tree,
-                    document_id,
-                    capacity=window_length - 2,
-                    short_window_rate=0.0,
-                    cut_sentences=cut_sentences,
-                    seed=seed,
-                ):
-                    items.append(
-                        (window.tree, document_id, window.shuffled_sentence_indices)
+                items += [
+                    (window, document_id, permutation)
+                    for window, permutation in windows.cut_windows(
+                        tree, document_id, options
                     )
+                ]
                 document_id += 1
             path = folder / f"{split}-{number:05d}.tfrecord"
             entries.append(examples.write_windows(path, items, widths))

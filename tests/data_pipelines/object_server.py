@@ -32,7 +32,7 @@ class Faults:
             cut off in the middle, and by coming late; 0 lets all succeed.
         counts: how often each kind was made.
         rule: maps the path of any request, HEAD included, to its fault: a status,
-            "reset", or "stall" until `stop_stalling` is set; None for no fault.
+            or "reset"; None for no fault.
         url: of the server.
     """
 
@@ -47,7 +47,6 @@ class Faults:
         self.every = 0
         self.counts = {"500": 0, "cut off": 0, "slow": 0}
         self.rule: Callable[[str], str | None] = lambda path: None
-        self.stop_stalling = threading.Event()
         self._numbers = itertools.count(1)
         self._kinds = itertools.cycle(self.counts)
 
@@ -79,8 +78,6 @@ def _faulty(application: Callable, faults: Faults) -> Callable:
             return [b""]
         if fault == "reset":
             environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
-        if fault == "stall":
-            faults.stop_stalling.wait()
         if fault == "slow":
             time.sleep(0.05)
         body = b"".join(application(environ, start_response))

@@ -1,27 +1,19 @@
 """Builds by Apache Beam: the same bytes as those of the local engine."""
 
-import builtins
-import dataclasses
 import json
-import pathlib
 import random
 import shutil
 
-import numpy as np
 import pytest
 
 from data_pipelines import BuildError
 from data_pipelines.builds import (
     beam_engine,
-    beam_jobs,
     sharded_build,
-    slices,
-    sources,
 )
 from data_pipelines.builds.documents import build_documents
 from data_pipelines.builds.local_engine import LocalEngine
-from data_pipelines.builds.makers import FingerprintMaker, SliceMaker
-from data_pipelines.builds.sharded_build import ShardedBuild
+from data_pipelines.builds.makers import FingerprintMaker
 from data_pipelines.builds.windows import build_windows
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from seg_tf import files
@@ -87,125 +79,7 @@ def built(corpus, tmp_path_factory):
 # --- The plan -------------------------------------------------------------------
 
 
-def source_files(options, output_dir):
-    return [
-        beam_engine.SourceFile(number, name, path, files.checksum(path), output_dir)
-        for number, (name, path) in enumerate(sources.list_sources(options).items())
-    ]
-
-
-def read_slices(options):
-    """The slices of the engine that reads everything in order."""
-    ledger = sources.SourceLedger(sources.list_sources(options), pathlib.Path())
-    ledger.compare({})
-    return list(slices.read_slices(options, ledger))
-
-
-@pytest.fixture(scope="module")
-def sizes(corpus, tmp_path_factory):
-    """The sizes of each file's documents, as the step measures them."""
-    folder = tmp_path_factory.mktemp("measured")
-    measure = beam_engine.MeasureSource(options_of(corpus), folder)
-    in_order = source_files(options_of(corpus), folder)
-    for source in in_order:
-        measure(source)
-    return [
-        [item if isinstance(item, int) else None for item in items]
-        for items, _ in (measure.result(source.number) for source in in_order)
-    ]
-
-
-@pytest.mark.parametrize("megabytes", [1e-7, 0.0007, 0.0025, 9.0])
-def test_the_plan_equals_reading_in_order(corpus, sizes, megabytes):
-    options = options_of(corpus, slice_megabytes=megabytes)
-    plan = slices.plan_slices(options.slice_characters, sizes)
-    assert [(p.number, p.begin.document_id, p.end) for p in plan] == [
-        (s.number, s.first_document_id, s.next) for s in read_slices(options)
-    ]
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_random_plans_fill_slices_and_cover_every_item_once(seed):
-    generator = np.random.default_rng(seed)
-    sizes = [
-        # None are rejected documents, and some have no characters.
-        [
-            None if size < 0 else int(size)
-            for size in generator.integers(-4, 12, generator.integers(0, 9))
-        ]
-        for _ in range(generator.integers(1, 7))
-    ]
-    limit = int(generator.integers(1, 25))
-    plan = list(slices.plan_slices(limit, sizes))
-    places = {planned.number: [] for planned in plan}
-    for file_number, parts in slices.slices_by_file(plan).items():
-        num_items = len(sizes[file_number]) if file_number < len(sizes) else 0
-        for planned in parts:
-            first, last = planned.range_in(file_number)
-            places[planned.number] += [
-                (file_number, item) for item in range(num_items)[first:last]
-            ]
-    assert [place for number in sorted(places) for place in places[number]] == [
-        (f, i) for f, items in enumerate(sizes) for i in range(len(items))
-    ]
-    document_id = 0
-    for planned in plan:
-        assert planned.begin.document_id == document_id
-        *before, last = [sizes[f][i] for f, i in places[planned.number]]
-        size_before = sum(size or 0 for size in before)
-        document_id += sum(size is not None for size in (*before, last))
-        assert size_before < limit
-        # Rejected documents after the last full slice are a slice.
-        is_full = last is not None and size_before + last >= limit
-        assert is_full or planned is plan[-1]
-        assert planned.end.document_id == document_id
-    # A plan may continue from any slice.
-    for planned in plan:
-        begin = planned.begin
-        rest = [items[:] for items in sizes[begin.file_number :]]
-        if rest:
-            rest[0] = rest[0][begin.items_read :]
-        again = slices.plan_slices(limit, rest, begin, planned.number)
-        assert list(again) == plan[planned.number :]
-
-
 # --- Builds ---------------------------------------------------------------------
-
-
-def test_each_slice_is_gathered_in_order_from_any_order(corpus, sizes, tmp_path):
-    options = options_of(corpus)
-    expected = read_slices(options)
-    plan = slices.plan_slices(options.slice_characters, sizes)
-    missing = [planned for planned in plan if planned.number % 3]
-    groups = {}
-    in_order = source_files(options, tmp_path)
-    for number, parts in slices.slices_by_file(missing).items():
-        if number < len(in_order):
-            source = dataclasses.replace(in_order[number], slices=tuple(parts))
-            for key, value in beam_engine.ReadItems(options)(source):
-                groups.setdefault(key, []).append(value)
-    generator = random.Random(2)
-    for key, values in groups.items():
-        generator.shuffle(values)
-        assert beam_engine.gather_slice(key, values) == expected[key[0]]
-    assert len(groups) == len(missing) > 5
-
-
-def test_a_validation_input_and_words_build_the_same(corpus, tmp_path, in_process):
-    (tmp_path / "words.txt").write_text("<eos>\n<unk>\nthe\nship\nman\n")
-    (tmp_path / "held_out").mkdir()
-    shutil.copy(corpus / "text" / "a.jsonl", tmp_path / "held_out" / "a.jsonl")
-    options = options_of(
-        corpus,
-        tokenizer="whitespace",
-        vocab_file=str(tmp_path / "words.txt"),
-        validation_input=str(tmp_path / "held_out"),
-        validation_fraction=None,
-        slice_megabytes=0.01,
-    )
-    for name, engine in (("local", LocalEngine()), ("beam", in_process)):
-        build_documents(options, tmp_path / name, engine=engine)
-    assert contents(tmp_path / "local") == contents(tmp_path / "beam")
 
 
 @pytest.mark.parametrize("beam_is_first", [True, False])
@@ -270,127 +144,7 @@ def test_cleaning_drops_the_same(corpus, tmp_path, in_process):
     assert dropped["short_lines"]["paragraphs"]
 
 
-def test_steps_need_no_local_file_and_may_run_twice(corpus, built, tmp_path):
-    from seg_tf.text.punkt_parameters import PunktParameters
-
-    copy, parameters = tmp_path / "vocab.txt", tmp_path / "parameters.json"
-    shutil.copy(corpus / "vocab.txt", copy)
-    PunktParameters.english().save(parameters)
-    options = options_of(
-        corpus,
-        vocab_file=str(copy),
-        sentence_parameters=str(parameters),
-        # A build infers these from the vocabulary before it starts.
-        lower_case=True,
-        split_ideographs=True,
-    )
-    payload = read_slices(options)[0]
-    output_dir = tmp_path / "out"
-    build = ShardedBuild(output_dir, {})
-    build.progress_dir.mkdir(parents=True)
-    carried = beam_engine._with_copied_files(build, options)
-    copy.unlink()
-    parameters.unlink()
-    step = beam_engine.MakeShards(
-        output_dir, build.progress_dir, lambda: SliceMaker(carried)
-    )
-    step(payload)
-    before = contents(output_dir)
-    # The second process looked for a report before the first wrote it.
-    (step.progress_dir / sharded_build.report_name(0)).unlink()
-    dataclasses.replace(step)(payload)
-    assert contents(output_dir) == before
-    name = "train-00000.tfrecord"
-    assert before[name] == contents(built / "documents")[name]
-
-
-def fail(_):
-    raise BuildError("a.jsonl: the file has changed. Restore it")
-
-
-def test_errors_of_jobs_are_readable(corpus, tmp_path, in_process, beam):
-    near = CleaningOptions(duplicates="near")
-    with pytest.raises(ValueError, match=r"'exact' with --engine=beam.*datatrove"):
-        build(corpus, tmp_path / "near", in_process, cleaning=near)
-    with pytest.raises(BuildError, match=r"a\.jsonl, line 1: .*because of --strict$"):
-        build(corpus, tmp_path / "strict", in_process, strict=True)
-    with pytest.raises(BuildError, match=r"^a\.jsonl: the file has changed. Restore"):
-        beam_jobs.run(IN_PROCESS, [1], "fail" >> beam.Map(fail))
-    # As runners report it from workers elsewhere.
-    text = "Traceback\n  a\ndata_pipelines.BuildError: a.jsonl: Not so. [while running"
-    assert beam_jobs._reason(RuntimeError(f"{text} 'b']\nEnd")) == "a.jsonl: Not so."
-    in_process._run = lambda *_: None
-    with pytest.raises(BuildError, match=r"without the size of a\.jsonl.*very folder"):
-        build(corpus, tmp_path, in_process)
-
-
 # --- Options and the command ----------------------------------------------------
-
-
-def test_without_beam_the_message_says_what_to_do(monkeypatch):
-    real = builtins.__import__
-
-    def without_beam(name, *arguments, **keywords):
-        if name.startswith("apache_beam"):
-            raise ImportError("No module named 'apache_beam'")
-        return real(name, *arguments, **keywords)
-
-    monkeypatch.setattr(builtins, "__import__", without_beam)
-    with pytest.raises(BuildError, match=r"needs Apache Beam.*make setup-corpora"):
-        beam_engine.BeamEngine(IN_PROCESS)
-
-
-@pytest.mark.parametrize(
-    "beam_options, message",
-    [
-        (["--runner=FlinkRuner"], "`--runner` .*FlinkRunner.*: --runner=FlinkRuner$"),
-        # The last of repeated runners counts, for Beam too.
-        ([*IN_PROCESS, "--runner=Spak"], "`--runner` .*: --runner=Spak$"),
-        (["--runner=json.JSONDecoder"], "`--runner` .*another class"),
-        (
-            [*IN_PROCESS, "--direct_num_workers=two"],
-            "`--` .*argument --direct_num_workers: invalid int value: 'two'",
-        ),
-        (
-            [*IN_PROCESS, "--direct_running_mode=multi_processing"],
-            "`--` .*multi_processing Beam waits.*`--engine=local --num_workers=",
-        ),
-        (["--runner=DataflowRunner"], "`--` .*Missing required option: project"),
-    ],
-)
-def test_invalid_runners_and_options_are_refused_at_once(
-    beam, capfd, beam_options, message
-):
-    with pytest.raises(ValueError, match=message):
-        beam_engine.BeamEngine(beam_options)
-    captured = capfd.readouterr()
-    assert "usage" not in captured.out + captured.err
-
-
-@pytest.mark.parametrize(
-    "beam_options",
-    [
-        # What the job server knows, but not Beam.
-        ["--runner=FlinkRunner", "--flink_master=host:1", "--checkpointingInterval=9"],
-        ["--runner=spark", "--spark_job_server_jar=a.jar"],
-        ["--runner=PortableRunner", "--job_endpoint=host:8099"],
-        [
-            "--runner=DataflowRunner",
-            "--project=a-project",
-            "--region=europe-west1",
-            "--temp_location=gs://bucket/temp",
-        ],
-    ],
-)
-def test_options_of_all_runners_are_accepted(beam, beam_options):
-    beam_engine.BeamEngine(beam_options)
-
-
-def test_unknown_options_lead_to_a_warning(beam, caplog):
-    beam_engine.BeamEngine([*IN_PROCESS, *TWO_THREADS])
-    assert caplog.text == ""
-    beam_engine.BeamEngine([*IN_PROCESS, "--max_num_wokers=3"])
-    assert "no option --max_num_wokers;" in caplog.text
 
 
 def run_command(corpus, output_dir, *arguments):
@@ -426,3 +180,19 @@ def test_flags_of_the_other_engine_are_refused(corpus, tmp_path, arguments, mess
     assert message in result.stderr
     assert "Traceback" not in result.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_errors_of_jobs_are_readable(corpus, tmp_path, in_process, beam):
+    near = CleaningOptions(duplicates="near")
+    with pytest.raises(ValueError, match=r"'exact' with --engine=beam.*datatrove"):
+        build(corpus, tmp_path / "near", in_process, cleaning=near)
+    with pytest.raises(BuildError, match=r"a\.jsonl, line 1: .*because of --strict$"):
+        build(corpus, tmp_path / "strict", in_process, strict=True)
+    engine = beam_engine.BeamEngine(["--runner=FlinkRuner"])
+    with pytest.raises(
+        BuildError, match=r"Beam job failed: .*FlinkRuner.*same command"
+    ):
+        build(corpus, tmp_path / "runner", engine)
+    in_process._run = lambda *_: None
+    with pytest.raises(BuildError, match=r"without the size of a\.jsonl.*very folder"):
+        build(corpus, tmp_path, in_process)

@@ -2,12 +2,10 @@
 
 import dataclasses
 import json
-import shutil
 
 import numpy as np
 import pytest
 
-from data_pipelines import BuildError
 from data_pipelines.builds.documents import build_documents, summary
 from data_pipelines.builds.local_engine import LocalEngine
 from seg_tf.data import examples
@@ -18,10 +16,7 @@ from seg_tf.text.splitters import load_parameters
 from seg_tf.text.vocabulary import Vocabulary
 from seg_tf.text.word_pieces import WordPieces
 from tests import command_calls
-from tests.data_pipelines.builders import read_split
-from tests.data_pipelines.builds.test_windows import described, slow_full_windows
 from tests.data_pipelines.small_corpus import (
-    CUT_SENTENCES,
     NUM_DOCUMENTS,
     build,
     command,
@@ -30,12 +25,6 @@ from tests.data_pipelines.small_corpus import (
 )
 
 pytestmark = pytest.mark.slow
-
-
-def test_the_build_has_several_slices_and_no_leftovers(built):
-    names = contents(built).keys()
-    assert len([n for n in names if n.startswith("train-") and "tfrecord" in n]) > 5
-    assert not [n for n in names if "aside" in n or "progress" in n]
 
 
 def test_trees_equal_splitting_and_encoding_by_hand(corpus, built):
@@ -71,35 +60,6 @@ def test_trees_equal_splitting_and_encoding_by_hand(corpus, built):
         assert trees.get(number, []) == tree
 
 
-@pytest.mark.parametrize("kind", ["built", "cut_built"])
-def test_windows_contain_the_same_pieces_as_the_documents(kind, request):
-    folder = request.getfixturevalue(kind)
-    for split in ("train", "validation"):
-        documents, windows = (
-            np.concatenate([tree.token_ids for tree in read_split(place, split)])
-            for place in (folder / "documents", folder)
-        )
-        np.testing.assert_array_equal(windows, documents)
-
-
-def test_cut_sentences_make_fewer_windows_with_true_indices(
-    corpus, built, cut_built, tmp_path
-):
-    plain, cut = map(Manifest.load, (built, cut_built))
-    assert cut.count("records") < plain.count("records")
-    assert plain.options["cut_sentences"] is False
-    assert cut.options == {**plain.options, "cut_sentences": True}
-    shutil.copytree(built / "documents", tmp_path / "documents")
-    options = dataclasses.replace(CUT_SENTENCES, short_window_rate=0.0)
-    build(corpus, tmp_path, options)
-    for split in ("train", "validation"):
-        assert [described(window) for window in read_split(tmp_path, split)] == [
-            window
-            for document in read_split(tmp_path / "documents", split)
-            for window in slow_full_windows(document, options.capacity)
-        ]
-
-
 def test_the_manifest_counts_what_was_left_out_and_names_no_place(corpus, built):
     manifest = Manifest.load(built)
     assert manifest.rejected == {"malformed_json": 1, "no_word_pieces": 1}
@@ -132,24 +92,6 @@ def test_bytes_are_the_same_for_any_number_of_workers(
     assert contents(tmp_path) == contents(request.getfixturevalue(kind))
 
 
-def test_strict_stops_at_the_first_bad_document(corpus, tmp_path):
-    with pytest.raises(BuildError, match=r"part-0\.jsonl.*line 8.*--strict"):
-        build(corpus, tmp_path, strict=True)
-
-
-def test_a_corpus_without_a_readable_document_is_refused_with_its_list(
-    corpus, tmp_path
-):
-    text = tmp_path / "text"
-    text.mkdir()
-    (text / "a.jsonl").write_text("{broken\n")
-    output_dir = tmp_path / "out"
-    with pytest.raises(BuildError, match=r"1 malformed_json.*rejected\.jsonl"):
-        build(corpus, output_dir, input=str(text))
-    assert "malformed" in (output_dir / "documents" / "rejected.jsonl").read_text()
-    assert not (output_dir / "documents" / "manifest.json").exists()
-
-
 # --- Sentences --------------------------------------------------------------------
 
 
@@ -160,9 +102,9 @@ def test_records_keep_the_parameters_of_their_splitter(corpus, tmp_path):
     class EditingEngine(LocalEngine):
         """Edits the file during the build, which changes nothing."""
 
-        def make_documents(self, *arguments):
+        def prepare(self, *arguments):
             load_parameters("english").save(path)
-            return super().make_documents(*arguments)
+            return super().prepare(*arguments)
 
     records = tmp_path / "out"
     parameters.save(path)
@@ -210,10 +152,3 @@ def test_two_documents_are_enough_to_validate_but_one_is_not(corpus, tmp_path):
         options = dataclasses.replace(options, input=str(input_path))
         manifest = build_documents(options, tmp_path / str(is_warned))
         assert ("warning: no documents are held out" in summary(manifest)) == is_warned
-
-
-def test_user_errors_are_one_line(corpus, tmp_path):
-    finished = command_calls.call(*command(corpus, tmp_path, "--input=/no/such/folder"))
-    assert finished.returncode == 1
-    assert "Traceback" not in finished.stderr
-    assert "/no/such/folder" in finished.stderr.splitlines()[-1]

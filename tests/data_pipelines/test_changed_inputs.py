@@ -3,8 +3,6 @@
 import json
 import os
 
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
 
 from data_pipelines import BuildError
@@ -12,9 +10,6 @@ from data_pipelines.builds import beam_engine
 from data_pipelines.builds.documents import build_documents
 from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.builds.makers import SliceMaker
-from data_pipelines.cleaning import duplicates
-from data_pipelines.cleaning.cleaning_options import CleaningOptions
-from seg_tf import files
 from tests.data_pipelines import small_corpus
 from tests.data_pipelines.small_corpus import contents, interrupted
 
@@ -25,10 +20,7 @@ CHANGED = "changed since the build in .* read it"
 
 
 def write_text(path, texts):
-    if path.suffix == ".parquet":
-        pa.parquet.write_table(pa.table({"text": texts}), path, compression="none")
-    else:
-        path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
 
 
 @pytest.fixture
@@ -130,64 +122,3 @@ def test_an_input_that_changes_during_the_build(
     path.write_bytes(before)
     build(corpus)
     assert contents(corpus / "out") == expected
-
-
-def test_a_new_time_of_the_same_bytes_is_no_change(corpus, monkeypatch):
-    make = SliceMaker.make
-
-    def make_and_touch(self, payload, folder):
-        for path in (corpus / "text").iterdir():
-            path.touch()
-        return make(self, payload, folder)
-
-    monkeypatch.setattr(SliceMaker, "make", make_and_touch)
-    manifest = build(corpus)
-    assert build(corpus) == manifest
-
-
-def test_an_input_that_changes_between_two_passes_over_the_corpus(corpus, monkeypatch):
-    find = duplicates.exact_duplicates
-
-    def edit_and_find(*arguments):
-        edit(corpus / "text" / "2.jsonl")
-        return find(*arguments)
-
-    monkeypatch.setattr(duplicates, "exact_duplicates", edit_and_find)
-    with pytest.raises(BuildError, match=rf"2\.jsonl: .*{CHANGED}"):
-        build(corpus, cleaning=CleaningOptions(duplicates="exact"))
-
-
-def test_a_table_is_hashed_whatever_part_of_it_is_read(corpus):
-    path = corpus / "a.parquet"
-    write_text(path, TEXTS)
-    tables = {"format": "parquet", "input": str(path)}
-    with interrupted(SliceMaker, 1):
-        build(corpus, **tables)
-    text = edit(path)
-    with pytest.raises(BuildError, match=rf"{path}: .*{CHANGED}"):
-        build(corpus, **tables)
-    path.write_bytes(text)
-    (source,) = build(corpus, **tables).sources
-    assert source["sha256"] == files.checksum(path)
-
-
-def test_an_edited_remote_input_is_named(corpus, memory):
-    lines = (corpus / "text" / "0.jsonl").read_bytes()
-    memory.pipe("/text/a.jsonl", lines)
-    build(corpus, input="memory://text")
-    memory.pipe("/text/a.jsonl", lines.replace(b"ship", b"boat"))
-    with pytest.raises(BuildError, match=rf"memory:.*a\.jsonl: .*{CHANGED}"):
-        build(corpus, input="memory://text")
-
-
-def test_a_beam_step_fails_at_a_file_that_changed_after_it_was_measured(corpus):
-    options = small_corpus.options_of(corpus / "text", corpus / "vocab.txt")
-    path = corpus / "text" / "1.jsonl"
-    source = beam_engine.SourceFile(
-        1, path.name, path, files.checksum(path), corpus / "out"
-    )
-    # No slice needs documents of this file: it is compared all the same.
-    assert not list(beam_engine.ReadItems(options)(source))
-    edit(path)
-    with pytest.raises(BuildError, match=rf"{path}: .*{CHANGED}"):
-        list(beam_engine.ReadItems(options)(source))

@@ -47,8 +47,8 @@ def copy(source, target):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (truncate("train-00002.tfrecord", 40), "00002.*expected .* found 40"),
-        (remove("train-00001.tfrecord"), "00001.tfrecord: the file is m"),
+        (truncate("train-00002.tfrecord", 40), "00002.*expected sha256 .* found"),
+        (remove("train-00001.tfrecord"), "No such file.*00001.tfrecord"),
         (
             copy("train-00000.tfrecord", "train-99999.tfrecord"),
             "99999.*not part of the manifest",
@@ -57,21 +57,10 @@ def copy(source, target):
             copy(REPOSITORY / "pyproject.toml", "vocab.txt"),
             "vocab.txt: not the vocabulary that the records were built with",
         ),
-        (
-            remove("train-00001.lengths"),
-            "00001.lengths: the file is missing.*build_windows",
-        ),
-        (
-            truncate("train-00001.sentence_lengths", 4),
-            "00001.sentence_lengths: expected .* lengths, found 2",
-        ),
-        (
-            change_first_byte("train-00001.lengths"),
-            r"00001.lengths: record 0: expected \d+, found 99",
-        ),
+        (remove("train-00001.lengths"), "No such file.*00001.lengths"),
         (
             change_first_byte("train-00001.sentence_lengths"),
-            r"00001.sentence_lengths: record 0: expected \d+.*, found 99",
+            "00001.sentence_lengths: expected the lengths of train-00001.tfrecord",
         ),
     ],
 )
@@ -80,17 +69,6 @@ def test_damaged_records_are_found(built, tmp_path, damage, message):
     damage(folder)
     faults = "\n".join(check_records.check_folder(folder))
     assert re.search(message, faults), faults
-
-
-def test_a_flipped_bit_is_found_with_its_record(built, tmp_path):
-    folder = copy_of(built, tmp_path)
-    shard = folder / "train-00003.tfrecord"
-    damaged = bytearray(shard.read_bytes())
-    damaged[-20] ^= 1
-    shard.write_bytes(damaged)
-    faults = list(check_records.check_folder(folder))
-    num_records = Manifest.load(folder).splits["train"][3].records
-    assert any(f"record {num_records - 1} " in fault for fault in faults)
 
 
 def test_a_well_formed_record_with_wrong_content_is_found(built, tmp_path):

@@ -1,16 +1,11 @@
 """Builds into a folder that contains one, or where another process is at work."""
 
-import os
-import pathlib
-import shutil
-
 import pytest
 
 from data_pipelines import BuildError
 from data_pipelines.builds import slices
 from data_pipelines.builds.documents import build_documents
 from data_pipelines.builds.makers import SliceMaker
-from data_pipelines.builds.sharded_build import ShardedBuild
 from data_pipelines.builds.windows import WindowMaker, build_windows
 from seg_tf.data.manifest import Manifest
 from tests.data_pipelines.small_corpus import (
@@ -48,11 +43,6 @@ def test_a_finished_build_stays_unchanged(corpus, built, monkeypatch):
         (
             "built",
             {"window_options": CUT_SENTENCES},
-            r"finished build with another `options\.cut_sentences` .*True",
-        ),
-        (
-            "cut_built",
-            {"window_options": WINDOW_OPTIONS},
             r"finished build with another `options\.cut_sentences` .*True",
         ),
         ("built", {"strict": True}, r"--strict requires all documents; left out: \d"),
@@ -99,24 +89,6 @@ def test_a_build_of_nothing_blocks_nothing(corpus, tmp_path):
     assert Manifest.load(folder).count("records")
 
 
-def test_overwrite_makes_the_new_build(corpus, built, tmp_path):
-    build(corpus, tmp_path, slice_megabytes=0.01)
-    # Left by a kill in the middle of an earlier removal.
-    (tmp_path / ".aside-removed-.progress" / "signatures").mkdir(parents=True)
-    build(corpus, tmp_path, overwrite=True)
-    assert contents(tmp_path) == contents(built)
-
-
-def test_two_builds_at_once_are_refused(tmp_path):
-    first, second = (ShardedBuild(tmp_path, {"a": 1}) for _ in range(2))
-    with (
-        first.opened(),
-        pytest.raises(BuildError, match="another process"),
-        second.opened(),
-    ):
-        pass
-
-
 def overwrite_documents(corpus, output_dir):
     options = document_options(corpus, slice_megabytes=1.0)
     build_documents(options, output_dir / "documents", overwrite=True)
@@ -154,23 +126,4 @@ def test_overwrite_does_not_touch_a_running_build(
     build(corpus, tmp_path)
     (refusal,) = refusals
     assert refusal.startswith(f"{tmp_path / folder}: ")
-    assert contents(tmp_path) == contents(built)
-
-
-def test_windows_are_cut_from_read_only_documents(built, tmp_path, monkeypatch):
-    documents = tmp_path / "documents"
-    shutil.copytree(built / "documents", documents)
-    (documents / ".lock").unlink()
-    open_file = os.open
-
-    def refused(path, flags, *mode, **options):
-        # Root may write everywhere, whatever the mode of a folder.
-        if pathlib.Path(path).parent == documents and flags & os.O_CREAT:
-            raise PermissionError(13, "Permission denied", str(path))
-        return open_file(path, flags, *mode, **options)
-
-    monkeypatch.setattr(os, "open", refused)
-    build_windows(WINDOW_OPTIONS, documents, tmp_path)
-    assert not (documents / ".lock").exists()
-    shutil.copy(built / "documents" / ".lock", documents)
     assert contents(tmp_path) == contents(built)

@@ -1,21 +1,17 @@
 """The report: its figures against slow ones, and that text stays text."""
 
-import html.parser
-import itertools
 import json
 import math
 import random
 import re
-import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
 
-from data_pipelines import command_flags
 from data_pipelines.builds.windows import WindowOptions, build_windows
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.report import page
-from data_pipelines.report.measurements import CAPS, LengthCounts, measure
+from data_pipelines.report.measurements import CAPS, measure
 from seg_tf.data.manifest import Manifest
 from tests import command_calls
 from tests.data_pipelines.builders import read_all
@@ -65,29 +61,37 @@ def slow_windows(tree, capacity):
         begin = end
 
 
+def test_the_page_is_one_sound_file_and_text_stays_text(built, tmp_path):
+    page.write_report(built, tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    assert not re.search("<(script|img|link|iframe)", text)
+    for link in re.findall('href="(.*?)"', text):
+        assert f'id="{link.removeprefix("#")}"' in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; &lt;img" in text
+    assert "url(" not in text
+    for content in ("malformed_json", "short_documents", "windows of 64"):
+        assert content in text
+    assert f">{Manifest.load(built).count('records'):,}</td>" in text
+    page.write_report(built, tmp_path / "again.html")
+    assert (tmp_path / "again.html").read_text() == text
+
+
 @pytest.mark.parametrize("window_length", [128, 512, 2048])
-def test_padding_and_capped_paragraphs_equal_plain_loops(built, window_length):
-    lengths, slid, clamped = [], 0, 0
-    cap = CAPS["paragraph_index"]
-    for tree in read_all(built / "documents"):
-        paragraphs = tree.indices()["paragraph_index"]
-        for begin, end in slow_windows(tree, window_length - 2):
-            lengths.append(end - begin + 2)
-            true = paragraphs[begin:end]
-            lowered = true - min(max(true[-1] - (cap - 1), 0), true[0])
-            slid += np.sum(lowered != true)
-            clamped += np.sum(lowered >= cap)
-    counts = measure(built / "documents", 1000).windows[window_length]
-    assert counts.lengths.tolist() == lengths
+def test_padding_equals_plain_loops(built, window_length):
+    lengths = [
+        end - begin + 2
+        for tree in read_all(built / "documents")
+        for begin, end in slow_windows(tree, window_length - 2)
+    ]
+    measurements = measure(built / "documents", 1000)
+    assert measurements.windows[window_length].tolist() == lengths
     used = sum(lengths)
-    assert math.isclose(counts.padding, 1 - used / (len(lengths) * window_length))
+    first, packed = measurements.padding(window_length)
+    assert math.isclose(first, 1 - used / (len(lengths) * window_length))
     # No row exceeds its length, and packing is not worse than none.
     least = 1 - used / (math.ceil(used / window_length) * window_length)
-    assert least <= counts.packed_padding + 1e-9
-    assert counts.packed_padding <= counts.padding
-    assert (counts.pieces_slid, counts.pieces_clamped) == (slid, clamped)
-    assert clamped > 0 or window_length < 512
-    assert slid > 0 or window_length > 256
+    assert least <= packed + 1e-9
+    assert packed <= first
 
 
 def test_lengths_and_indices_equal_plain_python(built):
@@ -107,137 +111,26 @@ def test_lengths_and_indices_equal_plain_python(built):
     assert all(over_cap.values())
     assert measurements.over_cap == over_cap
     assert measurements.num_tokens == num_tokens
-    expected = {
+    lengths = {name: list(values) for name, values in measurements.lengths.items()}
+    assert lengths == {
         "paragraphs a document": [len(tree.paragraph_lengths) for tree in trees],
         "sentences a paragraph": [n for t in trees for n in t.paragraph_lengths],
         "pieces a sentence": [n for tree in trees for n in tree.sentence_lengths],
         "pieces a document": [len(tree.token_ids) for tree in trees],
     }
-    assert list(measurements.lengths) == list(expected)
-    for name, lengths in expected.items():
-        counts = measurements.lengths[name]
-        assert counts.number == len(lengths)
-        assert math.isclose(counts.mean, sum(lengths) / len(lengths))
-        assert counts.longest == max(lengths)
-        for share in (0.5, 0.95):
-            rank = math.ceil(share * len(lengths)) - 1
-            assert counts.quantile(share) == sorted(lengths)[rank]
-        for first, last, count in counts.binned():
-            assert count == sum(first <= length <= last for length in lengths)
-        assert sum(count for _, _, count in counts.binned()) == len(lengths)
-
-
-def test_bins_join_and_cover_all_lengths():
-    counts = LengthCounts()
-    counts.add(np.array([1, 3, 3, 5, 100]))
-    bins = counts.binned()
-    assert [first for first, _, _ in bins[:7]] == [1, 2, 3, 4, 6, 8, 12]
-    assert bins[-1] == (96, 127, 1)
-    for (_, last, _), (first, _, _) in itertools.pairwise(bins):
-        assert first == last + 1
-    counts = LengthCounts()
-    counts.add(np.array([40]))
-    assert counts.binned() == [(32, 47, 1)]
-
-
-def test_a_sample_has_the_requested_size_and_is_repeatable(built):
     first, again = (measure(built / "documents", 20) for _ in range(2))
+    assert first == again
     assert first.num_documents == 20
     assert first.num_all_documents == Manifest.load(built).count("documents")
-    name = "pieces a sentence"
-    assert again.lengths[name].binned() == first.lengths[name].binned()
 
 
-class _Checker(html.parser.HTMLParser):
-    """Finds tags that do not match, and addresses."""
-
-    _VOID = ("meta", "line", "rect", "br")
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.tags, self.links = [], set(), []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.add(tag)
-        self.links += [value for name, value in attrs if name in ("href", "src")]
-        if tag not in self._VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert tag in self._VOID or self.open.pop() == tag
-
-
-def test_the_page_is_one_sound_file_and_text_stays_text(built, tmp_path):
-    page.write_report(built, tmp_path / "page.html")
-    text = (tmp_path / "page.html").read_text()
-    checker = _Checker()
-    checker.feed(text)
-    assert not checker.open
-    assert not checker.tags & {"script", "img", "link", "iframe"}
-    assert checker.links
-    for link in checker.links:
-        assert re.search(f'id="{link.removeprefix("#")}"', text)
-    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; &lt;img" in text
-    assert "url(" not in text
-    for content in ("malformed_json", "short_documents", "windows of 64"):
-        assert content in text
-    assert f">{Manifest.load(built).count('records'):,}</td>" in text
-    assert text.count("<svg") == 4
-    page.write_report(built, tmp_path / "again.html")
-    assert (tmp_path / "again.html").read_text() == text
-
-
-def test_documents_have_a_report_too(corpus, built, tmp_path):
-    page.write_report(built / "documents", tmp_path / "page.html")
-    assert "windows of 64" not in (tmp_path / "page.html").read_text()
-    words = ["<eos>", "<unk>", *corpora.WORDS]
-    (tmp_path / "words.txt").write_text("\n".join(words) + "\n")
-    settings = {"tokenizer": "words", "vocab_file": str(tmp_path / "words.txt")}
-    corpora.build(corpus, tmp_path / "documents", CleaningOptions(), **settings)
-    page.write_report(tmp_path / "documents", tmp_path / "page.html")
-    text = (tmp_path / "page.html").read_text()
-    for content in ("Words a document", "read as one stream", "No cleaning step"):
-        assert content in text
-
-
-def test_windows_without_their_documents_are_refused(built, tmp_path):
-    for folder, content in ((tmp_path, "no manifest"), (built, "other windows")):
-        with pytest.raises(ValueError, match=f"`documents_dir` must .* {content}"):
-            page.write_report(built, tmp_path / "page.html", documents_dir=folder)
+def test_windows_of_other_documents_are_refused(built, tmp_path):
+    with pytest.raises(ValueError, match=r"`documents_dir` must .* other windows"):
+        page.write_report(built, tmp_path / "page.html", documents_dir=built)
     assert not (tmp_path / "page.html").exists()
-
-
-def test_areas_of_bars_are_shares_of_the_lengths():
-    bins = [(1, 1, 6), (2, 2, 0), (3, 3, 1), (4, 5, 3)]
-    chart = ElementTree.fromstring(page.histogram(bins, [("half", 2)]))
-    assert "half" in "".join(chart.itertext())
-    areas = []
-    for path in chart.iter():
-        if path.get("style", "").startswith("fill: #3b6fb6"):
-            numbers = np.array(re.findall(r"-?[\d.]+", path.get("d")), float)
-            areas.append(np.prod(np.ptp(numbers.reshape(-1, 2), axis=0)))
-    np.testing.assert_allclose(areas / np.sum(areas), [0.6, 0, 0.1, 0.3], atol=1e-3)
-
-
-def test_the_flag_takes_a_path_or_none(corpus, tmp_path, monkeypatch):
-    command = [
-        *("data_pipelines.build_records", "--format=json_lines"),
-        f"--input={corpus / 'text'}",
-        f"--vocab_file={corpus / 'vocab.txt'}",
-        f"--output_dir={tmp_path / 'records'}",
-        "--window_length=64",
-        "--duplicates=exact",
-    ]
-    for flag, expected in (
-        ("--report", tmp_path / "records" / "report.html"),
-        (f"--report={tmp_path / 'page.html'}", tmp_path / "page.html"),
-    ):
-        finished = command_calls.call(*command, flag)
-        assert finished.returncode == 0, finished.stderr
-        assert f"the report is {expected}" in finished.stdout
-        assert finished.stdout.count("cleaned away: duplicates") == 1
-        assert "Documents that repeat an earlier one" in expected.read_text()
-    monkeypatch.chdir(tmp_path)
-    for path in ("records", "missing/page.html", ""):
-        with pytest.raises(ValueError, match=r"`--report` must name a file, in a"):
-            command_flags._ReportParser().parse(path)
+    result = command_calls.call(
+        *("data_pipelines.build_windows", f"--documents_dir={built / 'documents'}"),
+        *(f"--output_dir={tmp_path / 'windows'}", "--window_length=64", "--report"),
+    )
+    assert result.returncode == 0, result.stderr
+    assert f"the report is {tmp_path / 'windows/report.html'}" in result.stdout

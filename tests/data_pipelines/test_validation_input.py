@@ -7,15 +7,11 @@ import random
 import pytest
 
 from data_pipelines import BuildError, check_records
-from data_pipelines.builds import slices
 from data_pipelines.builds.documents import DocumentOptions, build_documents
 from data_pipelines.builds.makers import SliceMaker
-from data_pipelines.builds.windows import build_windows
 from seg_tf import files
 from seg_tf.data import examples
-from seg_tf.data.lane_inputs import LaneInputs
 from seg_tf.data.manifest import Manifest
-from tests import command_calls
 from tests.data_pipelines import small_corpus
 from tests.data_pipelines.small_corpus import contents, interrupted, noted
 
@@ -125,23 +121,6 @@ def test_each_input_is_its_split(corpus, texts, built):
     assert "validation_input" not in text
 
 
-def test_names_of_folders_do_not_decide(corpus, texts, tmp_path):
-    """Inputs the other way round, and files named like the splits."""
-    write_documents(tmp_path / "in" / "validation" / "x.jsonl", texts["train"])
-    write_documents(tmp_path / "train" / "train.jsonl", texts["validation"])
-    inputs = {
-        "input": str(tmp_path / "in"),
-        "validation_input": str(tmp_path / "train" / "*.jsonl"),
-    }
-    manifest = build_documents(options(corpus, **inputs), tmp_path / "out")
-    assert manifest.count("documents", "train") == NUM_TRAIN
-    assert manifest.count("documents", "validation") == NUM_VALIDATION
-    assert [source["file"] for source in manifest.sources] == [
-        "train/validation/x.jsonl",
-        "validation/train.jsonl",
-    ]
-
-
 @pytest.mark.parametrize("where", ["in the slice of both", "in validation"])
 def test_bytes_are_the_same_after_an_interrupted_build(corpus, built, tmp_path, where):
     train, validation = (
@@ -160,80 +139,7 @@ def test_bytes_are_the_same_after_an_interrupted_build(corpus, built, tmp_path, 
     assert contents(tmp_path) == contents(built)
 
 
-def test_other_inputs_are_another_build(corpus, built, monkeypatch):
-    before = contents(built)
-    monkeypatch.delattr(slices, "read_slices")
-    for overrides in (
-        {"validation_input": None},
-        {
-            "validation_input": str(corpus / "train"),
-            "input": str(corpus / "validation"),
-        },
-    ):
-        with pytest.raises(BuildError, match="finished build with another "):
-            build_documents(options(corpus, **overrides), built)
-    build_documents(options(corpus), built)
-    assert contents(built) == before
-
-
-def test_a_build_without_it_holds_documents_out(corpus, tmp_path):
-    manifest = build_documents(options(corpus, validation_input=None), tmp_path)
-    assert manifest.options == {
-        "format": "json_lines",
-        "reader_options": {},
-        "validation_fraction": 0.01,
-        "slice_megabytes": 0.001,
-        "cleaning": {},
-    }
-    assert [source["file"] for source in manifest.sources] == ["a.jsonl", "b.jsonl"]
-    assert [number for number, _ in documents_of(tmp_path, "validation")] == [1]
-
-
-def test_training_reads_the_split(texts, built):
-    """A split of few shards, the first of them empty, is a stream all the same."""
-    inputs = LaneInputs(target_length=7, validation_lanes=1, records_dir=built, seed=0)
-    tokens = (built / "vocab.txt").read_text().split()
-    stream = " ".join(
-        f"{paragraph} <eos>"
-        for document in texts["validation"]
-        for paragraph in document
-    ).split()
-    predicted = [
-        tokens[token_id]
-        for batch in inputs.validation_dataset(1)
-        for token_id in batch["target_ids"].numpy()[batch["padding_mask"].numpy()]
-    ]
-    assert predicted == stream[1:]
-
-
-def test_the_command_equals_the_functions(corpus, tmp_path):
-    vocab_file = str(corpus / "vocab.txt")
-    expected = tmp_path / "expected"
-    settings = options(corpus, tokenizer="word_pieces", vocab_file=vocab_file)
-    build_documents(settings, expected / "documents")
-    build_windows(small_corpus.WINDOW_OPTIONS, expected / "documents", expected)
-    command = (
-        *("data_pipelines.build_records", "--format=json_lines"),
-        *(f"--input={corpus / 'train'}", f"--vocab_file={vocab_file}"),
-        *("--slice_megabytes=0.001", "--window_length=32"),
-        *(f"--validation_input={corpus / 'validation'}",),
-        f"--output_dir={tmp_path / 'out'}",
-    )
-    refused = command_calls.call(*command, "--validation_fraction=0.01")
-    assert refused.returncode == 1
-    assert "`validation_fraction` must not be given" in refused.stderr.splitlines()[-1]
-    done = command_calls.call(*command)
-    assert done.returncode == 0, done.stderr
-    assert contents(tmp_path / "out") == contents(expected)
-
-
 # --- Errors -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("fraction", [0.0, 0.01, 0.5])
-def test_a_fraction_is_refused(corpus, fraction):
-    with pytest.raises(ValueError, match=r"must not be given with `validation_input`"):
-        options(corpus, validation_fraction=fraction)
 
 
 def test_a_file_in_both_inputs_is_refused(corpus, tmp_path):
@@ -247,29 +153,3 @@ def test_a_file_in_both_inputs_is_refused(corpus, tmp_path):
         with pytest.raises(ValueError, match=f"no file of `input`.*{name}"):
             build_documents(settings, tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_an_input_without_a_document_is_refused_first(corpus, tmp_path):
-    (tmp_path / "bad.jsonl").write_text("{broken\n")
-    message = r"must contain a document.*bad\.jsonl.*json_l"
-    for name, error, text in (
-        ("bad.jsonl", ValueError, message),
-        ("missing", FileNotFoundError, "missing"),
-    ):
-        settings = options(corpus, validation_input=str(tmp_path / name))
-        with pytest.raises(error, match=text):
-            build_documents(settings, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("split", ["train", "validation"])
-def test_a_split_without_a_word_is_refused_with_its_list(corpus, tmp_path, split):
-    """Only workers notice documents of control characters."""
-    write_documents(tmp_path / "empty.jsonl", [["\x01\x02"]])
-    key = {"train": "input", "validation": "validation_input"}[split]
-    overrides = {"tokenizer": "words", key: str(tmp_path / "empty.jsonl")}
-    message = rf"in '.*empty\.jsonl'.*1 no_words; first {split}/empty\.jsonl, line 1"
-    with pytest.raises(BuildError, match=message):
-        build_documents(options(corpus, **overrides), tmp_path / "out")
-    assert not list((tmp_path / "out").glob("*.tfrecord"))
-    assert not (tmp_path / "out" / "manifest.json").exists()

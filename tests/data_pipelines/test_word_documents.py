@@ -8,14 +8,8 @@ import pytest
 from data_pipelines import BuildError, check_records
 from data_pipelines.build_word_vocab import WordVocabularyOptions, build_word_vocabulary
 from data_pipelines.builds.documents import DocumentOptions, build_documents
-from data_pipelines.builds.windows import WindowOptions, build_windows
-from seg_tf.config import build_from
-from seg_tf.data import examples
-from seg_tf.data.inputs import WindowInputsConfig
 from seg_tf.data.lane_inputs import LaneInputs
-from seg_tf.data.manifest import Manifest
-from tests import command_calls
-from tests.data_pipelines.builders import random_tree, read_all, write_word_documents
+from tests.data_pipelines.builders import read_all
 from tests.sample_data import sample_data
 
 pytestmark = pytest.mark.slow
@@ -80,18 +74,6 @@ def test_every_paragraph_ends_with_its_mark(corpus, tmp_path):
     assert inputs.text_preparation.tokenizer == "words"
 
 
-def test_tokenized_words_stay_unchanged(corpus, tmp_path):
-    overrides = {"tokenizer": "whitespace", "lower_case": True}
-    manifest = build_documents(options(corpus, **overrides), tmp_path / "out")
-    # In lower case `the` is unknown, as are `ran.` and `sat!`.
-    assert words_of(read_all(tmp_path / "out")[0]) == (
-        "<unk> dog <unk> <unk> <unk> <unk> <eos> "
-        "<unk> <eos> <unk> dog <unk> <unk> <eos>"
-    )
-    assert manifest.tokenizer == "whitespace"
-    assert manifest.vocabulary["lower_case"] is True
-
-
 def test_tokens_of_wikitext_are_its_words_and_paragraphs(tmp_path):
     """A published count of tokens has an <eos> for blank lines too."""
     path = sample_data("wikitext-2", "wiki.valid.tokens")
@@ -122,55 +104,3 @@ def test_tokens_of_wikitext_are_its_words_and_paragraphs(tmp_path):
 
 
 # --- Readers of the records -------------------------------------------------------
-
-
-@pytest.fixture
-def folder(tmp_path):
-    generator = np.random.default_rng(0)
-    trees = [[random_tree(generator, 40, 50) for _ in range(3)]]
-    write_word_documents(tmp_path / "words", {"train": trees}, vocab_size=50)
-    return tmp_path / "words"
-
-
-def test_windows_are_refused(folder, corpus, tmp_path):
-    message = r"tokenizer=words.*only `python -m data_pip"
-    with pytest.raises(ValueError, match=message):
-        build_windows(WindowOptions(), folder, tmp_path / "windows")
-    assert not (tmp_path / "windows").exists()
-    done = command_calls.call(
-        *("data_pipelines.build_records", "--format=plain_text", f"--input={corpus}"),
-        *("--tokenizer=words", f"--vocab_file={tmp_path / 'words.txt'}"),
-        f"--output_dir={tmp_path}/out",
-    )
-    assert done.returncode == 1
-    assert "error: Windows are cut from documents of word pieces" in done.stderr
-    assert not (tmp_path / "out").exists()
-    config = WindowInputsConfig(window_length=32)
-    with pytest.raises(ValueError, match=r"documents of words.*LaneInputsConfig"):
-        build_from(config, records_dir=folder, index_tables={}, seed=0)
-
-
-def test_checking_finds_a_paragraph_without_its_end(folder):
-    assert not list(check_records.check_folder(folder))
-    path, widths = folder / "train-00000.tfrecord", Manifest.load(folder).number_widths
-    tree, document_id, _ = next(examples.read_trees(path, widths))
-    tree.token_ids[-1] = 7
-    examples.write_trees(path, [(tree, document_id, None)], widths)
-    faults = "\n".join(check_records.check_folder(folder))
-    assert "record 0: expected <eos> at the end of each paragraph" in faults
-
-
-def test_inspection_shows_words(folder):
-    command = ("data_pipelines.inspect_records", f"--records_dir={folder}")
-    tree = read_all(folder)[1]
-    done = command_calls.call(*command, "--record=1")
-    assert done.returncode == 0, done.stderr
-    assert f"document 1, {len(tree.token_ids)} words, " in done.stdout
-    first = tree.token_ids[: tree.sentence_lengths[0]]
-    shown = " ".join("<eos>" if i == 0 else f"w{i}" for i in first)
-    assert f"  sentence 0: {shown}\n" in done.stdout
-    assert done.stdout.count("<eos>") == len(tree.paragraph_lengths)
-    for flag, message in (("--tokens", "tokenizer=words"), ("--record=3", "below 3")):
-        refused = command_calls.call(*command, flag)
-        assert refused.returncode == 1
-        assert message in refused.stderr

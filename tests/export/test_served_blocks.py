@@ -12,7 +12,7 @@ from seg_tf.data.inputs import LaneInputsConfig
 from seg_tf.export.served import ServedEncoder
 from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.inference.texts import Sentence
-from seg_tf.layouts import block_placing, blocks
+from seg_tf.layouts import blocks
 from seg_tf.preprocessing.text_preprocessor import (
     DocumentPreprocessor,
     TextPreprocessor,
@@ -126,27 +126,17 @@ def test_vectors_of_pairs_are_those_of_the_readout():
     for number, example in enumerate(examples):
         row = layout.lay_out([example], layout.row_shape(example))
         sequence = encoder(row, training=False)
-        expected = layout.readout(2).text_vectors(encoder, sequence, row)[0]
+        expected = layout.readout(2).head_vectors(encoder, sequence, row)[0]
         np.testing.assert_allclose(
             found["sentence_vectors"][number], expected, atol=2e-6
         )
 
 
-def test_sentences_are_placed_as_in_numpy():
-    generator = np.random.default_rng(1)
-    lengths = generator.integers(0, 17, (40, 12))
-    lengths[0] = 0
-    found = blocks.place_in_blocks(tf.constant(lengths, tf.int32), 16).numpy()
-    for row, starts in zip(lengths, found, strict=True):
-        expected, _ = block_placing.place_in_fewest_blocks(row, 16)
-        np.testing.assert_array_equal(starts, expected)
-
-
 def test_long_sentences_are_split_as_in_numpy():
     rows = [[3, 10, 0, 27], [1], [13, 14, 40]]
-    parts, sentence = blocks.split_long(tf.ragged.constant(rows, tf.int32), 13)
+    parts, sentence = blocks._split_rows(tf.ragged.constant(rows, tf.int32), 13)
     for number, row in enumerate(rows):
-        lengths, part = block_placing.split_long(np.array(row), 13)
+        lengths, part = blocks.split_long(np.array(row), 13)
         assert parts[number].numpy().tolist() == lengths.tolist()
         assert sentence[number].numpy().tolist() == (np.cumsum(part == 0) - 1).tolist()
 

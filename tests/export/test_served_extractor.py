@@ -13,11 +13,8 @@ from seg_tf.export.served import ServedExtractor
 from seg_tf.finetuning import SpanExamples, SpanExtractor
 from seg_tf.finetuning.spans import AnswerRanker
 from seg_tf.layouts.spans import NO_SCORE
-from seg_tf.preprocessing.span_preprocessor import (
-    GraphContextEncoder,
-    SpanPreprocessor,
-    window_sizes,
-)
+from seg_tf.preprocessing.span_preprocessor import SpanPreprocessor, window_sizes
+from seg_tf.tasks.squad import Passage, Question, SquadFile
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters
 from tests import command_calls
@@ -63,24 +60,19 @@ def pretrained_of(kind):
     return tiny_models.tiny(kind, num_token_types=2)
 
 
-def examples_of(pretrained):
+def examples_of(pretrained, has_null=True):
     """The windows for Keras."""
-    questions, contexts = map(tf.constant, zip(*asked(), strict=True))
-    encoder = GraphContextEncoder(pretrained)
-    sizes = window_sizes(pretrained, **SIZES)
-    return SpanExamples(
-        pretrained,
-        encoder.contexts(contexts),
-        encoder.questions(questions, sizes.max_question_pieces),
-        sizes,
-    )
+    passages = [
+        Passage(context, (Question(str(number), question),))
+        for number, (question, context) in enumerate(asked())
+    ]
+    data = SquadFile("made", has_null, tuple(passages))
+    return SpanExamples(pretrained, data, **SIZES)
 
 
-def answers_of_keras(extractor, examples, has_null, **choice):
+def answers_of_keras(extractor, examples, **choice):
     """What the model answers outside of the graph."""
-    names = [str(number) for number in range(len(asked()))]
-    ranker = AnswerRanker(examples, names, has_null=has_null, **choice)
-    return ranker(extractor)[0]
+    return AnswerRanker(examples, **choice)(extractor)[0]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -89,7 +81,7 @@ def test_rows_are_those_of_finetuning_inside_a_pipeline_too(kind):
     preprocessor = SpanPreprocessor(pretrained, window_sizes(pretrained, **SIZES))
     examples = examples_of(pretrained)
     assert len(examples) > 2 * len(asked())
-    (expected,) = examples.batches(len(examples), with_labels=False)
+    ((expected, _),) = examples.batches(len(examples))
     texts = tuple(map(list, zip(*asked(), strict=True)))
     dataset = tf.data.Dataset.from_tensor_slices(texts).batch(len(asked()))
     (rows,) = dataset.map(preprocessor)
@@ -143,7 +135,7 @@ def test_answers_are_those_of_keras():
     sizes = window_sizes(pretrained, **SIZES)
     extractor = SpanExtractor.from_preset(pretrained, seed=1, **SIZES)
     choice = {"num_best": NUM_BEST, "max_answer_pieces": MAX_ANSWER_PIECES}
-    expected = answers_of_keras(extractor, examples, has_null=True, **choice)
+    expected = answers_of_keras(extractor, examples, **choice)
     # Between the odds of two questions.
     null_threshold = np.median([one.null_odds for one in expected])
     served = ServedExtractor(
@@ -185,7 +177,6 @@ def test_an_extractor_is_exported(run_dir, tmp_path):
     expected = answers_of_keras(
         extractor,
         examples_of(pretrained),
-        has_null=False,
         max_answer_pieces=MAX_ANSWER_PIECES,
     )
     loaded = tf.saved_model.load(str(output))

@@ -5,7 +5,8 @@ import pathlib
 import keras
 import numpy as np
 
-from seg_tf.finetuning.trials import Setting, Trial, check_finite
+from seg_tf.finetuning.trials import Trial, check_finite
+from seg_tf.tasks.finetuning_settings import Setting
 
 
 class ScriptedRunner:
@@ -31,38 +32,31 @@ class ScriptedRunner:
         self.runs.append(Trial(setting, seed))
         (folder / "predictions.txt").write_text(str(number))
         model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
-        steps = 4
         watching = keras.callbacks.CallbackList(
-            list(callbacks), model=model, epochs=setting.epochs, steps=steps
+            list(callbacks), model=model, epochs=setting.epochs, steps=4
         )
         model.stop_training = False
+        logs = []
         watching.on_train_begin()
         for epoch in range(setting.epochs):
             if number in self.dies_in and epoch == setting.epochs - 1:
                 raise KeyboardInterrupt
             if number in self.diverges_in and epoch == setting.epochs - 1:
-                check_finite(np.array([True, False]), "scripted examples")
+                check_finite(np.array([1.0, np.nan]), "scripted examples")
             model.set_weights([np.array([[epoch + 1.0]]), np.array([0.0])])
-            for batch in range(steps):
-                watching.on_train_batch_end(batch, {"loss": 2.0})
-            score = self.dev_scores[epoch]
-            watching.on_epoch_end(epoch, {"loss": 1.0 / (1 + epoch), "dev_f1": score})
+            row = {"loss": 1.0 / (1 + epoch), "dev_f1": self.dev_scores[epoch]}
+            logs.append(row)
+            watching.on_epoch_end(epoch, dict(row))
             if model.stop_training:
                 break
         watching.on_train_end()
         self.last_epoch_of_weights = int(model.get_weights()[0][0, 0])
-        return {"f1": self.dev_scores[self.last_epoch_of_weights - 1], "accuracy": 0.5}
+        score = self.dev_scores[self.last_epoch_of_weights - 1]
+        return {"f1": score, "accuracy": 0.5}, logs
 
 
-def finished(f1, seed=1, learning_rate=1e-4, epochs=2, losses=(0.5, 0.25), **scores):
+def finished(f1, seed=1, learning_rate=1e-4, epochs=2, **scores):
     """A trial that gave this."""
-    return Trial(
-        Setting(learning_rate, 16, epochs),
-        seed,
-        {"f1": f1, **scores},
-        [
-            {"epoch": number, "loss": loss, "dev_f1": f1 * number / len(losses)}
-            for number, loss in enumerate(losses, start=1)
-        ],
-        pathlib.Path("trials"),
-    )
+    logs = [{"loss": 0.5, "dev_f1": f1}] * 2
+    setting = Setting(learning_rate, 16, epochs)
+    return Trial(setting, seed, {"f1": f1, **scores}, logs, pathlib.Path("trials"))

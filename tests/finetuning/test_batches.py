@@ -55,11 +55,10 @@ def test_features_and_batches_are_no_texts():
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ("a text", "Received: the string 'a text'"),
-        ([], "at least one example. Received: none"),
-        ([("a", "b"), "c"], r"of 2 texts. Received: texts\[1\] of 1"),
-        ([()], r"at least 1 texts. Received: texts\[0\] of 0"),
-        (["a", None], r"texts or tuples of texts. Received: texts\[1\]=None"),
+        ("a text", "Received: 'a text'"),
+        ([], r"at least one example.* Received: \[\]"),
+        ([("a", "b"), "c"], r"of 2 texts. Received: texts\[1\]='c'"),
+        (["a", None], r"of 1 texts. Received: texts\[1\]=None"),
         ([("a", "b"), ("a", 3)], r"Received: texts\[1\]=\('a', 3\)"),
     ],
 )
@@ -131,7 +130,7 @@ def test_cut_texts_are_counted():
     said = []
     texts = ["w0 " * 20, "w1", "w2 " * 9]
     (first, _) = batches(texts, max_length=10, report=said.append)
-    assert said == ["Cut, because they are longer than 8 word pieces: 2 of 3 examples"]
+    assert said == ["Cut, because they are longer than 8 word pieces: 2 of 3 rows"]
     assert first["token_ids"][0].numpy().tolist() == [2, *[7] * 8, 3]
     batches(["w0"], max_length=10, report=said.append)
     assert len(said) == 1
@@ -140,9 +139,9 @@ def test_cut_texts_are_counted():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"labels": [1]}, r"`labels` must hold one label.*\(1,\), 2 examples"),
-        ({"labels": 1}, r"`labels` must hold one label.*\(\), 2 examples"),
-        ({"labels": ["yes", "no"]}, "`labels` must be numbers.*<U3"),
+        ({"labels": [1]}, r"`labels` must hold one number.*\(1,\).*2 examples"),
+        ({"labels": ["yes", "no"]}, r"`labels` must hold one number.*type <U3"),
+        ({"labels": [[0, 1], [1, 0]]}, r"not one-hot rows; `np.argmax.*\(2, 2\)"),
         ({"batch_size": 0}, "`batch_size`.*batch_size=0"),
     ],
 )
@@ -151,11 +150,9 @@ def test_wrong_arguments_are_named(arguments, message):
         batches(["w0", "w1"], **arguments)
 
 
-def test_labels_may_be_a_column_and_no_one_hot_rows():
-    ((_, labels),) = batches(["w0", "w1"], [[1], [0]], num_classes=2)
+def test_labels_may_be_a_column():
+    ((_, labels),) = batches(["w0", "w1"], [[1], [0]])
     assert labels.numpy().tolist() == [1, 0]
-    with pytest.raises(ValueError, match=r"not one-hot rows; `np.argmax.*\(2, 2\)"):
-        batches(["w0", "w1"], [[0, 1], [1, 0]], num_classes=2)
 
 
 def test_half_a_surrogate_pair_is_no_piece():

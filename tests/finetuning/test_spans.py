@@ -9,10 +9,8 @@ import tensorflow as tf
 from seg_tf.data.inputs import SentenceInputsConfig, WindowInputsConfig
 from seg_tf.finetuning import spans
 from seg_tf.finetuning.span_extractor import SpanExtractor
-from seg_tf.finetuning.spans import AnswerRanker
-from seg_tf.finetuning.squad import make_examples
+from seg_tf.finetuning.spans import AnswerRanker, SpanExamples
 from seg_tf.finetuning.trials import TrainingDiverged
-from seg_tf.layouts.contexts import WindowSizes
 from seg_tf.preprocessing.span_preprocessor import window_sizes
 from seg_tf.tasks import squad
 from seg_tf.tasks.squad import Answer, Candidate, Passage, Question, SquadFile
@@ -37,9 +35,9 @@ def examples_of(kind, contexts, question, sizes, answer=None):
     for number, context in enumerate(contexts):
         answers = (Answer(answer, context.index(answer)),) if answer else ()
         asked = Question(str(number), question, answers, is_impossible=not answers)
-        passages.append(Passage("t", context, (asked,)))
+        passages.append(Passage(context, (asked,)))
     data = SquadFile("made", True, tuple(passages))
-    return make_examples(data, tiny(kind), sizes)
+    return SpanExamples(tiny(kind), data, **sizes)
 
 
 def bounds_of(examples):
@@ -49,7 +47,7 @@ def bounds_of(examples):
 
 
 def rows_of(examples):
-    ((features, labels),) = examples.batches(len(examples), with_labels=True)
+    ((features, labels),) = examples.batches(len(examples))
     labels = {name: values.numpy().tolist() for name, values in labels.items()}
     return {name: values.numpy() for name, values in features.items()}, labels
 
@@ -58,7 +56,7 @@ CONTEXT = "W0 w1. W2 w3 w4.\nW5 w6 w7."
 
 
 def test_rows_of_a_segabert():
-    sizes = WindowSizes(max_length=12, stride=4, max_question_pieces=3)
+    sizes = {"max_length": 12, "stride": 4, "max_question_pieces": 3}
     # Pieces w0 w1 . | w2 w3 w4 . || w5 w6 w7 . in windows of 7, 4 apart.
     examples = examples_of("segabert", CONTEXT, "w8 w9", sizes, "w3 w4")
     assert bounds_of(examples) == [(0, 7), (4, 11)]
@@ -91,7 +89,7 @@ def test_answers_of_all_windows_are_found_in_their_rows(kind, seed):
     text, places = random_context(generator)
     first = int(generator.integers(0, 48))
     start, stop = places[first][0], places[first + 2][1]
-    sizes = window_sizes(tiny(kind), max_length=30, stride=5)
+    sizes = {"max_length": 30, "stride": 5}
     examples = examples_of(kind, text, "w51 w52", sizes, text[start:stop])
     features, labels = rows_of(examples)
     bounds = bounds_of(examples)
@@ -119,16 +117,11 @@ def test_answers_of_all_windows_are_found_in_their_rows(kind, seed):
 
 @each_kind
 def test_rows_do_not_depend_on_their_company(kind):
-    sizes = window_sizes(tiny(kind), max_length=30, stride=5)
     text, _ = random_context(np.random.default_rng(2))
+    sizes = {"max_length": 30, "stride": 5}
     examples = examples_of(kind, text, "w51 w52", sizes)
-    order = examples.in_order_of_length()
-    assert sorted(order) == list(range(len(examples)))
     together, _ = rows_of(examples)
-    alone = list(examples.batches(1, with_labels=False, order=order))
-    lengths = [len(one["token_ids"][0]) for one in alone]
-    assert lengths == sorted(lengths)
-    for number, features in zip(order, alone, strict=True):
+    for number, (features, _) in enumerate(examples.batches(1)):
         for name, values in features.items():
             (row,) = values.numpy()
             np.testing.assert_array_equal(together[name][number, : len(row)], row, name)
@@ -152,9 +145,7 @@ def with_rows_of(kind, length):
     [
         ("segabert", 512, 384, 128, 64),
         ("segabert_slm", 600, 512, 128, 64),
-        ("segabert_slm", 512, 512, 128, 64),
         ("segabert", 128, 128, 42, 64),
-        ("segabert", 60, 60, 20, 30),
         ("bert", 40, 40, 13, 20),
     ],
 )
@@ -174,7 +165,7 @@ def test_sizes_are_those_of_the_papers_or_what_the_model_has(
 each_layout = pytest.mark.parametrize("kind", ["segabert", "segabert_slm"])
 
 
-def made_for(kind, num_contexts=6):
+def made_for(kind, num_contexts=6, has_null=True):
     """Contexts of 5 to 50 words and windows; every third question has no answer."""
     generator = np.random.default_rng(3)
     passages = []
@@ -183,94 +174,72 @@ def made_for(kind, num_contexts=6):
         start, stop = places[2][0], places[3][1]
         answers = (Answer(text[start:stop], start),) if number % 3 else ()
         question = Question(str(number), "w51 w52", answers, not answers)
-        passages.append(Passage("t", text, (question,)))
-    data = SquadFile("made", True, tuple(passages))
-    examples = make_examples(data, tiny(kind), window_sizes(tiny(kind)))
-    return [one.context for one in passages], examples
+        passages.append(Passage(text, (question,)))
+    data = SquadFile("made", has_null, tuple(passages))
+    return SpanExamples(tiny(kind), data)
 
 
-def ranker_of(texts, examples):
-    names = [f"q{number}" for number in range(len(texts))]
-    return AnswerRanker(examples, names, has_null=True)
+class TableReader:
+    """Logits by a table of the pieces, wherever they stand."""
 
-
-class TokenReader:
-    """Logits that tell which piece stands where, and how long the row is."""
-
-    def __init__(self, start=0.0):
-        self.start = start
+    def __init__(self, *tables):
+        self.tables = tables
 
     def predict_on_batch(self, batch):
-        token_ids = np.asarray(batch["token_ids"], np.float64)
-        outputs = {"start": self.start + token_ids, "end": -token_ids}
+        names = ("start", "end")
+        outputs = {
+            name: table[batch["token_ids"]]
+            for name, table in zip(names, self.tables, strict=True)
+        }
         if "candidate_positions" in batch:
             outputs["sentence"] = np.zeros(batch["candidate_positions"].shape)
         return outputs
 
 
 @each_layout
-def test_logits_are_those_of_the_pieces_of_each_window(kind):
-    texts, examples = made_for(kind)
-    (start, end, null), _ = ranker_of(texts, examples).predict(TokenReader(start=0.5))
-    assert len(set(examples.windows.lengths().numpy())) > 3
-    pieces, _ = examples.windows.pieces()
-    ids = examples.contexts.ids.numpy()[pieces]
-    np.testing.assert_array_equal(start, 0.5 + ids)
-    np.testing.assert_array_equal(end, -ids)
-    cls_id = VOCABULARY.cls_id
-    assert null.tolist() == [[0.5 + cls_id, -cls_id]] * len(examples)
-
-
-@each_layout
 def test_the_loss_is_that_of_keras(kind):
-    texts, examples = made_for(kind)
+    examples = made_for(kind)
     model = SpanExtractor.from_preset(tiny(kind), seed=1)
     model.compile(loss=model.losses_of_pointers(), jit_compile=False)
-    batches = examples.batches(len(examples), with_labels=True)
+    batches = examples.batches(len(examples))
     expected = model.evaluate(batches, verbose=0, return_dict=True)["loss"]
-    _, loss = ranker_of(texts, examples).predict(model)
+    _, loss = AnswerRanker(examples)(model)
     assert loss == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_model_that_diverged_is_named_as_such(value):
-    ranker = ranker_of(*made_for("segabert"))
+    table = np.full(VOCABULARY.size, value)
     with pytest.raises(TrainingDiverged, match="not finite: the training diverged"):
-        ranker(TokenReader(start=value))
+        AnswerRanker(made_for("segabert"))(TableReader(table, table))
 
 
+@each_layout
 @pytest.mark.parametrize("has_null", [False, True])
-def test_questions_get_the_answers_of_their_windows(has_null, monkeypatch):
-    contexts, examples = made_for("segabert", num_contexts=5)
-    pieces, of_windows = (values.numpy() for values in examples.windows.pieces())
-    questions = examples.windows.questions.numpy()
-    generator = np.random.default_rng(1)
-    start, end = generator.normal(size=(2, len(pieces)))
-    null = generator.normal(size=(len(examples), 2))
-    names = [f"q{number}" for number in range(5)]
+def test_questions_get_the_best_pieces_of_their_contexts(kind, has_null, monkeypatch):
+    examples = made_for(kind, 5, has_null)
+    starts, ends = np.random.default_rng(1).normal(size=(2, VOCABULARY.size))
     found = []
     # Whatever number of questions is looked at together.
-    for at_once in (256, 2):
+    for at_once in (32, 2):
         monkeypatch.setattr(spans, "_QUESTIONS_AT_ONCE", at_once)
-        ranker = AnswerRanker(examples, names, has_null=has_null, max_answer_pieces=1)
-        found.append(ranker.rank(start, end, null))
+        ranker = AnswerRanker(examples, max_answer_pieces=1)
+        found.append(ranker(TableReader(starts, ends))[0])
     assert found[0] == found[1]
-    is_start = examples.windows.is_max_context(5).numpy()
-    for number, one in enumerate(found[0]):
-        assert one.identifier == names[number]
-        text = contexts[number]
-        of_question = questions[of_windows] == number
-        places = np.flatnonzero(of_question & is_start)
-        best = places[np.argsort(-(start + end)[places])]
-        base = int(examples.contexts.texts.starts[number])
-        first = examples.contexts.starts.numpy()[pieces] - base
-        stop = examples.contexts.stops.numpy()[pieces] - base
-        texts = [text[first[at] : stop[at]] for at in best]
-        assert [each.text for each in one.candidates] == list(dict.fromkeys(texts))[:20]
-        assert one.candidates[0] == Candidate(texts[0], start[best[0]], end[best[0]])
-        nulls = null[questions == number]
-        surest = nulls[nulls.sum(axis=1).argmin()]
-        assert one.null == (Candidate("", *surest) if has_null else None)
+    cls_id = VOCABULARY.cls_id
+    for number, (one, passage) in enumerate(
+        zip(found[0], examples.data.passages, strict=True)
+    ):
+        assert one.identifier == str(number)
+        words = passage.context.replace(".", " . ").split()
+        scores = {}
+        for word in words:
+            piece = VOCABULARY.tokens.index(word.lower())
+            scores[word] = Candidate(word, starts[piece], ends[piece])
+        best = sorted(scores.values(), key=lambda candidate: -candidate.score)
+        assert list(one.candidates) == best[:20]
+        null = Candidate("", starts[cls_id], ends[cls_id])
+        assert one.null == (null if has_null else None)
 
 
 def gold_logits(examples, order):
@@ -311,7 +280,7 @@ def test_pointing_at_the_gold_answers_scores_best(name, num_out_of_reach, least_
         with_rows_of("segabert", 384), vocabulary=Vocabulary.from_file(path)
     )
     data = squad.read(sample_data("squad", name))
-    examples = make_examples(data, pretrained, WindowSizes())
+    examples = SpanExamples(pretrained, data)
     asked = examples.questions.contexts.numpy()
     of_each = [
         (number, answer)
@@ -336,10 +305,18 @@ def test_pointing_at_the_gold_answers_scores_best(name, num_out_of_reach, least_
         )
     order = [[case[3:] for case in sorted(of_question)] for of_question in cases]
     identifiers = [question.identifier for question in data.questions()]
-    ranker = AnswerRanker(
-        examples, identifiers, has_null=data.has_impossible, num_best=2
-    )
-    ranked = ranker.rank(*gold_logits(examples, order))
+    ranker = AnswerRanker(examples, num_best=2)
+    starts, ends, nulls = gold_logits(examples, order)
+    questions = examples.windows.questions.numpy()
+    first_pieces = np.append(0, np.cumsum(examples.windows.lengths()))
+    ranked = []
+    for begin in range(0, len(identifiers), 256):
+        some = identifiers[begin : begin + 256]
+        rows = np.flatnonzero((questions >= begin) & (questions < begin + len(some)))
+        pieces = slice(first_pieces[rows[0]], first_pieces[rows[-1] + 1])
+        ranked += ranker.rank(
+            some, begin, rows, starts[pieces], ends[pieces], nulls[rows]
+        )
     scores = squad.evaluate(data, {one.identifier: one.answer() for one in ranked})
     assert len(ranked) == scores["total"]
     num_wrong = round(scores["total"] * (1 - scores["exact"] / 100))

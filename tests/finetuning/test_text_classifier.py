@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import functools
 import inspect
-import itertools
 import random
 import shutil
 import warnings
@@ -24,7 +23,6 @@ from seg_tf.finetuning.optimizer import finetuning_optimizer
 from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.text_classifier import TextClassifier
 from seg_tf.interop.weights import write_pooler
-from seg_tf.models.encoder import Encoder
 from tests.finetuning.tiny_models import some_texts, tiny
 from tests.inference.tiny_slm import VOCABULARY
 
@@ -50,11 +48,6 @@ def classify(kind, texts, num_classes=3, **arguments):
         pretrained, num_classes, len(texts[0]), seed=5, **arguments
     )
     return classifier, features
-
-
-def accuracy_metric():
-    """Not by its name, for which Keras traces the step twice."""
-    return keras.metrics.SparseCategoricalAccuracy("accuracy")
 
 
 def pairs(number, longest=12):
@@ -136,41 +129,17 @@ def test_saved_file_gives_the_same_model(kind, freeze_encoder, tmp_path):
     assert len(loaded.weights) == len(classifier.weights)
 
 
-def fit_until_learnt(classifier, batches):
-    """Trains until all is right in an epoch, at most 60 of them; what happened."""
-
-    class Stop(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch, logs=None):
-            self.model.stop_training = logs["accuracy"] == 1.0
-
-    return classifier.fit(batches, epochs=60, callbacks=[Stop()], verbose=0).history
-
-
-def counted_words(num_examples):
-    """Texts, and whether they are longer than three words."""
-    texts = some_texts(np.random.default_rng(7), num_examples, 1, longest=6)
-    labels = [int(len(text.split()) > 3) for (text,) in texts]
-    assert num_examples / 4 < sum(labels) < num_examples * 3 / 4
-    return texts, labels
-
-
-@pytest.mark.parametrize("kind", ["segabert", "slm", "modern", "reat"])
-def test_a_rule_is_learnt_without_touching_the_checkpoint(kind):
-    pretrained = tiny(kind)
-    before = [weight.numpy() for weight in pretrained.encoder.weights]
-    texts, labels = counted_words(200)
-    classifier = TextClassifier.from_preset(pretrained, 2, dropout=0.0, seed=1)
-    classifier.compile(
-        keras.optimizers.Adam(1e-2),
-        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=[accuracy_metric()],
-        jit_compile=False,
-    )
-    train = text_batches(pretrained, texts, labels, batch_size=25, seed=1)
-    history = fit_until_learnt(classifier, train)
-    assert history["accuracy"][-1] == 1.0
-    for weight, old in zip(pretrained.encoder.weights, before, strict=True):
+def test_training_does_not_touch_the_checkpoint():
+    pretrained = tiny("segabert")
+    before = pretrained.encoder.get_weights()
+    classifier = TextClassifier.from_preset(pretrained, 2, seed=1)
+    classifier.fit(WORDS, CLASSES, learning_rate=0.1, verbose=0)
+    trained = classifier.encoder.get_weights()
+    for weight, old, new in zip(
+        pretrained.encoder.get_weights(), before, trained, strict=True
+    ):
         np.testing.assert_array_equal(weight, old)
+        assert (new != old).any()
 
 
 def test_one_class_is_a_regression_and_a_frozen_encoder_stays():
@@ -263,34 +232,11 @@ def test_an_argument_that_no_preset_has_is_an_error(name):
             load("runs/none", **{f"{known}s": 1})
 
 
-# A contrast that word counts do not show: the last word decides.
 REVIEWS = [
-    (" ".join(["w1", *middle, last]), int(last == "w2"))
+    (f"w1 {word} {last}", int(last == "w2"))
     for last in ("w2", "w3")
-    for middle in itertools.product(("w4", "w5", "w6"), repeat=3)
+    for word in ("w4", "w5", "w6", "w7")
 ]
-
-
-def test_texts_are_learnt_and_saved(run_dir, tmp_path):
-    texts, labels = zip(*REVIEWS, strict=True)
-    names = [["bad", "good"][label] for label in labels]
-    classifier = TextClassifier.from_preset(run_dir, labels=["bad", "good"], seed=1)
-    classifier.compile(
-        finetuning_optimizer(0.02, 40),
-        classifier.loss_of_labels(),
-        metrics=[accuracy_metric()],
-    )
-    before, _ = classifier.evaluate(texts, names, verbose=0)
-    classifier.fit(texts, names, batch_size=16, epochs=10, verbose=0)
-    loss, accuracy = classifier.evaluate(texts, labels, verbose=0)
-    assert loss < before / 2
-    assert accuracy > 0.9
-    logits = classifier.predict(texts, verbose=0)
-    assert np.mean(logits.argmax(axis=1) == labels) == pytest.approx(accuracy)
-
-    classifier.save_to_preset(tmp_path / "reviews")
-    again = TextClassifier.from_preset(tmp_path / "reviews")
-    np.testing.assert_array_equal(again.predict(texts, verbose=0), logits)
 
 
 def test_a_saved_task_is_a_checkpoint_with_settings_of_its_own(run_dir, tmp_path):
@@ -302,7 +248,9 @@ def test_a_saved_task_is_a_checkpoint_with_settings_of_its_own(run_dir, tmp_path
         classifier.encoder.get_weights(), encoder.get_weights(), strict=True
     ):
         np.testing.assert_array_equal(ours, theirs)
-    assert TextClassifier.from_preset(folder, max_length=12).num_classes == 3
+    again = TextClassifier.from_preset(folder, max_length=12)
+    logits = classifier.predict(["w1 w2", "w3"], verbose=0)
+    np.testing.assert_array_equal(again.predict(["w1 w2", "w3"], verbose=0), logits)
     with pytest.raises(ValueError, match=r"`num_classes` must.*=2.*saved with 3"):
         TextClassifier.from_preset(folder, num_classes=2)
     for anew in ({"randomly_initialized": True}, {"num_choices": 2}):
@@ -322,23 +270,6 @@ def test_a_saved_task_is_a_checkpoint_with_settings_of_its_own(run_dir, tmp_path
         smaller.save_to_preset(tmp_path / "mine", overwrite=True)
 
 
-def test_texts_are_trained_on_without_compiling(run_dir):
-    classifier = TextClassifier.from_preset(run_dir, num_classes=1, seed=1)
-    texts = [text for text, _ in REVIEWS]
-    targets = np.linspace(-1, 1, len(texts))
-    held_out = texts[:4], targets[:4]
-    history = classifier.fit(
-        texts, targets, validation_data=held_out, epochs=2, verbose=0
-    ).history
-    assert set(history) == {"loss", "val_loss"}
-    assert len(history["loss"]) == 2
-    # They are validated on batches as well.
-    batches = text_batches(classifier.prepared(), *held_out, batch_size=4)
-    history = classifier.fit(texts, targets, validation_data=batches, verbose=0).history
-    expected = classifier.evaluate(*held_out, verbose=0)
-    assert history["val_loss"] == [pytest.approx(expected, rel=1e-5)]
-
-
 def _change(model, fit):
     """Largest change of a weight in a training."""
     before = model.get_weights()
@@ -348,7 +279,7 @@ def _change(model, fit):
 
 
 def test_every_fit_has_a_schedule_of_its_own(tmp_path):
-    texts, labels = zip(*REVIEWS[:8], strict=True)
+    texts, labels = zip(*REVIEWS, strict=True)
     pretrained = tiny("bert")
     classifier = TextClassifier.from_preset(
         pretrained, 2, freeze_encoder=True, dropout=0.0, seed=1
@@ -381,24 +312,15 @@ def test_every_fit_has_a_schedule_of_its_own(tmp_path):
     assert classifier.optimizer.learning_rate == 0.0
 
 
-def test_an_ended_schedule_of_the_user_is_an_error():
-    texts, labels = zip(*REVIEWS[:8], strict=True)
+def test_a_model_that_the_user_compiled_has_its_own_rate():
     classifier = TextClassifier.from_preset(tiny("bert"), 2)
-    for policy in (None, "mixed_float16"):
-        optimizer = finetuning_optimizer(1e-3, 2)
-        if policy:
-            optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
-        classifier.compile(optimizer, classifier.loss_of_labels())
-        for _ in range(2):
-            classifier.fit(texts, labels, verbose=0)
-        with pytest.raises(ValueError, match=r"`compile` with a new .* 2 updates of 2"):
-            classifier.fit(texts, labels, verbose=0)
-        with pytest.raises(ValueError, match=r"`learning_rate` must be left out"):
-            classifier.fit(texts, labels, learning_rate=1e-3, verbose=0)
+    classifier.compile(finetuning_optimizer(1e-3, 2), classifier.loss_of_labels())
+    with pytest.raises(ValueError, match=r"`learning_rate` must be left out"):
+        classifier.fit(["w1"], [1], learning_rate=1e-3, verbose=0)
 
 
 def test_the_learning_rate_is_that_of_the_checkpoint(run_dir, tmp_path):
-    texts, labels = zip(*REVIEWS[:8], strict=True)
+    texts, labels = zip(*REVIEWS, strict=True)
     folder = tmp_path / "preset"
     shutil.copytree(load_pretrained(run_dir).folder, folder)
     state = contents.read_state(folder)
@@ -423,24 +345,15 @@ def _untrained():
     return TextClassifier.from_preset(tiny("bert"), 2)
 
 
-@pytest.mark.parametrize("call", ["fit", "evaluate", "predict"])
-def test_no_texts_are_an_error(untrained, call):
-    arguments = [[]] if call == "predict" else [[], []]
-    with pytest.raises(ValueError, match=r"`texts` must hold at least one.* none"):
-        getattr(untrained, call)(*arguments)
-
-
 @pytest.mark.parametrize(
     "labels, message",
     [
         ([0, 2], r"`labels` must .* class, 0 to 1\. Received: labels\[1\]=2$"),
-        ([-1, 1], r"0 to 1\. Received: labels\[0\]=-1$"),
         ([0.5, 1.0], r"0 to 1\. Received: labels\[0\]=0\.5$"),
-        ([1.0, float("nan")], r"finite number\. Received: labels\[1\]=nan$"),
-        ([0], r"`labels` must hold one label for each of `texts`.* 2 examples"),
-        ([[]], r"`labels` must hold one label for each of `texts`"),
-        (None, r"`labels` must be given with `texts`\. Received: None"),
-        ([None, 1], r"`labels` must be numbers"),
+        ([1.0, float("nan")], r"0 to 1\. Received: labels\[1\]=nan$"),
+        ([0], r"`labels` must hold one number for each of `texts`.* 2 examples"),
+        (None, r"`labels` must hold one number for each of `texts`"),
+        ([None, 1], r"`labels` must hold one number for each of `texts`"),
         (["w1", "w2"], r"`labels` must be labels of the model, none\. .* 'w1'"),
     ],
 )
@@ -448,17 +361,7 @@ def test_labels_that_are_no_classes_are_an_error(untrained, labels, message):
     with pytest.raises(ValueError, match=message):
         untrained.fit(["w10", "w11"], labels)
     with pytest.raises(ValueError, match=message):
-        untrained.evaluate(["w10", "w11"], labels)
-    with pytest.raises(ValueError, match="^`validation_data`: .*" + message):
         untrained.fit(["w10", "w11"], [0, 1], validation_data=(["w10", "w11"], labels))
-
-
-def test_a_missing_feature_is_named():
-    classifier, features = classify("segabert", pairs(1))
-    features = {**features, "other": 0}
-    del features["token_index"]
-    with pytest.raises(ValueError, match=r"lacks \['token_index'\]"):
-        classifier(features)
 
 
 def test_the_pooler_of_an_imported_checkpoint_is_kept(tmp_path):
@@ -473,11 +376,8 @@ def test_the_pooler_of_an_imported_checkpoint_is_kept(tmp_path):
 
     np.testing.assert_array_equal(kernel_of()[0], kernel)
     np.testing.assert_array_equal(kernel_of()[1], kernel[0])
-    for anew in ({"keep_pooler": False}, {"randomly_initialized": True}):
-        assert not np.isclose(kernel_of(**anew)[0], kernel).all(axis=0).any()
-    write_pooler(tmp_path, {"pooler/kernel": kernel[:3], "pooler/bias": kernel[0]})
-    with pytest.raises(ValueError, match=r"pooler\.npz: .*`keep_pooler=False`"):
-        kernel_of()
+    new = kernel_of(randomly_initialized=True)[0]
+    assert not np.isclose(new, kernel).all(axis=0).any()
     # No other kind of row is pooled by one layer.
     slm = dataclasses.replace(tiny("segabert_slm"), folder=tmp_path)
     assert TextClassifier.from_preset(slm, 2).pooler is None
@@ -614,7 +514,7 @@ def test_labels_are_predicted_with_their_probabilities(keras_user):
         ({"y": np.eye(2)[CLASSES]}, r"not one-hot rows; `np.argmax"),
         ({"y": ["good", "fair", "good", "bad"]}, r"bad, good\. Received: 'fair'"),
         ({"sample_weight": [1.0]}, r"one weight for each of `texts`.*\(1,\), 4 exam"),
-        ({"validation_split": 0.01}, r"leave texts for .*=0\.01, 4 texts"),
+        ({"validation_split": 1.0}, "at least one example"),
         ({"x": {"token_ids": np.zeros((4, 9))}}, "known number of batches"),
         (
             {"x": lambda: dataset_of(WORDS, np.eye(2)[CLASSES]), "y": None},
@@ -629,19 +529,6 @@ def test_what_keras_would_not_understand_is_said(arguments, message):
         arguments["x"] = arguments["x"]()
     with pytest.raises(ValueError, match=message):
         classifier.fit(**arguments)
-
-
-def test_the_encoder_of_a_folder_is_built_once(run_dir, monkeypatch):
-    built = []
-    make = Encoder.__init__
-
-    def counted(self, *arguments, **settings):
-        built.append(self)
-        make(self, *arguments, **settings)
-
-    monkeypatch.setattr(Encoder, "__init__", counted)
-    classifier = TextClassifier.from_preset(run_dir, 2)
-    assert built == [classifier.encoder]
 
 
 # === Multiple choice ===
@@ -670,26 +557,5 @@ def test_logits_are_the_scores_of_each_answer_with_the_shared_text(choice):
 def test_wrong_numbers_of_answers_and_export_are_refused(choice, tmp_path):
     with pytest.raises(ValueError, match="examples of 5 texts"):
         choice.predict([("w1", "w2", "w3")], verbose=0)
-    with pytest.raises(ValueError, match="a multiple choice"):
+    with pytest.raises(ValueError, match="A multiple choice cannot be exported"):
         choice.export(tmp_path / "served")
-
-
-def test_learns_which_answer_is_right_and_is_saved(tmp_path):
-    generator = np.random.default_rng(4)
-    texts, labels = [], []
-    for shared, *answers in some_texts(generator, 24, 5, longest=3):
-        label = int(generator.integers(4))
-        answers[label] += " w59 w59 w59"
-        texts.append((shared, *answers))
-        labels.append(label)
-    made = TextClassifier.from_preset(
-        tiny("segabert"), num_choices=4, num_texts=5, labels="ABCD", seed=2
-    )
-    made.compile("adam", made.loss_of_labels())
-    made.optimizer.learning_rate = 0.01
-    made.fit(texts, labels, batch_size=8, epochs=12, verbose=0)
-    logits = made.predict(texts, verbose=0)
-    assert np.mean(logits.argmax(axis=1) == labels) > 0.9
-    made.save_to_preset(tmp_path / "saved")
-    copy = TextClassifier.from_preset(tmp_path / "saved")
-    np.testing.assert_allclose(copy.predict(texts, verbose=0), logits, atol=1e-5)

@@ -1,15 +1,12 @@
-"""Trials: run, resumed, tracked, and shown while they run."""
-
-import io
-import re
+"""Trials: run, continued, and summed up in a table that is worked out by hand."""
 
 import pytest
 
 from seg_tf import files
-from seg_tf.finetuning.trials import Setting, TrialsFolder, all_trials, run_trials
-from tests.finetuning.scripted_trials import ScriptedRunner
-from tests.training import tracker_stand_ins
-from tests.training.test_trackers import Folder
+from seg_tf.finetuning import trial_report as report
+from seg_tf.finetuning.trials import TrialsFolder, all_trials, run_trials
+from seg_tf.tasks.finetuning_settings import Setting
+from tests.finetuning.scripted_trials import ScriptedRunner, finished
 
 SETTINGS = [Setting(1e-4, 16, 2), Setting(3e-5, 16, 3)]
 TRIALS = all_trials(SETTINGS, [1, 2])
@@ -24,7 +21,7 @@ def folder(tmp_path):
 
 def run(runner, folder, trials=TRIALS, **arguments):
     left = [trial for trial in trials if not folder.is_finished(trial)]
-    return run_trials(runner, folder, left, **{"stream": io.StringIO(), **arguments})
+    return run_trials(runner, folder, left, **arguments)
 
 
 def test_a_finished_trial_is_a_folder_with_scores_epochs_and_predictions(folder):
@@ -33,12 +30,9 @@ def test_a_finished_trial_is_a_folder_with_scores_epochs_and_predictions(folder)
     content = {
         "seed": 1,
         "scores": {"f1": 0.5, "accuracy": 0.5},
-        "epochs": [
-            {"epoch": 1, "loss": 1.0, "dev_f1": 0.25},
-            {"epoch": 2, "loss": 0.5, "dev_f1": 0.5},
-        ],
+        "epochs": [{"loss": 1.0, "dev_f1": 0.25}, {"loss": 0.5, "dev_f1": 0.5}],
     }
-    setting = {"learning_rate": 1e-4, "batch_size": 16, "epochs": 2, "probe": None}
+    setting = {"learning_rate": 1e-4, "batch_size": 16, "epochs": 2}
     assert files.read_json(path / "trial.json") == {"setting": setting, **content}
     (found,) = folder.finished()
     assert found == TRIALS[0]
@@ -58,20 +52,22 @@ def test_a_cut_off_command_goes_on_with_the_unfinished_trial_anew(folder):
     run(runner, folder)
     assert runner.runs == [*TRIALS[:3], *TRIALS[2:]]
     assert set(folder.finished()) == set(TRIALS)
-    (third,) = (one for one in folder.finished() if one == TRIALS[2])
-    assert (third.folder / "predictions.txt").read_text() == "3"
     assert len(list(folder.path.glob("trials/*"))) == 4
     run(runner, folder)
     assert len(runner.runs) == 5
 
 
-def test_a_trial_that_diverges_keeps_no_other_from_being_run(folder):
+def test_a_trial_that_diverges_keeps_no_other_from_being_run(folder, capsys):
     runner = ScriptedRunner(diverges_in=[1, 3])
     assert run(runner, folder) == [TRIALS[1], TRIALS[3]]
     assert runner.runs == TRIALS
     assert set(folder.finished()) == {TRIALS[0], TRIALS[2]}
     # Nothing is left of them, under no name.
     assert len(list(folder.path.glob("trials/*"))) == 2
+    said = capsys.readouterr().err
+    title = "scripted/task: trial 2/4, lr 0.0001, batch 16, 2 epochs, seed 2"
+    assert f"{title}\n" in said
+    assert f"{title}: f1 none: diverged\n" in said
     # Given again, those two are tried again.
     assert run(runner, folder) == []
     assert runner.runs[4:] == [TRIALS[1], TRIALS[3]]
@@ -82,20 +78,10 @@ def test_other_settings_are_an_error_that_names_them(folder):
     folder.check(same)
     with pytest.raises(ValueError, match=r"limit: None there, 100 now.*--output_dir"):
         folder.prepare({**same, "limit": 100})
-    with pytest.raises(ValueError, match="seen: absent there, 3 now"):
-        folder.check({**same, "seen": 3})
     assert folder.settings() == same
     files.write_json(folder.path / "settings.json", same)
-    with pytest.raises(ValueError, match=r"json: `version` must be 2.*: 1, of"):
+    with pytest.raises(ValueError, match=r"json: `version` must be 3.*: 1, of"):
         folder.check(same)
-
-
-def test_a_folder_is_locked_by_one_command(folder):
-    with folder.locked():
-        with folder.locked(is_chief=False):
-            pass
-        with pytest.raises(ValueError, match="in use"), folder.locked():
-            pass
 
 
 @pytest.mark.parametrize(
@@ -103,8 +89,6 @@ def test_a_folder_is_locked_by_one_command(folder):
     [
         # The first of equals is best, and equals are no progress.
         ((0.5, 0.75, 0.75, 0.6, 0.9, 1.0), 2, 4, 2),
-        ((0.5, 0.4, 0.6, 0.5, 0.7, 0.6), 2, 6, 5),
-        ((0.0, 0.0, 0.0, 0.0, 0.0, 0.0), 3, 4, 1),
         ((0.1, 0.2, 0.3, 0.4, 0.5, 0.6), 1, 6, 6),
     ],
 )
@@ -119,118 +103,41 @@ def test_early_stopping_goes_back_to_the_best_epoch(
     assert trial.scores["f1"] == dev_scores[best - 1]
 
 
-def test_early_stopping_needs_the_metric(folder):
-    runner = ScriptedRunner()
-    runner.main_metric = "matthews"
-    with pytest.raises(ValueError, match=r"dev_matthews after every.*dev_f1, loss"):
-        run(runner, folder, patience=1)
-    assert folder.finished() == []
+# === Report ===
 
 
-# === Trackers and callbacks ===
+SCORED = [
+    finished(0.5, 1, accuracy=0.6),
+    finished(0.7, 2, accuracy=0.7),
+    finished(0.9, 3, accuracy=0.8),
+    finished(0.75, 1, 3e-5, accuracy=0.9),
+    finished(0.8, 2, 3e-5, accuracy=0.7),
+]
 
 
-@pytest.fixture
-def wandb(monkeypatch):
-    return tracker_stand_ins.install_wandb(monkeypatch)
+def test_best_setting_is_that_of_the_best_mean_and_not_of_the_best_trial():
+    assert report.best_setting(SCORED, "f1") == SCORED[3:]
+    assert report.best_trial(SCORED, "f1") is SCORED[2]
 
 
-def tracked(folder, runner, factories=()):
-    tracked = {"factories": factories, "chosen_trackers": {"wandb": "project"}}
-    return run(runner, folder, TRIALS[:2], **tracked)
-
-
-def test_each_trial_is_a_run_with_its_epochs_and_its_scores(folder, wandb):
-    tracked(folder, ScriptedRunner())
-    assert [one["name"] for one in wandb.openings] == [
-        f"mrpc: lr 0.0001, batch 16, 2 epochs, seed {seed}" for seed in (1, 2)
+def test_summary_has_a_line_a_setting_and_one_for_the_baseline():
+    text = report.summary(SCORED, "f1", {"f1": 0.8})
+    assert [" ".join(line.split()) for line in text.splitlines()] == [
+        "setting seeds f1 mean std min max accuracy mean",
+        "lr 0.0001, batch 16, 2 epochs 3 0.7000 0.2000 0.5000 0.9000 0.7000",
+        "* lr 3e-05, batch 16, 2 epochs 2 0.7750 0.0354 0.7500 0.8000 0.8000",
+        "without a model 0.8000 –",
     ]
-    assert {one["group"] for one in wandb.openings} == {"mrpc"}
-    assert wandb.openings[1]["config"] == {
-        "task": "scripted/task",
-        "limit": None,
-        "probe": None,
-        "learning_rate": 1e-4,
-        "batch_size": 16,
-        "epochs": 2,
-        "seed": 2,
-    }
-    # A scripted epoch has 4 updates.
-    expected = [
-        {"updates": 4, "epoch": 1, "loss": 1.0, "dev_f1": 0.25},
-        {"updates": 8, "epoch": 2, "loss": 0.5, "dev_f1": 0.5},
-        {"updates": 8, "final/f1": 0.5, "final/accuracy": 0.5},
+
+
+def test_csv_has_a_row_a_trial_and_what_was_chosen_on_dev(tmp_path):
+    path = tmp_path / "results.csv"
+    trials = [SCORED[0], finished(0.25, 2, epochs=3, l2=1e-5)]
+    report.write_csv(trials, path)
+    assert path.read_text().splitlines() == [
+        "learning_rate,batch_size,epochs,seed,epochs_trained,f1,accuracy,l2",
+        "0.0001,16,2,1,2,0.5,0.6,",
+        "0.0001,16,3,2,2,0.25,,1e-05",
     ]
-    assert [one.rows for one in wandb.runs.values()] == [expected, expected]
-    assert [one.exit_code for one in wandb.runs.values()] == [0, 0]
-
-
-def test_a_trial_that_was_cut_off_continues_its_run(folder, wandb):
-    with pytest.raises(KeyboardInterrupt):
-        tracked(folder, ScriptedRunner(dies_in=[1]))
-    assert [one.exit_code for one in wandb.runs.values()] == [0, 1]
-    tracked(folder, ScriptedRunner())
-    assert len(wandb.runs) == 2
-    assert [one.exit_code for one in wandb.runs.values()] == [0, 0]
-    # Trackers' files are no trials.
-    assert len(folder.finished()) == 2
-
-
-def test_files_of_callbacks_of_ones_own_are_kept_with_the_trial(folder, wandb):
-    made = []
-
-    def factory(path):
-        made.append(Folder(path))
-        files.write_text(path / "mine.txt", "")
-        return made[-1]
-
-    tracked(folder, ScriptedRunner(), [factory])
-    assert [len(one.rows) for one in made] == [3, 3]
-    for trial in TRIALS[:2]:
-        assert (folder.trial_folder(trial) / "mine.txt").exists()
-
-
-# === Progress ===
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-SHORT = all_trials([Setting(1e-4, 16, 1), Setting(1e-4, 16, 2)], [7])
-
-
-def shown(folder, stream, runner=None, **arguments):
-    runner = runner or ScriptedRunner((0.25, 0.2, 0.1))
-    run(runner, folder, SHORT, name="glue/mrpc", stream=stream, **arguments)
-    return stream.getvalue()
-
-
-def test_lines_of_epochs_and_trials(folder):
-    text = shown(folder, io.StringIO())
-    lines = [re.sub(r"  left [\d:]+$", "", line) for line in text.splitlines()]
-    name = "glue/mrpc: trial"
-    assert lines == [
-        f"{name} 1/2, epoch 1/1  loss 1.0000  dev_f1 0.2500",
-        f"{name} 1/2, lr 0.0001, batch 16, 1 epoch, seed 7: f1 0.2500",
-        f"{name} 2/2, epoch 1/2  loss 1.0000  dev_f1 0.2500",
-        f"{name} 2/2, epoch 2/2  loss 0.5000  dev_f1 0.2000",
-        f"{name} 2/2, lr 0.0001, batch 16, 2 epochs, seed 7: f1 0.2000",
-    ]
-    assert text.endswith("left 00:00\n")
-
-
-@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
-def test_a_trial_without_scores_is_shown_as_diverged(folder, stream):
-    text = shown(folder, stream, ScriptedRunner((0.25, 0.2), diverges_in=[1]))
-    assert re.search(r"f1[:=]? ?=?none: diverged", text.replace("last ", ""))
-
-
-@pytest.mark.parametrize("patience", [None, 1])
-def test_bars_end_full_however_a_trial_ends(folder, patience):
-    text = shown(folder, Terminal(), patience=patience)
-    assert "trial 1/2, lr 0.0001, batch 16, 1 epoch, seed 7, 1.0/3 epochs" in text
-    assert "lr 0.0001, batch 16, 2 epochs, seed 7" in text
-    *_, last = re.findall(r"trial 2/2, .* seed 7, (\S+) epochs +(\d+)%", text)
-    assert last == ("3.0/3", "100")
+    header, *_ = report.summary(trials[1:], "f1", {}).splitlines()
+    assert header.endswith(" max")

@@ -2,7 +2,6 @@
 
 import keras
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from seg_tf.layers.embeddings import IndexEmbedding, SinusoidalTable
@@ -23,15 +22,6 @@ def test_gradients_of_repeated_rows_are_summed_before_adam_squares_them():
     second_moment = next(v for v in optimizer.variables if "velocity" in v.path)
     # Row by row it would be (9 + 1) / 2 for the row that is used twice.
     np.testing.assert_allclose(second_moment, [[(3 - 1) ** 2 / 2], [25 / 2]])
-
-
-def test_missing_tables_rows_and_features_are_named():
-    for tables in ({}, {"token_index": 0}):
-        with pytest.raises(ValueError, match=r"`tables` must name.*Received: tables="):
-            IndexEmbedding(tables, hidden_size=4)
-    layer = IndexEmbedding({"sentence_index": 7, "token_index": 9}, hidden_size=4)
-    with pytest.raises(ValueError, match=r"`features`.*lacks: \['sentence_index'\]"):
-        layer({"token_index": np.zeros((1, 2), "int32")})
 
 
 def test_sinusoidal_rows_are_sines_then_cosines_of_their_positions():

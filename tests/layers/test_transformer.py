@@ -13,7 +13,6 @@ from tests.layers import recomputed_models
 from tests.layers.recomputed_models import MODELS
 
 pytestmark = pytest.mark.slow
-
 LENGTH, WIDTH = 6, 8
 HIDDEN = np.random.default_rng(0).normal(size=(3, LENGTH, WIDTH)).astype("float32")
 GROUP = np.array([[1, 1, 2, 2, 3, 0]] * 3, "int32")

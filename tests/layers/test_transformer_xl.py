@@ -1,7 +1,5 @@
 """Relative attention with memory, against loops."""
 
-from typing import Any, NamedTuple
-
 import keras
 import numpy as np
 import pytest
@@ -12,14 +10,12 @@ from seg_tf.layers.transformer_xl import (
     RelativePositions,
     SegmentRelativeAttention,
 )
-from seg_tf.ops import relative_logits
 from tests import numpy_relative_attention as reference
 from tests import official_models
 from tests.conformance.case import set_fixed_weights, waves
 from tests.numpy_reference import named_weights
 
 pytestmark = pytest.mark.slow
-
 HEADS, HEAD_SIZE, WIDTH = 2, 3, 14
 ABLATIONS = [
     PARTS,
@@ -65,41 +61,13 @@ def stream_inputs(name="a stream", first_token=100):
     return [*split(hidden_states(1, 11)), *split(indices)]
 
 
-class _ReleasedVectors(NamedTuple):
-    vectors: Any
-
-    def logits(self, content_query, key, position_query, kernel):
-        vectors = keras.ops.einsum("bkd,dhe->bkhe", self.vectors, kernel)
-        products = keras.ops.einsum("bhte,bkhe->bhtk", position_query, vectors)
-        content = keras.ops.matmul(content_query, keras.ops.swapaxes(key, 2, 3))
-        return content + relative_logits.shift(products)
-
-
-class ReleasedPositions(RelativePositions):
-    """Positions as the authors' code computes them instead of eq. 3.
-
-    Every key's indices are subtracted from the largest index, not from the query's, and
-    the products are shifted as if they rose by one from key to key. So each query gets
-    the boundaries that the row's last word sees.
-    """
-
-    def call(self, indices, memory_indices):
-        _, mask = super().call(indices, memory_indices)
-        keys = keras.ops.concatenate([memory_indices, indices], axis=1)
-        distances = keras.ops.max(keys, axis=1, keepdims=True) - keys
-        vectors = [
-            self._vectors(part, distances[..., PARTS.index(part)], None)
-            for part in self.parts
-        ]
-        return _ReleasedVectors(keras.ops.concatenate(vectors, axis=-1)), mask
-
-
 class Attention:
     """An attention layer with fixed weights, its positions and biases."""
 
-    def __init__(self, parts=PARTS, cls=RelativePositions, **arguments):
+    def __init__(self, parts=PARTS, **arguments):
         self.parts = parts
-        self.positions = cls(**{"width": WIDTH, "parts": parts, **arguments})
+        settings = {"width": WIDTH, "parts": parts, **arguments}
+        self.positions = RelativePositions(**settings)
         self.layer = SegmentRelativeAttention(HEADS, HEAD_SIZE)
         self.layer.build((None, None, WIDTH))
         set_fixed_weights(self.layer)
@@ -129,33 +97,6 @@ def test_equals_loops(parts, memory_length, static_shapes):
     inputs = (*split(hidden, memory_length), *split(indices, memory_length))
     expected = attention.expected(*inputs)
     np.testing.assert_allclose(attention(*inputs), expected, atol=1e-5)
-
-
-def test_logits_equal_loops():
-    # More tokens, and no softmax that might hide a difference.
-    attention = Attention()
-    sentences = np.cumsum(np.random.default_rng(0).integers(0, 2, 60))
-    indices, memory_indices = split(
-        stream_indices((sentences, sentences // 4))[None], 35
-    )
-    hidden, memory = split(hidden_states(1, 60), 35)
-    positions, mask = attention.positions(indices, memory_indices)
-    weights = named_weights(attention.layer)
-    row = (hidden[0], memory[0], indices[0], memory_indices[0])
-    expected = reference.logits(weights, *row, attention.biases, PARTS)
-    query = np.einsum("td,dhe->hte", hidden[0], weights["query_kernel"])
-    content_query, position_query = (
-        (query + bias[:, None]) / np.sqrt(HEAD_SIZE) for bias in attention.biases
-    )
-    keys = np.concatenate([memory[0], hidden[0]])
-    key = np.einsum("kd,dhe->hke", keys, weights["key_kernel"])
-    inputs = (
-        array[None].astype("float32") for array in (content_query, key, position_query)
-    )
-    logits = np.array(positions.logits(*inputs, attention.layer.position_kernel)[0])
-    visible = ~np.isnan(expected)
-    np.testing.assert_array_equal(np.broadcast_to(mask[0], visible.shape), visible)
-    np.testing.assert_allclose(logits[visible], expected[visible], atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -191,21 +132,6 @@ def test_counters_may_overflow():
     assert moved[0].min() < 0 < moved[1].max()
     np.testing.assert_allclose(
         attention(*inputs[:2], *moved), attention(*inputs), atol=1e-6
-    )
-
-
-def test_released_form_leaks_later_boundaries_and_is_exact_for_tokens_only():
-    attention = Attention(cls=ReleasedPositions)
-    hidden, memory, indices, memory_indices = stream_inputs()
-    before = attention(hidden, memory, indices, memory_indices)
-    indices = indices.copy()
-    indices[:, -1, 1] += 1
-    after = attention(hidden, memory, indices, memory_indices)
-    assert np.abs(after - before)[:, :-1].max() > 1e-3
-    inputs = stream_inputs("jumping")
-    released = Attention(("token",), cls=ReleasedPositions)
-    np.testing.assert_allclose(
-        released(*inputs), Attention(("token",))(*inputs), atol=1e-6
     )
 
 

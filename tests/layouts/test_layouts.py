@@ -15,21 +15,12 @@ from seg_tf.layouts.layout import FirstToken, PooledSentences, SentenceTokens
 from seg_tf.layouts.rows import Segment, num_pieces
 from seg_tf.text.tree import DocumentTree
 from tests.finetuning.tiny_models import KINDS, example_of, some_texts, tiny
-from tests.layouts.test_sentences import slow_row
 
 pytestmark = pytest.mark.slow
-
-
 CLS, SEP, SENT, ATTENTION = 2, 3, 5, 5
 
-
 # w0 is 7, w1 is 8, …
-SINGLE = ["w0 w1 w2"]
-
-
 PAIR = [("w0 w1", "w2")]
-
-
 FIVE = [("w0", "w1 w2", "", "w3", "w4")]
 
 
@@ -57,18 +48,6 @@ def assert_row(features, expected, row=0):
 
 
 WINDOWS = {
-    "single": (
-        SINGLE,
-        {
-            "token_ids": [CLS, 7, 8, 9, SEP],
-            "padding_mask": [1, 1, 1, 1, 1],
-            "position_index": [0, 1, 2, 3, 4],
-            "paragraph_index": [0, 0, 0, 0, 0],
-            "sentence_index": [0, 0, 0, 0, 0],
-            "token_index": [0, 0, 1, 2, 3],
-            "token_type": [0, 0, 0, 0, 0],
-        },
-    ),
     "pair": (
         PAIR,
         {
@@ -94,14 +73,6 @@ WINDOWS = {
             "token_type": [0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1],
         },
     ),
-    # The table of token indices has nine rows.
-    "long": (
-        ["w0 w1 w2 w3 w4 w5 w6 w7 w8 w9 w10"],
-        {
-            "token_index": [0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 8],
-            "position_index": [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
-        },
-    ),
 }
 
 
@@ -121,44 +92,11 @@ def test_windows_are_those_of_the_table(kind, case):
     assert_row(features, {name: expected[name] for name in names & expected.keys()})
 
 
-@pytest.mark.parametrize("kind", ["slm", "segabert_slm"])
-def test_rows_of_sentences_are_those_of_pretraining_in_gold_order(kind):
-    pretrained = tiny(kind)
-    caps = pretrained.encoder.index_tables
-    generator = np.random.default_rng(3)
-    texts = some_texts(generator, 20, 3)
-    features = rows(pretrained, texts)
-    layout = pretrained.layout()
-    examples, _ = encode(pretrained, layout, texts)
-    for row, example in enumerate(examples):
-        expected = slow_row(
-            [one.pieces.tolist() for one in example],
-            [0, 1, 2],
-            [0, 1, 2],
-            [0, 0, 0],
-            row_length=features["token_ids"].shape[1],
-            max_sentences=3,
-            caps=caps,
-            special_ids={"cls": CLS, "sep": SEP, "pad": 0},
-            sent_id=SENT,
-        )
-        for name in ("token_ids", "candidate_positions", *caps):
-            assert features[name][row].tolist() == expected[name], name
-
-
 def test_token_types_of_sentences_are_0_unless_asked_for():
     pretrained = tiny("slm", num_token_types=2)
     assert not rows(pretrained, PAIR)["token_type"].any()
     types = rows(pretrained, PAIR, pretrained.layout(for_spans=True))["token_type"]
     assert types[0, :7].tolist() == [0, 0, 0, 0, 1, 1, 1]
-
-
-# A question, and of its context the end of one sentence and the next.
-QUESTION_AND_CONTEXT = [
-    Segment(np.array([7, 8])),
-    Segment(np.array([9]), text=1, paragraph=1, sentence=2, first_token=4),
-    Segment(np.array([10, 11]), text=1, paragraph=1, sentence=3),
-]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "reat"])
@@ -216,18 +154,6 @@ def test_texts_longer_than_a_block_are_laid_out_in_even_parts():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_do_not_hang_on_their_batch(kind):
-    pretrained = tiny(kind)
-    texts = [("w0 w1", "w2"), ("w3 " * 12, "w4 " * 18), ("", "w5")]
-    together = rows(pretrained, texts)
-    for row, example in enumerate(texts):
-        for name, (alone,) in rows(pretrained, [example]).items():
-            found = together[name][row]
-            assert found[: len(alone)].tolist() == alone.tolist(), name
-            assert not found[len(alone) :].any(), name
-
-
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("num_texts", [1, 2, 5])
 def test_cut_texts_fill_the_longest_row_and_no_more(kind, num_texts):
     pretrained = tiny(kind)
@@ -251,12 +177,6 @@ def test_more_positions_than_the_model_knows_are_refused(kind):
         tiny(kind).layout(max_length=49)
 
 
-def test_a_row_that_does_not_fit_is_refused():
-    layout = tiny("bert").layout()
-    with pytest.raises(ValueError, match=r"at most 5 positions.*a row of 8"):
-        layout.lay_out([QUESTION_AND_CONTEXT], (5,))
-
-
 def test_parts_need_places_in_reat():
     layout = tiny("reat").layout()
     with pytest.raises(ValueError, match=r"places, 8. Received: 9"):
@@ -272,67 +192,47 @@ def test_special_tokens_have_to_fit(kind, specials):
 
 @pytest.mark.parametrize(("kind", "most"), [("slm", 5), ("reat", 8)])
 def test_more_texts_than_places_are_refused(kind, most):
-    with pytest.raises(ValueError, match=f"{most}. Received: {most + 1} texts"):
+    with pytest.raises(ValueError, match=f"at most {most} texts"):
         tiny(kind).layout().capacity(most + 1)
 
 
 def test_a_language_model_is_refused():
     bert = tiny("bert")
     config = dataclasses.replace(
-        bert.config,
-        model=TransformerXLConfig(),
-        inputs=LaneInputsConfig(),
-        name="xl",
+        bert.config, model=TransformerXLConfig(), inputs=LaneInputsConfig(), name="xl"
     )
     with pytest.raises(ValueError, match=r"of an encoder.*'xl'.*TransformerXLConfig"):
         dataclasses.replace(bert, config=config).layout()
 
 
-# --- Readouts ---------------------------------------------------------------------
-
 FIVE_TEXTS = some_texts(np.random.default_rng(4), 3, 5, longest=6)
 
 
-def text_vectors(kind, texts):
-    """`(examples, texts, width)`, and the sequence and features behind them."""
+def head_vectors(kind, texts):
+    """`(examples, vectors, width)`, and the sequence and features behind them."""
     pretrained = tiny(kind)
     features = rows(pretrained, texts)
     sequence = pretrained.encoder(features)
     readout = pretrained.layout().readout(len(texts[0]))
-    vectors = readout.text_vectors(pretrained.encoder, sequence, features)
+    vectors = readout.head_vectors(pretrained.encoder, sequence, features)
     return np.asarray(vectors), np.asarray(sequence), features
 
 
 def test_joint_vectors_of_slm_are_those_at_its_sentence_tokens():
-    vectors, sequence, features = text_vectors("slm", FIVE_TEXTS)
+    vectors, sequence, features = head_vectors("slm", FIVE_TEXTS)
     for row, ids in enumerate(features["token_ids"].tolist()):
-        at = [place for place, one in enumerate(ids) if one == 5]
-        assert len(at) == 5
+        at = [0, *(place for place, one in enumerate(ids) if one == SENT)]
+        assert len(at) == 6
         np.testing.assert_array_equal(vectors[row], sequence[row, at])
 
 
 def test_joint_vectors_of_reat_are_those_of_a_long_text():
     texts = [*FIVE_TEXTS, ("w1 " * 30, "w2", "w3 " * 7, "w4", "w5")]
-    vectors, *_ = text_vectors("reat", texts)
+    vectors, *_ = head_vectors("reat", texts)
     documents = [[Sentence(one, "") for one in text] for text in texts]
     encoded = SentenceEncoder(tiny("reat")).encode_documents(documents)
     for row, one in enumerate(encoded):
         np.testing.assert_allclose(vectors[row], one.vectors, atol=1e-5)
-
-
-@pytest.mark.parametrize("kind", ["slm", "reat"])
-def test_texts_are_read_in_context_of_one_another(kind):
-    assert tiny(kind).layout().vectors_per_text
-    together, *_ = text_vectors(kind, FIVE_TEXTS)
-    alone, *_ = text_vectors(kind, [(text,) for text in FIVE_TEXTS[0]])
-    assert together.shape[1] == 5
-    assert np.abs(together[0] - alone[:, 0]).max() > 1e-3
-
-
-def test_a_window_has_one_vector():
-    assert not tiny("bert").layout().vectors_per_text
-    vectors, sequence, _ = text_vectors("bert", [(text,) for text in FIVE_TEXTS[0]])
-    np.testing.assert_array_equal(vectors, sequence[:, :1])
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,9 @@ from seg_tf.layouts.sentences import sentence_rows
 from seg_tf.text.graph.trees import Trees
 
 SPECIAL_IDS = {"cls": 101, "sep": 102, "pad": 0}
-
-
 SENT = 1
-
-
 MAX_SENTENCES = 5
-
-
 ROW_LENGTH = 24
-
 
 CAPS = {
     "position_index": ROW_LENGTH,

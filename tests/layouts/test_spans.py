@@ -11,25 +11,22 @@ import tensorflow as tf
 
 from seg_tf.layouts import spans as span_answers
 from seg_tf.layouts.contexts import Contexts, WindowSizes, make_windows
-from seg_tf.preprocessing.span_preprocessor import GraphContextEncoder
+from seg_tf.preprocessing.span_preprocessor import SpanPreprocessor
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests import official_models
 from tests.finetuning.tiny_models import tiny
 from tests.layouts.made_contexts import questions_of
 
 pytestmark = pytest.mark.slow
-
-
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-
-
 SIZES = WindowSizes(max_length=20, stride=7, max_question_pieces=3)
 
 
 @functools.cache
 def encoder():
     vocabulary = Vocabulary([*SPECIAL_TOKENS, *LETTERS])
-    return GraphContextEncoder(dataclasses.replace(tiny("bert"), vocabulary=vocabulary))
+    pretrained = dataclasses.replace(tiny("bert"), vocabulary=vocabulary)
+    return SpanPreprocessor(pretrained, SIZES)
 
 
 @dataclasses.dataclass
@@ -225,10 +222,3 @@ def test_contexts_without_a_piece_have_no_answer():
     found = Asked.about(" ", "a", "").best([nothing, logits, nothing])
     assert found == [[], [("a", 3.0)], []]
     assert Asked.about("").best([nothing], num_best=2) == [[]]
-
-
-def test_what_no_answer_can_be_is_refused():
-    with pytest.raises(ValueError, match=r"at least 1. Received: num_best=0"):
-        span_answers.check_answer_sizes(0, 30)
-    with pytest.raises(ValueError, match="max_answer_pieces=0"):
-        span_answers.check_answer_sizes(1, 0)

@@ -11,7 +11,6 @@ from tests.data_pipelines.builders import random_tree
 
 SPECIAL_IDS = {"cls": 1_001, "sep": 1_002, "pad": 1_003}
 
-
 UNBOUNDED = {
     "position_index": 10**6,
     "paragraph_index": 10**6,
@@ -78,11 +77,6 @@ def graph_rows(trees, row_length, caps):
     )
 
 
-def graph_indices(trees, row_length, caps):
-    rows = graph_rows(trees, row_length, caps)
-    return {name: rows[name] for name in caps}
-
-
 def assert_equal_to_slow(trees, row_length, caps):
     found = graph_rows(trees, row_length, caps)
     for number, tree in enumerate(trees):
@@ -142,13 +136,3 @@ def test_one_piece_and_a_full_row():
     one = DocumentTree(np.array([7]), np.array([1]), np.array([1]), (4, 3, 2))
     full = DocumentTree(np.arange(38), np.array([38]), np.array([1]))
     assert_equal_to_slow([one, full], 40, UNBOUNDED)
-
-
-def test_a_window_deep_in_a_document_keeps_its_paragraphs_apart():
-    # Clamping alone would make both paragraphs the last row of the table.
-    tree = DocumentTree(
-        np.array([7, 8]), np.array([1, 1]), np.array([1, 1]), (90, 0, 0)
-    )
-    caps = {"paragraph_index": 50}
-    found = graph_indices([tree], 4, caps)["paragraph_index"].numpy()
-    assert found.tolist() == [[48, 48, 49, 49]]

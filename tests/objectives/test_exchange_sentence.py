@@ -5,9 +5,7 @@ import pytest
 
 from seg_tf.models.reat import ReAT
 from seg_tf.objectives.exchange_sentence import ExchangeSentence
-from seg_tf.objectives.masked_lm import MaskedLM
-from tests import numpy_reference
-from tests.models.test_reat import SIZES, TEXTS, build_reat, rows_of, set_random_weights
+from tests.models.test_reat import SIZES, TEXTS, rows_of, set_random_weights
 
 pytestmark = pytest.mark.slow
 
@@ -46,35 +44,3 @@ def test_an_exchange_is_read_off_the_pooled_first_tokens_alone():
     labels = features["is_moved"][features["can_move"]].astype(int)
     losses = np.log(np.exp(bias).sum()) - bias[labels]
     assert float(objective(sequence, features).loss[0]) == pytest.approx(losses.sum())
-
-
-def test_missing_features_are_named():
-    objective = build_objective()
-    sequence, features = random_batch()
-    del features["is_moved"]
-    with pytest.raises(ValueError, match=r"ReATInputsConfig.*lacks \['is_moved'\]"):
-        objective(sequence, features)
-    with pytest.raises(ValueError, match=r"lacks \['is_moved'\]"):
-        objective.count(features)
-
-
-def test_masked_lm_reads_wide_vectors_with_the_narrow_token_table():
-    """The head goes from the alpha layers' width to that of the token table."""
-    reat = build_reat()
-    objective = set_random_weights(MaskedLM(reat))
-    features = rows_of([TEXTS])
-    sequence = np.asarray(reat(features))
-    positions = np.array([[2, 9, 21]])
-    objective.build(sequence.shape)
-    set_random_weights(objective)
-    expected = numpy_reference.masked_lm_logits(
-        numpy_reference.named_weights(objective.head),
-        np.asarray(reat.token_embedding.embeddings, "float64"),
-        sequence,
-        positions,
-        epsilon=1e-3,
-        approximate_gelu=False,
-    )
-    assert expected.shape == (1, 3, 31)
-    found = objective.logits(sequence, positions)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)

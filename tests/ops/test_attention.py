@@ -120,17 +120,6 @@ def test_gradients_equal_those_of_weights_that_are_kept(
         np.testing.assert_allclose(one, other, rtol=0, atol=2e-6 * size)
 
 
-@pytest.mark.parametrize("dtype, precision", [("bfloat16", 0.05), ("float16", 5e-3)])
-def test_half_precision_is_close(small_blocks, dtype, precision):
-    expected = output_and_gradients(fused_attention, *inputs())
-    found = output_and_gradients(fused_attention, *inputs(dtype=dtype))
-    for one, other in zip(found, expected, strict=True):
-        assert one.dtype == dtype
-        np.testing.assert_allclose(
-            np.asarray(one, "float32"), other, rtol=precision, atol=precision
-        )
-
-
 def shapes_in(function):
     """Static shapes of all tensors of a concrete function, of its loops too."""
     graphs = [function.graph]
@@ -196,15 +185,6 @@ def test_products_depend_on_distances_in_every_level_alone(vectors):
     indices["sentence_index"] = indices["sentence_index"] * 2
     changed = products({"token_index": 0, "sentence_index": 0})
     assert np.abs(changed - before).max() > 0.1
-
-
-def test_large_indices_are_exact_in_half_precision_policies(vectors):
-    """Angles in bfloat16 would be off by whole turns."""
-    index = np.full((1, 1), 16_383)
-    found = np.asarray(rotations({"position_index": index}, {"position_index": SIZE}))
-    angles = 16_383 * 10_000.0 ** (-np.arange(0, SIZE, 2) / SIZE)
-    expected = np.concatenate([np.cos(angles), np.sin(angles)])
-    np.testing.assert_allclose(found[0, 0], expected, atol=2e-3)
 
 
 @pytest.mark.parametrize(

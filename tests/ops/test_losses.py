@@ -8,7 +8,6 @@ from sklearn import metrics
 from seg_tf.ops.losses import (
     binary_counts,
     binary_summary,
-    counts_at_rate,
     masked_accuracy,
     masked_cross_entropy,
     pair_accuracy,
@@ -104,41 +103,6 @@ def test_binary_metrics_equal_scikit_learn(answers):
     actual = ratios(binary_counts(*answers))
     actual |= {name: float(value) for name, value in binary_summary(actual).items()}
     assert actual == pytest.approx(expected_metrics(*answers), abs=1e-6)
-
-
-def test_counts_of_batches_add_up():
-    """Means of F1 or MCC over batches would not."""
-    batches = [random_answers(seed, count) for seed, count in ((4, 30), (5, 170))]
-    together = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
-    parts = [binary_counts(*batch) for batch in batches]
-    for name, pair in binary_counts(*together).items():
-        assert [float(value) for value in pair] == [
-            float(first + second)
-            for first, second in zip(*(part[name] for part in parts), strict=True)
-        ]
-
-
-def test_the_rate_of_positives_is_a_useful_threshold():
-    """Calibrated scores below 0: with a threshold of 0 there is no positive."""
-    generator = np.random.default_rng(0)
-    probabilities = generator.choice([0.1, 0.3], 20_000)
-    labels = generator.random(20_000) < probabilities
-    scores = np.log(probabilities / (1 - probabilities))
-    weights = generator.random(20_000) < 0.9
-    plain = ratios(binary_counts(scores > 0, labels, weights))
-    assert plain["recall"] == 0
-    at_rate = ratios(counts_at_rate(scores, labels, weights))
-    labels, probabilities = labels[weights], probabilities[weights]
-    predictions = probabilities > labels.mean()
-    assert at_rate == pytest.approx(
-        {
-            "recall_at_rate": predictions[labels].mean(),
-            "specificity_at_rate": (~predictions[~labels]).mean(),
-        }
-    )
-    summary = binary_summary({**plain, **at_rate})
-    assert float(summary["balanced_accuracy"]) == 0.5
-    assert float(summary["balanced_accuracy_at_rate"]) > 0.6
 
 
 def test_pairs_of_a_row_are_ordered_by_their_scores():

@@ -115,19 +115,3 @@ def test_chances_are_those_of_counting():
     expected = sum(w * sum(1 / (n - i) for i in range(n)) for n, w in sized)
     actual = order_metrics.pointer_chance(SIZES, WEIGHTS, PLACES)
     assert_metric(actual, (expected, places))
-
-
-@pytest.mark.parametrize("size", [0, -2])
-def test_rows_of_padding_without_weight_are_zero(size):
-    sizes, weights = np.array([size]), np.zeros(1)
-    zeros = np.zeros((1, 4), "int32")
-    results = [
-        getattr(order_metrics, name)(zeros, zeros, sizes, weights)
-        for name in ("position_accuracy", "perfect_match", "kendall_tau")
-    ]
-    results += [
-        order_metrics.pointer_chance(sizes, weights, 4),
-        order_metrics.perfect_match_chance(sizes, weights, 4),
-        order_metrics.position_chance(sizes, weights),
-    ]
-    assert not np.any(np.array(results))

@@ -1,13 +1,9 @@
-"""Sinusoids of relative positions, gathering, and GELU."""
-
-import math
+"""Sinusoids of relative positions."""
 
 import numpy as np
 import pytest
 
-from seg_tf.layers.common import gelu
 from seg_tf.ops import relative_logits
-from seg_tf.ops.gathering import gather_vectors
 
 
 @pytest.mark.parametrize(
@@ -40,28 +36,3 @@ def test_vectors_are_sines_then_cosines_whose_exponents_start_anew():
         angles = positions[where] / 10_000 ** (2 * np.arange(3) / 6)
         expected = np.concatenate([np.sin(angles), np.cos(angles)])
         np.testing.assert_allclose(vectors[where], expected, atol=2e-5)
-
-
-@pytest.mark.parametrize("dtype", ["int32", "int64"])
-def test_vectors_are_gathered_in_each_row(dtype):
-    sequence = np.arange(2 * 5 * 3, dtype="float32").reshape(2, 5, 3)
-    # More positions than vectors, unordered, with repetitions.
-    positions = np.array([[4, 0, 0, 2, 1, 3], [1, 1, 3, 0, 4, 4]], dtype)
-    expected = [
-        [vectors[place] for place in row]
-        for vectors, row in zip(sequence, positions, strict=True)
-    ]
-    np.testing.assert_array_equal(gather_vectors(sequence, positions), expected)
-
-
-@pytest.mark.parametrize("approximate", [False, True])
-def test_gelu_equals_its_formula(approximate):
-    inputs = np.linspace(-6, 6, 2001, dtype="float32")
-    if approximate:
-        expected = [
-            x / 2 * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-            for x in inputs
-        ]
-    else:
-        expected = [x / 2 * math.erfc(-x / math.sqrt(2)) for x in inputs]
-    np.testing.assert_allclose(gelu(approximate)(inputs), expected, atol=1e-6)

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from seg_tf.layouts.contexts import Contexts
-from seg_tf.preprocessing.span_preprocessor import GraphContextEncoder
+from seg_tf.preprocessing.span_preprocessor import SpanPreprocessor, window_sizes
 from seg_tf.tasks import squad
 from seg_tf.tasks.squad import Answer
 from seg_tf.text.punkt import SentenceSplitter
@@ -27,8 +27,9 @@ def with_vocabulary(vocabulary):
     return dataclasses.replace(tiny_models.tiny("segabert"), vocabulary=vocabulary)
 
 
-def encoder_of(vocabulary):
-    return GraphContextEncoder(with_vocabulary(vocabulary))
+def encoder_of(vocabulary, **sizes):
+    pretrained = with_vocabulary(vocabulary)
+    return SpanPreprocessor(pretrained, window_sizes(pretrained, **sizes))
 
 
 def real_vocabulary():
@@ -88,13 +89,13 @@ def odd_texts():
 def test_a_question_is_one_sentence():
     texts = ["Is it long. The Rhine?\nIs it?", "it"]
     assert len(SentenceSplitter().split(texts[0])) > 1
-    found = encoder_of(VOCABULARY).questions(tf.constant(texts), max_pieces=10)
+    found = encoder_of(VOCABULARY).questions(tf.constant(texts))
     assert tokens(found.pieces[0]) == [
         *["is", "it", "long", ".", "the", "rhine", "?", "is", "it", "?"]
     ]
     assert found.contexts.numpy().tolist() == [0, 1]
     assert not found.is_cut.numpy().any()
-    cut = encoder_of(VOCABULARY).questions(tf.constant(texts), max_pieces=3)
+    cut = encoder_of(VOCABULARY, max_question_pieces=3).questions(tf.constant(texts))
     assert list(map(tokens, cut.pieces)) == [["is", "it", "long"], ["it"]]
     assert cut.is_cut.numpy().tolist() == [True, False]
 

@@ -109,23 +109,6 @@ def test_examples_are_laid_out_as_in_finetuning(kind, num_texts):
         assert not values[:, length:].any()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_empty_document_is_a_row_of_finetuning(kind):
-    """Which knows empty texts, as pretraining does not."""
-    rows = rows_of(kind)
-    trees, features = rows.read(tf.constant([*EMPTY, DOCUMENTS[0]]))
-    assert trees.num_sentences.numpy().tolist() == [0, 0, 3]
-    expected = TextPreprocessor(tiny_models.tiny(kind, num_token_types=2))(
-        tf.constant(EMPTY)
-    )
-    for name in tiny_models.tiny(kind).encoder.feature_names:
-        length = expected[name].shape[1]
-        np.testing.assert_array_equal(
-            features[name][:2, :length], expected[name], err_msg=name
-        )
-        assert not features[name][:2, length:].numpy().any()
-
-
 def check_equal(found, expected):
     """Compares rows as long as they need with rows of one of few lengths."""
     assert found.keys() == expected.keys()
@@ -164,27 +147,15 @@ def test_real_pairs_are_the_offline_ones_inside_a_pipeline(kind):
         check_equal(found[0], expected[0])
 
 
-@pytest.mark.parametrize("kind", ["segabert", "reat"])
-def test_choices_are_rows_with_the_shared_text(kind):
-    generator = np.random.default_rng(2)
-    examples = tiny_models.some_texts(generator, 5, 4)
-    pretrained = tiny_models.tiny(kind)
-    (expected,) = text_batches(pretrained, examples, batch_size=5, num_choices=3)
-    preprocessor = TextPreprocessor(pretrained, num_choices=3)
-    texts = tuple(map(tf.constant, zip(*examples, strict=True)))
-    check_equal(preprocessor(texts), expected)
-
-
 def test_what_a_dataset_must_be():
     classifier = TextClassifier.from_preset(tiny_models.tiny("bert"), 2)
     texts = tf.data.Dataset.from_tensor_slices((["w1", "w2"], [0, 1]))
-    with pytest.raises(ValueError, match=r"`x` must be 1 string .* of the shapes \(\)"):
+    with pytest.raises(
+        ValueError, match=r"`x` must be 1 string .* shapes \[TensorShape\(\[\]\)\]"
+    ):
         classifier.fit(texts)
-    pairs = dataset_of([("w1", "w2")], [0], 1)
-    with pytest.raises(ValueError, match=r"`x` must be 1 string .* Received: 2 of"):
-        classifier.fit(pairs)
     names = tf.data.Dataset.from_tensor_slices((["w1"], ["yes"])).batch(1)
-    with pytest.raises(ValueError, match=r"must be numbers\. Received: strings"):
+    with pytest.raises(ValueError, match=r"must be numbers of .* type string"):
         classifier.fit(names)
     with pytest.raises(ValueError, match=r"known number of batches.* cardinality -1"):
         classifier.fit(texts.batch(2).repeat())

@@ -1,15 +1,11 @@
-"""GLUE: its files, each with its quirks, and its leaderboard's files."""
+"""GLUE: its files, each with its quirks."""
 
 import csv
-import dataclasses
 import logging
-import os
 
-import numpy as np
 import pytest
 
 from seg_tf import tasks
-from seg_tf.tasks import glue
 from tests.sample_data import sample_data
 
 # Complete files of the sample data: their columns of texts and label by number, as
@@ -31,16 +27,6 @@ COMPLETE = [
     ("glue/rte", "dev", "RTE/dev.tsv", (1, 2), 3, 277),
     ("glue/rte", "test", "RTE/test.tsv", (1, 2), None, 3_000),
 ]
-# What `Split.num_examples` must say of the files that the sample data lacks.
-OTHER_SIZES = {
-    "glue/sst-2": (67_349, 872, 1_821),
-    "glue/mrpc": (3_668, 408, 1_725),
-    "glue/qqp": (363_846, 40_430, 390_965),
-    "glue/mnli": (392_702, 9_815, 9_832, 9_796, 9_847),
-    "glue/qnli": (104_743, 5_463, 5_463),
-    "glue/wnli": (635, 71, 146),
-    "glue/ax": (1_104,),
-}
 
 
 def csv_rows(path, *, has_header):
@@ -67,12 +53,6 @@ def test_real_files_are_read_whole(name, split, file, texts, label, size):
         read = float if task.is_regression else task.labels.index
         assert [one.label for one in found] == [read(row[label]) for row in expected]
     assert [int(one.identifier) for one in found] == list(range(size))
-
-
-@pytest.mark.parametrize("name", OTHER_SIZES)
-def test_sizes_are_the_published_ones(name):
-    sizes = tuple(split.num_examples for split in tasks.get(name).splits)
-    assert sizes == OTHER_SIZES[name]
 
 
 def write(path, *lines):
@@ -103,7 +83,7 @@ def test_broken_questions_are_left_out_and_said_to_be(tmp_path, caplog):
     ]
     (message,) = caplog.messages
     assert "4 rows with too few columns are left out" in message
-    assert "(lines 3, 4, 5, 6)" in message
+    assert "(the first is line 3)" in message
     assert str(tmp_path / "QQP" / "train.tsv") in message
 
 
@@ -142,33 +122,21 @@ def test_mnli_takes_the_gold_label_and_no_annotators(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    "name, hint", [("mrpc", "glue/mrpc"), ("GLUE/STSB", "glue/sts-b"), ("zzz", None)]
-)
-def test_unknown_tasks_are_told_the_known_ones(name, hint):
-    with pytest.raises(ValueError, match=f"Received: '{name}'") as caught:
-        tasks.get(name)
+def test_unknown_tasks_are_told_the_known_ones():
+    with pytest.raises(ValueError, match="Received: 'mrpc'") as caught:
+        tasks.get("mrpc")
     assert all(known in str(caught.value) for known in tasks.names())
-    assert (f"perhaps for '{hint}'" in str(caught.value)) == bool(hint)
-
-
-def test_unknown_splits_are_told_the_known_ones(tmp_path):
-    with pytest.raises(ValueError, match="glue/mnli must be one of train, dev_matched"):
-        tasks.read("glue/mnli", tmp_path, "dev")
 
 
 def test_what_is_not_there_is_named(tmp_path):
-    task = dataclasses.replace(tasks.get("glue/rte"), labels=("no", "yes"))
-    with pytest.raises(ValueError, match=r"one that `get` gives.*glue/rte.*'no'"):
-        tasks.read(task, tmp_path, "train")
+    with pytest.raises(ValueError, match="glue/mnli must be one of train, dev_matched"):
+        tasks.read("glue/mnli", tmp_path, "dev")
     with pytest.raises(FileNotFoundError, match=r"MNLI/dev_matched\.tsv"):
         tasks.read("glue/mnli", tmp_path, "dev_matched")
-    with pytest.raises(ValueError, match="`labels` or a `score_range`"):
-        tasks.Task(name="x", labels=(), num_texts=1, metrics=("f1",), splits=())
 
 
 def test_every_task_is_complete():
-    assert len(tasks.names()) == len(set(tasks.names())) == 25
+    assert len(tasks.names()) == len(set(tasks.names())) == 22
     for name in tasks.names():
         task = tasks.get(name)
         assert task.num_outputs == (len(task.labels) or 1)
@@ -186,68 +154,4 @@ def test_both_test_sets_of_mrpc_are_read(tmp_path):
     write(tmp_path / "MRPC" / "test.tsv", header, "0\t1\t15\ta1\tb1")
     assert tasks.read("glue/mrpc", tmp_path, "test") == [
         tasks.Example(("a1", "b1"), None, "0")
-    ]
-
-
-# === Leaderboard ===
-
-
-def examples(count):
-    return [tasks.Example(("a",), None, str(number)) for number in range(count)]
-
-
-@pytest.mark.parametrize(
-    "column, predictions, words",
-    [
-        ("CoLA", [1, 0, 1], ["1", "0", "1"]),
-        ("MNLI-m", [0, 1, 2], ["entailment", "neutral", "contradiction"]),
-        ("AX", [1, 0, 2], ["neutral", "entailment", "contradiction"]),
-        ("QNLI", [0, 1, 0], ["entailment", "not_entailment", "entailment"]),
-        ("STS-B", [5.7, -0.2, 3.14159], ["5.000", "0.000", "3.142"]),
-    ],
-)
-@pytest.mark.parametrize("kind", [list, np.array, lambda x: np.array(x, np.float32)])
-def test_files_have_header_index_and_word(tmp_path, column, predictions, words, kind):
-    glue.write_submission_file(column, examples(3), kind(predictions), tmp_path)
-    path = tmp_path / f"{column}.tsv"
-    lines = [f"{number}\t{word}" for number, word in enumerate(words)]
-    expected = "\n".join(["index\tprediction", *lines, ""])
-    assert path.read_bytes() == expected.encode()
-    assert os.listdir(tmp_path) == [path.name]
-
-
-@pytest.mark.parametrize(
-    "column, predictions, message",
-    [
-        ("MNLI", [0], "`column` must be one of CoLA, .* Received: 'MNLI'"),
-        ("CoLA", [0, 1], r"each of the 1 examples. Received: shape \(2,\)"),
-        ("CoLA", [[0.1, 0.9]], r"Received: shape \(1, 2\)"),
-        ("CoLA", [2], "numbers of labels"),
-        ("CoLA", [0.7], "numbers of labels"),
-        ("STS-B", [float("nan")], "must be finite"),
-    ],
-)
-def test_wrong_predictions_leave_the_old_file(tmp_path, column, predictions, message):
-    old = tmp_path / f"{column}.tsv"
-    old.write_text("old")
-    with pytest.raises(ValueError, match=message):
-        glue.write_submission_file(column, examples(1), predictions, tmp_path)
-    assert old.read_text() == "old"
-
-
-def test_a_submission_is_eleven_whole_files(tmp_path):
-    names = {
-        *("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI-m", "MNLI-mm", "QNLI"),
-        *("RTE", "WNLI", "AX"),
-    }
-    assert set(glue.submission_problems(tmp_path)) == {
-        f"{name}.tsv is missing" for name in names
-    }
-    for name, column in glue.COLUMNS.items():
-        size = column.task.split(column.test_split).num_examples
-        (tmp_path / f"{name}.tsv").write_text("index\tprediction\n" + "0\t0\n" * size)
-    assert glue.submission_problems(tmp_path) == []
-    glue.write_submission_file("WNLI", examples(2), [0, 1], tmp_path)
-    assert glue.submission_problems(tmp_path) == [
-        "WNLI.tsv has 2 predictions instead of 146"
     ]

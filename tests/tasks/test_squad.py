@@ -64,7 +64,7 @@ def test_both_versions_are_read(tmp_path):
     answers = (Answer("1,233 km", 25), Answer("long", 13))
     question = Question("q1", "How long? ", answers)
     assert squad.read(path) == SquadFile(
-        str(path), False, (Passage("Rhine", CONTEXT, (question,)),)
+        str(path), False, (Passage(CONTEXT, (question,)),)
     )
     assert answers[0].stop == 33
     data = squad.read(write(tmp_path, V2))
@@ -93,7 +93,7 @@ def test_a_file_to_be_answered_needs_no_answers(tmp_path):
     path = write(tmp_path, content)
     (question,) = squad.read(path).questions()
     assert question.answers == ()
-    with pytest.raises(ValueError, match=r"squad.json: question 'q1': .*neither"):
+    with pytest.raises(ValueError, match=r"squad.json: question 'q1': .*be impossible"):
         squad.read(path, for_training=True)
 
 
@@ -104,29 +104,23 @@ def answers(*values):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda _, asked: asked.pop("question"), r"question 'q1': .*`question`.*'id'"),
-        (lambda _, asked: asked.update(question=7), r"'q1': .*string `question`.* 7"),
-        (
-            lambda _, asked: asked.pop("id"),
-            r"1 \(Rhine\), paragraph 1, question 1.*`id",
-        ),
-        (lambda one, _: one.pop("context"), r"1 \(Rhine\), paragraph 1.*`context`"),
-        (lambda one, _: one.update(qas={}), r"paragraph 1: .* JSON array `qas`"),
-        (answers("x"), r"'q1': .*`text`. Received: 'x'"),
-        (answers({"text": "x", "answer_start": "3"}), r"'q1': .*integer `ans.* '3'"),
-        (answers({"text": "x", "answer_start": True}), r"'q1': .*`answer_st.* True"),
-        (answers({"text": "x", "answer_start": -1}), r"'q1': .*at least 0.*'x' at -1"),
-        (answers({"text": "", "answer_start": 1}), r"'q1': .*needs a `text`.*'' at 1"),
+        (lambda _, asked: asked.pop("question"), r"'q1': KeyError: 'question'"),
+        (lambda _, asked: asked.update(question=7), r"'q1': .*must be texts.* 7"),
+        (lambda _, asked: asked.pop("id"), r"question None: KeyError: 'id'"),
+        (lambda one, _: one.update(qas=["x"]), r"question 'x': TypeError"),
+        (answers("x"), r"'q1': TypeError"),
+        (answers({"text": "x", "answer_start": "3"}), r"'q1': TypeError"),
+        (answers({"text": "x", "answer_start": -1}), r"'q1': .*at least 0.*'x', -1"),
+        (answers({"text": "", "answer_start": 1}), r"'q1': .*must be texts.*'', 1"),
         (
             lambda _, asked: asked.update(answers={"text": [""], "answer_start": []}),
-            r"'q1': `answers` needs one `answer_start` for each.*0 for 1",
+            r"'q1': ValueError: zip",
         ),
-        (lambda _, asked: asked.update(is_impossible=True), r"'q1': an impossible.*km"),
-        (lambda _, asked: asked.update(is_impossible="no"), r"boolean.*'no'"),
-        (lambda one, asked: one["qas"].append(asked), r"question 'q1' occurs twice"),
+        (lambda _, asked: asked.update(is_impossible=True), r"'q1': .*be impossible"),
+        (lambda one, asked: one["qas"].append(asked), r"'q1': .*`id` must be unique"),
     ],
 )
-def test_an_error_names_file_and_place(tmp_path, change, message):
+def test_an_error_names_file_and_question(tmp_path, change, message):
     path = write(tmp_path, changed(V1, change))
     with pytest.raises(ValueError, match=message) as caught:
         squad.read(path)
@@ -136,10 +130,9 @@ def test_an_error_names_file_and_place(tmp_path, change, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"[1, 2]", r"squad.json: expected a JSON array `data`.*\[1, 2\]"),
+        (b"[1, 2]", r"squad.json: expected a JSON object `data`.*TypeError"),
         (b'{"data": [{"title": "x"', r"squad.json:1:\d+: not valid JSON"),
-        (b'{"version": "\xff"}', r"squad.json: expected UTF-8, found byte 0xFF.* 13"),
-        (b"{}", r"squad.json: expected a JSON array `data`. Received: {}"),
+        (b"{}", r"squad.json: expected a JSON object `data`.*KeyError: 'data'"),
     ],
 )
 def test_what_is_no_such_file_is_refused(tmp_path, content, message):
@@ -147,40 +140,34 @@ def test_what_is_no_such_file_is_refused(tmp_path, content, message):
     path.write_bytes(content)
     with pytest.raises(ValueError, match=message):
         squad.read(path)
-    with pytest.raises(OSError, match="absent"):
-        squad.read(tmp_path / "absent.json")
 
 
-def test_one_bad_question_stops_no_file(tmp_path):
+def test_few_bad_questions_stop_no_file(tmp_path):
+    content = file_of("a b", *[[("a", 0)]] * 18, [("", 0)])
+    with pytest.raises(ValueError, match=r"'q19': .*1 of 19 questions are invalid"):
+        squad.read(write(tmp_path, content))
     content = file_of("a b", *[[("a", 0)]] * 19, [("", 0)])
-    path = write(tmp_path, content)
-    with pytest.raises(ValueError, match=r"'q20': an.*1 of 20 questions are invalid"):
-        squad.read(path, max_rejected_share=0.04)
-    data = squad.read(path, max_rejected_share=0.05)
+    write(tmp_path, content).rename(tmp_path / "dev-v1.1.json")
+    lines = []
+    data = squad.read_split(tmp_path, "v1.1", "dev", report=lines.append)
     assert [one.identifier for one in data.questions()] == [
         f"q{number}" for number in range(1, 20)
     ]
-    path.rename(tmp_path / "dev-v1.1.json")
-    lines = []
-    squad.read_split(tmp_path, "v1.1", "dev", report=lines.append)
-    assert "left out 1 invalid questions. The first: " in lines[0]
-    assert "question 'q20'" in lines[0]
+    (line,) = lines
+    assert line.startswith("Left out 1 questions. ")
+    assert "question 'q20'" in line
 
 
 # "long" stands at 13 and at 34.
 @pytest.mark.parametrize(
-    ("start", "expected", "num_moved"),
-    [
-        *[(13, 13, 0), (34, 34, 0), (14, 13, 1), (12, 13, 1), (0, 13, 1)],
-        *[(23, 13, 1), (24, 34, 1), (400, 34, 1)],
-    ],
+    ("start", "expected"),
+    [(13, 13), (34, 34), (14, 13), (12, 13), (0, 13), (23, 13), (24, 34), (400, 34)],
 )
-def test_answers_move_to_the_nearest_place(tmp_path, start, expected, num_moved):
+def test_answers_move_to_the_nearest_place(tmp_path, start, expected):
     path = write(tmp_path, file_of(CONTEXT, [("1,233 km", 25), ("long", start)]))
     data = squad.read(path, for_training=True)
     (question,) = data.questions()
     assert [answer.start for answer in question.answers] == [25, expected]
-    assert data.num_moved == num_moved
     # Scores do not need positions.
     assert next(squad.read(path).questions()).answers[1].start == start
 
@@ -191,30 +178,9 @@ def test_no_break_spaces_are_spaces(tmp_path):
     data = squad.read(path, for_training=True)
     found = [question.answers for question in data.questions()]
     assert found == [(Answer("1,233\xa0km", 6),), (Answer("is 1,233", 3),)]
-    assert data.num_moved == 1
-
-
-def test_an_answer_that_occurs_nowhere_is_refused(tmp_path):
     path = write(tmp_path, file_of(CONTEXT, [("LONG", 13)]))
     with pytest.raises(ValueError, match=r"squad.json: question 'q1': .*'LONG'"):
         squad.read(path, for_training=True)
-
-
-@pytest.mark.parametrize(
-    ("name", "num_passages", "num_questions", "num_impossible"),
-    [
-        ("dev-v2.0.reconstructed.json", 1204, 11_873, 5945),
-        ("train-v1.1.first-12-articles.json", 678, 4370, 0),
-    ],
-)
-def test_real_files_are_read_whole(name, num_passages, num_questions, num_impossible):
-    data = squad.read(sample_data("squad", name), for_training=True)
-    assert data.has_impossible == (num_impossible > 0)
-    questions = list(data.questions())
-    assert (len(data.passages), len(questions)) == (num_passages, num_questions)
-    assert sum(question.is_impossible for question in questions) == num_impossible
-    assert all(bool(one.answers) != one.is_impossible for one in questions)
-    assert (data.num_moved, data.rejected) == (0, ())
 
 
 # === Splits ===
@@ -241,17 +207,17 @@ def test_files_are_found_by_their_names(folder, name):
 
 def test_missing_and_ambiguous_files_are_named(folder):
     path = folder("dev-v1.1.a.json", V1)
-    with pytest.raises(FileNotFoundError, match=r"hold train-v1.1.json. Received: "):
+    with pytest.raises(FileNotFoundError, match=r"hold train-v1\.1\.json.* with none"):
         squad.read_split(path, "v1.1", "train")
     folder("dev-v1.1.b.json", V1)
-    with pytest.raises(ValueError, match=r"only one file.*a.json, .*b.json"):
+    with pytest.raises(FileNotFoundError, match=r"only one file.*a.json, .*b.json"):
         squad.read_split(path, "v1.1", "dev")
 
 
 @pytest.mark.parametrize(("version", "other"), [("v1.1", V2), ("v2.0", V1)])
 def test_a_file_of_the_other_version_is_refused(folder, version, other):
     path = folder(f"dev-{version}.json", other)
-    with pytest.raises(ValueError, match=f"a file of version {version}"):
+    with pytest.raises(ValueError, match=f"expected questions of version {version}"):
         squad.read_split(path, version, "dev")
 
 
@@ -261,27 +227,12 @@ def test_limits_take_the_first_questions(folder):
     for number, asked in enumerate(content["data"][1]["paragraphs"][0]["qas"]):
         asked["id"] = f"other{number}"
     path = folder("dev-v1.1.json", content)
-    for limit, wanted in (
-        (1, ["q1"]),
-        (2, ["q1", "q2"]),
-        (3, ["q1", "q2", "other0"]),
-        (9, ["q1", "q2", "other0", "other1"]),
-    ):
+    names = ["q1", "q2", "other0", "other1"]
+    for limit in (1, 2, 3, 9):
         data = squad.read_split(path, "v1.1", "dev", limit)
-        assert [one.identifier for one in data.questions()] == wanted
-    assert len(squad.read_split(path, "v1.1", "dev", 2).passages) == 1
-    with pytest.raises(ValueError, match=r"`limit` must be at least 1. Received: li"):
-        squad.read_split(path, "v1.1", "dev", 0)
-
-
-def test_answers_to_train_on_are_moved_and_a_file_has_questions(folder):
-    lines = []
-    path = folder("train-v1.1.json", file_of("a b c", [("c", 3)]))
-    data = squad.read_split(path, "v1.1", "train", report=lines.append)
-    assert next(data.questions()).answers[0].start == 4
-    assert lines == [f"{path / 'train-v1.1.json'}: corrected the start of 1 answers"]
+        assert [one.identifier for one in data.questions()] == names[:limit]
     path = folder("train-v1.1.json", file_of("a b"))
-    with pytest.raises(ValueError, match="expected a file with questions"):
+    with pytest.raises(ValueError, match=r"a file of v1\.1 with 0 questions"):
         squad.read_split(path, "v1.1", "train")
 
 
@@ -305,11 +256,9 @@ def test_n_best_has_no_answer_where_it_ranks():
     assert without.null_odds is None
 
 
-def evaluate(questions, predictions, *odds, version=2):
-    passages = (Passage("t", "…", tuple(questions)),)
-    return squad.evaluate(
-        SquadFile("dev.json", version == 2, passages), predictions, *odds
-    )
+def evaluate(questions, predictions, version=2):
+    passages = (Passage("…", tuple(questions)),)
+    return squad.evaluate(SquadFile("dev.json", version == 2, passages), predictions)
 
 
 def scored(questions, answers, threshold):
@@ -342,13 +291,13 @@ def test_the_threshold_is_the_best_there_is():
         ]
         assert best == pytest.approx(max(tried))
         never += threshold < min(one.null_odds for one in answers)
-        official = evaluate(
-            questions,
+        official = official_v2.evaluate(
+            as_json(questions),
             {one.identifier: one.candidates[0].text for one in answers},
             {one.identifier: one.null_odds for one in answers},
         )
-        assert official["best_f1"] >= best - 1e-9
-        official_threshold = official["best_f1_thresh"]
+        assert official["final_f1"] >= best - 1e-9
+        official_threshold = official["final_f1_thresh"]
         official_is_less += scored(questions, answers, official_threshold) < best - 1e-9
     assert never > 0
     assert official_is_less > 0
@@ -382,18 +331,12 @@ def data_of(*golds, has_impossible=True):
         Question(str(number), "?", (Answer(gold, 0),) if gold else (), not gold)
         for number, gold in enumerate(golds)
     )
-    return SquadFile("dev.json", has_impossible, (Passage("t", "…", questions),))
+    return SquadFile("dev.json", has_impossible, (Passage("…", questions),))
 
 
 def ranked(number, text, odds=None):
     null = None if odds is None else Candidate("", odds, 0.0)
     return RankedAnswers(str(number), (Candidate(text, 0.0, 0.0),), null)
-
-
-def test_version_1():
-    data = data_of("red", "blue sky", has_impossible=False)
-    scores = score_answers(data, [ranked(0, "Red."), ranked(1, "sky")])
-    assert scores == {"exact": 50.0, "f1": pytest.approx(100 * (1 + 2 / 3) / 2)}
 
 
 def test_version_2_is_scored_with_its_best_threshold():
@@ -441,22 +384,15 @@ SETTINGS = hypothesis.settings(deadline=None, max_examples=200)
 
 @strategies.composite
 def answered(draw, min_answers):
-    """Questions, predictions for them and odds of no answer, which may be equal."""
-    questions, predictions, odds = [], {}, {}
+    """Questions, and predictions for them."""
+    questions, predictions = [], {}
     for number in range(draw(strategies.integers(1, 8))):
         gold = draw(strategies.lists(TEXTS, min_size=min_answers, max_size=3))
         answers = tuple(Answer(text, 0) for text in gold)
         questions.append(Question(f"q{number}", "?", answers))
         right = strategies.sampled_from(gold or [""])
         predictions[f"q{number}"] = draw(strategies.one_of(TEXTS, right))
-        odds[f"q{number}"] = draw(
-            strategies.one_of(
-                strategies.sampled_from([-1.5, 0.0, 1.0, 2.5]),
-                strategies.floats(-9, 9, allow_nan=False),
-            )
-        )
-    shuffled = draw(strategies.permutations(sorted(odds)))
-    return questions, predictions, {name: odds[name] for name in shuffled}
+    return questions, predictions
 
 
 def as_json(questions):
@@ -483,7 +419,7 @@ def as_json(questions):
 @hypothesis.given(asked=answered(min_answers=1))
 @SETTINGS
 def test_version_1_equals_the_official_script(asked):
-    questions, predictions, _ = asked
+    questions, predictions = asked
     expected = official_v1.evaluate(as_json(questions), predictions)
     scores = evaluate(questions, predictions, version=1)
     assert scores == {
@@ -497,30 +433,14 @@ def test_version_1_equals_the_official_script(asked):
 @hypothesis.given(asked=answered(min_answers=0))
 @SETTINGS
 def test_version_2_equals_the_official_script(asked):
-    questions, predictions, odds = asked
-    expected = official_v2.evaluate(as_json(questions), predictions, odds)
-    for name in ("exact", "f1"):
-        expected[f"best_{name}"] = expected.pop(f"final_{name}")
-        expected[f"best_{name}_thresh"] = expected.pop(f"final_{name}_thresh")
-    scores = evaluate(questions, predictions, odds)
+    questions, predictions = asked
+    expected = official_v2.evaluate(as_json(questions), predictions)
+    scores = evaluate(questions, predictions)
     assert scores.pop("missing_predictions") == 0
+    others = ("final_", "pr_")  # best thresholds, and curves
     assert scores == {
-        name: value for name, value in expected.items() if not name.startswith("pr_")
+        name: value for name, value in expected.items() if not name.startswith(others)
     }
-
-
-@hypothesis.given(asked=answered(min_answers=0), threshold=strategies.floats(-3, 3))
-@SETTINGS
-def test_greater_odds_are_no_answer(asked, threshold):
-    questions, predictions, odds = asked
-    scores = evaluate(questions, predictions, odds, threshold)
-    data = as_json(questions)
-    has_answer = official_v2._make_qid_to_has_ans(data)
-    for name, raw in zip(
-        ("exact", "f1"), official_v2._get_raw_scores(data, predictions), strict=True
-    ):
-        final = official_v2._apply_no_ans_threshold(raw, odds, has_answer, threshold)
-        assert scores[name] == 100.0 * sum(final.values()) / len(final)
 
 
 def test_missing_predictions_score_nothing():
@@ -532,29 +452,14 @@ def test_missing_predictions_score_nothing():
     ]
     predictions = {"q1": "cat", "another": "cat"}
     v1 = evaluate(questions[:2], predictions, version=1)
-    assert (v1["exact"], v1["f1"], v1["total"]) == (50, 50, 2)
-    assert v1["missing_predictions"] == 1
-    v2 = evaluate(questions, predictions, {"q1": -3.0})
+    assert v1 == {"exact": 50, "f1": 50, "total": 2, "missing_predictions": 1}
+    v2 = evaluate(questions, predictions)
     assert v2["exact"] == v2["f1"] == pytest.approx(100 / 3)
     assert (v2["HasAns_exact"], v2["NoAns_exact"]) == (50, 0)
     assert (v2["total"], v2["missing_predictions"]) == (3, 2)
-    # Not even by never answering is q3 right, which nobody did.
-    assert v2["best_f1"] == pytest.approx(100 / 3)
-    assert v2["best_f1_thresh"] == -3.0
-
-
-def test_what_cannot_be_scored_is_refused():
-    questions = [Question("q1", "?", (Answer("cat", 0),)), Question("q2", "?")]
-    predictions = {"q1": "cat", "q2": ""}
-    with pytest.raises(ValueError, match=r"every question must have an .*dev.json"):
-        evaluate(questions, predictions, version=1)
-    with pytest.raises(ValueError, match=r"`null_odds` must be left out.*dev.json"):
-        evaluate(questions[:1], predictions, {"q1": 1.0}, version=1)
     for version in (1, 2):
-        with pytest.raises(ValueError, match="1 answers, none of which to the 2 quest"):
+        with pytest.raises(ValueError, match="1 answers, none of which to the 3 quest"):
             evaluate(questions, {"p": "cat"}, version=version)
-    with pytest.raises(ValueError, match=r"`null_odds` must hold .*'q2'"):
-        evaluate(questions, predictions, {"q1": 1.0})
 
 
 def scores_of(dataset, predictions):

@@ -68,7 +68,6 @@ PARTS = [
     *("<unk>", "<eos>", "@-@", " ", "  ", "\t", "\xa0", "\u3000", "\u2028", "\x85"),
 ]
 
-
 WORDS = """<eos> the , <unk> dog don ' don't < eos unk > 中 中文 ete été a ( (a)
 @-@ x y x,y The"""
 VOCABULARY = WordVocabulary(WORDS.split())

@@ -1,7 +1,5 @@
 """Normalization that is inferred from the rows of a vocabulary."""
 
-import logging
-
 import pytest
 
 from seg_tf.text.encoding import Words, text_encoder
@@ -15,11 +13,7 @@ from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, WordVocabulary
 from seg_tf.text.word_pieces import PieceOffsets, WordPieces
 
 WITH_ACCENTS = Normalization(True, strip_accents=False)
-
-
 LOWER = [f"word{number}" for number in range(990)]
-
-
 UNUSED = [f"[unused{number}]" for number in range(100)]
 
 
@@ -74,28 +68,3 @@ def test_encoders_that_are_told_nothing_follow_the_vocabulary():
     assert Words(uncased).encode(["Rome rome"])[0].tolist() == [2, 2]
     encoder = text_encoder("word_pieces", pieces, None)
     assert encoder.normalization == CASED
-
-
-@pytest.mark.parametrize(
-    ("more", "lower_case", "said"),
-    [
-        ([f"Odd{n}" for n in range(50)], True, "50 of the 1,040"),
-        ([], False, "--lower_case"),
-        ([f"Odd{n}" for n in range(50)], False, ""),
-        ([], True, ""),
-        # Without letters that have case there is nothing to contradict.
-        ([chr(0x4E00 + n) for n in range(2000)], False, ""),
-    ],
-)
-def test_a_flag_that_contradicts_is_followed_with_a_warning(
-    more, lower_case, said, caplog
-):
-    with caplog.at_level(logging.WARNING):
-        assert choose_normalization(vocabulary(*more), lower_case) == Normalization(
-            lower_case
-        )
-    if said:
-        assert said in caplog.text
-        assert "--nolower_case" in caplog.text or "--lower_case" in caplog.text
-    else:
-        assert not caplog.records

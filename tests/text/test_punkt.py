@@ -6,7 +6,6 @@ import functools
 import json
 import re
 import sys
-import time
 import unicodedata
 
 import hypothesis
@@ -32,7 +31,6 @@ def nltk_splitter(parameters):
 
 
 pytestmark = pytest.mark.slow
-
 
 # A table in which every heuristic has something to say, for words that are short.
 SMALL = PunktParameters(
@@ -177,12 +175,8 @@ _WORDS_AND_MARKS = (
     "@ ##number## \u200d \u0665"
 )
 
-
 _SPACES = "      \n\t\r\v\u00a0\u3000\x1c\u0085\u2028"
-
-
 _PIECES = (*_WORDS_AND_MARKS.split(), ". . .", *_SPACES)
-
 
 _texts = strategies.lists(
     strategies.one_of(
@@ -248,38 +242,6 @@ def test_text_is_cut_after_terminators(text):
         for part in _parts(text, "。！？।؟")
         for sentence in without.split(part)
     ]
-
-
-@pytest.mark.parametrize(
-    ("text", "sentences"),
-    [
-        (
-            "他说：“你好！”然后走了。“真的吗？！”她问。",
-            ["他说：“你好！”", "然后走了。", "“真的吗？！”", "她问。"],
-        ),
-        (
-            "東京は首都である。人口は1,400万人。",
-            ["東京は首都である。", "人口は1,400万人。"],
-        ),
-        ("यह घर है। वह कौन है? मैं।", ["यह घर है।", "वह कौन है?", "मैं।"]),
-        ("هل أنت هنا؟ نعم. شكرا", ["هل أنت هنا؟", "نعم.", "شكرا"]),
-        ("长３．５米……很长。", ["长３．５米……很长。"]),
-    ],
-)
-def test_sentences_of_scripts_with_marks_of_their_own(text, sentences):
-    assert SentenceSplitter(PunktParameters.universal()).split(text) == sentences
-
-
-@pytest.mark.parametrize(
-    "piece",
-    ["a", ".", "a.b", ".)", ". ", ". . ", "!", ".\u00a0", "a,", "-", '." ', "\x1c."],
-)
-def test_time_is_linear(piece):
-    # A quadratic step would take minutes.
-    text = "U.S. He " + piece * (200_000 // len(piece)) + " Mr. Brown ran. No"
-    begin = time.process_time()
-    SentenceSplitter(SMALL).split(text)
-    assert time.process_time() - begin < 20
 
 
 ALL_CHARACTERS = "".join(map(chr, range(sys.maxunicode + 1)))

@@ -36,8 +36,6 @@ def the_last(paragraph):
 def failing(paragraph):
     return 1 / 0
 
-def numbers(paragraph):
-    return [1]
 """
 
 
@@ -67,8 +65,7 @@ def test_sentences_are_those_of_the_function(module):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("one_string", "must return a list of strings. Received: 'a|b'"),
-        ("numbers", "must return a list of strings. Received: [1]"),
+        ("one_string", "failed: TypeError: expected a list of strings, found 'a|b'"),
         ("shouted", "returned 'A|B', expected what follows at character 0: 'a|b'"),
         ("the_first", "left out what follows: '|b'"),
         ("the_last", "returned 'b', expected what follows at character 0"),
@@ -89,40 +86,15 @@ def test_function_is_kept_by_its_name(module, tmp_path):
     assert read_parameters(path) == parameters
     with pytest.raises(ValueError, match=f"{re.escape(str(path))} names it, and"):
         make_splitter(read_parameters(path))
-    with pytest.raises(ValueError, match="Received: 'os:system', but"):
+    with pytest.raises(ValueError, match="Received: 'os:system'"):
         load_parameters(str(path), "os:system")
     named = load_parameters(str(path), f"{module}:at_bars")
     assert make_splitter(named).split("one|one") == ["one|", "one"]
     other = load_parameters(f"function:{module}:failing")
     assert other.checksum != parameters.checksum
     path.write_text('{"format": "sentence_function", "format_version": 1}')
-    with pytest.raises(ValueError, match=r'name a "function". Received: {'):
+    with pytest.raises(ValueError, match=r"names, None\. Received: None"):
         read_parameters(path)
-
-
-@pytest.mark.parametrize(
-    "beside",
-    [
-        ("state.json", "encoder.weights.h5"),
-        ("manifest.json", "sentence_parameters.json"),
-        ("checkpoints/update-00000001",),
-    ],
-)
-def test_no_code_from_a_folder_of_others(tmp_path, monkeypatch, beside):
-    folder = tmp_path / "downloaded"
-    (folder / "package").mkdir(parents=True)
-    for name in ("beside.py", "package/__init__.py"):
-        (folder / name).write_text(f"{MODULE}\nraise SystemExit('code has run')")
-    for name in beside:
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).touch()
-    (tmp_path / "link_of_a_test.py").symlink_to(folder / "beside.py")
-    monkeypatch.syspath_prepend(tmp_path)
-    names = ["downloaded.beside", "downloaded.package.absent", "link_of_a_test"]
-    monkeypatch.syspath_prepend(folder)
-    for name in [*names, "beside", "package"]:
-        with pytest.raises(ValueError, match="from which no code is imported"):
-            splitter_of(name, "at_bars")
 
 
 def test_graph_cannot_hold_a_function(module):

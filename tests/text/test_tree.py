@@ -1,7 +1,6 @@
 """The tree of a text."""
 
 import numpy as np
-import pytest
 
 from seg_tf.text.tree import DocumentTree, TreeBuilder
 
@@ -61,12 +60,3 @@ def test_ends_of_paragraphs_belong_to_the_last_sentence():
     assert ended.paragraph_lengths.tolist() == [2, 1, 2]
     assert tree.sentence_lengths.tolist() == [2, 1, 1, 1, 1]
     assert not len(empty.with_paragraph_ends(0).token_ids)
-
-
-def test_sizes_that_do_not_sum_up_are_refused():
-    with pytest.raises(
-        ValueError, match=r"`sentence_lengths` must sum.*sum 3, 4 pieces"
-    ):
-        DocumentTree(np.arange(4), np.array([2, 1]), np.array([2]))
-    with pytest.raises(ValueError, match="`paragraph_lengths` must sum"):
-        DocumentTree(np.arange(3), np.array([2, 1]), np.array([1]))

@@ -4,7 +4,6 @@ import functools
 import gzip
 import itertools
 import json
-import re
 import unicodedata
 
 import hypothesis
@@ -13,11 +12,7 @@ import pytest
 import tokenizers
 from hypothesis import strategies
 
-from seg_tf.text.normalization import (
-    CASED,
-    UNCASED,
-    exact_tokenizer,
-)
+from seg_tf.text.normalization import CASED, UNCASED, exact_tokenizer
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from seg_tf.text.word_pieces import (
     WORD_BREAKS,
@@ -33,11 +28,9 @@ from tools.find_differing_characters import find_differing_characters as find_di
 
 pytestmark = pytest.mark.slow
 
-
 BOTH_CASES = pytest.mark.parametrize(
     "normalization", [UNCASED, CASED], ids=["lower case", "cased"]
 )
-
 
 # Characters that make every kind of trouble, for texts and for the vocabulary.
 TROUBLE = (
@@ -163,9 +156,7 @@ def test_all_pairs_of_troublesome_characters(trouble):
     assert differing(*trouble, texts) == []
 
 
-@pytest.mark.parametrize(
-    "length", [24, 25, 26, 33, 34, 50, 99, 100, 101, 102, 399, 401]
-)
+@pytest.mark.parametrize("length", [25, 26, 33, 34, 100, 101, 399, 401])
 @pytest.mark.parametrize(
     "character", ["a", "é", "я", "ก", "한", "😀", "\U0001d15e", "e\u0301"], ids=ascii
 )
@@ -206,19 +197,6 @@ def test_real_text(released, read):
         assert differing(pieces, its_oracle, texts) == []
 
 
-def test_published_vectors(released):
-    """Ids that another implementation publishes for this vocabulary."""
-    folder = sample_data("wordpiece_vectors")
-    read = [
-        (folder / f"ggml-vocab-bert-bge.{suffix}").read_bytes().decode()
-        for suffix in ("inp", "out")
-    ]
-    texts = re.split(r"\n__ggml_vocab_test__\n", read[0])[:46]
-    expected = [[int(i) for i in line.split()] for line in read[1].split("\n")[:46]]
-    assert len(texts) == len(expected) == 46
-    assert rows(released[0][0].encode(texts)) == expected
-
-
 @BOTH_CASES
 @pytest.mark.parametrize("before", ["", "x", "é ", "ß "])
 def test_literal_special_tokens_are_text(before, normalization):
@@ -232,61 +210,6 @@ def test_literal_special_tokens_are_text(before, normalization):
     assert [bracket, word, end] in [ids[i : i + 3].tolist() for i in range(3)]
     assert vocabulary.mask_id not in ids
     assert vocabulary.pad_id not in ids
-
-
-@BOTH_CASES
-def test_odd_tokens_in_the_vocabulary_change_nothing(normalization):
-    """Tokens that no word can be: with white space, control characters, marks."""
-    odd = [*"\u3000\x11\x01", "a\u2028b", "##\x11", "don't", "a.b", "##'", "##.", "##"]
-    vocabulary = Vocabulary([*SPECIAL_TOKENS, *"ab.'", "##b", "##a", "don", "t", *odd])
-    texts = [
-        "a b",
-        "a\u2028b",
-        "don't",
-        "a.b",
-        "##b",
-        "a##b",
-        "\x11a",
-        "a\u3000b",
-        "é ab",
-    ]
-    pieces = WordPieces(vocabulary, normalization)
-    assert differing(pieces, oracle(vocabulary, normalization), texts) == []
-
-
-@BOTH_CASES
-@pytest.mark.parametrize("code_points", [[0xD800], [0xDC80], [0xDFFF, 0xD800]])
-def test_lone_surrogates_are_dropped_as_the_replacement_character_is(
-    code_points, normalization
-):
-    surrogate = "".join(map(chr, code_points))
-    vocabulary = character_vocabulary("ab")
-    pieces = WordPieces(vocabulary, normalization)
-    texts = [f"a{surrogate}b a", surrogate, "a"]
-    clean = [text.replace(surrogate, "\ufffd") for text in texts]
-    assert differing(pieces, oracle(vocabulary, normalization), clean) == []
-    assert rows(pieces.encode(texts)) == rows(pieces.encode(clean))
-    assert rows(pieces.encode(texts))[0] == rows(pieces.encode(["ab a"]))[0]
-
-
-def test_texts_stay_in_order_whatever_way_they_take(trouble):
-    pieces, its_oracle = trouble
-    kinds = ["ab", "é b", "ß\u0080", "", "a" * 101, "é" * 101, "\x01", "\ufffd", "中 a"]
-    kinds += ["a ß é b", " ß", "ß ", " \u0080 ", "é  ß\tß a"]
-    generator = np.random.default_rng(0)
-    for _ in range(30):
-        chosen = generator.integers(len(kinds), size=generator.integers(40))
-        assert differing(pieces, its_oracle, [kinds[i] for i in chosen]) == []
-
-
-def test_the_exact_way_is_needed(released, monkeypatch):
-    """Without it these are wrong: ids equal by luck would make it dead weight."""
-    pieces, its_oracle = released[0]
-    texts = ["wait … what", "the strass: straße", "a\u0080b", "x" * 50 + "é" * 51]
-    assert pieces.takes_exact_way(texts).all()
-    assert differing(pieces, its_oracle, texts) == []
-    monkeypatch.setattr(pieces, "_encode_exactly", pieces._fast.encode_unicode)
-    assert len(differing(pieces, its_oracle, texts)) == len(texts)
 
 
 def test_decode_joins_the_pieces_of_words(released):

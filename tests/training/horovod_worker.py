@@ -3,16 +3,11 @@
 horovodrun -np 2 python -m tests.training.horovod_worker results
 """
 
-import contextlib
 import dataclasses
 import json
-import os
 import pathlib
-import signal
 import sys
-import time
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -22,10 +17,12 @@ from seg_tf.training.errors import TrainingStopped
 from tests.training import engine_runs, test_sentence_unshuffling_run, word_runs
 from tests.training.stand_ins import (
     ArithmeticInputs,
+    At,
     as_built,
     make_updates,
     pretrain,
     small_config,
+    terminate,
     validate,
 )
 
@@ -41,7 +38,7 @@ def train_config(**training) -> RunConfig:
 
 
 # Several checks train with it, and have one graph.
-CONFIG = train_config(max_skipped_steps=2)
+CONFIG = train_config()
 # By the name of the file of their weights.
 CONFIGS = {
     "muon": dataclasses.replace(CONFIG, optimizer=engine_runs.MUON),
@@ -96,13 +93,13 @@ def check_groups(processes, folder):
     step = as_built(CONFIG, ArithmeticInputs(), processes)._step
     rng = np.random.default_rng(processes.rank)
     gradients = [
-        tf.constant(rng.normal(size=one.shape), tf.float32) for one in step._variables
+        tf.constant(rng.normal(size=one.shape), tf.float32) for one in step.variables
     ]
-    options, sums = step._options, {}
+    options, sums = step.options, {}
     for number in (1, 4, len(gradients)):
-        step._options = dataclasses.replace(options, gradient_groups=number)
+        step.options = dataclasses.replace(options, gradient_groups=number)
         sums[number], _ = tf.function(lambda: step._reduce(gradients, 1.0, None))()
-    step._options = options
+    step.options = options
     np.savez(folder / "own_gradients.npz", *gradients)
     for number, arrays in sums.items():
         np.savez(folder / f"sums_{min(number, 5)}.npz", *arrays)
@@ -158,18 +155,10 @@ def check_overflow(processes, folder):
     }
 
 
-class Stop(keras.callbacks.Callback):
-    """Sends this process a signal when it begins its third update."""
-
-    def on_train_batch_begin(self, batch, logs=None):
-        if batch == 2:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _stopped_run(config, inputs, processes, folder, *callbacks):
+def _stopped_run(config, inputs, processes, folder, *events):
     learner = as_built(config, inputs, processes)
     try:
-        pretrain(folder, config, inputs, *callbacks, learner=learner)
+        pretrain(folder, config, inputs, *events, learner=learner)
     except TrainingStopped as stop:
         return {"updates": learner.updates, "message": str(stop)}
     return {"updates": learner.updates, "message": ""}
@@ -178,24 +167,12 @@ def _stopped_run(config, inputs, processes, folder, *callbacks):
 def check_stop(processes, folder):
     stopped = []
     for signalled in range(processes.size):
-        callbacks = [Stop()] if processes.rank == signalled else []
+        events = [At(3, terminate)] if processes.rank == signalled else []
         own = folder.parent / f"stopped-{signalled}" / f"by-{processes.rank}"
         stopped.append(
-            _stopped_run(CONFIG, ArithmeticInputs(), processes, own, *callbacks)
+            _stopped_run(CONFIG, ArithmeticInputs(), processes, own, *events)
         )
     return stopped
-
-
-def check_bad_samples(processes, folder):
-    own = folder.parent / f"bad-{processes.rank}"
-    return _stopped_run(CONFIG, BadInputs(3 * 6 + 4, 10**6), processes, own)
-
-
-def check_objects(processes, folder):
-    return {
-        "gathered": processes.gather(f"from {processes.rank}"),
-        "broadcast": processes.broadcast_object(f"from {processes.rank}"),
-    }
 
 
 def check_disagreements(processes, folder):
@@ -206,55 +183,15 @@ def check_disagreements(processes, folder):
     return engine_runs.disagreements(processes, shared, folder.parent)
 
 
-def check_late(processes, folder):
-    """Rank 1 is late for a sum that was had before, and so is cached.
-
-    It comes once Horovod has named it on the standard error stream of rank 0, or after
-    a minute. Returns the sum, and what rank 0 wrote until then.
-    """
-    messages = folder.parent / "late.txt"
-
-    def sum_up():
-        return float(processes.sum([tf.ones(())], name="late")[0])
-
-    for _ in range(3):
-        sum_up()
-    if processes.is_chief:
-        with redirected(sys.stderr.fileno(), messages):
-            return [sum_up(), messages.read_text()]
-    end = time.monotonic() + 60
-    while not (messages.exists() and "Missing ranks" in messages.read_text()):
-        if time.monotonic() > end:
-            break
-        time.sleep(0.1)
-    return [sum_up(), messages.read_text()]
-
-
-@contextlib.contextmanager
-def redirected(descriptor: int, path: pathlib.Path):
-    """Redirects a file descriptor to a file, C++'s output included."""
-    before = os.dup(descriptor)
-    with path.open("wb") as file:
-        os.dup2(file.fileno(), descriptor)
-    try:
-        yield
-    finally:
-        os.dup2(before, descriptor)
-        os.close(before)
-
-
 CHECKS = {
     # Of one graph.
     "training": check_training,
     "stop": check_stop,
-    "bad_samples": check_bad_samples,
     "groups": check_groups,
     "half_precision": check_half_precision,
     "memory": check_memory,
     "overflow": check_overflow,
-    "objects": check_objects,
     "disagreements": check_disagreements,
-    "late": check_late,
 }
 
 

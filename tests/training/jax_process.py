@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from seg_tf.config import LossScaleConfig
 from seg_tf.training import engine, step_jax
-from seg_tf.training.errors import NonFiniteSteps
+from seg_tf.training.errors import NonFiniteLossError
 from tests.training import engine_runs, stand_ins
 
 DEVICES = 2
@@ -82,10 +82,8 @@ def skipped_steps():
     weights = learner.trainable_variables
     weights[0].assign(np.full(weights[0].shape, np.nan))
     before = [np.array(one.value) for one in weights]
-    try:
+    with contextlib.suppress(NonFiniteLossError):
         learner.make_update(batches)
-    except NonFiniteSteps as error:
-        found["without_finite_loss"] = error.samples
     found["updates"] = learner.updates
     found["weights_stay"] = all(
         np.array_equal(one.value, value, equal_nan=True)

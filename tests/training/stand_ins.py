@@ -1,11 +1,12 @@
 """A run that is small enough for tests: inputs by arithmetic, a one-layer model."""
 
+import contextlib
 import dataclasses
 import os
 import signal
 import types
+from unittest import mock
 
-import keras
 import tensorflow as tf
 
 from seg_tf.config import AdamWConfig, EncoderConfig, RunConfig, TrainingConfig
@@ -29,8 +30,6 @@ class ArithmeticInputs:
     num_train_samples = 1_000
     num_validation_samples = 20
     fill = 5 / 6
-    parts = "windows"
-    parts_per_row = 1.5
     sources = types.MappingProxyType({})
 
     def train_dataset(
@@ -156,6 +155,7 @@ def as_built(config, inputs, distribution=None):
     for variable, value in zip(variables, values, strict=True):
         variable.assign(value)
     learner.memory.share()
+    learner._in_flight, learner._skipped = None, 0
     return learner
 
 
@@ -174,35 +174,41 @@ def validate(learner, batches):
     return learner.take_validation_results()
 
 
-def pretrain(folder, config, inputs, *callbacks, learner=None, records=None, **choice):
+def pretrain(folder, config, inputs, *events, learner=None, records=None, **choice):
     """Trains a run in `folder` to its end; returns the learner and the result."""
     learner = learner or as_built(config, inputs)
     run = run_folder.describe_run(config, records or {"manifest_checksum": "abc"})
-    settings = {"callbacks": callbacks, "report": str, **choice}
-    trainer = Trainer(config, inputs, learner, RunFolder(folder), run, **settings)
-    return learner, trainer.train()
+    choice = {"report": str, **choice}
+    trainer = Trainer(config, inputs, learner, RunFolder(folder), run, **choice)
+    with contextlib.ExitStack() as stack:
+        for event in events:
+            stack.enter_context(event.on(learner))
+        return learner, trainer.train()
 
 
-class At(keras.callbacks.Callback):
-    """Does something once, while a given update is made or validated."""
+class At:
+    """Does something once, when a given update, or its validation, begins."""
 
     def __init__(self, updates, action, during="train"):
-        super().__init__()
         self.updates = updates
         self.action = action
         self.during = during
 
-    def on_train_batch_begin(self, batch, logs=None):
-        self._act("train", int(self.model.optimizer.iterations) + 1)
+    @contextlib.contextmanager
+    def on(self, learner):
+        is_train = self.during == "train"
+        name = "start_update" if is_train else "validate"
+        begin = getattr(learner, name)
 
-    def on_test_batch_begin(self, batch, logs=None):
-        self._act("test", int(self.model.optimizer.iterations))
+        def act_and_begin(argument):
+            if learner.updates + is_train == self.updates:
+                self.updates = None
+                self.action(learner)
+            begin(argument)
 
-    def _act(self, during, updates):
-        if (during, updates) == (self.during, self.updates):
-            self.action(self.model)
-            self.updates = None
+        with mock.patch.object(learner, name, act_and_begin):
+            yield
 
 
-def terminate(model):
+def terminate(learner):
     os.kill(os.getpid(), signal.SIGTERM)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from seg_tf.training.errors import NonFiniteSteps
-from seg_tf.training.learner import Learner, StartedStep
+from seg_tf.training.errors import NonFiniteLossError
+from seg_tf.training.learner import Learner
 from seg_tf.training.step import StepOptions
 
 
@@ -29,7 +29,7 @@ class Run(Learner):
         self.options = StepOptions()
         self._finite = finite
         self._in_flight = None
-        self._max_skipped_steps = max_skipped_steps
+        self._max_skipped_steps, self._skipped = max_skipped_steps, 0
 
     def begin(self):
         self.start_update(lambda: next(self.batches))
@@ -41,13 +41,10 @@ class Run(Learner):
         number = next_batch()
         self.events.append(f"start {number}")
         outcome = Outcome(number, self._finite[number] == "+", self.events)
-        return StartedStep(number, outcome, f"flags {number}")
+        return outcome, f"flags {number}"
 
     def _note_stop_requests(self, stop_requests):
         self.agreed.append(stop_requests)
-
-    def _samples_without_finite_loss(self, features):
-        return [features]
 
 
 def test_an_outcome_is_read_when_the_next_step_was_started():
@@ -86,10 +83,8 @@ def test_one_skipped_step_too_many_ends_it(max_skipped_steps):
     run = Run("+" + "-" * 9, max_skipped_steps)
     run.begin()
     run.begin()
-    with pytest.raises(NonFiniteSteps) as caught:
+    with pytest.raises(NonFiniteLossError, match=f"^{1 + max_skipped_steps} steps"):
         run.begin()
-    assert caught.value.num_steps == 1 + max_skipped_steps
-    assert caught.value.samples == [[1 + max_skipped_steps]]
     # With none allowed, the next one was started before it was known.
     started = [event for event in run.events if event.startswith("start")]
     assert len(started) == max(3, 2 + max_skipped_steps)

@@ -9,14 +9,13 @@ import types
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import tensorflow as tf
 
 from seg_tf.training import devices, horovod_distribution, tensorflow_engine
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.horovod_distribution import HorovodDistribution
 
-LAUNCHED = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "HOROVOD_ELASTIC")
+LAUNCHED = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
 
 @pytest.fixture
@@ -38,24 +37,18 @@ def without_horovod(monkeypatch):
 
 
 def test_process_that_nobody_launched_is_alone(environment, without_horovod):
-    environment(HOROVOD_ELASTIC="0", HOROVOD_SIZE="1")
+    environment(HOROVOD_SIZE="1")
     processes = horovod_distribution.join()
     assert type(processes) is Distribution
     assert (processes.rank, processes.size, processes.is_chief) == (0, 1, True)
 
 
-@pytest.mark.parametrize("name", LAUNCHED[:3])
+@pytest.mark.parametrize("name", LAUNCHED)
 def test_launched_process_without_horovod_does_not_train_alone(
     environment, without_horovod, name
 ):
     environment(**{name: "4"})
     with pytest.raises(TrainingStopped, match="4 processes were started, but Horovod"):
-        horovod_distribution.join()
-
-
-def test_elastic_launcher_is_refused(environment):
-    environment(HOROVOD_ELASTIC="1", HOROVOD_SIZE="2")
-    with pytest.raises(TrainingStopped, match="Elastic runs were removed"):
         horovod_distribution.join()
 
 
@@ -95,45 +88,8 @@ def test_launcher_that_horovod_does_not_understand_is_found_out(
 
 def test_process_without_a_gpu_of_its_own_is_refused(monkeypatch):
     monkeypatch.setattr(devices, "num_gpus", lambda: 1)
-    with pytest.raises(TrainingStopped, match="process 1 of this host has no GPU"):
+    with pytest.raises(TrainingStopped, match="Received: process 1, but 1 GPUs"):
         horovod_distribution._use_one_gpu(1)
-
-
-class Failing:
-    """Takes the place of Horovod's module, whose operations fail."""
-
-    def __init__(self, text):
-        self.text = text
-
-    def rank(self):
-        return 0
-
-    def size(self):
-        return 2
-
-    def fail(self, *_, **__):
-        raise tf.errors.UnknownError(None, None, self.text)
-
-    allgather_object = broadcast_object = fail
-
-
-def processes_of(text):
-    class Processes(HorovodDistribution):
-        def __init__(self):
-            self._horovod = Failing(text)
-
-    return Processes()
-
-
-@pytest.mark.parametrize("name", ["gather", "broadcast_object"])
-def test_who_waits_for_a_process_that_failed_is_told_so(name):
-    shut_down = "Horovod has been shut down. [Op:HorovodAllgather]"
-    message = r"Rank 0 of 2 .*Run the same command again .*Horovod has been shut"
-    with pytest.raises(TrainingStopped, match=message):
-        getattr(processes_of(shut_down), name)("it")
-    # Failures with other causes keep their traceback.
-    with pytest.raises(tf.errors.UnknownError):
-        getattr(processes_of("no space left"), name)("it")
 
 
 class ThreadOfRanks(Distribution):
@@ -168,35 +124,26 @@ def on_ranks(function, number=2):
 
 FACTS = {
     "config": {"rate": 0.1, "tables": {"b": 1, "a": 2}, "records_dir": "/here"},
-    "versions": {"python": "3.11", "keras": "3.15"},
+    "versions": {"keras": "3.15"},
 }
 
 
-def changed(**parts):
-    return {name: {**FACTS[name], **parts.get(name, {})} for name in FACTS}
-
-
 @pytest.mark.parametrize(
-    ("other", "message"),
+    ("config", "message"),
     [
-        (changed(config={"rate": 0.2}), r"`config.rate`: 0.1 on rank 0 .*, 0.2 on ra"),
-        (changed(config={"more": None}), r"`config.more`: nothing on rank 0 .*null on"),
-        (changed(versions={"keras": "3"}), r"`versions.keras`: \"3.15\" on rank 0"),
-        (changed(config={"tables": {"a": 2, "b": 1}}), "settings in another order"),
-        # Paths and patches of Python differ between hosts.
-        (changed(config={"records_dir": "/x"}, versions={"python": "3.12"}), None),
+        ({"rate": 0.2}, "They differ in config.rate"),
+        ({"more": 5, "rate": 1}, "They differ in config.rate, config.more"),
+        ({"tables": {"a": 2, "b": 1}}, "They differ in the order of their settings"),
+        ({"records_dir": "/x"}, None),
     ],
 )
-def test_ranks_whose_facts_differ_all_end(other, message):
+def test_ranks_whose_facts_differ_all_end(config, message):
+    other = {**FACTS, "config": {**FACTS["config"], **config}}
     ended = on_ranks(
         lambda processes: processes.check_agreement(other if processes.rank else FACTS)
     )
     assert ended[0] == ended[1]
-    if message is None:
-        assert ended[0] is None
-    else:
-        assert re.search(message, ended[0])
-        assert ended[0].count("`") <= 2  # nothing else differs
+    assert ended[0] is None if message is None else ended[0].endswith(message)
 
 
 def test_failure_of_one_rank_ends_all():
@@ -217,7 +164,7 @@ def test_tensorflow_refuses_to_be_one_of_jax_processes(environment):
     environment(
         JAX_COORDINATOR_ADDRESS="host:1", JAX_NUM_PROCESSES="3", JAX_PROCESS_ID="2"
     )
-    with pytest.raises(TrainingStopped, match="engine=tensorflow on rank 2 of 3"):
+    with pytest.raises(TrainingStopped, match="must be jax on every rank"):
         tensorflow_engine.ENGINE().join()
     environment(JAX_NUM_PROCESSES="1")
     assert tensorflow_engine.ENGINE().join().size == 1

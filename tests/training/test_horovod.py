@@ -7,7 +7,6 @@ three ranks.
 import json
 import os
 import pathlib
-import re
 import subprocess
 import sys
 
@@ -39,14 +38,10 @@ def ranks(tmp_path_factory):
         text=True,
         timeout=900,
         check=False,
-        # So short that naming a late rank takes no longer than it has to.
         env={
-            **{
-                name: value
-                for name, value in os.environ.items()
-                if not name.startswith("HOROVOD_")
-            },
-            "HOROVOD_STALL_CHECK_TIME_SECONDS": "1",
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("HOROVOD_")
         },
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
@@ -103,12 +98,6 @@ def test_ranks_remember_lanes_as_one_does(ranks, tmp_path):
             np.testing.assert_allclose(one, other, atol=1e-5)
 
 
-def test_late_rank_is_named_and_waited_for(ranks):
-    _, found = ranks
-    assert [rank["late"][0] for rank in found] == [NUM_RANKS] * NUM_RANKS
-    assert re.search(r"Missing ranks:\n1: \[Horovod", found[0]["late"][1]), found
-
-
 def test_bfloat16_is_collected_and_broadcast(ranks):
     _, found = ranks
     for rank in found:
@@ -141,22 +130,6 @@ def test_signal_to_one_rank_stops_all_after_the_same_update(ranks, signalled):
     assert (own / "by-0/checkpoints/update-00000003/state.json").exists()
     # Only the chief writes.
     assert [path.name for path in own.iterdir()] == ["by-0"]
-
-
-def test_samples_without_finite_loss_are_named_whichever_rank_had_them(ranks):
-    _, found = ranks
-    for rank in found:
-        message = rank["bad_samples"]["message"]
-        # From step 4 on; the third skipped step is number 6, samples 30 to 35.
-        assert "after update 3: the 3 steps after it were all skipped" in message
-        assert ", ".join(f"sample {number}" for number in range(30, 36)) in message
-
-
-def test_objects_go_from_the_chief_and_from_all(ranks):
-    _, found = ranks
-    for rank in found:
-        assert rank["objects"]["gathered"] == ["from 0", "from 1"]
-        assert rank["objects"]["broadcast"] == "from 0"
 
 
 def test_ranks_that_differ_all_end_and_name_the_difference(ranks):

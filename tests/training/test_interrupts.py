@@ -1,6 +1,5 @@
 import os
 import signal
-import threading
 
 import pytest
 
@@ -22,16 +21,3 @@ def test_first_signal_is_a_request_and_the_second_acts_as_before(number):
             assert received == ["handler before"]
     finally:
         signal.signal(number, before)
-
-
-def test_other_threads_catch_nothing():
-    results = []
-
-    def run():
-        with stop_requests() as request:
-            results.append(bool(request))
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    assert results == [False]

@@ -103,9 +103,6 @@ def test_steps_that_are_not_finite_change_nothing_but_the_loss_scale(jax):
     assert 0 < skipped < 30
     assert found["scale"] == 2.0 ** (40 - skipped)
     assert found["samples"] == 4 * (skipped + 1)
-    # The last of the 31 batches after the update.
-    first = found["samples"] + 30 * 4
-    assert found["without_finite_loss"] == [[*range(first, first + 4)]]
     assert (found["updates"], found["weights_stay"]) == (1, True)
 
 

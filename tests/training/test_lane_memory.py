@@ -8,10 +8,9 @@ import pytest
 import tensorflow as tf
 
 from seg_tf.training import build
-from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import Interrupted
-from seg_tf.training.tensorflow_engine import LaneMemory
+from seg_tf.training.step import LaneMemory
 from tests import scripted_runs
 from tests.training import word_runs
 from tests.training.stand_ins import At, make_updates, pretrain, terminate
@@ -92,47 +91,9 @@ def test_compiled_micro_batches_remember_what_the_whole_batch_does(records, whol
         np.testing.assert_allclose(memory_of(parts)[name], value, atol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", ["mixed_float16", "mixed_bfloat16"])
-def test_memory_has_the_precision_of_the_hidden_states(records, dtype):
-    config = with_settings({"num_layers": 1}, dtype_policy=dtype)
-    learner, dataset = trained(records, config, updates=3)
-    hidden, indices = learner.memory.variables
-    assert (hidden.dtype, indices.dtype) == (dtype.removeprefix("mixed_"), "int32")
-    last = next(iter(dataset.skip(2)))
-    np.testing.assert_array_equal(
-        indices.numpy()[:, -word_runs.TARGET_LENGTH :, 0], last["stream_token"]
-    )
-    assert np.isfinite(hidden.numpy().astype("float32")).all()
-    assert np.isfinite(learner.interval_results()["loss"])
-
-
-def test_memory_that_is_not_finite_is_not_kept(records):
-    config = with_settings()
-    inputs, learner = built(records, config)
-    first, batch = inputs.train_dataset(config.training.batch_size).take(2)
-    learner.train_step(first)
-    before = memory_of(learner)
-    bias = learner.encoder.content_bias
-    value = bias.numpy()
-    bias.assign(np.full_like(value, np.nan))
-    finite, _ = learner.train_step(batch)
-    assert not finite
-    bias.assign(value)
-    for name, value in memory_of(learner).items():
-        np.testing.assert_array_equal(value, before[name])
-    # Not before the words that come next, it is not seen: as if there were none.
-    features = {name: value.numpy() for name, value in first.items()}
-    for name in ("stream_token", "stream_sentence", "stream_paragraph"):
-        features[name] += 1_000
-    with_memory = {**features, **learner.memory.read(features)}
-    np.testing.assert_array_equal(
-        learner.encoder(with_memory)[0], learner.encoder(features)[0]
-    )
-
-
-def run(records, folder, *callbacks):
+def run(records, folder, *events):
     inputs = build.build_inputs(word_runs.CONFIG, str(records))
-    return pretrain(folder, word_runs.CONFIG, inputs, *callbacks)[1]
+    return pretrain(folder, word_runs.CONFIG, inputs, *events)[1]
 
 
 def test_interrupted_run_equals_an_unbroken_one_memory_included(records, tmp_path):
@@ -165,44 +126,20 @@ def test_interrupted_run_equals_an_unbroken_one_memory_included(records, tmp_pat
 
 
 class TwoRanks(Distribution):
-    """This process and one that holds what is given."""
+    """This process, and one that has sent what is given."""
 
     size = 2
 
-    def __init__(self, others):
-        self._others = iter(others)
+    def __init__(self, others=()):
+        self.sent, self._others = [], iter(others)
 
     def sum(self, tensors, name, as_float16=False):
-        return [one + next(self._others) for one in tensors]
+        self.sent += tensors
+        return [one + next(self._others, 0) for one in tensors]
 
 
-def test_lanes_of_other_ranks_are_collected_and_those_of_none_kept():
-    memory = LaneMemory({"a": tf.constant([[1.0], [2.0], [3.0]])})
-    rows = {"lane": tf.constant([2])}
-    memory.write(rows, {"a": tf.constant([[7.0]])})
-    np.testing.assert_array_equal(memory.read(rows)["a"], [[7.0]])
-    other = [tf.constant([0, 1, 0]), tf.constant([[0.0], [5.0], [0.0]])]
-    memory.collect(TwoRanks(other))
-    lanes = {"lane": tf.range(3)}
-    np.testing.assert_array_equal(memory.read(lanes)["a"], [[1.0], [5.0], [7.0]])
-    # Now all ranks have all lanes: nobody's count twice.
-    nothing = [tf.zeros([3], tf.int32), tf.zeros([3, 1])]
-    memory.collect(TwoRanks(nothing))
-    np.testing.assert_array_equal(memory.read(lanes)["a"], [[1.0], [5.0], [7.0]])
-
-
-def test_step_has_no_scatter(records):
-    # Deterministic kernels would copy all lanes through the host at every step.
-    config = with_settings({"num_layers": 1}, micro_batch_size=2)
-    inputs, learner = built(records, config)
-    batch = next(iter(inputs.train_dataset(config.training.batch_size)))
-    step = tf.function(learner.train_step, autograph=False)
-    graph = step.get_concrete_function(batch).graph.as_graph_def()
-    operators = {node.op for node in graph.node}
-    for function in graph.library.function:
-        operators |= {node.op for node in function.node_def}
-    assert "AssignVariableOp" in operators
-    assert not {name for name in operators if name.startswith("ResourceScatter")}
+def five_lanes():
+    return LaneMemory({"a": tf.zeros([5, 1]), "b": tf.zeros([5], tf.int32)})
 
 
 def written(memory, lanes, step):
@@ -210,45 +147,18 @@ def written(memory, lanes, step):
     rows = {"lane": tf.constant(lanes)}
     before = memory.read(rows)["a"].numpy()
     value = tf.constant([[100.0 * step + lane] for lane in lanes])
+    memory.own(rows)
     memory.write(rows, {"a": value, "b": tf.constant(lanes) + step})
     return before
-
-
-def five_lanes():
-    return LaneMemory({"a": tf.zeros([5, 1]), "b": tf.zeros([5], tf.int32)})
-
-
-def test_lanes_that_others_take_the_place_of_are_kept():
-    memory = five_lanes()
-    written(memory, [3, 1], step=1)
-    written(memory, [0, 2, 4], step=2)
-    assert [int(tf.shape(value)[0]) for value in memory._held.values()] == [3, 3]
-    np.testing.assert_array_equal(written(memory, [1, 3], step=3), [[101], [103]])
-    a, b = (one.numpy() for one in memory.variables)
-    np.testing.assert_array_equal(a[:, 0], [200, 301, 202, 303, 204])
-    np.testing.assert_array_equal(b, [2, 4, 4, 6, 6])
-
-
-class Sending(Distribution):
-    """One of two processes, of which only what it sends is of interest."""
-
-    size = 2
-
-    def __init__(self):
-        self.sent = []
-
-    def sum(self, tensors, name, as_float16=False):
-        self.sent += tensors
-        return list(tensors)
 
 
 def test_other_numbers_of_processes_continue_what_one_would():
     alone, first, second = five_lanes(), five_lanes(), five_lanes()
     for step in (1, 2):
         written(alone, [0, 1, 2, 3, 4], step)
-        written(first, [0, 1], step)
-        written(second, [2, 3, 4], step)
-    sending = Sending()
+        written(first, [1, 0], step)
+        written(second, [2, 4, 3], step)
+    sending = TwoRanks()
     second.collect(sending)
     first.collect(TwoRanks(sending.sent))
     for found, expected in zip(first.variables, alone.variables, strict=True):
@@ -260,27 +170,6 @@ def test_other_numbers_of_processes_continue_what_one_would():
     second.share()
     assert written(second, [1, 2], 3).tolist() == [[201], [202]]
     assert written(first, [3, 4, 0], 3).tolist() == [[203], [204], [200]]
-
-
-def test_restored_lanes_are_those_of_the_checkpoint(records, tmp_path):
-    _, learner = built(records, word_runs.CONFIG)
-    rows = {"lane": tf.constant([1, 2])}
-
-    def fill(value):
-        before = learner.memory.read(rows)
-        after = {name: tf.ones_like(one) * value for name, one in before.items()}
-        learner.memory.write(rows, after)
-
-    fill(3)
-    checkpoints = Checkpoints(tmp_path, keep=1)
-    checkpoints.save(learner, updates=1, samples=1)
-    expected = memory_of(learner)
-    fill(4)
-    checkpoints.restore(learner, 1)
-    for name, value in memory_of(learner).items():
-        np.testing.assert_array_equal(value, expected[name])
-        assert (value[1:3] == 3).all()
-    assert (learner.memory.read(rows)["memory_indices"].numpy() == 3).all()
 
 
 def test_rows_that_are_not_finite_keep_what_was_there():

@@ -122,15 +122,6 @@ def short_sentences(words_tell):
     return document
 
 
-def long_documents(draw_lengths):
-    def document(generator):
-        lengths = draw_lengths(generator)
-        words = generator.integers(FIRST_PIECE, VOCAB_SIZE, lengths.sum())
-        return DocumentTree(words, lengths, np.array([25, 15]))
-
-    return document
-
-
 def results_of_a_run(
     config, folder, document, num_train, num_validation, built_as=None
 ):
@@ -175,25 +166,6 @@ def test_order_is_found_where_words_tell_it_and_nowhere_else(tmp_path, words_tel
         assert abs(results["kendall_tau"]) < 0.06
 
 
-def test_lengths_do_not_tell_the_order_inside_long_documents(tmp_path):
-    """A window begins with the sentence that did not fit into the one before.
-
-    It is longer than others. A model that is asked for it finds that out, and has a tau
-    of 0.27 where words tell nothing.
-    """
-    tables = {"position_index": 16 + NUM_SENTENCES, "token_index": 8}
-    model = dataclasses.replace(
-        ORDER.model, index_tables={**ORDER.model.index_tables, **tables}
-    )
-    config = dataclasses.replace(ORDER, model=model)
-    config = changed(config, num_updates=700, window_length=16)
-    document = long_documents(lambda draw: draw.choice([1, 7], 40, p=[0.6, 0.4]))
-    results = results_of_a_run(config, tmp_path, document, 400, 200)
-    assert results["pointer_accuracy"] < results["pointer_chance"] + 0.02
-    for name in ("kendall_tau", "kendall_tau_longest_first"):
-        assert abs(results[name]) < 0.06, name
-
-
 @pytest.mark.parametrize(
     ("words_tell", "within"), [(False, "text"), (False, "row"), (True, "text")]
 )
@@ -214,13 +186,3 @@ def test_moves_are_found_where_words_tell_them_and_nowhere_else(
     else:
         # 4,000 sentences: a standard error of about 0.01.
         assert abs(results["pair_accuracy"] - 0.5) < 0.035
-
-
-@pytest.mark.parametrize("within", ["text", "row"])
-def test_lengths_in_long_documents_do_not_tell_moves(tmp_path, within):
-    # Many sentences are cut into parts of equal lengths, and documents into texts.
-    config = changed(EXCHANGE, 100, window_length=400, exchange_within=within)
-    document = long_documents(lambda draw: draw.geometric(0.3, size=40))
-    results = results_of_a_run(config, tmp_path, document, 400, 200, EXCHANGE)
-    assert results["positive_rate"] == pytest.approx(0.4, abs=0.02)
-    assert abs(results["pair_accuracy"] - 0.5) < 0.035

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from seg_tf.objectives.base import ObjectiveOutput
-from seg_tf.training.learner import Learner, Sums
+from seg_tf.training.learner import Learner
 from tests.training.stand_ins import (
     ArithmeticInputs,
     make_updates,
@@ -150,34 +150,6 @@ def test_update_descends_the_loss_divided_by_its_own_weight():
     expected[1] -= 0.1 * (2 * 1 * 2.0) / 2.5  # row 1 stands twice in the batch
     expected[2] -= 0.1 * (2 * 2 * 0.5) / 2.5
     np.testing.assert_allclose(learner.encoder.table.numpy(), expected, rtol=1e-6)
-
-
-def test_batch_without_predictions_changes_nothing_and_counts_nothing():
-    learner = toy(keras.optimizers.SGD(0.1))
-    set_rows(learner)
-    before = learner.encoder.table.numpy()
-    learner.train_step(BATCHES[2])
-    np.testing.assert_array_equal(learner.encoder.table.numpy(), before)
-    assert learner.interval_results()["squares_loss"] == 0.0
-
-
-def test_a_validation_leaves_the_interval_as_it_is():
-    learner = toy()
-    set_rows(learner)
-    learner.train_step(BATCHES[0])
-    assert validate(learner, [BATCHES[1]])["loss"] == pytest.approx(27)
-    learner.train_step(BATCHES[1])
-    assert learner.interval_results()["loss"] == pytest.approx(120 / 6.5)
-    learner.reset_interval()
-    assert learner.interval_results()["loss"] == 0
-
-
-def test_sums_go_beyond_what_float32_counts_to():
-    sums = Sums(["accuracy"])
-    sums.add([2.0**24, 2.0**25])
-    for _ in range(3):
-        sums.add([1.0, 0.0])
-    assert sums.ratios() == {"accuracy": (2**24 + 3) / 2**25}
 
 
 def test_building_and_validating_use_no_random_state_and_training_does():

@@ -1,14 +1,11 @@
 """Runs on a mixture: stopped and resumed, validated, refused where it has changed."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 from seg_tf.data import record_sources
 from seg_tf.training import build, run_folder, throughput
-from seg_tf.training.errors import Interrupted, OutputFolderError
-from seg_tf.training.run_folder import RunFolder
+from seg_tf.training.errors import Interrupted
 from tests.data_pipelines.builders import random_tree, write_windows
 from tests.training.stand_ins import (
     LENGTH,
@@ -88,26 +85,3 @@ def test_the_weighted_mean_of_the_sources_picks_the_best_checkpoint(unbroken):
     assert [*losses] == [8, 16, 20]
     assert result.best_loss == min(losses.values())
     assert losses[result.best_updates] == result.best_loss
-
-
-@pytest.mark.parametrize(
-    ("changed", "difference"),
-    [
-        (":1,", "records.sources.wikipedia.weight: 3 there, 1 now"),
-        (None, "records.sources.wikipedia.weight: 3 there, absent now"),
-    ],
-)
-def test_another_mixture_is_refused(mixture, unbroken, changed, difference):
-    folder, _, _ = unbroken
-    other = mixture.replace(":3,", changed) if changed else mixture.partition(",")[2]
-    with pytest.raises(OutputFolderError) as caught:
-        run(folder, other)
-    assert difference in str(caught.value)
-
-
-def test_records_may_lie_elsewhere_when_a_run_goes_on(mixture, tmp_path):
-    for place in (mixture, "moved/wikipedia:3,moved/books:2"):
-        config = dataclasses.replace(small_config(), records_dir=place)
-        described = run_folder.describe_run(config, {"manifest_checksum": "abc"})
-        run_folder.prepare(RunFolder(tmp_path), described, resume=True, overwrite=False)
-    assert "moved/books:2" in RunFolder(tmp_path).run_file.read_text()

@@ -1,24 +1,19 @@
 import dataclasses
 import errno
-import os
-import pathlib
 import signal
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from seg_tf.checkpoints import contents
-from seg_tf.data.record_sources import RecordSource
-from seg_tf.training import build, logs, run_folder, throughput
+from seg_tf.training import logs, run_folder, throughput
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import Interrupted, NonFiniteLossError, TrainingStopped
-from seg_tf.training.logs import RunWriter
-from seg_tf.training.run_folder import RunFolder
 from tests import command_calls
 from tests.training.stand_ins import (
-    LENGTH,
     VOCAB_SIZE,
     ArithmeticInputs,
     At,
@@ -32,12 +27,12 @@ from tests.training.test_checkpoint import state_of
 pytestmark = pytest.mark.slow
 
 
-def run(folder, config=None, *callbacks, reports=None, **choice):
+def run(folder, config=None, *events, reports=None, **choice):
     """Pretrains into `folder`; returns the learner and the result."""
     if reports is not None:
         choice["report"] = reports.append
     config = config or small_config()
-    return pretrain(folder, config, ArithmeticInputs(), *callbacks, **choice)
+    return pretrain(folder, config, ArithmeticInputs(), *events, **choice)
 
 
 def rows_of(folder):
@@ -85,6 +80,7 @@ def test_run_stopped_again_and_again_equals_an_unbroken_one(tmp_path, unbroken):
         if number:
             assert f"update-{stops[number - 1][0]:08d}" in reports[0]
         lines += reports
+    command_calls.check_image(tmp_path / "loss_curve.png")
     learner, result = run(tmp_path, reports=lines)
     assert_same_run(tmp_path, learner, result, unbroken)
     assert sum("ignores the context" in line for line in lines) == 1
@@ -112,46 +108,6 @@ def test_run_whose_newest_checkpoint_is_damaged_equals_an_unbroken_one(
     assert_same_run(tmp_path, learner, result, unbroken)
 
 
-def test_damaged_checkpoint_takes_no_place_of_a_whole_one(tmp_path):
-    config = small_config(keep_checkpoints=1, checkpoint_interval=4)
-    with pytest.raises(Interrupted):
-        run(tmp_path, config, At(15, terminate))
-    checkpoints = Checkpoints(tmp_path / "checkpoints", keep=1)
-    assert 15 in checkpoints.updates()
-    (checkpoints.path(15) / contents.ENCODER_FILE).write_bytes(b"")
-    # 8 is the best so far; from there the run is stopped again before 15.
-    with pytest.raises(Interrupted):
-        run(tmp_path, config, At(13, terminate))
-    assert checkpoints.updates()[-1] == 13
-    assert checkpoints.newest_intact()["updates"] == 13
-
-
-def test_callbacks_are_told_of_each_row_of_the_log(tmp_path):
-    class Listener(keras.callbacks.Callback):
-        def __init__(self):
-            super().__init__()
-            self.rows = []
-
-        def on_log(self, updates, row):
-            self.rows.append((updates, row))
-
-    first, second = Listener(), Listener()
-    with pytest.raises(Interrupted):
-        run(tmp_path, None, At(16, terminate, "test"), first)
-    # Begins with the validation that was interrupted, before any training.
-    run(tmp_path, None, second)
-    told = [*first.rows, *second.rows]
-    rows = run_folder.read_log(tmp_path / "log.jsonl")
-    assert [updates for updates, _ in told] == [row["updates"] for row in rows]
-    assert second.rows[0][0] == 16
-    for row, (_, values) in zip(rows, told, strict=True):
-        kind = row["kind"]
-        for name in row.keys() - {"kind", "updates"}:
-            prefix = "health" if name in throughput.FIGURES else kind
-            assert values.pop(f"{prefix}/{name}") == row[name]
-        assert not values
-
-
 def test_log_has_a_row_for_each_interval_and_validation(unbroken):
     folder, _, result = unbroken
     rows = run_folder.read_log(folder / "log.jsonl")
@@ -168,79 +124,81 @@ def test_log_has_a_row_for_each_interval_and_validation(unbroken):
     ]
     assert result.validation["loss"] == rows[-1]["loss"]
     # The default warm-up of so short a run is one update.
-    rates = [row["learning_rate"] for row in rows if row["kind"] == "train"]
-    expected = [1e-2 * (20 - (updates - 1)) / 19 for updates in range(3, 19, 3)]
-    np.testing.assert_allclose(rates, expected, rtol=1e-6)
     train = [row for row in rows if row["kind"] == "train"]
-    assert [row["samples"] for row in train] == [4 * row["updates"] for row in train]
-    # Every third sample is half padding: 6 of its 12 tokens are real.
-    tokens = [
-        sum(6 if sample % 3 == 0 else 12 for sample in range(row["samples"]))
-        for row in train
-    ]
-    assert [row["tokens"] for row in train] == tokens
+    expected = [1e-2 * (20 - (row["updates"] - 1)) / 19 for row in train]
+    rates = [row["learning_rate"] for row in train]
+    np.testing.assert_allclose(rates, expected, rtol=1e-6)
     for row in train:
-        positions = 12 * row["samples"]
-        assert row["padding_share"] == pytest.approx(1 - row["tokens"] / positions)
-    assert all(row["gradient_norm"] > 0 for row in train)
+        assert row["samples"] == 4 * row["updates"]
+        # Every third sample is half padding: 6 of its 12 tokens are real.
+        samples = range(row["samples"])
+        assert row["tokens"] == sum(6 if n % 3 == 0 else 12 for n in samples)
+        share = 1 - row["tokens"] / (12 * row["samples"])
+        assert row["padding_share"] == pytest.approx(share)
+        assert row["gradient_norm"] > 0
 
 
-def test_log_and_tensorboard_have_the_health_of_the_run(unbroken):
+class Listener(keras.callbacks.Callback):
+    """Keeps the rows that it gets, by TensorBoard's names."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = []
+
+    def on_log(self, updates, row):
+        self.rows.append((updates, row))
+
+
+def tensorboard_of(folder):
+    """Names, updates and values, in the order of their rows."""
+    events = EventAccumulator(str(folder / "tensorboard"), {"tensors": 0})
+    events.Reload()
+    return {
+        name: [
+            (event.step, float(tf.make_ndarray(event.tensor_proto)))
+            for event in events.Tensors(name)
+        ]
+        for name in events.Tags()["tensors"]
+    }
+
+
+def test_rows_of_the_log_go_to_callbacks_and_once_to_tensorboard(tmp_path):
+    listeners = Listener(), Listener()
+    stop, factories = At(16, terminate, "test"), [lambda folder: listeners[0]]
+    with pytest.raises(Interrupted):
+        run(tmp_path, None, stop, callback_factories=factories)
+    # Begins with the validation that was interrupted, before any training.
+    run(tmp_path, callback_factories=[lambda folder: listeners[1]])
+    assert listeners[1].rows[0][0] == 16
+    rows = run_folder.read_log(tmp_path / "log.jsonl")
+    told = {}
+    for row, (updates, values) in zip(
+        rows, listeners[0].rows + listeners[1].rows, strict=True
+    ):
+        assert updates == row["updates"]
+        for name, value in values.items():
+            told.setdefault(name, []).append((updates, pytest.approx(value)))
+            kind, _, column = name.partition("/")
+            assert row[column] == value
+            assert kind == ("health" if column in throughput.FIGURES else row["kind"])
+        assert len(values) == len(row) - 2
+    assert tensorboard_of(tmp_path) == told
+
+
+def test_log_has_the_health_of_the_run(unbroken):
     folder, _, _ = unbroken
     rows = run_folder.read_log(folder / "log.jsonl")
     for row in rows:
         assert row["host_memory_peak_bytes"] >= row["host_memory_bytes"] > 0
-        assert row["total_seconds"] == row["elapsed_seconds"]
         assert ("tokens_per_second" in row) == (row["kind"] == "train")
         if row["kind"] == "train":
             assert row["tokens_per_second"] > 0
             assert row["model_flops_utilization"] > 0
             assert 0 <= row["data_wait_share"] < 1
+        else:
+            assert row["loss_without_context"] > 3
     seconds = [row["elapsed_seconds"] for row in rows]
     assert sorted(seconds) == seconds
-    events = EventAccumulator(str(folder / "tensorboard"))
-    events.Reload()
-    levels = [row for row in rows if row["kind"] == "validation"]
-    for name in ("loss_without_context", "masked_lm_loss_without_context"):
-        assert levels[0][name] == levels[-1][name] > 3
-        written = [event.value for event in events.Scalars(f"validation/{name}")]
-        np.testing.assert_allclose(written, [row[name] for row in levels])
-    for name in rows[-2].keys() & set(throughput.FIGURES):
-        written = [event.value for event in events.Scalars(f"health/{name}")]
-        expected = [row[name] for row in rows if name in row]
-        np.testing.assert_allclose(written, expected, rtol=1e-6)
-
-
-def test_total_time_goes_on_where_the_resumed_log_ends(tmp_path):
-    def outputs(updates):
-        folder = RunFolder(tmp_path)
-        checkpoints = Checkpoints(folder.checkpoints_folder, keep=1)
-        return RunWriter(folder, checkpoints, small_config(), updates, False)
-
-    def write(outputs, updates, seconds):
-        row = {"loss": 1.0, "learning_rate": 0.1}
-        outputs.write_interval(updates, row, {"elapsed_seconds": seconds})
-
-    first = outputs(0)
-    write(first, 3, 10.0)
-    write(first, 6, 20.0)  # lost, since the process is killed before a checkpoint
-    first.close()
-    second = outputs(5)
-    write(second, 6, 7.0)
-    second.close()
-    rows = run_folder.read_log(tmp_path / "log.jsonl")
-    assert [(row["elapsed_seconds"], row["total_seconds"]) for row in rows] == [
-        (10, 10),
-        (7, 17),
-    ]
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_interrupted_run_leaves_its_curve(tmp_path, number):
-    stop = At(7, lambda model: os.kill(os.getpid(), number))
-    with pytest.raises(Interrupted):
-        run(tmp_path, None, stop)
-    command_calls.check_image(tmp_path / "loss_curve.png")
 
 
 def test_run_that_fails_leaves_its_curve(tmp_path):
@@ -285,81 +243,23 @@ def test_loss_that_is_not_finite_stops_with_the_last_good_checkpoint(tmp_path):
     config = small_config(log_interval=100, checkpoint_interval=3)
     with pytest.raises(NonFiniteLossError) as caught:
         run(tmp_path, config, At(4, poison))
-    assert "after update 3: the 21 steps after it were all skipped" in str(caught.value)
-    # The batch of the last step, in which every sample meets the bad weight.
-    samples = [f"sample {3 * 4 + 20 * 4 + row}" for row in range(4)]
-    assert f"not finite for {', '.join(samples)}." in str(caught.value)
+    assert "after update 3: 21 steps in a row were not finite" in str(caught.value)
+    assert "The last batch was from sample 92 to sample 95" in str(caught.value)
     assert f"{tmp_path}/checkpoints/update-00000003" in str(caught.value)
     assert Checkpoints(tmp_path / "checkpoints", keep=3).updates() == [3]
-
-
-def test_validation_that_is_not_finite_stops_the_run(tmp_path):
-    def poison(model):
-        model.encoder.weights[0].assign(model.encoder.weights[0] * np.nan)
-
-    config = small_config(log_interval=100, checkpoint_interval=100)
-    with pytest.raises(NonFiniteLossError, match="No checkpoint was written before"):
-        run(tmp_path, config, At(8, poison))
-
-
-def test_callback_that_ends_the_run_early_leaves_a_checkpoint(tmp_path):
-    def stop(model):
-        model.stop_training = True
-
-    _, result = run(tmp_path, None, At(7, stop))
-    assert result.updates == 7
-    assert Checkpoints(tmp_path / "checkpoints", keep=3).updates() == [5, 7]
-    assert [row["updates"] for row in rows_of(tmp_path)][-1] == 7
 
 
 def test_disk_that_is_full_for_the_log_stops_the_run_cleanly(tmp_path, monkeypatch):
     def write(self, kind, updates, values, original=logs.RunLog.write):
         if updates == 9:
             raise OSError(errno.ENOSPC, "No space left on device", str(self.path))
-        original(self, kind, updates, values)
+        return original(self, kind, updates, values)
 
     monkeypatch.setattr(logs.RunLog, "write", write)
     with pytest.raises(TrainingStopped, match=r"after update 9: .*No space") as caught:
         run(tmp_path)
     assert f"{tmp_path}/log.jsonl" in str(caught.value)
     assert f"{tmp_path}/checkpoints/update-00000008" in str(caught.value)
-
-
-def test_half_precision_trains_and_resumes_exactly(tmp_path):
-    config = small_config(dtype_policy="mixed_bfloat16", num_updates=5)
-    whole, whole_result = run(tmp_path / "whole", config)
-    state = state_of(whole)
-    with pytest.raises(Interrupted):
-        run(tmp_path / "broken", config, At(2, terminate))
-    resumed, result = run(tmp_path / "broken", config)
-    assert resumed.encoder.compute_dtype == "bfloat16"
-    for one, two in zip(state_of(resumed), state, strict=True):
-        np.testing.assert_array_equal(one, two)
-    assert result == whole_result
-    assert keras.config.dtype_policy().name == "float32"  # only the model's
-
-
-def test_inputs_that_do_not_fit_are_refused_before_anything_is_written():
-    @dataclasses.dataclass(frozen=True, kw_only=True)
-    class NoShardsConfig:
-        implementation = NoShards
-
-    config = dataclasses.replace(small_config(), inputs=NoShardsConfig())
-    with pytest.raises(ValueError, match="the shard is missing"):
-        build.build_inputs(
-            config, {"records": RecordSource(pathlib.Path("records"), 1)}
-        )
-
-
-class NoShards(ArithmeticInputs):
-    """Records whose shards are found wanting when a dataset is made of them."""
-
-    def __init__(self, records_dir, index_tables, seed, vocab_size):
-        assert (records_dir, seed, vocab_size) == ("records", 0, None)
-        assert index_tables == {"position_index": LENGTH}
-
-    def validation_dataset(self, **arguments):
-        raise ValueError("the shard is missing")
 
 
 def test_vocabulary_of_the_records_is_taken_unless_the_config_has_one():

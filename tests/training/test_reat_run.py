@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from data_pipelines.builds.windows import WindowOptions, build_windows
-from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.config import (
     AdamWConfig,
     ExchangeSentenceConfig,
@@ -79,7 +78,7 @@ def write_records(documents_dir, folder):
 
 def test_documents_of_any_shape_train(records_dir, tmp_path):
     inputs = build.build_inputs(CONFIG, str(records_dir))
-    learner, result = pretrain(tmp_path, CONFIG, inputs)
+    _, result = pretrain(tmp_path, CONFIG, inputs)
     assert result.updates == 12
     rows = run_folder.read_log(tmp_path / "log.jsonl")
     assert rows[0]["skipped_steps"] == 0
@@ -104,11 +103,3 @@ def test_documents_of_any_shape_train(records_dir, tmp_path):
         variance = yes * (1 - yes) * said * (1 - said)
         expected = (own["recall"] - said) * yes / math.sqrt(variance) if variance else 0
         assert own["mcc"] == pytest.approx(expected)
-
-    loaded = load_pretrained(tmp_path)
-    batch = next(iter(inputs.validation_dataset(2)))
-    for name, objective in loaded.objectives.items():
-        expected = learner.objectives[name](learner.encoder(batch), batch)
-        found = objective(loaded.encoder(batch), batch)
-        assert float(found.loss[0]) == pytest.approx(float(expected.loss[0]))
-        assert float(found.loss[1]) > 0

@@ -1,7 +1,4 @@
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
@@ -10,8 +7,6 @@ from seg_tf.training import run_folder
 from seg_tf.training.errors import OutputFolderError
 from seg_tf.training.run_folder import RunFolder
 from tests.training.stand_ins import small_config
-
-ALLOWED = {"resume": True, "overwrite": False}
 
 
 def describe(manifest="abc", **training):
@@ -24,7 +19,7 @@ def describe(manifest="abc", **training):
 def folder(tmp_path):
     """The folder of a run with one (empty) checkpoint."""
     folder = RunFolder(tmp_path / "run")
-    run_folder.prepare(folder, describe(), **ALLOWED)
+    run_folder.prepare(folder, describe(), overwrite=False)
     (folder.checkpoints_folder / folders.name(5)).mkdir(parents=True)
     return folder
 
@@ -36,7 +31,7 @@ def test_settings_that_no_weight_depends_on_may_change(folder):
         validation_interval=99,
         recompute_layers=True,
     )
-    run_folder.prepare(folder, changed, **ALLOWED)
+    run_folder.prepare(folder, changed, overwrite=False)
     assert '"log_interval": 7' in folder.run_file.read_text()
 
 
@@ -50,7 +45,7 @@ def test_settings_that_no_weight_depends_on_may_change(folder):
 def test_other_run_is_refused_naming_what_differs(folder, run, difference):
     before = folder.run_file.read_text()
     with pytest.raises(OutputFolderError, match="holds another run") as caught:
-        run_folder.prepare(folder, run, **ALLOWED)
+        run_folder.prepare(folder, run, overwrite=False)
     assert difference in str(caught.value)
     assert folder.run_file.read_text() == before
 
@@ -58,35 +53,22 @@ def test_other_run_is_refused_naming_what_differs(folder, run, difference):
 @pytest.mark.parametrize("num_updates", [5, 19, 21])
 def test_length_may_change_to_what_is_not_done_yet(folder, num_updates):
     run = describe(num_updates=num_updates)
-    assert run_folder.prepare(folder, run, **ALLOWED) == 20
+    assert run_folder.prepare(folder, run, overwrite=False) == 20
     # Not recorded before the run has gone back to the checkpoint it continues from.
-    assert run_folder.prepare(folder, run, **ALLOWED) == 20
+    assert run_folder.prepare(folder, run, overwrite=False) == 20
     run_folder.record(folder, run)
-    assert run_folder.prepare(folder, run, **ALLOWED) is None
-
-
-def test_length_below_what_is_done_is_refused(folder):
-    before = folder.run_file.read_text()
-    with pytest.raises(OutputFolderError, match=r"num_updates` must be at least") as e:
-        run_folder.prepare(folder, describe(num_updates=4), **ALLOWED)
-    assert "a checkpoint after 5 of 20 updates" in str(e.value)
-    assert folder.run_file.read_text() == before
+    assert run_folder.prepare(folder, run, overwrite=False) == num_updates
 
 
 def test_fields_that_an_earlier_version_did_not_have_are_no_difference(folder):
     content = json.loads(folder.run_file.read_text())
     del content["config"]["optimizer"]["warmup_share"]
     folder.run_file.write_text(json.dumps(content))
-    assert run_folder.prepare(folder, describe(), **ALLOWED) is None
+    assert run_folder.prepare(folder, describe(), overwrite=False) == 20
     other = describe()
     other["config"]["optimizer"]["warmup_share"] = 0.5
     with pytest.raises(OutputFolderError, match=r"warmup_share: 0\.01 there, 0\.5 now"):
-        run_folder.prepare(folder, other, **ALLOWED)
-
-
-def test_checkpoints_without_resume_are_refused(folder):
-    with pytest.raises(OutputFolderError, match="--noresume was given"):
-        run_folder.prepare(folder, describe(), resume=False, overwrite=False)
+        run_folder.prepare(folder, other, overwrite=False)
 
 
 def test_overwrite_removes_the_run_and_nothing_else(folder):
@@ -95,7 +77,7 @@ def test_overwrite_removes_the_run_and_nothing_else(folder):
         (folder.path / name / "file").write_text("")
     for path in (folder.log_file, folder.curve_file, folder.path / "vocab.txt"):
         path.write_text("")
-    run_folder.prepare(folder, describe(seed=1), resume=True, overwrite=True)
+    run_folder.prepare(folder, describe(seed=1), overwrite=True)
     left = sorted(path.name for path in folder.path.iterdir())
     assert left == ["records", "run.json", "vocab.txt"]
     assert '"seed": 1' in folder.run_file.read_text()
@@ -103,29 +85,14 @@ def test_overwrite_removes_the_run_and_nothing_else(folder):
 
 def test_checking_touches_nothing(tmp_path):
     folder = RunFolder(tmp_path / "run")
-    run_folder.check(folder, describe(), **ALLOWED)
+    run_folder.check(folder, describe(), overwrite=False)
     assert not folder.path.exists()
 
 
-def test_second_process_is_kept_out_until_the_first_has_gone(tmp_path):
+def test_second_run_is_kept_out_until_the_first_has_gone(tmp_path):
     folder = RunFolder(tmp_path / "run")
-    code = f"""
-import pathlib, sys
-from seg_tf.training.run_folder import RunFolder
-with RunFolder(pathlib.Path({str(folder.path)!r})).locked():
-    print("locked", flush=True)
-    sys.stdin.read()
-"""
-    process = subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.getcwd()},
-    )
-    assert process.stdout.readline() == b"locked\n"
-    with pytest.raises(OutputFolderError, match="must not be in use"), folder.locked():
-        pass
-    process.kill()
-    process.communicate()
+    refused = pytest.raises(OutputFolderError, match="must not be in use")
+    with folder.locked(), refused:
+        folder.locked().__enter__()
     with folder.locked():
         pass

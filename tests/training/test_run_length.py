@@ -71,7 +71,7 @@ def test_longer_run_goes_back_before_the_decay_and_equals_one_of_its_length(
     assert "From update 16 on the run has 30 updates, not 20" in reports
     assert_ends_alike(longer, thirty, 30)
     assert train_rows(longer) == train_rows(thirty)
-    end = longer / "ends" / "update-00000020"
+    end = longer / "set_aside" / "update-00000020"
     for name, value in values_of(end).items():
         np.testing.assert_array_equal(value, finished[name], err_msg=name)
     load_encoder(end)
@@ -86,15 +86,6 @@ def test_run_with_muon_that_was_interrupted_ends_with_the_same_bits(tmp_path):
     run(resumed, config)
     assert_ends_alike(resumed, whole, 20)
     assert train_rows(resumed) == train_rows(whole)
-
-
-def test_run_without_a_checkpoint_from_before_its_decay_says_so(tmp_path):
-    at_the_end = {"checkpoint_interval": 20, "validation_interval": 20}
-    run(tmp_path, stable(20, **at_the_end))
-    reports = []
-    run(tmp_path, stable(30, **at_the_end), reports=reports)
-    assert "No checkpoint from before the decay, at update 16, is left" in reports[0]
-    assert train_rows(tmp_path)[-1]["updates"] == 30
 
 
 def test_decaying_run_goes_on_at_the_rates_of_the_longer_run(tmp_path):

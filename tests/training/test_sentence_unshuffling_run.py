@@ -14,14 +14,10 @@ from seg_tf.config import (
     RunConfig,
     SentenceUnshufflingConfig,
     TrainingConfig,
-    from_config_dict,
-    to_dict,
 )
 from seg_tf.data.inputs import (
     SentenceInputsConfig,
-    ShuffledWindowInputsConfig,
     SpanMaskingConfig,
-    WindowInputsConfig,
 )
 from seg_tf.training import build, run_folder
 from tests.training.stand_ins import pretrain
@@ -128,25 +124,3 @@ def test_documents_of_any_shape_train_and_are_put_in_order(records_dir, tmp_path
     for name in ("position_accuracy", "perfect_match", "position_chance"):
         assert 0 <= validated[-1][f"sentence_unshuffling_{name}"] <= 1
     assert -1 <= validated[-1]["sentence_unshuffling_kendall_tau"] <= 1
-
-
-@pytest.mark.parametrize(
-    "inputs_class",
-    [WindowInputsConfig, ShuffledWindowInputsConfig],
-)
-def test_rows_without_sentence_tokens_are_refused_with_what_to_take_instead(
-    records_dir, inputs_class
-):
-    config = from_config_dict(
-        {
-            **to_dict(CONFIG),
-            "inputs": to_dict(inputs_class(window_length=WINDOW_LENGTH)),
-            "model": {
-                **to_dict(CONFIG.model),
-                "index_tables": {"position_index": WINDOW_LENGTH},
-            },
-        }
-    )
-    inputs = build.build_inputs(config, str(records_dir))
-    with pytest.raises(ValueError, match=r"candidate_positions.*SentenceInputsConfig"):
-        build.build_learner(config, inputs)

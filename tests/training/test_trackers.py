@@ -1,12 +1,10 @@
 """Callbacks of users, and trackers: what they receive, and what failures do."""
 
 import contextlib
-import shutil
 
 import keras
 import pytest
 
-from seg_tf import files
 from seg_tf.training import trackers
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.trackers import TrackedRun, Tracker
@@ -66,15 +64,6 @@ def test_mlflow_gets_name_experiment_params_and_rows_by_update(tmp_path, monkeyp
     assert run.params == {"model.x": 2, "seed": 3}
 
 
-def test_ids_of_two_trackers_share_a_file(tmp_path, monkeypatch):
-    tracker_stand_ins.install_wandb(monkeypatch)
-    tracker_stand_ins.install_mlflow(monkeypatch)
-    for name in trackers.SERVICES:
-        track(name, tracked_run(tmp_path))
-    ids = files.read_json(tmp_path / "trackers.json")
-    assert ids == {"wandb": "w0", "mlflow": "m0"}
-
-
 @pytest.mark.parametrize(
     "function", ["set_experiment", "log_metrics", "flush_async_logging"]
 )
@@ -85,50 +74,6 @@ def test_failure_is_reported_once_and_ends_no_run(tmp_path, monkeypatch, functio
     track("mlflow", tracked_run(tmp_path), report=reports.append)
     (report,) = reports
     assert report.startswith("`--mlflow` failed; the run's own log is complete. TypeEr")
-
-
-# Warnings inside the packages are not ours.
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_real_wandb_writes_rows_and_continues_by_its_id(tmp_path, monkeypatch):
-    wandb = pytest.importorskip("wandb")
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    monkeypatch.setenv("WANDB_SILENT", "true")
-    track("wandb", tracked_run(tmp_path), failing=True)
-    run_id = files.read_json(tmp_path / "trackers.json")["wandb"]
-    # Folders are named by the second, which may be the same one.
-    shutil.move(tmp_path / "wandb", tmp_path / "first")
-    track("wandb", tracked_run(tmp_path))
-    wandb.teardown()  # waits for the process that writes
-    for folder in ("first", "wandb"):
-        (path,) = tmp_path.glob(f"{folder}/offline-run-*/run-*.wandb")
-        assert path.name == f"run-{run_id}.wandb"
-        content = path.read_bytes()
-        assert all(name in content for name in (b"train/loss", b"num_layers"))
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_real_mlflow_has_rows_by_update_and_continues_by_its_id(tmp_path, monkeypatch):
-    mlflow = pytest.importorskip("mlflow")
-    pytest.importorskip("sqlalchemy")
-    monkeypatch.setattr(mlflow.tracking.fluent, "_active_experiment_id", None)
-    mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'mlflow.db'}")
-    try:
-        track("mlflow", tracked_run(tmp_path), failing=True)
-        track("mlflow", tracked_run(tmp_path), rows=[(15, {"a": 1.0})])
-        client = mlflow.MlflowClient()
-        experiment = client.get_experiment_by_name("project")
-        (run,) = client.search_runs([experiment.experiment_id])
-        assert run.info.run_id == files.read_json(tmp_path / "trackers.json")["mlflow"]
-        assert run.info.run_name == "bert"
-        assert run.info.status == "FINISHED"
-        assert run.data.params == {"model.num_layers": "2", "seed": "None"}
-        history = client.get_metric_history(run.info.run_id, "train/loss")
-        assert [(one.step, one.value) for one in history] == [(5, 2.0), (10, 1.5)]
-        assert run.data.metrics["a"] == 1.0
-    finally:
-        mlflow.set_tracking_uri(None)
 
 
 class Folder(keras.callbacks.Callback):
@@ -156,14 +101,6 @@ def test_callbacks_are_made_of_their_names_with_an_existing_folder(tmp_path):
     assert trackers.find_factories(names, "callbacks")[1] is (
         keras.callbacks.TerminateOnNaN
     )
-
-
-@pytest.mark.parametrize(
-    "name", ["nowhere:Folder", f"{__name__}:absent", "Folder", ":Folder"]
-)
-def test_name_that_cannot_be_imported_is_an_error(name):
-    with pytest.raises(ValueError, match=rf"`--callbacks` must .*Received: '{name}'"):
-        trackers.find_factories([name], "--callbacks")
 
 
 def test_function_that_makes_something_else_is_an_error(tmp_path):

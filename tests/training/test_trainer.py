@@ -1,4 +1,4 @@
-"""Order of samples, validations and callbacks in the loop, with a scripted learner."""
+"""Order of samples and validations in the loop, with a scripted learner."""
 
 import functools
 import pathlib
@@ -10,16 +10,10 @@ import pytest
 
 from seg_tf.training import run_folder
 from seg_tf.training.distribution import Distribution
-from seg_tf.training.inputs import validation_datasets
 from seg_tf.training.run_folder import RunFolder
-from seg_tf.training.step import NoMemory, StepOptions
+from seg_tf.training.step import LaneMemory, StepOptions
 from seg_tf.training.trainer import Trainer
-from tests.training.stand_ins import (
-    ArithmeticInputs,
-    small_config,
-    small_learner,
-    validate,
-)
+from tests.training.stand_ins import ArithmeticInputs, small_config
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +30,7 @@ class Part(Distribution):
 class Recorder:
     """Writes down the samples of every batch it is trained and validated on."""
 
-    memory = NoMemory()
+    memory = LaneMemory()
     encoder = types.SimpleNamespace(compute_dtype="float32", weights=[])
     objectives: types.MappingProxyType = types.MappingProxyType({})
     counters: tuple = ()
@@ -77,59 +71,43 @@ class Recorder:
         self.events.append((kind, np.asarray(features["sample_number"]).tolist()))
 
 
-class Epochs(keras.callbacks.Callback):
-    """Writes down when epochs end, and what is logged there."""
-
-    def __init__(self):
-        super().__init__()
-        self.begins, self.ends = [], []
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self.begins.append(epoch)
-
-    def on_epoch_end(self, epoch, logs=None):
-        self.ends.append((epoch, self.model.updates, logs))
-
-
-def run(updates=0, distribution=None, callbacks=(), inputs=None, **training):
-    config, epochs = small_config(**training), Epochs()
+def run(updates=0, distribution=None, callbacks=(), **training):
+    """What the learner of a run was trained and validated on, in order."""
+    config = small_config(**training)
     learner = Recorder(updates, config.training, distribution or Part())
-    inputs = inputs or ArithmeticInputs()
-    trainer = Trainer(
-        config,
-        inputs,
-        learner,
-        RunFolder(pathlib.Path("never/written")),
-        run_folder.describe_run(config, {}),
-        callbacks=[epochs, *callbacks],
-        report=lambda line: None,
-    )
+    trainer = trainer_of(config, ArithmeticInputs(), learner)
+    trainer.callback_factories = [lambda _, one=one: one for one in callbacks]
     # The state of the chief, which this process would receive.
     if updates:
         trainer._validation = (updates, {"loss": 1.0})
     trainer.train()
-    return learner, epochs
+    return learner.events
 
 
-def train_samples(learner):
-    return [
-        number for kind, batch in learner.events if kind == "train" for number in batch
-    ]
+def trainer_of(config, inputs, learner):
+    folder = RunFolder(pathlib.Path("never/written"))
+    described = run_folder.describe_run(config, {})
+    return Trainer(config, inputs, learner, folder, described, report=str)
+
+
+def samples_of(kind, events):
+    return [number for found, batch in events if found == kind for number in batch]
 
 
 @pytest.mark.parametrize(
-    "num_updates, interval, ends",
-    [
-        pytest.param(6, 3, [(0, 3), (1, 6)], id="whole intervals"),
-        pytest.param(7, 3, [(0, 3), (1, 6), (2, 7)], id="last one short"),
-        pytest.param(2, 5, [(0, 2)], id="less than one"),
-    ],
+    ("num_updates", "interval", "ends"),
+    [(6, 3, [3, 6]), (7, 3, [3, 6, 7]), (2, 5, [2])],
 )
-def test_every_sample_comes_once_and_in_order(num_updates, interval, ends):
-    learner, epochs = run(num_updates=num_updates, validation_interval=interval)
-    assert train_samples(learner) == list(range(4 * num_updates))
-    assert [end[:2] for end in epochs.ends] == ends
-    assert all(logs == {"loss": 2.0, "val_loss": 1.0} for *_, logs in epochs.ends)
+def test_samples_come_once_and_in_order_between_validations(
+    num_updates, interval, ends
+):
+    events = run(num_updates=num_updates, validation_interval=interval)
+    assert samples_of("train", events) == list(range(4 * num_updates))
+    kinds = [kind for kind, _ in events]
+    expected = []
+    for updates in range(1, num_updates + 1):
+        expected += ["train"] + ["test"] * 3 * (updates in ends)
+    assert kinds == expected
 
 
 @functools.cache
@@ -139,21 +117,49 @@ def unbroken_run():
 
 @pytest.mark.parametrize("updates", range(8))
 def test_a_run_resumed_anywhere_does_what_an_unbroken_one_does(updates):
-    whole, whole_epochs = unbroken_run()
-    rest, epochs = run(updates, num_updates=7, validation_interval=3)
-    assert train_samples(rest) == train_samples(whole)[4 * updates :]
-    assert epochs.ends == [end for end in whole_epochs.ends if end[1] > updates]
-    assert epochs.begins == [epoch for epoch, *_ in epochs.ends]
-    # Not only the samples: the validations between them too.
-    assert rest.events == whole.events[len(whole.events) - len(rest.events) :]
+    rest = run(updates, num_updates=7, validation_interval=3)
+    assert samples_of("train", rest) == list(range(4 * updates, 28))
+    # The validations between them too.
+    assert rest == unbroken_run()[len(unbroken_run()) - len(rest) :]
+
+
+class Calls(keras.callbacks.Callback):
+    """Writes down how it is called."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def on_train_begin(self, logs=None):
+        self.found.append("begin")
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.found.append((batch, self.model.updates, logs["loss"]))
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.found.append((epoch, logs["val_loss"]))
+
+    def on_train_end(self, logs=None):
+        self.found.append("end")
+
+
+def test_keras_callbacks_are_called_and_can_end_the_run():
+    calls, stop = Calls(), keras.callbacks.EarlyStopping("val_loss", patience=1)
+    events = run(num_updates=50, validation_interval=2, callbacks=[calls, stop])
+    assert samples_of("train", events) == list(range(4 * 4))
+    assert calls.found == [
+        "begin",
+        *[(0, 1, 2.0), (1, 2, 2.0), (0, 1.0)],
+        *[(2, 3, 2.0), (3, 4, 2.0), (1, 1.0), "end"],
+    ]
 
 
 def test_ranks_share_micro_batches_as_evenly_as_they_can():
     ranks = [
-        run(num_updates=2, batch_size=8, micro_batch_size=2, distribution=Part(r, 3))[0]
+        run(num_updates=2, batch_size=8, micro_batch_size=2, distribution=Part(r, 3))
         for r in range(3)
     ]
-    assert [train_samples(learner) for learner in ranks] == [
+    assert [samples_of("train", events) for events in ranks] == [
         [0, 1, 8, 9],
         [2, 3, 10, 11],
         [4, 5, 6, 7, 12, 13, 14, 15],
@@ -162,110 +168,15 @@ def test_ranks_share_micro_batches_as_evenly_as_they_can():
 
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_ranks_validate_the_same_samples_in_equally_many_batches(size):
+    sizes = {"batch_size": 6, "micro_batch_size": 1}
     ranks = [
         run(
-            num_updates=2,
-            batch_size=6,
-            micro_batch_size=1,
-            validation_interval=2,
-            distribution=Part(rank, size),
-        )[0]
+            num_updates=2, validation_interval=2, distribution=Part(rank, size), **sizes
+        )
         for rank in range(size)
     ]
-    batches = [[b for kind, b in m.events if kind == "test"] for m in ranks]
-    assert {len(of_rank) for of_rank in batches} == {-(-18 // size)}
-    together = [sample for of_rank in batches for batch in of_rank for sample in batch]
+    assert {sum(kind == "test" for kind, _ in events) for events in ranks} == {
+        -(-18 // size)
+    }
+    together = [sample for events in ranks for sample in samples_of("test", events)]
     assert sorted(together) == list(range(5000, 5018))
-
-
-def test_keras_callbacks_work_and_can_stop_the_run():
-    history = keras.callbacks.History()
-    stop = keras.callbacks.EarlyStopping("val_loss", patience=1)
-    learner, _ = run(
-        updates=1, num_updates=50, validation_interval=4, callbacks=[history, stop]
-    )
-    # The loss never improves: seen at update 4, given up at update 8.
-    assert learner.updates == 8
-    assert history.history["val_loss"] == [1.0, 1.0]
-
-
-class Batches(keras.callbacks.Callback):
-    """Counts calls, and stops the run at a batch."""
-
-    def __init__(self, last):
-        super().__init__()
-        self.last, self.calls = last, []
-
-    def on_train_batch_end(self, batch, logs=None):
-        self.calls.append(("train", batch, logs))
-        self.model.stop_training = self.model.updates == self.last
-
-    def on_test_batch_end(self, batch, logs=None):
-        self.calls.append(("test", batch, logs))
-
-
-def test_a_run_that_a_batch_stops_is_validated_first():
-    batches = Batches(last=5)
-    learner, epochs = run(num_updates=9, validation_interval=4, callbacks=[batches])
-    assert learner.updates == 5
-    logs = {"loss": 2.0}
-    validated = [("test", number, {}) for number in range(3)]
-    assert batches.calls == [
-        *(("train", number, logs) for number in range(4)),
-        *validated,
-        ("train", 0, logs),
-        *validated,
-    ]
-    assert [end[:2] for end in epochs.ends] == [(0, 4), (1, 5)]
-
-
-class Shifted(ArithmeticInputs):
-    """Other rows, and of another number."""
-
-    num_validation_samples = 7
-
-    def _features(self, samples):
-        return super()._features(samples + 77)
-
-
-class Mixed(ArithmeticInputs):
-    """A mixture of rows by arithmetic."""
-
-    sources = types.MappingProxyType(
-        {
-            "far": types.SimpleNamespace(weight=3, inputs=Shifted()),
-            "near": types.SimpleNamespace(weight=1, inputs=ArithmeticInputs()),
-        }
-    )
-
-
-def test_results_of_a_source_are_those_of_it_alone():
-    learner, config = small_learner(), small_config(num_updates=1)
-    results = {}
-    for name, inputs in (
-        ("mixed", Mixed()),
-        ("far", Shifted()),
-        ("near", ArithmeticInputs()),
-    ):
-        trainer = Trainer(
-            config,
-            inputs,
-            learner,
-            RunFolder(pathlib.Path("never/written")),
-            run_folder.describe_run(config, {}),
-            report=lambda line: None,
-        )
-        trainer._distribution = Part()
-        trainer.updates = 1  # nothing is left to do but the validation
-        trainer._run()
-        results[name] = trainer._validation[1]
-    mixed, far, near = results["mixed"], results["far"], results["near"]
-    assert far["loss"] != near["loss"]
-    assert far.keys() == near.keys() > {"loss", "masked_lm_accuracy"}
-    batches = validation_datasets(Shifted(), config.training, Part())[""]
-    assert far == validate(learner, batches)
-    for name in far:
-        assert mixed.pop(f"far/{name}") == far[name]
-        assert mixed.pop(f"near/{name}") == near[name]
-        assert mixed.pop(name) == pytest.approx((3 * far[name] + near[name]) / 4)
-    assert not mixed

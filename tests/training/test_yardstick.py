@@ -118,10 +118,6 @@ def test_level_is_that_of_the_objective_which_predicts_pieces():
     level = yardstick.losses_without_context(causal, words)["loss_without_context"]
     assert level == pytest.approx(-(4 * np.log(0.5) + 3 * np.log(0.4)) / 7)
 
-    training = dataclasses.replace(causal.training, validation_interval=0)
-    silent = dataclasses.replace(causal, training=training)
-    assert yardstick.losses_without_context(silent, words) == {}
-
 
 LATE = (
     "Validation loss 6.08; a model that ignores the context reaches 6.07: see "
@@ -134,11 +130,8 @@ OFF = "Validation loss 6.00: below the 6.07 of a model that ignores the context"
     ("losses", "expected"),
     [
         # A validation every 50 of 1,000 updates; the tenth ends with the second.
-        ([6.3, 6.08, 6.08, 6.03, 6.0, 5.8], [None, LATE, None, None, OFF, None]),
-        ([6.3, 6.0, 5.8], [None, None, None]),
-        ([6.0, 6.08, 6.0], [None, LATE, OFF]),
         # Back at the level: no news.
-        ([6.3, 6.08, 6.0, 6.08, 6.0], [None, LATE, OFF, None, None]),
+        ([6.3, 6.08, 6.08, 6.03, 6.0, 6.08], [None, LATE, None, None, OFF, None]),
         ([6.3, 6.0, 6.08, 6.0], [None, None, None, None]),
     ],
 )

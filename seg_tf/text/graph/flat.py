@@ -18,10 +18,7 @@ _BLOCK_LENGTH = 256
 class FlatTexts:
     """Texts, one after the other, with a line feed after each.
 
-    Attributes:
-        code_points: int32 `(N,)`.
-        starts: int32 `(B,)`, the first character of each text.
-        ends: int32 `(B,)`, the line feed after it.
+    `code_points` is int32 `(N,)`, `starts` and `ends`, without the line feed, `(B,)`.
     """
 
     code_points: tf.Tensor
@@ -38,7 +35,7 @@ class FlatTexts:
         return cls(decoded.flat_values, splits[:-1], splits[1:] - 1)
 
     def text_of(self, position: tf.Tensor) -> tf.Tensor:
-        """Number of the text that each character belongs to."""
+        """Number of the text of each character."""
         return tf.searchsorted(self.ends, position)
 
     def strings(self, starts: tf.Tensor, stops: tf.Tensor) -> tf.Tensor:
@@ -110,8 +107,7 @@ def shifted(values: tf.Tensor, by: int, fill: bool | int) -> tf.Tensor:
 class CodePointTable(tf.Module):
     """Looks up a number for each code point, given an int array `(0x110000,)`.
 
-    Most blocks of 256 code points are equal and stored once, so a table of all of
-    Unicode takes kilobytes.
+    Equal blocks of 256 code points are stored once.
     """
 
     def __init__(self, values: np.ndarray):

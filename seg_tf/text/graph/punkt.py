@@ -55,13 +55,7 @@ _TERMINATOR, _CLOSER = 1, 2
 
 @dataclasses.dataclass(frozen=True)
 class Sentences:
-    """Sentences of paragraphs, in order: int32 tensors `(S,)`.
-
-    Attributes:
-        starts: the first character of each.
-        stops: the character after each; some sentences may be empty.
-        paragraphs: the paragraph of each, from 0.
-    """
+    """Sentences of paragraphs, in order: int32 tensors `(S,)`; some may be empty."""
 
     starts: tf.Tensor
     stops: tf.Tensor
@@ -76,9 +70,6 @@ class GraphSentenceSplitter(tf.Module):
 
     Args:
         parameters: the tables of a language. Default: the built-in English one.
-
-    Raises:
-        ValueError: if a Python function makes the sentences, which no graph can hold.
     """
 
     def __init__(self, parameters: PunktParameters | SentenceFunction | None = None):
@@ -87,8 +78,7 @@ class GraphSentenceSplitter(tf.Module):
         if isinstance(parameters, SentenceFunction):
             raise ValueError(
                 "`sentence_parameters` must be tables where a graph splits the text. "
-                f"Received: {parameters.name}, a Python function, which is used from "
-                "Python alone, as by `python -m seg_tf.commands.encode_text`"
+                f"Received: {parameters.name}, a Python function"
             )
         self.parameters_checksum = parameters.checksum
         self._decision = GraphPunktDecision(parameters)
@@ -134,7 +124,7 @@ class GraphSentenceSplitter(tf.Module):
         is_left = self._decision.can_be_left(characters, every)
         # The last token has none after it.
         is_left &= tf.range(tf.size(is_left)) < tf.size(is_left) - 1
-        left = tf.cast(tf.where(is_left)[:, 0], tf.int32)
+        left = MarkedPositions(is_left).positions
         is_end = self._decision.ends(characters, every.take(left), every.take(left + 1))
         # Marks the tokens after which a sentence ends.
         end_token = MarkedPositions(_scattered(is_end, left, is_left))
@@ -178,7 +168,7 @@ class GraphSentenceSplitter(tf.Module):
         )
         asks = ends.has_mark | ends.is_alone
         asks &= self._decision.can_be_left(characters, closed)
-        number = tf.cast(tf.where(asks)[:, 0], tf.int32)
+        number = MarkedPositions(asks).positions
         is_end = self._decision.ends(
             characters, closed.take(number), opened.take(number)
         )
@@ -186,7 +176,7 @@ class GraphSentenceSplitter(tf.Module):
 
 
 def _scattered(flags: tf.Tensor, positions: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
-    """Flags at positions of a tensor shaped `like` another one, elsewhere False."""
+    """Flags at positions of a tensor like another one, elsewhere False."""
     flags = tf.cast(flags, tf.int32)
     return tf.scatter_nd(positions[:, tf.newaxis], flags, tf.shape(like)) > 0
 
@@ -277,28 +267,20 @@ class _Paragraphs:
         self._line_feeds = MarkedPositions(characters.equal(LINE_FEED))
         self.words = MarkedPositions(~characters.has(PYTHON_SPACE))
         ends = self._line_feeds.positions
-        self._begins = tf.pad(ends[:-1] + 1, [[1, 0]])
-        self._text_starts = self.words.next_from(self._begins)
-        self._text_ends = self.words.last_before(ends) + 1
+        self.begins = tf.pad(ends[:-1] + 1, [[1, 0]])
+        self._text_starts = self.words.next_from(self.begins)
+        self.text_ends = self.words.last_before(ends) + 1
         self._is_blank = self._text_starts >= ends
 
     def of(self, position: tf.Tensor) -> tf.Tensor:
-        """Number of the paragraph that each character belongs to, from 0."""
+        """Number of the paragraph of each character."""
         return self._line_feeds.count_before(position)
-
-    def begins(self, position: tf.Tensor) -> tf.Tensor:
-        """Start of the paragraph of each character."""
-        return tf.gather(self._begins, self.of(position))
-
-    def end_of_text(self, position: tf.Tensor) -> tf.Tensor:
-        """End of the text of the paragraph of each character."""
-        return tf.gather(self._text_ends, self.of(position))
 
     def cut(self, boundaries: tf.Tensor) -> Sentences:
         """The sentences between boundaries."""
         # Each paragraph that is not blank has one sentence more than boundaries.
-        number = tf.cast(tf.where(~self._is_blank)[:, 0], tf.int32)
         filled = MarkedPositions(~self._is_blank)
+        number = filled.positions
         at, stop, start = tf.unstack(boundaries, axis=1)
         paragraph = self.of(at)
         ordinal = tf.range(tf.size(at)) + filled.count_before(paragraph)
@@ -309,31 +291,22 @@ class _Paragraphs:
         before = up_to - tf.gather(counts, number)
         size = tf.size(at) + tf.size(number)
 
-        def merged(
-            paragraph_values: tf.Tensor,
-            where: tf.Tensor,
-            values: tf.Tensor,
-            positions: tf.Tensor,
-        ) -> tf.Tensor:
-            return tf.scatter_nd(
-                tf.concat([where, positions], 0)[:, tf.newaxis],
-                tf.concat([paragraph_values, values], 0),
-                [size],
-            )
+        def merged(positions: list[tf.Tensor], values: list[tf.Tensor]) -> tf.Tensor:
+            places = tf.concat(positions, 0)[:, tf.newaxis]
+            return tf.scatter_nd(places, tf.concat(values, 0), [size])
 
-        text_starts = tf.gather(self._text_starts, number)
-        starts = merged(text_starts, before, start, ordinal + 1)
-        stops = merged(tf.gather(self._text_ends, number), up_to, stop, ordinal)
-        paragraphs = merged(number, before, paragraph, ordinal + 1)
+        begins = [before, ordinal + 1]
+        starts = merged(begins, [tf.gather(self._text_starts, number), start])
+        stops = merged([up_to, ordinal], [tf.gather(self.text_ends, number), stop])
+        paragraphs = merged(begins, [number, paragraph])
         return Sentences(starts, tf.maximum(starts, stops), paragraphs)
 
 
 class _PossibleEnds:
     """Marks that may end a sentence, the last of each chunk, each with its context.
 
-    All are `(M,)`: `positions` of the marks, `chunk_starts`, `next_words` and
-    `next_word_ends`; whether a mark that ends words follows (`has_mark`), and whether a
-    mark is the first character of its chunk, and not its last mark (`is_alone`).
+    `has_mark` tells whether a mark that ends words follows, `is_alone` whether a mark
+    is the first character of its chunk, and not its last mark.
     """
 
     def __init__(self, characters: Characters, paragraphs: _Paragraphs):
@@ -351,21 +324,16 @@ class _PossibleEnds:
             for values in (position, has_mark, next_word)
         )
         # White space that is the very first character separates nothing.
-        begin = paragraphs.begins(position)
+        begin = tf.gather(paragraphs.begins, paragraphs.of(position))
         space = MarkedPositions(characters.has(ASCII_SPACE)).last_before(position)
         chunk_start = tf.where(space <= begin, begin, space + 1)
         is_last = shifted(chunk_start, 1, -1) != chunk_start
         is_alone = ~is_last & (chunk_start == position)
-        (
-            self.positions,
-            self.chunk_starts,
-            self.next_words,
-            self.has_mark,
-            self.is_alone,
-        ) = (
+        self.positions, self.chunk_starts, self.next_words, *flags = (
             tf.boolean_mask(values, is_last | is_alone)
             for values in (position, chunk_start, next_word, has_mark, is_alone)
         )
+        self.has_mark, self.is_alone = flags
         self.next_word_ends = spaces.next_from(self.next_words)
 
     def boundaries(self, characters: Characters, paragraphs: _Paragraphs) -> tf.Tensor:
@@ -375,7 +343,7 @@ class _PossibleEnds:
         after = MarkedPositions(~characters.has(CLOSER)).next_from(begin)
         is_dash = characters.equal(DASH)
         two_dashes = tf.gather(is_dash & shifted(is_dash, 1, False), after)
-        end_of_text = paragraphs.end_of_text(self.positions)
+        end_of_text = tf.gather(paragraphs.text_ends, paragraphs.of(self.positions))
         is_separate = characters.flag_at(after, SPACE) | two_dashes
         gives = (after > begin) & (is_separate | (after == end_of_text))
         words = MarkedPositions(~characters.is_space)
@@ -426,19 +394,15 @@ class Characters:
         self.is_space = self.has(SPACE)
 
     def has(self, flag: int) -> tf.Tensor:
-        """Tells which characters have a flag: bool `(N,)`."""
         return self._flags & flag > 0
 
     def flag_at(self, position: tf.Tensor, flag: int) -> tf.Tensor:
-        """Tells if the characters at positions have a flag."""
         return tf.gather(self._flags, position) & flag > 0
 
     def at(self, position: tf.Tensor) -> tf.Tensor:
-        """The code points at positions."""
         return tf.gather(self.code_points, position)
 
     def equal(self, code_point: int) -> tf.Tensor:
-        """Tells which characters are a code point: bool `(N,)`."""
         return self.code_points == code_point
 
 
@@ -451,7 +415,6 @@ class Spans:
     are_dots: tf.Tensor
 
     def take(self, numbers: tf.Tensor) -> Spans:
-        """Selects tokens by their numbers."""
         fields = (self.starts, self.ends, self.are_dots)
         return Spans(*(tf.gather(values, numbers) for values in fields))
 
@@ -460,8 +423,7 @@ class Spans:
 class Tokens:
     """The tokens of a text: marks of their starts, and their spans.
 
-    `linked_dots`, bool `(N,)`, are dots with another one after a space that does not
-    separate chunks.
+    `linked_dots` have another dot after a space that does not separate chunks.
     """
 
     starts: MarkedPositions
@@ -472,11 +434,8 @@ class Tokens:
 def find_tokens(characters: Characters) -> Tokens:
     """The tokens of every paragraph, as `seg_tf.text.punkt.tokenize` finds them.
 
-    A run (`--`, `..`, or `. . .` with spaces that do not separate chunks) begins at its
-    first character, a word continues to the first character that stops it, any other
-    character is a separate token. So a token begins where a word begins, where
-    something stops one, after a run, and after every token of a single character, which
-    is a chain that goes back to one of these places.
+    A token is a run (`--`, `..`, or `. . .` with spaces that do not separate chunks), a
+    word up to the first character that stops it, or any other character.
     """
     is_space = characters.is_space
     runs = _find_runs(characters)
@@ -605,7 +564,6 @@ class _TokenTexts:
         self._is_number = self._find_numbers()
 
     def kind(self) -> tf.Tensor:
-        """`Kind` of each as the left one."""
         is_letter = self._characters.flag_at(self._spans.starts, LETTER)
         is_initial = (self._length == 2) & is_letter
         kind = tf.where(self._is_number & self._has_period, Kind.NUMBER, Kind.ORDINARY)
@@ -618,7 +576,6 @@ class _TokenTexts:
         return tf.where(self._spans.are_dots, Kind.ABBREVIATION, kind)
 
     def type(self) -> tf.Tensor:
-        """Type of each as the left one."""
         return tf.where(self._is_number, NUMBER_TYPE, self._stem)
 
     def evidence_and_type(self) -> tuple[tf.Tensor, tf.Tensor]:
@@ -666,18 +623,13 @@ class _TokenTexts:
 
 @functools.cache
 def small_letters() -> np.ndarray:
-    """The small letter of every code point: int32 array `(0x110000,)`.
-
-    A character whose small letter is two characters is not changed; no table has it.
-    """
-    lowered = (chr(code_point).lower() for code_point in range(NUM_CODE_POINTS))
-    return np.array(
-        [
-            ord(lower) if len(lower) == 1 else code_point
-            for code_point, lower in enumerate(lowered)
-        ],
-        np.int32,
-    )
+    """The small letter of every code point, or itself: int32 array `(0x110000,)`."""
+    letters = np.arange(NUM_CODE_POINTS, dtype=np.int32)
+    for code_point in range(NUM_CODE_POINTS):
+        lower = chr(code_point).lower()
+        if len(lower) == 1:
+            letters[code_point] = ord(lower)
+    return letters
 
 
 def _lookup(values: Mapping[str, int]) -> tf.lookup.StaticHashTable:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-import numpy as np
 import tensorflow as tf
 
 from seg_tf.text.graph.flat import FlatTexts, MarkedPositions, shifted
@@ -58,15 +57,9 @@ class Trees:
     ) -> Self:
         """One document, or window of a document, per row.
 
-        A document without a piece has one empty sentence. All are int tensors.
-
-        Args:
-            pieces: `(B, P)`, padded.
-            sentence_lengths: `(B, S)`, S above 0.
-            num_sentences: `(B,)`.
-            paragraph_lengths: `(B, G)`, sentences of each paragraph, padded with 0.
-            first_index: `(B, 3)`, paragraph, sentence and token index of the first
-                piece in the whole document; None for 0.
+        A document without a piece has one empty sentence. `paragraph_lengths`, int
+        `(B, G)`, are padded with 0; `first_index`, `(B, 3)`, are paragraph, sentence
+        and token index of the first piece in the whole document, by default 0.
         """
         num_sentences = tf.maximum(num_sentences, 1)
         if first_index is None:
@@ -97,12 +90,15 @@ class Trees:
     @classmethod
     def of_document(cls, tree: DocumentTree) -> Self:
         """A document with a piece, or a window of it, as a batch of one row."""
+        rows = {
+            "pieces": tree.token_ids,
+            "sentence_lengths": tree.sentence_lengths,
+            "num_sentences": len(tree.sentence_lengths),
+            "paragraph_lengths": tree.paragraph_lengths,
+            "first_index": tree.first_index,
+        }
         return cls.of_documents(
-            pieces=tf.constant(tree.token_ids[np.newaxis], tf.int32),
-            sentence_lengths=tf.constant(tree.sentence_lengths[np.newaxis], tf.int32),
-            num_sentences=tf.constant([len(tree.sentence_lengths)], tf.int32),
-            paragraph_lengths=tf.constant(tree.paragraph_lengths[np.newaxis], tf.int32),
-            first_index=tf.constant([tree.first_index], tf.int32),
+            **{name: tf.constant([row], tf.int32) for name, row in rows.items()}
         )
 
     @classmethod
@@ -143,9 +139,7 @@ class Trees:
         """Paragraph index of each sentence, below `cap`: int32 tensor `(B, S)`.
 
         The paragraphs of a row slide down until the last one fits or the first one is
-        0, and are then clamped. Clamping alone would make the paragraphs of a window
-        deep in a document equal (rule of the authors' code of SegaBERT). None has no
-        cap.
+        0, and are then clamped (rule of the authors' code of SegaBERT).
         """
         if cap is None:
             return self.paragraphs
@@ -161,13 +155,10 @@ def largest(counts: tf.Tensor) -> tf.Tensor:
 
 
 class Beginnings(NamedTuple):
-    """The first sentences of texts, as many as fit into a row.
+    """The first sentences of texts that fit into a row.
 
-    Attributes:
-        trees: their word pieces.
-        num_sentences: int32 `(B,)`; 0 for a text without a piece.
-        sentences: string `(B, S)`, the sentences, unchanged, padded.
-        is_cut: bool `(B,)`, whether the text has more pieces.
+    `num_sentences`, int32 `(B,)`, is 0 for a text without a piece; `sentences`, string
+    `(B, S)`, are padded; `is_cut`, bool `(B,)`, tells whether the text has more pieces.
     """
 
     trees: Trees
@@ -181,14 +172,7 @@ class GraphTreeBuilder(tf.Module):
 
     As in records, a line is a paragraph, and sentences and paragraphs without a piece
     are left out. A beginning is whole sentences, or a part of the first one if that
-    alone is too long.
-
-    Args:
-        splitter: splits paragraphs into sentences.
-        word_pieces: encodes sentences.
-        max_pieces: maximum number of pieces of a text.
-        max_sentences: maximum number of sentences; None for any number.
-        longest_part: if set, a longer sentence counts as several sentences.
+    alone is too long. Limits are as in `seg_tf.layouts.layout.TextCapacity`.
     """
 
     def __init__(

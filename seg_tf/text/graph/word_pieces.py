@@ -2,12 +2,8 @@
 
 The exact tokenizer (`seg_tf.text.normalization`) changes one character at a time, and
 ends words at white space and around some of the resulting characters. Tables of its
-result for every character do the same here. The kernel of tensorflow_text only finds
-the longest pieces of words.
-
-Tables of single characters miss one case: two marks that are not accents change places
-if they are not in canonical order. They are Indic vowel killers and tone marks of East
-Asian scripts and of musical notation.
+result for every character do the same here. They miss one case: two marks that are not
+accents, such as Indic vowel killers, change places if they are not in canonical order.
 
 Shape key: N characters, R spans, W words, K pieces.
 """
@@ -50,11 +46,7 @@ _AT_ONCE = 1 << 12
 class Pieces:
     """Word pieces of spans of a text, in order: int32 tensors `(K,)`.
 
-    Attributes:
-        ids: vocabulary ids.
-        spans: the span that each belongs to.
-        starts: the first character of each.
-        stops: the position after its last character.
+    `spans` are the spans that they belong to, `starts` and `stops` their characters.
     """
 
     ids: tf.Tensor
@@ -98,12 +90,8 @@ class GraphWordPieces(tf.Module):
     ) -> Pieces:
         """The pieces of every span; no word reaches from one to the next.
 
-        Args:
-            code_points: int32 `(N,)`.
-            starts: int32 `(R,)`, the first character of each span.
-            stops: int32 `(R,)`, the position after its last character.
-            texts: int32 `(R,)`, the text of each span, not falling.
-            most_words: maximum number of words per text; each has at least one piece.
+        `starts`, `stops` and `texts` of the spans are int32 `(R,)`; texts do not fall.
+        Each text has at most `most_words` words.
         """
         words = self._words(code_points, starts, stops)
         text = tf.gather(texts, words.spans)
@@ -176,12 +164,9 @@ class GraphWordPieces(tf.Module):
 class NormalizedCharacters:
     """Normalised form of each code point, as int32 tables.
 
-    Attributes:
-        entry: `(0x110000,)`, the sequence that each code point becomes; 0 if it stays.
-        lengths: length of every sequence.
-        starts: where in `sequences` each begins.
-        sequences: code points, one sequence after the other.
-        kind: `(0x110000,)`, `_PART`, `_ALONE` or `_BLANK`, of normalised code points.
+    `entry` is the sequence that each code point becomes, 0 if it stays. `sequences` are
+    one after the other, with their `starts` and `lengths`. `kind`, of normalised code
+    points, is `_PART`, `_ALONE` or `_BLANK`.
     """
 
     entry: np.ndarray

@@ -36,33 +36,12 @@ def build_scheduled(
     decay_updates: int | None = None,
     decay_from_start: bool = False,
     end_learning_rate: float = 0.0,
-    weight_decay: float = 0.01,
-    beta_1: float = 0.9,
-    beta_2: float = 0.999,
-    epsilon: float = 1e-6,
     **arguments: Any,
 ) -> keras.optimizers.Optimizer:
     """An optimizer with two moments on a warm-up and decay schedule.
 
     Its `iterations` is the only counter of updates. It does not clip: the training step
-    does.
-
-    Args:
-        optimizer_class: AdamW, LAMB or Muon.
-        make_schedule: takes the arguments of `schedule.WarmupDecay`.
-        num_updates: updates of the whole run.
-        learning_rate: peak rate, for the global batch.
-        warmup_updates: updates of linear warm-up; None uses `warmup_share`.
-        warmup_share: share of the run that is warm-up.
-        decay_updates: updates after which `end_learning_rate` is reached; None is the
-            whole run, and more than that ends the run above it.
-        decay_from_start: whether the decay counts from the first update.
-        end_learning_rate: the rate after the decay.
-        weight_decay: decay of the weights; norms and biases have none.
-        beta_1: decay of the first moment.
-        beta_2: decay of the second moment.
-        epsilon: added to the root of the corrected second moment.
-        **arguments: further arguments of `optimizer_class`.
+    does. `seg_tf.config.optimizers` documents the arguments.
     """
     if warmup_updates is None:
         warmup_updates = share_of_run(num_updates, warmup_share)
@@ -74,10 +53,6 @@ def build_scheduled(
             end_learning_rate=end_learning_rate,
             decay_from_start=decay_from_start,
         ),
-        weight_decay=weight_decay,
-        beta_1=beta_1,
-        beta_2=beta_2,
-        epsilon=epsilon,
         **arguments,
     )
     optimizer.exclude_from_weight_decay(var_names=[NO_WEIGHT_DECAY])
@@ -87,23 +62,22 @@ def build_scheduled(
 @configured_by(AdamWConfig)
 def build_adamw(decay_power: float = 1.0, **settings: Any) -> AdamW:
     """AdamW with a polynomial decay, as BERT trains."""
-    polynomial = functools.partial(schedule.WarmupPolynomialDecay, power=decay_power)
+    polynomial = functools.partial(schedule.WarmupDecay, power=decay_power)
     return build_scheduled(AdamW, polynomial, name="adamw", **settings)
 
 
 @configured_by(LambConfig)
 def build_lamb(decay_power: float = 1.0, **settings: Any) -> Lamb:
     """LAMB with a polynomial decay, for batches of thousands."""
-    polynomial = functools.partial(schedule.WarmupPolynomialDecay, power=decay_power)
+    polynomial = functools.partial(schedule.WarmupDecay, power=decay_power)
     return build_scheduled(Lamb, polynomial, name="lamb", **settings)
 
 
 @configured_by(CosineAdamWConfig)
 def build_cosine_adamw(**settings: Any) -> AdamW:
     """AdamW with a cosine decay, as Transformer-XL trains."""
-    return build_scheduled(
-        AdamW, schedule.WarmupCosineDecay, name="cosine_adamw", **settings
-    )
+    cosine = functools.partial(schedule.WarmupDecay, power=None)
+    return build_scheduled(AdamW, cosine, name="cosine_adamw", **settings)
 
 
 @configured_by(StableAdamWConfig)
@@ -119,7 +93,7 @@ def build_stable_adamw(
     The rate falls over the last `decay_share` of the run.
     """
     begin = num_updates - share_of_run(num_updates, decay_share)
-    stable = functools.partial(schedule.WarmupPolynomialDecay, decay_begin=begin)
+    stable = functools.partial(schedule.WarmupDecay, decay_begin=begin)
     settings = {"name": "stable_adamw", "num_updates": num_updates, **settings}
     return build_scheduled(optimizer_class, stable, **settings)
 

@@ -9,7 +9,7 @@ import pytest
 
 from data_pipelines import BuildError
 from data_pipelines.builds import losses
-from data_pipelines.builds.documents import DocumentOptions, build_documents
+from data_pipelines.builds.documents import build_documents
 from data_pipelines.builds.losses import LossWatch, TooManyRejectedError
 from data_pipelines.builds.makers import SliceMaker
 from data_pipelines.readers import RejectedDocument
@@ -17,18 +17,15 @@ from tests.data_pipelines import small_corpus
 from tests.data_pipelines.small_corpus import contents
 
 
-def rejected(reason="malformed_json", source="a", lost_of_file=""):
-    return RejectedDocument(source, "line 1", reason, "Bad.", lost_of_file)
+def rejected(reason="malformed_json", source="a", ends_file=False):
+    return RejectedDocument(source, "line 1", reason, "Bad.", ends_file)
 
 
 def feed(watch, items):
     """Feeds documents (numbers) and rejections to a watch; returns its error."""
     try:
         for item in items:
-            if isinstance(item, RejectedDocument):
-                watch.add_rejected(item)
-            else:
-                watch.add_document()
+            watch.add(item if isinstance(item, RejectedDocument) else None)
     except TooManyRejectedError as error:
         return str(error)
     return None
@@ -37,18 +34,18 @@ def feed(watch, items):
 # --- While reading --------------------------------------------------------------
 
 
-def test_reading_stops_at_a_loss_after_a_thousand_documents():
-    items = [*[rejected()] * 60, *[9] * 939]
-    assert feed(LossWatch(0.05, {"a": 1}), items) is None
-    error = feed(LossWatch(0.05, {"a": 1}), [*items, rejected("not_utf8"), rejected()])
-    assert error.startswith(
-        "61 of the first 1,000 documents could not be read, 6.1% (60 malformed_json, "
-        "1 not_utf8): more than --max_rejected_share=0.05 allows. The first: "
-        "a, line 1: Bad. [malformed_json] | "
+def test_reading_stops_at_a_loss_in_a_thousand_documents():
+    items = [*[rejected()] * 50, *[9] * 949]
+    assert feed(LossWatch(0.05), [*items, 9]) is None
+    assert feed(LossWatch(0.05), [*items, 9, *[rejected()] * 90]) is None
+    assert feed(LossWatch(0.05), [*items, rejected("not_utf8")]).startswith(
+        "51 of 1,000 documents could not be read, 5.1% (50 malformed_json, 1 not_utf8)"
+        ": more than --max_rejected_share=0.05 allows. The first: a, line 1: Bad. "
+        "[malformed_json] | "
     )
     reasons = ("redirect", "other_namespace", "empty_document", "no_word_pieces")
     items = [rejected(reason) for reason in reasons] * 500
-    assert feed(LossWatch(0.0, {"a": 1}), [*items, 9]) is None
+    assert feed(LossWatch(0.0), [*items, 9]) is None
 
 
 def test_resumed_reading_counts_earlier_losses():
@@ -57,33 +54,12 @@ def test_resumed_reading_counts_earlier_losses():
         "rejected": [dataclasses.asdict(item) for item in items[:40]] * 2,
         "num_rejected_when_read": 40,
     }
-    watch = LossWatch(0.05, {"a": 1})
-    watch.resume([report], 500)
+    watch = LossWatch(0.05)
+    watch.resume(500, [report])
     more = [*[9] * 440, *[rejected()] * 30]
-    error = feed(LossWatch(0.05, {"a": 1}), [*items, *more])
-    assert "of the first 1,000" in error
+    error = feed(LossWatch(0.05), [*items, *more])
+    assert "60 of 1,000 documents" in error
     assert feed(watch, more) == error
-
-
-def test_missing_bytes_are_estimated_by_sizes():
-    sizes = {"a": 100, "b": 100, "c": 100, "left": 1, "gone": 0}
-    described = losses.describe_broken_files({"left": "rest", "gone": "whole"}, sizes)
-    assert described == {
-        "count": 2,
-        "first": ["left", "gone"],
-        "bytes": 99 + 100,
-        "of_bytes": 301 + 99 + 100,
-    }
-    # A file that breaks off lacks at least its size.
-    whole = losses.describe_broken_files({"a": "rest"}, sizes)
-    assert (whole["bytes"], whole["of_bytes"]) == (100, 401)
-    end = [rejected("a", "left", "rest"), rejected("b", "gone", "whole")]
-    assert feed(LossWatch(0.4, sizes), end) is None
-    assert feed(LossWatch(0.39, sizes), end).startswith(
-        "2 file(s) could not be read to their end, with an estimated 39.8% of the "
-        "input's bytes (left, gone): more than --max_rejected_share=0.39 allows. The "
-        "first: left, line 1: "
-    )
 
 
 # --- Builds ---------------------------------------------------------------------
@@ -158,21 +134,10 @@ def test_every_engine_raises_the_same_error(corpus, tmp_path, monkeypatch):
         with pytest.raises(TooManyRejectedError) as error:
             build(corpus, tmp_path / str(number), **arguments)
         messages.append(str(error.value))
-    assert "of the first 36 documents" in messages[0]
+    assert "of 30 documents" in messages[0]
     assert messages == messages[:1] * 3
     # There is nothing that the next command could resume.
     assert not (tmp_path / "2" / ".progress").exists()
-
-
-def test_a_wrong_option_is_reported_early_and_blocks_nothing(corpus, tmp_path):
-    (tmp_path / "text").mkdir()
-    lines = [small_corpus.document_line(number) for number in range(1100)]
-    (tmp_path / "text" / "a.jsonl").write_text("".join(lines))
-    settings = {"input": str(tmp_path / "text"), "slice_megabytes": 1.0}
-    wrong = {"reader_options": {"text_field": "body"}}
-    with pytest.raises(BuildError, match=r"1,000 of the first 1,000 documents.*'body'"):
-        build(corpus, tmp_path / "out", **settings, **wrong)
-    assert build(corpus, tmp_path / "out", **settings).count("documents") == 1100
 
 
 def test_half_of_a_gzip_file_is_a_loss(corpus, tmp_path):
@@ -202,9 +167,12 @@ def test_half_of_a_gzip_file_is_a_loss(corpus, tmp_path):
         build(corpus, tmp_path / "out", **settings)
 
 
-@pytest.mark.parametrize("share", [-0.1, 1.5])
-def test_a_share_is_between_none_and_all(share):
-    with pytest.raises(ValueError, match=r"`max_rejected_share` must lie between"):
-        DocumentOptions(
-            format="markdown", input="", vocab_file="", max_rejected_share=share
-        )
+def test_missing_bytes_are_estimated_by_sizes():
+    sizes = {"a": 100, "b": 200, "c": 100, "left": 1, "gone": 0}
+    described = losses.describe_broken_files(["left", "gone", "b"], sizes)
+    assert described == {
+        "count": 3,
+        "first": ["left", "gone", "b"],
+        "bytes": 100 + 100 + 200,
+        "of_bytes": 401 + 400,
+    }

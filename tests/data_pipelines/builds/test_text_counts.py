@@ -1,7 +1,6 @@
 """Counts that show whether vocabulary and sentence splitter fit a text."""
 
 import json
-import logging
 
 import numpy as np
 import pytest
@@ -10,11 +9,9 @@ from data_pipelines.builds.documents import DocumentOptions, build_documents, su
 from data_pipelines.builds.text_counts import LONG_SENTENCE, TextCounter
 from data_pipelines.report import page
 from seg_tf import files
-from seg_tf.data.manifest import TEXT_COUNTS, Manifest, text_preparation
-from seg_tf.text.normalization import CASED, UNCASED, Normalization
+from seg_tf.data.manifest import TEXT_COUNTS
 from seg_tf.text.tree import DocumentTree
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, WordVocabulary
-from tests.data_pipelines.builders import read_all
 
 PIECES = Vocabulary([*SPECIAL_TOKENS, "play", "##ing", "##s", "on", "."])
 UNKNOWN, PLAY, ING, ON = 1, 5, 6, 8
@@ -85,65 +82,15 @@ def test_a_build_counts_and_warns_of_an_unknown_script(build, tmp_path, caplog):
     values = files.read_json(tmp_path / "out" / "manifest.json")
     assert values["counts"]["unknown_words"] == 2
     assert values["counts"]["train"]["words"] == 8
-    assert "25.0% of all words (2 of 8) are unknown" in caplog.text
-    assert "data_pipelines.build_vocab" in caplog.text
+    assert "25.0% of all words are unknown" in caplog.text
+    assert "seg-tf build-vocab" in caplog.text
     assert "2 (25.00%) unknown" in summary(manifest)
-    text = page.text_fit(manifest)
-    assert "25.0 %" in text
-    assert "are unknown to the vocabulary" in text
+    page.write_report(tmp_path / "out", tmp_path / "page.html")
+    assert "are unknown to the vocabulary" in (tmp_path / "page.html").read_text()
 
 
 def test_text_without_ends_of_sentences_leads_to_a_warning(build, caplog):
     manifest = build("a b " * LONG_SENTENCE, "a b.")
     assert manifest.text_counts()["unsplit_pieces"] == 2 * LONG_SENTENCE
     assert "--sentence_parameters" in caplog.text
-    assert "seg_tf.commands.train_punkt" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("text", "num_unknown", "settings"),
-    [
-        ("a ship came home. it sank.", 0, {}),
-        # Word vocabularies leave out rare words by design.
-        ("a " * 19 + "b", 1, {"tokens": ["<eos>", "<unk>", "a"], "tokenizer": "words"}),
-    ],
-)
-def test_text_that_fits_leads_to_no_warning(build, caplog, text, num_unknown, settings):
-    with caplog.at_level(logging.WARNING):
-        manifest = build(text, **settings)
-    assert not caplog.records
-    assert manifest.text_counts()["unknown_words"] == num_unknown
-
-
-@pytest.mark.parametrize(
-    ("flags", "expected", "pieces"),
-    [
-        # The row 中国, more than 1 % of this table, is one of whole ideographs.
-        ({}, Normalization(True, False, split_ideographs=False), ["été", "中国"]),
-        (
-            {"split_ideographs": True, "strip_accents": True},
-            UNCASED,
-            ["ete", "中", "国"],
-        ),
-        ({"split_ideographs": True, "lower_case": False}, CASED, ["Été", "中", "国"]),
-    ],
-)
-def test_the_normalization_of_records_is_described(
-    build, tmp_path, flags, expected, pieces
-):
-    tokens = [*SPECIAL_TOKENS, "été", "ete", *"中国人口", "中国"]
-    tokens += [*"abcdefgh", *(f"##{letter}" for letter in "abcdefgh")]
-    tokens += ["Été"] * (expected == CASED)
-    manifest = build("Été 中国", tokens=tokens, **flags)
-    assert Normalization.from_described(manifest.vocabulary) == expected
-    assert Manifest.load(tmp_path / "out") == manifest
-    assert text_preparation(manifest, tmp_path / "out").normalization == expected
-    (document,) = read_all(tmp_path / "out")
-    assert [tokens[token_id] for token_id in document.token_ids] == pieces
-
-
-def test_a_cased_vocabulary_keeps_the_case(build, capsys):
-    manifest = build("Rome fell.", tokens=[*SPECIAL_TOKENS, "Rome", "fell", "."])
-    assert manifest.vocabulary["lower_case"] is False
-    assert manifest.text_counts()["unknown_words"] == 0
-    assert "1 of the 3 ordinary rows" in capsys.readouterr().err
+    assert "seg-tf train-punkt" in caplog.text

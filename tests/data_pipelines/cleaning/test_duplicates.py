@@ -17,7 +17,6 @@ from tests.data_pipelines.cleaning import corpora
 from tests.data_pipelines.cleaning.slow_duplicates import (
     slow_duplicates,
     slow_min_hash,
-    true_similarity,
 )
 from tests.data_pipelines.small_corpus import contents, interrupted, noted
 
@@ -36,24 +35,6 @@ def built(corpus, tmp_path_factory):
     output_dir = tmp_path_factory.mktemp("near")
     corpora.build(corpus[0], output_dir, NEAR)
     return output_dir
-
-
-def near_duplicates(documents, threshold):
-    """`{number: number of the document that it repeats}` of `{number: lines}`."""
-    assert list(documents) == list(range(len(documents)))
-    found = duplicates.near_duplicates(
-        np.array(
-            [
-                duplicates.near_fingerprint(
-                    duplicates.normalised_words(Document(tuple(lines), "", ""))
-                )
-                for lines in documents.values()
-            ]
-        ),
-        threshold,
-    )
-    assert (np.diff(found[0]) > 0).all()
-    return dict(found.T.tolist())
 
 
 def kept_ids(folder):
@@ -82,17 +63,6 @@ def test_near_duplicates_are_those_of_all_pairs(corpus, built):
         assert example["why"] == f"repeats document {earlier}"
 
 
-def test_near_duplicates_truly_have_much_in_common(corpus):
-    """The oracle shares MinHash with what it tests; sets of 5-grams do not."""
-    found = slow_duplicates(corpus[1], NEAR.duplicate_threshold)
-    for number, other in found.items():
-        assert true_similarity(corpus[1][number], corpus[1][other]) > 0.5
-    for number, lines in corpus[1].items():
-        for other in range(number):
-            if true_similarity(lines, corpus[1][other]) > 0.9:
-                assert number in found
-
-
 def test_exact_duplicates_are_those_of_all_pairs(corpus, tmp_path):
     corpora.build(corpus[0], tmp_path, EXACT)
     expected = slow_duplicates(corpus[1])
@@ -112,12 +82,6 @@ def test_duplicates_are_found_among_what_other_steps_leave(corpus, tmp_path):
     # Copies whose changed words were in short lines are exact now.
     assert expected.keys() - slow_duplicates(corpus[1]).keys()
     assert kept_ids(tmp_path) == left.keys() - expected.keys()
-
-
-def test_slices_change_no_duplicate(corpus, built, tmp_path):
-    corpora.build(corpus[0], tmp_path, NEAR, slice_megabytes=0.02)
-    assert kept_ids(tmp_path) == kept_ids(built)
-    assert Manifest.load(tmp_path).cleaning == Manifest.load(built).cleaning
 
 
 def test_an_interrupted_search_continues(corpus, built, tmp_path, monkeypatch):
@@ -151,31 +115,3 @@ def test_fingerprints_are_of_all_runs_of_five_words(monkeypatch):
         words = duplicates.normalised_words(Document(tuple(lines), "", ""))
         expected = slow_min_hash(lines).hashvalues
         np.testing.assert_array_equal(duplicates.near_fingerprint(words), expected)
-
-
-def test_exact_duplicates_repeat_the_first_of_equal_rows():
-    generator = np.random.default_rng(0)
-    rows = generator.integers(0, 2, (80, 4)).astype(np.uint32)
-    expected = {}
-    for number, row in enumerate(rows.tolist()):
-        if (first := rows.tolist().index(row)) != number:
-            expected[number] = first
-    assert duplicates.exact_duplicates(rows).T.tolist() == [
-        [number, first] for number, first in expected.items()
-    ]
-    assert duplicates.exact_duplicates(rows[:0]).shape == (2, 0)
-    assert duplicates.near_duplicates(np.zeros((0, 128), "<u4"), 0.8).shape == (2, 0)
-
-
-def test_a_template_does_not_hide_copies_of_its_pages():
-    generator = random.Random(6)
-    template = [f"t{n}" for n in range(200)]
-    documents = {}
-    for number in range(6):
-        own = [f"p{number} w{n}" for n in range(60)]
-        documents[number] = [" ".join([*template, *own])]
-        copy = [word if generator.random() > 0.02 else "changed" for word in own]
-        documents[number + 6] = [" ".join([*template, *copy])]
-    expected = {number + 6: number for number in range(6)}
-    assert slow_duplicates(documents, 0.8) == expected
-    assert near_duplicates(dict(sorted(documents.items())), 0.8) == expected

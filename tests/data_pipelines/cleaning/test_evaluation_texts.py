@@ -96,21 +96,6 @@ def test_documents_with_a_copy_are_dropped_and_named(corpus, tmp_path, capsys):
     assert corpora.build(folder, tmp_path / "built", moved) == manifest
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"one two\nthree\n", r"at least 13 words.*2 texts are all shorter"),
-        (b"", r"0 texts are all shorter"),
-        (b"\xff", r"must be UTF-8.*evaluation\.txt"),
-    ],
-)
-def test_files_that_are_no_use_are_refused(tmp_path, content, message):
-    path = tmp_path / "evaluation.txt"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=message):
-        evaluation_texts.load(CleaningOptions(evaluation_texts=str(path)))
-
-
 def test_the_command_collects_what_there_is(tmp_path, capsys):
     header = "index\tsentence1\tsentence2"
     write(tmp_path / "WNLI" / "train.tsv", f"{header}\tlabel", "0\tnot\tthis\t1")

@@ -4,14 +4,13 @@ import sys
 
 import pytest
 
-from data_pipelines import BuildError, check_records
+from data_pipelines import BuildError
 from data_pipelines.cleaning import drop_counts, steps
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.readers import Document
 from seg_tf.data.manifest import Manifest
 from tests.data_pipelines.cleaning import corpora
 from tests.data_pipelines.cleaning.test_duplicates import kept_ids
-from tests.data_pipelines.small_corpus import contents
 
 LANGUAGE_MODULE = """
 import re
@@ -114,55 +113,6 @@ def test_counts_are_those_of_plain_python(corpus, built):
     assert Manifest.load(built).count("documents") == len(left)
 
 
-def test_a_cleaned_build_passes_its_check_and_is_found_finished(
-    corpus, built, language_module
-):
-    assert not list(check_records.check_folder(built))
-    before = contents(built)
-    again = corpora.build(corpus[0], built, everything_on(language_module))
-    assert again == Manifest.load(built)
-    assert contents(built) == before
-
-
-@pytest.mark.slow
-def test_bytes_are_the_same_for_two_workers(corpus, built, tmp_path, language_module):
-    options = everything_on(language_module)
-    corpora.build(corpus[0], tmp_path / "two", options, num_workers=2)
-    assert contents(tmp_path / "two") == contents(built)
-
-
-def test_without_steps_the_manifest_has_no_counts_of_cleaning(corpus, tmp_path):
-    manifest = corpora.build(corpus[0], tmp_path, CleaningOptions())
-    assert manifest.cleaning is None
-    assert manifest.options["cleaning"] == {}
-    assert Manifest.load(tmp_path) == manifest
-
-
-def test_a_corpus_of_which_nothing_is_left_says_why(corpus, tmp_path):
-    with pytest.raises(BuildError, match=r"short_documents .* documents"):
-        corpora.build(corpus[0], tmp_path, CleaningOptions(min_document_words=9999))
-    assert not (tmp_path / "manifest.json").exists()
-
-
-def test_examples_do_not_depend_on_the_slices():
-    items = [(n, document(f"line {n} of many")) for n in range(40)]
-
-    def merged(size):
-        reports = []
-        for begin in range(0, len(items), size):
-            counts = drop_counts.DropCounter(["short_documents"])
-            for number, item in items[begin : begin + size]:
-                counts.see(item)
-                counts.drop_document("short_documents", number, item, "4 words")
-            reports.append(counts.report())
-        return drop_counts.merge(reversed(reports))
-
-    assert merged(40) == merged(7) == merged(1)
-    examples = merged(7)["steps"]["short_documents"]["examples"]
-    assert len(examples) == 5
-    assert [e["document_id"] for e in examples] != [0, 1, 2, 3, 4]
-
-
 def apply(function, text, confidence=0.0):
     options = CleaningOptions(
         language="en", language_function=function, min_language_confidence=confidence
@@ -193,10 +143,8 @@ def test_uncertain_languages_are_dropped(language_module):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("guess", "form `module:function`"),
         ("a:", "form `module:function`"),
         ("no_such_module_anywhere:guess", "can be imported"),
-        ("json:guess", "guess is missing in json"),
         ("language_of_tests:constant", "constant is no function"),
         ("language_of_tests:number", "file, line 1: .*must return a language code.*3"),
         ("language_of_tests:fails", "file, line 1: .*KeyError: 'model'"),
@@ -207,21 +155,11 @@ def test_wrong_language_functions_are_refused(language_module, name, message):
         apply(name, "text")
 
 
-def test_a_wrong_language_function_is_told_before_anything_is_written(corpus, tmp_path):
-    options = CleaningOptions(language="en", language_function="no_such_module:f")
-    with pytest.raises(ValueError, match="can be imported"):
-        corpora.build(corpus[0], tmp_path / "out", options, num_workers=2)
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"min_line_words": -1}, "min_line_words"),
         ({"language": "en"}, "together"),
-        ({"language_function": "a:b"}, "together"),
-        ({"language": "en,", "language_function": "a:b"}, "code"),
-        ({"min_language_confidence": 0.5}, "0 without `language`"),
         ({"evaluation_words": 8}, "only with `evaluation_texts`"),
         ({"evaluation_texts": "x", "evaluation_words": 0}, "at least 1"),
         ({"duplicates": "all"}, "'exact' or 'near'"),

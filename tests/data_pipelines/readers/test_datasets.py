@@ -6,10 +6,6 @@ import json
 import pytest
 
 from data_pipelines import readers
-from data_pipelines.builds.documents import DocumentOptions, build_documents
-from seg_tf import file_listing
-from seg_tf.data.manifest import Manifest
-from tests.data_pipelines import small_corpus
 from tests.data_pipelines.readers import helpers
 
 ROWS = [{"title": f"T  {n}", "body": f"Text {n}.\nMore."} for n in range(30)]
@@ -47,12 +43,8 @@ def test_each_file_of_a_split_is_read_in_order(datasets, folder):
     assert [item.title for item in items] == [f"T {n}" for n in range(30)]
     assert items[13].source == "data/train-00001-of-00003.parquet"
     assert items[13].location == "row 4"
-    for options, name in (
-        ({}, f"{folder}[validation]"),
-        ({"split": "validation"}, folder),
-    ):
-        (item,) = reader(**options).read_input(name)
-        assert (item.paragraphs, item.title) == (("Held out.",), "")
+    (item,) = reader().read_input(f"{folder}[validation]")
+    assert (item.paragraphs, item.title) == (("Held out.",), "")
 
 
 def test_saved_datasets_and_compressed_files_are_read(datasets, tmp_path):
@@ -75,32 +67,8 @@ def test_bad_rows_are_rejected_and_damage_ends_the_file(datasets, tmp_path):
     assert items[1].location == "row 2"
     path.write_text('{"body": "One."}\n{broken\n')
     (item,) = reader().read_input(tmp_path)
-    assert (item.reason, item.lost_of_file) == ("damaged_table", "whole")
+    assert (item.reason, item.ends_file) == ("damaged_table", True)
     path.write_text('{"text": "One."}\n')
     (item,) = reader().read_input(tmp_path)
     assert item.reason == "missing_text_field"
     assert "found only ['text']" in item.message
-
-
-def test_files_of_the_hub_have_the_names_of_the_dataset():
-    path = file_listing.to_path("hf://datasets/allenai/c4@607bd4c8/en/train.json.gz")
-    name = reader().source_name(path, "allenai/c4[validation]")
-    assert name == "allenai/c4/en/train.json.gz"
-
-
-def test_builds_hold_the_files_and_their_checksums(datasets, folder, tmp_path):
-    options = DocumentOptions(
-        format="datasets",
-        input=str(folder),
-        validation_input=f"{folder}[validation]",
-        reader_options={"text_field": "body"},
-        vocab_file=str(small_corpus.write_vocabulary(tmp_path)),
-        slice_megabytes=0.0001,
-    )
-    build_documents(options, tmp_path / "records", num_workers=2)
-    manifest = Manifest.load(tmp_path / "records")
-    assert manifest.count("documents", "train") == 30
-    assert manifest.count("documents", "validation") == 1
-    sources = {source["file"]: source["bytes"] for source in manifest.sources}
-    path = folder / "data/train-00001-of-00003.parquet"
-    assert sources["train/data/train-00001-of-00003.parquet"] == path.stat().st_size

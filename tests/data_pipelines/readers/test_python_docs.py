@@ -1,7 +1,5 @@
 """Docstrings: which are found, and what of them is prose."""
 
-import gc
-import sys
 import textwrap
 
 import pytest
@@ -71,22 +69,11 @@ def test_docstrings_come_in_order_and_once(tmp_path):
     )
 
 
-def test_code_of_another_version_is_rejected(tmp_path):
-    code = '"""This module is of another age."""\n\nprint "hello"\n'
-    (item,) = read(tmp_path, code)
-    assert (item.reason, item.location) == ("not_python", "line 3")
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    assert f"Expected code of Python {version}, found: " in item.message
-    assert gc.isenabled()  # It is put off while code is parsed.
-
-
 @pytest.mark.parametrize(
     "paragraph",
     [
         "Returns the number of doors.",
-        "Is this a sentence or a question?",
         "(In parentheses, it is one as well.)",
-        'The second argument is called "width", as above.',
         "It has two sentences. The second one announces this:",
         "It stands where it is, and there\nit. is.",
         "Computes 3 out of 4 cases in 2.5 seconds.",
@@ -100,7 +87,6 @@ def test_prose(paragraph):
     "docstring",
     [
         "Open doors",
-        "Opens a door.",
         "There are two ways to do it:",
         ">>> open_the_door()\nThe door is open now, sir.",
         "width : float\n    The width of the door in metres.",
@@ -108,10 +94,8 @@ def test_prose(paragraph):
         ":param width: the width of the door.",
         ".. note:: This is what the directive says.",
         "- The first item of a long list.",
-        "1. The first item of a long list.",
         "| The row | of a | table, is | it.",
         "x = f(a, b) + g(c_1, d_2) returns it.",
-        "open_door, close_door and so on_and on_and.",
         "Copyright 2020 The Authors of this fine work.",
         "This has a \0 character in it, alas.",
         "Returns\n-------\nThe number of doors that are open.",
@@ -121,22 +105,6 @@ def test_prose(paragraph):
 )
 def test_no_prose(docstring):
     assert list(python_docs.prose_paragraphs(docstring)) == []
-
-
-@pytest.mark.parametrize(
-    "marked, expected",
-    [
-        ("``x`` and `y`", "x and y"),
-        ("a :class:`~house.doors.Door` or :func:`open`", "a Door or open"),
-        (":ref:`the manual <manual>`", "the manual"),
-        ("`a link <http://x.org>`_ and [another](http://y.org)", "a link and another"),
-        ("*very* **very** late", "very very late"),
-        ("2 * 3 * 4 and *args stay", "2 * 3 * 4 and *args stay"),
-        ("as follows::", "as follows:"),
-    ],
-)
-def test_marks_are_removed(marked, expected):
-    assert python_docs.strip_marks(marked) == expected
 
 
 def test_installed_packages_read_as_prose():

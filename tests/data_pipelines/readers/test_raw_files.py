@@ -8,7 +8,6 @@ import pytest
 
 from data_pipelines import readers
 from data_pipelines.readers import raw_files
-from seg_tf import file_listing
 from tests.data_pipelines.failing_files import FailingFileSystem
 
 LINES = "".join(json.dumps({"text": f"Line {n}."}) + "\n" for n in range(20_000))
@@ -58,11 +57,3 @@ def test_lost_connection_stops_instead_of_rejecting(failing, monkeypatch, error,
         collect(items, read := [])
     assert read, "what precedes"
     assert all(isinstance(item, readers.Document) for item in read)
-
-
-def test_file_that_vanishes_stops(memory):
-    memory.pipe("/a.txt", b"A text.")
-    (path,) = file_listing.list_files("memory://a.txt")
-    memory.rm("/a.txt")
-    with pytest.raises(raw_files.UnreachableError, match="FileNotFoundError"):
-        list(readers.get_reader("plain_text").read(path))

@@ -17,7 +17,6 @@ from tests.text import test_punkt
 
 pytestmark = pytest.mark.slow
 
-
 TABLES = {
     "empty": PunktParameters,
     "small": lambda: test_punkt.SMALL,
@@ -26,12 +25,9 @@ TABLES = {
     "terminators": lambda: dataclasses.replace(test_punkt.SMALL, terminators="。؟!b"),
 }
 
-
 PIECES = [piece for piece in test_punkt._PIECES if "\n" not in piece]
 
-
 PIECES += ["。", "他说", "？！", "」", "؟ ", "।", "。”", "\u3000"]
-
 
 # Ends of the tables, marks in odd places, and runs of dots that go over spaces.
 ODD = [

@@ -16,10 +16,7 @@ from tests.text import twelve_scripts
 from tests.text.test_word_pieces import oracle, oracle_rows
 
 pytestmark = pytest.mark.slow
-
-
 LETTERS = "abcdeinortsuABCDEß中한éıΣσςаб"
-
 
 VOCABULARY = Vocabulary(
     [
@@ -32,14 +29,12 @@ VOCABULARY = Vocabulary(
     ]
 )
 
-
 # All of the characters of the languages that texts are mostly in, and of the rest some.
 CODE_POINTS = [
     *range(0x3100),
     *range(0x3100, 0x11000, 7),
     *range(0x11000, 0x110000, 97),
 ]
-
 
 CASES = [
     "",

@@ -155,36 +155,10 @@ def test_updates_equal_tf_models_official(start, gradients, adapt_excluded):
     assert_close(variables, {name: value.numpy() for name, value in theirs.items()})
 
 
-def test_variables_of_few_bits_are_updated_in_float32():
-    """0.999 is 1 in bfloat16, with which the second moment would divide by 0."""
-    generator = np.random.default_rng(4)
-    variables = make_variables({"kernel": generator.normal(size=(8, 8))}, "bfloat16")
-    gradient = tf.constant(generator.normal(size=(8, 8)), "bfloat16")
-    start = {"kernel": variables["kernel"].numpy().astype("float64")}
-    optimizer = build(variables, beta_2=0.999)
-    optimizer.apply([gradient])
-    expected = slow_lamb(
-        start,
-        [{"kernel": gradient.numpy().astype("float64")}],
-        decayed={"kernel"},
-        adapted={"kernel"},
-        **{**SETTINGS, "beta_2": 0.999},
-    )
-    found = variables["kernel"].numpy().astype("float64")
-    # Half of the last bit of bfloat16, where steps are about RATE.
-    np.testing.assert_allclose(found, expected["kernel"], rtol=2**-8, atol=2**-12)
-
-
-def test_config_and_state_are_restored(start, gradients):
-    variables = make_variables(start)
-    rate = schedule.WarmupPolynomialDecay(0.1, 40, 5, power=0.5)
+def test_config_is_restored():
+    rate = schedule.WarmupDecay(0.1, 40, 5, power=0.5)
     settings = {**SETTINGS, "adapt_excluded": False}
     optimizer = Lamb(learning_rate=rate, **settings)
-    optimizer.build(list(variables.values()))
-    for step in gradients[:10]:
-        apply(optimizer, step)
-
-    # Compared with what went in: the copy must have every argument.
     copy = keras.saving.deserialize_keras_object(
         keras.saving.serialize_keras_object(optimizer)
     )
@@ -192,14 +166,3 @@ def test_config_and_state_are_restored(start, gradients):
     for name, value in settings.items():
         assert getattr(copy, name) == value, name
     np.testing.assert_allclose(float(copy.learning_rate), 0.1 / 5, rtol=1e-6)
-
-    restored = make_variables(
-        {n: variable.numpy() for n, variable in variables.items()}
-    )
-    copy.build(list(restored.values()))
-    copy.set_weights([variable.numpy() for variable in optimizer.variables])
-    for step in gradients[10:]:
-        apply(optimizer, step)
-        apply(copy, step)
-    for name, variable in variables.items():
-        np.testing.assert_array_equal(restored[name].numpy(), variable.numpy(), name)

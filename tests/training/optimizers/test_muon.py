@@ -162,26 +162,3 @@ def test_every_kernel_of_a_model_but_its_head_is_marked(case):
     kernels = {weight.path for weight in weights if weight.path.endswith("kernel")}
     assert len(marked) >= 6
     assert marked == kernels - {"pooler/kernel"}
-
-
-def test_a_restored_optimizer_continues_with_the_same_bits():
-    start, gradients = problem()
-    variables, optimizer = make(start)
-    apply(optimizer, variables, gradients[:3])
-    copy = keras.saving.deserialize_keras_object(
-        keras.saving.serialize_keras_object(optimizer)
-    )
-    assert type(copy) is Muon
-    assert copy.get_config() == optimizer.get_config()
-    for name in ("matrix_rate_ratio", "momentum"):
-        assert getattr(copy, name) == SETTINGS[name], name
-    values = dict(zip(VARIABLES, (v.numpy() for v in variables), strict=True))
-    copies, _ = make(values)
-    copy.build(copies)
-    # Two slots for the embeddings and the bias, one for each matrix.
-    assert len(copy.variables) == 2 + 2 * 2 + 5
-    copy.set_weights([variable.numpy() for variable in optimizer.variables])
-    apply(optimizer, variables, gradients[3:])
-    apply(copy, copies, gradients[3:])
-    for one, other in zip(variables, copies, strict=True):
-        np.testing.assert_array_equal(other.numpy(), one.numpy(), err_msg=one.name)

@@ -51,76 +51,66 @@ def test_every_bias_and_layer_norm_of_the_model_and_nothing_else_is_not_decayed(
     assert len(before) > len(exempt) > 10
 
 
-def test_config_builds_the_optimizer_with_its_schedule():
-    config = AdamWConfig(
-        learning_rate=0.5, end_learning_rate=0.1, decay_updates=60, weight_decay=0.3
-    )
-    optimizer = build_from(config, num_updates=200)
-    rates = []
-    for updates in (0, 1, 2, 60):
-        optimizer.iterations.assign(updates)
-        rates.append(float(optimizer.learning_rate))
-    # None warms up over 1 % of the 200 updates.
-    np.testing.assert_allclose(rates, [0.25, 0.5, 0.5, 0.1], rtol=1e-6)
-    assert optimizer.weight_decay == 0.3
-    # The training step clips, once the gradients of all processes are summed.
-    assert optimizer.global_clipnorm is None
-
-
-def test_every_argument_of_the_schedule_arrives():
-    config = LambConfig(
-        learning_rate=0.5,
-        warmup_updates=7,
-        decay_updates=60,
-        decay_power=2.0,
-        decay_from_start=True,
-        end_learning_rate=0.1,
-    )
-    optimizer = build_from(config, num_updates=200)
-    optimizer.iterations.assign(30)
-    # Half of the 60 are left; from the end of the warm-up it would be 30 / 53.
-    np.testing.assert_allclose(
-        float(optimizer.learning_rate), 0.1 + 0.4 * 0.5**2, rtol=1e-6
-    )
-
-
-def test_cosine_config_builds_the_optimizer_with_its_schedule():
-    config = CosineAdamWConfig(
-        learning_rate=0.5,
-        warmup_updates=50,
-        decay_updates=300,
-        end_learning_rate=0.1,
-        weight_decay=0.3,
-        beta_1=0.7,
-        beta_2=0.8,
-        epsilon=0.1,
-    )
-    optimizer = build_from(config, num_updates=200)
-    rates = []
-    for updates in (0, 49, 100, 200, 300):
-        optimizer.iterations.assign(updates)
-        rates.append(float(optimizer.learning_rate))
-    # At thirds of 300 updates: half of the wave is 0.75 and 0.25 of it down.
-    np.testing.assert_allclose(rates, [0.01, 0.5, 0.4, 0.2, 0.1], rtol=1e-5)
-    settings = optimizer.get_config()
-    for name in ("weight_decay", "beta_1", "beta_2", "epsilon"):
-        assert settings[name] == getattr(config, name), name
-    assert optimizer.global_clipnorm is None
-
-
 def rate_after(config, num_updates, updates):
     optimizer = build_from(config, num_updates=num_updates)
     optimizer.iterations.assign(updates)
     return float(optimizer.learning_rate)
 
 
-def test_stable_config_builds_the_optimizer_with_its_schedule():
-    config = StableAdamWConfig(
-        learning_rate=0.5, warmup_updates=10, decay_share=0.25, end_learning_rate=0.1
-    )
-    assert config.decay_begin(200) == 150
-    rates = [rate_after(config, 200, updates) for updates in (0, 9, 10, 150, 175, 200)]
-    np.testing.assert_allclose(rates, [0.05, 0.5, 0.5, 0.5, 0.3, 0.1], rtol=1e-6)
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        # None warms up over 1 % of the 200 updates.
+        (
+            AdamWConfig(learning_rate=0.5, end_learning_rate=0.1, decay_updates=60),
+            {0: 0.25, 1: 0.5, 2: 0.5, 60: 0.1},
+        ),
+        # Half of the 60 are left; from the end of the warm-up it would be 30 / 53.
+        (
+            LambConfig(
+                learning_rate=0.5,
+                warmup_updates=7,
+                decay_updates=60,
+                decay_power=2.0,
+                decay_from_start=True,
+                end_learning_rate=0.1,
+            ),
+            {30: 0.1 + 0.4 * 0.5**2},
+        ),
+        # At thirds of 300 updates: half of the wave is 0.75 and 0.25 of it down.
+        (
+            CosineAdamWConfig(
+                learning_rate=0.5,
+                warmup_updates=50,
+                decay_updates=300,
+                end_learning_rate=0.1,
+            ),
+            {0: 0.01, 49: 0.5, 100: 0.4, 200: 0.2, 300: 0.1},
+        ),
+        (
+            StableAdamWConfig(
+                learning_rate=0.5,
+                warmup_updates=10,
+                decay_share=0.25,
+                end_learning_rate=0.1,
+            ),
+            {0: 0.05, 9: 0.5, 10: 0.5, 150: 0.5, 175: 0.3, 200: 0.1},
+        ),
+        (AdamWConfig(learning_rate=1.0, warmup_share=0.05), {0: 1 / 10}),
+    ],
+)
+def test_config_builds_the_optimizer_with_its_schedule(config, expected):
+    for updates, rate in expected.items():
+        assert rate_after(config, 200, updates) == pytest.approx(rate)
+
+
+def test_config_builds_the_optimizer_with_its_settings():
+    config = CosineAdamWConfig(weight_decay=0.3, beta_1=0.7, beta_2=0.8, epsilon=0.1)
+    settings = build_from(config, num_updates=200).get_config()
+    for name in ("weight_decay", "beta_1", "beta_2", "epsilon"):
+        assert settings[name] == getattr(config, name), name
+    # The training step clips, once the gradients of all processes are summed.
+    assert settings["global_clipnorm"] is None
 
 
 def test_muon_config_gives_both_groups_one_schedule_with_two_peaks():
@@ -146,11 +136,3 @@ def test_muon_config_gives_both_groups_one_schedule_with_two_peaks():
         # Without a gradient nothing but the decay is left, at four times the rate.
         np.testing.assert_allclose(kernel, 3.0 * (1 - 4 * rate * 0.3), rtol=1e-6)
         np.testing.assert_array_equal(bias, start["bias"])
-
-
-def test_share_of_the_run_is_warmed_up_unless_a_number_is_given():
-    shared = AdamWConfig(learning_rate=1.0, warmup_share=0.25)
-    fixed = AdamWConfig(learning_rate=1.0, warmup_share=0.25, warmup_updates=2)
-    assert rate_after(shared, 16, 0) == 1 / 4
-    assert rate_after(fixed, 16, 0) == 1 / 2
-    assert (shared.warmup(16), fixed.warmup(16)) == (4, 2)
