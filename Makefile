@@ -25,8 +25,8 @@ CORPUS_WITHOUT_FORMAT := $(and $(CORPUS),$(filter file,$(origin FORMAT)))
 # Read from the config, so that the two cannot differ.
 WINDOW_LENGTH = $(or $(shell $(RUN) -c "$(PRINT_WINDOW_LENGTH)"),$(error \
 	CONFIG=$(CONFIG) gives no inputs.window_length))
-PRINT_WINDOW_LENGTH = from seg_tf.commands import config_overrides; \
-	print(config_overrides.load_config('$(CONFIG)').inputs.window_length)
+PRINT_WINDOW_LENGTH = from seg_tf.commands import run_flags; \
+	print(run_flags.load_config('$(CONFIG)').inputs.window_length)
 VOCAB_FILE = $(or $(VOCAB),$(OUTPUT)/vocab.txt)
 
 RUN = $(VENV)/bin/python

@@ -24,11 +24,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if _HAS_GPU else "3")
 # `_show_all_flags` adopts flags for the script that calls `run`, not for this module.
 flags.disclaim_key_flags()
 
-# Errors that users can fix; anything else keeps its traceback.
-USER_ERRORS = (ValueError, OSError)
-
-_TERMINATED = 128 + signal.SIGTERM  # As shells report it.
-
 _OPEN_FILES = 65_536
 
 
@@ -47,7 +42,8 @@ def run(
 
     Args:
         main: the command.
-        *more_errors: errors that users can fix, in addition to `USER_ERRORS`.
+        *more_errors: errors that users can fix, as well as `ValueError` and `OSError`;
+            anything else keeps its traceback.
         goes_on: whether repeating the command resumes it. SIGTERM then raises
             `Terminated` in `main`, which cleans up; other commands end at once.
         takes_arguments: whether `main` takes arguments that are no flags.
@@ -68,7 +64,7 @@ def run(
             main(argv)
         except BrokenPipeError:
             raise
-        except (*USER_ERRORS, *more_errors) as error:
+        except (ValueError, OSError, *more_errors) as error:
             if os.environ.get("SEG_TF_TRACEBACK"):
                 raise
             sys.exit(f"error: {in_called_form(str(error))}")
@@ -76,12 +72,12 @@ def run(
             sys.exit(f"interrupted{hint}")
         except Terminated:
             print(f"terminated{hint}", file=sys.stderr)
-            sys.exit(_TERMINATED)
+            sys.exit(128 + signal.SIGTERM)  # As shells report it.
 
     _show_all_flags()
-    logging.addLevelName(logging.WARNING, "warning")
     script = sys.modules["__main__"]
     script.__doc__ = in_called_form(script.__doc__ or "")
+    logging.addLevelName(logging.WARNING, "warning")
     with quiet_broken_pipe():
         app.run(guarded, flags_parser=parse_flags or app.parse_flags_with_usage)
 
@@ -94,10 +90,7 @@ def _raise_terminated(number: int, frame: types.FrameType | None) -> NoReturn:
 
 
 def raise_open_files() -> None:
-    """Raises the soft limit on open files as far as the hard limit allows.
-
-    Shells and services start programs with 1024, for any hard limit.
-    """
+    """Raises the limit on open files, with 1024 for most programs, if possible."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < limit:
@@ -105,10 +98,7 @@ def raise_open_files() -> None:
 
 
 def _show_all_flags() -> None:
-    """Makes `--help` show the flags of all modules, and which of them are required.
-
-    By default, absl shows only those that the script itself defines.
-    """
+    """Makes `--help` show the flags of all our modules, and which are required."""
     for name in list(flags.FLAGS.flags_by_module_dict()):
         if name.partition(".")[0] in ("seg_tf", "data_pipelines"):
             flags.adopt_module_key_flags(sys.modules[name])
@@ -120,15 +110,9 @@ def _show_all_flags() -> None:
 
 def progress_bar(total: int, description: str, unit: str = "B") -> tqdm:
     """A progress bar on stderr; occasional plain lines if it is not a terminal."""
-    interactive = sys.stderr.isatty()
+    interval = 0.2 if sys.stderr.isatty() else 10.0
     return tqdm(
-        total=total,
-        desc=description,
-        unit=unit,
-        unit_scale=True,
-        mininterval=0.2 if interactive else 10.0,
-        dynamic_ncols=interactive,
-        smoothing=0.1,
+        total=total, desc=description, unit=unit, unit_scale=True, mininterval=interval
     )
 
 
@@ -139,7 +123,7 @@ class Progress:
         total: number of updates, or of other units.
         done: units done before this process.
         stream: where to write; None is stderr.
-        **bar: further arguments of `tqdm`.
+        **bar: arguments of `tqdm`.
     """
 
     def __init__(
@@ -186,7 +170,7 @@ class Progress:
 
 def joined(texts: Mapping[str, str]) -> str:
     """Names and texts in a line."""
-    return "  ".join(f"{name} {text}" for name, text in texts.items())
+    return "  ".join(map(" ".join, texts.items()))
 
 
 def _format(value: float | str) -> str:

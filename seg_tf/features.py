@@ -14,13 +14,7 @@ from collections.abc import Iterable, Mapping
 
 @dataclasses.dataclass(frozen=True)
 class Feature:
-    """One named tensor of a batch.
-
-    Attributes:
-        dtype: name of the element type.
-        shape: names of the dimensions, the batch first.
-        meaning: one line.
-    """
+    """One named tensor of a batch; `shape` names the dimensions, the batch first."""
 
     dtype: str
     shape: tuple[str, ...]
@@ -82,17 +76,11 @@ INDEX_FEATURES = (
 def tensor_specs(
     names: Iterable[str], sizes: Mapping[str, int | None]
 ) -> dict[str, tuple[tuple[int | None, ...], str]]:
-    """Keras tensor arguments of the named features.
+    """Shape and dtype of each named feature.
 
     Args:
         names: feature names.
         sizes: value of each dimension letter that occurs, None for a dynamic one.
-
-    Returns:
-        `{name: (shape, dtype)}`.
-
-    Raises:
-        ValueError: if a name is not part of the contract.
     """
     specs = {}
     for name in names:

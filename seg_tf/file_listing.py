@@ -10,12 +10,11 @@ from seg_tf.remote_files import is_url as is_url
 from seg_tf.remote_files import remote_path, with_retries
 from seg_tf.remote_files import to_path as to_path
 
+# Reasons to pass over a file. A hidden folder is one entry, regardless of its content.
 HIDDEN = "hidden"
 HIDDEN_FOLDER = "hidden_folder"
 OTHER_NAME = "other_name"
 NOT_A_FILE = "not_a_file"
-"""Reasons to pass over a file. A hidden folder is one entry, regardless of its content;
-pipes, devices and broken links are no files."""
 
 PassOver = Callable[[str, Path], None]
 """Receives the reason and the path of a file that is passed over."""
@@ -47,8 +46,8 @@ def list_files(
 
     Raises:
         FileNotFoundError: if there is no such file or folder.
-        ValueError: if no file matches, all files that match are empty, or a pipe is
-            named; or the package that reads such URLs is not installed.
+        ValueError: if no file matches, all files that match are empty, a pipe is named,
+            or the package that reads such URLs is not installed.
         OSError: if a folder cannot be read.
     """
     text = _to_text(input_path)
@@ -59,7 +58,6 @@ def list_files(
     def note(reason: str, path: Path) -> None:
         passed_over.add((reason, path))
 
-    kind = "files that match"
     if is_url(text):
         paths = _list_remote(text, suffixes, note)
     else:
@@ -67,26 +65,22 @@ def list_files(
         if _is_glob(text):
             roots = glob.glob(text, recursive=True)
         elif not os.path.exists(text):
-            raise _not_found(text)
-        else:
-            names = " or ".join(f"*{suffix}" for suffix in suffixes)
-            kind = f"files named {names} (plain, .gz, .bz2, .xz or .zst)"
-            kind = kind if suffixes else "files"
+            raise FileNotFoundError(f"The input must exist. Received: {text!r}")
         paths = {
             path for root in roots for path in walk(pathlib.Path(root), suffixes, note)
         }
     if not paths:
+        names = " or ".join(f"*{suffix}" for suffix in suffixes)
         raise ValueError(
-            f"The input must contain {kind}, hidden ones aside. Received: {text!r}, "
-            "which contains none"
-            + (f", but {len(passed_over)} different files" if passed_over else "")
+            f"The input must contain files{names and f' named {names}'}, hidden ones "
+            f"aside. Received: {text!r}, with {len(passed_over)} other files"
             + ("; a glob accepts files of any name" if suffixes else "")
         )
     files = sorted(paths, key=lambda file: relative_name(file, text))
     if not any(file.stat().st_size for file in files):
         raise ValueError(
             f"The input must contain text. Received: {text!r}, whose {len(files)} "
-            f"file(s) are all empty, {files[0].name!r} among them"
+            "file(s) are all empty"
         )
     for reason, path in sorted(
         passed_over, key=lambda noted: (relative_name(noted[1], text), noted[0])
@@ -102,13 +96,6 @@ def _to_text(input_path: str | os.PathLike[str]) -> str:
     return text if is_url(text) else os.path.expanduser(os.fspath(input_path))
 
 
-def _not_found(text: str) -> FileNotFoundError:
-    return FileNotFoundError(
-        f"The input must exist. Received: {text!r}, which is neither a file nor a "
-        "folder"
-    )
-
-
 def _list_remote(url: str, suffixes: Sequence[str], pass_over: PassOver) -> set[Path]:
     root = remote_path(url)
     try:
@@ -117,7 +104,8 @@ def _list_remote(url: str, suffixes: Sequence[str], pass_over: PassOver) -> set[
             with_retries(url, lambda: root.fs.info(root.path))
         except FileNotFoundError:
             if not _WILDCARDS.intersection(url):
-                raise _not_found(url) from None
+                message = f"The input must exist. Received: {url!r}"
+                raise FileNotFoundError(message) from None
             # As in local globs, hidden files have to be named.
             roots = [
                 remote_path(root.fs.unstrip_protocol(name))
@@ -187,21 +175,10 @@ def relative_name(path: Path, input_path: str | os.PathLike[str]) -> str:
 
 
 def split_inputs(inputs: str | os.PathLike[str]) -> list[str]:
-    """Splits inputs at commas, unless the whole string is the name of a file.
-
-    Raises:
-        ValueError: if one of several is empty.
-    """
+    """Splits inputs at commas, unless the whole string is the name of a file."""
     text = _to_text(inputs)
-    if "," not in text or os.path.exists(text):
-        return [text]
-    input_paths = [item.strip() for item in text.split(",")]
-    if not all(input_paths):
-        raise ValueError(
-            "Several inputs must each name a file, a folder or a glob. Received: "
-            f"{text!r}"
-        )
-    return input_paths
+    whole = "," not in text or os.path.exists(text)
+    return [text] if whole else [item.strip() for item in text.split(",")]
 
 
 def short_names(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
@@ -229,22 +206,14 @@ def walk(
     suffixes: Sequence[str] = (),
     pass_over: PassOver = _ignore,
 ) -> Iterator[pathlib.Path]:
-    """Yields the files of a folder as in `list_files`, unsorted; or the file itself.
-
-    Raises:
-        ValueError: if it is a pipe or a device.
-        OSError: if a folder cannot be read, rather than leave out its content.
-    """
+    """Yields the files of a folder as in `list_files`, unsorted; or the file itself."""
     if path.is_file():
         yield path
         return
     if path.exists() and not path.is_dir():
-        kind = "a pipe" if path.is_fifo() else "a device or socket"
         raise ValueError(
-            "The input must be files, which are read more than once: for a checksum, "
-            f"and again when a build resumes. Received: {str(path)!r}, which is "
-            f"{kind}. Write the text into a file first, which may be compressed (gzip, "
-            "bzip2, xz or Zstandard)"
+            "The input must be files, which are read more than once. Received: "
+            f"{str(path)!r}, a pipe, device or socket. Write the text into a file"
         )
 
     def fail(error: OSError) -> None:

@@ -30,10 +30,8 @@ def cache_dir() -> pathlib.Path:
 def sync(path: pathlib.Path) -> None:
     """Waits until a file's content, or a folder's list of names, is on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    os.fsync(descriptor)
+    os.close(descriptor)
 
 
 def remove_folder(path: pathlib.Path) -> None:
@@ -43,16 +41,13 @@ def remove_folder(path: pathlib.Path) -> None:
 
 
 def remove_leftovers(folder: pathlib.Path) -> None:
-    """Removes what killed processes left in a folder that no other process writes to.
-
-    A folder that was moved away, and whose replacement is missing, is put back.
-    """
+    """Removes what killed processes left in a folder that nobody writes to."""
     for path in folder.glob(f"{_ASIDE_PREFIX}*"):
         _discard(path)
 
 
 def _discard(aside: pathlib.Path) -> None:
-    """Removes a file or folder that was written aside."""
+    """Removes what was written aside; puts back a folder without its replacement."""
     if not aside.is_dir():
         aside.unlink(missing_ok=True)
         return
@@ -63,7 +58,7 @@ def _discard(aside: pathlib.Path) -> None:
 
 
 def check_room(folder: pathlib.Path, num_bytes: int) -> None:
-    """Raises an OSError unless `num_bytes` can be written; reserves them for a moment.
+    """Raises an OSError unless `num_bytes` can be written.
 
     HDF5 does not survive a disk that fills up while it writes: the process dies.
     """
@@ -82,11 +77,9 @@ def written_aside(
 ) -> Iterator[pathlib.Path]:
     """Yields a path to write to, which becomes `path` if the block succeeds.
 
-    The yielded path is in a new folder, and no other process can write `path` in this
-    way while the block runs. If the block raises (a full disk, an interrupt), `path`
-    stays unchanged. If the process is killed, the next call for `path` removes what is
-    left. A kill while a folder is exchanged leaves the old one in `.aside-*/.replaced`;
-    the next call puts it back first.
+    No other process can write `path` in this way while the block runs. If the block
+    raises, `path` stays unchanged; what a kill leaves, the next call for `path` removes
+    or, if it was the old folder, puts back.
 
     Args:
         path: a file or a folder, which may exist.
@@ -98,12 +91,13 @@ def written_aside(
         IsADirectoryError: if a file would take the place of a folder.
     """
     with _writing(path):
-        if not overwrite:
-            _check_is_new(path)
+        if not overwrite and path.exists() and (path.is_file() or any(path.iterdir())):
+            raise ValueError(
+                "The output must be new, or a folder that is empty. Nothing was "
+                f"changed. Received: {path}, which exists"
+            )
         with folder_aside(path.parent) as aside:
             yield aside / path.name
-            if not overwrite:
-                _check_is_new(path)
             _publish(aside / path.name, path)
 
 
@@ -117,8 +111,7 @@ def check_not_in_use(path: pathlib.Path) -> None:
 def being_written(folder: pathlib.Path, names: Container[str]) -> list[str]:
     """Returns the named files of a folder that a process is writing now.
 
-    What killed processes left of the rest is removed. No process may begin to write one
-    of these files meanwhile.
+    What killed processes left of the others is removed.
     """
     in_use = []
     for lock in folder.glob(f"{_ASIDE_PREFIX}*{_LOCK_FILE}"):
@@ -129,14 +122,6 @@ def being_written(folder: pathlib.Path, names: Container[str]) -> list[str]:
             except ValueError:
                 in_use.append(name)
     return in_use
-
-
-def _check_is_new(path: pathlib.Path) -> None:
-    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
-        raise ValueError(
-            "The output must be new, or a folder that is empty. Nothing was changed. "
-            f"Received: {path}, which exists; another process may have just written it"
-        )
 
 
 def _publish(unfinished: pathlib.Path, path: pathlib.Path) -> None:
@@ -203,8 +188,7 @@ def locked(folder: pathlib.Path, refusal: Exception | None = None) -> Iterator[N
     """Locks an existing folder for one process while the block runs.
 
     If another process has locked it, `refusal` is raised; None waits. The lock file is
-    left behind on purpose: if it were removed, a process that waits for it and one that
-    makes it anew would both hold a lock.
+    left behind on purpose: processes that wait for it hold it open.
     """
     with (
         open(folder / _LOCK_FILE, "w") as lock,
@@ -215,11 +199,9 @@ def locked(folder: pathlib.Path, refusal: Exception | None = None) -> Iterator[N
 
 @contextlib.contextmanager
 def locked_for_reading(folder: pathlib.Path, refusal: Exception) -> Iterator[None]:
-    """Keeps processes from locking a folder while the block runs.
+    """Keeps processes from locking a folder, if that is possible, while the block runs.
 
-    Any number of processes may read at a time. If one has it `locked`, `refusal` is
-    raised. A folder that is missing, or not writable and without a lock file, is not
-    locked.
+    Any number of processes may read. If one has it `locked`, `refusal` is raised.
     """
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
@@ -253,16 +235,10 @@ def write_json(path: pathlib.Path, value: Any) -> None:
 
 
 def check_regular(path: pathlib.Path, max_bytes: int | None = None) -> None:
-    """Makes sure that reading a file ends: devices and pipes may block or never end.
-
-    Raises:
-        FileNotFoundError: if it is missing.
-        ValueError: if it is no regular file, or has more than `max_bytes`.
-    """
+    """Raises a ValueError for a device or pipe, or more than `max_bytes` bytes."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
-        kind = "a folder" if path.is_dir() else "a device, a pipe or a socket"
-        raise ValueError(f"{path}: must be a regular file. Received: {kind}")
+        raise ValueError(f"{path}: must be a regular file")
     if max_bytes is not None and status.st_size > max_bytes:
         raise ValueError(
             f"{path}: must not have more than {max_bytes:,} bytes. Received: "
@@ -271,10 +247,7 @@ def check_regular(path: pathlib.Path, max_bytes: int | None = None) -> None:
 
 
 def read_json(path: pathlib.Path, max_bytes: int | None = None) -> Any:
-    """Reads a JSON file; raises a ValueError as `check_regular`, or if it is not JSON.
-
-    The message names the file and, for bad syntax, line and column.
-    """
+    """Reads a JSON file; a ValueError names the file and, for bad syntax, the place."""
     check_regular(path, max_bytes)
     try:
         return json.loads(path.read_text(encoding="utf-8"))
@@ -282,21 +255,13 @@ def read_json(path: pathlib.Path, max_bytes: int | None = None) -> Any:
         raise ValueError(
             f"{path}:{error.lineno}:{error.colno}: not valid JSON: {error.msg}"
         ) from error
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path}: expected UTF-8, found byte 0x{error.object[error.start]:02X} at "
-            f"byte {error.start}"
-        ) from error
-    # A number of thousands of digits, or endless nested brackets.
+    # No UTF-8, a number of thousands of digits, or endless nested brackets.
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not valid JSON: {error}") from error
 
 
 def to_json(value: Any) -> str:
-    """Readable JSON in the order of the values.
-
-    The order matters: that of a config's index tables is that of their weights.
-    """
+    """Readable JSON in the order of the values, as of a config's index tables."""
     return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 

@@ -25,22 +25,13 @@ def local_path(value: str, flag: str, kind: str = "folder") -> pathlib.Path:
 def file_path(value: str, flag: str) -> pathlib.Path:
     """The path of a file to write or replace, in an existing, writable folder."""
     path = local_path(value, flag, "file")
-    if not value:
-        reason = "which is no name"
-    elif path.is_dir():
-        reason = "which is a folder"
-    elif value.endswith("/"):
-        reason = "which ends as a folder does"
-    elif not path.parent.is_dir():
-        reason = "whose folder does not exist"
-    elif not os.access(path.parent, os.W_OK):
-        reason = "whose folder may not be written to"
-    else:
-        return path
-    raise ValueError(
-        f"`--{flag}` must name a file, in a folder that exists. Received: "
-        f"{value or repr(value)}, {reason}"
-    )
+    is_name = value and not value.endswith("/") and not path.is_dir()
+    if not (is_name and path.parent.is_dir() and os.access(path.parent, os.W_OK)):
+        raise ValueError(
+            f"`--{flag}` must name a file, in a folder that exists and may be written "
+            f"to. Received: {value!r}"
+        )
+    return path
 
 
 def folder_path(value: str, flag: str = "output_dir") -> pathlib.Path:
@@ -48,18 +39,12 @@ def folder_path(value: str, flag: str = "output_dir") -> pathlib.Path:
     folder = local_path(value, flag)
     parents = (folder, *folder.absolute().parents)
     existing = next(path for path in parents if path.exists())
-    if not value:
-        reason = "which is no name"
-    elif not existing.is_dir():
-        reason = f"and {existing} is a file"
-    elif not os.access(existing, os.W_OK):
-        reason = f"and {existing} may not be written to"
-    else:
-        return folder
-    raise ValueError(
-        f"`--{flag}` must name a folder, which is made if it does not exist. "
-        f"Received: {value or repr(value)}, {reason}"
-    )
+    if not (value and existing.is_dir() and os.access(existing, os.W_OK)):
+        raise ValueError(
+            f"`--{flag}` must name a folder that exists or can be made, and may be "
+            f"written to. Received: {value!r}, in {existing}"
+        )
+    return folder
 
 
 def check_new_folder(folder: pathlib.Path) -> None:
@@ -74,11 +59,7 @@ def check_new_folder(folder: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def new_folder(folder: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Yields a folder to write into, which becomes `folder` if the block succeeds.
-
-    Raises:
-        ValueError: if `folder` is not new or empty, or another process writes it.
-    """
+    """Yields a folder to write into, which becomes `folder` if the block succeeds."""
     check_new_folder(folder)
     folder = folder.absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -2,23 +2,18 @@
 
 An object of a bucket appears whole or not at all, and so does a local copy. What fails
 for a passing reason (a server's error, a lost connection, a file cut off) is tried
-again after a growing pause. A server that has stopped sending is tried twice.
+again after a growing pause.
 """
 
-import concurrent.futures
 import contextlib
-import io
-import itertools
 import logging
 import os
 import pathlib
 import re
-import threading
 import time
 import uuid
-import warnings
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from seg_tf import files
 
@@ -31,15 +26,13 @@ Path: TypeAlias = "pathlib.Path | upath.UPath"
 ATTEMPTS = 6
 # Seconds before the second attempt; each later pause is twice as long.
 _PAUSE = 0.5
-STALL_SECONDS = 60.0
-"""A server that sends no byte for this long is given up."""
+# An attempt fails if the server sends no byte for this long.
+STALL_SECONDS = 30.0
 # Another attempt would fail in the same way.
 _LASTING = (FileNotFoundError, PermissionError, IsADirectoryError)
-_CHUNK = 1 << 22
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 _T = TypeVar("_T")
-_File = TypeVar("_File", bound=BinaryIO)
 
 
 def is_url(text: str) -> bool:
@@ -67,32 +60,29 @@ def remote_path(url: str) -> "upath.UPath":
     url = scheme.lower() + separator + rest
     try:
         options: dict[str, Any] = {}
+        # A file may take long, as long as bytes arrive.
         if scheme.lower() in ("http", "https"):
             import aiohttp
 
-            # A file may take long, as long as bytes arrive.
             timeout = aiohttp.ClientTimeout(sock_read=STALL_SECONDS)
             options["client_kwargs"] = {"timeout": timeout}
-        with warnings.catch_warnings():
-            # About protocols that only fsspec knows.
-            warnings.simplefilter("ignore", UserWarning)
-            path = upath.UPath(url, **options)
+        elif scheme.lower() == "s3":
+            options["config_kwargs"] = {"read_timeout": STALL_SECONDS}
+        path = upath.UPath(url, **options)
         _ = path.fs  # Does not connect yet, but needs the package.
     except (ImportError, ValueError, OSError) as error:
-        needs = ""
-        if scheme.lower() in ("hdfs", "viewfs"):
-            needs = " It needs Hadoop: set JAVA_HOME, HADOOP_HOME and CLASSPATH."
         raise ValueError(
-            f"The input must be a URL of a kind that can be read here. {error}."
-            f"{needs} Received: {url!r}"
+            "The input must be a URL of a kind that can be read here. "
+            f"{error}. Received: {url!r}"
         ) from error
     return path
 
 
 def read_bytes(url: str) -> bytes | None:
     """Content of a small file, or None; an OSError after several failed attempts."""
+    remote = remote_path(url)
     try:
-        return _copy(url, io.BytesIO, io.BytesIO.getvalue)
+        return _named_retries(url, lambda: remote.fs.cat_file(remote.path))
     except FileNotFoundError:
         return None
 
@@ -100,65 +90,27 @@ def read_bytes(url: str) -> bytes | None:
 def download(
     url: str, path: pathlib.Path, size: int | None = None, sha256: str | None = None
 ) -> None:
-    """Copies a remote file to the disk.
+    """Copies a remote file to a folder that no other process writes to.
 
-    Args:
-        url: the file.
-        path: the copy, in a folder that no other process writes to.
-        size: number of bytes to expect; None accepts any.
-        sha256: checksum to expect; None accepts any.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        OSError: if it cannot be copied, or differs, after several attempts.
+    An OSError is raised if the file cannot be copied, or has another `size` or
+    checksum, after several attempts; a FileNotFoundError if it does not exist.
     """
-
-    @contextlib.contextmanager
-    def new_part() -> Iterator[BinaryIO]:
-        part = path.with_name(uuid.uuid4().hex)
-        try:
-            with open(part, "xb") as file:
-                yield file
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
-
-    def check(part: BinaryIO) -> str:
-        part.flush()
-        if size is not None and part.tell() != size:
-            raise OSError(f"expected {size} bytes, found {part.tell()}")
-        if sha256 is not None:
-            checksum = files.checksum(pathlib.Path(part.name))
-            if checksum != sha256:
-                raise OSError(f"expected the sha256 {sha256}, found {checksum}")
-        return part.name
-
-    os.replace(_copy(url, new_part, check), path)
-
-
-def _copy(
-    url: str,
-    new_target: Callable[[], contextlib.AbstractContextManager[_File]],
-    finish: Callable[[_File], _T],
-) -> _T:
-    """Copies a file into a target, new in each attempt, and calls `finish` with it."""
     remote = remote_path(url)
-    # One request over HTTP: not every server has parts of files.
-    block_size = 0 if remote.protocol in ("http", "https") else _CHUNK
-    num_bytes = 0
+    part = path.with_name(uuid.uuid4().hex)
 
-    def attempt() -> _T:
-        nonlocal num_bytes
-        with (
-            remote.fs.open(remote.path, "rb", block_size=block_size) as source,
-            new_target() as target,
-        ):
-            while chunk := source.read(_CHUNK):
-                target.write(chunk)
-                num_bytes += len(chunk)
-            return finish(target)
+    def attempt() -> None:
+        remote.fs.get_file(remote.path, str(part))
+        num_bytes = part.stat().st_size
+        if size is not None and num_bytes != size:
+            raise OSError(f"expected {size} bytes, found {num_bytes}")
+        if sha256 is not None and (checksum := files.checksum(part)) != sha256:
+            raise OSError(f"expected the sha256 {sha256}, found {checksum}")
 
-    return _named_retries(url, attempt, lambda: num_bytes)
+    try:
+        _named_retries(url, attempt)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def upload(path: pathlib.Path, url: str) -> None:
@@ -171,8 +123,7 @@ def upload(path: pathlib.Path, url: str) -> None:
         if actual != expected:
             raise OSError(f"expected {expected} bytes, found {actual}")
 
-    # The number of bytes sent is unknown: the library decides when to give up.
-    _named_retries(url, attempt, itertools.count().__next__)
+    _named_retries(url, attempt)
 
 
 def remove(url: str) -> None:
@@ -182,86 +133,44 @@ def remove(url: str) -> None:
         _named_retries(url, lambda: remote.fs.rm_file(remote.path))
 
 
-def _named_retries(
-    url: str, attempt: Callable[[], _T], progress: Callable[[], int] = lambda: 0
-) -> _T:
+def _named_retries(url: str, attempt: Callable[[], _T]) -> _T:
     """`with_retries`, whose last error is an OSError that names the URL."""
     try:
-        return with_retries(url, attempt, progress)
+        return with_retries(url, attempt)
     except FileNotFoundError:
         raise
     except Exception as error:
         raise OSError(f"{url}: {str(error) or type(error).__name__}") from error
 
 
-def with_retries(
-    url: str, attempt: Callable[[], _T], progress: Callable[[], int] = lambda: 0
-) -> _T:
+def with_retries(url: str, attempt: Callable[[], _T]) -> _T:
     """Calls until the call succeeds, at most `ATTEMPTS` times.
 
-    Each attempt runs in a thread, which is left behind if it stalls: attempts must not
-    share state.
-
-    Args:
-        url: what the call is about, for messages.
-        attempt: the call; each library has its own errors for a lost connection.
-        progress: changes while a long attempt is not stalled.
-
-    Raises:
-        Exception: of the last attempt, or one that every attempt would raise (no such
-            file, no permission).
-        TimeoutError: if the server sent nothing for `STALL_SECONDS` in all.
+    The error of the last attempt is raised, or one that every attempt would raise (no
+    such file, no permission). `url` is for messages.
     """
-    has_stalled = False
     for number in range(1, ATTEMPTS + 1):
         try:
-            return _watched(attempt, progress)
-        except _LASTING:
-            raise
+            return attempt()
+        # Each library has its own errors for a lost connection.
         except Exception as error:
-            if isinstance(error, _StalledError):
-                if has_stalled:
-                    raise TimeoutError(
-                        f"the server sent nothing for {STALL_SECONDS:g} s, given up"
-                    ) from None
-                has_stalled = True
-            if number == ATTEMPTS:
+            fault: BaseException = error
+            if isinstance(error, FileNotFoundError):
+                fault = _fault_behind(error) or error
+            if fault is error and isinstance(error, _LASTING):
                 raise
+            text = f"{type(fault).__name__}: {fault}"
+            if number == ATTEMPTS:
+                if fault is error:
+                    raise
+                raise OSError(text) from error
             pause = _PAUSE * 2 ** (number - 1)
             logging.warning(
-                "%s: attempt %d of %d failed (%s: %s); again in %g s",
-                *(url, number, ATTEMPTS, type(error).__name__, error, pause),
+                "%s: attempt %d of %d failed (%s); again in %g s",
+                *(url, number, ATTEMPTS, text, pause),
             )
             time.sleep(pause)
     raise AssertionError("unreachable")
-
-
-class _StalledError(TimeoutError):
-    """A server sent nothing for half of `STALL_SECONDS`."""
-
-
-def _watched(attempt: Callable[[], _T], progress: Callable[[], int]) -> _T:
-    """Calls; raises _StalledError if it neither returns nor makes progress."""
-    outcome: concurrent.futures.Future[_T] = concurrent.futures.Future()
-
-    def run() -> None:
-        try:
-            outcome.set_result(attempt())
-        except BaseException as error:
-            outcome.set_exception(error)
-
-    seconds, before = STALL_SECONDS / 2, progress()
-    threading.Thread(target=run, daemon=True).start()
-    while not concurrent.futures.wait([outcome], seconds).done:
-        if (now := progress()) == before:
-            raise _StalledError(f"the server sent nothing for {seconds:g} s")
-        before = now
-    try:
-        return outcome.result()
-    except FileNotFoundError as error:
-        if (fault := _fault_behind(error)) is None:
-            raise
-        raise OSError(f"{type(fault).__name__}: {fault}") from error
 
 
 def _fault_behind(error: FileNotFoundError) -> BaseException | None:

@@ -69,24 +69,19 @@ def _each_checkpoint_loaded_once():
 
     load = model_flags.load_pretrained
 
-    def loaded(checkpoint, vocab_file, lower_case, settings, sentence_function):
+    def loaded(checkpoint, **settings):
         folder = folders.find_checkpoint(pathlib.Path(checkpoint))
         key = (
             folder,
             *((path, path.stat().st_mtime_ns) for path in sorted(folder.iterdir())),
-            *(lower_case, repr(settings), sentence_function),
+            repr(settings),
             keras.config.dtype_policy().name,
         )
-        found = None if vocab_file else _loaded.get(key)
-        if found is None:
-            found = load(
-                checkpoint, vocab_file, lower_case, settings, sentence_function
-            )
-            if vocab_file is None:
-                _loaded[key] = found
-                if len(_loaded) > _MOST_LOADED:
-                    del _loaded[next(iter(_loaded))]
-        return found
+        if key not in _loaded:
+            _loaded[key] = load(checkpoint, **settings)
+            if len(_loaded) > _MOST_LOADED:
+                del _loaded[next(iter(_loaded))]
+        return _loaded[key]
 
     with mock.patch.object(model_flags, "load_pretrained", loaded):
         yield

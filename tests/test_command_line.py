@@ -59,9 +59,8 @@ def test_the_table_lists_every_module_that_is_a_command(capsys, monkeypatch):
         ).exists()
     call(monkeypatch)
     output = capsys.readouterr().out
-    for group in command_table.COMMANDS.values():
-        for name, command in group.items():
-            assert re.search(rf"^  {name} +{re.escape(command.summary)}$", output, re.M)
+    for name in command_table.MODULES:
+        assert re.search(rf"^  {name} +[A-Z].*\.$", output, re.M), name
 
 
 def test_version(capsys, monkeypatch):
@@ -81,39 +80,6 @@ def test_version(capsys, monkeypatch):
 def test_unknown_names_are_refused_with_a_suggestion(monkeypatch, name, message):
     with pytest.raises(SystemExit, match=re.escape(message)):
         call(monkeypatch, name)
-
-
-def test_help_and_advice_have_the_form_of_the_call(monkeypatch):
-    advice = "`python -m seg_tf.doctor` or `seg-tf build-records`, not `python -m pip`"
-    monkeypatch.setattr(sys, "argv", ["seg-tf pretrain"])
-    assert command_table.in_called_form(advice) == (
-        "`seg-tf doctor` or `seg-tf build-records`, not `python -m pip`"
-    )
-    monkeypatch.setattr(sys, "argv", ["run_pretraining.py"])
-    assert command_table.in_called_form(advice) == (
-        "`python -m seg_tf.doctor` or `python -m data_pipelines.build_records`, "
-        "not `python -m pip`"
-    )
-    # By a process of each form, to the text of `--help` and of errors.
-    code = "import sys; from seg_tf.commands.console import main; "
-    code += "sys.argv[1:] = ['inspect-records', *sys.argv[1:]]; main()"
-    for command, form in (
-        ([sys.executable, "-c", code], "seg-tf inspect-records"),
-        (
-            [sys.executable, "-m", "data_pipelines.inspect_records"],
-            "python -m data_pipelines.inspect_records",
-        ),
-    ):
-        helped = subprocess.run([*command, "--help"], capture_output=True, text=True)
-        assert f"  {form} --records_dir=records --record=17" in helped.stdout
-    failed = subprocess.run(
-        [*CONSOLE, "check-records", "--records_dir=/absent"],
-        capture_output=True,
-        text=True,
-    )
-    assert failed.returncode == 1
-    assert "`seg-tf build-records" in failed.stderr
-    assert "python -m" not in failed.stderr
 
 
 @pytest.mark.parametrize("arguments", ["help", "check-records --help"])

@@ -39,19 +39,6 @@ def test_a_broken_tensorflow_is_reported(tmp_path):
     assert message in finished.stdout
 
 
-def test_missing_and_different_packages_are_named(tmp_path, monkeypatch):
-    lock = tmp_path / "run.txt"
-    lock.write_text(
-        "no-such-package==1 \\\n    --hash=sha256:aa==\nabsl_py==0.0 \\\n"
-        "keras==0.1 ; python_full_version < '3.5' \\\n"
-    )
-    monkeypatch.setattr(doctor, "_LOCK", lock)
-    (_, line) = doctor.check_packages()
-    assert line.startswith("problem  packages: no-such-package missing (pinned: 1), ")
-    assert "absl_py " in line
-    assert "keras" not in line
-
-
 def test_gpus_backends_and_horovod_are_compared(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     facts = {"versions": "tensorflow 2.20.0", "backend": "tensorflow", "gpus": ["H100"]}
@@ -75,10 +62,8 @@ def test_a_failed_probe_says_how(monkeypatch):
     # Ranks of a run are not inherited.
     monkeypatch.setenv("HOROVOD_RANK", "1")
     for code, failure in [
-        ("import os; os.kill(os.getpid(), 11)", "killed by SIGSEGV"),
         ("import os; exit(4 + ('HOROVOD_RANK' in os.environ))", "exit status 4: "),
         ("import time; print(1); time.sleep(600)", "no answer within 1 s"),
     ]:
         facts = doctor.run_probe(sys.executable, "-c", code, time_limit=1)
         assert failure in facts["failure"]
-    assert "/no/such" in doctor.run_probe("/no/such", time_limit=1)["failure"]

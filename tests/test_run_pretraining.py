@@ -46,9 +46,10 @@ def files_below(folder):
     [
         (
             ["--config.optimizer.lerning_rate=1e-3"],
-            "`config.optimizer` has no field `lerning_rate`. Did you mean "
-            "`learning_rate`? It has beta_1, beta_2, decay_from_start,",
+            'Did you mean "learning_rate" instead of "lerning_rate"?',
         ),
+        (["--config..model=1"], "Could not parse '.model'"),
+        (["--config.training.seed.x=5"], "to lookup: training.seed.x"),
         (
             ["--config.optimizer.warmup_updates=61"],
             "warmup_updates=61, --config.training.num_updates=60. Lower the first",
@@ -60,6 +61,12 @@ def files_below(folder):
         ),
         (["--records_dir="], "`--records_dir` must be a folder"),
         (["--records_dir=/absent"], "Found no /absent/manifest.json"),
+        (["extra"], "unexpected argument 'extra'"),
+        (["--config=configs/absent.py"], "Received: configs/absent.py"),
+        (
+            ["--config=configs/slm.py:huge"],
+            "one of tiny, tiny_no_reconstructor, base,",
+        ),
         (
             ["--config.inputs.window_length=128"],
             f"the records have window_length={LENGTH}, the config has",
@@ -199,9 +206,7 @@ def test_records_without_validation_train_once_that_is_asked_for(
     command_calls.call("seg_tf.commands.plot_runs", *shlex.split(compare))
     command_calls.check_image(tmp_path / "curves.png")
     for name in ("demo", "finetune", "export"):
-        assert f" python -m seg_tf.commands.{name} --checkpoint={tmp_path} " in (
-            output.replace("\n", " ")
-        )
+        assert f" seg-tf {name} --checkpoint={tmp_path} " in (output.replace("\n", " "))
     (longer,) = re.findall(r"train it for longer [^-]*(--config\S+\d)", output)
     code, output, errors = run_here(*command, flag, longer)
     assert code == 0, errors

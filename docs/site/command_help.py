@@ -1,13 +1,10 @@
 """A Sphinx directive: the `--help` of every command, under headings."""
 
-import sys
-from unittest import mock
-
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from seg_tf.command_table import COMMANDS, in_called_form
+from seg_tf.command_table import COMMANDS
 from tests import command_calls
 
 
@@ -19,8 +16,8 @@ class CommandHelp(SphinxDirective):
             self._section(
                 heading,
                 [
-                    self._section(name, [_help(command.module)])
-                    for name, command in group.items()
+                    self._section(name, [_help(module)])
+                    for name, module in group.items()
                 ],
             )
             for heading, group in COMMANDS.items()
@@ -34,9 +31,7 @@ class CommandHelp(SphinxDirective):
 
 def _help(module: str) -> nodes.literal_block:
     """The help of a command, with the paths of its modules in the repository."""
-    finished = command_calls.call(module, "--help")
-    with mock.patch.object(sys, "argv", ["seg-tf docs"]):
-        text = in_called_form(finished.stdout)
+    text = command_calls.call(module, "--help").stdout
     text = text.replace(f"{command_calls.REPOSITORY}/", "")
     return nodes.literal_block(text, text, language="text")
 

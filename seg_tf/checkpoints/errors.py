@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Iterator
 
 
-class CheckpointError(Exception):
+class CheckpointError(ValueError):
     """A checkpoint could not be written, or no intact one could be read."""
 
 

@@ -8,13 +8,7 @@ import runpy
 import sys
 
 import seg_tf
-from seg_tf.command_table import (
-    COMMANDS,
-    MODULES,
-    REMOVED,
-    in_called_form,
-    quiet_broken_pipe,
-)
+from seg_tf.command_table import COMMANDS, MODULES, REMOVED, quiet_broken_pipe
 
 
 def main() -> None:
@@ -33,27 +27,16 @@ def main() -> None:
     if name not in MODULES:
         close = [known for known in MODULES if known.startswith(name)]
         close = close or difflib.get_close_matches(name, MODULES, n=1)
-        hint = f"Did you mean {' or '.join(f'`{one}`' for one in close)}? "
-        sys.exit(
-            f"error: there is no command `{name}`. {hint if close else ''}"
-            "`seg-tf` lists all"
-        )
+        hint = f"Did you mean `{'` or `'.join(close)}`? " if close else ""
+        sys.exit(f"error: there is no command `{name}`. {hint}`seg-tf` lists all")
     sys.argv = [f"seg-tf {name}", *sys.argv[2:]]
     run(MODULES[name])
 
 
-def run(module_name: str) -> None:
+def run(module: str) -> None:
     """Runs a module as `python -m` does, under the name in `sys.argv[0]`."""
-    spec = importlib.util.find_spec(module_name)
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError(module_name)
-    file = pathlib.Path(spec.origin)
-    if file.name == "__init__.py":
-        file = file.with_name("__main__.py")
-    # Printed by `--help`.
-    docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
-    sys.modules["__main__"].__doc__ = in_called_form(docstring)
-    runpy.run_module(module_name, run_name="__main__")
+    sys.modules["__main__"].__doc__ = _help(module)
+    runpy.run_module(module, run_name="__main__")
 
 
 def overview() -> str:
@@ -61,5 +44,16 @@ def overview() -> str:
     lines = ["usage: seg-tf COMMAND --help", "       seg-tf --version"]
     for heading, group in COMMANDS.items():
         lines += ["", f"{heading}:"]
-        lines += [f"  {name:21} {command.summary}" for name, command in group.items()]
+        for name, module in group.items():
+            summary = _help(module).partition("\n")[0]
+            lines.append(f"  {name:21} {summary}")
     return "\n".join(lines)
+
+
+def _help(module: str) -> str:
+    """Docstring of a command's module, which is not imported."""
+    spec = importlib.util.find_spec(module)
+    file = pathlib.Path(str(spec and spec.origin))
+    if file.name == "__init__.py":
+        file = file.with_name("__main__.py")
+    return ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""

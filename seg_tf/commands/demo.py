@@ -1,13 +1,11 @@
-r"""Serves a local page that shows what a pretrained model sees in a text.
+"""Serves a local page that shows what a pretrained model sees in a text.
 
-  seg-tf demo
   seg-tf demo --checkpoint=runs/slm_base
 
-prints the address of a page. Paste a text to see its paragraphs, sentences and word
-pieces with their indices; heat maps of the attention; word pieces for masks; the
-sentences shuffled, and in the order that the model predicts (SLM); and for each
-sentence the nearest others. The default is an included model. What a model cannot do is
-greyed out, with the reason. A text may have 50,000 characters and 500 sentences.
+prints the address of a page: paragraphs, sentences and word pieces of a text with their
+indices, heat maps of the attention, word pieces for masks, the sentences shuffled and
+put in order (SLM), and the nearest sentences to each. What a model cannot do is greyed
+out, with the reason.
 
 The page listens on this machine only (127.0.0.1) and loads nothing from elsewhere. To
 see it from another machine, forward the port: ssh -L 7860:127.0.0.1:7860 HOST.
@@ -18,7 +16,6 @@ from collections.abc import Sequence
 from absl import flags
 
 from seg_tf import command_line
-from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.commands import model_flags
 from seg_tf.demo import server
 from seg_tf.demo.demo_model import DemoModel
@@ -29,16 +26,13 @@ _INCLUDED = "segabert_slm_mini_en"
 
 def define_flags() -> None:
     model_flags.define_model_flags(default=_INCLUDED)
-    flags.DEFINE_integer(
-        "port", 7860, "Port of the page; 0 takes any.", lower_bound=0, upper_bound=65535
-    )
+    flags.DEFINE_integer("port", 7860, "Port of the page; 0 takes any.", 0, 65535)
 
 
 def main(_: Sequence[str]) -> None:
     model = DemoModel(model_flags.load_model())
-    with server.DemoServer(
-        model.describe(), model.answers(), flags.FLAGS.port
-    ) as served:
+    port = flags.FLAGS.port
+    with server.DemoServer(model.describe(), model.answers(), port) as served:
         host, port = served.server_address[:2]
         print(f"http://{host}:{port}  (Ctrl-C ends it)", flush=True)
         served.serve_forever()
@@ -46,4 +40,4 @@ def main(_: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     define_flags()
-    command_line.run(main, CheckpointError)
+    command_line.run(main)

@@ -1,23 +1,17 @@
-r"""Scores a sentence splitter against a treebank with annotated sentences.
+r"""Scores sentence splitters against a treebank with annotated sentences.
 
   seg-tf evaluate-sentences --gold=en_ewt-ud-test.conllu \
     --sentence_parameters=english,universal --errors=20
 
 --gold is a CoNLL-U file with `# newpar` where paragraphs begin, as in Universal
-Dependencies, which has one for most languages. Splitters are named as for
-`build-records`. For each, the command prints precision, recall and F1 of the ends of
-sentences: inside paragraphs, where the splitter has to find them, and overall, where
-the ends of paragraphs are given. --errors lists the first false (+) and missed (-)
-ends.
-
-Most missed ends have no mark at all: headings, signatures, a sentence in brackets. A
-table of abbreviations changes the precision more than the recall.
+Dependencies. The command prints precision, recall and F1 of the ends of sentences
+inside paragraphs, and overall, where the ends of paragraphs are given. --errors lists
+the first false (+) and missed (-) ends.
 """
 
-import dataclasses
-import itertools
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from absl import flags
 
@@ -30,8 +24,7 @@ _CONTEXT = 30
 Spans = Callable[[str], Iterable[tuple[int, int]]]
 
 
-@dataclasses.dataclass(frozen=True)
-class GoldParagraph:
+class GoldParagraph(NamedTuple):
     """A paragraph and the ends of its sentences, the last at the end of the text."""
 
     text: str
@@ -43,45 +36,13 @@ class GoldParagraph:
         return predicted - {len(self.text)}, set(self.ends) - {len(self.text)}
 
 
-@dataclasses.dataclass
-class BoundaryCounts:
-    """Ends of sentences inside paragraphs.
-
-    Attributes:
-        right: number of ends that were predicted and are true.
-        predicted: number of ends that were predicted.
-        gold: number of true ends.
-        num_paragraphs: number of paragraphs, whose own ends are not counted.
-    """
-
-    right: int = 0
-    predicted: int = 0
-    gold: int = 0
-    num_paragraphs: int = 0
-
-    def scores(self, *, paragraph_ends: bool) -> tuple[float, float, float]:
-        """Precision, recall and F1, with or without the ends of paragraphs."""
-        extra = self.num_paragraphs if paragraph_ends else 0
-        right, predicted, gold = (
-            n + extra for n in (self.right, self.predicted, self.gold)
-        )
-        return (
-            right / predicted if predicted else 1.0,
-            right / gold if gold else 1.0,
-            2 * right / (predicted + gold) if predicted + gold else 1.0,
-        )
-
-
 def read_gold(path: pathlib.Path) -> list[GoldParagraph]:
     """Reads the paragraphs of a CoNLL-U file.
 
     Sentences are joined by a blank, or by nothing after SpaceAfter=No.
-
-    Raises:
-        ValueError: if a sentence has no `# text`, or the file no sentence.
     """
     paragraphs: list[tuple[str, list[int]]] = []
-    for block in path.read_text(encoding="utf-8").replace("\r\n", "\n").split("\n\n"):
+    for block in path.read_text(encoding="utf-8").split("\n\n"):
         lines = block.strip("\n").split("\n")
         if lines == [""]:
             continue
@@ -97,41 +58,33 @@ def read_gold(path: pathlib.Path) -> list[GoldParagraph]:
         text += texts[0].removeprefix("# text = ")
         is_glued = "SpaceAfter=No" in lines[-1].split("\t")[-1]
         paragraphs.append((text + " " * (not is_glued), [*ends, len(text)]))
-    if not paragraphs:
-        raise ValueError(f"`--gold` must hold sentences. Received: {path}")
     return [GoldParagraph(text.rstrip(), tuple(ends)) for text, ends in paragraphs]
 
 
-def count_boundaries(
-    spans: Spans, paragraphs: Iterable[GoldParagraph]
-) -> BoundaryCounts:
-    """Counts the ends that a splitter finds in paragraphs."""
-    counts = BoundaryCounts()
-    for paragraph in paragraphs:
-        predicted, gold = paragraph.inner_ends(spans)
-        counts.right += len(predicted & gold)
-        counts.predicted += len(predicted)
-        counts.gold += len(gold)
-        counts.num_paragraphs += 1
-    return counts
-
-
-def _errors(spans: Spans, paragraphs: Iterable[GoldParagraph]) -> Iterator[str]:
-    """A line for each false or missed end."""
-    for paragraph in paragraphs:
-        predicted, gold = paragraph.inner_ends(spans)
-        for end in sorted(predicted ^ gold):
-            before = paragraph.text[max(0, end - _CONTEXT) : end]
-            after = paragraph.text[end : end + _CONTEXT]
-            yield f"  {'+' if end in predicted else '-'} {before!r} {after!r}"
+def boundary_scores(
+    spans: Spans, paragraphs: Sequence[GoldParagraph], *, paragraph_ends: bool = False
+) -> tuple[float, float, float]:
+    """Precision, recall and F1 of ends of sentences, inside paragraphs or of all."""
+    ends = [paragraph.inner_ends(spans) for paragraph in paragraphs]
+    right, num_predicted, num_gold = (
+        sum(map(len, sets)) + len(paragraphs) * paragraph_ends
+        for sets in (
+            [predicted & gold for predicted, gold in ends],
+            [predicted for predicted, _ in ends],
+            [gold for _, gold in ends],
+        )
+    )
+    return (
+        right / num_predicted if num_predicted else 1.0,
+        right / num_gold if num_gold else 1.0,
+        2 * right / (num_predicted + num_gold) if num_predicted + num_gold else 1.0,
+    )
 
 
 def define_flags() -> None:
     flags.DEFINE_string("gold", None, "CoNLL-U file.", required=True)
     flags.DEFINE_list(
-        "sentence_parameters",
-        ["english"],
-        "Splitters, comma-separated, each named as for `build-records`.",
+        "sentence_parameters", ["english"], "Splitters, named as for `build-records`."
     )
     flags.DEFINE_integer("errors", 0, "List this many errors of each splitter.", 0)
 
@@ -143,16 +96,21 @@ def main(_: Sequence[str]) -> None:
     print(f"{values.gold}: {num_sentences} sentences, {len(paragraphs)} paragraphs")
     for name in values.sentence_parameters:
         spans = make_splitter(load_parameters(name)).spans
-        counts = count_boundaries(spans, paragraphs)
-        wrong, missed = counts.predicted - counts.right, counts.gold - counts.right
-        print(f"{name}: {wrong} wrong, {missed} missed")
+        errors = []
+        for text, predicted, gold in (
+            (paragraph.text, *paragraph.inner_ends(spans)) for paragraph in paragraphs
+        ):
+            for end in sorted(predicted ^ gold):
+                before, after = text[max(0, end - _CONTEXT) : end], text[end:]
+                sign = "+" if end in predicted else "-"
+                errors.append(f"  {sign} {before!r} {after[:_CONTEXT]!r}")
+        num_wrong = sum(line.startswith("  +") for line in errors)
+        print(f"{name}: {num_wrong} wrong, {len(errors) - num_wrong} missed")
         for title, paragraph_ends in (("inside paragraphs", False), ("all", True)):
-            precision, recall, f1 = (
-                f"{100 * score:.1f}"
-                for score in counts.scores(paragraph_ends=paragraph_ends)
-            )
+            scores = boundary_scores(spans, paragraphs, paragraph_ends=paragraph_ends)
+            precision, recall, f1 = (f"{100 * score:.1f}" for score in scores)
             print(f"  {title:18}precision {precision}, recall {recall}, F1 {f1}")
-        for line in itertools.islice(_errors(spans, paragraphs), values.errors):
+        for line in errors[: values.errors]:
             print(line)
 
 

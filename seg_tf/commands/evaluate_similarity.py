@@ -1,98 +1,78 @@
-r"""Scores vectors of sentences by how similar people find the sentences, untrained.
+r"""Scores sentence vectors by how similar people find the sentences, without training.
 
   seg-tf evaluate-similarity --data_dir=similarity \
     --checkpoint=runs/segabert_base,runs/bert_base --baseline
 
-prints a row for each model and a column for each set: Spearman's correlation, times
-100, of the cosine of two sentences' vectors with people's score of the pair. The vector
-is the mean of the encoder's outputs at the word pieces, without special tokens; for a
-ReAT it is the pooled <SS>. Nothing is trained. --baseline adds each model with new
-weights, which shows what the words alone reveal.
-
---data_dir contains the sets as downloaded:
+prints Spearman's correlation, times 100, of the cosines of sentence pairs with people's
+scores, for each model and set. The vector is the mean over the word pieces, or a ReAT's
+pooled <SS>. --baseline adds each model with new weights. --data_dir contains the sets
+as downloaded:
 
   sts12 … sts16   STS12-en-test and so on; the correlation is over all parts together
   sts-b           STS-B/dev.tsv of GLUE
   sts-b-test      STSBenchmark/sts-test.csv
   sick-r          SICK/SICK_test_annotated.txt
-
---output writes everything, with Pearson's correlation and the parts of a year.
 """
 
+import statistics
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from absl import flags
 
-from seg_tf import command_line, files, output_paths
-from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf import command_line
 from seg_tf.commands import model_flags
 from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.inference.similarity import evaluate_similarity
-from seg_tf.tasks import similarity as similarity_sets
-from seg_tf.tasks.similarity import SimilaritySet
+from seg_tf.tasks import similarity
 
 
 def define_flags() -> None:
     model_flags.define_model_flags(several=True)
+    model_flags.define_output_flag()
     flags.DEFINE_string("data_dir", None, "Folder of the sets.", required=True)
-    flags.DEFINE_list(
-        "sets",
-        ["sts-b"],
-        f"Sets, comma-separated: {', '.join(similarity_sets.NAMES)}; or all.",
-    )
+    names = ", ".join(similarity.NAMES)
+    flags.DEFINE_list("sets", ["sts-b"], f"Sets, comma-separated: {names}; or all.")
     flags.DEFINE_bool("baseline", False, "Score each model with new weights, too.")
     flags.DEFINE_integer("seed", 1, "Seed of the new weights.")
-    flags.DEFINE_string("output", None, "JSON file to write the scores to.")
 
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    names = similarity_sets.NAMES if values.sets == ["all"] else values.sets
-    output = output_paths.file_path(values.output, "output") if values.output else None
-    sets = {name: similarity_sets.read(name, values.data_dir) for name in names}
+    output = model_flags.output_file()
+    names = similarity.NAMES if values.sets == ["all"] else values.sets
+    sets = {name: similarity.read(name, values.data_dir) for name in names}
     for name, task in sets.items():
         if task.num_unscored:
             print(f"{name}: {task.num_unscored:,} pairs without a score are left out")
-    num_texts = len(
-        {text for task in sets.values() for pair in task.pairs for text in pair.texts}
-    )
-    rows = []
+    texts = {
+        text for task in sets.values() for pair in task.pairs for text in pair.texts
+    }
+    counts = [f"{len(task.pairs):,}" for task in sets.values()]
+    rows, table = [], [["model", "", *sets, "mean"], ["pairs", "", *counts, ""]]
     for pretrained in model_flags.load_models():
         for is_new in (False, True) if values.baseline else (False,):
             encoder = SentenceEncoder(
                 pretrained, randomly_initialized=is_new, seed=values.seed
             )
             run = pretrained.config.name + (", new weights" if is_new else "")
-            with command_line.progress_bar(num_texts, run, "sentence") as bar:
+            with command_line.progress_bar(len(texts), run, "sentence") as bar:
                 scores, num_cut = evaluate_similarity(encoder, sets, bar.update)
             if num_cut:
                 print(
-                    f"{run}: {num_cut:,} of {num_texts:,} sentences are longer than a "
+                    f"{run}: {num_cut:,} of {len(texts):,} sentences are longer than a "
                     "row and were cut",
                     file=sys.stderr,
                 )
             folder = str(pretrained.folder)
             rows.append({"run": run, "checkpoint": folder, "sets": scores})
-    print(_table(rows, sets))
-    if output is not None:
-        files.write_json(output, rows)
-        print(f"scores: {output}")
-
-
-def _table(rows: Sequence[Mapping[str, Any]], sets: Mapping[str, SimilaritySet]) -> str:
-    header = ["model", "", *sets, *(["mean"] if len(sets) > 1 else [])]
-    lines = [header, ["pairs", "", *(f"{len(task.pairs):,}" for task in sets.values())]]
-    for row in rows:
-        scores = [100 * row["sets"][name]["spearman"] for name in sets]
-        if len(sets) > 1:
-            scores.append(sum(scores) / len(scores))
-        lines.append([row["run"], "", *(f"{score:.2f}" for score in scores)])
-    lines[1] += [""] * (len(header) - len(lines[1]))
-    return command_line.aligned_table(lines)
+            cells = [100 * scores[name]["spearman"] for name in sets]
+            cells.append(statistics.fmean(cells))
+            table.append([run, "", *(f"{cell:.2f}" for cell in cells)])
+    print(command_line.aligned_table(table))
+    model_flags.write_result(output, rows)
 
 
 if __name__ == "__main__":
     define_flags()
-    command_line.run(main, CheckpointError)
+    command_line.run(main)

@@ -4,10 +4,8 @@ r"""Collects the texts of evaluation sets, to exclude them from a corpus.
     --squad=squad/dev-v1.1.json,squad/dev-v2.0.json --output=evaluation.txt
   seg-tf build-records --evaluation_texts=evaluation.txt …
 
-Each line of the output is a text, without repetitions: all dev and test splits of GLUE,
-DiscoEval and RACE with files in one of the folders, and contexts and questions of
-SQuAD's files. Training splits are left out: a model that has read them has no unfair
-advantage. --evaluation_texts accepts any other file with one text per line.
+writes, one per line, the texts of all dev and test splits of GLUE, DiscoEval and RACE
+whose files exist, and contexts and questions of SQuAD's files.
 """
 
 import contextlib
@@ -17,12 +15,12 @@ from collections.abc import Iterator, Sequence
 from absl import flags
 
 from seg_tf import command_line, files, output_paths, tasks
-from seg_tf.tasks import squad as squad_files
+from seg_tf.tasks import squad
 
 
 def define_flags() -> None:
     flags.DEFINE_list("data_dir", [], "Folders of benchmarks, comma-separated.")
-    flags.DEFINE_list("squad", [], "Files of SQuAD's form, comma-separated.")
+    flags.DEFINE_list("squad", [], "SQuAD files, comma-separated.")
     flags.DEFINE_string("output", None, "Text file to write.", required=True)
 
 
@@ -30,7 +28,7 @@ def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     output = output_paths.file_path(values.output, "output")
     unique: dict[str, None] = {}
-    for name, texts in _sets(values.data_dir, values.squad):
+    for name, texts in _sets():
         lines = [" ".join(text.split()) for text in texts]
         before = len(unique)
         unique |= dict.fromkeys(filter(None, lines))
@@ -44,23 +42,19 @@ def main(_: Sequence[str]) -> None:
     print(f"{len(unique):,} texts are in {output}")
 
 
-def _sets(
-    folders: Sequence[str], squad: Sequence[str]
-) -> Iterator[tuple[str, list[str]]]:
+def _sets() -> Iterator[tuple[str, list[str]]]:
     """Yields names and texts of the sets whose files exist."""
-    for folder, name in itertools.product(folders, tasks.names()):
+    for folder, name in itertools.product(flags.FLAGS.data_dir, tasks.names()):
+        # A model that has read training splits has no unfair advantage.
         for split in tasks.get(name).split_names:
-            if split.startswith("train"):
-                continue
-            with contextlib.suppress(FileNotFoundError):
-                examples = tasks.read(name, folder, split)
-                yield (
-                    f"{name} {split}",
-                    [text for example in examples for text in example.texts],
-                )
-    for path in squad:
-        texts: list[str] = []
-        for passage in squad_files.read(path).passages:
+            if not split.startswith("train"):
+                with contextlib.suppress(FileNotFoundError):
+                    examples = tasks.read(name, folder, split)
+                    texts = [text for example in examples for text in example.texts]
+                    yield f"{name} {split}", texts
+    for path in flags.FLAGS.squad:
+        texts = []
+        for passage in squad.read(path).passages:
             texts += [
                 passage.context,
                 *(question.text for question in passage.questions),

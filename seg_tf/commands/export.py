@@ -1,50 +1,23 @@
 r"""Exports a model as a SavedModel that takes text.
 
-  python run_export.py --checkpoint=runs/segabert_base --output_dir=exported/segabert
+  seg-tf export --checkpoint=runs/segabert_base --output_dir=exported/segabert
 
 Sentence splitting, word pieces and indices are part of the graph, so a process that
-loads it needs only TensorFlow and tensorflow-text:
+loads it needs only TensorFlow and tensorflow-text. A pretrained encoder has the
+signatures `serving_default` (documents), `encode_pairs` and `encode_ids` (the features
+of rows); a fine-tuned model, which is detected, has `serving_default`. docs/export.md
+lists inputs and outputs.
 
-  import tensorflow as tf
-  import tensorflow_text  # its operators
-
-  model = tf.saved_model.load("exported/segabert")
-  outputs = model.signatures["serving_default"](text=tf.constant(["One. Two."]))
-  outputs["sentence_vectors"], outputs["sentence_mask"], outputs["pooled_output"]
-
-Signatures of a pretrained encoder (BERT, SegaBERT, SLM, mixtures of them, ReAT):
-
-  serving_default  `text`: documents; a line is a paragraph. Read up to the last
-                   sentence that fits into a row; `is_cut` marks cut texts
-  encode_pairs     `text` and `second_text`, in one row as in fine-tuning; the longer
-                   text is cut
-  encode_ids       the features of rows
-
-A fine-tuned model, from `run_finetuning.py --save_model` or `save_to_preset`, is
-detected. A classifier takes `text` (and `second_text`) and returns `label` and
-`probabilities`; a regression returns `value`. A model fine-tuned on SQuAD takes
-`question` and `context`, of any length, and returns `answer`, `start`, `end` and
-`score`. With --null_threshold (SQuAD 2.0), `null_odds` above it mean no answer:
-
-  python run_export.py --checkpoint=finetuned/squad/…/model --null_threshold=0 \
-    --output_dir=exported/squad
-
---formats=saved_model,onnx also writes `encode_ids` as encode_ids.onnx (extra `onnx`),
-for any number of rows of any length. The file is run in onnxruntime and compared with
-the model; nothing is written if it differs by more than rounding.
-
-In Python, `seg_tf.SentenceEncoder`, `seg_tf.TextClassifier` and `seg_tf.SpanExtractor`
-have `from_preset` and `export`. docs/export.md lists all outputs.
+--formats=saved_model,onnx also writes `encode_ids` as encode_ids.onnx, which is run in
+onnxruntime and compared with the model first.
 """
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from absl import flags
 
 from seg_tf import command_line, output_paths
-from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.commands import model_flags
 from seg_tf.export import onnx_file, saved_model
 from seg_tf.finetuning import SpanExtractor
@@ -59,22 +32,14 @@ def define_flags() -> None:
     flags.DEFINE_string("output_dir", None, "Output folder.", required=True)
     flags.DEFINE_bool("overwrite", False, "Replace an existing exported model.")
     flags.DEFINE_list(
-        "formats",
-        [saved_model.SAVED_MODEL],
-        "saved_model, onnx or both, comma-separated.",
+        "formats", [saved_model.SAVED_MODEL], "saved_model, onnx or both."
     )
     flags.DEFINE_integer(
-        "max_answer_pieces",
-        30,
-        "Maximum length of an answer in word pieces.",
-        lower_bound=1,
+        "max_answer_pieces", 30, "Maximum length of an answer in word pieces.", 1
     )
     flags.DEFINE_integer("num_best", 1, "Answers per question.", lower_bound=1)
     flags.DEFINE_float(
-        "null_threshold",
-        None,
-        "For SQuAD 2.0: odds above which there is no answer. Without it, every "
-        "question has an answer.",
+        "null_threshold", None, "For SQuAD 2.0: odds above which there is no answer."
     )
 
 
@@ -85,7 +50,22 @@ def main(_: Sequence[str]) -> None:
     saved_model.check_output_dir(folder, values.overwrite)
     saved_model.check_formats(values.formats)
     begin = time.perf_counter()
-    model, settings = _load_model()
+    model: SentenceEncoder | TextTask
+    if is_saved_task(values.checkpoint):
+        model = TextTask.from_preset(
+            values.checkpoint, sentence_function=model_flags.sentence_function()
+        )
+        model.pretrained = model_flags.with_sentence_parameters(model.prepared())
+    else:
+        model = SentenceEncoder(model_flags.load_model())
+    settings = {}
+    if isinstance(model, SpanExtractor):
+        settings = {name: values[name].value for name in _ANSWER_FLAGS}
+    elif ignored := [name for name in _ANSWER_FLAGS if values[name].present]:
+        raise ValueError(
+            f"`--{ignored[0]}` is for models fine-tuned on SQuAD. Received: "
+            f"--checkpoint={values.checkpoint}"
+        )
     model.export(folder, values.overwrite, values.formats, **settings)
     seconds = time.perf_counter() - begin
     description = saved_model.describe(folder)
@@ -102,33 +82,6 @@ def main(_: Sequence[str]) -> None:
         )
 
 
-def _load_model() -> tuple[SentenceEncoder | TextTask, dict[str, Any]]:
-    """The model, and arguments of its `export`."""
-    values = flags.FLAGS
-    if not is_saved_task(values.checkpoint):
-        _refuse_flags(*_ANSWER_FLAGS)
-        return SentenceEncoder(model_flags.load_model()), {}
-    _refuse_flags("vocab_file", "lower_case")
-    task = TextTask.from_preset(
-        values.checkpoint, sentence_function=model_flags.sentence_function()
-    )
-    task.pretrained = model_flags.with_sentence_parameters(task.prepared())
-    if not isinstance(task, SpanExtractor):
-        _refuse_flags(*_ANSWER_FLAGS)
-        return task, {}
-    return task, {name: values[name].value for name in _ANSWER_FLAGS}
-
-
-def _refuse_flags(*names: str) -> None:
-    for name in names:
-        if flags.FLAGS[name].present:
-            raise ValueError(
-                f"`--{name}` does nothing for this model. Received: "
-                f"--{name}={flags.FLAGS[name].value} with "
-                f"--checkpoint={flags.FLAGS.checkpoint}"
-            )
-
-
 if __name__ == "__main__":
     define_flags()
-    command_line.run(main, CheckpointError)
+    command_line.run(main)

@@ -1,7 +1,7 @@
 r"""Writes a pretrained model for other programs or users, with a model card.
 
-  python -m seg_tf.commands.export_weights --checkpoint=runs/bert_base \
-    --to=hugging_face --output_dir=exported/bert_base
+  seg-tf export-weights --checkpoint=runs/bert_base --to=hugging_face \
+    --output_dir=exported/bert_base --manifest_file=records/manifest.json
 
 Formats:
 
@@ -13,22 +13,11 @@ Formats:
   checkpoint    a checkpoint of this package: encoder and objectives in half precision
                 without the optimizer, a seventh of the size, and log.jsonl
 
-The model card, README.md, lists model, text, training data, recipe, every deviation
-from the paper, scores and checksums. --manifest_file adds the contents of the records,
---scores further scores, and --introduction_file Markdown, such as the licence:
-
-  … --manifest_file=records/manifest.json --scores="glue/mrpc F1=0.87,glue/rte=0.65" \
-    --introduction_file=about.md
-
-A checkpoint can name the default learning rate of fine-tuning:
-
-  … --to=checkpoint --finetuning_learning_rate=5e-4
-
-run_export.py writes SavedModels that take text.
+The model card, README.md, lists model, text, recipe, every deviation from the paper,
+and checksums.
 """
 
 import dataclasses
-import math
 import pathlib
 import shutil
 from collections.abc import Sequence
@@ -37,11 +26,9 @@ from absl import flags
 
 from seg_tf import command_line, output_paths
 from seg_tf.checkpoints import encoder_copies
-from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.finetuning.text_task import is_saved_task
-from seg_tf.inference import texts
 from seg_tf.interop import hugging_face, keras_hub, model_card
 from seg_tf.training.run_folder import RunFolder
 
@@ -55,13 +42,12 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "manifest_file", None, "manifest.json of the run's records, for the card."
     )
-    flags.DEFINE_list("scores", [], "name=value, comma-separated, for the card.")
     flags.DEFINE_string("introduction_file", None, "Markdown, for the top of the card.")
     flags.DEFINE_float(
         "finetuning_learning_rate",
         None,
-        "Default learning rate of fine-tuning, with --to=checkpoint. Without the flag, "
-        "that of --checkpoint, if any.",
+        "Default learning rate of fine-tuning, with --to=checkpoint.",
+        lower_bound=0.0,
     )
 
 
@@ -70,26 +56,15 @@ def main(_: Sequence[str]) -> None:
     output_dir = output_paths.folder_path(values.output_dir)
     # Refuse what can be refused before loading the model.
     output_paths.check_new_folder(output_dir)
-    scores = {}
-    for score in values.scores:
-        name, _, value = (part.strip() for part in score.rpartition("="))
-        if not (name and value):
-            raise ValueError(
-                f"`--scores` must be name=value, comma-separated. Received: {score!r}"
-            )
-        scores[name] = value
     learning_rate = values.finetuning_learning_rate
-    if learning_rate is not None and not (
-        values.to == "checkpoint" and 0 < learning_rate < math.inf
-    ):
+    if learning_rate is not None and values.to != "checkpoint":
         raise ValueError(
-            "`--finetuning_learning_rate` must be positive and finite, and given with "
-            f"--to=checkpoint. Received: {learning_rate}, with --to={values.to}"
+            "`--finetuning_learning_rate` needs --to=checkpoint. Received: "
+            f"--to={values.to}"
         )
     introduction = ""
     if values.introduction_file:
-        with open(values.introduction_file, "rb") as file:
-            introduction = "".join(texts.decode_lines(file, values.introduction_file))
+        introduction = pathlib.Path(values.introduction_file).read_text("utf-8")
     pretrained = model_flags.load_model()
     if learning_rate is not None:
         pretrained = dataclasses.replace(
@@ -107,36 +82,31 @@ def main(_: Sequence[str]) -> None:
             flush=True,
         )
     with output_paths.new_folder(output_dir) as unfinished:
-        description = _write(pretrained, unfinished)
+        _write(pretrained, unfinished)
         model_card.write_model_card(
             pretrained,
             unfinished,
             introduction=introduction,
-            scores=scores,
             manifest_file=values.manifest_file and pathlib.Path(values.manifest_file),
         )
-    print(f"{output_dir}: {pretrained.config.name} as {description}, with README.md")
+    print(f"{output_dir}: {pretrained.config.name} as {values.to}, with README.md")
 
 
-def _write(pretrained: Pretrained, folder: pathlib.Path) -> str:
-    """Writes the format of `--to`; returns its description."""
+def _write(pretrained: Pretrained, folder: pathlib.Path) -> None:
     match flags.FLAGS.to:
         case "hugging_face":
             hugging_face.write(pretrained, folder)
-            return "a BERT of Hugging Face"
         case "keras_hub":
             keras_hub.write_preset(pretrained, folder)
-            return "a preset of keras-hub's BertBackbone"
         case "keras":
             keras_hub.write_keras_file(pretrained, folder / "model.keras")
-            return "model.keras"
-    run = RunFolder.of_checkpoint(pretrained.folder)
-    if run and run.log_file.is_file():
-        shutil.copyfile(run.log_file, folder / run.log_file.name)
-    encoder_copies.write_half_precision(pretrained, folder)
-    return "a checkpoint in half precision"
+        case "checkpoint":
+            run = RunFolder.of_checkpoint(pretrained.folder)
+            if run and run.log_file.is_file():
+                shutil.copyfile(run.log_file, folder / run.log_file.name)
+            encoder_copies.write_half_precision(pretrained, folder)
 
 
 if __name__ == "__main__":
     define_flags()
-    command_line.run(main, CheckpointError)
+    command_line.run(main)

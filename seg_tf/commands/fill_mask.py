@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from absl import flags
 
 from seg_tf import command_line
-from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.commands import model_flags
 from seg_tf.inference.mask_filling import MaskFiller
 
@@ -51,4 +50,4 @@ def main(argv: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     define_flags()
-    command_line.run(main, CheckpointError, takes_arguments=True)
+    command_line.run(main, takes_arguments=True)

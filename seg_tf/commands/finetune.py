@@ -3,50 +3,26 @@ r"""Fine-tunes a pretrained encoder on tasks and reports scores.
   seg-tf finetune --task=glue/mrpc --data_dir=glue \
     --checkpoint=runs/segabert_tiny --output_dir=finetuned/mrpc
 
-A trial is one training, with one setting and one seed. Seeds often differ by more than
-settings or models do, so give several:
+A trial is one training, with one setting and one seed. Every setting is tried with
+every seed; a paper's settings and number of seeds are --grid=paper:
 
   … --learning_rate=2e-5,3e-5,5e-5 --batch_size=16,32 --epochs=3,4 --seeds=1,2,3
 
-Every setting is tried with every seed. --grid=paper tries the settings and number of
-seeds of the paper of the checkpoint's model; values that are given replace those of the
-grid. --dry_run prints the number of trials.
+--output_dir has, for each task, trials/ (scores and predictions), results.csv,
+and summary.txt. An interrupted command resumes with the first
+unfinished trial when it is repeated; with further values or seeds it runs the missing
+trials. A trial that diverges does not stop the others.
 
---checkpoint may also name weights of another program, in a folder or as
-hf://organisation/name: they are converted once, as by import_weights, into a cache.
+Baselines are the most frequent label, and the same model without pretraining:
 
---output_dir holds, for each task,
+  … --output_dir=finetuned/mrpc_random --randomly_initialized
 
-  trials/           scores and predictions, a folder for each trial
-  results.csv       a row for each trial
-  summary.txt       a line for each setting: mean, deviation, min and max of its seeds
-
-A trial whose trial.json exists is not run again: if the command is interrupted, the
-same command continues with the first unfinished trial, and with further values or seeds
-it runs the missing trials. A trial that diverges does not stop the others; the command
-then ends with an error that names it. Other models, files or options need another
-folder.
-
-Baselines are the score of the most frequent label, printed with the results, and that
-of the same model without pretraining, by --randomly_initialized and another
---output_dir.
-
-Several tasks, comma-separated, get folders of their names in --output_dir; the files
-of --predict_test for GLUE's leaderboard are collected in submission:
-
-  … --task=glue/cola,glue/rte --predict_test --output_dir=finetuned/glue
-
-DiscoEval's tasks are fine-tuned too, or probed by that benchmark's protocol: vectors of
-a frozen encoder, computed once, and a logistic regression on them, whose only setting
-is its seed:
+DiscoEval's tasks are fine-tuned, or probed on vectors of the frozen encoder:
 
   … --task=discoeval/sp/rocstory --probe=per_sentence --seeds=1,2,3
 
-On several processes, each runs its share of the trials:
-
-  horovodrun -np 4 seg-tf finetune …
-
-`python -m seg_tf.tasks` lists the tasks: those of GLUE, DiscoEval and RACE, and SQuAD.
+On several processes (horovodrun -np 4 seg-tf finetune …), each runs its share of the
+trials. `seg-tf tasks` lists the tasks; docs/fine_tuning.md explains them.
 """
 
 import dataclasses
@@ -58,19 +34,17 @@ from typing import Any
 from absl import flags
 
 from seg_tf import command_line, output_paths
-from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.finetuning import runners, trial_report, trials
 from seg_tf.finetuning.probing import MODES
 from seg_tf.finetuning.trials import ADVICE, TaskRunner, Trial, TrialsFolder
 from seg_tf.interop import convert
-from seg_tf.tasks.finetuning_settings import OptimizerSettings
 from seg_tf.training import distribution, engine, horovod_distribution, trackers
 from seg_tf.training.errors import TrainingStopped
 
 # Flags whose values may differ between hosts; the content of these files may not.
-_PATHS = ("checkpoint", "vocab_file", "data_dir", "output_dir")
+_PATHS = ("checkpoint", "data_dir", "output_dir")
 _DTYPE_POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 
 
@@ -84,23 +58,26 @@ class _Job:
     trials: Sequence[Trial]
 
 
+class _Numbers(flags.ArgumentParser[list]):
+    """Numbers, comma-separated."""
+
+    def __init__(self, kind: type):
+        self._kind = kind
+
+    def parse(self, argument: str) -> list:
+        return [self._kind(text) for text in filter(None, argument.split(","))]
+
+
 def define_flags() -> None:
     model_flags.define_model_flags()
 
     # === Task and files ===
-    flags.DEFINE_list(
-        "task",
-        None,
-        "Names of tasks, as in glue/mrpc, squad/v1.1, discoeval/ssp; comma-separated.",
-        required=True,
-    )
+    flags.DEFINE_list("task", None, "Tasks, comma-separated.", required=True)
     flags.DEFINE_string(
         "data_dir", None, "Folder of the benchmark, or of the task.", required=True
     )
     flags.DEFINE_string("output_dir", None, "Folder to write to.", required=True)
-    flags.DEFINE_integer(
-        "limit", None, "Train on the first N examples only.", lower_bound=1
-    )
+    flags.DEFINE_integer("limit", None, "Train on the first N examples only.", 1)
     flags.DEFINE_integer(
         "dev_limit", None, "Answer the first N questions of SQuAD's dev split only.", 1
     )
@@ -112,80 +89,51 @@ def define_flags() -> None:
         list(runners.GRIDS),
         "Settings of a paper; `paper` is that of the checkpoint's model.",
     )
-    flags.DEFINE_list(
-        "learning_rate",
-        [],
-        "Peak learning rates. Default: the one that the checkpoint names, or 3e-5.",
-    )
-    flags.DEFINE_list("batch_size", [], "Examples per update. Default: 32.")
-    flags.DEFINE_list("epochs", [], "Passes over the training examples. Default: 3.")
-    flags.DEFINE_list(
-        "seeds",
-        [],
-        "Seeds of new weights, dropout and order, for every setting. Default: 1, or "
-        "1 to the number of runs in the paper of --grid.",
-    )
-    defaults = OptimizerSettings()
-    for name, text in (
-        ("warmup_share", "Share of the updates in which the learning rate rises."),
-        ("weight_decay", "Decay of the weights, times the learning rate."),
-        ("epsilon", "Added to the root of the second moment by AdamW."),
-        ("clip_norm", "Largest global norm of the gradients."),
+    for name, kind, text in (
+        (
+            "learning_rate",
+            float,
+            "Peak learning rates. Default: the checkpoint's, or 3e-5.",
+        ),
+        ("batch_size", int, "Examples per update. Default: 32."),
+        ("epochs", int, "Passes over the training examples. Default: 3."),
+        ("seeds", int, "Seeds of every setting. Default: 1, or those of --grid."),
     ):
-        default = getattr(defaults, name)
-        flags.DEFINE_float(
-            name, None, f"{text} Default: as in the paper of --grid, or {default:g}."
-        )
+        flags.DEFINE(_Numbers(kind), name, "", f"Comma-separated. {text}")
+    for name in runners.OPTIMIZER_FLAGS:
+        flags.DEFINE_float(name, None, "Of AdamW. Default: that of --grid, or BERT's.")
     flags.DEFINE_integer(
         "early_stopping",
         None,
-        "End a trial after N epochs without a better main metric on the dev split, and "
-        "score the best epoch instead of the last.",
+        "End a trial after N epochs without a better score on dev; report the best.",
         lower_bound=1,
     )
 
     # === Model ===
     flags.DEFINE_integer(
-        "max_length",
-        None,
-        "Maximum row length. Default: that of --grid, or of pretraining.",
-        lower_bound=1,
+        "max_length", None, "Row length. Default: that of --grid, or of pretraining.", 1
     )
+    flags.DEFINE_bool("randomly_initialized", False, "Start from new weights.")
     flags.DEFINE_bool(
-        "randomly_initialized", False, "Start from new weights, not the checkpoint's."
-    )
-    flags.DEFINE_bool(
-        "freeze_encoder",
-        False,
-        "Train only the head. Default: as in the paper of --grid.",
+        "freeze_encoder", False, "Train only the head. Default: that of --grid."
     )
     flags.DEFINE_enum(
         "probe",
         None,
         list(MODES),
         "Train DiscoEval's probe on vectors of the frozen encoder, of every sentence "
-        "separately as in the benchmark, or of all sentences of an example together.",
+        "separately or of all sentences of an example together.",
     )
-    flags.DEFINE_enum(
-        "dtype_policy", "float32", list(_DTYPE_POLICIES), "Precision of computation."
-    )
+    flags.DEFINE_enum("dtype_policy", "float32", list(_DTYPE_POLICIES), "Precision.")
 
     # === Output ===
     flags.DEFINE_bool(
-        "predict_test",
-        False,
-        "Also predict test splits: those of GLUE for its leaderboard, into submission. "
-        "Every trial predicts them, so give the flag from the start.",
+        "predict_test", False, "Also predict test splits, for GLUE's leaderboard."
     )
-    flags.DEFINE_bool(
-        "save_model", False, "Save the model of every trial, in its folder `model`."
-    )
+    flags.DEFINE_bool("save_model", False, "Save the model of every trial.")
     flags.DEFINE_bool("dry_run", False, "Print the trials and change nothing.")
     flags.DEFINE_list(
-        "callbacks",
-        [],
-        "Your own Keras callbacks, as package.module:function, comma-separated. Each "
-        "function is called for every trial with its folder.",
+        "callbacks", [], "Functions package.module:function that make Keras callbacks."
     )
 
 
@@ -198,16 +146,8 @@ def main(_: Sequence[str]) -> None:
     output_paths.folder_path(values.output_dir)
     names = list(dict.fromkeys(values.task))
     present = [name for name in values if values[name].present]
-    processes.check_agreement(
-        {
-            "versions": engine.installed_versions(),
-            **{
-                f"--{name}": values[name].value
-                for name in present
-                if name not in _PATHS
-            },
-        }
-    )
+    compared = {f"--{n}": values[n].value for n in present if n not in _PATHS}
+    processes.check_agreement({"versions": engine.installed_versions(), **compared})
     for name in names:
         runners.check_flags(name, present, values.probe)
     factories = trackers.find_factories(values.callbacks, "--callbacks")
@@ -246,14 +186,9 @@ def _load_model(
     """The model of `--checkpoint`; one of another program is converted."""
     values = flags.FLAGS
     checkpoint = convert.find_initial(
-        values.checkpoint,
-        "--checkpoint",
-        processes=processes,
-        report=lambda done: report(done.to_text()),
-        vocab_file=pathlib.Path(values.vocab_file) if values.vocab_file else None,
-        lower_case=values.lower_case,
+        values.checkpoint, "--checkpoint", processes=processes, report=report
     )
-    return model_flags.load_model(checkpoint=checkpoint)
+    return model_flags.load_model(checkpoint)
 
 
 def _make_job(
@@ -265,11 +200,11 @@ def _make_job(
         name,
         values.grid,
         probe=values.probe,
-        learning_rates=_numbers("learning_rate", float),
-        batch_sizes=_numbers("batch_size", int),
-        epochs=_numbers("epochs", int),
+        learning_rates=values.learning_rate,
+        batch_sizes=values.batch_size,
+        epochs=values.epochs,
     )
-    seeds = _numbers("seeds", int) or range(1, 1 + (recipe.num_runs or 1))
+    seeds = values.seeds or range(1, 1 + (recipe.num_runs or 1))
     all_trials = trials.all_trials(recipe.settings, seeds)
     kind = runners.kind_of_task(name, values.probe)
     options = {option: values[option].value for option in runners.OPTIONS[kind]}
@@ -353,18 +288,6 @@ def _run(
     return diverged
 
 
-def _numbers(name: str, kind: type) -> list[Any]:
-    """The values of a flag that is a list of numbers."""
-    words = flags.FLAGS[name].value
-    try:
-        return list(map(kind, words))
-    except ValueError:
-        what = "whole numbers" if kind is int else "numbers"
-        raise ValueError(
-            f"`--{name}` must be {what}, comma-separated. Received: {','.join(words)}"
-        ) from None
-
-
 if __name__ == "__main__":
     define_flags()
-    command_line.run(main, CheckpointError, TrainingStopped, goes_on=True)
+    command_line.run(main, TrainingStopped, goes_on=True)

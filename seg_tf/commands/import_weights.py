@@ -1,36 +1,19 @@
 r"""Converts weights of another program or model to a checkpoint.
 
-  python -m seg_tf.commands.import_weights --from=uncased_L-12_H-768_A-12 \
-    --output_dir=runs/google_bert
+  seg-tf import-weights --from=uncased_L-12_H-768_A-12 --output_dir=runs/google_bert
 
-reads a BERT and writes a checkpoint with the same architecture, for fine-tuning and for
-all commands with --checkpoint. Formats:
+reads a BERT of one of these formats (docs/interop.md):
 
   google        bert_model.ckpt.*, bert_config.json, vocab.txt (BERT's authors, TF 1)
   hugging_face  config.json, model.safetensors and vocab.txt or tokenizer.json
   segabert      the same, as SegaBERT's authors released it
   keras_hub     a preset folder of a BertBackbone
 
---from=hf://organisation/name downloads a model of the Hugging Face hub: only the
-necessary files, into the hub's cache (HF_HOME). HF_ENDPOINT is another hub;
-HF_HUB_OFFLINE=1 uses only the cache.
-
-To pretrain further, or to start another model from the weights, name its config:
-
-  python -m seg_tf.commands.import_weights --from=uncased_L-12_H-768_A-12 \
-    --config=configs/segabert.py:base --output_dir=runs/bert_as_segabert
-  python run_pretraining.py --config=configs/segabert.py:base --records_dir=records \
-    --initial_checkpoint=runs/bert_as_segabert --output_dir=runs/segabert
-
-Both need the same --config and --config.… flags, and records with the same vocab.txt.
-LayerNorm's epsilon, the form of GELU, token types and longer tables follow the source
-in both, unless set by a flag: --config.model.layer_norm_epsilon=1e-12. Tables that BERT
-lacks start so that the model equals BERT if possible: BERT with P.S. and SLM always,
-SegaBERT on windows of one sentence. A report of loaded, new and unmatched weights, and
-of the windows for which the two are equal, is printed and written to import_report.txt.
-
---initial_checkpoint of run_pretraining.py takes checkpoints of this package directly,
-for other models too, such as SLM from SegaBERT.
+--from=hf://organisation/name downloads a model of the Hugging Face hub. With --config,
+another model starts from the weights; pretraining with the same --config then takes
+the checkpoint as --initial_checkpoint. A report of loaded, new and unmatched weights,
+and of the windows for which the two models are equal, is printed and written to
+import_report.txt.
 """
 
 import pathlib
@@ -40,8 +23,7 @@ from absl import flags
 from ml_collections import config_flags
 
 from seg_tf import command_line, output_paths
-from seg_tf.checkpoints.errors import CheckpointError
-from seg_tf.commands import config_overrides
+from seg_tf.commands import run_flags
 from seg_tf.config import from_config_dict
 from seg_tf.interop import convert
 from seg_tf.text.normalization import define_normalization_flags
@@ -49,10 +31,7 @@ from seg_tf.text.normalization import define_normalization_flags
 
 def define_flags() -> None:
     config_flags.DEFINE_config_file(
-        "config",
-        None,
-        "Config, FILE or FILE:VARIANT, whose model gets the weights; its fields "
-        "are flags too. Without, a model of another program stays what it is.",
+        "config", None, "Config whose model gets the weights; its fields are flags too."
     )
     flags.DEFINE_string(
         "from",
@@ -77,13 +56,13 @@ def main(_: Sequence[str]) -> None:
     output_dir = output_paths.folder_path(values.output_dir)
     output_paths.check_new_folder(output_dir)
     config = values.config and from_config_dict(values.config)
-    fixed = config_overrides.overridden(values["config"]) if config else None
+    overridden = config_flags.get_override_values(values["config"]) if config else ()
     report = convert.convert(
         convert.open_model(values["from"].value),
         output_dir,
         config,
         pathlib.Path(values.vocab_file) if values.vocab_file else None,
-        fixed,
+        frozenset(overridden) if config else None,
         lower_case=values.lower_case,
         strip_accents=values.strip_accents,
         split_ideographs=values.split_ideographs,
@@ -94,4 +73,4 @@ def main(_: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     define_flags()
-    command_line.run(main, CheckpointError, parse_flags=config_overrides.parse_flags)
+    command_line.run(main, parse_flags=run_flags.parse_flags)

@@ -1,49 +1,35 @@
-"""Flags shared by the commands that use a pretrained model: checkpoint and texts."""
+"""Flags shared by the commands that use a pretrained model."""
 
 import dataclasses
 import pathlib
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 from absl import flags
 
+from seg_tf import files, output_paths
 from seg_tf.checkpoints import folders
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
 from seg_tf.inference import texts
-from seg_tf.text.splitters import (
-    FUNCTION_HELP,
-    PARAMETERS_HELP,
-    load_parameters,
-)
+from seg_tf.text.splitters import FUNCTION_HELP, PARAMETERS_HELP, load_parameters
+
+STDIN = "-"
 
 
 def define_model_flags(*, several: bool = False, default: str | None = None) -> None:
-    """Defines the flags that say which model is used, and how it reads text.
+    """Defines the flags that name a model and say how it reads text.
 
     Args:
         several: whether `--checkpoint` may name several, for `load_models`.
-        default: the model where none is named; None makes the flag a required one.
+        default: the default model; None makes the flag a required one.
     """
     define = flags.DEFINE_list if several else flags.DEFINE_string
     define(
         "checkpoint",
         default,
-        "Checkpoint of a run, or the run's --output_dir, whose best one is taken"
-        + "".join(f", or {name}" for name in folders.included())
+        f"Checkpoint, output folder of a run, or {', '.join(folders.included())}"
         + ("; or several, comma-separated." if several else "."),
         required=default is None,
-    )
-    flags.DEFINE_string(
-        "vocab_file",
-        None,
-        "The run's vocab.txt; only for a checkpoint that does not hold it.",
-    )
-    flags.DEFINE_bool(
-        "lower_case",
-        None,
-        "Whether the vocabulary is uncased; only for a checkpoint that does not say. "
-        "Default: as the vocabulary's rows say.",
     )
     flags.DEFINE_string(
         "sentence_parameters",
@@ -54,49 +40,41 @@ def define_model_flags(*, several: bool = False, default: str | None = None) -> 
 
 
 def load_model(
-    memory_length: int | None = None, checkpoint: str | pathlib.Path | None = None
+    checkpoint: str | pathlib.Path | None = None, **settings: Any
 ) -> Pretrained:
-    """The model, with its sentence splitter, that the flags name.
-
-    Says so on stderr where the model was trained on sentences that another splitter
-    made.
+    """Loads a model with the sentence splitter that the flags name.
 
     Args:
-        memory_length: of a model with memory, if other than in training.
-        checkpoint: a checkpoint in place of the one that `--checkpoint` names.
-
-    Raises:
-        CheckpointError: if the checkpoint cannot be used.
-        ValueError: if the parameters of the splitter cannot be read.
+        checkpoint: the model; None is the one of `--checkpoint`.
+        **settings: settings of the model that replace those of training.
     """
-    settings = {} if memory_length is None else {"memory_length": memory_length}
-    return _load(checkpoint or flags.FLAGS.checkpoint, settings)
+    return with_sentence_parameters(
+        load_pretrained(
+            checkpoint or flags.FLAGS.checkpoint,
+            model_settings=settings,
+            sentence_function=sentence_function(),
+        )
+    )
 
 
 def load_models() -> list[Pretrained]:
-    """Loads all models that `--checkpoint` names, as `load_model` does."""
-    return [_load(checkpoint) for checkpoint in flags.FLAGS.checkpoint]
+    """Loads all models that `--checkpoint` names."""
+    return [load_model(checkpoint) for checkpoint in flags.FLAGS.checkpoint]
 
 
 def with_sentence_parameters(pretrained: Pretrained) -> Pretrained:
-    """The model with the parameters that `--sentence_parameters` names, if it does.
+    """The model with the splitter of `--sentence_parameters`, if the flag is set.
 
-    Says so on stderr where they are not those of the run.
-
-    Raises:
-        ValueError: if the parameters cannot be read.
+    A note on stderr says if the model was trained with another one.
     """
-    if flags.FLAGS.sentence_parameters is not None:
-        pretrained = dataclasses.replace(
-            pretrained,
-            sentence_parameters=load_parameters(
-                flags.FLAGS.sentence_parameters, flags.FLAGS.sentence_function
-            ),
+    values = flags.FLAGS
+    if values.sentence_parameters is not None:
+        parameters = load_parameters(
+            values.sentence_parameters, values.sentence_function
         )
-    parameters, trained_with = (
-        pretrained.sentence_parameters,
-        pretrained.sentence_splitter,
-    )
+        pretrained = dataclasses.replace(pretrained, sentence_parameters=parameters)
+    parameters = pretrained.sentence_parameters
+    trained_with = pretrained.sentence_splitter
     if trained_with.get("parameters_sha256", "") not in ("", parameters.checksum):
         print(
             "Note: the model was trained on sentences split by "
@@ -113,34 +91,43 @@ def sentence_function() -> str | None:
     return None if values.sentence_parameters else values.sentence_function
 
 
-def _load(
-    checkpoint: str | pathlib.Path, settings: Mapping[str, Any] | None = None
-) -> Pretrained:
-    values = flags.FLAGS
-    return with_sentence_parameters(
-        load_pretrained(
-            checkpoint,
-            values.vocab_file,
-            values.lower_case,
-            settings,
-            sentence_function(),
-        )
-    )
-
-
 def read_lines(path: str) -> list[str]:
-    """Lines of a file that are not blank, without space around them.
-
-    Args:
-        path: the file; `-` is stdin.
-
-    Raises:
-        OSError: if the file cannot be read.
-        ValueError: if it is not UTF-8, naming it and the line.
-    """
-    if path == "-":
+    """The lines of a text file, or of `STDIN`, stripped and without blank ones."""
+    if path == STDIN:
         lines = list(texts.decode_lines(sys.stdin.buffer, "stdin"))
     else:
         with open(path, "rb") as file:
             lines = list(texts.decode_lines(file, path))
     return list(filter(None, map(str.strip, lines)))
+
+
+def define_output_flag(what: str = "the scores as JSON") -> None:
+    flags.DEFINE_string("output", None, f"File to write {what} to.")
+
+
+def output_file() -> pathlib.Path | None:
+    """The file of `--output`, refused before long work if it cannot be written."""
+    value = flags.FLAGS.output
+    return None if value is None else output_paths.file_path(value, "output")
+
+
+def write_result(output: pathlib.Path | None, result: Any) -> None:
+    """Writes JSON to the file of `--output`, if there is one."""
+    if output is not None:
+        files.write_json(output, result)
+        print(f"Written: {output}")
+
+
+def define_memory_flag() -> None:
+    flags.DEFINE_integer(
+        "memory_length",
+        None,
+        "Previous words that each word attends to. Default: as in training.",
+        lower_bound=0,
+    )
+
+
+def load_language_model() -> Pretrained:
+    """Loads the model with the memory of `--memory_length`."""
+    length = flags.FLAGS.memory_length
+    return load_model(**({} if length is None else {"memory_length": length}))

@@ -1,26 +1,17 @@
-r"""Prints the tables of a paper: its figures, and below them those of your runs.
+r"""Prints the tables of a paper as Markdown, with the figures of your runs.
 
-  seg-tf paper-tables --paper=segatron --runs=runs,finetuning
+  seg-tf paper-tables --paper=segatron --runs=runs,finetuning > segatron.md
 
---paper is segatron, segabert (its first version), slm or reat. Below --runs, results
-are recognised by their contents:
-
-  an --output_dir of pretrain               settings, validation results
-  an --output_dir of finetune               scores, by the name of the checkpoint's run
-  perplexity.json                           --output of evaluate-perplexity
-  leaderboard.json                          test scores of GLUE, written by hand:
-                              {"segabert_base": {"CoLA": {"matthews": 50.7}}}
-
-Of several settings, the best on dev is reported; of its seeds, what the paper reports,
-the mean or the best. Notes below each table say what was done differently. Missing
-figures are shown as "not run". --size=tiny fills the rows of base models with runs of
-size tiny.
+Results below --runs are recognised by their contents (docs/paper_tables.md). Of several
+settings, the best on dev is reported; of its seeds, what the paper reports, the mean or
+the best. Notes below each table say what was done differently.
 """
 
 import dataclasses
 import os
 import pathlib
 import statistics
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,26 +19,11 @@ from absl import flags
 
 from seg_tf import command_line, files, tasks
 from seg_tf.checkpoints import contents, folders, pretrained
-from seg_tf.checkpoints.errors import CheckpointError
-from seg_tf.config import RunConfig
 from seg_tf.finetuning import trial_report
 from seg_tf.finetuning.trials import Trial, TrialsFolder
 from seg_tf.papers import tables
 from seg_tf.papers.settings import read_setting
-from seg_tf.papers.tables import (
-    Average,
-    BestSetting,
-    Caveat,
-    ConfigValue,
-    Figure,
-    FineTuned,
-    Perplexity,
-    Row,
-    RunFigure,
-    Submitted,
-    Table,
-    Validated,
-)
+from seg_tf.papers.tables import Figure, Row, RunFigure, Table
 from seg_tf.tasks import finetuning_settings
 from seg_tf.tasks.finetuning_settings import Recipe
 from seg_tf.training import run_folder
@@ -118,7 +94,7 @@ class Results:
         """The figures of a row, by the names of the table's columns."""
         measured: dict[str, RunFigure] = {}
         for name, figure in table.columns.items():
-            if isinstance(figure, Average):
+            if isinstance(figure, tables.Average):
                 values = [measured[column].value for column in figure.columns]
                 mean = None if None in values else statistics.fmean(values)
                 measured[name] = RunFigure(mean)
@@ -127,58 +103,53 @@ class Results:
         return measured
 
     def _figure(self, row: Row, figure: Figure, recipe: str) -> RunFigure:
+        def get(kind: str) -> Any:
+            return self._results.get((row.run, kind))
+
         match figure:
-            case FineTuned():
+            case tables.FineTuned():
                 return self._fine_tuned(row.run, figure, recipe)
-            case BestSetting(name):
-                trials = self._trials(row.run, row.task)
-                if trials:
+            case tables.BestSetting(name) if folder := get(row.task):
+                if trials := folder.finished():
                     chosen = _chosen(trials, _recipe(recipe, row.task), row.task)
                     return RunFigure(getattr(chosen[0].setting, name))
-            case Submitted(column, metric):
-                scores = self._results.get((row.run, "submission"), {})
+            case tables.Submitted(column, metric) if scores := get("submission"):
                 return RunFigure(scores.get(column, {}).get(metric))
-            case Perplexity() if result := self._results.get((row.run, "perplexity")):
+            case tables.Perplexity() if result := get("perplexity"):
                 if "standard" in result:
                     return RunFigure(result["standard"]["perplexity"])
-                path = str(self._paths[row.run, "perplexity"])
-                caveat = Caveat("not by the standard count of WikiText", path)
+                path = self._paths[row.run, "perplexity"]
+                caveat = f"{path}: not by the standard count of WikiText"
                 return RunFigure(result["predicted"]["perplexity"], (caveat,))
-            case Validated(metric) if path := self._paths.get((row.run, "log")):
+            case tables.Validated(metric) if get("log"):
                 validations = [
                     entry
-                    for entry in run_folder.read_log(path)
+                    for entry in run_folder.read_log(self._paths[row.run, "log"])
                     if entry["kind"] == run_folder.VALIDATION and metric in entry
                 ]
                 if validations:
                     last = validations[-1]
-                    caveat = Caveat(f"after {last['updates']:,} updates")
+                    caveat = f"after {last['updates']:,} updates"
                     return RunFigure(100 * last[metric], (caveat,))
-            case ConfigValue(path) if config := self._results.get((row.run, "log")):
-                assert isinstance(config, RunConfig)
+            case tables.ConfigValue(path) if config := get("log"):
                 return RunFigure(read_setting(config, path))
         return RunFigure()
 
-    def _trials(self, run: str, task: str) -> list[Trial]:
-        folder = self._results.get((run, task))
-        return folder.finished() if folder else []
-
-    def _fine_tuned(self, run: str, figure: FineTuned, name: str) -> RunFigure:
+    def _fine_tuned(self, run: str, figure: tables.FineTuned, name: str) -> RunFigure:
         values, caveats = [], []
         for task in figure.tasks:
-            trials = self._trials(run, task)
+            folder = self._results.get((run, task))
+            trials = folder.finished() if folder else []
             if not trials:
                 return RunFigure()
-            folder = self._results[run, task]
             recipe = _recipe(name, task)
             chosen = _chosen(trials, recipe, task)
             if any(figure.metric not in trial.scores for trial in chosen):
-                missing = Caveat(f"no {figure.metric} in {folder.path}", task)
-                return RunFigure(None, (missing,))
+                return RunFigure(None, (f"no {figure.metric} in {folder.path}",))
             value = statistics.fmean(trial.scores[figure.metric] for trial in chosen)
             values.append(value if task.startswith("squad/") else 100 * value)
-            for text in _differences(folder.settings(), trials, recipe):
-                caveats.append(Caveat(text, task))
+            differences = _differences(folder.settings(), trials, recipe)
+            caveats += [f"{task}: {text}" for text in differences]
         return RunFigure(statistics.fmean(values), tuple(caveats))
 
 
@@ -220,51 +191,37 @@ def _differences(
 
 
 def define_flags() -> None:
-    flags.DEFINE_enum(
-        "paper", None, list(tables.TABLES), "Whose tables to print.", required=True
-    )
+    flags.DEFINE_enum("paper", None, list(tables.TABLES), "The paper.", required=True)
     flags.DEFINE_list(
         "runs", None, "Folders of runs and trials, comma-separated.", required=True
     )
-    flags.DEFINE_string(
-        "size", _SIZE, "Size of the runs that fill rows of base models."
-    )
-    flags.DEFINE_enum("format", "text", tables.FORMATS, "Form of the tables.")
-    flags.DEFINE_string("output", None, "File to write; without it they are printed.")
+    flags.DEFINE_string("size", _SIZE, "Size of runs to fill rows of base models with.")
 
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     results = Results([pathlib.Path(path) for path in values.runs])
     shown = [_with_size(table, values.size) for table in tables.TABLES[values.paper]]
-    title = tables.TITLES[values.paper]
-    text = tables.render(shown, results.measure, title, values.format).rstrip("\n")
-    if values.output:
-        files.write_text(pathlib.Path(values.output), f"{text}\n")
-        print(f"The tables are in {values.output}")
-    else:
-        print(text)
-    if values.format != "csv" or values.output:
-        rows = {row.run for table in shown for row in table.rows}
-        print(f"\nFilled by: {', '.join(sorted(results.runs & rows)) or 'no run'}")
-        if unused := sorted(results.runs - rows):
-            print(f"In none of these tables: {', '.join(unused)}")
+    print(tables.render(shown, results.measure, tables.TITLES[values.paper]))
+    rows = {row.run for table in shown for row in table.rows}
+    filled = ", ".join(sorted(results.runs & rows)) or "no run"
+    print(f"Filled by: {filled}", file=sys.stderr)
+    if unused := sorted(results.runs - rows):
+        print(f"In none of these tables: {', '.join(unused)}", file=sys.stderr)
 
 
 def _with_size(table: Table, size: str) -> Table:
     """`table` with runs of `size` in its rows of base models."""
-    if size == _SIZE:
-        return table
     rows = []
     for row in table.rows:
         parts = [size if part == _SIZE else part for part in row.run.split("_")]
         rows.append(dataclasses.replace(row, run="_".join(parts)))
-    notes = table.notes
-    if rows != list(table.rows):
-        notes += (f"rows of base models are filled by runs of size {size}",)
-    return dataclasses.replace(table, rows=rows, notes=notes)
+    if rows == list(table.rows):
+        return table
+    note = f"rows of base models are filled by runs of size {size}"
+    return dataclasses.replace(table, rows=rows, notes=(*table.notes, note))
 
 
 if __name__ == "__main__":
     define_flags()
-    command_line.run(main, CheckpointError)
+    command_line.run(main)

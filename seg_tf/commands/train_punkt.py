@@ -1,48 +1,34 @@
 r"""Trains the tables of the Punkt sentence splitter on plain text.
 
-No annotation is needed, only a lot of text in one language. One line of the input is
-one paragraph; with --paragraphs=blank_lines, blank lines separate paragraphs
-(hard-wrapped text). WikiExtractor's output and Markdown books can be used unchanged:
-lines that start with < or # are left out.
-
-The tables are written as sorted JSON, the same bytes for the same input. Use the path
-of the file wherever a splitter is named.
-
-  # From Wikipedia and books: the built-in English table, of every eighth file, with
-  # what they do not teach (docs/languages.md has its --description, too).
-  python -m seg_tf.commands.train_punkt --name=punkt-english-2 \
+  # The built-in English table (docs/languages.md has its --description, too).
+  seg-tf train-punkt --name=punkt-english-2 \
       --input='wikipedia/AA/wiki_*' --input='books/*/*.md' --every=8 \
       --corrections=seg_tf/text/data/english_corrections.toml \
       --output=seg_tf/text/data/english_punkt.json
 
-  # Another language, from hard-wrapped text.
-  python -m seg_tf.commands.train_punkt --name=punkt-german --input='texte/*.txt' \
-      --paragraphs=blank_lines --output=german_punkt.json
+No annotation is needed, only a lot of text in one language, a paragraph per line. Lines
+that start with < or # are left out, so that WikiExtractor's output and Markdown books
+can be used unchanged. The tables are sorted JSON, the same bytes for the same input.
 
 Method: Kiss and Strunk's measures grow with the size of the text, and on much text
 one stray "Mr" without its period outweighs thousands with it. So NLTK's trainer is
 run on shards of the text, and what enough shards agree on is kept. Two rounds:
-abbreviations first, then everything else with these abbreviations given. --corrections
-names a TOML file of entries that the tables must or must not contain, regardless of the
-text; `seg_tf.text.punkt_parameters` describes it.
+abbreviations first, then everything else with these abbreviations given.
 
 Training needs the package nltk (part of the extra "dev"); splitting does not.
 """
 
 import collections
 import dataclasses
-import hashlib
 import importlib.metadata
 import itertools
 import pathlib
-import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
-from absl import app, flags
+from absl import flags
 from tqdm import tqdm
 
-from seg_tf import file_listing, files
+from seg_tf import command_line, file_listing, files
 from seg_tf.text.punkt import tokenize, type_of
 from seg_tf.text.punkt_parameters import (
     UNIVERSAL_TERMINATORS,
@@ -50,56 +36,31 @@ from seg_tf.text.punkt_parameters import (
     PunktParameters,
 )
 
-_FLAGS = flags.FLAGS
-
-
-def _option(default: float, help: str) -> Any:
-    return dataclasses.field(default=default, metadata={"help": help})
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """Thresholds for the parameters that are kept; the fields are flags."""
+    """Thresholds for the parameters that are kept; the fields are flags.
 
-    abbreviation_shard_size: int = _option(
-        500_000, "Characters of a shard, first round."
-    )
-    shard_size: int = _option(2_000_000, "Characters of a shard, second round.")
-    abbreviation_share: float = _option(
-        0.1,
-        "Share of the shards that must classify a word as an abbreviation, out of "
-        "those in which it occurs at least twice, or once with a period inside.",
-    )
-    starter_share: float = _option(
-        0.2,
-        "Share of the shards that must classify a word as a sentence starter, out of "
-        "those in which it occurs.",
-    )
-    min_shards: int = _option(2, "Shards that must agree in any case.")
-    min_collocation_count: int = _option(3, "Occurrences of a collocation in a shard.")
-    min_capitalised_count: int = _option(
-        3, "Capitals after a period for a word to be listed."
-    )
-
-
-def read_paragraphs(
-    path: str, *, blank_lines: bool, skip_prefixes: Sequence[str]
-) -> Iterator[str]:
-    """The paragraphs of a text file: its lines, or what is between blank lines.
-
-    Lines that start with one of `skip_prefixes` count as blank. A malformed byte is
-    read as U+FFFD.
+    Attributes:
+        abbreviation_shard_size: characters of a shard, first round.
+        shard_size: characters of a shard, second round.
+        abbreviation_share: share of the shards that must classify a word as an
+            abbreviation, out of those in which it occurs at least twice, or once with
+            a period inside.
+        starter_share: share of the shards that must classify a word as a sentence
+            starter, out of those in which it occurs.
+        min_shards: shards that must agree in any case.
+        min_collocation_count: occurrences of a collocation in a shard.
+        min_capitalised_count: capitals after a period for a word to be listed.
     """
-    lines = []
-    with open(path, encoding="utf-8", errors="replace") as file:
-        for line in itertools.chain(file, [""]):
-            line = line.strip()
-            is_blank = not line or line.startswith(tuple(skip_prefixes))
-            if not is_blank:
-                lines.append(line)
-            if lines and (is_blank or not blank_lines):
-                yield "\n".join(lines)
-                lines = []
+
+    abbreviation_shard_size: int = 500_000
+    shard_size: int = 2_000_000
+    abbreviation_share: float = 0.1
+    starter_share: float = 0.2
+    min_shards: int = 2
+    min_collocation_count: int = 3
+    min_capitalised_count: int = 3
 
 
 def make_shards(paragraphs: Iterable[str], size: int) -> Iterator[list[str]]:
@@ -119,7 +80,8 @@ def learn_abbreviations(
     shards: Iterable[list[str]], options: TrainingOptions
 ) -> frozenset[str]:
     """The types that enough shards classify as abbreviations."""
-    punkt = _import_nltk()
+    from nltk.tokenize import punkt
+
     votes, voters = collections.Counter(), collections.Counter()
     for shard in shards:
         trainer = punkt.PunktTrainer()
@@ -144,15 +106,8 @@ def learn_tables(
     options: TrainingOptions,
     corrections: PunktCorrections,
 ) -> PunktParameters:
-    """The tables of the second round, without entries that decide nothing.
-
-    Args:
-        shards: paragraphs of the text, grouped.
-        abbreviations: result of the first round, already corrected.
-        options: thresholds.
-        corrections: entries that the tables must or must not contain.
-    """
-    punkt = _import_nltk()
+    """The tables of the second round, without entries that decide nothing."""
+    from nltk.tokenize import punkt
 
     class TrainerWithAbbreviations(punkt.PunktTrainer):
         """Neither looks for abbreviations nor drops any."""
@@ -214,103 +169,13 @@ def _count_types(shard: list[str]) -> collections.Counter:
     )
 
 
-def _import_nltk() -> Any:
-    try:
-        from nltk.tokenize import punkt
-    except ImportError as error:
-        raise ValueError(
-            "training needs the package nltk, which is not installed: "
-            "`pip install nltk`, or install this package with the extra 'dev'"
-        ) from error
-    return punkt
-
-
-def main(argv: Sequence[str]) -> None:
-    if len(argv) > 1:
-        raise ValueError(f"unexpected argument {argv[1]!r}; all options are flags")
-    _import_nltk()
-    paths = {
-        str(path) for item in _FLAGS.input for path in file_listing.list_files(item)
-    }
-    paths = sorted(paths)[:: _FLAGS.every]
-    corrections, origin = PunktCorrections(), {}
-    if _FLAGS.corrections:
-        path = pathlib.Path(_FLAGS.corrections)
-        corrections = PunktCorrections.read(path)
-        sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-        origin = {"corrections": {"file": path.name, "sha256": sha256}}
-    fields = dataclasses.fields(TrainingOptions)
-    options = TrainingOptions(
-        **{field.name: _FLAGS[field.name].value for field in fields}
-    )
-    characters = 0
-
-    def paragraphs(description: str) -> Iterator[str]:
-        nonlocal characters
-        characters = 0
-        for path in tqdm(paths, desc=description, unit="file"):
-            for paragraph in read_paragraphs(
-                path,
-                blank_lines=_FLAGS.paragraphs == "blank_lines",
-                skip_prefixes=_FLAGS.skip_prefixes,
-            ):
-                characters += len(paragraph)
-                yield paragraph
-
-    abbreviations = learn_abbreviations(
-        make_shards(paragraphs("abbreviations"), options.abbreviation_shard_size),
-        options,
-    )
-    abbreviations -= corrections.not_abbreviations
-    abbreviations |= corrections.abbreviations
-    tables = learn_tables(
-        make_shards(paragraphs("all else"), options.shard_size),
-        abbreviations,
-        options,
-        corrections,
-    )
-    terminators = _FLAGS.terminators
-    parameters = dataclasses.replace(
-        tables,
-        terminators=(
-            UNIVERSAL_TERMINATORS if terminators == "universal" else terminators
-        ),
-        name=_FLAGS.name,
-        provenance={
-            "text": _FLAGS.description,
-            "num_files": len(paths),
-            "num_characters": characters,
-            "command": "python -m seg_tf.commands.train_punkt",
-            "trainer": f"NLTK {importlib.metadata.version('nltk')} PunktTrainer",
-            "options": dataclasses.asdict(options),
-            **origin,
-        },
-    )
-    with files.written_aside(pathlib.Path(_FLAGS.output)) as aside:
-        parameters.save(aside)
-    print(
-        f"{_FLAGS.output}: {len(abbreviations)} abbreviations, "
-        f"{len(parameters.collocations)} collocations, "
-        f"{len(parameters.sentence_starters)} sentence starters, "
-        f"capitalisation of {len(parameters.orthographic_context)} words"
-    )
-
-
 def define_flags() -> None:
     flags.DEFINE_multi_string(
-        "input",
-        None,
-        "Text file, folder or glob pattern; may be repeated.",
-        required=True,
+        "input", None, "Text file, folder or glob; may be repeated.", required=True
     )
-    flags.DEFINE_integer(
-        "every", 1, "Of the files, sorted, use every n-th, from the first.", 1
-    )
+    flags.DEFINE_integer("every", 1, "Use every n-th of the sorted files only.", 1)
     flags.DEFINE_string(
-        "corrections",
-        None,
-        "TOML file of entries that the tables must or must not contain; "
-        "seg_tf/text/data/english_corrections.toml is an example.",
+        "corrections", None, "TOML of entries that tables must or must not contain."
     )
     flags.DEFINE_string("output", None, "JSON file to write.", required=True)
     flags.DEFINE_string("name", "punkt-custom", "Name of the table, for manifests.")
@@ -321,20 +186,73 @@ def define_flags() -> None:
         "Characters that end a sentence wherever they occur; universal: "
         f"{UNIVERSAL_TERMINATORS}",
     )
-    flags.DEFINE_enum(
-        "paragraphs", "lines", ["lines", "blank_lines"], "Separator of paragraphs."
-    )
-    flags.DEFINE_list(
-        "skip_prefixes", ["<", "#"], "Lines that start with one of these are left out."
-    )
     for field in dataclasses.fields(TrainingOptions):
         define = flags.DEFINE_float if field.type is float else flags.DEFINE_integer
-        define(field.name, field.default, field.metadata["help"], lower_bound=0)
+        define(field.name, field.default, "Threshold.", lower_bound=0)
+
+
+def main(_: Sequence[str]) -> None:
+    values = flags.FLAGS
+    paths = {
+        str(path) for item in values.input for path in file_listing.list_files(item)
+    }
+    paths = sorted(paths)[:: values.every]
+    corrections, origin = PunktCorrections(), {}
+    if values.corrections:
+        path = pathlib.Path(values.corrections)
+        corrections = PunktCorrections.read(path)
+        origin = {"corrections": {"file": path.name, "sha256": files.checksum(path)}}
+    options = TrainingOptions(
+        **{
+            field.name: values[field.name].value
+            for field in dataclasses.fields(TrainingOptions)
+        }
+    )
+    characters = 0
+
+    def paragraphs(description: str) -> Iterator[str]:
+        nonlocal characters
+        characters = 0
+        for path in tqdm(paths, desc=description, unit="file"):
+            with open(path, encoding="utf-8", errors="replace") as file:
+                for line in map(str.strip, file):
+                    if line and not line.startswith(("<", "#")):
+                        characters += len(line)
+                        yield line
+
+    abbreviations = learn_abbreviations(
+        make_shards(paragraphs("abbreviations"), options.abbreviation_shard_size),
+        options,
+    )
+    abbreviations -= corrections.not_abbreviations
+    abbreviations |= corrections.abbreviations
+    shards = make_shards(paragraphs("all else"), options.shard_size)
+    tables = learn_tables(shards, abbreviations, options, corrections)
+    is_universal = values.terminators == "universal"
+    parameters = dataclasses.replace(
+        tables,
+        terminators=UNIVERSAL_TERMINATORS if is_universal else values.terminators,
+        name=values.name,
+        provenance={
+            "text": values.description,
+            "num_files": len(paths),
+            "num_characters": characters,
+            "command": "python -m seg_tf.commands.train_punkt",
+            "trainer": f"NLTK {importlib.metadata.version('nltk')} PunktTrainer",
+            "options": dataclasses.asdict(options),
+            **origin,
+        },
+    )
+    with files.written_aside(pathlib.Path(values.output)) as aside:
+        parameters.save(aside)
+    print(
+        f"{values.output}: {len(abbreviations)} abbreviations, "
+        f"{len(parameters.collocations)} collocations, "
+        f"{len(parameters.sentence_starters)} sentence starters, "
+        f"capitalisation of {len(parameters.orthographic_context)} words"
+    )
 
 
 if __name__ == "__main__":
     define_flags()
-    try:
-        app.run(main)
-    except (ValueError, OSError) as error:
-        sys.exit(f"error: {error}")
+    command_line.run(main, ImportError)

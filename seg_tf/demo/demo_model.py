@@ -36,16 +36,13 @@ He died in 1871 at his home in London."""
 
 
 class DemoModel:
-    """A pretrained encoder that answers the page's questions.
+    """A pretrained encoder that answers the page's questions about a text.
 
-    Args:
-        pretrained: an encoder of texts.
+    The lines of the text are paragraphs. A text that is no string, has no sentence or
+    is too long is a ValueError, as is a checkpoint of no encoder of texts.
 
     Attributes:
         reasons: for each part of the page that the model does not support, why.
-
-    Raises:
-        ValueError: if the checkpoint is of no encoder of texts.
     """
 
     def __init__(self, pretrained: Pretrained):
@@ -93,14 +90,7 @@ class DemoModel:
         }
 
     def read(self, text: str) -> dict[str, Any]:
-        """Returns paragraphs of sentences of word pieces.
-
-        Args:
-            text: a text whose lines are paragraphs.
-
-        Raises:
-            ValueError: if `text` is not a string, has no sentence, or is too long.
-        """
+        """Returns paragraphs of sentences of word pieces."""
         sentences = self._sentences(text)
         ids, lengths = self._pretrained.text_encoder().encode(
             [sentence.text for sentence in sentences]
@@ -122,15 +112,9 @@ class DemoModel:
     def attention(
         self, text: str, layer: int = 0, head: int | None = None
     ) -> dict[str, Any]:
-        """Returns the heat map and the shares of a head, or of a layer's mean.
+        """Returns the heat map and the shares of a head; None is a layer's mean.
 
-        Args:
-            text: as for `read`; as much of it is read as fits in a row.
-            layer: from 0.
-            head: from 0; None is the mean.
-
-        Raises:
-            ValueError: as for `read`, or if there is no such layer or head.
+        As much of the text is read as fits in a row.
         """
         self._check("attention")
         num_sentences = len(self._sentences(text))
@@ -171,19 +155,9 @@ class DemoModel:
         return {"masks": [[filling._asdict() for filling in best] for best in masks]}
 
     def order(self, text: str, seed: int = 0) -> dict[str, Any]:
-        """Shuffles the sentences of a text and predicts their order.
-
-        Args:
-            text: as for `read`.
-            seed: seed of the shuffle.
-
-        Raises:
-            ValueError: as for `read`, or if `seed` is not an integer.
-        """
+        """Shuffles the sentences of a text and predicts their order."""
         self._check("order")
         sentences = self._sentences(text)
-        if not isinstance(seed, int):
-            raise ValueError(f"`seed` must be an integer. Received: seed={seed!r}")
         numbers = list(range(len(sentences)))
         random.Random(seed).shuffle(numbers)
         # One paragraph: the true paragraphs would reveal the order.
@@ -201,12 +175,6 @@ class DemoModel:
         """Returns cosines of all sentences, and a warning if they say little.
 
         A sentence's vector is the mean over its word pieces (ReAT: pooled at `<SS>`).
-
-        Args:
-            text: as for `read`.
-
-        Raises:
-            ValueError: as for `read`.
         """
         sentences = self._sentences(text)
         # [SENT] vectors of a model that saw little text are nearly all the same.
@@ -231,17 +199,12 @@ class DemoModel:
     def _sentences(self, text: str) -> list[Sentence]:
         if not isinstance(text, str):
             raise ValueError(f"`text` must be a string. Received: {text!r:.99}")
-        limits = f"at most {MAX_CHARACTERS:,} characters and {MAX_SENTENCES} sentences"
-        if len(text) > MAX_CHARACTERS:
+        sentences = split_text(text[: MAX_CHARACTERS + 1], self._splitter)
+        if len(text) > MAX_CHARACTERS or not 0 < len(sentences) <= MAX_SENTENCES:
             raise ValueError(
-                f"`text` must have {limits}. Received: {len(text):,} characters"
-            )
-        sentences = split_text(text, self._splitter)
-        if not sentences:
-            raise ValueError("`text` must hold a sentence. Received: none")
-        if len(sentences) > MAX_SENTENCES:
-            raise ValueError(
-                f"`text` must have {limits}. Received: {len(sentences):,} sentences"
+                f"`text` must have at most {MAX_CHARACTERS:,} characters, and 1 to "
+                f"{MAX_SENTENCES} sentences. Received: {len(text):,} characters, "
+                f"{len(sentences):,} sentences"
             )
         return sentences
 

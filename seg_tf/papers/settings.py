@@ -18,10 +18,8 @@ ABSENT = "absent"
 class PaperValue(NamedTuple):
     """One setting of a paper.
 
-    Attributes:
-        value: the paper's value, or a function that computes it for a run's config.
-        source: where the paper states it.
-        released: value of the authors' code where it differs, otherwise None.
+    `value` may be a function that computes it for a run's config; `released` is the
+    value of the authors' code where it differs.
     """
 
     value: Any
@@ -111,12 +109,8 @@ _NOT_COMPARED: Mapping[str, list[str]] = {
 class Deviation:
     """One setting in which a run departs from its paper.
 
-    Attributes:
-        setting: its path in the run's config.
-        paper: the paper's value.
-        run: the run's value.
-        source: where the paper states its value.
-        released: whether the run has the value of the authors' code.
+    `setting` is its path in the config; `released` says whether the run has the value
+    of the authors' code.
     """
 
     setting: str
@@ -134,14 +128,7 @@ class Deviation:
 
 
 def deviations(config: RunConfig) -> list[Deviation]:
-    """Every setting in which a run departs from its column of `COLUMNS`.
-
-    Returns:
-        Deviations in the order of the config's parts, empty if there are none.
-
-    Raises:
-        ValueError: if `config.paper` is not a column.
-    """
+    """Every setting in which a run departs from its column of `COLUMNS`."""
     if config.paper not in COLUMNS:
         raise ValueError(
             f"`paper` must be one of {', '.join(COLUMNS)}. "
@@ -154,8 +141,8 @@ def deviations(config: RunConfig) -> list[Deviation]:
         value, source, released = column[setting]
         expected = value(config) if callable(value) else value
         run = read_setting(config, setting)
-        if not _same(run, expected):
-            is_released = released is not None and _same(run, released)
+        if run != expected:
+            is_released = released is not None and run == released
             deviating.append(Deviation(setting, expected, run, source, is_released))
     return deviating
 
@@ -192,12 +179,6 @@ def read_setting(config: RunConfig, setting: str) -> Any:
     if setting == "optimizer.decay_updates" and value is None:
         return _whole_run(config)
     return dict(value) if isinstance(value, Mapping) else value
-
-
-def _same(run: Any, paper: Any) -> bool:
-    if isinstance(run, float) and isinstance(paper, float):
-        return math.isclose(run, paper, rel_tol=1e-9, abs_tol=0.0)
-    return bool(run == paper)
 
 
 def _text(value: Any) -> str:

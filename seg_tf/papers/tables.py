@@ -1,22 +1,18 @@
 """The papers' tables: rows are runs, columns are figures of these runs.
 
-They are rendered as text, Markdown or CSV: the paper's figures, and ours below them.
+They are rendered as Markdown: the paper's figures, and ours below them.
 """
 
-import csv
 import dataclasses
-import io
 import pathlib
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from seg_tf.command_line import aligned_table
 from seg_tf.papers.settings import COLUMNS
 from seg_tf.tasks import finetuning_settings, glue
 
 NOT_RUN = "not run"
-FORMATS = ("text", "markdown", "csv")
 
 
 class FineTuned(NamedTuple):
@@ -235,88 +231,52 @@ TITLES = {
 # === Rendering ===
 
 
-class Caveat(NamedTuple):
-    """A difference from the paper, and the task or file concerned, if any."""
-
-    text: str
-    origin: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.origin}: {self.text}" if self.origin else self.text
-
-
 class RunFigure(NamedTuple):
     """A figure of a run, None if it was not run, and its differences from the paper."""
 
     value: Any = None
-    caveats: tuple[Caveat, ...] = ()
-
-
-_Rows = Sequence[tuple[Row, Mapping[str, RunFigure]]]
+    caveats: tuple[str, ...] = ()
 
 
 def render(
     tables: Sequence[Table],
     measure: Callable[[Row, Table], Mapping[str, RunFigure]],
     paper: str,
-    output_format: str,
 ) -> str:
-    """All tables of a paper; in Markdown a page, with a heading for each.
+    """All tables of a paper as a page of Markdown.
 
     Args:
         tables: the tables.
         measure: our figures of a table's row, by the names of the columns.
         paper: name of the paper.
-        output_format: one of `FORMATS`.
     """
-    measured = [
-        (table, [(row, measure(row, table)) for row in table.rows]) for table in tables
-    ]
-    if output_format == "csv":
-        return _csv(measured, paper)
-    markdown = output_format == "markdown"
-    heading = [f"# Tables of {paper}: the paper's figures and ours"] if markdown else []
-    blocks = [_block(table, rows, paper, markdown) for table, rows in measured]
-    return "\n\n".join(heading + blocks)
-
-
-def _block(table: Table, rows: _Rows, paper: str, markdown: bool) -> str:
-    title = f"{paper}, table {table.number}: {table.title}"
-    parts = [f"## {title}" if markdown else title]
-    if rows:
-        lines = [["model", "", *table.columns]]
-        for row, figures in rows:
+    blocks = [f"# Tables of {paper}: the paper's figures and ours"]
+    for table in tables:
+        blocks.append(f"## {paper}, table {table.number}: {table.title}")
+        lines = [
+            ["model", "", *table.columns],
+            ["---", "---", *["--:"] * len(table.columns)],
+        ]
+        rows_of_caveats: dict[str, dict[str, None]] = {}
+        for row in table.rows:
+            figures = measure(row, table)
             theirs, ours = [row.name, "paper"], ["", "ours"]
             for name, figure in table.columns.items():
+                value, caveats = figures[name]
                 theirs.append(_cell(row.paper.get(name), figure, table.decimals, "–"))
-                value = figures[name].value
                 ours.append(_cell(value, figure, table.decimals, NOT_RUN))
+                for caveat in caveats:
+                    rows_of_caveats.setdefault(caveat, {})[row.name] = None
             lines += [theirs, ours]
-        if markdown:
-            lines.insert(1, ["---", "---", *["--:"] * len(table.columns)])
-            parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
-        else:
-            parts.append(aligned_table(lines))
-    notes = [*table.notes, *_caveats(rows)]
-    if notes:
-        bullet = "* " if markdown else "  "
-        parts.append("\n".join(f"{bullet}{line}" for line in notes))
-    return ("\n\n" if markdown else "\n").join(parts)
-
-
-def _caveats(rows: _Rows) -> Iterator[str]:
-    """A line for each difference: the rows that have it, and in which tasks."""
-    origins: dict[str, dict[str, list[str]]] = {}
-    for row, figures in rows:
-        caveats = (caveat for figure in figures.values() for caveat in figure.caveats)
-        for text, origin in dict.fromkeys(caveats):
-            origins.setdefault(text, {}).setdefault(row.name, []).append(origin)
-    for text, tasks_by_row in origins.items():
-        names: dict[str, list[str]] = {}
-        for name, tasks in tasks_by_row.items():
-            names.setdefault(", ".join(filter(None, tasks)), []).append(name)
-        for tasks, rows_with in names.items():
-            yield f"{', '.join(rows_with)}: {text}{f' ({tasks})' if tasks else ''}"
+        if table.rows:
+            blocks.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
+        notes = [f"* {note}" for note in table.notes]
+        notes += [
+            f"* {', '.join(rows)}: {text}" for text, rows in rows_of_caveats.items()
+        ]
+        if notes:
+            blocks.append("\n".join(notes))
+    return "\n\n".join(blocks)
 
 
 def _cell(value: Any, figure: Figure, decimals: int, absent: str) -> str:
@@ -327,17 +287,3 @@ def _cell(value: Any, figure: Figure, decimals: int, absent: str) -> str:
         is_setting = isinstance(figure, ConfigValue | BestSetting)
         return f"{value:g}" if is_setting else f"{value:.{decimals}f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _csv(measured: Sequence[tuple[Table, _Rows]], paper: str) -> str:
-    output = io.StringIO()
-    writer = csv.writer(output, lineterminator="\n")
-    header = ["paper", "table", "model", "run", "column", "of_paper", "ours"]
-    writer.writerow([*header, "deviations"])
-    for table, rows in measured:
-        for row, figures in rows:
-            for name, (value, caveats) in figures.items():
-                cells = [paper, table.number, row.name, row.run, name]
-                cells += [row.paper.get(name, ""), NOT_RUN if value is None else value]
-                writer.writerow([*cells, "; ".join(map(str, caveats))])
-    return output.getvalue()

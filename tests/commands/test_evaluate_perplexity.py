@@ -5,11 +5,9 @@ import math
 
 import numpy as np
 import pytest
-from absl import flags
 
 from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.commands import evaluate_perplexity
-from seg_tf.inference import language_model
 from tests import command_calls
 from tests.data_pipelines.builders import random_tree, write_word_documents
 from tests.inference import tiny_language_model as tiny
@@ -56,7 +54,6 @@ def test_prints_both_perplexities_and_what_they_are_over(
     run(language_model_dir, f"--text={text}", "--memory_length=40", result.flag)
     losses = tiny.losses_of_text(tiny.load(language_model_dir, memory_length=40))
     output = capsys.readouterr().out
-    assert "\nstandard count, lower bound " in output
     rows = {
         line[:9]: line.replace(",", "").split()[-3:] for line in output.splitlines()
     }
@@ -68,14 +65,12 @@ def test_prints_both_perplexities_and_what_they_are_over(
     assert tokens == "33"
     assert float(loss) == pytest.approx(losses.sum() / 33, abs=2e-4)
     assert float(shown) == pytest.approx(math.exp(losses.sum() / 33), rel=1e-3)
-    assert "text.txt: 3 paragraphs" in output
-    assert "memory length 40, target length 6, lanes 1" in output
-    assert "10.00% of the predicted words" in output
     written = result()
     assert written["predicted"]["loss"] == pytest.approx(losses.mean(), abs=1e-5)
     assert written["standard"]["tokens"] == 33
     assert written["unknown_share"] == pytest.approx(0.1)
     assert written["text"] == ["text.txt"]
+    assert written["paragraphs"] == 3
     assert written["checkpoint"].endswith("checkpoints/update-00000001")
 
 
@@ -91,21 +86,16 @@ def test_defaults_are_those_of_training(language_model_dir, text, result):
 
 
 def test_records_give_the_loss_of_their_text(
-    language_model_dir, text, records_dir, result, capsys
+    language_model_dir, text, records_dir, result
 ):
     records = (f"--records_dir={records_dir}", "--split=train", result.flag)
     run(language_model_dir, f"--text={text}", "--lanes=3", result.flag)
     of_text = result()
-    capsys.readouterr()
     run(language_model_dir, *records)
     of_records = result()
     for name in ("predicted", "unknown_share", "lanes", "memory_length"):
         assert of_records[name] == of_text[name]
     assert "standard" not in of_records
-    output = capsys.readouterr().out
-    assert "split train" in output
-    assert "predicted words" in output
-    assert "standard count" not in output
     settings = ("--lanes=2", "--target_length=3", "--memory_length=9")
     run(language_model_dir, f"--text={text}", *settings, result.flag)
     of_text = result()
@@ -121,35 +111,13 @@ def test_texts_are_read_one_after_the_other(language_model_dir, text, result):
     assert result()["text"] == ["other.txt", "text.txt"]
     assert result()["predicted"]["tokens"] == 39
     assert result()["standard"]["tokens"] == 44
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        pytest.param("The w20 w21 .\n\n", id="no heading"),
-        pytest.param("\n= = w20 = =\n\nThe w21 .\n", id="a section alone"),
-        pytest.param("w20\n= w21 =\nw22\n", id="an equation"),
-        pytest.param("= =\n\n=\n\n== w20 ==\n", id="signs alone"),
-    ],
-)
-def test_text_without_titles_of_wikitext_has_no_standard_count(text, lines):
-    other = text.with_name("other.txt")
-    other.write_text(lines)
-    # Nor has WikiText that is read with it.
-    for paths in ([other], [text, other]):
-        assert language_model.standard_count(paths) is None
-
-
-def test_a_book_has_no_standard_count(tmp_path, result, capsys):
-    path = sample_data("gutenberg", "blake-poems.txt")
-    run_dir = tiny.write_checkpoint(tmp_path / "run")
-    run(run_dir, f"--text={path}", "--lanes=100", "--target_length=64", result.flag)
-    assert result()["predicted"]["tokens"] > 5_000
+    # A text without WikiText's titles has no standard count, nor has the whole.
+    other.write_text("w20\n= w21 =\nw22\n")
+    run(language_model_dir, f"--text={other}", f"--text={text}", result.flag)
     assert "standard" not in result()
-    assert "standard count" not in capsys.readouterr().out
 
 
-def test_wikitext_has_its_standard_count(tmp_path, result, capsys):
+def test_wikitext_has_its_standard_count(tmp_path, result):
     path = sample_data("wikitext-2", "wiki.valid.tokens")
     run_dir = tiny.write_checkpoint(tmp_path / "run")
     run(run_dir, f"--text={path}", "--lanes=500", "--target_length=64", result.flag)
@@ -157,7 +125,6 @@ def test_wikitext_has_its_standard_count(tmp_path, result, capsys):
     assert written["paragraphs"] == 2_461
     assert written["standard"]["tokens"] == 217_646
     assert written["predicted"]["tokens"] == 217_646 - 1_299 - 1
-    assert "standard count, lower bound      217,646" in capsys.readouterr().out
 
 
 def test_users_errors_name_what_is_wrong(
@@ -170,7 +137,7 @@ def test_users_errors_name_what_is_wrong(
             "`--text` and `--records_dir`.*Received: both",
         ),
         (["--text=/nowhere"], "Received: '/nowhere'"),
-        ([f"--text={text}", "--output=/no/x.json"], "whose folder does not exist"),
+        ([f"--text={text}", "--output=/no/x.json"], "in a folder that exists"),
         ([f"--text={text}", "--lanes=31"], "Received: 31 words.*for 31 lanes"),
         ([f"--records_dir={records_dir}"], "Received: 0 words"),
         ([f"--records_dir={tmp_path}"], "there is no manifest"),
@@ -180,9 +147,6 @@ def test_users_errors_name_what_is_wrong(
     (tmp_path / "blank").write_text("\n \n")
     with pytest.raises(ValueError, match="Received: 0 words"):
         run(language_model_dir, f"--text={tmp_path / 'blank'}")
-    for flag in ("--memory_length=-1", "--target_length=0", "--lanes=0"):
-        with pytest.raises(flags.IllegalFlagValueError, match=flag[2:].split("=")[0]):
-            run(language_model_dir, f"--text={text}", flag)
     with pytest.raises(ValueError, match=r"language model.*masked_lm, objective_0"):
         run(run_dir, f"--text={text}")
     with pytest.raises(CheckpointError, match="`memory_length` must be a setting"):
@@ -193,5 +157,5 @@ def test_records_of_another_vocabulary_are_refused(language_model_dir, tmp_path)
     size = tiny.VOCABULARY.size
     tree = random_tree(np.random.default_rng(0), 50, size)
     write_word_documents(tmp_path, {"validation": [[tree]]}, vocab_size=size)
-    with pytest.raises(ValueError, match="must be of the vocabulary of the checkpoint"):
+    with pytest.raises(ValueError, match="must have the vocabulary of the checkpoint"):
         run(language_model_dir, f"--records_dir={tmp_path}")

@@ -9,7 +9,7 @@ import pytest
 
 from seg_tf.checkpoints import contents, folders
 from seg_tf.checkpoints.errors import CheckpointError
-from seg_tf.checkpoints.pretrained import load_pretrained, restore_weights
+from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import export_weights, import_weights
 from seg_tf.interop.weights import ForeignWeightsError
 from tests import command_calls
@@ -40,11 +40,9 @@ def test_bert_goes_out_as_it_came_in(bert_dir, tmp_path, capsys):
         bert_dir,
         "--to=hugging_face",
         f"--output_dir={folder}",
-        "--scores=glue/mrpc F1=0.87,glue/rte=0.65",
     )
-    assert f"{folder}: bert_from_hugging_face as a BERT of Hugging Face" in (
-        capsys.readouterr().out
-    )
+    printed = capsys.readouterr().out
+    assert f"{folder}: bert_from_hugging_face as hugging_face" in printed
     assert sorted(path.name for path in folder.iterdir()) == [
         "README.md",
         "config.json",
@@ -53,8 +51,6 @@ def test_bert_goes_out_as_it_came_in(bert_dir, tmp_path, capsys):
         "vocab.txt",
     ]
     card = (folder / "README.md").read_text(encoding="utf-8")
-    assert "| glue/mrpc F1 | 0.87 |" in card
-    assert "| glue/rte | 0.65 |" in card
     assert "| model.safetensors |" in card
 
     again = tmp_path / "again"
@@ -105,26 +101,6 @@ def test_checkpoint_in_half_precision_is_the_model_by_its_name(
         assert weights.dtype == np.float32
         np.testing.assert_array_equal(weights, expected.astype(np.float16))
 
-    # A new run starts from it, too.
-    state = contents.read_state(folder)
-    for variable in found.objectives["masked_lm"].weights:
-        variable.assign(variable.value * 0.0)
-    restore_weights(folder, found.encoder, found.objectives, found.config, state)
-    for weights, expected in zip(_weights(found), _weights(before), strict=True):
-        np.testing.assert_array_equal(weights, expected.astype(np.float16))
-
-    # Copied elsewhere it has no run, and what lies two folders above is of another.
-    moved = tmp_path / "moved" / "there" / folder.name
-    shutil.copytree(folder, moved)
-    (tmp_path / "moved" / "log.jsonl").write_text("of another\n")
-    run(moved, "--to=checkpoint", f"--output_dir={tmp_path / 'again'}")
-    assert (tmp_path / "again" / "log.jsonl").read_text() == "{}\n"
-    # From inside the run, too.
-    monkeypatch.chdir(load_pretrained(tmp_path / "run").folder)
-    run(".", "--to=checkpoint", f"--output_dir={tmp_path / 'inside'}")
-    assert (tmp_path / "inside" / "log.jsonl").read_text() == "{}\n"
-    monkeypatch.chdir(tmp_path)
-
     # A folder of one's own comes first.
     (tmp_path / "slm_of_a_test").mkdir()
     with pytest.raises(CheckpointError, match=r"a run or slm_of_a_test\. Received"):
@@ -169,22 +145,13 @@ def test_what_cannot_be_written_leaves_nothing(run_dir, bert_dir, tmp_path):
         ForeignWeightsError, match=r"only the table position_index.*sentence_id"
     ):
         run(run_dir, "--to=hugging_face", f"--output_dir={folder}")
-    with pytest.raises(ValueError, match=r"`--scores` must be name=value.*'0.87'"):
-        run(bert_dir, "--to=keras", f"--output_dir={folder}", "--scores=0.87")
-    for flag in ("--to=keras", "--finetuning_learning_rate=0", "--to=hugging_face"):
-        rate = "--finetuning_learning_rate=1e-3"
-        with pytest.raises(ValueError, match="`--finetuning_learning_rate` must"):
-            run(bert_dir, "--to=checkpoint", f"--output_dir={folder}", rate, flag)
-    about = tmp_path / "about.md"
-    about.write_bytes(b"One.\nCaf\xe9.\n")
-    with pytest.raises(ValueError, match=r"about.md:2: expected UTF-8.*0xE9"):
+    with pytest.raises(ValueError, match="`--finetuning_learning_rate` needs"):
         run(
             bert_dir,
             "--to=keras",
             f"--output_dir={folder}",
-            f"--introduction_file={about}",
+            "--finetuning_learning_rate=1e-3",
         )
-    about.unlink()
     (tmp_path / "manifest.json").write_text("{}")
     with pytest.raises(ValueError, match="must belong to the run's records"):
         run(

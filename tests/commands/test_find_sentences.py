@@ -5,14 +5,12 @@ import pathlib
 
 import numpy as np
 import pytest
-from absl import flags
 
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import find_sentences
 from seg_tf.inference import texts
 from seg_tf.inference.sentence_encoder import SentenceEncoder
 from tests import command_calls
-from tests.inference import tiny_slm
 from tests.inference.tiny_slm import SPLITTER, sentence
 
 pytestmark = pytest.mark.slow
@@ -91,9 +89,7 @@ def test_answers_equal_brute_force(run_dir, corpus, index_dir, tmp_path):
             [one["cosine"] for one in found], cosines[nearest], atol=1e-4
         )
         for one, number in zip(found, nearest, strict=True):
-            *before, last = in_context[number]
-            assert one["sentence"] == last.text
-            assert one["before"] == [some.text for some in before]
+            assert one["sentences"] == [some.text for some in in_context[number]]
             assert one["document"] == 1 + number // 4
             assert one["paragraph"] == 1 + number % 4 // 2
             assert one["file"] == "corpus.txt"
@@ -139,15 +135,6 @@ def test_a_query_for_each_discourse_relation_comes_back_under_its_label(
     assert f"\nQuery (contrast): {before} **{last}**\n" in shown
 
 
-def test_a_query_without_the_label_that_others_have_is_refused(
-    run_dir, index_dir, tmp_path
-):
-    queries = tmp_path / "queries.txt"
-    queries.write_text("# A comment.\n\nlist\tW1.\nlist W2.\n")
-    with pytest.raises(ValueError, match=r"queries.txt: .*no tab in 'list W2\.'"):
-        run(run_dir, f"--index_dir={index_dir}", f"--queries={queries}")
-
-
 def test_queries_make_nothing_anew(run_dir, index_dir, corpus, capsys):
     stamps = {path: path.stat().st_mtime_ns for path in index_dir.iterdir()}
     assert len(stamps) == 3
@@ -158,7 +145,7 @@ def test_queries_make_nothing_anew(run_dir, index_dir, corpus, capsys):
 
 def test_users_errors_name_what_is_wrong(run_dir, index_dir, corpus, tmp_path):
     new = f"--index_dir={tmp_path / 'new'}"
-    with pytest.raises(ValueError, match=r"`--corpus` must name.*Received: neither"):
+    with pytest.raises(ValueError, match=r"`--corpus` or `--query` must.* neither"):
         run(run_dir, new)
     with pytest.raises(ValueError, match=r"`--index_dir` must hold.*--corpus"):
         run(run_dir, f"--index_dir={tmp_path}", "--query=W1.")
@@ -168,31 +155,9 @@ def test_users_errors_name_what_is_wrong(run_dir, index_dir, corpus, tmp_path):
         run(run_dir, f"--index_dir={index_dir}", "--query=W1.", "--context_sentences=0")
     with pytest.raises(ValueError, match="Received: '/nowhere'"):
         run(run_dir, new, "--corpus=/nowhere")
-    with pytest.raises(flags.IllegalFlagValueError, match="--index_dir must have"):
-        run(run_dir, f"--corpus={corpus}", "--query=W1.")
-
-
-def test_vectors_of_other_weights_are_refused(run_dir, index_dir, tmp_path):
-    config = tiny_slm.config()
-    other = tiny_slm.write_checkpoint(tmp_path, config, seed=2)
-    with pytest.raises(ValueError, match="weights_sha256: "):
-        run(other, f"--index_dir={index_dir}", "--query=W1.")
-
-
-def test_what_can_be_refused_is_refused_before_anything_is_encoded(
-    run_dir, corpus, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(SentenceEncoder, "encode_in_context", None)
-    arguments = (run_dir, f"--corpus={corpus}", f"--index_dir={tmp_path / 'index'}")
-    for option, expected in (
-        (f"--output={tmp_path}/no/n", "`--output` must .*/no/n, whose folder does not"),
-        (f"--output={tmp_path}", "`--output` must name a file.*which is a folder"),
-    ):
-        with pytest.raises(ValueError, match=expected):
-            run(*arguments, option)
-    assert not (tmp_path / "index").exists()
-    with pytest.raises(ValueError, match="`--index_dir` must be a folder of this"):
-        run(run_dir, f"--corpus={corpus}", "--index_dir=gs://bucket/index")
+    with pytest.raises(ValueError, match="`--output` must name a file"):
+        run(run_dir, new, f"--corpus={corpus}", f"--output={tmp_path}")
+    assert not (tmp_path / "new").exists()
 
 
 def test_the_vectors_may_lie_in_the_corpus(run_dir, tmp_path, capsys):

@@ -1,7 +1,6 @@
 """The command that writes on."""
 
 import pytest
-from absl import flags
 
 from seg_tf.commands import generate_text
 from tests import command_calls
@@ -53,38 +52,15 @@ def test_flags_say_how_words_are_drawn(language_model_dir, capsys):
         assert capsys.readouterr().out == expected + "\n"
 
 
-def test_a_prompt_from_a_file(language_model_dir, tmp_path, capsys):
-    path = tmp_path / "prompt.txt"
-    path.write_bytes(b"\xef\xbb\xbfThe w1 strange\n\n")
-    run(language_model_dir, f"--prompt_file={path}", "--num_words=3")
-    captured = capsys.readouterr()
-    first, rest = captured.out.split("\n", 1)
-    assert first == "The w1 strange"
-    assert not rest.startswith((" ", "\n"))
-    assert "does not know 1 of the 4 words" in captured.err
-
-
 def test_without_a_prompt_a_paragraph_begins(language_model_dir, capsys):
     run(language_model_dir, "--num_words=3")
-    captured = capsys.readouterr()
-    assert captured.out.strip()
-    assert captured.out[0] not in " \n"
-    assert "does not know" not in captured.err
+    output = capsys.readouterr().out
+    assert output.strip()
+    assert output[0] not in " \n"
 
 
-def test_users_errors_name_what_is_wrong(language_model_dir, run_dir, tmp_path):
-    (tmp_path / "latin").write_bytes(b"Caf\xe9.")
-    for arguments, message in (
-        (["--prompt=a", "--prompt_file=b"], "`--prompt` and `--prompt_file`"),
-        ([f"--prompt_file={tmp_path / 'latin'}"], "UTF-8 text.*at byte 3"),
-        (["--top_p=0"], r"`top_p` above 0.*top_p=0\.0"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            run(language_model_dir, *arguments)
-    with pytest.raises(OSError, match="No such file"):
-        run(language_model_dir, f"--prompt_file={tmp_path / 'none'}")
-    for flag in ("--num_words=0", "--temperature=-1", "--top_k=-1", "--top_p=2"):
-        with pytest.raises(flags.IllegalFlagValueError, match=flag[2:].split("=")[0]):
-            run(language_model_dir, flag)
+def test_users_errors_name_what_is_wrong(language_model_dir, run_dir):
+    with pytest.raises(ValueError, match=r"`top_p` above 0.*top_p=0\.0"):
+        run(language_model_dir, "--top_p=0")
     with pytest.raises(ValueError, match="must be of a language model"):
         run(run_dir, "--prompt=The")

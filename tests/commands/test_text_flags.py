@@ -77,7 +77,7 @@ def test_stdin_is_a_text_too(monkeypatch):
 @pytest.mark.parametrize(
     ("module", "arguments"),
     [
-        (encode_text, ["--text={0}/a.md", "--output={0}/a.npz"]),
+        (encode_text, ["--text={0}/a.md", "--output_dir={0}"]),
         (find_sentences, ["--corpus={0}/a.md", "--index_dir={0}/index"]),
         (reorder_sentences, ["--text={0}/a.md"]),
         (plot_attention, ["--text={0}/a.md", "--output={0}/a.png"]),

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import sys
 
 import pytest
 
@@ -65,31 +64,9 @@ def test_one_shard_with_the_word_but_no_period_is_outvoted():
     assert "mr" not in _train(spoilt, together).abbreviation_types
 
 
-@pytest.mark.parametrize(
-    ("blank_lines", "expected"),
-    [
-        (False, ["One two", "three.", "Four.", "Five."]),
-        (True, ["One two\nthree.", "Four.", "Five."]),
-    ],
-)
-def test_paragraphs_of_a_file(tmp_path, blank_lines, expected):
-    path = tmp_path / "text.txt"
-    path.write_text('One two\nthree.\n\n\nFour.\n<doc id="1">\n# Title\nFive.')
-    paragraphs = train_punkt.read_paragraphs(
-        str(path), blank_lines=blank_lines, skip_prefixes=["<", "#"]
-    )
-    assert list(paragraphs) == expected
-
-
-def test_training_without_nltk_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "nltk.tokenize", None)
-    with pytest.raises(ValueError, match="needs the package nltk"):
-        train_punkt.learn_abbreviations([["A dog."]], OPTIONS)
-
-
 def test_command_writes_the_same_bytes_every_time(tmp_path, monkeypatch):
     text = tmp_path / "text.txt"
-    text.write_text("\n".join(_paragraphs()))
+    text.write_text("\n".join(['<doc id="1">', "# Title", *_paragraphs()]))
     arguments = (
         f"--input={text}",
         "--name=small",
@@ -112,6 +89,8 @@ def test_command_writes_the_same_bytes_every_time(tmp_path, monkeypatch):
     assert values["name"] == "small"
     assert values["provenance"]["text"] == "made up"
     assert values["provenance"]["num_files"] == 1
+    # Without markup and headings.
+    assert values["provenance"]["num_characters"] == sum(map(len, _paragraphs()))
     assert values["provenance"]["options"]["shard_size"] == 20_000
     assert values["provenance"]["trainer"].startswith("NLTK ")
 
@@ -160,13 +139,3 @@ def test_corrections_take_part_and_have_the_last_word(tmp_path):
         "file": "mine.toml",
         "sha256": hashlib.sha256(corrections.read_bytes()).hexdigest(),
     }
-
-
-def test_command_reports_an_error_in_one_line(tmp_path):
-    result = command_calls.call(
-        "seg_tf.commands.train_punkt",
-        f"--input={tmp_path}/none",
-        f"--output={tmp_path}/out.json",
-    )
-    assert result.returncode == 1
-    assert result.stderr.strip().startswith("error: The input must exist")

@@ -6,7 +6,6 @@ import http.client
 import io
 import json
 import re
-import socket
 import threading
 
 import numpy as np
@@ -37,9 +36,9 @@ def _model(run_dir):
 
 
 @contextlib.contextmanager
-def serving(*arguments, **options):
+def serving(*arguments):
     """Serves at a free port, in a thread."""
-    with server.DemoServer(*arguments, 0, **options) as served:
+    with server.DemoServer(*arguments, 0) as served:
         thread = threading.Thread(target=served.serve_forever)
         thread.start()
         try:
@@ -53,19 +52,6 @@ def serving(*arguments, **options):
 def _port(model):
     with serving(model.describe(), model.answers()) as port:
         yield port
-
-
-def send(port, *lines, body=b"", half_close=False):
-    """Sends raw bytes; returns the status line and the body that come back."""
-    host = f"Host: {server.HOST}:{port}"
-    head = "\r\n".join([lines[0], host, *lines[1:], "", ""]).encode()
-    with socket.create_connection((server.HOST, port), timeout=20) as connection:
-        connection.sendall(head + body)
-        if half_close:
-            connection.shutdown(socket.SHUT_WR)
-        answer = b"".join(iter(lambda: connection.recv(65_536), b""))
-    head, _, content = answer.partition(b"\r\n\r\n")
-    return head.decode("latin-1"), content
 
 
 def ask(port, path, question=None, content=None, **headers):
@@ -162,12 +148,10 @@ def test_neighbours_are_cosines_of_all_sentences(model):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (" \n ", "`text` must hold a sentence"),
+        (" \n ", "1 to 500 sentences. Received: 3 characters, 0 sentences"),
         (5, "`text` must be a string. Received: 5"),
-        (None, "`text` must be a string"),
-        (["W1."], "`text` must be a string"),
-        ("w" * 50_001, "at most 50,000 characters .* Received: 50,001 characters"),
-        ("W1.\n" * (MAX_SENTENCES + 1), "500 sentences. Received: 501 sentences"),
+        ("w" * 50_001, "at most 50,000 characters.* Received: 50,001 characters"),
+        ("W1.\n" * (MAX_SENTENCES + 1), "500 sentences. .* 501 sentences"),
     ],
 )
 def test_texts_that_cannot_be_read_are_refused(model, ask_model, text, message):
@@ -175,13 +159,10 @@ def test_texts_that_cannot_be_read_are_refused(model, ask_model, text, message):
         model.answers()[ask_model](text)
 
 
-def test_wrong_layers_heads_and_seeds_are_refused(model):
+def test_wrong_layers_and_heads_are_refused(model):
     for layer, head in (("1", None), (0.5, None), (-1, None), (0, -1), (0, 9), (0, [])):
         with pytest.raises(ValueError, match="`layer` and `head` must exist"):
             model.attention(TEXT, layer, head)
-    for seed in ([], 0.5, float("inf"), "0"):
-        with pytest.raises(ValueError, match="`seed` must be an integer"):
-            model.order(TEXT, seed)
 
 
 def test_a_model_says_what_it_cannot_do():
@@ -214,19 +195,13 @@ def test_pages_and_answers_come_over_http(model, port):
 @pytest.mark.parametrize(
     ("path", "request_of", "status", "message"),
     [
-        ("/read", {"question": {"text": ""}}, 400, "`text` must hold a sentence"),
+        ("/read", {"question": {"text": ""}}, 400, "`text` must have"),
         ("/read", {"question": {}}, 400, "missing a required argument: 'text'"),
-        ("/read", {"question": {"text": "", "x": 1}}, 400, "unexpected keyword"),
-        ("/read", {"question": {"text": 5}}, 400, "`text` must be a string"),
         ("/read", {"question": ["text"]}, 400, "Expected a JSON object"),
-        ("/read", {"content": "{"}, 400, "Expecting"),
-        ("/read", {"content": ""}, 400, "Expecting"),
         ("/read", {"content": "[" * 200_000}, 400, "recursion"),
-        ("/read", {"content": b'{"text": "\xff"}'}, 400, "can't decode byte"),
-        ("/read", {}, 405, "Expected POST. Received: GET"),
-        ("/", {"question": {}}, 405, "Expected GET, HEAD. Received: POST"),
-        ("/read", {"content": "x" * 9_000_000}, 413, "at most 1,000,000 bytes"),
-        ("/erase", {"question": {}}, 404, "There is no /erase"),
+        ("/read", {}, 404, "There is no /read"),
+        ("/read", {"content": "{}", "Content-Length": "9000000"}, 413, "1,000,000"),
+        ("/read", {"content": "{}", "Content-Length": "-2"}, 413, "1,000,000"),
         ("/../server.py", {}, 404, "There is no /../server.py"),
         (
             "/read",
@@ -234,7 +209,6 @@ def test_pages_and_answers_come_over_http(model, port):
             415,
             "Expected application/json",
         ),
-        ("/", {"Host": "elsewhere.example"}, 403, "Ask http://127.0.0.1:"),
         (
             "/read",
             {"question": {"text": TEXT}, "Host": "elsewhere.example:80"},
@@ -244,53 +218,13 @@ def test_pages_and_answers_come_over_http(model, port):
     ],
 )
 def test_others_are_refused(port, path, request_of, status, message):
-    found, content, _ = ask(port, path, **request_of)
+    found, content, headers = ask(port, path, **request_of)
     assert found == status
     assert message in json.loads(content)["error"]
+    assert "Content-Security-Policy" in headers
 
 
-POST = ("POST /read HTTP/1.1", "Content-Type: application/json")
-
-
-@pytest.mark.parametrize(
-    ("lines", "body", "status"),
-    [
-        (POST, b"", 411),
-        ((*POST, "Transfer-Encoding: chunked"), b"2\r\n{}\r\n0\r\n\r\n", 411),
-        ((*POST, "Content-Length: -2"), b"{}", 400),
-        ((*POST, "Content-Length: +2"), b"{}", 400),
-        ((*POST, "Content-Length: 2", "Content-Length: 3"), b"{}", 400),
-        ((*POST, "Content-Length: 20"), b"{}", 400),
-        ((*POST, f"Content-Length: {10**20}"), b"{}", 413),
-        ((*POST, f"Content-Length: {'9' * 5_000}"), b"{}", 413),
-        (("PUT /read HTTP/1.1", "Content-Length: 2"), b"{}", 405),
-        (("OPTIONS / HTTP/1.1",), b"", 405),
-        (("BREW / HTTP/1.1",), b"", 501),
-        (("GET / HTTP/9.9",), b"", 505),
-        (("\x16\x03\x01",), b"", 400),
-        ((f"GET /{'a' * 70_000} HTTP/1.1",), b"", 414),
-        (("GET / HTTP/1.1", *["X: y"] * 200), b"", 431),
-    ],
-)
-def test_malformed_requests_get_a_message(port, lines, body, status):
-    head, content = send(port, *lines, body=body, half_close=status == 400)
-    assert head.startswith(f"HTTP/1.0 {status} ")
-    assert json.loads(content)["error"]
-    assert "Content-Security-Policy: " in head
-
-
-def test_head_is_get_without_its_body(port):
-    for path in ("/", "/model", "/page.js?version=1"):
-        head, content = send(port, f"GET {path} HTTP/1.1")
-        length = f"Content-Length: {len(content)}"
-        assert length in head
-        head, content = send(port, f"HEAD {path} HTTP/1.1")
-        assert head.startswith("HTTP/1.0 200 ")
-        assert length in head
-        assert content == b""
-
-
-def test_slow_answers_do_not_block_others():
+def test_slow_answers_do_not_block_the_page():
     begun, go_on = threading.Semaphore(0), threading.Event()
 
     def wait(number):
@@ -298,94 +232,21 @@ def test_slow_answers_do_not_block_others():
         go_on.wait(20)
         return {"number": number}
 
-    def ask_in_thread(number):
-        status, content, _ = ask(port, "/wait", {"number": number})
-        found.append((status, json.loads(content)))
-
-    found = []
-    questions = {"wait": wait, "read": lambda text: {"text": text}}
-    with serving({}, questions, max_seconds=1) as port:
+    with serving({}, {"wait": wait}) as port:
         threads = [
-            threading.Thread(target=ask_in_thread, args=[number]) for number in (1, 2)
+            threading.Thread(target=ask, args=[port, "/wait", {"number": number}])
+            for number in (1, 2, 3)
         ]
         for thread in threads:
             thread.start()
-            assert begun.acquire(timeout=20)
-        # A third of the same kind waits for its turn, and no longer than a second.
-        status, content, _ = ask(port, "/wait", {"number": 3})
-        assert (status, "busy" in json.loads(content)["error"]) == (503, True)
-        assert ask(port, "/read", {"text": "W1."})[0] == 200
+        assert begun.acquire(timeout=20)
+        assert begun.acquire(timeout=20)
+        # A third question waits for its turn; the page does not.
+        assert not begun.acquire(timeout=0.2)
         assert ask(port, "/")[0] == 200
         go_on.set()
         for thread in threads:
             thread.join()
-        assert sorted(one["number"] for _, one in found) == [1, 2]
-        assert ask(port, "/wait", {"number": 4})[0] == 200
-
-
-def test_idle_and_trickling_clients_are_let_go():
-    with serving({}, {"read": dict}, max_seconds=0.5, max_connections=2) as port:
-        with contextlib.ExitStack() as stack:
-            idle, begun, third = (
-                stack.enter_context(
-                    socket.create_connection((server.HOST, port), timeout=20)
-                )
-                for _ in range(3)
-            )
-            begun.sendall(b"GET / HT")
-            assert third.recv(99).startswith(b"HTTP/1.0 503 ")
-            # Both are closed at the end of their time, and make room.
-            assert idle.recv(99) == begun.recv(99) == b""
-        head, _ = send(port, *POST, "Content-Length: 2", body=b"{")
-        assert head.startswith("HTTP/1.0 408 ")
-        # The time limit is for the whole request, not for each byte.
-        with socket.create_connection((server.HOST, port), timeout=0.1) as trickling:
-            for _ in range(200):
-                try:
-                    trickling.sendall(b"x")
-                    assert trickling.recv(99) == b""
-                except TimeoutError:
-                    continue
-                except ConnectionError:
-                    pass
-                break
-            else:
-                pytest.fail("The server reads on for 20 s")
-
-
-def test_a_fault_of_ours_is_answered_too(capfd):
-    def fail():
-        raise KeyError("of ours")
-
-    with serving({}, {"fail": fail}) as port:
-        status, content, _ = ask(port, "/fail", {})
-        assert (status, json.loads(content)["error"][:8]) == (500, "KeyError")
-    assert "KeyError: 'of ours'" in capfd.readouterr().err
-
-
-def test_who_hangs_up_leaves_no_traceback(port, capfd):
-    content = json.dumps({"text": "W1 w2. " * 400}).encode()
-    connection = socket.create_connection((server.HOST, port))
-    # Closing sends a reset, so that the answer cannot be written.
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-    head = "\r\n".join(
-        [
-            *POST,
-            f"Host: {server.HOST}:{port}",
-            f"Content-Length: {len(content)}",
-            "",
-            "",
-        ]
-    )
-    connection.sendall(head.encode() + content)
-    connection.close()
-    assert ask(port, "/neighbours", {"text": TEXT})[0] == 200
-    assert capfd.readouterr().err == ""
-
-
-def test_it_listens_on_this_machine_alone(model):
-    with server.DemoServer({}, {}, 0) as served:
-        assert served.socket.getsockname()[0] == "127.0.0.1"
 
 
 def test_the_command_prints_an_address(run_dir, capsys, monkeypatch):
@@ -433,7 +294,7 @@ def test_clicks_in_a_browser(port, tmp_path):
         window.type("#text", " ")
         window.click("#read-button")
         window.wait("document.querySelector('#error').textContent")
-        assert "must hold a sentence" in window.text("#error")
+        assert "1 to 500 sentences" in window.text("#error")
         # All that was loaded came from here.
         loaded = window.run(
             "return performance.getEntriesByType('resource').map((one) => one.name)"

@@ -1,6 +1,5 @@
 """The tables: the papers' own figures, and made-up trials in their place."""
 
-import csv
 import json
 import pathlib
 import statistics
@@ -10,7 +9,7 @@ import pytest
 from seg_tf.commands.paper_tables import Results
 from seg_tf.finetuning.trials import Setting, Trial, TrialsFolder
 from seg_tf.papers import tables
-from seg_tf.papers.tables import Average, Caveat, ConfigValue, Row, Table, Validated
+from seg_tf.papers.tables import Average, ConfigValue, Row, Table, Validated
 from seg_tf.tasks import glue
 from tests import command_calls
 from tests.inference import tiny_slm
@@ -80,11 +79,11 @@ def test_means_and_best_trials_are_reported_as_in_the_papers(runs):
     figures = measured(results, "segatron", 2, run="segabert_base")
     # The setting is chosen by its mean, not by its best seed.
     assert figures["dev MRPC"].value == pytest.approx(85.0)
-    assert list(map(str, figures["dev MRPC"].caveats)) == [
+    assert figures["dev MRPC"].caveats == (
         "glue/mrpc: limit: 100; paper all",
         "glue/mrpc: seeds: 2; paper 4",
         "glue/mrpc: settings tried: 2 of the paper's 72, and 0 others",
-    ]
+    )
     assert figures["dev CoLA"].value is figures["dev average"].value is None
     # The best of all trials, chosen by F1; exact match is that of the same trial.
     figures = measured(results, "slm", 2)
@@ -126,7 +125,7 @@ def test_perplexities_submissions_and_runs(tmp_path):
     }
     figures = results.measure(Row("tiny", config.name, {}), Table(1, "", columns))
     # From validation, not from training.
-    assert figures["MLM"] == (25.0, (Caveat("after 5 updates"),))
+    assert figures["MLM"] == (25.0, ("after 5 updates",))
     assert figures["width"].value == config.model.hidden_size
     assert figures["other"].value is None
 
@@ -138,7 +137,6 @@ def test_pages_have_the_figures_of_the_papers(paper, tmp_path):
         tables.TABLES[paper],
         Results([tmp_path]).measure,
         tables.TITLES[paper],
-        "markdown",
     )
     expected = [line for line in text.splitlines() if line and "not run" not in line]
     lines = iter((DOCS / f"tables/{paper}.md").read_text("utf-8").splitlines())
@@ -161,42 +159,24 @@ def test_what_is_printed(runs):
         "seg_tf.commands.paper_tables", "--paper=segatron", f"--runs={runs}"
     )
     assert code == 0, errors
-    _, _, table = printed.partition("Segatron, table 2: GLUE\n")
+    _, _, table = printed.partition("## Segatron, table 2: GLUE\n")
     table, _, _ = table.partition("table 3:")
-    (line,) = [line for line in table.splitlines() if " 85.0" in line]
-    assert line.split()[0] == "ours"
+    (line,) = [line for line in table.splitlines() if "| 85.0 |" in line]
+    assert line.startswith("|  | ours |")
     assert line.count("not run") == 19
-    assert "SegaBERT base: seeds: 2; paper 4 (glue/mrpc)" in printed
-    assert "Filled by: segabert_base" in printed
-    assert "In none of these tables: slm_base" in printed
+    assert "* SegaBERT base: glue/mrpc: seeds: 2; paper 4\n" in printed
+    assert "Filled by: segabert_base\n" in errors
+    assert "In none of these tables: slm_base\n" in errors
 
 
-def test_runs_of_another_size_and_csv(tmp_path):
+def test_runs_of_another_size(tmp_path):
     scores = {((1e-5, 32, 5), seed): {"accuracy": seed / 10} for seed in (5, 6)}
     write_trials(tmp_path / "tiny", "slm_tiny", "glue/rte", scores)
-    output = tmp_path / "tables.csv"
-    code, _, errors = command_calls.call(
+    code, printed, errors = command_calls.call(
         "seg_tf.commands.paper_tables",
         *("--paper=slm", f"--runs={tmp_path}", "--size=tiny"),
-        *("--format=csv", f"--output={output}"),
     )
     assert code == 0, errors
-    with open(output, encoding="utf-8") as file:
-        rows = {(row["run"], row["column"]): row for row in csv.DictReader(file)}
-    row = rows["slm_tiny", "dev RTE"]
-    assert (row["of_paper"], row["ours"]) == ("81.2", "60.0")
-    assert rows["slm_tiny_3m", "dev RTE"]["ours"] == "not run"
-
-
-def test_differences_that_rows_share_are_printed_once(tmp_path):
-    for run in ("bert", "segabert"):
-        for name, correlation in (("cola", -0.25), ("mrpc", 0.5)):
-            scores = {(SLOW, 1): {"matthews": correlation, "f1": correlation}}
-            folder = tmp_path / run / name
-            write_trials(folder, f"{run}_base", f"glue/{name}", scores, limit=7)
-    measure = Results([tmp_path]).measure
-    text = tables.render([TABLES["segabert"][3]], measure, "", "text")
-    note = "  BERT base, SegaBERT base: limit: 7; paper all (glue/cola, glue/mrpc)"
-    assert note in text.splitlines()
-    ours = [line for line in text.splitlines() if "ours" in line and "-25.0" in line]
-    assert ours[1].split()[:2] == ["ours", "-25.0"]
+    # The best of its seeds.
+    assert sum("| 60.0 |" in line for line in printed.splitlines()) == 1
+    assert "* rows of base models are filled by runs of size tiny\n" in printed

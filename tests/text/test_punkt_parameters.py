@@ -6,7 +6,7 @@ import json
 import pytest
 from nltk import tabdata
 
-from seg_tf.commands.evaluate_sentences import count_boundaries, read_gold
+from seg_tf.commands.evaluate_sentences import boundary_scores, read_gold
 from seg_tf.text.punkt import PunktDecision, SentenceSplitter, ends_sentence
 from seg_tf.text.punkt_parameters import PunktCorrections, PunktParameters
 from seg_tf.text.splitters import load_parameters, read_parameters
@@ -140,8 +140,7 @@ def test_reduction_keeps_every_decision(starter):
 
 
 def _precision_recall_f1(parameters, paragraphs):
-    counts = count_boundaries(SentenceSplitter(parameters).spans, paragraphs)
-    return counts.scores(paragraph_ends=False)
+    return boundary_scores(SentenceSplitter(parameters).spans, paragraphs)
 
 
 def test_english_table_splits_better_than_nltks():

@@ -81,14 +81,10 @@ def test_failures_of_pip(repository, code, error, mark):
     assert environment.read_record() == {"made_here": True, **mark}
 
 
-@pytest.mark.parametrize(
-    ("version", "is_supported"),
-    [((3, 10, 13), False), ((3, 11, 0), True), ((3, 13, 9), True), ((3, 14), False)],
-)
-def test_unsupported_python_is_named(version, is_supported):
-    if is_supported:
+def test_unsupported_python_is_named():
+    for version in ((3, 11, 0), (3, 13, 9)):
         set_up.check_version(version, "/usr/bin/python")
-    else:
+    for version in ((3, 10, 13), (3, 14)):
         with pytest.raises(set_up.SetUpError, match=r"3\.11 to 3\.13 .*PYTHON="):
             set_up.check_version(version, "/usr/bin/python")
 
@@ -119,19 +115,17 @@ def test_an_environment_of_others_is_never_removed(repository, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("mode", "status", "recorded", "error"),
+    ("mode", "status", "error"),
     [
-        pytest.param("auto", 0, True, None, id="built"),
-        pytest.param("auto", set_up.NO_COMPILER_STATUS, False, None, id="no_compiler"),
-        pytest.param("auto", 1, False, "HOROVOD=skip", id="failed"),
-        pytest.param("require", 0, True, None, id="required_and_built"),
-        pytest.param(
-            "require", set_up.NO_COMPILER_STATUS, False, "not installed", id="required"
-        ),
-        pytest.param("skip", None, False, None, id="skipped"),
+        ("auto", 0, None),
+        ("auto", set_up.NO_COMPILER_STATUS, None),
+        ("auto", 1, "HOROVOD=skip"),
+        ("require", 0, None),
+        ("require", set_up.NO_COMPILER_STATUS, "not installed"),
+        ("skip", None, None),
     ],
 )
-def test_horovod_modes(repository, monkeypatch, mode, status, recorded, error):
+def test_horovod_modes(repository, monkeypatch, mode, status, error):
     def build(_):
         assert status is not None, "was built"
         return status
@@ -143,22 +137,4 @@ def test_horovod_modes(repository, monkeypatch, mode, status, recorded, error):
             environment.ensure_horovod(mode)
     else:
         environment.ensure_horovod(mode)
-    assert ("horovod" in environment.read_record()) == recorded
-
-
-def test_one_environment_is_set_up_by_one_process(tmp_path):
-    code = f"""
-import fcntl, pathlib, time
-from tools import set_up
-with set_up.only_one(pathlib.Path({str(tmp_path)!r}) / "lock"):
-    print("held", flush=True)
-    time.sleep(1)
-    print("released", flush=True)
-"""
-    command = [sys.executable, "-c", code]
-    cwd = set_up.pathlib.Path(set_up.__file__).parent.parent
-    with subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout.readline() == "held\n"
-        with set_up.only_one(tmp_path / "lock"):
-            # The other one wrote this before it let go.
-            assert other.stdout.readline() == "released\n"
+    assert ("horovod" in environment.read_record()) == (status == 0)
