@@ -186,7 +186,10 @@ def _load_model(
     """The model of `--checkpoint`; one of another program is converted."""
     values = flags.FLAGS
     checkpoint = convert.find_initial(
-        values.checkpoint, "--checkpoint", processes=processes, report=report
+        values.checkpoint,
+        "--checkpoint",
+        processes=processes,
+        report=lambda done: report(done.to_text()),
     )
     return model_flags.load_model(checkpoint)
 

@@ -244,7 +244,8 @@ class DemoModel:
         num_sentences = len(self._sentences(text))
         maps = self._maps(text)
         num_layers, num_heads = maps.weights.shape[:2]
-        if layer not in range(num_layers) or (head or 0) not in range(num_heads):
+        heads = [None, *range(num_heads)]
+        if layer not in range(num_layers) or head not in heads:
             raise ValueError(
                 "`layer` and `head` must exist in the model. Received: "
                 f"layer={layer!r}, head={head!r}"
