@@ -37,8 +37,8 @@ from seg_tf import command_line, files, tasks
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.finetuning.classification import ClassificationRunner
 from seg_tf.interop import convert
-from seg_tf.tasks import metrics
 from seg_tf.tasks.finetuning_settings import OptimizerSettings, Setting
+from seg_tf.tasks.task import compute
 
 _PEER = pathlib.Path(__file__).with_name("hugging_face_fine_tuning.py")
 _RECIPE = OptimizerSettings()
@@ -167,7 +167,7 @@ class _Peer:
         is_score = self._task.is_regression
         predictions = outputs[:, 0] if is_score else outputs.argmax(axis=1)
         labels = [example.label for example in self._dev]
-        return metrics.compute(self._task, labels, predictions.tolist())
+        return compute(self._task, labels, predictions.tolist())
 
 
 def _plain(examples: Sequence[tasks.Example]) -> list[dict[str, Any]]:

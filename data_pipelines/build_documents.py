@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from data_pipelines import command_flags
-from data_pipelines.builds import documents, remote_output
+from data_pipelines.builds import documents, sharded_build
 from data_pipelines.builds.documents import DocumentOptions
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from seg_tf.text import encoding
@@ -77,7 +77,7 @@ def options_from_flags() -> DocumentOptions:
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    output_dir = remote_output.local_folder(values.output_dir)
+    output_dir = sharded_build.local_folder(values.output_dir)
     manifest = documents.build_documents(
         options_from_flags(),
         output_dir,
@@ -85,7 +85,7 @@ def main(_: Sequence[str]) -> None:
         overwrite=values.overwrite,
     )
     command_flags.write_requested_report(output_dir)
-    remote_output.publish(output_dir, values.output_dir)
+    sharded_build.publish(output_dir, values.output_dir)
     print(documents.summary(manifest))
     print(f"documents and manifest.json are in {values.output_dir}")
 

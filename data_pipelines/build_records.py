@@ -26,15 +26,15 @@ from collections.abc import Sequence
 from absl import flags
 
 from data_pipelines import build_documents, build_windows, command_flags
-from data_pipelines.builds import documents, remote_output, windows
+from data_pipelines.builds import documents, sharded_build, windows
 
 DOCUMENTS_FOLDER = "documents"
 
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    output_dir = remote_output.local_folder(values.output_dir)
-    documents_dir = remote_output.local_folder(values.output_dir, DOCUMENTS_FOLDER)
+    output_dir = sharded_build.local_folder(values.output_dir)
+    documents_dir = sharded_build.local_folder(values.output_dir, DOCUMENTS_FOLDER)
     # Options are checked before the slow first half starts.
     window_options = command_flags.options_from_flags(windows.WindowOptions)
     windows.check_word_pieces(values.tokenizer)
@@ -53,8 +53,8 @@ def main(_: Sequence[str]) -> None:
         overwrite=values.overwrite,
     )
     command_flags.write_requested_report(output_dir)
-    remote_output.publish(documents_dir, values.output_dir, DOCUMENTS_FOLDER)
-    remote_output.publish(output_dir, values.output_dir)
+    sharded_build.publish(documents_dir, values.output_dir, DOCUMENTS_FOLDER)
+    sharded_build.publish(output_dir, values.output_dir)
     print(
         f"documents in {values.output_dir}/{DOCUMENTS_FOLDER}\n"
         f"{documents.summary(document_manifest)}\n"

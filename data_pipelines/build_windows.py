@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from data_pipelines import command_flags
-from data_pipelines.builds import documents, remote_output, windows
+from data_pipelines.builds import documents, sharded_build, windows
 from data_pipelines.builds.windows import WindowOptions
 from seg_tf.data import mirrors
 
@@ -30,7 +30,7 @@ def define_flags() -> None:
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     documents_dir = mirrors.local_records(values.documents_dir)
-    output_dir = remote_output.local_folder(values.output_dir)
+    output_dir = sharded_build.local_folder(values.output_dir)
     manifest = windows.build_windows(
         command_flags.options_from_flags(WindowOptions),
         documents_dir,
@@ -39,7 +39,7 @@ def main(_: Sequence[str]) -> None:
         overwrite=values.overwrite,
     )
     command_flags.write_requested_report(output_dir, documents_dir)
-    remote_output.publish(output_dir, values.output_dir)
+    sharded_build.publish(output_dir, values.output_dir)
     print(documents.summary(manifest))
     print(f"windows and manifest.json are in {values.output_dir}")
 

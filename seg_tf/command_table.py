@@ -5,6 +5,7 @@ Imports only the standard library, so that `seg-tf doctor` works without package
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Iterator
 
@@ -40,6 +41,19 @@ REMOVED = {
     "evaluate-squad": "SQuAD's own scripts score files, and `finetune` writes scores",
     "serve-check": "`python -m benchmarks.serving` measures an exported model",
 }
+
+
+def in_called_form(text: str) -> str:
+    """Writes `seg-tf NAME` as `python -m MODULE` in processes that were called so."""
+    if sys.argv[0].startswith("seg-tf "):
+        return text
+    return re.sub(
+        r"seg-tf ([a-z]+(?:-[a-z]+)*)",
+        lambda found: (
+            f"python -m {MODULES[found[1]]}" if found[1] in MODULES else found[0]
+        ),
+        text,
+    )
 
 
 @contextlib.contextmanager

@@ -114,7 +114,7 @@ def test_a_run_converts_another_program_s_weights_once(
     code, output, errors = run_here(*arguments, "--config.training.num_updates=1")
     assert code == 0, errors
     assert "Weights of " not in output
-    (converted,) = (tmp_path / "cache" / "seg_tf" / "converted").iterdir()
+    (converted,) = (tmp_path / "cache" / "seg_tf" / "converted").glob("[!.]*")
     assert f"Starting from the weights of {converted}" in output
     assert (converted / "import_report.txt").is_file()
 

@@ -48,6 +48,8 @@ def files_below(folder):
             ["--config.optimizer.lerning_rate=1e-3"],
             'Did you mean "learning_rate" instead of "lerning_rate"?',
         ),
+        (["--config..model=1"], "Could not parse '.model'"),
+        (["--config.training.seed.x=5"], "to lookup: training.seed.x"),
         (
             ["--config.optimizer.warmup_updates=61"],
             "warmup_updates=61, --config.training.num_updates=60. Lower the first",
@@ -55,10 +57,16 @@ def files_below(folder):
         (["--engine=jax"], "`--engine` must be chosen before Keras is imported"),
         (
             ["--config.training.callbacks=nowhere:f"],
-            "Received: 'nowhere:f' (No module named 'nowhere')",
+            "Received: 'nowhere:f' (ModuleNotFoundError: No module named",
         ),
         (["--records_dir="], "`--records_dir` must be a folder"),
         (["--records_dir=/absent"], "Found no /absent/manifest.json"),
+        (["extra"], "unexpected argument 'extra'"),
+        (["--config=configs/absent.py"], "Received: configs/absent.py"),
+        (
+            ["--config=configs/slm.py:huge"],
+            "one of tiny, tiny_no_reconstructor, base,",
+        ),
         (
             ["--config.inputs.window_length=128"],
             f"the records have window_length={LENGTH}, the config has",

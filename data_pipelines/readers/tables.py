@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any, ClassVar
 
-from data_pipelines.readers import base, json_lines, raw_files, streams
+from data_pipelines.readers import base, json_lines, streams
 from data_pipelines.readers.streams import DocumentError
 from seg_tf import file_listing
 
@@ -156,11 +156,11 @@ class TableReader(base.FileReader):
                 if number == 1:  # A column that is missing is missing in all rows.
                     json_lines.find_text(row, self.text_field)
                 yield self._to_document(row, source, f"row {number}")
-        except (DocumentError, raw_files.UnreachableError):
+        except (DocumentError, streams.UnreachableError):
             raise
         except Exception as error:
             if not isinstance(path, pathlib.Path) and not isinstance(error, ValueError):
-                raise raw_files.UnreachableError(
+                raise streams.UnreachableError(
                     f"{path}: cannot be read: {type(error).__name__}: {error}"
                 ) from error
             message = " ".join(str(error).split()).rstrip(".")[:300]

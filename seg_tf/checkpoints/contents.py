@@ -17,7 +17,11 @@ from typing import Any
 
 from seg_tf import files
 from seg_tf.checkpoints import weight_files
-from seg_tf.checkpoints.errors import CheckpointError, DamagedCheckpointError, reading
+from seg_tf.checkpoints.weight_files import (
+    CheckpointError,
+    DamagedCheckpointError,
+    reading,
+)
 
 ENCODER_FILE = "encoder.weights.h5"
 TRAINING_STATE_FILE = "training_state.npz"

@@ -6,7 +6,11 @@ import re
 from typing import Any
 
 from seg_tf.checkpoints import contents
-from seg_tf.checkpoints.errors import CheckpointError, DamagedCheckpointError, reading
+from seg_tf.checkpoints.weight_files import (
+    CheckpointError,
+    DamagedCheckpointError,
+    reading,
+)
 
 _NAME = re.compile(r"update-(\d{8,})")
 _INCLUDED = pathlib.Path(__file__).parent.parent / "presets"

@@ -14,7 +14,7 @@ import seg_tf.models
 import seg_tf.objectives  # noqa: F401
 from seg_tf import features
 from seg_tf.checkpoints import contents, folders, weight_files
-from seg_tf.checkpoints.errors import CheckpointError, reading
+from seg_tf.checkpoints.weight_files import CheckpointError, reading
 from seg_tf.config import (
     RunConfig,
     build_from,

@@ -18,7 +18,7 @@ from absl import flags
 from seg_tf import command_line
 from seg_tf.commands import model_flags
 from seg_tf.demo import server
-from seg_tf.demo.demo_model import DemoModel
+from seg_tf.demo.server import DemoModel
 
 # It can order sentences, too.
 _INCLUDED = "segabert_slm_mini_en"

@@ -9,8 +9,9 @@ sentence's vector is the output at its [SENT] (section 5.3 of the SLM paper), it
 <SS> (ReAT), or the mean over its word pieces; similarity is the cosine. The mean cosine
 of two sentences of the corpus is printed first, as a scale.
 
-In plain text, a line is a paragraph and a blank line ends a document. The vectors go to
---index_dir; then --corpus may be left out:
+In plain text, a line is a paragraph and a blank line ends a document; other formats are
+read by their names, or by --format. The vectors go to --index_dir. Once they are there,
+--corpus may be left out:
 
   seg-tf find-sentences --checkpoint=runs/slm_base --index_dir=books_index \
     --queries=examples/discourse_queries.txt --num_neighbours=10 --output=near.jsonl

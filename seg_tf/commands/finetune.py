@@ -8,13 +8,14 @@ every seed; a paper's settings and number of seeds are --grid=paper:
 
   … --learning_rate=2e-5,3e-5,5e-5 --batch_size=16,32 --epochs=3,4 --seeds=1,2,3
 
---output_dir has, for each task, trials/ (scores and predictions), results.csv and
-summary.txt. An interrupted command resumes with the first
+--output_dir has, for each task, trials/ (scores and predictions), results.csv,
+and summary.txt. An interrupted command resumes with the first
 unfinished trial when it is repeated; with further values or seeds it runs the missing
 trials. A trial that diverges does not stop the others.
 
-Baselines are the most frequent label, and the same model without pretraining, by
---randomly_initialized and another --output_dir.
+Baselines are the most frequent label, and the same model without pretraining:
+
+  … --output_dir=finetuned/mrpc_random --randomly_initialized
 
 DiscoEval's tasks are fine-tuned, or probed on vectors of the frozen encoder:
 
@@ -145,16 +146,8 @@ def main(_: Sequence[str]) -> None:
     output_paths.folder_path(values.output_dir)
     names = list(dict.fromkeys(values.task))
     present = [name for name in values if values[name].present]
-    processes.check_agreement(
-        {
-            "versions": engine.installed_versions(),
-            **{
-                f"--{name}": values[name].value
-                for name in present
-                if name not in _PATHS
-            },
-        }
-    )
+    compared = {f"--{n}": values[n].value for n in present if n not in _PATHS}
+    processes.check_agreement({"versions": engine.installed_versions(), **compared})
     for name in names:
         runners.check_flags(name, present, values.probe)
     factories = trackers.find_factories(values.callbacks, "--callbacks")

@@ -22,7 +22,7 @@ from absl import flags
 from seg_tf import command_line, file_listing, files, output_paths
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags, text_flags
-from seg_tf.inference import attention, attention_plots
+from seg_tf.inference import attention
 from seg_tf.inference.attention import AttentionMaps
 from seg_tf.layouts.layout import TextCapacity
 
@@ -48,6 +48,7 @@ def main(_: Sequence[str]) -> None:
         raise ValueError(f"`--text` must hold a sentence. Received: {values.text}")
     names = file_listing.short_names(values.checkpoint)
     models = dict(zip(names, model_flags.load_models(), strict=True))
+    # Those that all models have.
     encoders = [model.encoder for model in models.values()]
     layers = _numbers("layers", min(encoder.num_layers for encoder in encoders))
     heads: list[int | None] = [None]
@@ -56,7 +57,7 @@ def main(_: Sequence[str]) -> None:
     panels = [(layer, head) for layer in layers for head in heads]
     maps = _maps(models, paragraphs)
     title = f"Attention in {pathlib.Path(values.text).name}"
-    figure = attention_plots.heat_maps(maps, panels, title)
+    figure = attention.heat_maps(maps, panels, title)
     with files.written_aside(output) as aside:
         figure.savefig(aside, format=output.suffix[1:].lower(), dpi=_DOTS_PER_INCH)
     for name, model in maps.items():

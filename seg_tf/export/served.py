@@ -15,9 +15,9 @@ from seg_tf.checkpoints.encoder_copies import copy_encoder
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.layouts.layout import Features
 from seg_tf.layouts.spans import best_spans, check_answer_sizes
-from seg_tf.preprocessing.span_preprocessor import SpanPreprocessor
-from seg_tf.preprocessing.text_preprocessor import (
+from seg_tf.preprocessing import (
     DocumentPreprocessor,
+    SpanPreprocessor,
     TextPreprocessor,
 )
 

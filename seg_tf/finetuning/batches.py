@@ -19,7 +19,7 @@ import tensorflow as tf
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.features import FEATURES
 from seg_tf.layouts.rows import Example, Segment
-from seg_tf.preprocessing.text_preprocessor import TextPreprocessor
+from seg_tf.preprocessing import TextPreprocessor
 
 _PREFETCHED_BATCHES = 2
 _CHUNK_SIZE = 1024

@@ -18,8 +18,8 @@ from seg_tf.finetuning.batches import TextExamples
 from seg_tf.finetuning.optimizer import BERT_SETTINGS, ReusableModel
 from seg_tf.finetuning.text_classifier import TextClassifier
 from seg_tf.finetuning.trials import MODEL_FOLDER, DevScores, Result, check_finite
-from seg_tf.preprocessing.text_preprocessor import TextPreprocessor
-from seg_tf.tasks import Task, metrics
+from seg_tf.preprocessing import TextPreprocessor
+from seg_tf.tasks import Task, task
 from seg_tf.tasks.finetuning_settings import OptimizerSettings, Setting
 
 # Without gradients, more examples fit into memory than in training.
@@ -196,4 +196,4 @@ class _Split:
 
     def scores(self, predictions: Sequence[int | float]) -> dict[str, float]:
         """The metrics of the task."""
-        return metrics.compute(self.task, self.labels, predictions)
+        return task.compute(self.task, self.labels, predictions)

@@ -19,7 +19,7 @@ from seg_tf.checkpoints.encoder_copies import seeded, under_dtype_policy
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.trials import DEV, Result
 from seg_tf.inference.sentence_encoder import SentenceEncoder
-from seg_tf.tasks import Task, metrics
+from seg_tf.tasks import Task, task
 from seg_tf.tasks.discoeval import ProbeSettings, combine_vectors, settings_of
 from seg_tf.tasks.finetuning_settings import Recipe, Setting
 
@@ -195,9 +195,7 @@ class ProbeRunner:
 
     def _scores(self, split: str, predictions: np.ndarray) -> dict[str, float]:
         prefix = "" if split == "dev" else f"{split}_"
-        computed = metrics.compute(
-            self._task, self._labels[split].tolist(), predictions
-        )
+        computed = task.compute(self._task, self._labels[split].tolist(), predictions)
         return {prefix + name: value for name, value in computed.items()}
 
 

@@ -18,8 +18,8 @@ from seg_tf.export.served import ServedExtractor
 from seg_tf.finetuning.text_task import TextTask
 from seg_tf.inference.texts import check_texts
 from seg_tf.layers.common import checked_names, feature_inputs
-from seg_tf.ops.gathering import gather_vectors
-from seg_tf.preprocessing.span_preprocessor import SpanPreprocessor, window_sizes
+from seg_tf.ops.attention import gather_vectors
+from seg_tf.preprocessing import SpanPreprocessor, window_sizes
 
 # Far below any logit, and finite in every precision.
 _IMPOSSIBLE = -1e9

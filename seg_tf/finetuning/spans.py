@@ -22,7 +22,7 @@ from seg_tf.layouts.spans import (
     span_rows,
     span_trees,
 )
-from seg_tf.preprocessing.span_preprocessor import SpanPreprocessor, window_sizes
+from seg_tf.preprocessing import SpanPreprocessor, window_sizes
 from seg_tf.tasks.squad import Answer, Candidate, RankedAnswers, SquadFile
 
 _CONTEXTS_AT_ONCE = 256

@@ -27,7 +27,7 @@ from seg_tf.finetuning.text_task import TextTask
 from seg_tf.interop import weights as foreign_weights
 from seg_tf.layers.common import Dropout, checked_names, feature_inputs
 from seg_tf.layouts.layout import TextReadout
-from seg_tf.preprocessing.text_preprocessor import TextPreprocessor
+from seg_tf.preprocessing import TextPreprocessor
 from seg_tf.training import devices
 
 _BATCH_SIZE = 32

@@ -14,7 +14,7 @@ from seg_tf.inference.texts import Sentence, split_text
 from seg_tf.interop.presets import FromPreset
 from seg_tf.layouts.rows import Segment
 from seg_tf.objectives.sentence_unshuffling import SentenceUnshuffling
-from seg_tf.ops.gathering import gather_vectors
+from seg_tf.ops.attention import gather_vectors
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from seg_tf.layouts.layout import Features, Layout
 from seg_tf.layouts.rows import Example, Segment, trees_of
-from seg_tf.ops.gathering import mean_vectors
+from seg_tf.ops.attention import mean_vectors
 from seg_tf.text.graph.trees import Trees
 
 # Approximate number of positions in a batch.

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from seg_tf.inference.sentence_encoder import MEAN, SENT, SentenceEncoder, normalize
-from seg_tf.tasks import metrics
+from seg_tf.tasks import task
 from seg_tf.tasks.similarity import SimilaritySet
 
 
@@ -50,12 +50,12 @@ def evaluate_similarity(
         }
         labels, cosines = map(np.concatenate, zip(*parts.values(), strict=True))
         results[name] = {
-            "spearman": metrics.spearman(labels, cosines),
-            "pearson": metrics.pearson(labels, cosines),
+            "spearman": task.spearman(labels, cosines),
+            "pearson": task.pearson(labels, cosines),
             "num_pairs": len(labels),
         }
         if len(parts) > 1:
             results[name]["parts"] = {
-                part: metrics.spearman(*scored) for part, scored in parts.items()
+                part: task.spearman(*scored) for part, scored in parts.items()
             }
     return results, num_cut

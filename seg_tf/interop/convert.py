@@ -558,7 +558,6 @@ def find_initial(
     *,
     processes: Distribution | None = None,
     report: Callable[[ImportReport], Any] = _print,
-    **text: Any,
 ) -> pathlib.Path:
     """The checkpoint that an argument names, converted if it is of another model.
 
@@ -573,7 +572,6 @@ def find_initial(
         fixed: paths of the fields of `config` that the user set.
         processes: all processes of the run; None is this process only.
         report: called with the report of a conversion.
-        **text: `vocab_file` and `lower_case` of `convert`.
 
     Raises:
         CheckpointError: if there is no such checkpoint.
@@ -605,7 +603,6 @@ def find_initial(
                 "dtype_policy": str(config.training.dtype_policy),
             },
             "fixed": sorted(name for name in fixed if name.startswith("model.")),
-            **{name: value and str(value) for name, value in text.items()},
         }
         cache = files.cache_dir() / "converted"
         cache.mkdir(parents=True, exist_ok=True)
@@ -614,7 +611,7 @@ def find_initial(
             if not converted.exists():
                 foreign = open_checkpoint(folder) if is_ours else open_model(folder)
                 names = fixed if config else None
-                report(convert(foreign, converted, config, fixed=names, **text))
+                report(convert(foreign, converted, config, fixed=names))
         return converted
 
     # The chief converts first. Hosts without its cache then convert again.

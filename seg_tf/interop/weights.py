@@ -14,8 +14,8 @@ import numpy as np
 
 from seg_tf import files
 from seg_tf.checkpoints import contents, weight_files
-from seg_tf.checkpoints.errors import DamagedCheckpointError
 from seg_tf.checkpoints.pretrained import Pretrained
+from seg_tf.checkpoints.weight_files import DamagedCheckpointError
 from seg_tf.config import EncoderConfig
 from seg_tf.objectives.masked_lm import MaskedLM
 

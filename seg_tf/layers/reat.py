@@ -7,7 +7,7 @@ from keras import ops
 
 from seg_tf.layers.common import gelu, recomputable
 from seg_tf.layers.transformer import TransformerEncoder, TransformerLayer
-from seg_tf.ops.gathering import gather_vectors
+from seg_tf.ops.attention import gather_vectors
 
 # Shape key: B batch, L row length, N sentences, T block length, G blocks, D width.
 

@@ -9,7 +9,7 @@ import keras_hub
 from keras import ops
 
 from seg_tf.layers.common import ArgumentsConfig, gelu
-from seg_tf.ops.gathering import gather_vectors
+from seg_tf.ops.attention import gather_vectors
 
 # Logit of a forbidden candidate: finite, so that rows of padding have no NaN.
 _NEVER = -1e9

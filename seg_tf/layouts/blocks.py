@@ -18,7 +18,7 @@ from seg_tf.layouts.layout import (
     TextCapacity,
 )
 from seg_tf.layouts.rows import Example, room_for_pieces, trees_of
-from seg_tf.ops.gathering import mean_vectors
+from seg_tf.ops.attention import mean_vectors
 from seg_tf.text.graph.flat import count_off
 from seg_tf.text.graph.trees import Trees, largest
 from seg_tf.text.vocabulary import Vocabulary

@@ -18,7 +18,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.ops.gathering import gather_vectors, mean_vectors
+from seg_tf.ops.attention import gather_vectors, mean_vectors
 
 if TYPE_CHECKING:
     from seg_tf.layouts.rows import Example

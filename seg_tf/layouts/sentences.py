@@ -19,7 +19,7 @@ from seg_tf.layouts.rows import (
     room_for_pieces,
     row_features,
 )
-from seg_tf.ops.gathering import gather_vectors
+from seg_tf.ops.attention import gather_vectors
 from seg_tf.text.graph.trees import Trees, largest
 
 _GOLD = ("gold_candidates", "gold_lengths", "gold_paragraphs")

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from seg_tf.layouts.layout import Features, FirstToken
 from seg_tf.layouts.rows import Example, IndexedLayout, room_for_pieces, row_features
-from seg_tf.ops.gathering import mean_vectors
+from seg_tf.ops.attention import mean_vectors
 from seg_tf.text.graph.trees import Trees, largest
 
 WINDOW_INDICES = ("position_index", "paragraph_index", "sentence_index", "token_index")

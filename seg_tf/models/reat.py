@@ -18,7 +18,7 @@ from seg_tf.layers.common import (
 )
 from seg_tf.layers.embeddings import IndexEmbedding, SinusoidalTable, embedding_layers
 from seg_tf.layers.reat import AlphaTransformerLayer, SentenceTransformerLayer
-from seg_tf.ops.gathering import gather_vectors
+from seg_tf.ops.attention import gather_vectors
 
 _FEATURES = (
     "token_ids",

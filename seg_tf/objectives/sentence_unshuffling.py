@@ -12,7 +12,7 @@ from seg_tf.config import SentenceUnshufflingConfig, configured_by
 from seg_tf.layers.sequence_reconstructor import SequenceReconstructor
 from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput, check_features
 from seg_tf.ops import order_metrics
-from seg_tf.ops.gathering import gather_vectors
+from seg_tf.ops.attention import gather_vectors
 from seg_tf.ops.losses import masked_accuracy, masked_cross_entropy
 
 _FEATURES = (

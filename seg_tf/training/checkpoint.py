@@ -12,7 +12,7 @@ import numpy as np
 
 from seg_tf import files
 from seg_tf.checkpoints import contents, folders
-from seg_tf.checkpoints.errors import CheckpointError, DamagedCheckpointError
+from seg_tf.checkpoints.weight_files import CheckpointError, DamagedCheckpointError
 from seg_tf.config import RunConfig
 from seg_tf.text.encoding import TextPreparation
 from seg_tf.training.learner import Learner

@@ -12,7 +12,8 @@ import tensorflow as tf
 
 from seg_tf import command_line, output_paths, papers
 from seg_tf.checkpoints import contents, folders, pretrained
-from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.checkpoints.weight_files import CheckpointError
+from seg_tf.command_table import in_called_form
 from seg_tf.config import (
     CausalLMConfig,
     RunConfig,
@@ -221,7 +222,8 @@ Done after {result.updates:,} updates.
 
 What to do next:
   look at the curves    tensorboard --logdir={path}
-  compare runs          seg-tf plot-runs --runs={path}{training}{use}
+  compare runs          {in_called_form("seg-tf plot-runs")} --runs={path}{training}\
+{in_called_form(use)}
   use the encoder       from seg_tf.checkpoints.pretrained import load_encoder
                         encoder, config = load_encoder("{folder.path}")
   train it for longer   the same command with

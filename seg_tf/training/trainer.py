@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from seg_tf import files, papers
 from seg_tf.checkpoints import pretrained
-from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.checkpoints.weight_files import CheckpointError
 from seg_tf.config import RunConfig
 from seg_tf.training import checkpoint, engine, run_folder, throughput
 from seg_tf.training.checkpoint import Checkpoints

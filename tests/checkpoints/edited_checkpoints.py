@@ -23,8 +23,8 @@ import numpy as np
 
 from seg_tf import files
 from seg_tf.checkpoints import contents
-from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import load_encoder, load_pretrained
+from seg_tf.checkpoints.weight_files import CheckpointError
 from seg_tf.text.punkt_parameters import PunktParameters
 from tests.inference import tiny_slm
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from seg_tf.checkpoints import contents, folders, pretrained, weight_files
-from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.checkpoints.weight_files import CheckpointError
 from seg_tf.config import SentenceUnshufflingConfig
 from tests.checkpoints import edited_checkpoints
 from tests.inference import tiny_slm

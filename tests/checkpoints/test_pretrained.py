@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from seg_tf.checkpoints import contents
-from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import load_encoder, load_pretrained
+from seg_tf.checkpoints.weight_files import CheckpointError
 from seg_tf.config import EncoderConfig, build_from, from_config_dict, to_dict
 from seg_tf.text.encoding import TextPreparation
 from seg_tf.text.normalization import CASED, UNCASED

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.checkpoints.weight_files import CheckpointError
 from seg_tf.commands import evaluate_perplexity
 from tests import command_calls
 from tests.data_pipelines.builders import random_tree, write_word_documents

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from seg_tf.checkpoints import contents, folders
-from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import load_pretrained
+from seg_tf.checkpoints.weight_files import CheckpointError
 from seg_tf.commands import export_weights, import_weights
 from seg_tf.interop.weights import ForeignWeightsError
 from tests import command_calls

@@ -135,6 +135,14 @@ def test_a_query_for_each_discourse_relation_comes_back_under_its_label(
     assert f"\nQuery (contrast): {before} **{last}**\n" in shown
 
 
+def test_queries_make_nothing_anew(run_dir, index_dir, corpus, capsys):
+    stamps = {path: path.stat().st_mtime_ns for path in index_dir.iterdir()}
+    assert len(stamps) == 3
+    run(run_dir, f"--index_dir={index_dir}", "--query=W3 w4.")
+    assert stamps == {path: path.stat().st_mtime_ns for path in index_dir.iterdir()}
+    assert capsys.readouterr().out.count("corpus.txt, document") == 5
+
+
 def test_users_errors_name_what_is_wrong(run_dir, index_dir, corpus, tmp_path):
     new = f"--index_dir={tmp_path / 'new'}"
     with pytest.raises(ValueError, match=r"`--corpus` or `--query` must.* neither"):

@@ -5,7 +5,7 @@ import pytest
 
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import plot_attention
-from seg_tf.inference import attention, attention_plots
+from seg_tf.inference import attention
 from tests import command_calls
 from tests.inference import tiny_slm, tiny_windows
 
@@ -42,8 +42,8 @@ def _drawn(monkeypatch):
         calls.append(arguments)
         return heat_maps(*arguments)
 
-    heat_maps = attention_plots.heat_maps
-    monkeypatch.setattr(attention_plots, "heat_maps", record)
+    heat_maps = attention.heat_maps
+    monkeypatch.setattr(attention, "heat_maps", record)
     return calls
 
 

@@ -7,8 +7,8 @@ import types
 import numpy as np
 import pytest
 
-from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import load_pretrained
+from seg_tf.checkpoints.weight_files import CheckpointError
 from seg_tf.commands import reorder_sentences
 from seg_tf.inference import ordering
 from seg_tf.inference.texts import Sentence

@@ -7,7 +7,7 @@ from keras import ops
 from seg_tf.layers import AlphaTransformerLayer, SentenceTransformerLayer
 from seg_tf.models import ReAT
 from seg_tf.objectives import ExchangeSentence
-from seg_tf.ops.gathering import gather_vectors
+from seg_tf.ops.attention import gather_vectors
 from tests import numpy_reat, numpy_reference, text_batches
 from tests.conformance.case import Case, feature_specs, waves
 

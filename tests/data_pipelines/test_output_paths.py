@@ -8,7 +8,6 @@ from seg_tf import output_paths
 from tests import command_calls
 
 TEXT = ("--format=json_lines", "--input=missing.jsonl")
-FILE = "`--output` must be a file of this machine or of a shared file system"
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +46,11 @@ def test_unusable_paths_are_refused(folder):
 @pytest.mark.parametrize(
     "script, arguments, message",
     [
-        ("readers", (*TEXT, "--output=gs://bucket/x"), FILE),
+        (
+            "build_vocab",
+            (*TEXT, "--output=gs://bucket/x"),
+            "`--output` must be a file of this machine or of a shared file system",
+        ),
     ],
 )
 def test_commands_refuse_urls_before_they_read(folder, script, arguments, message):

@@ -11,7 +11,7 @@ import pytest
 from data_pipelines.builds.windows import WindowOptions, build_windows
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.report import page
-from data_pipelines.report.measurements import CAPS, measure
+from data_pipelines.report.page import CAPS, measure
 from seg_tf.data.manifest import Manifest
 from tests import command_calls
 from tests.data_pipelines.builders import read_all

@@ -8,7 +8,7 @@ from data_pipelines import readers
 from data_pipelines.build_word_vocab import WordVocabularyOptions, build_word_vocabulary
 from data_pipelines.builds.documents import DocumentOptions, build_documents
 from data_pipelines.builds.makers import SliceMaker
-from data_pipelines.readers import raw_files
+from data_pipelines.readers import streams
 from tests.data_pipelines.failing_files import FailingFileSystem
 from tests.data_pipelines.small_corpus import contents
 
@@ -58,7 +58,7 @@ def test_a_build_resumes_after_a_lost_connection(
         return make(*arguments)
 
     monkeypatch.setattr(SliceMaker, "make", make_and_lose_connection)
-    with pytest.raises(raw_files.UnreachableError, match=r"c\.jsonl.*no answer"):
+    with pytest.raises(streams.UnreachableError, match=r"c\.jsonl.*no answer"):
         build(resumed, url, **settings)
     assert not (resumed / "manifest.json").exists()
     finished = {path: path.stat().st_mtime_ns for path in resumed.glob("*.tfrecord")}

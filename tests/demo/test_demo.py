@@ -14,9 +14,9 @@ import pytest
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import demo
 from seg_tf.demo import server
-from seg_tf.demo.demo_model import MAX_SENTENCES, DemoModel
+from seg_tf.demo.server import MAX_SENTENCES, DemoModel
 from seg_tf.inference import attention
-from seg_tf.inference.mask_filling import MaskFiller
+from seg_tf.inference.grammar import MaskFiller
 from seg_tf.inference.ordering import SentenceOrderer
 from seg_tf.inference.texts import Sentence
 from tests import command_calls

@@ -11,7 +11,7 @@ from seg_tf.commands import export
 from seg_tf.export import onnx_file, saved_model
 from seg_tf.finetuning import TextClassifier
 from seg_tf.inference.sentence_encoder import SentenceEncoder
-from seg_tf.preprocessing.text_preprocessor import DocumentPreprocessor
+from seg_tf.preprocessing import DocumentPreprocessor
 from tests import command_calls
 from tests.finetuning import tiny_models
 from tests.preprocessing.test_text_preprocessor import DOCUMENTS

@@ -13,7 +13,7 @@ from seg_tf.export.served import ServedEncoder
 from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.inference.texts import Sentence
 from seg_tf.layouts import blocks
-from seg_tf.preprocessing.text_preprocessor import (
+from seg_tf.preprocessing import (
     DocumentPreprocessor,
     TextPreprocessor,
 )

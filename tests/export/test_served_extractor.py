@@ -13,7 +13,7 @@ from seg_tf.export.served import ServedExtractor
 from seg_tf.finetuning import SpanExamples, SpanExtractor
 from seg_tf.finetuning.spans import AnswerRanker
 from seg_tf.layouts.spans import NO_SCORE
-from seg_tf.preprocessing.span_preprocessor import SpanPreprocessor, window_sizes
+from seg_tf.preprocessing import SpanPreprocessor, window_sizes
 from seg_tf.tasks.squad import Passage, Question, SquadFile
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters

@@ -17,7 +17,7 @@ from seg_tf.export.served import ServedClassifier, ServedEncoder
 from seg_tf.finetuning import TextClassifier, text_batches
 from seg_tf.inference import attention
 from seg_tf.inference.attention import window_capacity
-from seg_tf.preprocessing.text_preprocessor import (
+from seg_tf.preprocessing import (
     DocumentPreprocessor,
     TextPreprocessor,
 )
@@ -243,8 +243,6 @@ def test_a_classifier_is_exported(checkpoints, tmp_path):
     before = (output / "saved_model.pb").stat().st_mtime_ns
     with pytest.raises(ValueError, match="--overwrite replaces it"):
         command_calls.run(export, *arguments)
-    with pytest.raises(ValueError, match="`--num_best` is for models fine-tuned on SQ"):
-        command_calls.run(export, *arguments, "--num_best=2", "--overwrite")
     assert (output / "saved_model.pb").stat().st_mtime_ns == before
     assert {path.name for path in tmp_path.iterdir()} == {"model", "served"}
 

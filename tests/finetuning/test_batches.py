@@ -11,7 +11,7 @@ from seg_tf.finetuning.batches import (
     text_batches,
     to_tuples,
 )
-from seg_tf.preprocessing.text_preprocessor import cut_longest
+from seg_tf.preprocessing import cut_longest
 from tests.finetuning.tiny_models import some_texts, tiny
 
 pytestmark = pytest.mark.slow

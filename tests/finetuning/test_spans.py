@@ -11,7 +11,7 @@ from seg_tf.finetuning import spans
 from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.spans import AnswerRanker, SpanExamples
 from seg_tf.finetuning.trials import TrainingDiverged
-from seg_tf.preprocessing.span_preprocessor import window_sizes
+from seg_tf.preprocessing import window_sizes
 from seg_tf.tasks import squad
 from seg_tf.tasks.squad import Answer, Candidate, Passage, Question, SquadFile
 from seg_tf.text.vocabulary import Vocabulary

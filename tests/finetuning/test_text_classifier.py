@@ -16,8 +16,8 @@ import tensorflow as tf
 
 import seg_tf
 from seg_tf.checkpoints import contents
-from seg_tf.checkpoints.errors import CheckpointError
 from seg_tf.checkpoints.pretrained import load_encoder, load_pretrained
+from seg_tf.checkpoints.weight_files import CheckpointError
 from seg_tf.finetuning.batches import text_batches
 from seg_tf.finetuning.optimizer import finetuning_optimizer
 from seg_tf.finetuning.span_extractor import SpanExtractor

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from seg_tf.inference import attention_plots
+from seg_tf.inference import attention
 from seg_tf.inference.attention import AttentionMaps, TextWindow
 
 
@@ -45,7 +45,7 @@ def starts_of(axes, style):
 
 def test_panels_show_the_weights_in_common_colours():
     models = {"one": maps_of(*SHORT), "other": maps_of([12], [1], seed=2)}
-    figure = attention_plots.heat_maps(models, [(0, None), (1, None)], "a title")
+    figure = attention.heat_maps(models, [(0, None), (1, None)], "a title")
     assert figure.get_suptitle() == "a title"
     panels = panels_of(figure)
     assert len(panels) == 4
@@ -72,7 +72,7 @@ def test_panels_show_the_weights_in_common_colours():
 def test_heads_are_drawn_four_in_a_row():
     maps = maps_of(*SHORT, num_layers=6, num_heads=5)
     heads = [(5, head) for head in range(5)]
-    figure = attention_plots.heat_maps({"one": maps, "other": maps}, heads, "")
+    figure = attention.heat_maps({"one": maps, "other": maps}, heads, "")
     panels = panels_of(figure)
     assert set(panels) == {
         f"{name}, layer 5, head {head}"
@@ -88,7 +88,7 @@ def test_heads_are_drawn_four_in_a_row():
 
 def ticks(sentence_lengths, paragraph_lengths):
     maps = maps_of(sentence_lengths, paragraph_lengths, num_layers=1)
-    figure = attention_plots.heat_maps({"one": maps}, [(0, None)], "")
+    figure = attention.heat_maps({"one": maps}, [(0, None)], "")
     (axes,) = panels_of(figure).values()
     labels = [label.get_text() for label in axes.get_xticklabels()]
     assert labels == [label.get_text() for label in axes.get_yticklabels()]

@@ -7,8 +7,7 @@ import pytest
 
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.inference import grammar
-from seg_tf.inference.grammar import SentenceScorer, evaluate_minimal_pairs
-from seg_tf.inference.mask_filling import MaskFiller
+from seg_tf.inference.grammar import MaskFiller, SentenceScorer, evaluate_minimal_pairs
 from seg_tf.tasks import blimp
 from seg_tf.tasks.blimp import MinimalPair
 from tests.inference.tiny_slm import sentence

@@ -15,7 +15,7 @@ import pytest
 import safetensors.numpy
 from huggingface_hub import constants
 
-from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.checkpoints.weight_files import CheckpointError
 from seg_tf.finetuning import TextClassifier
 from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.interop import convert, hugging_face

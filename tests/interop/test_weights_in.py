@@ -14,7 +14,7 @@ from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.interop import convert
 from seg_tf.interop.hugging_face import write as write_hugging_face
 from seg_tf.interop.keras_hub import write_preset
-from seg_tf.preprocessing.text_preprocessor import TextPreprocessor
+from seg_tf.preprocessing import TextPreprocessor
 from seg_tf.text.normalization import CASED, UNCASED, Normalization
 from tests import numpy_reference, official_models
 from tests.interop import foreign_files

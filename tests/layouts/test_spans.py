@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from seg_tf.layouts import spans as span_answers
 from seg_tf.layouts.contexts import Contexts, WindowSizes, make_windows
-from seg_tf.preprocessing.span_preprocessor import SpanPreprocessor
+from seg_tf.preprocessing import SpanPreprocessor
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests import official_models
 from tests.finetuning.tiny_models import tiny

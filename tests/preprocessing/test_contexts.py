@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from seg_tf.layouts.contexts import Contexts
-from seg_tf.preprocessing.span_preprocessor import SpanPreprocessor, window_sizes
+from seg_tf.preprocessing import SpanPreprocessor, window_sizes
 from seg_tf.tasks import squad
 from seg_tf.tasks.squad import Answer
 from seg_tf.text.punkt import SentenceSplitter

@@ -13,7 +13,7 @@ from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.finetuning import TextClassifier, text_batches
 from seg_tf.inference import attention
 from seg_tf.inference.attention import window_capacity
-from seg_tf.preprocessing.text_preprocessor import (
+from seg_tf.preprocessing import (
     DocumentPreprocessor,
     TextPreprocessor,
 )

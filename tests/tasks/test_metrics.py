@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from seg_tf import tasks
-from seg_tf.tasks import metrics
+from seg_tf.tasks import task
 
 
 def counts(labels, predictions):
@@ -73,7 +73,7 @@ def draw(kind, seed):
 )
 def test_metrics_are_their_formulas(name, slow, kind, seed):
     labels, predictions = draw(kind, seed)
-    found = metrics.METRICS[name](np.array(labels), np.array(predictions))
+    found = task.METRICS[name](np.array(labels), np.array(predictions))
     assert found == pytest.approx(slow(labels, predictions), abs=1e-12)
     assert isinstance(found, float)
 
@@ -89,12 +89,12 @@ def test_metrics_are_their_formulas(name, slow, kind, seed):
     ],
 )
 def test_what_has_no_value_is_zero(name, labels, predictions):
-    assert metrics.METRICS[name](np.array(labels), np.array(predictions)) == 0.0
+    assert task.METRICS[name](np.array(labels), np.array(predictions)) == 0.0
 
 
 def test_nearly_constant_scores_have_a_correlation():
     predictions = 3.0 + np.array([0.0, 1.0, 2.0]) * 1e-15
-    assert -1 <= metrics.pearson(np.array([1.0, 2.0, 3.0]), predictions) <= 1
+    assert -1 <= task.pearson(np.array([1.0, 2.0, 3.0]), predictions) <= 1
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32])
@@ -105,7 +105,7 @@ def test_low_precision_scores_are_summed_in_full(kind):
     expected = slow_pearson(
         labels.astype(float).tolist(), predictions.astype(float).tolist()
     )
-    assert metrics.pearson(labels, predictions) == pytest.approx(expected, abs=1e-12)
+    assert task.pearson(labels, predictions) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -118,4 +118,4 @@ def test_low_precision_scores_are_summed_in_full(kind):
 )
 def test_what_cannot_be_scored_is_refused(labels, predictions, message):
     with pytest.raises(ValueError, match=message):
-        metrics.compute(tasks.get("glue/mrpc"), labels, predictions)
+        task.compute(tasks.get("glue/mrpc"), labels, predictions)

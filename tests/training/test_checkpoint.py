@@ -10,7 +10,7 @@ import pytest
 
 from seg_tf import files
 from seg_tf.checkpoints import contents, folders, pretrained
-from seg_tf.checkpoints.errors import CheckpointError
+from seg_tf.checkpoints.weight_files import CheckpointError
 from seg_tf.config import to_dict
 from seg_tf.training.checkpoint import Checkpoints
 from tests import command_calls, full_disks

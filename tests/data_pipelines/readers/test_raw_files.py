@@ -7,7 +7,7 @@ import json
 import pytest
 
 from data_pipelines import readers
-from data_pipelines.readers import raw_files
+from data_pipelines.readers import streams
 from tests.data_pipelines.failing_files import FailingFileSystem
 
 LINES = "".join(json.dumps({"text": f"Line {n}."}) + "\n" for n in range(20_000))
@@ -53,7 +53,7 @@ def test_lost_connection_stops_instead_of_rejecting(failing, monkeypatch, error,
         data = gzip.compress(data, compresslevel=0)
     failing.pipe(f"/{name}", data)
     items = readers.get_reader("json_lines").read_input(f"failing://{name}")
-    with pytest.raises(raw_files.UnreachableError, match=f"{error.__name__}.*again"):
+    with pytest.raises(streams.UnreachableError, match=f"{error.__name__}.*again"):
         collect(items, read := [])
     assert read, "what precedes"
     assert all(isinstance(item, readers.Document) for item in read)

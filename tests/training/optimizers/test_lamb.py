@@ -3,9 +3,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.training.optimizers import schedule
-from seg_tf.training.optimizers.lamb import Lamb
-from seg_tf.training.optimizers.optimizer import NO_WEIGHT_DECAY
+from seg_tf.training.optimizers.adamw import Lamb
+from seg_tf.training.optimizers.optimizer import NO_WEIGHT_DECAY, WarmupDecay
 from tests import official_models
 
 pytestmark = pytest.mark.slow
@@ -156,7 +155,7 @@ def test_updates_equal_tf_models_official(start, gradients, adapt_excluded):
 
 
 def test_config_is_restored():
-    rate = schedule.WarmupDecay(0.1, 40, 5, power=0.5)
+    rate = WarmupDecay(0.1, 40, 5, power=0.5)
     settings = {**SETTINGS, "adapt_excluded": False}
     optimizer = Lamb(learning_rate=rate, **settings)
     copy = keras.saving.deserialize_keras_object(

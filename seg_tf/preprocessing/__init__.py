@@ -1,1 +1,0 @@
-"""From strings to rows: a text front end, then a layout."""
