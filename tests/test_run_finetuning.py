@@ -318,7 +318,7 @@ def test_a_saved_classifier_has_the_parameters_of_the_flag(fine_tune, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--task=glue/rta"], "`task` must be one of.*perhaps for 'glue/rte'"),
+        (["--task=glue/rta"], "`task` must be one of.*'glue/rta'"),
         (["--task=glue/rte,glue/cola"], "hold the file of the split.*CoLA"),
         (["--learning_rate=inf"], "`learning_rate` must be positive and finite"),
         (["--probe=joint"], "`--learning_rate` is for classification and SQuAD"),
