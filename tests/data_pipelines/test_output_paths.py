@@ -1,5 +1,7 @@
 """Results go to file systems: a URL is refused before anything is read or made."""
 
+import pathlib
+
 import pytest
 
 from seg_tf import output_paths
