@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import keras
+import numpy as np
 from keras import ops
 
 from seg_tf.features import FEATURES, tensor_specs
@@ -119,19 +120,24 @@ class Dropout(keras.layers.Dropout):
 
 
 def hashed_bits(shape: Sequence[int], seed: Any) -> Any:
-    """Random bits, on JAX: MurmurHash3's finaliser of the entry's number and a seed.
+    """Random bits: MurmurHash3's finaliser of the entry's number and a seed.
 
-    Each entry needs a dozen operations, which XLA fuses with those that use them. Takes
-    a shape of up to 2**32 entries and two integers, `(2,)`; returns uint32.
+    Each entry needs a dozen operations, which XLA fuses with those that use them.
+
+    Args:
+        shape: shape of the result, of up to 2**32 entries.
+        seed: two integers, `(2,)`.
+
+    Returns:
+        uint32 tensor of this shape.
     """
-    import jax.numpy as jnp
-
-    bits = jnp.arange(math.prod(shape), dtype="uint32").reshape(shape)
-    for word in seed.astype("uint32"):
-        bits ^= word
+    bits = ops.reshape(ops.arange(math.prod(shape), dtype="uint32"), shape)
+    for word in ops.unstack(ops.cast(seed, "uint32"), 2):
+        bits = ops.bitwise_xor(bits, word)
         for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
-            bits = (bits ^ (bits >> shift)) * jnp.uint32(factor)
-        bits ^= bits >> 16
+            bits = ops.bitwise_xor(bits, ops.right_shift(bits, np.uint32(shift)))
+            bits = ops.multiply(bits, np.uint32(factor))
+        bits = ops.bitwise_xor(bits, ops.right_shift(bits, np.uint32(16)))
     return bits
 
 

@@ -113,7 +113,7 @@ def test_users_errors_name_what_is_wrong(run_dir, tmp_path):
         run(run_dir, "--text=/nowhere")
     with pytest.raises(CheckpointError, match="Received: /nowhere"):
         run("/nowhere", f"--text={tmp_path / 'latin'}")
-    with pytest.raises(ValueError, match="in a folder that exists.*/no/orders"):
+    with pytest.raises(ValueError, match=r"in a folder that exists.*/no/orders"):
         run("/nowhere", f"--text={tmp_path}", "--output=/no/orders")
 
 
