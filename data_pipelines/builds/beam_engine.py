@@ -32,7 +32,7 @@ from data_pipelines.builds.sharded_build import ShardedBuild, report_name
 from data_pipelines.builds.slices import Cursor, PlannedSlice, Slice
 from data_pipelines.builds.sources import SourceLedger
 from data_pipelines.cleaning.cleaning_options import NEAR
-from data_pipelines.readers import RejectedDocument, base, get_reader
+from data_pipelines.readers import RejectedDocument, get_reader, streams
 from seg_tf import file_listing, files
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ class MeasureSource:
 
     def __call__(self, source: SourceFile) -> None:
         reader = get_reader(self.options.format, **self.options.reader_options)
-        sha256 = base.checksum(source.path)
+        sha256 = streams.checksum(source.path)
         items: list[MeasuredItem] = []
         for item in reader.read_unparsed(source.path, source.name):
             if isinstance(item, RejectedDocument):
@@ -280,7 +280,7 @@ class ReadItems:
             for number, item in itertools.islice(items, first - position, stop):
                 yield key, pickle.dumps((source.number, number, item))
             position = last
-        sha256 = base.checksum(source.path)
+        sha256 = streams.checksum(source.path)
         sources.check_checksum(source.path, source.checksum, sha256, source.output_dir)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from data_pipelines import BuildError
-from data_pipelines.readers import base, get_reader
+from data_pipelines.readers import get_reader, streams
 from data_pipelines.readers.base import PassedOver
 from seg_tf import command_line, file_listing, files
 
@@ -72,7 +72,7 @@ class SourceLedger:
     ):
         self.paths = dict(paths)
         self._output_dir = output_dir
-        self._versions = {name: base.version(path) for name, path in paths.items()}
+        self._versions = {name: streams.version(path) for name, path in paths.items()}
         self.sizes = {name: version[0] for name, version in self._versions.items()}
         self.checksums: dict[str, str] = {}
 
@@ -95,7 +95,7 @@ class SourceLedger:
             total = sum(self.sizes.values())
             with command_line.progress_bar(total, "hashing inputs") as bar:
                 self.checksums = {
-                    name: base.checksum(path, bar.update)
+                    name: streams.checksum(path, bar.update)
                     for name, path in self.paths.items()
                 }
         for name, sha256 in expected.items():
@@ -106,9 +106,9 @@ class SourceLedger:
         """Raises BuildError if files have changed since `start`."""
         for name in names:
             path, expected = self.paths[name], self.checksums[name]
-            version = base.version(path)
+            version = streams.version(path)
             if version != self._versions[name]:
-                actual = base.checksum(path)
+                actual = streams.checksum(path)
                 check_checksum(path, expected, actual, self._output_dir)
                 self._versions[name] = version
 
