@@ -206,7 +206,8 @@ def test_records_without_validation_train_once_that_is_asked_for(
     command_calls.call("seg_tf.commands.plot_runs", *shlex.split(compare))
     command_calls.check_image(tmp_path / "curves.png")
     for name in ("demo", "finetune", "export"):
-        assert f" seg-tf {name} --checkpoint={tmp_path} " in (output.replace("\n", " "))
+        module = f"python -m seg_tf.commands.{name}"  # as this process was called
+        assert f" {module} --checkpoint={tmp_path} " in output.replace("\n", " ")
     (longer,) = re.findall(r"train it for longer [^-]*(--config\S+\d)", output)
     code, output, errors = run_here(*command, flag, longer)
     assert code == 0, errors
