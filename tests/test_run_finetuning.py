@@ -178,7 +178,7 @@ def test_several_tasks_and_the_leaderboards_files(fine_tune, tmp_path):
 def test_callbacks_follow_every_trial(fine_tune, tmp_path):
     fine_tune("--seeds=1,2", "--callbacks=tests.training.test_trackers:Folder")
     assert len(rows_of(tmp_path / "out")) == 2
-    with pytest.raises(ValueError, match="`--callbacks` must name a module"):
+    with pytest.raises(ValueError, match=r"`--callbacks` .*: 'nowhere:f'"):
         fine_tune("--callbacks=nowhere:f")
 
 
@@ -207,29 +207,25 @@ def test_processes_share_out_the_trials(fine_tune, tmp_path, capsys, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("exchange", "changes", "name"),
-    [
-        (1, ("glue/rte", "glue/mrpc"), "--task"),
-        (2, ('weights_sha256": "', 'weights_sha256": "x'), "glue/rte.weights_sha256"),
-    ],
+    ("exchange", "name"), [(1, "--task"), (2, "glue/rte.weights_sha256")]
 )
 def test_processes_with_other_models_or_flags_all_end(
-    fine_tune, tmp_path, monkeypatch, exchange, changes, name
+    fine_tune, tmp_path, monkeypatch, exchange, name
 ):
     class Differing(distribution.Distribution):
         size = 2
-        digests = 0
+        exchanges = 0
 
         def gather(self, value):
-            if not isinstance(value, str):
+            if not isinstance(value, dict):
                 return [value, value]
-            self.digests += re.fullmatch("[0-9a-f]{64}", value) is not None
-            return [value, "x" if len(value) == 64 else value.replace(*changes)][
-                :: 1 if self.digests == exchange else 2
-            ]
+            assert name in value or self.exchanges + 1 != exchange
+            self.exchanges += 1
+            other = {**value, name: "x"} if self.exchanges == exchange else value
+            return [value, other]
 
     monkeypatch.setattr(horovod_distribution, "join", Differing)
-    with pytest.raises(TrainingStopped, match=rf"`{name}`: .* rank 0 .*, .* rank 1"):
+    with pytest.raises(TrainingStopped, match=f"They differ in {name}$"):
         fine_tune()
     assert not (tmp_path / "out").exists()
 
