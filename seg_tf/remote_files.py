@@ -12,6 +12,7 @@ import pathlib
 import re
 import time
 import uuid
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -68,7 +69,10 @@ def remote_path(url: str) -> "upath.UPath":
             options["client_kwargs"] = {"timeout": timeout}
         elif scheme.lower() == "s3":
             options["config_kwargs"] = {"read_timeout": STALL_SECONDS}
-        path = upath.UPath(url, **options)
+        with warnings.catch_warnings():
+            # About protocols that only fsspec knows.
+            warnings.simplefilter("ignore", UserWarning)
+            path = upath.UPath(url, **options)
         _ = path.fs  # Does not connect yet, but needs the package.
     except (ImportError, ValueError, OSError) as error:
         raise ValueError(

@@ -22,6 +22,8 @@ from seg_tf import file_listing, remote_files
 UTF_8 = "utf-8"
 _BUFFER_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 16
+# Bytes per request to a remote file; larger requests would look stalled on a slow line.
+_BLOCK_BYTES = 1 << 22
 # Compressed bytes at a time. Zeros grow thirty thousandfold with Zstandard.
 _COMPRESSED_BYTES = 1 << 11
 _MAX_OUTPUT_BYTES = 1 << 25
@@ -326,11 +328,6 @@ def unescape_entities(text: str) -> str:
     return _ENTITY.sub(unescape, text) if "&" in text else text
 
 
-_CHUNK_BYTES = 1 << 20
-# Bytes per request to a remote file; larger requests would look stalled on a slow line.
-_BLOCK_BYTES = 1 << 22
-
-
 class UnreachableError(OSError):
     """A remote file cannot be reached. The file itself may be fine.
 
@@ -359,7 +356,7 @@ def checksum(
     """SHA-256 of a file, in hexadecimal; `on_read` receives the sizes of its parts."""
     digest = hashlib.sha256()
     with open_raw(path) as raw:
-        while chunk := raw.read(_CHUNK_BYTES):
+        while chunk := raw.read(_BUFFER_BYTES):
             digest.update(chunk)
             on_read(len(chunk))
     return digest.hexdigest()

@@ -10,6 +10,7 @@
 * `state.json`: counters, the run's config, and the checksums of all files.
 """
 
+import math
 import pathlib
 import types
 from collections.abc import Iterable, Mapping
@@ -92,6 +93,11 @@ def read_state(folder: pathlib.Path) -> dict[str, Any]:
                 f"version of the program reads format {_FORMAT_VERSION} only. Make the "
                 "checkpoint again with `seg-tf pretrain`, `seg-tf finetune` or `seg-tf "
                 "import-weights`"
+            )
+        rate = state.get("finetuning_learning_rate")
+        if rate is not None and not (isinstance(rate, float) and 0 < rate < math.inf):
+            raise ValueError(
+                f"`finetuning_learning_rate` must be positive. Received: {rate!r}"
             )
         checksums = dict(state["checksums"])
         for name in {*checksums, *WEIGHT_FILES}:

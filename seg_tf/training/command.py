@@ -36,14 +36,15 @@ class RunOptions:
 
     Attributes:
         find_initial: finds or converts the checkpoint that `--initial_checkpoint`
-            names: `seg_tf.interop.convert.find_initial`, which this package is below.
+            names: `seg_tf.interop.convert.find_initial`, which this package is below;
+            only needed with one.
         asked: paths of the config's fields that flags set.
     """
 
     records_dir: str | None
     output_dir: str
-    find_initial: Callable[..., pathlib.Path]
     initial_checkpoint: str | None = None
+    find_initial: Callable[..., pathlib.Path] | None = None
     asked: frozenset[str] = frozenset()
     dry_run: bool = False
     measure: int | None = None
@@ -100,7 +101,7 @@ def _prepare(
         config.training.callbacks, "config.training.callbacks"
     )
     initial = None
-    if options.initial_checkpoint:
+    if options.initial_checkpoint and options.find_initial:
         initial = options.find_initial(
             options.initial_checkpoint,
             "--initial_checkpoint",

@@ -143,9 +143,9 @@ def test_uncertain_languages_are_dropped(language_module):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("a:", "form `module:function`"),
-        ("no_such_module_anywhere:guess", "can be imported"),
-        ("language_of_tests:constant", "constant is no function"),
+        ("a:", "as `module:function`"),
+        ("no_such_module_anywhere:guess", "No module named 'no_such_module_any"),
+        ("language_of_tests:constant", "must name a function.*which is a str"),
         ("language_of_tests:number", "file, line 1: .*must return a language code.*3"),
         ("language_of_tests:fails", "file, line 1: .*KeyError: 'model'"),
     ],

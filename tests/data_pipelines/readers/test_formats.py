@@ -70,8 +70,8 @@ def test_formats_of_users_are_named_by_their_class(tmp_path, monkeypatch):
     ("name", "options", "message"),
     [
         ("word", {}, r"`format`.*'wikitext'.*Received: 'word'"),
-        ("no_such_module:Reader", {}, "`format` must name a module that can be import"),
-        ("json:Reader", {}, "`format` must name .*Received: 'json:Reader'"),
+        ("no_such_module:Reader", {}, "`format` must be .*No module named 'no_such_m"),
+        ("json:Reader", {}, "`format` must be .*Received: 'json:Reader'"),
         (
             "json:JSONDecoder",
             {},
