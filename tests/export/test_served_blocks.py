@@ -147,5 +147,5 @@ def test_a_model_of_other_rows_is_refused():
         model=TransformerXLConfig(),
         inputs=LaneInputsConfig(),
     )
-    with pytest.raises(ValueError, match="TransformerXLConfig"):
+    with pytest.raises(ValueError, match="must be of an encoder of texts"):
         DocumentPreprocessor(dataclasses.replace(pretrained(), config=other))

@@ -375,7 +375,7 @@ def test_without_test_there_are_no_scores_of_it_and_cuts_are_reported(tmp_path):
     ("task", "model", "message"),
     [
         ("discoeval/bso/wiki", "segabert", '`mode` must be "per_sentence".*segabert'),
-        ("discoeval/dc/chat", "slm", "number of texts must be at most.*6 texts"),
+        ("discoeval/dc/chat", "slm", "must be at most 5 texts.*6 texts"),
         ("glue/rte", "slm", "of DiscoEval.*glue/rte"),
     ],
 )
