@@ -201,7 +201,7 @@ def test_a_language_model_is_refused():
     config = dataclasses.replace(
         bert.config, model=TransformerXLConfig(), inputs=LaneInputsConfig(), name="xl"
     )
-    with pytest.raises(ValueError, match="of an encoder of texts.*'xl'"):
+    with pytest.raises(ValueError, match=r"of an encoder of texts.*'xl'"):
         dataclasses.replace(bert, config=config).layout()
 
 
