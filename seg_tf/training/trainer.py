@@ -290,7 +290,7 @@ class Trainer:
 
     @property
     def is_validated(self) -> bool:
-        """Whether the validation after the last update was made."""
+        """True if the validation after the last update was made."""
         return self._validation is not None and self._validation[0] == self.updates
 
     # --- Start ----------------------------------------------------------------------
