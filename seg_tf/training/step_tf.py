@@ -4,6 +4,7 @@
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -183,7 +184,7 @@ class TrainingStep(StepParts):
             gradients = [gradient / share for gradient in gradients]
             factor /= share
         groups = backward_groups(
-            [gradient.shape.num_elements() for gradient in gradients],
+            [math.prod(variable.shape) for variable in self.variables],
             self.options.gradient_groups,
         )
         sums = list(gradients)
