@@ -335,7 +335,9 @@ def test_the_learning_rate_is_that_of_the_checkpoint(run_dir, tmp_path):
             classifier.fit(texts, labels, learning_rate=rate)
     for rate in ("high", 0.0, True):
         contents.write_state(folder, {**state, "finetuning_learning_rate": rate})
-        with pytest.raises(CheckpointError, match=r"state.json: .*`finetuning_learning_"):
+        with pytest.raises(
+            CheckpointError, match=r"state.json: .*`finetuning_learning_"
+        ):
             load_pretrained(folder)
 
 
