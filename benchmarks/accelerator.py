@@ -207,7 +207,7 @@ def main(argv: Sequence[str]) -> None:
         print(_row(case, result))
     for source, peak in sorted(peaks.items()):
         print(f"Peak for MFU, {source}: {peak / 1e12:,.4g} TFLOP/s")
-    missing = sum("not_run" in one for one in results)
+    missing = sum("not_run" in result for result in results)
     if missing:
         print(f"Not run in {_MINUTES.value:g} minutes: {missing} of {len(cases)} cases")
     report = {

@@ -77,7 +77,7 @@ def main(_: Sequence[str]) -> None:
     chosen = {name: tasks.get(f"glue/{name}") for name in _TASKS.value}
     for name, task in chosen.items():
         sides = {"ours": _Ours(task, checkpoint), "peer": _Peer(task)}
-        found: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
+        results: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
         for seed in range(1, _SEEDS.value + 1):
             for side in _SIDES.value:
                 file = output_dir / f"{name}-{side}-{seed}.json"
@@ -86,12 +86,12 @@ def main(_: Sequence[str]) -> None:
                     scores = sides[side](seed)
                     scores["seconds"] = time.monotonic() - started
                     files.write_text(file, files.to_json(scores))
-                found[side].append(json.loads(file.read_text()))
+                results[side].append(json.loads(file.read_text()))
                 print(
-                    f"{name} seed {seed} {side}: {_line(found[side][-1])}", flush=True
+                    f"{name} seed {seed} {side}: {_line(results[side][-1])}", flush=True
                 )
-        if all(found.values()):
-            _print_table(name, found)
+        if all(results.values()):
+            _print_table(name, results)
 
 
 def _check_settings(file: pathlib.Path) -> None:
@@ -180,10 +180,10 @@ def _line(scores: dict[str, float]) -> str:
     return ", ".join(f"{name} {value:.4g}" for name, value in scores.items())
 
 
-def _print_table(name: str, found: dict[str, list[dict[str, float]]]) -> None:
-    for metric in found["ours"][0]:
+def _print_table(name: str, results: dict[str, list[dict[str, float]]]) -> None:
+    for metric in results["ours"][0]:
         means, errors = {}, {}
-        for side, seed_scores in found.items():
+        for side, seed_scores in results.items():
             values = [scores[metric] for scores in seed_scores]
             means[side] = statistics.fmean(values)
             spread = statistics.stdev(values) if len(values) > 1 else math.nan

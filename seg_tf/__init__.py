@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from seg_tf.finetuning import SpanExtractor, TextClassifier
-    from seg_tf.inference.grammar import MaskFiller
     from seg_tf.inference.language_model import LanguageModel
+    from seg_tf.inference.masked_lm import MaskFiller
     from seg_tf.inference.ordering import SentenceOrderer
     from seg_tf.inference.sentence_encoder import SentenceEncoder
 
@@ -23,7 +23,7 @@ __version__ = "0.2.0"
 # Imported on first use: much of the package does not need TensorFlow.
 _PUBLIC = {
     "LanguageModel": "seg_tf.inference.language_model",
-    "MaskFiller": "seg_tf.inference.grammar",
+    "MaskFiller": "seg_tf.inference.masked_lm",
     "SentenceEncoder": "seg_tf.inference.sentence_encoder",
     "SentenceOrderer": "seg_tf.inference.ordering",
     "SpanExtractor": "seg_tf.finetuning",

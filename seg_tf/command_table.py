@@ -49,8 +49,8 @@ def in_called_form(text: str) -> str:
         return text
     return re.sub(
         r"seg-tf ([a-z]+(?:-[a-z]+)*)",
-        lambda found: (
-            f"python -m {MODULES[found[1]]}" if found[1] in MODULES else found[0]
+        lambda match: (
+            f"python -m {MODULES[match[1]]}" if match[1] in MODULES else match[0]
         ),
         text,
     )

@@ -1,4 +1,4 @@
-"""Texts as rows, in the graph: texts of examples, and beginnings of documents.
+"""Texts as rows, in the graph: of examples, documents, and questions on contexts.
 
 Shape key: B examples, T texts of each, C choices, L row length.
 """

@@ -1,4 +1,4 @@
-"""The report as a self-contained HTML file, in which every text is escaped."""
+"""The report: what it measures, and a self-contained HTML file with escaped texts."""
 
 from __future__ import annotations
 

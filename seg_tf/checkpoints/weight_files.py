@@ -11,6 +11,12 @@ import h5py
 import ml_dtypes
 import numpy as np
 
+_FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE}
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+# Trained weights hardly compress; initial weights contain some zeros.
+MAX_COMPRESSION = 16
+_SLACK_BYTES = 2**20
+
 
 class CheckpointError(ValueError):
     """A checkpoint could not be written, or no intact one could be read."""
@@ -35,13 +41,6 @@ def reading(path: pathlib.Path, what: str = "cannot be read") -> Iterator[None]:
             kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
             text = f"{path}: {what}: {kind}{text}"
         raise DamagedCheckpointError(text) from error
-
-
-_FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE}
-_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-# Trained weights hardly compress; initial weights contain some zeros.
-MAX_COMPRESSION = 16
-_SLACK_BYTES = 2**20
 
 
 # --- HDF5 -----------------------------------------------------------------------

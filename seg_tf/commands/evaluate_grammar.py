@@ -13,7 +13,7 @@ from absl import flags
 
 from seg_tf import command_line
 from seg_tf.commands import model_flags
-from seg_tf.inference.grammar import SentenceScorer, evaluate_minimal_pairs
+from seg_tf.inference.masked_lm import SentenceScorer, evaluate_minimal_pairs
 from seg_tf.tasks import blimp
 
 

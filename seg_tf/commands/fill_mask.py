@@ -16,7 +16,7 @@ from absl import flags
 
 from seg_tf import command_line
 from seg_tf.commands import model_flags
-from seg_tf.inference.grammar import MaskFiller
+from seg_tf.inference.masked_lm import MaskFiller
 
 _INCLUDED = "segabert_mini_en"
 _TEXTS_PER_BATCH = 16

@@ -8,10 +8,10 @@ every seed; a paper's settings and number of seeds are --grid=paper:
 
   … --learning_rate=2e-5,3e-5,5e-5 --batch_size=16,32 --epochs=3,4 --seeds=1,2,3
 
---output_dir has, for each task, trials/ (scores and predictions), results.csv,
-and summary.txt. An interrupted command resumes with the first
-unfinished trial when it is repeated; with further values or seeds it runs the missing
-trials. A trial that diverges does not stop the others.
+--output_dir has, for each task, trials/ (scores and predictions), results.csv and
+summary.txt. An interrupted command resumes with the first unfinished trial when it is
+repeated; with further values or seeds it runs the missing trials. A trial that diverges
+does not stop the others.
 
 Baselines are the most frequent label, and the same model without pretraining:
 

@@ -1,4 +1,4 @@
-"""Serves the page and answers its questions over HTTP, on this machine only."""
+"""The model behind the page, and its HTTP server, on this machine only."""
 
 import base64
 import contextlib
@@ -19,7 +19,7 @@ import numpy as np
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.inference import attention
 from seg_tf.inference.attention import AttentionMaps, attention_shares
-from seg_tf.inference.grammar import MaskFiller
+from seg_tf.inference.masked_lm import MaskFiller
 from seg_tf.inference.ordering import SentenceOrderer
 from seg_tf.inference.sentence_encoder import (
     SentenceEncoder,

@@ -1,4 +1,4 @@
-"""Attention weights of a pretrained encoder on a text, and which share goes where.
+"""Attention weights of a pretrained encoder on a text: shares, and heat maps.
 
 Shape key: K layers, H heads, L positions.
 """

@@ -17,7 +17,6 @@ def write_model_card(
     folder: pathlib.Path,
     *,
     introduction: str = "",
-    scores: Mapping[str, Any] | None = None,
     manifest_file: pathlib.Path | None = None,
 ) -> pathlib.Path:
     """Writes `README.md` into the folder of an exported model.
@@ -26,7 +25,6 @@ def write_model_card(
         pretrained: the exported model.
         folder: the folder. The page lists checksums of its files.
         introduction: Markdown for the top of the page.
-        scores: name -> number or text, such as scores of fine-tuning.
         manifest_file: `manifest.json` of the run's records, to be listed too.
 
     Raises:
@@ -70,7 +68,7 @@ def write_model_card(
             f"- {line.strip()}" if line.startswith("  ") else f"\n{line}\n"
             for line in papers.describe(config).splitlines()
         ),
-        "Scores": _table({**measured, **(scores or {})}),
+        "Scores": _table(measured),
         "Checksums (SHA-256)": _table(checksums),
         "Versions": _table(state.get("versions") or {}),
     }

@@ -110,10 +110,9 @@ class Dropout(keras.layers.Dropout):
         dtype = keras.backend.result_type(inputs.dtype, "float32")
         outputs = ops.cast(inputs, dtype)
         if keras.backend.backend() == "jax" and self.noise_shape is None:
-            kept = hashed_bits(outputs.shape, self.seed_generator.next()) >= round(
-                self.rate * 2**32
-            )
-            outputs = ops.where(kept, outputs / (1 - self.rate), 0)
+            bits = hashed_bits(outputs.shape, self.seed_generator.next())
+            mask = bits >= round(self.rate * 2**32)
+            outputs = ops.where(mask, outputs / (1 - self.rate), 0)
         else:
             outputs = super().call(outputs, training=training)
         return ops.cast(outputs, inputs.dtype)

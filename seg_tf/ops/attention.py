@@ -1,4 +1,4 @@
-"""Attention among positions of equal groups, and rotary positions."""
+"""Attention among positions of equal groups, rotary positions, gathered vectors."""
 
 import math
 from collections.abc import Mapping

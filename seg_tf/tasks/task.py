@@ -1,4 +1,4 @@
-"""Parts of a task (examples, splits), its tab-separated files, and its predictions."""
+"""Tasks: examples, splits, tab-separated files, predictions and metrics."""
 
 import dataclasses
 import hashlib

@@ -89,15 +89,15 @@ class Distribution:
         """
         named = flat(facts)
         named.pop("config.records_dir", None)
-        first, *others = self.gather(named)
+        first, *rest = self.gather(named)
         # The order matters: a config's index tables and their weights share it.
-        if all([*other.items()] == [*first.items()] for other in others):
+        if all([*other.items()] == [*first.items()] for other in rest):
             return
-        names = dict.fromkeys(name for one in (first, *others) for name in one)
+        names = dict.fromkeys(name for facts in (first, *rest) for name in facts)
         differing = [
             name
             for name in names
-            if any(other.get(name) != first.get(name) for other in others)
+            if any(other.get(name) != first.get(name) for other in rest)
         ]
         raise TrainingStopped(
             "All ranks must have the same settings, data and software. They differ in "

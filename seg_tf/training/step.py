@@ -135,7 +135,7 @@ class LaneMemory:
             for name, value in initial.items()
         }
         self._dtypes = {name: value.dtype for name, value in initial.items()}
-        self._num_lanes = max((one.shape[0] for one in initial.values()), default=0)
+        self._num_lanes = max((value.shape[0] for value in initial.values()), default=0)
         self._own: Any = None
 
     @property

@@ -147,9 +147,9 @@ class Trainer:
         self._batches = iter(
             train_dataset(self.inputs, settings, learner.samples, self.distribution)
         )
+        self._callbacks.on_train_begin()
         if self._is_due(settings.validation_interval) and not self.is_validated:
             self._validate()  # the run was stopped between checkpoint and validation
-        self._callbacks.on_train_begin()
         while self.updates < settings.num_updates and not learner.stop_training:
             learner.start_update(self._next_batch)
             self.updates += 1
@@ -259,14 +259,14 @@ class Trainer:
         weights = [source.weight for source in self.inputs.sources.values()]
         means = {
             metric: float(
-                np.average([one[metric] for one in results.values()], weights=weights)
+                np.average([row[metric] for row in results.values()], weights=weights)
                 if weights
                 else results[""][metric]
             )
             for metric in next(iter(results.values()))
         }
         for name, source_results in results.items() if weights else ():
-            means |= {f"{name}/{one}": value for one, value in source_results.items()}
+            means |= {f"{name}/{key}": value for key, value in source_results.items()}
         bad = {name: value for name, value in means.items() if not math.isfinite(value)}
         if bad:
             raise NonFiniteLossError(f"the validation is not finite: {bad}")

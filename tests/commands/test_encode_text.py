@@ -7,7 +7,7 @@ import pytest
 
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import encode_text
-from seg_tf.inference.grammar import MaskFiller
+from seg_tf.inference.masked_lm import MaskFiller
 from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.inference.texts import Sentence
 from seg_tf.text.splitters import SentenceFunction

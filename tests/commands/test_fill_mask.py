@@ -7,7 +7,7 @@ import pytest
 
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import fill_mask
-from seg_tf.inference.grammar import MaskFiller
+from seg_tf.inference.masked_lm import MaskFiller
 from tests import command_calls
 
 pytestmark = pytest.mark.slow

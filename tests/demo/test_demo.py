@@ -16,7 +16,7 @@ from seg_tf.commands import demo
 from seg_tf.demo import server
 from seg_tf.demo.server import MAX_SENTENCES, DemoModel
 from seg_tf.inference import attention
-from seg_tf.inference.grammar import MaskFiller
+from seg_tf.inference.masked_lm import MaskFiller
 from seg_tf.inference.ordering import SentenceOrderer
 from seg_tf.inference.texts import Sentence
 from tests import command_calls

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from seg_tf.inference.grammar import MaskFiller
+from seg_tf.inference.masked_lm import MaskFiller
 from seg_tf.objectives.masked_lm import MaskedLM
 from tests.finetuning import tiny_models
 from tests.finetuning.tiny_models import KINDS, VOCABULARY

@@ -1,4 +1,4 @@
-"""AdamW, a variable's update in one pass over its memory, and Muon."""
+"""AdamW, a variable's update in one pass over its memory, Muon and LAMB."""
 
 import math
 from collections.abc import Sequence

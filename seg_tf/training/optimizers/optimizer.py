@@ -1,4 +1,4 @@
-"""The optimizers that a run's config can name."""
+"""The optimizers that a run's config can name, and their schedules."""
 
 from __future__ import annotations
 

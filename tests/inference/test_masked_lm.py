@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 
 from seg_tf.checkpoints.pretrained import load_pretrained
-from seg_tf.inference import grammar
-from seg_tf.inference.grammar import MaskFiller, SentenceScorer, evaluate_minimal_pairs
+from seg_tf.inference import masked_lm
+from seg_tf.inference.masked_lm import (
+    MaskFiller,
+    SentenceScorer,
+    evaluate_minimal_pairs,
+)
 from seg_tf.tasks import blimp
 from seg_tf.tasks.blimp import MinimalPair
 from tests.inference.tiny_slm import sentence
@@ -32,7 +36,7 @@ def test_scores_are_those_of_each_mask_alone(pretrained, monkeypatch):
     texts = [sentence(generator, count) for count in (3, 9, 1, 5)]
     expected = [slow_score(pretrained, text) for text in texts]
     for tokens_per_batch in (1, 100, 10_000):
-        monkeypatch.setattr(grammar, "_TOKENS_PER_BATCH", tokens_per_batch)
+        monkeypatch.setattr(masked_lm, "_TOKENS_PER_BATCH", tokens_per_batch)
         found = SentenceScorer(pretrained).score(texts)
         np.testing.assert_allclose(found, expected, rtol=1e-5)
 

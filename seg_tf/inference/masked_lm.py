@@ -1,4 +1,4 @@
-"""Grammaticality of sentences, by their pseudo-log-likelihood.
+"""Uses of a masked-LM head: filling masks, and scoring sentences.
 
 Shape key: B masked rows, L row length, D width, V vocabulary.
 """
