@@ -186,14 +186,18 @@ class RunConfig:
 def config_getter(
     runs: Mapping[str, RunConfig],
 ) -> Callable[[str], ml_collections.ConfigDict]:
-    """The `get_config` of a config file: its variants, every field open to flags."""
+    """The `get_config` of a config file: its variants, every field open to flags.
+
+    A name without a size, such as `modern`, is its `tiny`.
+    """
 
     def get_config(variant: str = "tiny") -> ml_collections.ConfigDict:
-        if variant not in runs:
+        run = runs.get(variant) or runs.get(f"{variant}_tiny")
+        if run is None:
             raise ValueError(
                 f"`variant` must be one of {', '.join(runs)}. Received: {variant!r}"
             )
-        return to_config_dict(runs[variant])
+        return to_config_dict(run)
 
     return get_config
 
