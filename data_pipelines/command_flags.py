@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from absl import app, flags
 
 from data_pipelines import BuildError
+from data_pipelines.builds.sharded_build import REPORT_FILE
 from data_pipelines.readers import FORMATS, options_of, parse_options
 from seg_tf import command_line, output_paths
 from seg_tf.text.vocabulary import TokenTable
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 # Makes `command_line.run` list the flags under the calling script.
 flags.disclaim_key_flags()
 
-REPORT_NAME = "report.html"
 OUTPUT_DIR_HELP = (
     "Folder to write to, or the URL of one, such as s3://bucket/records. With a URL, "
     "the build uses a folder of the user's cache ($XDG_CACHE_HOME) and uploads it at "
@@ -139,7 +139,7 @@ def define_run_flags() -> None:
     flags.DEFINE_bool(
         "report",
         False,
-        f"Write a page about the corpus, {REPORT_NAME}, to --output_dir.",
+        f"Write a page about the corpus, {REPORT_FILE}, to --output_dir.",
     )
 
 
@@ -190,14 +190,13 @@ def write_requested_report(
     output_dir: pathlib.Path, documents_dir: pathlib.Path | None = None
 ) -> None:
     """Writes the page that `--report` requests."""
-    if not flags.FLAGS.report:
-        return
-    path = output_dir / REPORT_NAME
-    # Imported late because it imports TensorFlow.
-    from data_pipelines.report.page import write_report
+    if flags.FLAGS.report:
+        # Imported late because it imports TensorFlow.
+        from data_pipelines.report import write_report
 
-    write_report(output_dir, path, documents_dir=documents_dir)
-    print(f"the report is {path}")
+        path = output_dir / REPORT_FILE
+        write_report(output_dir, path, documents_dir=documents_dir)
+        print(f"the report is {path}")
 
 
 # --- Commands that make a vocabulary -------------------------------------------------

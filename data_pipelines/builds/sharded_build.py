@@ -24,6 +24,7 @@ from seg_tf.data.manifest import (
 )
 
 REJECTED_FILE = "rejected.jsonl"
+REPORT_FILE = "report.html"
 REPORTS = "task-*.json"
 """In the progress folder: reports of finished slices."""
 SHARD_SUFFIXES = (
@@ -135,7 +136,7 @@ def _clear(output_dir: pathlib.Path) -> None:
     if (output_dir / _PROGRESS_FOLDER).exists():
         files.remove_folder(output_dir / _PROGRESS_FOLDER)
     # The manifest goes first: without it no reader takes the rest for complete.
-    for name in (FILE_NAME, MIRROR_FILE, REJECTED_FILE, "report.html"):
+    for name in (FILE_NAME, MIRROR_FILE, REJECTED_FILE, REPORT_FILE):
         (output_dir / name).unlink(missing_ok=True)
     for suffix in SHARD_SUFFIXES:
         for path in output_dir.glob(f"*{suffix}"):

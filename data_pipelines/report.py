@@ -1,4 +1,14 @@
-"""The report: what it measures, and a self-contained HTML file with escaped texts."""
+r"""Writes a page about records: sources, what was left out, and lengths.
+
+  seg-tf report --records_dir=records
+  seg-tf report --records_dir=windows-128 --documents_dir=documents \
+    --output=corpus.html
+
+Sources and options, counts, what could not be read, what each cleaning step dropped
+with examples, histograms of the lengths of documents, paragraphs and sentences, padding
+at several window lengths, and the share of the text whose indices exceed SegaBERT's
+tables. One HTML file, which loads nothing else.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +17,22 @@ import dataclasses
 import pathlib
 import random
 import string
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
 import numpy as np
+from absl import flags
 
 from data_pipelines.builds import text_counts
+from data_pipelines.builds.sharded_build import REPORT_FILE
 from data_pipelines.builds.windows import WindowOptions, cut_windows
 from data_pipelines.cleaning import drop_counts
 from data_pipelines.readers.base import passed_over_summary
-from seg_tf import command_line, files
+from seg_tf import command_line, files, output_paths
 from seg_tf.config import EncoderConfig
-from seg_tf.data import examples, packing, shards
+from seg_tf.data import examples, mirrors, packing, shards
 from seg_tf.data.configs import PackedWindowInputsConfig
 from seg_tf.data.manifest import (
     COUNTS,
@@ -339,3 +352,43 @@ def measure(folder: pathlib.Path, max_documents: int) -> Measurements:
     return Measurements(
         len(numbers), len(reader), lengths, windows, num_tokens, over_cap
     )
+
+
+def main(_: Sequence[str]) -> None:
+    values = flags.FLAGS
+    records_dir = mirrors.local_records(values.records_dir)
+    output = records_dir / REPORT_FILE
+    if values.output is not None or records_dir.is_dir():
+        output = output_paths.file_path(values.output or str(output), "output")
+    documents_dir = values.documents_dir and mirrors.local_records(values.documents_dir)
+    write_report(
+        records_dir,
+        output,
+        documents_dir=documents_dir,
+        max_documents=values.max_documents,
+    )
+    print(f"the report is {output}")
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string(
+        "records_dir", None, "Folder with manifest.json.", required=True
+    )
+    flags.DEFINE_string(
+        "documents_dir",
+        None,
+        "The whole documents, if they are not in the folder `documents` of the "
+        "records.",
+    )
+    flags.DEFINE_string(
+        "output",
+        None,
+        f"The file. Default: {REPORT_FILE} in --records_dir.",
+    )
+    flags.DEFINE_integer(
+        "max_documents",
+        MAX_DOCUMENTS,
+        "Number of documents to measure, drawn at random.",
+        lower_bound=1,
+    )
+    sys.exit(command_line.run(main))
