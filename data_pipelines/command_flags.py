@@ -14,7 +14,7 @@ from absl import app, flags
 from data_pipelines import BuildError
 from data_pipelines.builds.sharded_build import REPORT_FILE
 from data_pipelines.readers import FORMATS, options_of, parse_options
-from seg_tf import command_line, output_paths
+from seg_tf import command_line
 from seg_tf.text.vocabulary import TokenTable
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def run_vocabulary(build: Callable[..., TokenTable], options: type) -> NoReturn:
         from data_pipelines.builds.vocabularies import write_vocabulary
 
         values = flags.FLAGS
-        output = output_paths.local_path(values.output, "output", "file")
+        output = command_line.local_path(values.output, "output", "file")
         if output.exists() and not values.overwrite:
             if values.skip_if_present:
                 print(f"{output} already exists")
@@ -228,7 +228,7 @@ def run_vocabulary(build: Callable[..., TokenTable], options: type) -> NoReturn:
             )
         # Checked before the text is read, which may take hours.
         output.parent.mkdir(parents=True, exist_ok=True)
-        output_paths.file_path(values.output, "output")
+        command_line.file_path(values.output, "output")
         settings = options_from_flags(options)
         vocabulary = build(values.format, values.input, settings, reader_options())
         write_vocabulary(vocabulary, output)

@@ -30,7 +30,7 @@ from data_pipelines.builds.sharded_build import REPORT_FILE
 from data_pipelines.builds.windows import WindowOptions, cut_windows
 from data_pipelines.cleaning import drop_counts
 from data_pipelines.readers.base import passed_over_summary
-from seg_tf import command_line, files, output_paths
+from seg_tf import command_line, files
 from seg_tf.config import EncoderConfig
 from seg_tf.data import examples, mirrors, packing, shards
 from seg_tf.data.configs import PackedWindowInputsConfig
@@ -359,7 +359,7 @@ def main(_: Sequence[str]) -> None:
     records_dir = mirrors.local_records(values.records_dir)
     output = records_dir / REPORT_FILE
     if values.output is not None or records_dir.is_dir():
-        output = output_paths.file_path(values.output or str(output), "output")
+        output = command_line.file_path(values.output or str(output), "output")
     documents_dir = values.documents_dir and mirrors.local_records(values.documents_dir)
     write_report(
         records_dir,

@@ -91,14 +91,35 @@ def written_aside(
         IsADirectoryError: if a file would take the place of a folder.
     """
     with _writing(path):
-        if not overwrite and path.exists() and (path.is_file() or any(path.iterdir())):
-            raise ValueError(
-                "The output must be new, or a folder that is empty. Nothing was "
-                f"changed. Received: {path}, which exists"
-            )
+        if not overwrite:
+            _check_absent(path)
         with folder_aside(path.parent) as aside:
             yield aside / path.name
             _publish(aside / path.name, path)
+
+
+def _check_absent(path: pathlib.Path) -> None:
+    if path.exists() and (path.is_file() or any(path.iterdir())):
+        raise ValueError(
+            "The output must be new, or a folder that is empty. Nothing was "
+            f"changed. Received: {path}, which exists"
+        )
+
+
+@contextlib.contextmanager
+def new_folder(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Yields a folder to write into, which becomes `folder` if the block succeeds."""
+    folder = folder.absolute()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with written_aside(folder, overwrite=False) as unfinished:
+        unfinished.mkdir()
+        yield unfinished
+
+
+def check_new_folder(folder: pathlib.Path) -> None:
+    """Raises a ValueError unless a folder is new or empty, and nobody writes it."""
+    check_not_in_use(folder.absolute())
+    _check_absent(folder)
 
 
 def check_not_in_use(path: pathlib.Path) -> None:

@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from seg_tf import output_paths
+from seg_tf import command_line
 from tests import command_calls
 
 TEXT = ("--format=json_lines", "--input=missing.jsonl")
@@ -19,24 +19,24 @@ def folder(tmp_path, monkeypatch):
 def test_local_paths_are_accepted_and_urls_refused(folder):
     # One slash, to which `pathlib` reduces two, is no URL; nor is a colon.
     for path in ("a/b", "gs:/b", "/x:y"):
-        assert output_paths.local_path(path, "page") == pathlib.Path(path)
+        assert command_line.local_path(path, "page") == pathlib.Path(path)
     for url in ("gs://bucket/x", "S3://bucket", "file:///tmp/x"):
         with pytest.raises(ValueError, match=rf"^`--page` must be a file .*: '{url}'$"):
-            output_paths.local_path(url, "page", "file")
+            command_line.local_path(url, "page", "file")
     (folder / "file").write_text("text")
     (folder / "folder").mkdir()
     for path in ("file", "folder/new"):
-        assert output_paths.file_path(path, "page") == pathlib.Path(path)
+        assert command_line.file_path(path, "page") == pathlib.Path(path)
     for path in (".", "a/b/c"):
-        assert output_paths.folder_path(path) == pathlib.Path(path)
+        assert command_line.folder_path(path) == pathlib.Path(path)
 
 
 def test_unusable_paths_are_refused(folder):
     (folder / "folder").mkdir()
     (folder / "file").write_text("text")
     for function, values in {
-        output_paths.file_path: ("", "folder", "new/", "missing/file", "file/file"),
-        output_paths.folder_path: ("", "file", "file/a/b"),
+        command_line.file_path: ("", "folder", "new/", "missing/file", "file/file"),
+        command_line.folder_path: ("", "file", "file/a/b"),
     }.items():
         for value in values:
             with pytest.raises(ValueError, match=f"^`--page` must name .*'{value}'"):
