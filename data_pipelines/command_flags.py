@@ -1,4 +1,4 @@
-"""Flags that several commands share: raw text, engines, vocabularies, the report."""
+"""Flags that several commands share: raw text, tokens, engines, the report."""
 
 import dataclasses
 import inspect
@@ -15,7 +15,7 @@ from data_pipelines import BuildError
 from data_pipelines.builds.sharded_build import REPORT_FILE
 from data_pipelines.readers import FORMATS, options_of, parse_options
 from seg_tf import command_line
-from seg_tf.text.vocabulary import TokenTable
+from seg_tf.text import encoding
 
 if TYPE_CHECKING:
     from data_pipelines.builds.beam_engine import BeamEngine
@@ -65,6 +65,17 @@ def define_text_flags() -> None:
 def reader_options() -> dict[str, str]:
     """The reader's options."""
     return parse_options(flags.FLAGS.reader_options)
+
+
+def define_tokenizer_flag() -> None:
+    """Defines `--tokenizer`."""
+    kinds = " ".join(f"{name}: {line}" for name, line in encoding.TOKENIZERS.items())
+    flags.DEFINE_enum(
+        "tokenizer",
+        encoding.WORD_PIECES,
+        list(encoding.TOKENIZERS),
+        f"Kind of tokens. {kinds}",
+    )
 
 
 def define_records_flag() -> None:
@@ -197,40 +208,3 @@ def write_requested_report(
         path = output_dir / REPORT_FILE
         write_report(output_dir, path, documents_dir=documents_dir)
         print(f"the report is {path}")
-
-
-# --- Commands that make a vocabulary -------------------------------------------------
-
-
-def define_vocabulary_flags() -> None:
-    """Flags of the text and of the output."""
-    define_text_flags()
-    flags.DEFINE_string("output", None, "The vocab.txt to write.", required=True)
-    flags.DEFINE_bool("overwrite", False, "Replace an existing --output.")
-    flags.DEFINE_bool("skip_if_present", False, "Keep an existing --output.")
-
-
-def run_vocabulary(build: Callable[..., TokenTable], options: type) -> NoReturn:
-    """Runs a command that makes a vocabulary, whose `options` are flags, and exits."""
-
-    def main(_: Sequence[str]) -> None:
-        from data_pipelines.builds.vocabularies import write_vocabulary
-
-        values = flags.FLAGS
-        output = command_line.local_path(values.output, "output", "file")
-        if output.exists() and not values.overwrite:
-            if values.skip_if_present:
-                print(f"{output} already exists")
-                return
-            raise ValueError(
-                f"--output must not exist: {output}. Choose another name, or use "
-                "--overwrite to replace it, or --skip_if_present to keep it"
-            )
-        # Checked before the text is read, which may take hours.
-        output.parent.mkdir(parents=True, exist_ok=True)
-        command_line.file_path(values.output, "output")
-        settings = options_from_flags(options)
-        vocabulary = build(values.format, values.input, settings, reader_options())
-        write_vocabulary(vocabulary, output)
-
-    sys.exit(command_line.run(main))

@@ -28,7 +28,7 @@ _GROUPS = {
     ),
     "Text and records": (
         "data_pipelines",
-        "build-records build-documents build-windows build-vocab build-word-vocab "
+        "build-records build-documents build-windows build-vocab "
         "check-records inspect-records readers report",
     ),
     "Installation": ("seg_tf", "configs doctor tasks"),
@@ -43,6 +43,7 @@ MODULES = {
 }
 # Commands that 0.3 no longer has, each with its replacement.
 REMOVED = {
+    "build-word-vocab": "use `build-vocab --tokenizer=words` (or whitespace)",
     "compare-records": "builds with the same options are equal byte for byte, so "
     "`diff -r` compares them",
     "evaluate-squad": "SQuAD's own scripts score files, and `finetune` writes scores",

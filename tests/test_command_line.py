@@ -71,7 +71,7 @@ def test_version(capsys, monkeypatch):
     ("name", "message"),
     [
         ("pretrane", "no command `pretrane`. Did you mean `pretrain`?"),
-        ("build-w", "mean `build-windows` or `build-word-vocab`?"),
+        ("build-do", "Did you mean `build-documents`?"),
         ("zzz", "no command `zzz`. `seg-tf` lists all"),
         ("compare_records", r"`compare-records` was removed in 0.3; builds"),
     ],

@@ -8,7 +8,6 @@ power of the threshold, so a few extrapolated steps suffice here.
 
 import dataclasses
 import math
-import pathlib
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -21,9 +20,8 @@ from data_pipelines.readers.base import (
     describe_passed_over,
     passed_over_summary,
 )
-from seg_tf import command_line, files
+from seg_tf import command_line
 from seg_tf.text.normalization import CONTINUATION
-from seg_tf.text.vocabulary import TokenTable
 
 # Maximum distinct strings between spaces in memory before they are split into words.
 _MAX_CHUNKS = 1 << 20
@@ -127,15 +125,6 @@ def count_words(
             f"{rejected.total()} documents rejected"
         )
     return result
-
-
-def write_vocabulary(vocabulary: TokenTable, output: pathlib.Path) -> None:
-    """Writes a complete `vocab.txt` or nothing."""
-    with files.written_aside(output) as aside:
-        aside.write_bytes(vocabulary.to_bytes())
-    print(
-        f"{vocabulary.size:,} tokens in {output} (sha256 {vocabulary.checksum[:12]}…)"
-    )
 
 
 # --- Word pieces ---------------------------------------------------------------------

@@ -189,14 +189,9 @@ def choose_normalization(
     return Normalization(lower_case, strip_accents, split_ideographs)
 
 
-def define_normalization_flags(
-    lower_case_help: str, lower_case: bool | None = None
-) -> None:
-    """Defines `--lower_case`, `--strip_accents` and `--split_ideographs`.
-
-    `lower_case` is the default of the first; None lets the vocabulary decide.
-    """
-    flags.DEFINE_bool("lower_case", lower_case, lower_case_help)
+def define_normalization_flags(lower_case_help: str) -> None:
+    """Defines `--lower_case`, `--strip_accents` and `--split_ideographs`."""
+    flags.DEFINE_bool("lower_case", None, lower_case_help)
     flags.DEFINE_bool(
         "strip_accents",
         None,
@@ -206,6 +201,6 @@ def define_normalization_flags(
     )
     flags.DEFINE_bool(
         "split_ideographs",
-        None if lower_case is None else True,
+        None,
         "Make each Chinese character a word. Default: as the vocabulary's rows say.",
     )
