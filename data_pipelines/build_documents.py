@@ -40,7 +40,7 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "output_dir", None, command_flags.OUTPUT_DIR_HELP, required=True
     )
-    names = ("vocab_file", "validation_input", "validation_fraction", "strict")
+    names = ("vocab_file", "validation_input", "validation_fraction")
     names += ("slice_megabytes", "max_rejected_share")
     command_flags.define_option_flags(DocumentOptions, *names)
     command_flags.define_tokenizer_flag()

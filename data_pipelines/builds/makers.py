@@ -83,9 +83,7 @@ class SliceMaker:
         from seg_tf.data import examples
 
         rejected = copy.deepcopy(payload.rejected)
-        documents = slices.parsed_documents(
-            self._options, self._reader, payload, rejected
-        )
+        documents = slices.parsed_documents(self._reader, payload, rejected)
         counter = None
         if self._options.cleaning.is_on:
             cleaning_steps = list(self._steps)
@@ -176,9 +174,7 @@ class FingerprintMaker:
         fingerprint = (
             duplicates.near_fingerprint if is_near else duplicates.exact_fingerprint
         )
-        documents = slices.parsed_documents(
-            self._options, self._reader, payload, Rejections()
-        )
+        documents = slices.parsed_documents(self._reader, payload, Rejections())
         counter = DropCounter([step.name for step in self._steps])
         document_ids, fingerprints = [], []
         for document_id, document in steps.clean(documents, self._steps, counter):

@@ -11,11 +11,9 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from data_pipelines import BuildError
 from data_pipelines.builds.losses import LossWatch, Rejections
 from data_pipelines.builds.sources import SourceLedger
 from data_pipelines.readers import (
-    LEFT_OUT_REASONS,
     Document,
     FileReader,
     RejectedDocument,
@@ -142,8 +140,8 @@ def read_slices(
 ) -> Iterator[Slice]:
     """Reads the sources from `begin` on and cuts them into slices.
 
-    Raises BuildError if a file has changed, too many of the first documents are lost,
-    or with `options.strict` at the first rejected document.
+    Raises BuildError if a file has changed, or too many of the first documents are
+    lost.
     """
     watch = watch or LossWatch(options.max_rejected_share)
     reader = get_reader(options.format, **options.reader_options)
@@ -159,7 +157,6 @@ def read_slices(
         unreported = ledger.sizes[name]
         for item in itertools.islice(items, skip, None):
             if isinstance(item, RejectedDocument):
-                check_strict(options, item)
                 rejected.add(item)
                 watch.add(item)
                 yield None
@@ -188,24 +185,14 @@ def read_slices(
         documents, rejected, num_bytes = [], Rejections(), 0
 
 
-def check_strict(options: DocumentOptions, item: RejectedDocument) -> None:
-    """Raises BuildError at a rejected document, with `options.strict`."""
-    if options.strict and item.reason not in LEFT_OUT_REASONS:
-        raise BuildError(f"{item}. Stopped because of --strict")
-
-
 def parsed_documents(
-    options: DocumentOptions,
-    reader: FileReader,
-    payload: Slice,
-    rejected: Rejections,
+    reader: FileReader, payload: Slice, rejected: Rejections
 ) -> Iterator[tuple[int, Document]]:
     """Numbers and documents of a slice; `rejected` receives the rest."""
     for document_id, item in enumerate(payload.documents, payload.first_document_id):
         if isinstance(item, UnparsedDocument):
             item = reader.parse(item)
         if isinstance(item, RejectedDocument):
-            check_strict(options, item)
             rejected.add(item)
         else:
             yield document_id, item

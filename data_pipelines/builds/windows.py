@@ -7,7 +7,7 @@ import functools
 import pathlib
 import shutil
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from data_pipelines.builds import sharded_build
 from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.builds.sharded_build import ShardedBuild
 from seg_tf import files
+from seg_tf.config.base import Range, Rate, check_ranges
 from seg_tf.data import record_schema
 from seg_tf.data.manifest import (
     FILE_NAME,
@@ -46,22 +47,13 @@ class WindowOptions:
         seed: seed of lengths and sentence permutations.
     """
 
-    window_length: int = 512
-    short_window_rate: float = 0.01
+    window_length: Annotated[int, Range("lie between 8 and 65535", 8, 65_535)] = 512
+    short_window_rate: Rate = 0.01
     cut_sentences: bool = False
     seed: int = 0
 
     def __post_init__(self):
-        if not 8 <= self.window_length <= 65_535:
-            raise ValueError(
-                "`window_length` must lie between 8 and 65535. "
-                f"Received: {self.window_length}"
-            )
-        if not 0 <= self.short_window_rate <= 1:
-            raise ValueError(
-                "`short_window_rate` must lie between 0 and 1. "
-                f"Received: {self.short_window_rate}"
-            )
+        check_ranges(self)
 
     @property
     def capacity(self) -> int:

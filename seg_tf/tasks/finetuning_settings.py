@@ -11,8 +11,9 @@ A learning rate applies to the whole batch, on any number of devices.
 
 import dataclasses
 import itertools
-import math
 from collections.abc import Mapping
+
+from seg_tf.config.base import Count, Positive, check_ranges
 
 _SEGATRON = "Segatron (arXiv:2004.14996)"
 _SEGABERT = "SegaBERT (arXiv:2004.14996v1)"
@@ -21,22 +22,14 @@ _SLM = "SLM (arXiv:2010.16249)"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Setting:
-    """Hyperparameters that papers vary: highest rate, batch size, epochs.
+    """Hyperparameters that papers vary: highest rate, batch size, epochs."""
 
-    Raises:
-        ValueError: if one is not positive and finite.
-    """
-
-    learning_rate: float
-    batch_size: int
-    epochs: int
+    learning_rate: Positive
+    batch_size: Count
+    epochs: Count
 
     def __post_init__(self) -> None:
-        for name, value in dataclasses.asdict(self).items():
-            if not 0 < value < math.inf:
-                raise ValueError(
-                    f"`{name}` must be positive and finite. Received: {name}={value}"
-                )
+        check_ranges(self)
 
     def __str__(self) -> str:
         epochs = "1 epoch" if self.epochs == 1 else f"{self.epochs} epochs"
