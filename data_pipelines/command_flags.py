@@ -88,8 +88,7 @@ def define_records_flag() -> None:
 def define_option_flags(options: type, *names: str) -> None:
     """Defines flags for the named fields of an options dataclass, by default for all.
 
-    The default is the field's, the help its metadata `help` or its description
-    in the docstring.
+    The default is the field's, the help its description in the docstring.
     """
     text = (inspect.getdoc(options) or "").partition("Attributes:\n")[2]
     helps = dict(re.findall(r"^    (\w+): (.+?)(?=^    \w|\Z)", text, re.M | re.S))
@@ -103,7 +102,7 @@ def define_option_flags(options: type, *names: str) -> None:
     for field in dataclasses.fields(options):
         if names and field.name not in names:
             continue
-        help_text = field.metadata.get("help") or " ".join(helps[field.name].split())
+        help_text = " ".join(helps[field.name].split())
         is_required = field.default is dataclasses.MISSING
         kind = (typing.get_args(kinds[field.name]) or [kinds[field.name]])[0]
         define[kind](

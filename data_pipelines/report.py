@@ -32,6 +32,7 @@ from data_pipelines.cleaning import drop_counts
 from data_pipelines.readers.base import passed_over_summary
 from seg_tf import command_line, files
 from seg_tf.config import EncoderConfig
+from seg_tf.config.base import flat
 from seg_tf.data import examples, mirrors, packing, shards
 from seg_tf.data.configs import PackedWindowInputsConfig
 from seg_tf.data.manifest import (
@@ -174,7 +175,7 @@ def _build(documents: Manifest, manifest: Manifest) -> str:
         rows.append((f"… and {len(rest):,} more", sum(size for _, size in rest)))
     rows.append(("all", sum(size for _, size in sources)))
     vocabulary = manifest.vocabulary
-    options = dict(_flat(manifest.options)) | {
+    options = flat(manifest.options) | {
         "vocabulary": f"{vocabulary['size']:,} {documents.tokens_name}, "
         f"{Normalization.from_described(vocabulary)}, sha256 "
         f"{vocabulary['sha256'][:16]}…",
@@ -183,14 +184,6 @@ def _build(documents: Manifest, manifest: Manifest) -> str:
     return _table(("source", "bytes"), rows) + _table(
         ("option", "value"), options.items(), text_columns=2
     )
-
-
-def _flat(options: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
-    for name, value in options.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", str(value)
 
 
 def _left_out(documents: Manifest) -> str:

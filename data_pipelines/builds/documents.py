@@ -182,7 +182,8 @@ def build_documents(
     )
     described = _describe(options, vocabulary)
     rejected_file = output_dir / REJECTED_FILE
-    sizes = [[name, size] for name, size in ledger.sizes.items()]
+    # By number, because another order of the sources is another build.
+    sizes = {str(number): item for number, item in enumerate(ledger.sizes.items())}
     if not overwrite:
         expected = {"kind": "documents", **described, "sources": sizes}
         finished = sharded_build.finished_manifest(output_dir, expected)

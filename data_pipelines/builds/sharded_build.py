@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from data_pipelines import BuildError
-from data_pipelines.builds import sharded_build
 from seg_tf import command_line, file_listing, files, remote_files
+from seg_tf.config.base import flat
 from seg_tf.data import mirrors, record_schema
 from seg_tf.data.manifest import (
     FILE_NAME,
@@ -69,7 +69,7 @@ class ShardedBuild:
     def _check_options(self) -> None:
         path = self.progress_dir / _OPTIONS_FILE
         if path.exists():
-            difference = _first_difference(self.options, files.read_json(path))
+            difference = _difference(self.options, files.read_json(path))
             if difference:
                 raise BuildError(
                     f"{self.output_dir} contains an unfinished build with "
@@ -150,7 +150,7 @@ def finished_manifest(
     """The manifest of the finished build in a folder; None if there is none.
 
     Raises BuildError if it is damaged, of another version, or has other entries than
-    `expected`, which lists names and sizes of `sources`.
+    `expected`, which has names and sizes of `sources` by their numbers.
     """
     if not (output_dir / FILE_NAME).exists():
         return None
@@ -163,8 +163,11 @@ def finished_manifest(
         ) from error
     actual = {name: getattr(manifest, name) for name in expected}
     if "sources" in expected:
-        actual["sources"] = [[item["file"], item["bytes"]] for item in manifest.sources]
-    difference = _first_difference(expected, actual)
+        actual["sources"] = {
+            str(number): [item["file"], item["bytes"]]
+            for number, item in enumerate(manifest.sources)
+        }
+    difference = _difference(expected, actual)
     if difference:
         raise BuildError(
             f"{output_dir} contains a finished build with {difference}. Choose another "
@@ -173,29 +176,14 @@ def finished_manifest(
     return manifest
 
 
-def _first_difference(
-    expected: Mapping[str, Any], actual: Mapping[str, Any]
-) -> str | None:
+def _difference(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str | None:
     """Describes the first entry that differs, in nested entries too."""
-    entries = dict(_flat(json.loads(json.dumps(expected)))), dict(_flat(actual))
-    for name in sorted(entries[0].keys() | entries[1].keys()):
-        values = [some.get(name) for some in entries]
-        if values[0] != values[1]:
-            texts = [repr(value) for value in values]
-            texts = [f"{t[:_MAX_TEXT]}{'…' * (len(t) > _MAX_TEXT)}" for t in texts]
-            return f"another `{name}` (expected {texts[0]}, found {texts[1]})"
+    wanted, found = flat(json.loads(json.dumps(expected))), flat(actual)
+    for name in sorted(wanted.keys() | found.keys()):
+        if wanted.get(name) != found.get(name):
+            texts = (repr(some.get(name))[:_MAX_TEXT] for some in (wanted, found))
+            return "another `{}` (expected {}, found {})".format(name, *texts)
     return None
-
-
-def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """The innermost entries of objects and tables, with dots between their names."""
-    if isinstance(value, list) and all(isinstance(row, list) for row in value):
-        value = dict(enumerate(value))
-    if not isinstance(value, dict):
-        yield name, value
-        return
-    for key, item in value.items():
-        yield from _flat(item, f"{name}.{key}" if name else str(key))
 
 
 def local_folder(output_dir: str, subfolder: str = "") -> pathlib.Path:
@@ -213,7 +201,7 @@ def local_folder(output_dir: str, subfolder: str = "") -> pathlib.Path:
         return remote / subfolder
     url = str(remote).rstrip("/")
     folder = mirrors.mirror_folder(url) / subfolder
-    if not sharded_build.is_unfinished(folder):
+    if not is_unfinished(folder):
         mirrors.update(folder, f"{url}/{subfolder}" if subfolder else url)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -234,13 +222,12 @@ def publish(folder: pathlib.Path, output_dir: str, subfolder: str = "") -> None:
         return
     if before is not None:  # From now on the earlier build is incomplete.
         remote_files.remove(f"{url}/{FILE_NAME}")
-    with files.locked(folder, sharded_build.in_use(folder)):
+    with files.locked(folder, in_use(folder)):
         (folder / MIRROR_FILE).unlink(missing_ok=True)
+        paths = sorted(folder.iterdir(), key=lambda path: path.name == FILE_NAME)
         sizes = {
             path: path.stat().st_size
-            for path in sorted(
-                folder.iterdir(), key=lambda path: path.name == FILE_NAME
-            )
+            for path in paths
             if path.is_file() and not path.name.startswith(".")
         }
         with command_line.progress_bar(sum(sizes.values()), f"to {url}") as bar:
@@ -257,7 +244,7 @@ def publish(folder: pathlib.Path, output_dir: str, subfolder: str = "") -> None:
         obsolete = sorted(names - mirror.shards.keys())
         logging.info("Removing %d shards of an earlier build", len(obsolete))
         for name in obsolete:
-            for suffix in sharded_build.SHARD_SUFFIXES:
+            for suffix in SHARD_SUFFIXES:
                 path = pathlib.PurePath(name).with_suffix(suffix)
                 remote_files.remove(f"{url}/{path}")
     mirror.make_room()
