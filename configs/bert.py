@@ -21,12 +21,14 @@ ps_large: the ablation at 24 layers of width 1024, 1,000,000 updates.
 
 from dataclasses import replace
 
-from seg_tf.config import RunConfig, config_getter
+from seg_tf.config import RunConfig, config_getter, named_runs
 from seg_tf.configs import segabert
 
 
-def _bert(name: str, variant: str, *segments: str) -> RunConfig:
-    """SegaBERT's run with a table of positions, and its own of `segments` only."""
+def _bert(
+    variant: str, name: str = "bert", segments: tuple[str, ...] = ()
+) -> RunConfig:
+    """SegaBERT's run with a table of positions, and of its own those of `segments`."""
     run = segabert.RUNS[variant]
     # A first phase has the positions of the second.
     length = 512 if "phase" in variant else run.inputs.window_length
@@ -34,19 +36,22 @@ def _bert(name: str, variant: str, *segments: str) -> RunConfig:
     tables |= {segment: run.model.index_tables[segment] for segment in segments}
     return replace(
         run,
-        name=f"{name}_{variant}",
         paper=run.paper.replace("segabert", name),
         model=replace(run.model, index_tables=tables),
     )
 
 
-RUNS = {variant: _bert("bert", variant) for variant in segabert.RUNS}
-RUNS["included"] = segabert.included(
-    replace(RUNS["modern_mini"], inputs=segabert.INCLUDED_INPUTS), "bert", 7_250
+_INCLUDED = replace(_bert("modern_mini"), inputs=segabert.INCLUDED_INPUTS)
+_SEGMENTS = ("paragraph_index", "sentence_index")
+
+RUNS = named_runs(
+    "bert",
+    **{variant: _bert(variant) for variant in segabert.RUNS}
+    | {"included": segabert.included(_INCLUDED, 7_250)}
+    | {
+        f"ps_{size}": _bert(size, "bert_ps", _SEGMENTS)
+        for size in ("tiny", "base", "large")
+    },
 )
-RUNS |= {
-    f"ps_{size}": _bert("bert_ps", size, "paragraph_index", "sentence_index")
-    for size in ("tiny", "base", "large")
-}
 
 get_config = config_getter(RUNS)

@@ -130,14 +130,14 @@ class RunConfig:
     """One pretraining run: everything that its result depends on except the text.
 
     Attributes:
-        name: short name, used for folders and titles.
+        name: short name, used for folders and titles (`named_runs`).
         paper: the column of `seg_tf.papers` to compare the run with.
         records_dir: folder of the records, or a mixture of several with weights,
             "wikipedia:3,books:1"; the flag `--records_dir` overrides it.
     """
 
-    name: str
-    paper: str
+    name: str = ""
+    paper: str = ""
     inputs: Any
     model: Any = EncoderConfig()
     objectives: Mapping[str, Any] = dataclasses.field(
@@ -181,6 +181,18 @@ class RunConfig:
         if not hasattr(self.optimizer, "decay_begin"):
             return None
         return self.optimizer.decay_begin(num_updates)
+
+
+def named_runs(family: str, **runs: RunConfig) -> dict[str, RunConfig]:
+    """The variants of a config file, each named `family_variant`.
+
+    Without another `paper`, that is also the column to compare it with.
+    """
+    named = {}
+    for variant, run in runs.items():
+        name = f"{family}_{variant}"
+        named[variant] = dataclasses.replace(run, name=name, paper=run.paper or name)
+    return named
 
 
 def config_getter(
