@@ -51,13 +51,9 @@ MeasuredItem = int | RejectedDocument | None
 class BeamEngine:
     """Runs builds as Apache Beam jobs; has the methods of `LocalEngine`.
 
-    Args:
-        beam_options: options of Beam and its runner, as on a command line:
-            `["--runner=FlinkRunner", "--flink_master=host:8081"]`. All workers must
-            reach the sources and the output folder under the same paths.
-
-    Raises:
-        BuildError: if Apache Beam is not installed.
+    `beam_options` are those of Beam and its runner, as on a command line:
+    `["--runner=FlinkRunner", "--flink_master=host:8081"]`. All workers must reach the
+    sources and the output folder under the same paths.
     """
 
     def __init__(self, beam_options: Sequence[str] = ()):
@@ -104,10 +100,7 @@ class BeamEngine:
         return _all_reports(build, len(pairs))
 
     def _run(self, elements: Collection[Any], *steps: Any) -> None:
-        """Runs transforms on `elements` in sequence and waits for the end of the job.
-
-        Raises BuildError if it does not succeed.
-        """
+        """Runs transforms on `elements` in sequence; a BuildError if the job fails."""
         if not elements:
             return
         import apache_beam as beam
@@ -260,9 +253,8 @@ class MeasureSource:
 class ReadItems:
     """Reads a file and assigns each document to its slice.
 
-    Raises:
-        BuildError: if the file has changed since it was measured. That fails the job
-            before any slice is made: no group of documents is complete yet.
+    A BuildError, if the file has changed since it was measured, fails the job before
+    any slice is made: no group of documents is complete yet.
     """
 
     options: DocumentOptions

@@ -136,17 +136,10 @@ def build_documents(
 ) -> Manifest:
     """Builds the document shards and their manifest.
 
-    Args:
-        options: what the result depends on.
-        output_dir: folder of the build.
-        num_workers: processes of this machine.
-        overwrite: whether an existing build there is removed first.
-        engine: makes the shards; None is a `LocalEngine` of `num_workers`. All engines
-            give identical bytes.
-
-    Returns:
-        The manifest. If the same build is already complete, only reads it and compares
-        the checksums of the inputs.
+    `num_workers` are processes of this machine; another `engine` gives identical bytes.
+    With `overwrite`, an existing build in `output_dir` is removed first. If the same
+    build is already complete, only reads its manifest and compares the checksums of the
+    inputs.
 
     Raises:
         OSError: if an input is missing.

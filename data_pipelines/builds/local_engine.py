@@ -53,10 +53,7 @@ class LocalEngine:
     def prepare(
         self, build: ShardedBuild, options: DocumentOptions, ledger: SourceLedger
     ) -> makers.MakeSlices:
-        """Starts the ledger of an opened build; returns what makes its slices.
-
-        Raises BuildError if a source has changed since the build began to read it.
-        """
+        """Starts the ledger of an opened build; returns what makes its slices."""
         ledger.start(build.progress_dir)
         return functools.partial(self._make_slices, options, ledger)
 
@@ -66,15 +63,9 @@ class LocalEngine:
         pairs: Sequence[ShardPair],
         new_maker: Callable[[], Maker],
     ) -> dict[int, dict]:
-        """Makes the missing window shards of an opened build.
+        """Makes the window shards of an opened build that are missing of `pairs`.
 
-        Args:
-            build: the build.
-            pairs: all shards of documents.
-            new_maker: returns a `WindowMaker`.
-
-        Returns:
-            The reports of all pairs, by number.
+        `new_maker` returns a `WindowMaker`. Returns all reports, by number.
         """
         total = sum(pair.num_bytes for pair in pairs)
         with command_line.progress_bar(total, "windows") as bar:
@@ -161,23 +152,20 @@ def _pool(
     # It must stay until the end, when it removes the semaphores of other processes.
     resource_tracker.ensure_running()
     earlier = set(psutil.Process().children(recursive=True))
-    context = multiprocessing.get_context("spawn")
-    if "forkserver" in multiprocessing.get_all_start_methods():
-        # The server imports TensorFlow once, for all workers. It runs nothing of it,
-        # so forking is safe.
-        context = multiprocessing.get_context("forkserver")
-        modules = ("data_pipelines.builds.makers", "seg_tf.data.examples")
-        context.set_forkserver_preload([*modules, "tensorflow_text"])
+    # The server imports TensorFlow once, for all workers. It runs nothing of it, so
+    # forking is safe.
+    context = multiprocessing.get_context("forkserver")
+    modules = ("data_pipelines.builds.makers", "seg_tf.data.examples")
+    context.set_forkserver_preload([*modules, "tensorflow_text"])
     executor = ProcessPoolExecutor(num_workers, context, _start, (new_maker,))
     try:
         yield executor
-    except Exception:
-        raise
-    except BaseException:
-        # The server too, which may be about to start a worker.
-        for process in set(psutil.Process().children(recursive=True)) - earlier:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            # The server too, which may be about to start a worker.
+            for process in set(psutil.Process().children(recursive=True)) - earlier:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
         raise
     finally:
         executor.shutdown(wait=True, cancel_futures=True)

@@ -101,11 +101,8 @@ class SliceMaker:
                 has_pieces = self._options.tokenizer == encoding.WORD_PIECES
                 reason = "no_word_pieces" if has_pieces else "no_words"
                 message = "expected text, found only control characters"
-                rejected.add(
-                    RejectedDocument(
-                        document.source, document.location, reason, message
-                    )
-                )
+                place = document.source, document.location
+                rejected.add(RejectedDocument(*place, reason, message))
         shards = {}
         for split, items in trees.items():
             path = folder / shard_name(split, payload.number)
@@ -135,13 +132,10 @@ class SliceMaker:
             trees = self._builder.build([document.paragraphs for _, document in batch])
         except SentenceFunctionError as error:
             document = next(
-                document
-                for _, document in batch
-                if error.paragraph in document.paragraphs
+                item for _, item in batch if error.paragraph in item.paragraphs
             )
-            raise BuildError(
-                f"{document.source}, {document.location}: {error}"
-            ) from error
+            place = f"{document.source}, {document.location}"
+            raise BuildError(f"{place}: {error}") from error
         for (document_id, document), tree in zip(batch, trees, strict=True):
             if self._paragraph_end is not None:
                 tree = tree.with_paragraph_ends(self._paragraph_end)
@@ -198,13 +192,10 @@ def _fingerprints_name(slice_number: int) -> str:
 def find_duplicates(
     options: DocumentOptions, build: ShardedBuild, make_slices: MakeSlices
 ) -> pathlib.Path | None:
-    """Finds the documents of a corpus that repeat an earlier one.
+    """Finds documents that repeat an earlier one; the file for `duplicates_in_slice`.
 
     Workers compute fingerprints and this process compares them. An interrupted search
     resumes with the slices that have no fingerprints yet.
-
-    Returns:
-        The file for `duplicates_in_slice`; None if `options` requests no search.
     """
     if options.cleaning.duplicates is None:
         return None

@@ -191,10 +191,6 @@ def local_folder(output_dir: str, subfolder: str = "") -> pathlib.Path:
 
     If the URL already contains the finished build, the folder is its mirror. Another
     build may have a `subfolder` of it.
-
-    Raises:
-        ValueError: if the package that writes to such URLs is not installed.
-        OSError: if the bucket cannot be read.
     """
     remote = file_listing.to_path(output_dir)
     if isinstance(remote, pathlib.Path):

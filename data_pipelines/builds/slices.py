@@ -87,13 +87,10 @@ def plan_slices(
     begin: Cursor = Cursor(),
     number: int = 0,
 ) -> Iterator[PlannedSlice]:
-    """Cuts a corpus into slices, lazily, from slice `number` at `begin` on.
+    """Cuts a corpus into slices of `limit` characters, from `number` at `begin` on.
 
-    Args:
-        limit: characters that complete a slice.
-        sizes: for each file, the characters of each document, or None for a document
-            that the reader rejected.
-        begin, number: the first slice.
+    `sizes` has for each file the characters of each document, or None for a document
+    that the reader rejected.
     """
     characters, is_open = 0, False
     file_number, items_read = begin.file_number, begin.items_read
@@ -174,14 +171,8 @@ def read_slices(
     for planned in plan_slices(options.slice_characters, sizes, begin, number):
         first, last = planned.begin.file_number, planned.end.file_number
         ledger.check_unchanged(names[first : last + 1])
-        yield Slice(
-            planned.number,
-            planned.begin.document_id,
-            documents,
-            rejected,
-            planned.end,
-            num_bytes,
-        )
+        first_id, end = planned.begin.document_id, planned.end
+        yield Slice(planned.number, first_id, documents, rejected, end, num_bytes)
         documents, rejected, num_bytes = [], Rejections(), 0
 
 

@@ -69,14 +69,10 @@ def count_words(
 ) -> WordCounts:
     """Counts the words of a corpus; reports on stderr what was left out.
 
-    Args:
-        format: name of the reader.
-        input_path: file, folder or glob, or several separated by commas.
-        reader_options: options of the reader.
-        split: text -> words. It must not look across a space.
-        max_words: distinct words to keep, the most frequent ones. If a corpus has more
-            than four times as many, the rarest so far are dropped on the way, and the
-            counts of about equally rare words may be too low.
+    Input and `reader_options` are those of the reader of `format`. `split` maps a text
+    to words and must not look across a space. The `max_words` most frequent words stay:
+    if there are more than four times as many, the rarest so far are dropped on the way,
+    and counts of about equally rare words may be too low.
 
     Raises:
         ValueError: if the input is missing or empty, or no document could be read.
@@ -137,20 +133,12 @@ def learn_pieces(
     *,
     max_characters: int = 1000,
 ) -> list[str]:
-    """Learns the tokens of a vocabulary.
+    """Learns the tokens of a vocabulary: reserved, characters, then frequent pieces.
 
     Every frequent character gets a piece, and another one for the inside of words if it
-    occurs in longer words, so that any word of these characters has pieces.
-
-    Args:
-        word_counts: word -> number of occurrences.
-        vocab_size: number of tokens, unless the words do not contain enough pieces.
-        reserved_tokens: tokens with the first ids, whether or not they occur.
-        max_characters: number of characters with pieces, the most frequent ones; words
-            with other characters are left out.
-
-    Returns:
-        The tokens: reserved, then characters, then pieces by falling frequency.
+    occurs in longer words, so that any word of these characters has pieces. Words with
+    a character that is not among the `max_characters` most frequent ones are left out.
+    There are fewer than `vocab_size` tokens if the words do not contain enough pieces.
     """
     # Imported late because it imports TensorFlow: errors in flags come at once.
     from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib

@@ -204,16 +204,10 @@ def build_windows(
     overwrite: bool = False,
     engine: LocalEngine | BeamEngine | None = None,
 ) -> Manifest:
-    """Builds the window shards and their manifest.
+    """Builds the window shards of a folder of `build_documents`, and their manifest.
 
-    Args:
-        options: what the windows depend on.
-        documents_dir: output of `build_documents`.
-        output_dir: folder for the windows, other than `documents_dir`.
-        num_workers, overwrite, engine: as for `build_documents`.
-
-    Returns:
-        The manifest. If the same build is already complete, it is only read.
+    `output_dir` must be another folder; `num_workers`, `overwrite` and `engine` are as
+    for `build_documents`. If the same build is already complete, it is only read.
 
     Raises:
         ValueError: if the documents are missing, or consist of whole words.
