@@ -44,10 +44,7 @@ _BASE = RunConfig(
         num_updates=1_000_000, batch_size=256, dtype_policy="mixed_float16"
     ),
 )
-_BASE_SHUFFLE_ALL = replace(
-    _BASE,
-    inputs=replace(_BASE.inputs, shuffle_rate=1.0),
-)
+_BASE_SHUFFLE_ALL = replace(_BASE, inputs=replace(_BASE.inputs, shuffle_rate=1.0))
 
 _SEGABERT = segabert.RUNS["tiny"]
 _TINY = replace(
@@ -98,14 +95,9 @@ RUNS = named_runs(
     ),
     base=_BASE,
     base_shuffle_all=_BASE_SHUFFLE_ALL,
-    base_shuffle_all_no_reconstructor=replace(
-        _BASE_SHUFFLE_ALL,
-        objectives=_MASKED_LM,
-    ),
+    base_shuffle_all_no_reconstructor=replace(_BASE_SHUFFLE_ALL, objectives=_MASKED_LM),
     base_no_shuffle=replace(
-        _BASE,
-        inputs=replace(_BASE.inputs, shuffle_rate=0.0),
-        objectives=_MASKED_LM,
+        _BASE, inputs=replace(_BASE.inputs, shuffle_rate=0.0), objectives=_MASKED_LM
     ),
     base_plain=_BASE_PLAIN,
     base_plain_shuffled=replace(

@@ -236,6 +236,6 @@ if __name__ == "__main__":
     define_normalization_flags(
         "Lower-case and, without --nostrip_accents, strip accents (uncased). Default: "
         "word pieces are uncased, as in BERT's uncased models; words keep case, as in "
-        "word-level language models. Builds follow the rows of their vocabulary.",
+        "word-level language models. Builds follow the rows of their vocabulary."
     )
     sys.exit(command_line.run(main))

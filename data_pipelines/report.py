@@ -374,9 +374,7 @@ if __name__ == "__main__":
         "records.",
     )
     flags.DEFINE_string(
-        "output",
-        None,
-        f"The file. Default: {REPORT_FILE} in --records_dir.",
+        "output", None, f"The file. Default: {REPORT_FILE} in --records_dir."
     )
     flags.DEFINE_integer(
         "max_documents",

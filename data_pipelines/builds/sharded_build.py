@@ -15,13 +15,7 @@ from data_pipelines import BuildError
 from seg_tf import command_line, file_listing, files, remote_files
 from seg_tf.config.base import flat
 from seg_tf.data import mirrors, record_schema
-from seg_tf.data.manifest import (
-    FILE_NAME,
-    MIRROR_FILE,
-    SPLITS,
-    Manifest,
-    Shard,
-)
+from seg_tf.data.manifest import FILE_NAME, MIRROR_FILE, SPLITS, Manifest, Shard
 
 REJECTED_FILE = "rejected.jsonl"
 REPORT_FILE = "report.html"

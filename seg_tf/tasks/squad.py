@@ -327,9 +327,7 @@ def score_answers(
 
 
 def write_predictions(
-    folder: pathlib.Path,
-    answers: Sequence[RankedAnswers],
-    null_threshold: float = 0.0,
+    folder: pathlib.Path, answers: Sequence[RankedAnswers], null_threshold: float = 0.0
 ) -> None:
     """Writes answers under the names, and in the form, of BERT's published code.
 
