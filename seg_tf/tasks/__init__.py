@@ -17,18 +17,6 @@ from collections.abc import Collection
 from seg_tf.tasks import discoeval, glue, race
 from seg_tf.tasks.task import Example, Split, Task, checksum, write_predictions
 
-__all__ = [
-    "Example",
-    "Split",
-    "Task",
-    "check_name",
-    "checksum",
-    "get",
-    "names",
-    "read",
-    "write_predictions",
-]
-
 _READERS = {
     task: benchmark.read
     for benchmark in (glue, discoeval, race)
