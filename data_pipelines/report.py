@@ -63,17 +63,10 @@ def write_report(
     documents_dir: pathlib.Path | None = None,
     max_documents: int = MAX_DOCUMENTS,
 ) -> None:
-    """Writes the page about a folder of documents, or of windows of them.
+    """Writes the page about a folder of documents, or of windows of `documents_dir`.
 
-    Args:
-        records_dir: output of `build_documents`, `build_windows` or `build_records`.
-        output: the HTML file.
-        documents_dir: the documents that the windows were cut from; None is the folder
-            `documents` of `records_dir`.
-        max_documents: maximum number of documents to measure; counts are of all.
-
-    Raises:
-        ValueError: if there are no whole documents, or other ones.
+    None is the folder `documents` of `records_dir`. At most `max_documents` are
+    measured; counts are of all.
     """
     manifest = documents = Manifest.load(records_dir)
     if manifest.kind == "windows":
@@ -265,12 +258,9 @@ class Measurements:
     """Lengths in the measured documents.
 
     Attributes:
-        num_documents: measured documents.
-        num_all_documents: all documents.
         lengths: name -> lengths.
         windows: window length -> used positions of each window of whole sentences;
             empty for documents of words.
-        num_tokens: measured tokens.
         over_cap: index name -> tokens whose index in the document exceeds the table;
             empty for documents of words.
     """
@@ -294,15 +284,7 @@ class Measurements:
 
 
 def measure(folder: pathlib.Path, max_documents: int) -> Measurements:
-    """Measures the documents of a folder, or a random sample of them.
-
-    Args:
-        folder: output of `build_documents`.
-        max_documents: maximum number of documents to measure.
-
-    Raises:
-        ValueError: if a shard is missing or damaged.
-    """
+    """Measures the documents of a folder, or a random sample of them."""
     manifest = Manifest.load(folder)
     paths = [path for name in SPLITS for path in shard_paths(manifest, folder, name)]
     reader = shards.RecordReader(paths, in_order=True)

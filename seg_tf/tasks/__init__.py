@@ -31,11 +31,7 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str | Task) -> Task:
-    """The task of that name.
-
-    Raises:
-        ValueError: if there is none.
-    """
+    """The task of that name; a ValueError if there is none."""
     if isinstance(name, Task):
         return name
     check_name(name, _TASKS)
@@ -51,12 +47,9 @@ def check_name(name: str, known: Collection[str]) -> None:
 
 
 def read(task: Task | str, data_dir: str | os.PathLike, split: str) -> list[Example]:
-    """All examples of a split, in the order of its file.
+    """All examples of a split of a task, in the order of its file.
 
-    Args:
-        task: a task that `get` returned, or its name.
-        data_dir: folder of the benchmark (it holds `MRPC`, say), or of the task.
-        split: name of the split, one of `task.split_names`.
+    `data_dir` is the folder of the benchmark (it holds `MRPC`, say), or of the task.
 
     Raises:
         ValueError: if there is no such task or split, or if the file is not valid:

@@ -54,11 +54,7 @@ class SimilaritySet:
 
 
 def read(name: str, data_dir: str | pathlib.Path) -> SimilaritySet:
-    """Reads a set.
-
-    Args:
-        name: one of `NAMES`.
-        data_dir: the folder that holds the set's folder, or that folder.
+    """Reads the set with one of `NAMES`, from its folder or the one that holds it.
 
     Raises:
         ValueError: if there is no such set, or a file is not valid: file and line are

@@ -186,14 +186,10 @@ def read_split(
     limit: int | None = None,
     report: Callable[[str], Any] = print,
 ) -> SquadFile:
-    """Reads the file of a split, `train-v1.1.json` for example.
+    """Reads a file such as `train-v1.1.json` in a folder, or in its folder `squad`.
 
-    Args:
-        data_dir: folder with the files, or with their folder `squad`.
-        version: "v1.1" or "v2.0".
-        split: "train" or "dev".
-        limit: read the first N questions only; None reads all.
-        report: called with a line if questions were left out.
+    `limit` reads the first N questions only. `report` is called with a line if
+    questions were left out.
     """
     folder, name = pathlib.Path(data_dir).expanduser(), f"{split}-{version}"
     places = (folder, folder / "squad")
