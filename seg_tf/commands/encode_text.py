@@ -58,8 +58,8 @@ def main(_: Sequence[str]) -> None:
         "weights_sha256": pretrained.weights_checksum,
         "vocab_sha256": pretrained.vocabulary.checksum,
         **pretrained.normalization.described(),
-        "sentence_splitter": splitter.name,
-        "sentence_parameters_sha256": splitter.parameters_checksum,
+        "sentence_splitter": splitter.parameters.name,
+        "sentence_parameters_sha256": splitter.parameters.checksum,
         **dataclasses.asdict(capacity),
     }
     for name, path in sources.items():

@@ -145,7 +145,7 @@ def _corpus(
         "context_sentences": values.context_sentences,
         "vectors": kind,
         **pretrained.normalization.described(),
-        "sentence_parameters_sha256": splitter.parameters_checksum,
+        "sentence_parameters_sha256": splitter.parameters.checksum,
     }
     checksums = (pretrained.weights_checksum, pretrained.vocabulary.checksum)
     if sources:
