@@ -30,6 +30,7 @@ from data_pipelines.builds import makers, slices
 from data_pipelines.builds.losses import LossWatch
 from data_pipelines.builds.makers import Maker
 from data_pipelines.builds.sharded_build import ShardedBuild, report_name
+from data_pipelines.builds.slices import Cursor
 from data_pipelines.builds.sources import SourceLedger
 from seg_tf import command_line, files
 
@@ -80,7 +81,9 @@ class LocalEngine:
         name: str,
     ) -> dict[int, dict]:
         done = build.reports()
-        number, cursor = slices.resume_point(done)
+        # The first slice without a report, and where it begins.
+        number = next(n for n in itertools.count() if n not in done)
+        cursor = Cursor(**done[number - 1]["next"]) if number else Cursor()
         watch = LossWatch(options.max_rejected_share)
         watch.resume(cursor.document_id, (done[before] for before in range(number)))
         payloads = slices.read_slices(options, ledger, cursor, number, watch)

@@ -95,13 +95,6 @@ class ShardedBuild:
         files.remove_folder(self.progress_dir)
 
 
-def is_unfinished(output_dir: pathlib.Path) -> bool:
-    """Returns whether a folder contains a build that can be resumed."""
-    return (output_dir / _PROGRESS_FOLDER).exists() or (
-        (output_dir / FILE_NAME).exists() and not (output_dir / MIRROR_FILE).exists()
-    )
-
-
 def report_name(number: int) -> str:
     """File name of the report of a slice, in `progress_dir`."""
     return REPORTS.replace("*", f"{number:05d}")
@@ -191,7 +184,8 @@ def local_folder(output_dir: str, subfolder: str = "") -> pathlib.Path:
         return remote / subfolder
     url = str(remote).rstrip("/")
     folder = mirrors.mirror_folder(url) / subfolder
-    if not is_unfinished(folder):
+    is_mirror = (folder / MIRROR_FILE).exists() or not (folder / FILE_NAME).exists()
+    if is_mirror and not (folder / _PROGRESS_FOLDER).exists():
         mirrors.update(folder, f"{url}/{subfolder}" if subfolder else url)
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from data_pipelines.builds.losses import LossWatch, Rejections
@@ -118,14 +118,6 @@ def slices_by_file(plan: Iterable[PlannedSlice]) -> dict[int, list[PlannedSlice]
         for number in range(planned.begin.file_number, planned.end.file_number + 1):
             slices.setdefault(number, []).append(planned)
     return slices
-
-
-def resume_point(reports: Mapping[int, dict]) -> tuple[int, Cursor]:
-    """The first slice without a report, and where it begins."""
-    number = 0
-    while number in reports:
-        number += 1
-    return number, Cursor(**reports[number - 1]["next"]) if number else Cursor()
 
 
 def read_slices(
