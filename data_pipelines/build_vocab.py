@@ -33,7 +33,8 @@ from absl import flags
 from data_pipelines import command_flags
 from data_pipelines.builds.vocabularies import WordCounts, count_words, learn_pieces
 from seg_tf import command_line, files
-from seg_tf.text.encoding import SPLITTERS, WORD_PIECES, check_tokenizer
+from seg_tf.config.base import check_choice
+from seg_tf.text.encoding import SPLITTERS, TOKENIZERS, WORD_PIECES
 from seg_tf.text.normalization import (
     Normalization,
     define_normalization_flags,
@@ -81,7 +82,7 @@ class VocabularyOptions:
     max_characters: int = 1000
 
     def __post_init__(self):
-        check_tokenizer(self.tokenizer)
+        check_choice("tokenizer", self.tokenizer, TOKENIZERS)
         for name, default in (
             ("vocab_size", 30_522 if self.has_pieces else None),
             ("lower_case", self.has_pieces),

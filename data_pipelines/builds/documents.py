@@ -25,7 +25,7 @@ from data_pipelines.readers.base import (
     passed_over_summary,
 )
 from seg_tf import files
-from seg_tf.config.base import Positive, Range, Rate, check_ranges
+from seg_tf.config.base import Positive, Range, Rate, check_choice, check_ranges
 from seg_tf.data import record_schema
 from seg_tf.data.manifest import COUNTS, SPLITS, Manifest
 from seg_tf.text import encoding
@@ -89,7 +89,7 @@ class DocumentOptions:
     cleaning: CleaningOptions = NO_CLEANING
 
     def __post_init__(self):
-        encoding.check_tokenizer(self.tokenizer)
+        check_choice("tokenizer", self.tokenizer, encoding.TOKENIZERS)
         if self.validation_input is None and self.validation_fraction is None:
             object.__setattr__(self, "validation_fraction", 0.01)
         check_ranges(self)

@@ -95,6 +95,14 @@ def check_ranges(config: Any) -> None:
             )
 
 
+def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
+    """Raises a ValueError unless the argument's value is one of `choices`."""
+    if value not in choices:
+        raise ValueError(
+            f"`{name}` must be one of {', '.join(choices)}. Received: {value!r}"
+        )
+
+
 @functools.cache
 def _ranges(cls: type) -> tuple[tuple[str, Range, bool], ...]:
     """Fields with a range: name, range, and whether they may be None."""

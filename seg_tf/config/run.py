@@ -13,6 +13,7 @@ from seg_tf.config.base import (
     Positive,
     Seed,
     Whole,
+    check_choice,
     check_ranges,
     register_config,
     to_config_dict,
@@ -109,11 +110,7 @@ class TrainingConfig:
                 "`micro_batch_size` must divide `batch_size`. "
                 f"Received: micro_batch_size={size}, batch_size={self.batch_size}"
             )
-        if self.dtype_policy not in _DTYPE_POLICIES:
-            raise ValueError(
-                f"`dtype_policy` must be one of {', '.join(_DTYPE_POLICIES)}. "
-                f"Received: dtype_policy={self.dtype_policy!r}"
-            )
+        check_choice("dtype_policy", self.dtype_policy, _DTYPE_POLICIES)
         if not isinstance(self.callbacks, tuple) or not all(
             isinstance(name, str) and _REFERENCE.fullmatch(name)
             for name in self.callbacks

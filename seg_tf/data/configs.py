@@ -6,9 +6,16 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 from seg_tf.config import register_config
-from seg_tf.config.base import Count, Fraction, Range, Rate, Share, check_ranges
+from seg_tf.config.base import (
+    Count,
+    Fraction,
+    Range,
+    Rate,
+    Share,
+    check_choice,
+    check_ranges,
+)
 
-EXCHANGE_WITHIN = ("text", "row")
 # At least one word next to <SS>, <Attn> and </s>.
 _SentenceLength = Annotated[int, Range("be at least 4", 4)]
 
@@ -181,11 +188,7 @@ class ReATInputsConfig(WindowInputsConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.exchange_within not in EXCHANGE_WITHIN:
-            raise ValueError(
-                f"`exchange_within` must be one of {', '.join(EXCHANGE_WITHIN)}. "
-                f"Received: {self.exchange_within!r}"
-            )
+        check_choice("exchange_within", self.exchange_within, ("text", "row"))
 
 
 @register_config

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from seg_tf import files
-from seg_tf.config.base import typed
+from seg_tf.config.base import check_choice, typed
 from seg_tf.data import record_schema
 from seg_tf.text import encoding
 from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE, TextPreparation
@@ -183,7 +183,7 @@ def _check(values: Any) -> None:
     """Raises a ValueError at the first entry of a manifest that is invalid."""
     _check_types("manifest", values, _MANIFEST)
     vocabulary, length = values["vocabulary"], values.get("window_length")
-    encoding.check_tokenizer(vocabulary["tokenizer"])
+    check_choice("tokenizer", vocabulary["tokenizer"], encoding.TOKENIZERS)
     special_ids = vocabulary["special_ids"]
     _check_types("special_ids", special_ids, _SPECIAL_IDS[vocabulary["tokenizer"]])
     shards = [shard for split in SPLITS for shard in values["splits"][split]]

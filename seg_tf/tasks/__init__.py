@@ -12,8 +12,8 @@
 
 import os
 import pathlib
-from collections.abc import Collection
 
+from seg_tf.config.base import check_choice
 from seg_tf.tasks import discoeval, glue, race
 from seg_tf.tasks.task import Example, Split, Task, checksum, write_predictions
 
@@ -34,16 +34,8 @@ def get(name: str | Task) -> Task:
     """The task of that name; a ValueError if there is none."""
     if isinstance(name, Task):
         return name
-    check_name(name, _TASKS)
+    check_choice("task", name, _TASKS)
     return _TASKS[name]
-
-
-def check_name(name: str, known: Collection[str]) -> None:
-    """Raises a ValueError unless `name` is known."""
-    if name not in known:
-        raise ValueError(
-            f"`task` must be one of {', '.join(known)}. Received: {name!r}"
-        )
 
 
 def read(task: Task | str, data_dir: str | os.PathLike, split: str) -> list[Example]:

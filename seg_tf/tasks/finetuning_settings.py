@@ -13,7 +13,7 @@ import dataclasses
 import itertools
 from collections.abc import Mapping
 
-from seg_tf.config.base import Count, Positive, check_ranges
+from seg_tf.config.base import Count, Positive, check_choice, check_ranges
 
 _SEGATRON = "Segatron (arXiv:2004.14996)"
 _SEGABERT = "SegaBERT (arXiv:2004.14996v1)"
@@ -88,19 +88,9 @@ class Recipe:
 
 
 def get(recipe: str, task: str) -> Recipe:
-    """Settings that a paper tries for a task.
-
-    Raises:
-        ValueError: if there is no such recipe, or the paper does not have the task.
-    """
-    for name, value, known in (
-        ("recipe", recipe, RECIPES),
-        ("task", task, RECIPES.get(recipe, ())),
-    ):
-        if value not in known:
-            raise ValueError(
-                f"`{name}` must be one of {', '.join(known)}. Received: {value!r}"
-            )
+    """Settings that a paper tries for a task; a ValueError if there are none."""
+    check_choice("recipe", recipe, RECIPES)
+    check_choice("task", task, RECIPES[recipe])
     return RECIPES[recipe][task]
 
 

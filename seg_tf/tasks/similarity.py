@@ -16,6 +16,7 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping
 
+from seg_tf.config.base import check_choice
 from seg_tf.tasks.task import Example, find_file, read_rows
 
 _YEARS = {f"sts{year}": f"STS{year}-en-test" for year in range(12, 17)}
@@ -64,10 +65,7 @@ def read(name: str, data_dir: str | pathlib.Path) -> SimilaritySet:
     data_dir = pathlib.Path(data_dir).expanduser()
     if name in _YEARS:
         return _read_year(data_dir, _YEARS[name])
-    if name not in _FILES:
-        raise ValueError(
-            f"`name` must be one of {', '.join(NAMES)}. Received: {name!r}"
-        )
+    check_choice("name", name, NAMES)
     folder, file, texts, score, lowest, headerless = _FILES[name]
     rows = read_rows(
         find_file(data_dir, folder, [file]),

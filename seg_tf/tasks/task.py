@@ -13,6 +13,7 @@ import scipy.stats
 import sklearn.metrics
 
 from seg_tf import files
+from seg_tf.config.base import check_choice
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,13 +91,8 @@ class Task:
 
     def split(self, name: str) -> Split:
         """The split of that name. Raises a ValueError if there is none."""
-        for split in self.splits:
-            if split.name == name:
-                return split
-        raise ValueError(
-            f"`split` of {self.name} must be one of {', '.join(self.split_names)}. "
-            f"Received: {name!r}"
-        )
+        check_choice("split", name, self.split_names)
+        return self.splits[self.split_names.index(name)]
 
 
 def checksum(examples: Sequence[Example]) -> str:
