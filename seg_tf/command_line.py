@@ -159,11 +159,8 @@ def progress_bar(total: int, description: str, unit: str = "B") -> tqdm:
 class Progress:
     """A bar with the time left in a terminal; elsewhere a plain line per report.
 
-    Args:
-        total: number of updates, or of other units.
-        done: units done before this process.
-        stream: where to write; None is stderr.
-        **bar: arguments of `tqdm`.
+    `done` of `total` units were done before this process. `bar` are arguments of
+    `tqdm`; without a `stream` it is on stderr.
     """
 
     def __init__(

@@ -79,15 +79,11 @@ def written_aside(
 
     No other process can write `path` in this way while the block runs. If the block
     raises, `path` stays unchanged; what a kill leaves, the next call for `path` removes
-    or, if it was the old folder, puts back.
-
-    Args:
-        path: a file or a folder, which may exist.
-        overwrite: whether a file, or a folder that is not empty, may be replaced.
+    or, if it was the old folder, puts back. Without `overwrite`, neither a file nor a
+    folder with content is replaced.
 
     Raises:
-        ValueError: if another process is writing `path`, or `path` exists and
-            `overwrite` is False.
+        ValueError: if another process is writing `path`, or it may not be replaced.
         IsADirectoryError: if a file would take the place of a folder.
     """
     with _writing(path):

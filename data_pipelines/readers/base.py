@@ -149,11 +149,7 @@ class FileReader:
     def files(
         self, input_path: str | os.PathLike[str], pass_over: PassOver = ignore
     ) -> list[Path]:
-        """Lists the files to read, in the same order on every machine.
-
-        Input and `pass_over`, which is called for each file of a folder that is not
-        read, are those of `file_listing.list_files`.
-        """
+        """Lists the files to read in a fixed order: see `file_listing.list_files`."""
         return file_listing.list_files(input_path, self.suffixes, pass_over)
 
     def source_name(self, path: Path, input_path: str | os.PathLike[str]) -> str:
@@ -168,11 +164,9 @@ class FileReader:
     ) -> dict[str, Path]:
         """The files of one or several inputs, `Document.source` -> path.
 
-        Args:
-            inputs: what `files` accepts, or several of these separated by commas. With
-                several, names begin with the shortest unambiguous name of the input.
-            passed_over: receives the files of a folder that are not read.
-            prefix: beginning of all names.
+        Several inputs are separated by commas; names then begin with the shortest
+        unambiguous name of the input. All begin with `prefix`. `passed_over` receives
+        the files of a folder that are not read.
         """
         input_paths = file_listing.split_inputs(inputs)
         prefixes: Sequence[str] = [prefix]

@@ -104,12 +104,9 @@ def is_hard_wrapped(lines: Sequence[str]) -> bool:
 
     * at least nine in ten of them have at most 100 characters (if a line is a
       paragraph or a sentence, more of them are longer), and
-    * blank lines separate the paragraphs; or, in a file without blank lines, which may
-      be one paragraph, the lines nearly fill a common width: their median is at least
-      three quarters of the longest.
-
-    Args:
-        lines: stripped lines of a file; blank ones are empty.
+    * blank lines (empty strings) separate the paragraphs; or, in a file without them,
+      which may be one paragraph, the lines nearly fill a common width: their median is
+      at least three quarters of the longest.
     """
     lines = "\n".join(lines).strip("\n").split("\n")
     lengths = [

@@ -153,9 +153,8 @@ def _overridable(config: Any) -> Any:
 def from_config_dict(values: Any) -> Any:
     """The frozen config of a result of `to_config_dict` or `to_dict`.
 
-    Raises:
-        ValueError: if a `type` is unknown, a field is unknown or missing, or a value
-            is invalid.
+    A ValueError is raised if a `type` or field is unknown, one is missing, or a value
+    is invalid.
     """
     if isinstance(values, list):
         return tuple(values)

@@ -218,11 +218,8 @@ def follow_source(
 
     Epsilon and GELU are the source's. Token types and the tables that both have get
     the source's rows if it has more, so that no row of it is lost. Fields that the user
-    set, such as `model.layer_norm_epsilon`, stay.
-
-    Returns:
-        The config, and path -> (value of the config, value of the source) of every
-        adopted setting.
+    set, such as `model.layer_norm_epsilon`, stay. The second result maps the path of
+    every adopted setting to (value of the config, value of the source).
     """
     model = config.model
     if not isinstance(model, EncoderConfig):

@@ -174,10 +174,9 @@ def choose_normalization(
     strip_accents: bool | None = None,
     split_ideographs: bool | None = None,
 ) -> Normalization:
-    """Returns the normalization of text for a vocabulary.
+    """The normalization of text for a vocabulary, whose rows decide what is None.
 
-    Settings that are None are inferred from the rows, but `strip_accents` follows
-    `lower_case` if that is given.
+    But `strip_accents` follows `lower_case` if that is given.
     """
     inferred = inferred_normalization(vocabulary)
     if split_ideographs is None:
