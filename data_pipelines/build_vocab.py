@@ -23,7 +23,6 @@ MB some minutes. Next:
 """
 
 import dataclasses
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -49,10 +48,12 @@ from seg_tf.text.vocabulary import (
     WordVocabulary,
 )
 
+_MAX_WORDS = 1_000_000
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VocabularyOptions:
-    """Options of a vocabulary: kind of tokens, size, casing and limits of counting.
+    """Options of a vocabulary: kind of tokens, size and casing.
 
     Attributes:
         tokenizer: one of `seg_tf.text.encoding.TOKENIZERS`.
@@ -63,10 +64,6 @@ class VocabularyOptions:
             BERT's uncased models do; word-level language models keep case.
         strip_accents: whether accents are stripped; None follows `lower_case`.
         split_ideographs: whether each Chinese character is a word.
-        num_unused: number of `[unused0]`, `[unused1]`, … rows next to word pieces, for
-            tokens that later models add.
-        max_words: distinct words to count, the most frequent ones. Bounds time and
-            memory. None is 100,000 to learn word pieces from, or a million words.
         max_characters: distinct characters that get a word piece, the most frequent
             ones, at most half of the vocabulary; words with others will be `[UNK]`.
     """
@@ -77,8 +74,6 @@ class VocabularyOptions:
     lower_case: bool | None = None
     strip_accents: bool | None = None
     split_ideographs: bool | None = None
-    num_unused: int = 10
-    max_words: int | None = None
     max_characters: int = 1000
 
     def __post_init__(self):
@@ -87,7 +82,6 @@ class VocabularyOptions:
             ("vocab_size", 30_522 if self.has_pieces else None),
             ("lower_case", self.has_pieces),
             ("split_ideographs", True),
-            ("max_words", 100_000 if self.has_pieces else 1_000_000),
         ):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, default)
@@ -100,13 +94,10 @@ class VocabularyOptions:
             )
         num_reserved = len(self.reserved_tokens)
         least = num_reserved + (2 if self.has_pieces else 1)
-        most = math.inf if self.has_pieces else self.max_words
-        if size is not None and not least <= size <= most:
+        if size is not None and size < least:
             raise ValueError(
                 f"`vocab_size` must leave room for text next to {num_reserved} "
-                "reserved rows, and be at most `max_words` for whole words. Received: "
-                f"vocab_size={size}, num_unused={self.num_unused}, "
-                f"max_words={self.max_words}"
+                f"reserved rows. Received: vocab_size={size}"
             )
 
     @property
@@ -119,7 +110,8 @@ class VocabularyOptions:
         """Tokens that need not occur in the text."""
         if not self.has_pieces:
             return [EOS, UNKNOWN_WORD]
-        return [*SPECIAL_TOKENS, *(f"[unused{i}]" for i in range(self.num_unused))]
+        # Rows that later models can use for tokens of their own.
+        return [*SPECIAL_TOKENS, *(f"[unused{i}]" for i in range(10))]
 
 
 def build_vocabulary(
@@ -139,9 +131,11 @@ def build_vocabulary(
             options.lower_case, options.strip_accents, options.split_ideographs
         )
     )
-    counts = count_words(
-        format, input_path, reader_options or {}, split, options.max_words
+    # The most frequent words: bounds time and memory.
+    max_words = (
+        100_000 if options.has_pieces else max(_MAX_WORDS, options.vocab_size or 0)
     )
+    counts = count_words(format, input_path, reader_options or {}, split, max_words)
     return (_word_pieces if options.has_pieces else _words)(counts, options)
 
 
@@ -192,8 +186,8 @@ def _words(counted: WordCounts, options: VocabularyOptions) -> WordVocabulary:
     )
     if counted.has_forgotten:
         print(
-            f"More distinct words than max_words={options.max_words:,}: the rarest "
-            "were dropped, and counts of rare words may be too low",
+            f"More than {_MAX_WORDS:,} distinct words: the rarest were dropped, and "
+            "counts of rare words may be too low. A larger --vocab_size keeps more",
             file=sys.stderr,
         )
     return WordVocabulary(tuple(tokens))
@@ -232,7 +226,7 @@ if __name__ == "__main__":
     flags.DEFINE_bool("overwrite", False, "Replace an existing --output.")
     flags.DEFINE_bool("skip_if_present", False, "Keep an existing --output.")
     command_flags.define_tokenizer_flag()
-    names = ("vocab_size", "min_count", "num_unused", "max_words", "max_characters")
+    names = ("vocab_size", "min_count", "max_characters")
     command_flags.define_option_flags(VocabularyOptions, *names)
     define_normalization_flags(
         "Lower-case and, without --nostrip_accents, strip accents (uncased). Default: "

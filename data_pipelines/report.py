@@ -5,9 +5,9 @@ r"""Writes a page about records: sources, what was left out, and lengths.
     --output=corpus.html
 
 Sources and options, counts, what could not be read, what each cleaning step dropped
-with examples, histograms of the lengths of documents, paragraphs and sentences, padding
-at several window lengths, and the share of the text whose indices exceed SegaBERT's
-tables. One HTML file, which loads nothing else.
+with examples, lengths of documents, paragraphs and sentences, padding at several window
+lengths, and the share of the text whose indices exceed SegaBERT's tables. One HTML
+file, which loads nothing else.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from seg_tf.text.normalization import Normalization
 
 MAX_DOCUMENTS = 20_000
 _MAX_SOURCES = 12
+_percent = "{:.2%}".format
 _STEP_NAMES = {
     "short_lines": "Lines without enough words",
     "short_documents": "Documents without enough words",
@@ -125,14 +126,6 @@ def _table(
         f'<div class="table"><table><thead><tr>{line(head, "th")}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
-
-
-def _percent(share: float) -> str:
-    """A readable share with two significant digits."""
-    value = 100 * share
-    if value == 0 or value >= 10:
-        return f"{value:.0f} %" if value in (0, 100) else f"{value:.1f} %"
-    return f"{value:.1f} %" if value >= 1 else f"{value:.2g} %"
 
 
 # --- Sections ------------------------------------------------------------------------

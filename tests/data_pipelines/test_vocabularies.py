@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from data_pipelines import build_vocab
 from data_pipelines.build_vocab import VocabularyOptions, build_vocabulary
 from data_pipelines.builds import vocabularies
 from data_pipelines.builds.vocabularies import learn_pieces
@@ -14,7 +15,7 @@ from seg_tf.text.word_pieces import WordPieces
 from tests import command_calls
 
 SYLLABLES = ["ba", "ko", "ri", "tum", "sel", "nap", "do", "gu", "vex", "qui"]
-OPTIONS = VocabularyOptions(vocab_size=120, num_unused=3)
+OPTIONS = VocabularyOptions(vocab_size=120)
 
 
 def made_up_text(num_paragraphs, seed=0):
@@ -90,8 +91,8 @@ def test_pieces_of_a_corpus(corpus, capsys):
     (corpus / "empty.txt").write_bytes(b"\xff\xfe\xff")
     vocabulary = build_vocabulary("plain_text", str(corpus), OPTIONS)
     assert vocabulary.size == 120
-    unused = ("[unused0]", "[unused1]", "[unused2]")
-    assert vocabulary.tokens[:8] == (*SPECIAL_TOKENS, *unused)
+    unused = [f"[unused{number}]" for number in range(10)]
+    assert vocabulary.tokens[:15] == (*SPECIAL_TOKENS, *unused)
     ids, _ = WordPieces(vocabulary).encode(texts)
     assert vocabulary.unk_id not in ids
     assert "left out: {'not_utf8': 1}" in capsys.readouterr().err
@@ -140,11 +141,12 @@ def test_coverage_and_dropped_words_are_reported(words, tmp_path, monkeypatch, c
     monkeypatch.setattr(vocabularies, "_MAX_CHUNKS", 10)
     path = tmp_path / "a.txt"
     path.write_text("\n\n".join(f"often rare{number}" for number in range(100)))
-    vocabulary = build_words(path, vocab_size=3, max_words=5)
+    monkeypatch.setattr(build_vocab, "_MAX_WORDS", 5)
+    vocabulary = build_words(path, vocab_size=3)
     assert vocabulary.tokens == ("<eos>", "<unk>", "often")
     output = capsys.readouterr().err
     assert "100 tokens (33.33%) are <unk>" in output
-    assert "max_words=5: the rarest were dropped" in output
+    assert "More than 5 distinct words: the rarest were dropped" in output
 
 
 @pytest.mark.parametrize(
@@ -155,7 +157,6 @@ def test_coverage_and_dropped_words_are_reported(words, tmp_path, monkeypatch, c
             {"vocab_size": 2},
             "`vocab_size` must leave room.* 2 reserved rows.*vocab_size=2",
         ),
-        ({"vocab_size": 7, "max_words": 6}, "at most `max_words`.*max_words=6"),
         ({"min_count": 9}, "No word of .* occurs min_count=9 times: 11 words"),
     ],
 )
@@ -176,7 +177,7 @@ def test_commands_write_the_same_file_in_every_process(
     flags = ("--vocab_size=8", "--tokenizer=words")
     expected = build_words(words, tokenizer="words", vocab_size=8)
     cases = [("words", words, flags, WordVocabulary, expected)]
-    flags = ("--vocab_size=120", "--num_unused=3")
+    flags = ("--vocab_size=120",)
     expected = build_vocabulary("plain_text", str(corpus), OPTIONS)
     cases.append(("pieces", corpus, flags, Vocabulary, expected))
     for name, text, flags, vocabulary_class, expected in cases:
