@@ -131,10 +131,10 @@ def build_vocabulary(
             options.lower_case, options.strip_accents, options.split_ideographs
         )
     )
-    # The most frequent words: bounds time and memory.
-    max_words = (
-        100_000 if options.has_pieces else max(_MAX_WORDS, options.vocab_size or 0)
-    )
+    # Bounds time and memory.
+    max_words = max(_MAX_WORDS, options.vocab_size or 0)
+    if options.has_pieces:
+        max_words = 100_000
     counts = count_words(format, input_path, reader_options or {}, split, max_words)
     return (_word_pieces if options.has_pieces else _words)(counts, options)
 
