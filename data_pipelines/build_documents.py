@@ -37,9 +37,6 @@ from seg_tf.text.splitters import FUNCTION_HELP, PARAMETERS_HELP, load_parameter
 def define_flags() -> None:
     """Flags that determine the documents, and those of every build."""
     command_flags.define_text_flags()
-    flags.DEFINE_string(
-        "output_dir", None, command_flags.OUTPUT_DIR_HELP, required=True
-    )
     names = ("vocab_file", "validation_input", "validation_fraction")
     names += ("slice_megabytes", "max_rejected_share")
     command_flags.define_option_flags(DocumentOptions, *names)

@@ -24,12 +24,6 @@ if TYPE_CHECKING:
 # Makes `command_line.run` list the flags under the calling script.
 flags.disclaim_key_flags()
 
-OUTPUT_DIR_HELP = (
-    "Folder to write to, or the URL of one, such as s3://bucket/records. With a URL, "
-    "the build uses a folder of the user's cache ($XDG_CACHE_HOME) and uploads it at "
-    "the end."
-)
-
 
 def define_text_flags() -> None:
     """Defines `--format`, `--input` and the options of the reader."""
@@ -124,6 +118,14 @@ def options_from_flags(options: type, **values: Any) -> Any:
 
 def define_run_flags() -> None:
     """Flags that do not change the result."""
+    flags.DEFINE_string(
+        "output_dir",
+        None,
+        "Folder to write to, or the URL of one, such as s3://bucket/records. With a "
+        "URL, the build uses a folder of the user's cache ($XDG_CACHE_HOME) and "
+        "uploads it at the end.",
+        required=True,
+    )
     flags.DEFINE_enum(
         "engine",
         "local",

@@ -15,7 +15,7 @@ from data_pipelines.builds import sharded_build
 from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.builds.sharded_build import ShardedBuild
 from seg_tf import files
-from seg_tf.config.base import Range, Rate, check_ranges
+from seg_tf.config.base import Range, Ranged, Rate
 from seg_tf.data import record_schema
 from seg_tf.data.manifest import (
     FILE_NAME,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class WindowOptions:
+class WindowOptions(Ranged):
     """Settings that determine the windows cut from documents.
 
     Attributes:
@@ -51,9 +51,6 @@ class WindowOptions:
     short_window_rate: Rate = 0.01
     cut_sentences: bool = False
     seed: int = 0
-
-    def __post_init__(self):
-        check_ranges(self)
 
     @property
     def capacity(self) -> int:

@@ -95,6 +95,13 @@ def check_ranges(config: Any) -> None:
             )
 
 
+class Ranged:
+    """Base of dataclasses whose fields have ranges, which are checked."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+
 def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
     """Raises a ValueError unless the argument's value is one of `choices`."""
     if value not in choices:

@@ -11,6 +11,7 @@ import ml_collections
 from seg_tf.config.base import (
     Count,
     Positive,
+    Ranged,
     Seed,
     Whole,
     check_choice,
@@ -27,7 +28,7 @@ _REFERENCE = re.compile(r"[\w.]+:\w+")
 
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LossScaleConfig:
+class LossScaleConfig(Ranged):
     """Dynamic loss scale, used with the dtype policy `mixed_float16` only.
 
     It doubles after `growth_interval` updates without overflow.
@@ -36,9 +37,6 @@ class LossScaleConfig:
     initial: Positive = 2.0**15
     growth_interval: Count = 2_000
     floor: Positive = 1.0
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
 
 @register_config

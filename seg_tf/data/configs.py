@@ -10,6 +10,7 @@ from seg_tf.config.base import (
     Count,
     Fraction,
     Range,
+    Ranged,
     Rate,
     Share,
     check_choice,
@@ -59,7 +60,7 @@ class SpanMaskingConfig(MaskingConfig):
 
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class WindowInputsConfig:
+class WindowInputsConfig(Ranged):
     """One window of a document per row: `[CLS] pieces [SEP]`, padded to a length.
 
     Attributes:
@@ -81,9 +82,6 @@ class WindowInputsConfig:
     masking: MaskingConfig = MaskingConfig()
     block_rows: Count | None = None
     blocks_at_once: Count = 64
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     @property
     def row_length(self) -> int:
@@ -193,7 +191,7 @@ class ReATInputsConfig(WindowInputsConfig):
 
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LaneInputsConfig:
+class LaneInputsConfig(Ranged):
     """A corpus as one stream of words, read in parallel lanes (Transformer-XL).
 
     A batch has a row for every lane, its next `target_length` words; the next batch
@@ -210,9 +208,6 @@ class LaneInputsConfig:
 
     target_length: Count = 150
     validation_lanes: Count = 10
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     @property
     def row_length(self) -> int:

@@ -13,7 +13,7 @@ import dataclasses
 import itertools
 from collections.abc import Mapping
 
-from seg_tf.config.base import Count, Positive, check_choice, check_ranges
+from seg_tf.config.base import Count, Positive, Ranged, check_choice
 
 _SEGATRON = "Segatron (arXiv:2004.14996)"
 _SEGABERT = "SegaBERT (arXiv:2004.14996v1)"
@@ -21,15 +21,12 @@ _SLM = "SLM (arXiv:2010.16249)"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Ranged):
     """Hyperparameters that papers vary: highest rate, batch size, epochs."""
 
     learning_rate: Positive
     batch_size: Count
     epochs: Count
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     def __str__(self) -> str:
         epochs = "1 epoch" if self.epochs == 1 else f"{self.epochs} epochs"
