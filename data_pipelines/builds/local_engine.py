@@ -64,7 +64,7 @@ class LocalEngine:
         pairs: Sequence[ShardPair],
         new_maker: Callable[[], Maker],
     ) -> dict[int, dict]:
-        """Makes the window shards of an opened build that are missing of `pairs`.
+        """Makes the window shards that an opened build does not have yet.
 
         `new_maker` returns a `WindowMaker`. Returns all reports, by number.
         """
