@@ -165,10 +165,11 @@ def finished_manifest(
 
 def _difference(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str | None:
     """Describes the first entry that differs, in nested entries too."""
-    wanted, found = flat(json.loads(json.dumps(expected))), flat(actual)
-    for name in sorted(wanted.keys() | found.keys()):
-        if wanted.get(name) != found.get(name):
-            texts = (repr(some.get(name))[:_MAX_TEXT] for some in (wanted, found))
+    sides = flat(json.loads(json.dumps(expected))), flat(actual)
+    for name in sorted(sides[0].keys() | sides[1].keys()):
+        values = [side.get(name) for side in sides]
+        if values[0] != values[1]:
+            texts = (repr(value)[:_MAX_TEXT] for value in values)
             return "another `{}` (expected {}, found {})".format(name, *texts)
     return None
 
