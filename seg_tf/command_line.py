@@ -15,7 +15,7 @@ from absl import app, flags
 from absl import logging as absl_logging
 from tqdm import tqdm
 
-from seg_tf.command_table import quiet_broken_pipe
+from seg_tf.command_table import in_called_form, quiet_broken_pipe
 
 # Commands import this module before any that imports TensorFlow, whose start-up
 # messages this hides. Without a GPU, its only error is that there is none.
@@ -68,7 +68,7 @@ def run(
         except (ValueError, OSError, *more_errors) as error:
             if os.environ.get("SEG_TF_TRACEBACK"):
                 raise
-            sys.exit(f"error: {error}")
+            sys.exit(f"error: {in_called_form(str(error))}")
         except KeyboardInterrupt:
             sys.exit(f"interrupted{hint}")
         except Terminated:
@@ -76,6 +76,8 @@ def run(
             sys.exit(128 + signal.SIGTERM)  # As shells report it.
 
     _show_all_flags()
+    script = sys.modules["__main__"]
+    script.__doc__ = in_called_form(script.__doc__ or "")
     logging.addLevelName(logging.WARNING, "warning")
     with quiet_broken_pipe():
         app.run(guarded, flags_parser=parse_flags or app.parse_flags_with_usage)

@@ -9,6 +9,7 @@ import difflib
 import importlib.util
 import os
 import pathlib
+import re
 import runpy
 import sys
 from collections.abc import Iterator
@@ -48,6 +49,19 @@ REMOVED = {
     "evaluate-squad": "SQuAD's own scripts score files, and `finetune` writes scores",
     "serve-check": "`python -m benchmarks.serving` measures an exported model",
 }
+
+
+def in_called_form(text: str) -> str:
+    """Writes `seg-tf NAME` as `python -m MODULE` in processes that were called so."""
+    if sys.argv[0].startswith("seg-tf "):
+        return text
+    return re.sub(
+        r"seg-tf ([a-z]+(?:-[a-z]+)*)",
+        lambda match: (
+            f"python -m {MODULES[match[1]]}" if match[1] in MODULES else match[0]
+        ),
+        text,
+    )
 
 
 @contextlib.contextmanager

@@ -163,3 +163,20 @@ def test_terminal_gets_a_bar_that_starts_at_the_resumed_update():
     assert "400/1000" in shown
     last = shown.split("\r")[-1]
     assert re.search("500/1000.*loss=2.5000.*validation loss=2.7500", last)
+
+
+@pytest.mark.parametrize(
+    ("called", "shown"),
+    [
+        ("seg-tf pretrain", "seg-tf demo, seg-tf find-sentences, seg-tf absent"),
+        (
+            "run_pretraining.py",
+            "python -m seg_tf.commands.demo, python -m seg_tf.commands.find_sentences, "
+            "seg-tf absent",
+        ),
+    ],
+)
+def test_commands_are_named_in_the_form_of_the_call(monkeypatch, called, shown):
+    monkeypatch.setattr(sys, "argv", [called])
+    advice = "seg-tf demo, seg-tf find-sentences, seg-tf absent"
+    assert command_table.in_called_form(advice) == shown

@@ -206,14 +206,16 @@ def test_records_without_validation_train_once_that_is_asked_for(
     command_calls.call("seg_tf.commands.plot_runs", *shlex.split(compare))
     command_calls.check_image(tmp_path / "curves.png")
     for name in ("demo", "finetune", "export"):
-        assert f" seg-tf {name} --checkpoint={tmp_path} " in output.replace("\n", " ")
+        module = f"python -m seg_tf.commands.{name}"  # as this process was called
+        assert f" {module} --checkpoint={tmp_path} " in output.replace("\n", " ")
     (longer,) = re.findall(r"train it for longer [^-]*(--config\S+\d)", output)
     code, output, errors = run_here(*command, flag, longer)
     assert code == 0, errors
     assert "Done after 12 updates." in output
 
 
-def test_a_language_model_ends_with_its_commands(tmp_path):
+def test_a_language_model_ends_with_its_commands(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["seg-tf pretrain"])
     result = Result(updates=6, validation={}, best_updates=None, best_loss=None)
     config = from_config_dict(transformer_xl.get_config("tiny"))
     output = command._describe_end(result, RunFolder(tmp_path), config)

@@ -13,6 +13,7 @@ import tensorflow as tf
 from seg_tf import command_line, papers
 from seg_tf.checkpoints import contents, folders, pretrained
 from seg_tf.checkpoints.weight_files import CheckpointError
+from seg_tf.command_table import in_called_form
 from seg_tf.config import (
     CausalLMConfig,
     RunConfig,
@@ -196,7 +197,7 @@ def _train(options: RunOptions, trainer: Trainer) -> None:
 
 
 def _describe_end(result: Result, folder: RunFolder, config: RunConfig) -> str:
-    """Closing lines of a run, with commands to use it."""
+    """Closing lines of a run, with commands in the form of the call."""
     path = shlex.quote(str(folder.path))
     updates, last = result.updates, "none, as --config.training.validation_interval=0"
     if result.validation and result.best_updates is not None:
@@ -222,8 +223,8 @@ Done after {result.updates:,} updates.
 
 What to do next:
   look at the curves    tensorboard --logdir={path}
-  compare runs          seg-tf plot-runs --runs={path}{training}\
-{use}
+  compare runs          {in_called_form("seg-tf plot-runs")} --runs={path}{training}\
+{in_called_form(use)}
   use the encoder       from seg_tf.checkpoints.pretrained import load_encoder
                         encoder, config = load_encoder("{folder.path}")
   train it for longer   the same command with
