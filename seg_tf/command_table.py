@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import runpy
+import shutil
 import sys
 from collections.abc import Iterator
 
@@ -52,13 +53,24 @@ REMOVED = {
 
 
 def in_called_form(text: str) -> str:
-    """Writes `seg-tf NAME` as `python -m MODULE` in processes that were called so."""
-    if sys.argv[0].startswith("seg-tf "):
+    """Replaces `seg-tf NAME` in `text` by what works in the user's shell.
+
+    If `PATH` does not find the program, its path is written, or `python -m MODULE` if
+    the package is not installed.
+    """
+    folder = pathlib.Path(sys.executable).parent
+    if shutil.which("seg-tf") == str(folder / "seg-tf"):
         return text
+    if folder.is_relative_to(pathlib.Path.cwd()):
+        folder = folder.relative_to(pathlib.Path.cwd())
+    if (folder / "seg-tf").exists():
+        return re.sub("(?=seg-tf [a-z]|tensorboard --)", f"{folder}/", text)
     return re.sub(
         r"seg-tf ([a-z]+(?:-[a-z]+)*)",
         lambda match: (
-            f"python -m {MODULES[match[1]]}" if match[1] in MODULES else match[0]
+            f"{folder}/python -m {MODULES[match[1]]}"
+            if match[1] in MODULES
+            else match[0]
         ),
         text,
     )

@@ -25,8 +25,12 @@ _STRAY_TAG = re.compile(
 # Older versions mark headings, to which they add a full stop, and list items.
 _SECTION = re.compile(r"^Section::::(.*?)\.?$", re.MULTILINE)
 _BULLET = re.compile(r"^BULLET::::(?:-|\d+\.)?[ \t]*", re.MULTILINE)
-# What remains of brackets whose content was left out; `main()` is text.
-_EMPTY_BRACKETS = re.compile(r"(?:(?<![ \t])[ \t]++|^)\([ \t,;:]*+\)", re.MULTILINE)
+# What remains of brackets whose content was left out; `main()` is text. The second
+# expression tries every space of a text and is slow.
+_BRACKETS = re.compile(r"\([ \t,;:]*+\)")
+_EMPTY_BRACKETS = re.compile(
+    rf"(?:(?<![ \t])[ \t]++|^){_BRACKETS.pattern}", re.MULTILINE
+)
 # ` = Title = `; a section is ` = = Section = = `.
 _WIKITEXT_TITLE = re.compile(rb"= (?!= ).*[^=] =$", re.DOTALL)
 
@@ -76,7 +80,9 @@ class WikiExtractorReader(json_lines.JsonLinesReader):
             text = wiki_markup.SWITCH.sub("", text)
         if "::::" in text:
             text = _BULLET.sub("", _SECTION.sub(r"\1", text))
-        paragraphs = streams.split_lines(_EMPTY_BRACKETS.sub("", text))
+        if _BRACKETS.search(text):
+            text = _EMPTY_BRACKETS.sub("", text)
+        paragraphs = streams.split_lines(text)
         # Blocks repeat the title as their first line, JSON does not.
         if title and paragraphs and " ".join(paragraphs[0].split()) == title:
             del paragraphs[0]

@@ -23,6 +23,7 @@ CONFIG_FILE, VOCABULARY_FILE = "config.json", "vocab.txt"
 WEIGHTS_FILE = "model.safetensors"
 INDEX_FILE = f"{WEIGHTS_FILE}.index.json"
 TOKENIZER_FILES = ("tokenizer_config.json", "tokenizer.json")
+ADDED_FILE = "added_tokens.json"
 DOWNLOADS = (WEIGHTS_FILE, INDEX_FILE, "model-*-of-*.safetensors")
 # The authors' pretraining; their published configs are those of fine-tuning.
 _AUTHORS_EPSILON = 1e-5
@@ -228,8 +229,15 @@ def read_tokenizer(
             settings[name] = getattr(fast.normalizer, fast_key)
     if settings["split_ideographs"] is None and config:
         settings["split_ideographs"] = True
+    loose = weights.read_settings(folder / ADDED_FILE, optional=True)
     try:
-        added = {
+        added = {int(number): (token, False) for token, number in loose.items()}
+    except (TypeError, ValueError) as error:
+        raise ForeignWeightsError(
+            f"{folder / ADDED_FILE}: must have ids by their tokens: {error}"
+        ) from error
+    try:
+        added |= {
             int(number): (token["content"], token.get("special"))
             for number, token in config.get("added_tokens_decoder", {}).items()
         }

@@ -214,7 +214,7 @@ def _describe_end(result: Result, folder: RunFolder, config: RunConfig) -> str:
   fine-tune it          seg-tf finetune --checkpoint={path} --task=glue/mrpc \\
                           --data_dir=GLUE --output_dir=finetuned
   serve it              seg-tf export --checkpoint={path} --output_dir=exported"""
-    return f"""
+    return in_called_form(f"""
 Done after {result.updates:,} updates.
   validation loss  {last}
   checkpoint       {folder.checkpoints_folder / folders.name(updates)}
@@ -223,9 +223,8 @@ Done after {result.updates:,} updates.
 
 What to do next:
   look at the curves    tensorboard --logdir={path}
-  compare runs          {in_called_form("seg-tf plot-runs")} --runs={path}{training}\
-{in_called_form(use)}
+  compare runs          seg-tf plot-runs --runs={path}{training}{use}
   use the encoder       from seg_tf.checkpoints.pretrained import load_encoder
                         encoder, config = load_encoder("{folder.path}")
   train it for longer   the same command with
-                        --config.training.num_updates={2 * result.updates}"""
+                        --config.training.num_updates={2 * result.updates}""")
