@@ -107,17 +107,14 @@ class Manifest:
         names = self.splits if split is None else (split,)
         return [shard for name in names for shard in self.splits[name]]
 
-    def counts(self) -> dict[str, Any]:
-        """The totals of all shards, then those of each split."""
+    def save(self, folder: pathlib.Path) -> None:
+        """Writes `manifest.json`, which begins with the totals of all and each split."""
         totals, *split_totals = (
             {name: self.count(name, split) for name in COUNTS} | self.text_counts(split)
             for split in (None, *SPLITS)
         )
-        return totals | dict(zip(SPLITS, split_totals, strict=True))
-
-    def save(self, folder: pathlib.Path) -> None:
-        """Writes `manifest.json`, which begins with the totals."""
-        head = {"schema_version": SCHEMA_VERSION, "counts": self.counts()}
+        counts = totals | dict(zip(SPLITS, split_totals, strict=True))
+        head = {"schema_version": SCHEMA_VERSION, "counts": counts}
         files.write_json(folder / FILE_NAME, head | dataclasses.asdict(self))
 
     @classmethod
