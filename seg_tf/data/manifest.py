@@ -108,7 +108,7 @@ class Manifest:
         return [shard for name in names for shard in self.splits[name]]
 
     def save(self, folder: pathlib.Path) -> None:
-        """Writes `manifest.json`, which begins with totals, of all and of each split."""
+        """Writes `manifest.json`, which begins with the totals, also by split."""
         totals, *split_totals = (
             {name: self.count(name, split) for name in COUNTS} | self.text_counts(split)
             for split in (None, *SPLITS)
