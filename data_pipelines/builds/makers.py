@@ -89,7 +89,7 @@ class SliceMaker:
             cleaning_steps = list(self._steps)
             if self._duplicates is not None:
                 repeated = duplicates_in_slice(self._duplicates, payload)
-                cleaning_steps.append(steps.Duplicates(repeated))
+                cleaning_steps.append(steps.duplicates(repeated))
             counter = DropCounter([step.name for step in cleaning_steps])
             documents = steps.clean(documents, cleaning_steps, counter)
         trees: dict[str, list[tuple]] = {split: [] for split in SPLITS}
