@@ -14,30 +14,44 @@ base: the paper's own baseline: 12 layers of width 768, 500,000 updates.
 large: SegaBERT large with positions: 24 layers of width 1024, 1,000,000 updates.
 large_phase1: first of the two phases of NVIDIA's BERT recipe: 128 positions.
 large_phase2: second of the two phases of NVIDIA's BERT recipe: 512 positions.
+ps_tiny: SegaBERT tiny with positions, paragraphs and sentences (BERT with P.S.).
+ps_base: the paper's ablation: 12 layers of width 768, 500,000 updates.
+ps_large: the ablation at 24 layers of width 1024, 1,000,000 updates.
 """
 
 from dataclasses import replace
 
-from seg_tf.config import RunConfig, config_getter
+from seg_tf.config import RunConfig, config_getter, named_runs
 from seg_tf.configs import segabert
 
 
-def _bert(variant: str) -> RunConfig:
+def _bert(
+    variant: str, name: str = "bert", segments: tuple[str, ...] = ()
+) -> RunConfig:
+    """SegaBERT's run with a table of positions, and of its own those of `segments`."""
     run = segabert.RUNS[variant]
     # A first phase has the positions of the second.
     length = 512 if "phase" in variant else run.inputs.window_length
     tables = {} if run.model.rotary_shares else {"position_index": length}
+    tables |= {segment: run.model.index_tables[segment] for segment in segments}
     return replace(
         run,
-        name=f"bert_{variant}",
-        paper=run.paper.removeprefix("sega"),
+        paper=run.paper.replace("segabert", name),
         model=replace(run.model, index_tables=tables),
     )
 
 
-RUNS = {variant: _bert(variant) for variant in segabert.RUNS}
-RUNS["included"] = segabert.included(
-    replace(RUNS["modern_mini"], inputs=segabert.INCLUDED_INPUTS), "bert", 7_250
+_INCLUDED = replace(_bert("modern_mini"), inputs=segabert.INCLUDED_INPUTS)
+_SEGMENTS = ("paragraph_index", "sentence_index")
+
+RUNS = named_runs(
+    "bert",
+    **{variant: _bert(variant) for variant in segabert.RUNS}
+    | {"included": segabert.included(_INCLUDED, 7_250)}
+    | {
+        f"ps_{size}": _bert(size, "bert_ps", _SEGMENTS)
+        for size in ("tiny", "base", "large")
+    },
 )
 
 get_config = config_getter(RUNS)

@@ -17,12 +17,11 @@ from seg_tf.config import (
     RunConfig,
     TrainingConfig,
     config_getter,
+    named_runs,
 )
 from seg_tf.data.configs import MaskingConfig, ReATInputsConfig
 
 _BASE = RunConfig(
-    name="reat_base",
-    paper="reat_base",
     model=ReATConfig(),
     inputs=ReATInputsConfig(),
     objectives={
@@ -41,8 +40,6 @@ _BASE = RunConfig(
 )
 _SMALL = replace(
     _BASE,
-    name="reat_small",
-    paper="reat_small",
     model=replace(
         _BASE.model,
         num_sentence_layers=2,
@@ -59,7 +56,7 @@ _SMALL = replace(
 )
 _TINY = replace(
     _BASE,
-    name="reat_tiny",
+    paper="reat_base",
     model=replace(
         _BASE.model,
         num_sentence_layers=2,
@@ -91,6 +88,6 @@ _TINY = replace(
     ),
 )
 
-RUNS = {"tiny": _TINY, "small": _SMALL, "base": _BASE}
+RUNS = named_runs("reat", tiny=_TINY, small=_SMALL, base=_BASE)
 
 get_config = config_getter(RUNS)

@@ -20,11 +20,11 @@ from seg_tf.config import (
     TrainingConfig,
     TransformerXLConfig,
     config_getter,
+    named_runs,
 )
 from seg_tf.data.configs import LaneInputsConfig
 
 _TINY = RunConfig(
-    name="sega_transformer_xl_tiny",
     paper="sega_transformer_xl_base",
     model=TransformerXLConfig(
         num_layers=4,
@@ -58,8 +58,6 @@ _TINY = RunConfig(
     ),
 )
 _BASE = RunConfig(
-    name="sega_transformer_xl_base",
-    paper="sega_transformer_xl_base",
     model=TransformerXLConfig(),
     inputs=LaneInputsConfig(),
     objectives={"causal_lm": CausalLMConfig()},
@@ -75,8 +73,6 @@ _BASE = RunConfig(
 )
 _LARGE = replace(
     _BASE,
-    name="sega_transformer_xl_large",
-    paper="sega_transformer_xl_large",
     model=TransformerXLConfig(
         num_layers=18,
         hidden_size=1024,
@@ -100,20 +96,20 @@ def _without(part: str, run: RunConfig) -> RunConfig:
     parts = tuple(other for other in run.model.position_parts if other != part)
     return replace(
         run,
-        name=f"{run.name}_no_{part}",
         paper=f"sega_transformer_xl_no_{part}_base",
         model=replace(run.model, position_parts=parts),
     )
 
 
-RUNS = {
-    "tiny": _TINY,
-    "tiny_no_sentence": _without("sentence", _TINY),
-    "tiny_no_paragraph": _without("paragraph", _TINY),
-    "base": _BASE,
-    "base_no_sentence": _without("sentence", _BASE),
-    "base_no_paragraph": _without("paragraph", _BASE),
-    "large": _LARGE,
-}
+RUNS = named_runs(
+    "sega_transformer_xl",
+    tiny=_TINY,
+    tiny_no_sentence=_without("sentence", _TINY),
+    tiny_no_paragraph=_without("paragraph", _TINY),
+    base=_BASE,
+    base_no_sentence=_without("sentence", _BASE),
+    base_no_paragraph=_without("paragraph", _BASE),
+    large=_LARGE,
+)
 
 get_config = config_getter(RUNS)

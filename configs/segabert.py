@@ -27,6 +27,7 @@ from seg_tf.config import (
     StableAdamWConfig,
     TrainingConfig,
     config_getter,
+    named_runs,
 )
 from seg_tf.data.configs import (
     MaskingConfig,
@@ -40,7 +41,6 @@ _WINDOWS_128 = WindowInputsConfig(
 _WINDOWS_512 = WindowInputsConfig()
 
 _TINY = RunConfig(
-    name="segabert_tiny",
     paper="segabert_base",
     model=EncoderConfig(
         num_layers=2,
@@ -65,7 +65,6 @@ _TINY = RunConfig(
     ),
 )
 _TINY_PHASE1 = RunConfig(
-    name="segabert_tiny_phase1",
     paper="segabert_large_nvidia_phase1",
     # As in the large recipe, with which the figures above were measured.
     model=replace(_TINY.model, dropout=0.1, initializer_range=0.02),
@@ -79,11 +78,9 @@ _TINY_PHASE1 = RunConfig(
         validation_batches=10,
     ),
 )
-_BASE = RunConfig(name="segabert_base", paper="segabert_base", inputs=_WINDOWS_512)
+_BASE = RunConfig(inputs=_WINDOWS_512)
 _LARGE = replace(
     _BASE,
-    name="segabert_large",
-    paper="segabert_large",
     model=replace(
         _BASE.model,
         num_layers=24,
@@ -94,7 +91,6 @@ _LARGE = replace(
     training=replace(_BASE.training, num_updates=1_000_000),
 )
 _LARGE_PHASE1 = RunConfig(
-    name="segabert_large_phase1",
     paper="segabert_large_nvidia_phase1",
     model=_LARGE.model,
     inputs=_WINDOWS_128,
@@ -122,7 +118,6 @@ _PACKED = replace(
 )
 _MINI = replace(
     _PACKED,
-    name="segabert_mini",
     model=replace(
         _PACKED.model,
         num_layers=4,
@@ -147,13 +142,10 @@ _MINI = replace(
 )
 
 
-def _modern(
-    run: RunConfig, size: str, learning_rate: float, warmup_updates: int
-) -> RunConfig:
+def _modern(run: RunConfig, learning_rate: float, warmup_updates: int) -> RunConfig:
     """A run with the modern trunk, rotary positions and the three tables."""
     return replace(
         run,
-        name=f"segabert_modern_{size}",
         paper="segabert_base",
         model=replace(
             run.model,
@@ -169,14 +161,13 @@ def _modern(
     )
 
 
-_MODERN_MINI = _modern(_MINI, "mini", 2e-3, 100)
+_MODERN_MINI = _modern(_MINI, 2e-3, 100)
 
 
-def included(run: RunConfig, name: str, num_updates: int) -> RunConfig:
+def included(run: RunConfig, num_updates: int) -> RunConfig:
     """The recipe of the models in the package: Muon, 32,768 positions an update."""
     return replace(
         run,
-        name=f"{name}_included",
         optimizer=MuonConfig(warmup_updates=200, decay_share=1_200 / num_updates),
         training=replace(run.training, num_updates=num_updates, batch_size=128),
     )
@@ -199,13 +190,14 @@ _INCLUDED = replace(
     ),
 )
 
-RUNS = {
-    "tiny": _TINY,
-    "modern_tiny": _modern(_PACKED, "tiny", 4e-3, 100),
-    "mini": _MINI,
-    "modern_mini": _MODERN_MINI,
-    "included": included(_INCLUDED, "segabert", 6_950),
-    "modern_base": _modern(
+RUNS = named_runs(
+    "segabert",
+    tiny=_TINY,
+    modern_tiny=_modern(_PACKED, 4e-3, 100),
+    mini=_MINI,
+    modern_mini=_MODERN_MINI,
+    included=included(_INCLUDED, 6_950),
+    modern_base=_modern(
         replace(
             _BASE,
             inputs=PackedWindowInputsConfig(
@@ -214,14 +206,12 @@ RUNS = {
             ),
             training=replace(_BASE.training, dtype_policy="mixed_bfloat16"),
         ),
-        "base",
         5e-4,
         2_000,
     ),
-    "tiny_phase1": _TINY_PHASE1,
-    "tiny_phase2": replace(
+    tiny_phase1=_TINY_PHASE1,
+    tiny_phase2=replace(
         _TINY_PHASE1,
-        name="segabert_tiny_phase2",
         paper="segabert_large_nvidia_phase2",
         inputs=_WINDOWS_512,
         optimizer=LambConfig(learning_rate=5e-3, warmup_updates=20),
@@ -235,12 +225,11 @@ RUNS = {
             checkpoint_interval=50,
         ),
     ),
-    "base": _BASE,
-    "large": _LARGE,
-    "large_phase1": _LARGE_PHASE1,
-    "large_phase2": replace(
+    base=_BASE,
+    large=_LARGE,
+    large_phase1=_LARGE_PHASE1,
+    large_phase2=replace(
         _LARGE_PHASE1,
-        name="segabert_large_phase2",
         paper="segabert_large_nvidia_phase2",
         inputs=_WINDOWS_512,
         optimizer=LambConfig(learning_rate=4e-3, warmup_updates=200),
@@ -251,6 +240,6 @@ RUNS = {
             micro_batch_size=32,
         ),
     ),
-}
+)
 
 get_config = config_getter(RUNS)

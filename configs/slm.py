@@ -22,6 +22,7 @@ from seg_tf.config import (
     SentenceUnshufflingConfig,
     TrainingConfig,
     config_getter,
+    named_runs,
 )
 from seg_tf.configs import segabert
 from seg_tf.data.configs import (
@@ -33,8 +34,6 @@ from seg_tf.data.configs import (
 
 _MASKED_LM = {"masked_lm": MaskedLMConfig()}
 _BASE = RunConfig(
-    name="slm_base",
-    paper="slm_base",
     model=EncoderConfig(
         index_tables={"position_index": 512, "sentence_id": 22}, num_token_types=2
     ),
@@ -45,17 +44,11 @@ _BASE = RunConfig(
         num_updates=1_000_000, batch_size=256, dtype_policy="mixed_float16"
     ),
 )
-_BASE_SHUFFLE_ALL = replace(
-    _BASE,
-    name="slm_base_shuffle_all",
-    paper="slm_base_shuffle_all",
-    inputs=replace(_BASE.inputs, shuffle_rate=1.0),
-)
+_BASE_SHUFFLE_ALL = replace(_BASE, inputs=replace(_BASE.inputs, shuffle_rate=1.0))
 
 _SEGABERT = segabert.RUNS["tiny"]
 _TINY = replace(
     _SEGABERT,
-    name="slm_tiny",
     paper="slm_base",
     model=replace(
         _SEGABERT.model,
@@ -87,8 +80,6 @@ _TINY = replace(
 )
 _BASE_PLAIN = replace(
     _BASE,
-    name="slm_base_plain",
-    paper="slm_base_plain",
     model=replace(_BASE.model, index_tables={"position_index": 512}),
     inputs=WindowInputsConfig(
         window_length=_BASE.inputs.window_length, masking=_BASE.inputs.masking
@@ -96,31 +87,21 @@ _BASE_PLAIN = replace(
     objectives=_MASKED_LM,
 )
 
-RUNS = {
-    "tiny": _TINY,
-    "tiny_no_reconstructor": replace(
+RUNS = named_runs(
+    "slm",
+    tiny=_TINY,
+    tiny_no_reconstructor=replace(
         _TINY, name="slm_tiny_no_reconstructor", objectives=_MASKED_LM
     ),
-    "base": _BASE,
-    "base_shuffle_all": _BASE_SHUFFLE_ALL,
-    "base_shuffle_all_no_reconstructor": replace(
-        _BASE_SHUFFLE_ALL,
-        name="slm_base_shuffle_all_no_reconstructor",
-        paper="slm_base_shuffle_all_no_reconstructor",
-        objectives=_MASKED_LM,
+    base=_BASE,
+    base_shuffle_all=_BASE_SHUFFLE_ALL,
+    base_shuffle_all_no_reconstructor=replace(_BASE_SHUFFLE_ALL, objectives=_MASKED_LM),
+    base_no_shuffle=replace(
+        _BASE, inputs=replace(_BASE.inputs, shuffle_rate=0.0), objectives=_MASKED_LM
     ),
-    "base_no_shuffle": replace(
-        _BASE,
-        name="slm_base_no_shuffle",
-        paper="slm_base_no_shuffle",
-        inputs=replace(_BASE.inputs, shuffle_rate=0.0),
-        objectives=_MASKED_LM,
-    ),
-    "base_plain": _BASE_PLAIN,
-    "base_plain_shuffled": replace(
+    base_plain=_BASE_PLAIN,
+    base_plain_shuffled=replace(
         _BASE_PLAIN,
-        name="slm_base_plain_shuffled",
-        paper="slm_base_plain_shuffled",
         inputs=ShuffledWindowInputsConfig(
             window_length=_BASE.inputs.window_length,
             max_sentences=_BASE.inputs.max_sentences,
@@ -128,6 +109,6 @@ RUNS = {
             masking=_BASE.inputs.masking,
         ),
     ),
-}
+)
 
 get_config = config_getter(RUNS)

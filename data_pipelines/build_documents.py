@@ -8,7 +8,7 @@ length are quickly cut from the result (`data_pipelines.build_windows`).
     --vocab_file=vocab.txt --output_dir=documents --num_workers=4
 
 Models that read a corpus as one stream use documents of whole words:
---tokenizer=words or whitespace, with a vocabulary of `data_pipelines.build_word_vocab`.
+--tokenizer=words or whitespace, with a vocabulary of `data_pipelines.build_vocab`.
 They need no windows.
 
 For a corpus with its own validation file, use --validation_input; then all of --input
@@ -30,7 +30,6 @@ from data_pipelines import command_flags
 from data_pipelines.builds import documents, sharded_build
 from data_pipelines.builds.documents import DocumentOptions
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
-from seg_tf.text import encoding
 from seg_tf.text.normalization import define_normalization_flags
 from seg_tf.text.splitters import FUNCTION_HELP, PARAMETERS_HELP, load_parameters
 
@@ -38,19 +37,10 @@ from seg_tf.text.splitters import FUNCTION_HELP, PARAMETERS_HELP, load_parameter
 def define_flags() -> None:
     """Flags that determine the documents, and those of every build."""
     command_flags.define_text_flags()
-    flags.DEFINE_string(
-        "output_dir", None, command_flags.OUTPUT_DIR_HELP, required=True
-    )
-    names = ("vocab_file", "validation_input", "validation_fraction", "strict")
+    names = ("vocab_file", "validation_input", "validation_fraction")
     names += ("slice_megabytes", "max_rejected_share")
     command_flags.define_option_flags(DocumentOptions, *names)
-    flags.DEFINE_enum(
-        "tokenizer",
-        encoding.WORD_PIECES,
-        list(encoding.TOKENIZERS),
-        "Kind of tokens. "
-        + " ".join(f"{name}: {line}" for name, line in encoding.TOKENIZERS.items()),
-    )
+    command_flags.define_tokenizer_flag()
     define_normalization_flags(
         "Lower-case and, without --nostrip_accents, strip accents (uncased). Default: "
         "as the vocabulary's rows say; capital letters in more than 1 % make it cased."

@@ -48,9 +48,6 @@ if __name__ == "__main__":
     flags.DEFINE_string(
         "documents_dir", None, "Folder or URL of build_documents.", required=True
     )
-    flags.DEFINE_string(
-        "output_dir", None, command_flags.OUTPUT_DIR_HELP, required=True
-    )
     define_flags()
     command_flags.define_run_flags()
     command_flags.run_build(main)

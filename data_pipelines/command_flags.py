@@ -1,4 +1,4 @@
-"""Flags that several commands share: raw text, engines, vocabularies, the report."""
+"""Flags that several commands share: raw text, tokens, engines, the report."""
 
 import dataclasses
 import inspect
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from absl import app, flags
 
 from data_pipelines import BuildError
+from data_pipelines.builds.sharded_build import REPORT_FILE
 from data_pipelines.readers import FORMATS, options_of, parse_options
-from seg_tf import command_line, output_paths
-from seg_tf.text.vocabulary import TokenTable
+from seg_tf import command_line
+from seg_tf.text import encoding
 
 if TYPE_CHECKING:
     from data_pipelines.builds.beam_engine import BeamEngine
@@ -22,13 +23,6 @@ if TYPE_CHECKING:
 
 # Makes `command_line.run` list the flags under the calling script.
 flags.disclaim_key_flags()
-
-REPORT_NAME = "report.html"
-OUTPUT_DIR_HELP = (
-    "Folder to write to, or the URL of one, such as s3://bucket/records. With a URL, "
-    "the build uses a folder of the user's cache ($XDG_CACHE_HOME) and uploads it at "
-    "the end."
-)
 
 
 def define_text_flags() -> None:
@@ -67,6 +61,17 @@ def reader_options() -> dict[str, str]:
     return parse_options(flags.FLAGS.reader_options)
 
 
+def define_tokenizer_flag() -> None:
+    """Defines `--tokenizer`."""
+    kinds = " ".join(f"{name}: {line}" for name, line in encoding.TOKENIZERS.items())
+    flags.DEFINE_enum(
+        "tokenizer",
+        encoding.WORD_PIECES,
+        list(encoding.TOKENIZERS),
+        f"Kind of tokens. {kinds}",
+    )
+
+
 def define_records_flag() -> None:
     """Defines `--records_dir`."""
     flags.DEFINE_string(
@@ -77,8 +82,7 @@ def define_records_flag() -> None:
 def define_option_flags(options: type, *names: str) -> None:
     """Defines flags for the named fields of an options dataclass, by default for all.
 
-    The default is the field's, the help its metadata `help` or its description
-    in the docstring.
+    The default is the field's, the help its description in the docstring.
     """
     text = (inspect.getdoc(options) or "").partition("Attributes:\n")[2]
     helps = dict(re.findall(r"^    (\w+): (.+?)(?=^    \w|\Z)", text, re.M | re.S))
@@ -92,7 +96,7 @@ def define_option_flags(options: type, *names: str) -> None:
     for field in dataclasses.fields(options):
         if names and field.name not in names:
             continue
-        help_text = field.metadata.get("help") or " ".join(helps[field.name].split())
+        help_text = " ".join(helps[field.name].split())
         is_required = field.default is dataclasses.MISSING
         kind = (typing.get_args(kinds[field.name]) or [kinds[field.name]])[0]
         define[kind](
@@ -114,6 +118,14 @@ def options_from_flags(options: type, **values: Any) -> Any:
 
 def define_run_flags() -> None:
     """Flags that do not change the result."""
+    flags.DEFINE_string(
+        "output_dir",
+        None,
+        "Folder to write to, or the URL of one, such as s3://bucket/records. With a "
+        "URL, the build uses a folder of the user's cache ($XDG_CACHE_HOME) and "
+        "uploads it at the end.",
+        required=True,
+    )
     flags.DEFINE_enum(
         "engine",
         "local",
@@ -139,7 +151,7 @@ def define_run_flags() -> None:
     flags.DEFINE_bool(
         "report",
         False,
-        f"Write a page about the corpus, {REPORT_NAME}, to --output_dir.",
+        f"Write a page about the corpus, {REPORT_FILE}, to --output_dir.",
     )
 
 
@@ -190,48 +202,10 @@ def write_requested_report(
     output_dir: pathlib.Path, documents_dir: pathlib.Path | None = None
 ) -> None:
     """Writes the page that `--report` requests."""
-    if not flags.FLAGS.report:
-        return
-    path = output_dir / REPORT_NAME
-    # Imported late because it imports TensorFlow.
-    from data_pipelines.report.page import write_report
+    if flags.FLAGS.report:
+        # Imported late because it imports TensorFlow.
+        from data_pipelines.report import write_report
 
-    write_report(output_dir, path, documents_dir=documents_dir)
-    print(f"the report is {path}")
-
-
-# --- Commands that make a vocabulary -------------------------------------------------
-
-
-def define_vocabulary_flags() -> None:
-    """Flags of the text and of the output."""
-    define_text_flags()
-    flags.DEFINE_string("output", None, "The vocab.txt to write.", required=True)
-    flags.DEFINE_bool("overwrite", False, "Replace an existing --output.")
-    flags.DEFINE_bool("skip_if_present", False, "Keep an existing --output.")
-
-
-def run_vocabulary(build: Callable[..., TokenTable], options: type) -> NoReturn:
-    """Runs a command that makes a vocabulary, whose `options` are flags, and exits."""
-
-    def main(_: Sequence[str]) -> None:
-        from data_pipelines.builds.vocabularies import write_vocabulary
-
-        values = flags.FLAGS
-        output = output_paths.local_path(values.output, "output", "file")
-        if output.exists() and not values.overwrite:
-            if values.skip_if_present:
-                print(f"{output} already exists")
-                return
-            raise ValueError(
-                f"--output must not exist: {output}. Choose another name, or use "
-                "--overwrite to replace it, or --skip_if_present to keep it"
-            )
-        # Checked before the text is read, which may take hours.
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output_paths.file_path(values.output, "output")
-        settings = options_from_flags(options)
-        vocabulary = build(values.format, values.input, settings, reader_options())
-        write_vocabulary(vocabulary, output)
-
-    sys.exit(command_line.run(main))
+        path = output_dir / REPORT_FILE
+        write_report(output_dir, path, documents_dir=documents_dir)
+        print(f"the report is {path}")

@@ -1,7 +1,8 @@
-"""Shared by all commands: errors, exit codes, signals, progress and tables."""
+"""Shared by all commands: errors, exit codes, signals, outputs, progress and tables."""
 
 import logging
 import os
+import pathlib
 import resource
 import signal
 import sys
@@ -108,6 +109,47 @@ def _show_all_flags() -> None:
             flag.help = f"(required) {flag.help}"
 
 
+# --- Outputs, refused before long work if they cannot be written ---------------------
+
+
+def local_path(value: str, flag: str, kind: str = "folder") -> pathlib.Path:
+    """The path of a result, a "folder" or "file", which must not be a URL."""
+    if "://" in value:
+        raise ValueError(
+            f"`--{flag}` must be a {kind} of this machine or of a shared file system. "
+            f"Received: {value!r}"
+        )
+    return pathlib.Path(value)
+
+
+def file_path(value: str, flag: str) -> pathlib.Path:
+    """The path of a file to write or replace, in an existing, writable folder."""
+    path = local_path(value, flag, "file")
+    is_name = value and not value.endswith("/") and not path.is_dir()
+    if not (is_name and path.parent.is_dir() and os.access(path.parent, os.W_OK)):
+        raise ValueError(
+            f"`--{flag}` must name a file, in a folder that exists and may be written "
+            f"to. Received: {value!r}"
+        )
+    return path
+
+
+def folder_path(value: str, flag: str = "output_dir") -> pathlib.Path:
+    """The path of a folder for results, which may not exist yet."""
+    folder = local_path(value, flag)
+    parents = (folder, *folder.absolute().parents)
+    existing = next(path for path in parents if path.exists())
+    if not (value and existing.is_dir() and os.access(existing, os.W_OK)):
+        raise ValueError(
+            f"`--{flag}` must name a folder that exists or can be made, and may be "
+            f"written to. Received: {value!r}, in {existing}"
+        )
+    return folder
+
+
+# --- Progress and tables -------------------------------------------------------------
+
+
 def progress_bar(total: int, description: str, unit: str = "B") -> tqdm:
     """A progress bar on stderr; occasional plain lines if it is not a terminal."""
     interval = 0.2 if sys.stderr.isatty() else 10.0
@@ -119,11 +161,8 @@ def progress_bar(total: int, description: str, unit: str = "B") -> tqdm:
 class Progress:
     """A bar with the time left in a terminal; elsewhere a plain line per report.
 
-    Args:
-        total: number of updates, or of other units.
-        done: units done before this process.
-        stream: where to write; None is stderr.
-        **bar: arguments of `tqdm`.
+    `done` of `total` units were done before this process. `bar` are arguments of
+    `tqdm`; without a `stream` it is on stderr.
     """
 
     def __init__(

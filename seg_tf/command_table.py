@@ -1,15 +1,21 @@
-"""The commands `seg-tf NAME`, and those that were removed.
+"""The command `seg-tf NAME …`: its table of modules, and how it runs one.
 
 Imports only the standard library, so that `seg-tf doctor` works without packages.
 """
 
+import ast
 import contextlib
+import difflib
+import importlib.util
 import os
 import pathlib
 import re
+import runpy
 import shutil
 import sys
 from collections.abc import Iterator
+
+import seg_tf
 
 # Heading -> package of the modules, and names. A summary is the first line of a module.
 _GROUPS = {
@@ -23,7 +29,7 @@ _GROUPS = {
     ),
     "Text and records": (
         "data_pipelines",
-        "build-records build-documents build-windows build-vocab build-word-vocab "
+        "build-records build-documents build-windows build-vocab "
         "check-records inspect-records readers report",
     ),
     "Installation": ("seg_tf", "configs doctor tasks"),
@@ -38,6 +44,7 @@ MODULES = {
 }
 # Commands that 0.3 no longer has, each with its replacement.
 REMOVED = {
+    "build-word-vocab": "use `build-vocab --tokenizer=words` (or whitespace)",
     "compare-records": "builds with the same options are equal byte for byte, so "
     "`diff -r` compares them",
     "evaluate-squad": "SQuAD's own scripts score files, and `finetune` writes scores",
@@ -81,3 +88,51 @@ def quiet_broken_pipe() -> Iterator[None]:
         # Python flushes again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
+
+
+def main() -> None:
+    """Runs the command named by the first argument; without one, lists all."""
+    name = sys.argv[1] if len(sys.argv) > 1 else "help"
+    with quiet_broken_pipe():
+        if name in ("-h", "--help", "help"):
+            print(overview())
+            return
+        if name in ("-V", "--version", "version"):
+            print(f"seg-tf {seg_tf.__version__}")
+            return
+    name = name.replace("_", "-")
+    if name in REMOVED:
+        sys.exit(f"error: `{name}` was removed in 0.3; {REMOVED[name]}")
+    if name not in MODULES:
+        close = [known for known in MODULES if known.startswith(name)]
+        close = close or difflib.get_close_matches(name, MODULES, n=1)
+        hint = f"Did you mean `{'` or `'.join(close)}`? " if close else ""
+        sys.exit(f"error: there is no command `{name}`. {hint}`seg-tf` lists all")
+    sys.argv = [f"seg-tf {name}", *sys.argv[2:]]
+    run(MODULES[name])
+
+
+def run(module: str) -> None:
+    """Runs a module as `python -m` does, under the name in `sys.argv[0]`."""
+    sys.modules["__main__"].__doc__ = _help(module)
+    runpy.run_module(module, run_name="__main__")
+
+
+def overview() -> str:
+    """The names and summaries of all commands."""
+    lines = ["usage: seg-tf COMMAND --help", "       seg-tf --version"]
+    for heading, group in COMMANDS.items():
+        lines += ["", f"{heading}:"]
+        for name, module in group.items():
+            summary = _help(module).partition("\n")[0]
+            lines.append(f"  {name:21} {summary}")
+    return "\n".join(lines)
+
+
+def _help(module: str) -> str:
+    """Docstring of a command's module, which is not imported."""
+    spec = importlib.util.find_spec(module)
+    file = pathlib.Path(str(spec and spec.origin))
+    if file.name == "__init__.py":
+        file = file.with_name("__main__.py")
+    return ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""

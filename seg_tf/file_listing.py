@@ -23,14 +23,15 @@ COMPRESSION_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 _WILDCARDS = frozenset("*?[")
 
 
-def _ignore(reason: str, path: Path) -> None:
+def ignore(reason: str, path: Path) -> None:
+    """A `PassOver` that does nothing."""
     del reason, path
 
 
 def list_files(
     input_path: str | os.PathLike[str],
     suffixes: Sequence[str] = (),
-    pass_over: PassOver = _ignore,
+    pass_over: PassOver = ignore,
 ) -> list[Path]:
     """Lists the files below `input_path`, sorted by their relative name.
 
@@ -45,10 +46,8 @@ def list_files(
             of the names.
 
     Raises:
-        FileNotFoundError: if there is no such file or folder.
-        ValueError: if no file matches, all files that match are empty, a pipe is named,
-            or the package that reads such URLs is not installed.
-        OSError: if a folder cannot be read.
+        OSError: if there is no such file or folder, or it cannot be read.
+        ValueError: if no file matches, all are empty, or a pipe is named.
     """
     text = _to_text(input_path)
     if not text:
@@ -202,9 +201,7 @@ def _is_glob(text: str) -> bool:
 
 
 def walk(
-    path: pathlib.Path,
-    suffixes: Sequence[str] = (),
-    pass_over: PassOver = _ignore,
+    path: pathlib.Path, suffixes: Sequence[str] = (), pass_over: PassOver = ignore
 ) -> Iterator[pathlib.Path]:
     """Yields the files of a folder as in `list_files`, unsorted; or the file itself."""
     if path.is_file():

@@ -79,26 +79,43 @@ def written_aside(
 
     No other process can write `path` in this way while the block runs. If the block
     raises, `path` stays unchanged; what a kill leaves, the next call for `path` removes
-    or, if it was the old folder, puts back.
-
-    Args:
-        path: a file or a folder, which may exist.
-        overwrite: whether a file, or a folder that is not empty, may be replaced.
+    or, if it was the old folder, puts back. Without `overwrite`, neither a file nor a
+    folder with content is replaced.
 
     Raises:
-        ValueError: if another process is writing `path`, or `path` exists and
-            `overwrite` is False.
+        ValueError: if another process is writing `path`, or it may not be replaced.
         IsADirectoryError: if a file would take the place of a folder.
     """
     with _writing(path):
-        if not overwrite and path.exists() and (path.is_file() or any(path.iterdir())):
-            raise ValueError(
-                "The output must be new, or a folder that is empty. Nothing was "
-                f"changed. Received: {path}, which exists"
-            )
+        if not overwrite:
+            _check_absent(path)
         with folder_aside(path.parent) as aside:
             yield aside / path.name
             _publish(aside / path.name, path)
+
+
+def _check_absent(path: pathlib.Path) -> None:
+    if path.exists() and (path.is_file() or any(path.iterdir())):
+        raise ValueError(
+            "The output must be new, or a folder that is empty. Nothing was "
+            f"changed. Received: {path}, which exists"
+        )
+
+
+@contextlib.contextmanager
+def new_folder(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Yields a folder to write into, which becomes `folder` if the block succeeds."""
+    folder = folder.absolute()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with written_aside(folder, overwrite=False) as unfinished:
+        unfinished.mkdir()
+        yield unfinished
+
+
+def check_new_folder(folder: pathlib.Path) -> None:
+    """Raises a ValueError unless a folder is new or empty, and nobody writes it."""
+    check_not_in_use(folder.absolute())
+    _check_absent(folder)
 
 
 def check_not_in_use(path: pathlib.Path) -> None:

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import unicodedata
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
 import numpy as np
@@ -206,9 +206,6 @@ def cut_longest(lengths: tf.Tensor, capacity: int) -> tf.Tensor:
     return tf.where(tf.reduce_any(is_cut, axis=1, keepdims=True), level, lengths)
 
 
-if TYPE_CHECKING:
-    from seg_tf.checkpoints.pretrained import Pretrained
-
 # BERT's published code, and for models of sentences SLM's appendix A.
 _WINDOW_LENGTH = 384
 _SENTENCE_WINDOW_LENGTH = 512
@@ -232,10 +229,6 @@ def window_sizes(
             below 384 a third of their length.
         max_question_pieces: maximum number of pieces of a question; None uses BERT's
             64, for rows below 128 half of their length.
-
-    Raises:
-        ValueError: if the model cannot point at spans or embeds fewer positions, or a
-            row is too short for question and context.
     """
     layout = pretrained.layout(max_length, for_spans=True)
     length, usual, specials = layout.max_length, _WINDOW_LENGTH, {}
@@ -267,14 +260,10 @@ def _combining_marks() -> np.ndarray:
     return np.array([category[0] == "M" for category in categories], np.int32)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class QuestionRows:
-    """Rows of questions, at least one of each, and their origin.
+class QuestionRows(NamedTuple):
+    """Rows of questions, at least one of each, and their origin."""
 
-    `features`, `(W, L)` each, are those of `seg_tf.layouts.spans.span_rows`.
-    """
-
-    features: Features
+    features: Features  # `(W, L)` each, of `seg_tf.layouts.spans.span_rows`.
     contexts: Contexts
     questions: Questions
     windows: Windows
@@ -282,14 +271,6 @@ class QuestionRows:
 
 class SpanPreprocessor(tf.Module):
     """Finds sentences and word pieces, cuts windows and lays them out.
-
-    Args:
-        pretrained: the model that reads the rows.
-        sizes: sizes of the windows.
-
-    Raises:
-        ValueError: if the model cannot point at spans, or a Python function splits its
-            sentences.
 
     Call arguments:
         questions: string `(B,)`.

@@ -13,10 +13,9 @@ import pytest
 import seg_tf
 from seg_tf import command_table
 from seg_tf.command_line import Progress
-from seg_tf.commands import console
 from tests import command_calls
 
-CONSOLE = (sys.executable, "-c", "from seg_tf.commands.console import main; main()")
+CONSOLE = (sys.executable, "-c", "from seg_tf.command_table import main; main()")
 SCRIPT = """
 import os, resource, signal
 from seg_tf import command_line
@@ -37,7 +36,7 @@ REPEAT = ". Run the same command again to continue\n"
 
 def call(monkeypatch, *arguments):
     monkeypatch.setattr(sys, "argv", ["seg-tf", *arguments])
-    console.main()
+    command_table.main()
 
 
 def test_the_table_lists_every_module_that_is_a_command(capsys, monkeypatch):
@@ -72,7 +71,7 @@ def test_version(capsys, monkeypatch):
     ("name", "message"),
     [
         ("pretrane", "no command `pretrane`. Did you mean `pretrain`?"),
-        ("build-w", "mean `build-windows` or `build-word-vocab`?"),
+        ("build-do", "Did you mean `build-documents`?"),
         ("zzz", "no command `zzz`. `seg-tf` lists all"),
         ("compare_records", r"`compare-records` was removed in 0.3; builds"),
     ],

@@ -61,7 +61,7 @@ def test_commands_of_the_readme_run(tmp_path):
         done = subprocess.run(
             [
                 sys.executable,
-                *("-c", "from seg_tf.commands.console import main; main()"),
+                *("-c", "from seg_tf.command_table import main; main()"),
                 *arguments,
                 *SHORT.get(arguments[0], ()),
             ],

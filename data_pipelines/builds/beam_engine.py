@@ -51,13 +51,9 @@ MeasuredItem = int | RejectedDocument | None
 class BeamEngine:
     """Runs builds as Apache Beam jobs; has the methods of `LocalEngine`.
 
-    Args:
-        beam_options: options of Beam and its runner, as on a command line:
-            `["--runner=FlinkRunner", "--flink_master=host:8081"]`. All workers must
-            reach the sources and the output folder under the same paths.
-
-    Raises:
-        BuildError: if Apache Beam is not installed.
+    `beam_options` are those of Beam and its runner, as on a command line:
+    `["--runner=FlinkRunner", "--flink_master=host:8081"]`. All workers must reach the
+    sources and the output folder under the same paths.
     """
 
     def __init__(self, beam_options: Sequence[str] = ()):
@@ -104,10 +100,7 @@ class BeamEngine:
         return _all_reports(build, len(pairs))
 
     def _run(self, elements: Collection[Any], *steps: Any) -> None:
-        """Runs transforms on `elements` in sequence and waits for the end of the job.
-
-        Raises BuildError if it does not succeed.
-        """
+        """Runs transforms on `elements` in sequence; a BuildError if the job fails."""
         if not elements:
             return
         import apache_beam as beam
@@ -144,10 +137,11 @@ class BeamEngine:
         checksums = []
         source_files = _source_files(build, ledger)
 
-        def sizes(measure: MeasureSource) -> Iterator[list[int | None]]:
+        def sizes(folder: pathlib.Path) -> Iterator[list[int | None]]:
             for source in source_files:
                 try:
-                    items, sha256 = measure.result(source.number)
+                    result = (folder / str(source.number)).read_bytes()
+                    items, sha256 = pickle.loads(result)
                 except FileNotFoundError as error:
                     raise _missing(build, f"the size of {source.name}") from error
                 checksums.append(sha256)
@@ -157,9 +151,9 @@ class BeamEngine:
                 yield [item if isinstance(item, int) else None for item in items]
 
         with files.folder_aside(build.progress_dir) as folder:
-            measure = MeasureSource(options, folder)
+            measure = functools.partial(measure_source, options, folder)
             self._run(source_files, "measure files" >> beam.Map(measure))
-            plan = list(slices.plan_slices(options.slice_characters, sizes(measure)))
+            plan = list(slices.plan_slices(options.slice_characters, sizes(folder)))
         ledger.start(build.progress_dir, checksums)
         return plan
 
@@ -181,11 +175,11 @@ class BeamEngine:
             for number, parts in slices.slices_by_file(missing).items()
             if number < len(source_files)
         ]
-        read = beam.FlatMap(ReadItems(options)).with_output_types(KeyedItem)
+        read = beam.FlatMap(functools.partial(read_items, options))
         make = MakeShards(build.output_dir, build.progress_dir, new_maker)
         self._run(
             to_read,
-            "read files" >> read,
+            "read files" >> read.with_output_types(KeyedItem),
             "group by slice" >> beam.GroupByKey(),
             "gather" >> beam.MapTuple(gather_slice),
             f"make {name}" >> beam.Map(make),
@@ -231,57 +225,42 @@ class SourceFile:
     slices: tuple[PlannedSlice, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class MeasureSource:
+def measure_source(
+    options: DocumentOptions, folder: pathlib.Path, source: SourceFile
+) -> None:
     """Writes the sizes of a file's documents, and its checksum, to a folder."""
-
-    options: DocumentOptions
-    folder: pathlib.Path
-
-    def __call__(self, source: SourceFile) -> None:
-        reader = get_reader(self.options.format, **self.options.reader_options)
-        sha256 = streams.checksum(source.path)
-        items: list[MeasuredItem] = []
-        for item in reader.read_unparsed(source.path, source.name):
-            if isinstance(item, RejectedDocument):
-                slices.check_strict(self.options, item)
-                items.append(item if is_lost(item.reason) else None)
-            else:
-                items.append(item.num_characters)
-        with files.folder_aside(self.folder) as folder:
-            (folder / "result").write_bytes(pickle.dumps((items, sha256)))
-            (folder / "result").replace(self.folder / str(source.number))
-
-    def result(self, number: int) -> tuple[list[MeasuredItem], str]:
-        """The documents of a file and its checksum."""
-        return pickle.loads((self.folder / str(number)).read_bytes())
+    reader = get_reader(options.format, **options.reader_options)
+    sha256 = streams.checksum(source.path)
+    items: list[MeasuredItem] = []
+    for item in reader.read_unparsed(source.path, source.name):
+        if isinstance(item, RejectedDocument):
+            items.append(item if is_lost(item.reason) else None)
+        else:
+            items.append(item.num_characters)
+    with files.folder_aside(folder) as aside:
+        (aside / "result").write_bytes(pickle.dumps((items, sha256)))
+        (aside / "result").replace(folder / str(source.number))
 
 
-@dataclasses.dataclass(frozen=True)
-class ReadItems:
+def read_items(options: DocumentOptions, source: SourceFile) -> Iterator[KeyedItem]:
     """Reads a file and assigns each document to its slice.
 
-    Raises:
-        BuildError: if the file has changed since it was measured. That fails the job
-            before any slice is made: no group of documents is complete yet.
+    A BuildError, if the file has changed since it was measured, fails the job before
+    any slice is made: no group of documents is complete yet.
     """
-
-    options: DocumentOptions
-
-    def __call__(self, source: SourceFile) -> Iterator[KeyedItem]:
-        reader = get_reader(self.options.format, **self.options.reader_options)
-        items = enumerate(reader.read_unparsed(source.path, source.name))
-        position = 0
-        for planned in source.slices:
-            first, last = planned.range_in(source.number)
-            stop = None if last is None else last - position
-            end = dataclasses.astuple(planned.end)
-            key = planned.number, planned.begin.document_id, *end
-            for number, item in itertools.islice(items, first - position, stop):
-                yield key, pickle.dumps((source.number, number, item))
-            position = last
-        sha256 = streams.checksum(source.path)
-        sources.check_checksum(source.path, source.checksum, sha256, source.output_dir)
+    reader = get_reader(options.format, **options.reader_options)
+    items = enumerate(reader.read_unparsed(source.path, source.name))
+    position = 0
+    for planned in source.slices:
+        first, last = planned.range_in(source.number)
+        stop = None if last is None else last - position
+        end = dataclasses.astuple(planned.end)
+        key = planned.number, planned.begin.document_id, *end
+        for number, item in itertools.islice(items, first - position, stop):
+            yield key, pickle.dumps((source.number, number, item))
+        position = last
+    sha256 = streams.checksum(source.path)
+    sources.check_checksum(source.path, source.checksum, sha256, source.output_dir)
 
 
 def gather_slice(key: SliceKey, values: Iterable[bytes]) -> Slice:

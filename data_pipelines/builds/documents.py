@@ -9,7 +9,7 @@ import pathlib
 import shutil
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from data_pipelines import BuildError
 from data_pipelines.builds import losses, makers, sharded_build, text_counts
@@ -25,6 +25,7 @@ from data_pipelines.readers.base import (
     passed_over_summary,
 )
 from seg_tf import files
+from seg_tf.config.base import Positive, Range, Rate, check_choice, check_ranges
 from seg_tf.data import record_schema
 from seg_tf.data.manifest import COUNTS, SPLITS, Manifest
 from seg_tf.text import encoding
@@ -64,7 +65,6 @@ class DocumentOptions:
             millions of characters. Less keeps more workers busy on a small corpus and
             takes less memory (3 bytes or more per character in each worker); more
             makes fewer, larger shards.
-        strict: whether the build stops at the first rejected document.
         max_rejected_share: share of the corpus that may be lost: of documents, or of
             bytes in files that cannot be read to their end. Checked at the end, and on
             the way after 1,000 documents. Finished work is kept.
@@ -81,37 +81,24 @@ class DocumentOptions:
     split_ideographs: bool | None = None
     sentence_parameters: SentenceParameters | str = "english"
     validation_input: str | None = None
-    validation_fraction: float | None = None
-    slice_megabytes: float = 8.0
-    strict: bool = False
-    max_rejected_share: float = 0.05
+    validation_fraction: (
+        Annotated[float, Range("lie between 0 and 0.5", 0, 0.5)] | None
+    ) = None
+    slice_megabytes: Positive = 8.0
+    max_rejected_share: Rate = 0.05
     cleaning: CleaningOptions = NO_CLEANING
 
     def __post_init__(self):
-        encoding.check_tokenizer(self.tokenizer)
-        if self.validation_input is None:
-            if self.validation_fraction is None:
-                object.__setattr__(self, "validation_fraction", 0.01)
-            if not 0 <= self.validation_fraction <= 0.5:
-                raise ValueError(
-                    "`validation_fraction` must lie between 0 and 0.5. "
-                    f"Received: {self.validation_fraction}"
-                )
-        elif self.validation_fraction is not None:
+        check_choice("tokenizer", self.tokenizer, encoding.TOKENIZERS)
+        if self.validation_input is None and self.validation_fraction is None:
+            object.__setattr__(self, "validation_fraction", 0.01)
+        check_ranges(self)
+        if None not in (self.validation_input, self.validation_fraction):
             raise ValueError(
                 "`validation_fraction` must not be given with `validation_input`, "
                 "which is the whole validation split. Received: "
                 f"validation_fraction={self.validation_fraction}, "
                 f"validation_input={self.validation_input!r}"
-            )
-        if self.slice_megabytes <= 0:
-            raise ValueError(
-                f"`slice_megabytes` must be positive. Received: {self.slice_megabytes}"
-            )
-        if not 0 <= self.max_rejected_share <= 1:
-            raise ValueError(
-                "`max_rejected_share` must lie between 0 and 1. Received: "
-                f"{self.max_rejected_share}"
             )
 
     @property
@@ -149,17 +136,10 @@ def build_documents(
 ) -> Manifest:
     """Builds the document shards and their manifest.
 
-    Args:
-        options: what the result depends on.
-        output_dir: folder of the build.
-        num_workers: processes of this machine.
-        overwrite: whether an existing build there is removed first.
-        engine: makes the shards; None is a `LocalEngine` of `num_workers`. All engines
-            give identical bytes.
-
-    Returns:
-        The manifest. If the same build is already complete, only reads it and compares
-        the checksums of the inputs.
+    `num_workers` are processes of this machine; another `engine` gives identical bytes.
+    With `overwrite`, an existing build in `output_dir` is removed first. If the same
+    build is already complete, only reads its manifest and compares the checksums of the
+    inputs.
 
     Raises:
         OSError: if an input is missing.
@@ -195,7 +175,8 @@ def build_documents(
     )
     described = _describe(options, vocabulary)
     rejected_file = output_dir / REJECTED_FILE
-    sizes = [[name, size] for name, size in ledger.sizes.items()]
+    # By number, because another order of the sources is another build.
+    sizes = {str(number): item for number, item in enumerate(ledger.sizes.items())}
     if not overwrite:
         expected = {"kind": "documents", **described, "sources": sizes}
         finished = sharded_build.finished_manifest(output_dir, expected)

@@ -30,6 +30,7 @@ from data_pipelines.builds import makers, slices
 from data_pipelines.builds.losses import LossWatch
 from data_pipelines.builds.makers import Maker
 from data_pipelines.builds.sharded_build import ShardedBuild, report_name
+from data_pipelines.builds.slices import Cursor
 from data_pipelines.builds.sources import SourceLedger
 from seg_tf import command_line, files
 
@@ -53,10 +54,7 @@ class LocalEngine:
     def prepare(
         self, build: ShardedBuild, options: DocumentOptions, ledger: SourceLedger
     ) -> makers.MakeSlices:
-        """Starts the ledger of an opened build; returns what makes its slices.
-
-        Raises BuildError if a source has changed since the build began to read it.
-        """
+        """Starts the ledger of an opened build; returns what makes its slices."""
         ledger.start(build.progress_dir)
         return functools.partial(self._make_slices, options, ledger)
 
@@ -66,15 +64,9 @@ class LocalEngine:
         pairs: Sequence[ShardPair],
         new_maker: Callable[[], Maker],
     ) -> dict[int, dict]:
-        """Makes the missing window shards of an opened build.
+        """Makes the window shards that an opened build does not have yet.
 
-        Args:
-            build: the build.
-            pairs: all shards of documents.
-            new_maker: returns a `WindowMaker`.
-
-        Returns:
-            The reports of all pairs, by number.
+        `new_maker` returns a `WindowMaker`. Returns all reports, by number.
         """
         total = sum(pair.num_bytes for pair in pairs)
         with command_line.progress_bar(total, "windows") as bar:
@@ -89,7 +81,9 @@ class LocalEngine:
         name: str,
     ) -> dict[int, dict]:
         done = build.reports()
-        number, cursor = slices.resume_point(done)
+        # The first slice without a report, and where it begins.
+        number = next(n for n in itertools.count() if n not in done)
+        cursor = Cursor(**done[number - 1]["next"]) if number else Cursor()
         watch = LossWatch(options.max_rejected_share)
         watch.resume(cursor.document_id, (done[before] for before in range(number)))
         payloads = slices.read_slices(options, ledger, cursor, number, watch)
@@ -161,23 +155,20 @@ def _pool(
     # It must stay until the end, when it removes the semaphores of other processes.
     resource_tracker.ensure_running()
     earlier = set(psutil.Process().children(recursive=True))
-    context = multiprocessing.get_context("spawn")
-    if "forkserver" in multiprocessing.get_all_start_methods():
-        # The server imports TensorFlow once, for all workers. It runs nothing of it,
-        # so forking is safe.
-        context = multiprocessing.get_context("forkserver")
-        modules = ("data_pipelines.builds.makers", "seg_tf.data.examples")
-        context.set_forkserver_preload([*modules, "tensorflow_text"])
+    # The server imports TensorFlow once, for all workers. It runs nothing of it, so
+    # forking is safe.
+    context = multiprocessing.get_context("forkserver")
+    modules = ("data_pipelines.builds.makers", "seg_tf.data.examples")
+    context.set_forkserver_preload([*modules, "tensorflow_text"])
     executor = ProcessPoolExecutor(num_workers, context, _start, (new_maker,))
     try:
         yield executor
-    except Exception:
-        raise
-    except BaseException:
-        # The server too, which may be about to start a worker.
-        for process in set(psutil.Process().children(recursive=True)) - earlier:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            # The server too, which may be about to start a worker.
+            for process in set(psutil.Process().children(recursive=True)) - earlier:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
         raise
     finally:
         executor.shutdown(wait=True, cancel_futures=True)

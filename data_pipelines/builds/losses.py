@@ -164,12 +164,6 @@ def check(
     Messages name the first documents listed in `rejected_file`.
     """
     lost = {name: n for name, n in manifest.rejected.items() if is_lost(name)}
-    if options.strict and lost:
-        # Slices may come from an interrupted command without --strict.
-        raise BuildError(
-            f"--strict requires all documents; left out: {readable(lost)}, see "
-            f"{rejected_file}"
-        )
     num_read = manifest.count("documents")
     if manifest.cleaning:
         num_read = manifest.cleaning["before"]["documents"]

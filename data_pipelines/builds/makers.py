@@ -83,15 +83,13 @@ class SliceMaker:
         from seg_tf.data import examples
 
         rejected = copy.deepcopy(payload.rejected)
-        documents = slices.parsed_documents(
-            self._options, self._reader, payload, rejected
-        )
+        documents = slices.parsed_documents(self._reader, payload, rejected)
         counter = None
         if self._options.cleaning.is_on:
             cleaning_steps = list(self._steps)
             if self._duplicates is not None:
                 repeated = duplicates_in_slice(self._duplicates, payload)
-                cleaning_steps.append(steps.Duplicates(repeated))
+                cleaning_steps.append(steps.duplicates(repeated))
             counter = DropCounter([step.name for step in cleaning_steps])
             documents = steps.clean(documents, cleaning_steps, counter)
         trees: dict[str, list[tuple]] = {split: [] for split in SPLITS}
@@ -103,11 +101,8 @@ class SliceMaker:
                 has_pieces = self._options.tokenizer == encoding.WORD_PIECES
                 reason = "no_word_pieces" if has_pieces else "no_words"
                 message = "expected text, found only control characters"
-                rejected.add(
-                    RejectedDocument(
-                        document.source, document.location, reason, message
-                    )
-                )
+                place = document.source, document.location
+                rejected.add(RejectedDocument(*place, reason, message))
         shards = {}
         for split, items in trees.items():
             path = folder / shard_name(split, payload.number)
@@ -137,13 +132,10 @@ class SliceMaker:
             trees = self._builder.build([document.paragraphs for _, document in batch])
         except SentenceFunctionError as error:
             document = next(
-                document
-                for _, document in batch
-                if error.paragraph in document.paragraphs
+                item for _, item in batch if error.paragraph in item.paragraphs
             )
-            raise BuildError(
-                f"{document.source}, {document.location}: {error}"
-            ) from error
+            place = f"{document.source}, {document.location}"
+            raise BuildError(f"{place}: {error}") from error
         for (document_id, document), tree in zip(batch, trees, strict=True):
             if self._paragraph_end is not None:
                 tree = tree.with_paragraph_ends(self._paragraph_end)
@@ -176,9 +168,7 @@ class FingerprintMaker:
         fingerprint = (
             duplicates.near_fingerprint if is_near else duplicates.exact_fingerprint
         )
-        documents = slices.parsed_documents(
-            self._options, self._reader, payload, Rejections()
-        )
+        documents = slices.parsed_documents(self._reader, payload, Rejections())
         counter = DropCounter([step.name for step in self._steps])
         document_ids, fingerprints = [], []
         for document_id, document in steps.clean(documents, self._steps, counter):
@@ -202,13 +192,10 @@ def _fingerprints_name(slice_number: int) -> str:
 def find_duplicates(
     options: DocumentOptions, build: ShardedBuild, make_slices: MakeSlices
 ) -> pathlib.Path | None:
-    """Finds the documents of a corpus that repeat an earlier one.
+    """Finds documents that repeat an earlier one; the file for `duplicates_in_slice`.
 
     Workers compute fingerprints and this process compares them. An interrupted search
     resumes with the slices that have no fingerprints yet.
-
-    Returns:
-        The file for `duplicates_in_slice`; None if `options` requests no search.
     """
     if options.cleaning.duplicates is None:
         return None

@@ -12,18 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from data_pipelines import BuildError
-from data_pipelines.builds import sharded_build
 from seg_tf import command_line, file_listing, files, remote_files
+from seg_tf.config.base import flat
 from seg_tf.data import mirrors, record_schema
-from seg_tf.data.manifest import (
-    FILE_NAME,
-    MIRROR_FILE,
-    SPLITS,
-    Manifest,
-    Shard,
-)
+from seg_tf.data.manifest import FILE_NAME, MIRROR_FILE, SPLITS, Manifest, Shard
 
 REJECTED_FILE = "rejected.jsonl"
+REPORT_FILE = "report.html"
 REPORTS = "task-*.json"
 """In the progress folder: reports of finished slices."""
 SHARD_SUFFIXES = (
@@ -68,7 +63,7 @@ class ShardedBuild:
     def _check_options(self) -> None:
         path = self.progress_dir / _OPTIONS_FILE
         if path.exists():
-            difference = _first_difference(self.options, files.read_json(path))
+            difference = _difference(self.options, files.read_json(path))
             if difference:
                 raise BuildError(
                     f"{self.output_dir} contains an unfinished build with "
@@ -100,13 +95,6 @@ class ShardedBuild:
         files.remove_folder(self.progress_dir)
 
 
-def is_unfinished(output_dir: pathlib.Path) -> bool:
-    """Returns whether a folder contains a build that can be resumed."""
-    return (output_dir / _PROGRESS_FOLDER).exists() or (
-        (output_dir / FILE_NAME).exists() and not (output_dir / MIRROR_FILE).exists()
-    )
-
-
 def report_name(number: int) -> str:
     """File name of the report of a slice, in `progress_dir`."""
     return REPORTS.replace("*", f"{number:05d}")
@@ -135,7 +123,7 @@ def _clear(output_dir: pathlib.Path) -> None:
     if (output_dir / _PROGRESS_FOLDER).exists():
         files.remove_folder(output_dir / _PROGRESS_FOLDER)
     # The manifest goes first: without it no reader takes the rest for complete.
-    for name in (FILE_NAME, MIRROR_FILE, REJECTED_FILE, "report.html"):
+    for name in (FILE_NAME, MIRROR_FILE, REJECTED_FILE, REPORT_FILE):
         (output_dir / name).unlink(missing_ok=True)
     for suffix in SHARD_SUFFIXES:
         for path in output_dir.glob(f"*{suffix}"):
@@ -149,7 +137,7 @@ def finished_manifest(
     """The manifest of the finished build in a folder; None if there is none.
 
     Raises BuildError if it is damaged, of another version, or has other entries than
-    `expected`, which lists names and sizes of `sources`.
+    `expected`, which has names and sizes of `sources` by their numbers.
     """
     if not (output_dir / FILE_NAME).exists():
         return None
@@ -162,8 +150,11 @@ def finished_manifest(
         ) from error
     actual = {name: getattr(manifest, name) for name in expected}
     if "sources" in expected:
-        actual["sources"] = [[item["file"], item["bytes"]] for item in manifest.sources]
-    difference = _first_difference(expected, actual)
+        actual["sources"] = {
+            str(number): [item["file"], item["bytes"]]
+            for number, item in enumerate(manifest.sources)
+        }
+    difference = _difference(expected, actual)
     if difference:
         raise BuildError(
             f"{output_dir} contains a finished build with {difference}. Choose another "
@@ -172,29 +163,15 @@ def finished_manifest(
     return manifest
 
 
-def _first_difference(
-    expected: Mapping[str, Any], actual: Mapping[str, Any]
-) -> str | None:
+def _difference(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str | None:
     """Describes the first entry that differs, in nested entries too."""
-    entries = dict(_flat(json.loads(json.dumps(expected)))), dict(_flat(actual))
-    for name in sorted(entries[0].keys() | entries[1].keys()):
-        values = [some.get(name) for some in entries]
+    sides = flat(json.loads(json.dumps(expected))), flat(actual)
+    for name in sorted(sides[0].keys() | sides[1].keys()):
+        values = [side.get(name) for side in sides]
         if values[0] != values[1]:
-            texts = [repr(value) for value in values]
-            texts = [f"{t[:_MAX_TEXT]}{'…' * (len(t) > _MAX_TEXT)}" for t in texts]
-            return f"another `{name}` (expected {texts[0]}, found {texts[1]})"
+            texts = (repr(value)[:_MAX_TEXT] for value in values)
+            return "another `{}` (expected {}, found {})".format(name, *texts)
     return None
-
-
-def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """The innermost entries of objects and tables, with dots between their names."""
-    if isinstance(value, list) and all(isinstance(row, list) for row in value):
-        value = dict(enumerate(value))
-    if not isinstance(value, dict):
-        yield name, value
-        return
-    for key, item in value.items():
-        yield from _flat(item, f"{name}.{key}" if name else str(key))
 
 
 def local_folder(output_dir: str, subfolder: str = "") -> pathlib.Path:
@@ -202,17 +179,14 @@ def local_folder(output_dir: str, subfolder: str = "") -> pathlib.Path:
 
     If the URL already contains the finished build, the folder is its mirror. Another
     build may have a `subfolder` of it.
-
-    Raises:
-        ValueError: if the package that writes to such URLs is not installed.
-        OSError: if the bucket cannot be read.
     """
     remote = file_listing.to_path(output_dir)
     if isinstance(remote, pathlib.Path):
         return remote / subfolder
     url = str(remote).rstrip("/")
     folder = mirrors.mirror_folder(url) / subfolder
-    if not sharded_build.is_unfinished(folder):
+    is_mirror = (folder / MIRROR_FILE).exists() or not (folder / FILE_NAME).exists()
+    if is_mirror and not (folder / _PROGRESS_FOLDER).exists():
         mirrors.update(folder, f"{url}/{subfolder}" if subfolder else url)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -233,13 +207,12 @@ def publish(folder: pathlib.Path, output_dir: str, subfolder: str = "") -> None:
         return
     if before is not None:  # From now on the earlier build is incomplete.
         remote_files.remove(f"{url}/{FILE_NAME}")
-    with files.locked(folder, sharded_build.in_use(folder)):
+    with files.locked(folder, in_use(folder)):
         (folder / MIRROR_FILE).unlink(missing_ok=True)
+        paths = sorted(folder.iterdir(), key=lambda path: path.name == FILE_NAME)
         sizes = {
             path: path.stat().st_size
-            for path in sorted(
-                folder.iterdir(), key=lambda path: path.name == FILE_NAME
-            )
+            for path in paths
             if path.is_file() and not path.name.startswith(".")
         }
         with command_line.progress_bar(sum(sizes.values()), f"to {url}") as bar:
@@ -256,7 +229,7 @@ def publish(folder: pathlib.Path, output_dir: str, subfolder: str = "") -> None:
         obsolete = sorted(names - mirror.shards.keys())
         logging.info("Removing %d shards of an earlier build", len(obsolete))
         for name in obsolete:
-            for suffix in sharded_build.SHARD_SUFFIXES:
+            for suffix in SHARD_SUFFIXES:
                 path = pathlib.PurePath(name).with_suffix(suffix)
                 remote_files.remove(f"{url}/{path}")
     mirror.make_room()

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from data_pipelines import BuildError
 from data_pipelines.builds.losses import LossWatch, Rejections
 from data_pipelines.builds.sources import SourceLedger
 from data_pipelines.readers import (
-    LEFT_OUT_REASONS,
     Document,
     FileReader,
     RejectedDocument,
@@ -89,13 +87,10 @@ def plan_slices(
     begin: Cursor = Cursor(),
     number: int = 0,
 ) -> Iterator[PlannedSlice]:
-    """Cuts a corpus into slices, lazily, from slice `number` at `begin` on.
+    """Cuts a corpus into slices of `limit` characters, from `number` at `begin` on.
 
-    Args:
-        limit: characters that complete a slice.
-        sizes: for each file, the characters of each document, or None for a document
-            that the reader rejected.
-        begin, number: the first slice.
+    `sizes` has for each file the characters of each document, or None for a document
+    that the reader rejected.
     """
     characters, is_open = 0, False
     file_number, items_read = begin.file_number, begin.items_read
@@ -125,14 +120,6 @@ def slices_by_file(plan: Iterable[PlannedSlice]) -> dict[int, list[PlannedSlice]
     return slices
 
 
-def resume_point(reports: Mapping[int, dict]) -> tuple[int, Cursor]:
-    """The first slice without a report, and where it begins."""
-    number = 0
-    while number in reports:
-        number += 1
-    return number, Cursor(**reports[number - 1]["next"]) if number else Cursor()
-
-
 def read_slices(
     options: DocumentOptions,
     ledger: SourceLedger,
@@ -142,8 +129,8 @@ def read_slices(
 ) -> Iterator[Slice]:
     """Reads the sources from `begin` on and cuts them into slices.
 
-    Raises BuildError if a file has changed, too many of the first documents are lost,
-    or with `options.strict` at the first rejected document.
+    Raises BuildError if a file has changed, or too many of the first documents are
+    lost.
     """
     watch = watch or LossWatch(options.max_rejected_share)
     reader = get_reader(options.format, **options.reader_options)
@@ -159,7 +146,6 @@ def read_slices(
         unreported = ledger.sizes[name]
         for item in itertools.islice(items, skip, None):
             if isinstance(item, RejectedDocument):
-                check_strict(options, item)
                 rejected.add(item)
                 watch.add(item)
                 yield None
@@ -177,35 +163,19 @@ def read_slices(
     for planned in plan_slices(options.slice_characters, sizes, begin, number):
         first, last = planned.begin.file_number, planned.end.file_number
         ledger.check_unchanged(names[first : last + 1])
-        yield Slice(
-            planned.number,
-            planned.begin.document_id,
-            documents,
-            rejected,
-            planned.end,
-            num_bytes,
-        )
+        first_id, end = planned.begin.document_id, planned.end
+        yield Slice(planned.number, first_id, documents, rejected, end, num_bytes)
         documents, rejected, num_bytes = [], Rejections(), 0
 
 
-def check_strict(options: DocumentOptions, item: RejectedDocument) -> None:
-    """Raises BuildError at a rejected document, with `options.strict`."""
-    if options.strict and item.reason not in LEFT_OUT_REASONS:
-        raise BuildError(f"{item}. Stopped because of --strict")
-
-
 def parsed_documents(
-    options: DocumentOptions,
-    reader: FileReader,
-    payload: Slice,
-    rejected: Rejections,
+    reader: FileReader, payload: Slice, rejected: Rejections
 ) -> Iterator[tuple[int, Document]]:
     """Numbers and documents of a slice; `rejected` receives the rest."""
     for document_id, item in enumerate(payload.documents, payload.first_document_id):
         if isinstance(item, UnparsedDocument):
             item = reader.parse(item)
         if isinstance(item, RejectedDocument):
-            check_strict(options, item)
             rejected.add(item)
         else:
             yield document_id, item

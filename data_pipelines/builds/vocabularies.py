@@ -8,7 +8,6 @@ power of the threshold, so a few extrapolated steps suffice here.
 
 import dataclasses
 import math
-import pathlib
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -21,9 +20,8 @@ from data_pipelines.readers.base import (
     describe_passed_over,
     passed_over_summary,
 )
-from seg_tf import command_line, files
+from seg_tf import command_line
 from seg_tf.text.normalization import CONTINUATION
-from seg_tf.text.vocabulary import TokenTable
 
 # Maximum distinct strings between spaces in memory before they are split into words.
 _MAX_CHUNKS = 1 << 20
@@ -71,14 +69,10 @@ def count_words(
 ) -> WordCounts:
     """Counts the words of a corpus; reports on stderr what was left out.
 
-    Args:
-        format: name of the reader.
-        input_path: file, folder or glob, or several separated by commas.
-        reader_options: options of the reader.
-        split: text -> words. It must not look across a space.
-        max_words: distinct words to keep, the most frequent ones. If a corpus has more
-            than four times as many, the rarest so far are dropped on the way, and the
-            counts of about equally rare words may be too low.
+    Input and `reader_options` are those of the reader of `format`. `split` maps a text
+    to words and must not look across a space. The `max_words` most frequent words stay:
+    if there are more than four times as many, the rarest so far are dropped on the way,
+    and counts of about equally rare words may be too low.
 
     Raises:
         ValueError: if the input is missing or empty, or no document could be read.
@@ -129,15 +123,6 @@ def count_words(
     return result
 
 
-def write_vocabulary(vocabulary: TokenTable, output: pathlib.Path) -> None:
-    """Writes a complete `vocab.txt` or nothing."""
-    with files.written_aside(output) as aside:
-        aside.write_bytes(vocabulary.to_bytes())
-    print(
-        f"{vocabulary.size:,} tokens in {output} (sha256 {vocabulary.checksum[:12]}…)"
-    )
-
-
 # --- Word pieces ---------------------------------------------------------------------
 
 
@@ -148,20 +133,12 @@ def learn_pieces(
     *,
     max_characters: int = 1000,
 ) -> list[str]:
-    """Learns the tokens of a vocabulary.
+    """Learns the tokens of a vocabulary: reserved, characters, then frequent pieces.
 
     Every frequent character gets a piece, and another one for the inside of words if it
-    occurs in longer words, so that any word of these characters has pieces.
-
-    Args:
-        word_counts: word -> number of occurrences.
-        vocab_size: number of tokens, unless the words do not contain enough pieces.
-        reserved_tokens: tokens with the first ids, whether or not they occur.
-        max_characters: number of characters with pieces, the most frequent ones; words
-            with other characters are left out.
-
-    Returns:
-        The tokens: reserved, then characters, then pieces by falling frequency.
+    occurs in longer words, so that any word of these characters has pieces. Words with
+    a character that is not among the `max_characters` most frequent ones are left out.
+    There are fewer than `vocab_size` tokens if the words do not contain enough pieces.
     """
     # Imported late because it imports TensorFlow: errors in flags come at once.
     from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib

@@ -7,7 +7,7 @@ import functools
 import pathlib
 import shutil
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from data_pipelines.builds import sharded_build
 from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.builds.sharded_build import ShardedBuild
 from seg_tf import files
+from seg_tf.config.base import Range, Ranged, Rate
 from seg_tf.data import record_schema
 from seg_tf.data.manifest import (
     FILE_NAME,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class WindowOptions:
+class WindowOptions(Ranged):
     """Settings that determine the windows cut from documents.
 
     Attributes:
@@ -46,22 +47,10 @@ class WindowOptions:
         seed: seed of lengths and sentence permutations.
     """
 
-    window_length: int = 512
-    short_window_rate: float = 0.01
+    window_length: Annotated[int, Range("lie between 8 and 65535", 8, 65_535)] = 512
+    short_window_rate: Rate = 0.01
     cut_sentences: bool = False
     seed: int = 0
-
-    def __post_init__(self):
-        if not 8 <= self.window_length <= 65_535:
-            raise ValueError(
-                "`window_length` must lie between 8 and 65535. "
-                f"Received: {self.window_length}"
-            )
-        if not 0 <= self.short_window_rate <= 1:
-            raise ValueError(
-                "`short_window_rate` must lie between 0 and 1. "
-                f"Received: {self.short_window_rate}"
-            )
 
     @property
     def capacity(self) -> int:
@@ -212,16 +201,10 @@ def build_windows(
     overwrite: bool = False,
     engine: LocalEngine | BeamEngine | None = None,
 ) -> Manifest:
-    """Builds the window shards and their manifest.
+    """Builds the window shards of a folder of `build_documents`, and their manifest.
 
-    Args:
-        options: what the windows depend on.
-        documents_dir: output of `build_documents`.
-        output_dir: folder for the windows, other than `documents_dir`.
-        num_workers, overwrite, engine: as for `build_documents`.
-
-    Returns:
-        The manifest. If the same build is already complete, it is only read.
+    `output_dir` must be another folder; `num_workers`, `overwrite` and `engine` are as
+    for `build_documents`. If the same build is already complete, it is only read.
 
     Raises:
         ValueError: if the documents are missing, or consist of whole words.

@@ -28,20 +28,6 @@ from data_pipelines.readers.wikipedia import WikiExtractorReader, WikiTextReader
 from seg_tf import file_listing
 from seg_tf.text import splitters
 
-__all__ = [
-    "COUNTED_REASONS",
-    "FORMATS",
-    "LEFT_OUT_REASONS",
-    "Document",
-    "FileReader",
-    "RejectedDocument",
-    "TextReader",
-    "UnparsedDocument",
-    "get_reader",
-    "options_of",
-    "parse_options",
-    "read_texts",
-]
 _READERS: dict[str, type[FileReader]] = {
     "csv": CsvReader,
     "datasets": DatasetsReader,

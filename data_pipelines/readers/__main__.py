@@ -40,7 +40,7 @@ from data_pipelines.readers.base import (
     describe_passed_over,
     passed_over_summary,
 )
-from seg_tf import command_line, files, output_paths
+from seg_tf import command_line, files
 
 command_flags.define_text_flags()
 _NUM_DOCUMENTS = flags.DEFINE_integer(
@@ -105,7 +105,7 @@ def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     output = None
     if _OUTPUT.value is not None:
-        output = output_paths.file_path(_OUTPUT.value, "output")
+        output = command_line.file_path(_OUTPUT.value, "output")
     reader = readers.get_reader(values.format, **command_flags.reader_options())
     passed_over: PassedOver = {}
     sources = reader.sources(values.input, passed_over)

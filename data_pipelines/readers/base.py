@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from data_pipelines.readers import streams
 from data_pipelines.readers.streams import DocumentError
 from seg_tf import file_listing
+from seg_tf.file_listing import PassOver, Path, ignore
 
 WHOLE_FILE = "whole file"
 COUNTED_REASONS = frozenset(("other_namespace", "redirect"))
@@ -146,20 +147,12 @@ class FileReader:
         return int(self.max_document_megabytes * 1e6)
 
     def files(
-        self,
-        input_path: str | os.PathLike[str],
-        pass_over: file_listing.PassOver = lambda reason, path: None,
-    ) -> list[file_listing.Path]:
-        """Lists the files to read, in the same order on every machine.
-
-        Input and `pass_over`, which is called for each file of a folder that is not
-        read, are those of `file_listing.list_files`.
-        """
+        self, input_path: str | os.PathLike[str], pass_over: PassOver = ignore
+    ) -> list[Path]:
+        """Lists the files to read in a fixed order: see `file_listing.list_files`."""
         return file_listing.list_files(input_path, self.suffixes, pass_over)
 
-    def source_name(
-        self, path: file_listing.Path, input_path: str | os.PathLike[str]
-    ) -> str:
+    def source_name(self, path: Path, input_path: str | os.PathLike[str]) -> str:
         """The `Document.source` for one of `files(input_path)`."""
         return file_listing.relative_name(path, input_path)
 
@@ -168,23 +161,21 @@ class FileReader:
         inputs: str | os.PathLike[str],
         passed_over: PassedOver | None = None,
         prefix: str = "",
-    ) -> dict[str, file_listing.Path]:
+    ) -> dict[str, Path]:
         """The files of one or several inputs, `Document.source` -> path.
 
-        Args:
-            inputs: what `files` accepts, or several of these separated by commas. With
-                several, names begin with the shortest unambiguous name of the input.
-            passed_over: receives the files of a folder that are not read.
-            prefix: beginning of all names.
+        Several inputs are separated by commas; names then begin with the shortest
+        unambiguous name of the input. All begin with `prefix`. `passed_over` receives
+        the files of a folder that are not read.
         """
         input_paths = file_listing.split_inputs(inputs)
         prefixes: Sequence[str] = [prefix]
         if len(input_paths) > 1:
             short_names = file_listing.short_names(input_paths)
             prefixes = [f"{prefix}{name}/" for name in short_names]
-        sources: dict[str, file_listing.Path] = {}
-        input_of_file: dict[file_listing.Path, str] = {}
-        not_read: list[tuple[str, file_listing.Path]] = []
+        sources: dict[str, Path] = {}
+        input_of_file: dict[Path, str] = {}
+        not_read: list[tuple[str, Path]] = []
         for input_path, begin in zip(input_paths, prefixes, strict=True):
             not_read.clear()
             for path in self.files(input_path, lambda *entry: not_read.append(entry)):
@@ -234,7 +225,7 @@ class FileReader:
         """Parses an unparsed document, in formats that yield them."""
         raise NotImplementedError(f"{type(self).__name__} yields parsed documents")
 
-    def read_file(self, path: file_listing.Path, source: str) -> Iterator[Item]:
+    def read_file(self, path: Path, source: str) -> Iterator[Item]:
         """Reads a file. Override it for formats that are not a stream of bytes."""
         with streams.open_text(path, self.encoding) as stream:
             yield from self.read_stream(stream, source)

@@ -10,6 +10,7 @@ from typing import Any
 
 from data_pipelines.readers import streams, tables
 from seg_tf import file_listing
+from seg_tf.file_listing import PassOver, Path, ignore
 
 _INPUT = re.compile(r"(?P<dataset>[^\[\]]+)(?:\[(?P<split>.*)\])?")
 # The builders of Hugging Face Datasets, by the names of a dataset's files.
@@ -80,11 +81,7 @@ class DatasetsReader(_NamedReader):
     config: str = ""
     revision: str = ""
 
-    def files(
-        self,
-        input_path: str,
-        pass_over: file_listing.PassOver = lambda reason, path: None,
-    ) -> list[file_listing.Path]:
+    def files(self, input_path: str, pass_over: PassOver = ignore) -> list[Path]:
         dataset, split = self._parse(input_path)
         datasets = tables.import_extra("datasets")
         try:
@@ -100,7 +97,7 @@ class DatasetsReader(_NamedReader):
         self._check_split(split, names)
         return [file_listing.to_path(str(name)) for name in names[split]]
 
-    def source_name(self, path: file_listing.Path, input_path: str) -> str:
+    def source_name(self, path: Path, input_path: str) -> str:
         dataset, _ = self._parse(input_path)
         if isinstance(path, pathlib.Path):
             folder = pathlib.Path(dataset).resolve()
@@ -108,7 +105,7 @@ class DatasetsReader(_NamedReader):
         # hf://datasets/owner/name@commit/folder/file
         return f"{dataset}/{str(path).partition('@')[2].partition('/')[2] or path.name}"
 
-    def rows(self, path: file_listing.Path) -> Iterator[Mapping[str, Any]]:
+    def rows(self, path: Path) -> Iterator[Mapping[str, Any]]:
         name = pathlib.PurePosixPath(path.name.lower())
         if name.suffix in file_listing.COMPRESSION_SUFFIXES:
             name = name.with_suffix("")
@@ -139,11 +136,7 @@ class TfdsReader(_NamedReader):
 
     data_dir: str = ""
 
-    def files(
-        self,
-        input_path: str,
-        pass_over: file_listing.PassOver = lambda reason, path: None,
-    ) -> list[file_listing.Path]:
+    def files(self, input_path: str, pass_over: PassOver = ignore) -> list[Path]:
         dataset, split = self._parse(input_path)
         info = _info(dataset, self.data_dir)
         self._check_split(split, info.splits)
@@ -155,11 +148,11 @@ class TfdsReader(_NamedReader):
         paths = info.splits[split].filepaths
         return [file_listing.to_path(os.fspath(path)) for path in paths]
 
-    def source_name(self, path: file_listing.Path, input_path: str) -> str:
+    def source_name(self, path: Path, input_path: str) -> str:
         dataset, _ = self._parse(input_path)
         return f"{_info(dataset, self.data_dir).full_name}/{path.name}"
 
-    def rows(self, path: file_listing.Path) -> Iterator[Mapping[str, Any]]:
+    def rows(self, path: Path) -> Iterator[Mapping[str, Any]]:
         import tensorflow as tf
 
         features = _info(str(path.parent), "").features

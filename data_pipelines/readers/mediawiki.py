@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 from data_pipelines.readers import base, streams, wiki_markup
 from data_pipelines.readers.streams import DocumentError
 from seg_tf import file_listing
+from seg_tf.file_listing import PassOver, Path, ignore
 
 _CHUNK_BYTES = 1 << 16
 _REDIRECT = re.compile(r"\s*#redirect\b", re.IGNORECASE)
@@ -35,10 +36,8 @@ class MediaWikiReader(base.FileReader):
     namespaces: str = "0"
 
     def files(
-        self,
-        input_path: str | os.PathLike[str],
-        pass_over: file_listing.PassOver = lambda reason, path: None,
-    ) -> list[file_listing.Path]:
+        self, input_path: str | os.PathLike[str], pass_over: PassOver = ignore
+    ) -> list[Path]:
         files = super().files(input_path, pass_over)
         # A folder contains indices, checksums and tables as well as the dump, maybe in
         # parts such as `…-pages-articles1.xml-p1p41242.bz2`.

@@ -8,11 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from data_pipelines.readers import base, streams
+from seg_tf.config.base import check_choice
 
-_CHOICES = {
-    "documents": ("file", "blank_lines", "lines"),
-    "hard_wrapped": ("auto", "yes", "no"),
-}
 _LONGEST_WRAPPED_LINE = 100
 _SENTENCE_ENDS = tuple(".!?:;…。！？।॥؟۔\"'”’»)]")
 
@@ -42,12 +39,8 @@ class PlainTextReader(base.TextReader):
 
     def __post_init__(self):
         super().__post_init__()
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise ValueError(
-                    f"`{name}` must be one of {choices}. "
-                    f"Received: {getattr(self, name)!r}"
-                )
+        check_choice("documents", self.documents, ("file", "blank_lines", "lines"))
+        check_choice("hard_wrapped", self.hard_wrapped, ("auto", "yes", "no"))
 
     def read_stream(
         self, stream: io.BufferedReader, source: str
@@ -111,12 +104,9 @@ def is_hard_wrapped(lines: Sequence[str]) -> bool:
 
     * at least nine in ten of them have at most 100 characters (if a line is a
       paragraph or a sentence, more of them are longer), and
-    * blank lines separate the paragraphs; or, in a file without blank lines, which may
-      be one paragraph, the lines nearly fill a common width: their median is at least
-      three quarters of the longest.
-
-    Args:
-        lines: stripped lines of a file; blank ones are empty.
+    * blank lines (empty strings) separate the paragraphs; or, in a file without them,
+      which may be one paragraph, the lines nearly fill a common width: their median is
+      at least three quarters of the longest.
     """
     lines = "\n".join(lines).strip("\n").split("\n")
     lengths = [

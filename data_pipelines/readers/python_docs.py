@@ -16,6 +16,7 @@ from typing import ClassVar
 from data_pipelines.readers import base, streams
 from data_pipelines.readers.streams import DocumentError
 from seg_tf import file_listing
+from seg_tf.file_listing import PassOver, Path, ignore
 
 # The packages that an installation of this project brings along. Development tools are
 # left out, so that the corpus is the same with and without them.
@@ -83,10 +84,8 @@ class PythonDocsReader(base.FileReader):
     suffixes: ClassVar[tuple[str, ...]] = (".py",)
 
     def files(
-        self,
-        input_path: str | os.PathLike[str],
-        pass_over: file_listing.PassOver = lambda reason, path: None,
-    ) -> list[file_listing.Path]:
+        self, input_path: str | os.PathLike[str], pass_over: PassOver = ignore
+    ) -> list[Path]:
         files = super().files(input_path, pass_over) if input_path else _installed()
         # Packages are full of empty `__init__.py`, which are no failed downloads.
         for path in files if input_path else ():
@@ -94,9 +93,7 @@ class PythonDocsReader(base.FileReader):
                 pass_over(base.EMPTY, path)
         return [path for path in files if path.stat().st_size]
 
-    def source_name(
-        self, path: file_listing.Path, input_path: str | os.PathLike[str]
-    ) -> str:
+    def source_name(self, path: Path, input_path: str | os.PathLike[str]) -> str:
         named = super().source_name
         return named(path, input_path) if input_path else _installed_name(path)
 

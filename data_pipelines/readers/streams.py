@@ -71,10 +71,7 @@ def too_long(max_bytes: int, location: str = "") -> DocumentError:
 def open_binary(path: file_listing.Path) -> Iterator[io.BufferedReader]:
     """Opens a file unchanged; a DocumentError, in the block too, if it cannot."""
     try:
-        with (
-            open_raw(path) as raw,
-            io.BufferedReader(raw, _BUFFER_BYTES) as stream,
-        ):
+        with open_raw(path) as raw, io.BufferedReader(raw, _BUFFER_BYTES) as stream:
             yield stream
     except UnreachableError:
         raise

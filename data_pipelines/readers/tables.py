@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from data_pipelines.readers import base, json_lines, streams
 from data_pipelines.readers.streams import DocumentError
-from seg_tf import file_listing
+from seg_tf.file_listing import PassOver, Path, ignore
 
 # The limit of Python's module is global; `max_document_megabytes` is this reader's.
 csv.field_size_limit(sys.maxsize)
@@ -143,12 +143,12 @@ class TableReader(base.FileReader):
     text_field: str = "text"
     title_field: str = "title"
 
-    def rows(self, path: file_listing.Path) -> Iterator[Mapping[str, Any]]:
+    def rows(self, path: Path) -> Iterator[Mapping[str, Any]]:
         """Yields the rows of a file; each library raises other exceptions."""
         raise NotImplementedError
 
     def read_file(
-        self, path: file_listing.Path, source: str
+        self, path: Path, source: str
     ) -> Iterator[base.Document | base.RejectedDocument]:
         number = 0
         try:
@@ -202,15 +202,11 @@ class ParquetReader(TableReader):
 
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
 
-    def files(
-        self,
-        input_path: str,
-        pass_over: file_listing.PassOver = lambda reason, path: None,
-    ) -> list[file_listing.Path]:
+    def files(self, input_path: str, pass_over: PassOver = ignore) -> list[Path]:
         import_extra("pyarrow")
         return super().files(input_path, pass_over)
 
-    def rows(self, path: file_listing.Path) -> Iterator[Mapping[str, Any]]:
+    def rows(self, path: Path) -> Iterator[Mapping[str, Any]]:
         parquet = import_extra("pyarrow.parquet")
         with (
             streams.open_binary(path) as file,

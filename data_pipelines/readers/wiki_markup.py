@@ -304,10 +304,7 @@ _RENDERERS: dict[type[nodes.Node], Callable] = {
 # Around what was left out, and nowhere else: empty brackets, lonely commas. None may
 # begin inside a run that it would have to read to the end: a line can have any number
 # of spaces, commas and marks.
-_RUNS = (
-    (r"\x03{2,}", _REMOVED),
-    (r"\x03(?: \x03){2,}", f"{_REMOVED} {_REMOVED}"),
-)
+_RUNS = ((r"\x03{2,}", _REMOVED), (r"\x03(?: \x03){2,}", f"{_REMOVED} {_REMOVED}"))
 _CLEANINGS = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (

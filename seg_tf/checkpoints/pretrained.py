@@ -22,7 +22,7 @@ from seg_tf.config import (
     from_config_dict,
     to_dict,
 )
-from seg_tf.config.base import typed
+from seg_tf.config.base import check_choice, typed
 from seg_tf.layouts.layout import Layout
 from seg_tf.text import encoding
 from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
@@ -172,7 +172,7 @@ def load_pretrained(
         text = {name: value for name, value in described.items() if value is not None}
         splitter = dict(text.get("sentence_splitter", {}))
         tokenizer = text.get("tokenizer", encoding.WORD_PIECES)
-        encoding.check_tokenizer(tokenizer)
+        check_choice("tokenizer", tokenizer, encoding.TOKENIZERS)
         vocabulary = _vocabulary(folder, state, tokenizer, vocab_file)
         if "lower_case" not in text:
             normalization = choose_normalization(vocabulary, lower_case)

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from seg_tf import command_line, files, output_paths
+from seg_tf import command_line, files
 from seg_tf.commands import model_flags, text_flags
 from seg_tf.inference import texts
 from seg_tf.inference.sentence_encoder import SentenceEncoder
@@ -45,7 +45,7 @@ def define_flags() -> None:
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     sources = texts.list_files(values.text)
-    folder = output_paths.folder_path(values.output_dir)
+    folder = command_line.folder_path(values.output_dir)
     for path in sources.values():  # before anything is encoded
         if not text_flags.read_paragraphs(path):
             raise ValueError(f"`--text` must hold a sentence. Received: {path}")
@@ -58,8 +58,8 @@ def main(_: Sequence[str]) -> None:
         "weights_sha256": pretrained.weights_checksum,
         "vocab_sha256": pretrained.vocabulary.checksum,
         **pretrained.normalization.described(),
-        "sentence_splitter": splitter.name,
-        "sentence_parameters_sha256": splitter.parameters_checksum,
+        "sentence_splitter": splitter.parameters.name,
+        "sentence_parameters_sha256": splitter.parameters.checksum,
         **dataclasses.asdict(capacity),
     }
     for name, path in sources.items():

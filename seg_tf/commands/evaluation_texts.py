@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from absl import flags
 
-from seg_tf import command_line, files, output_paths, tasks
+from seg_tf import command_line, files, tasks
 from seg_tf.tasks import squad
 
 
@@ -26,7 +26,7 @@ def define_flags() -> None:
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    output = output_paths.file_path(values.output, "output")
+    output = command_line.file_path(values.output, "output")
     unique: dict[str, None] = {}
     for name, texts in _sets():
         lines = [" ".join(text.split()) for text in texts]

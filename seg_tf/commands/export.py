@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from seg_tf import command_line, output_paths
+from seg_tf import command_line
 from seg_tf.commands import model_flags
 from seg_tf.export import onnx_file, saved_model
 from seg_tf.finetuning import SpanExtractor
@@ -45,7 +45,7 @@ def define_flags() -> None:
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    folder = output_paths.folder_path(values.output_dir)
+    folder = command_line.folder_path(values.output_dir)
     # Refuse what can be refused before loading the model.
     saved_model.check_output_dir(folder, values.overwrite)
     saved_model.check_formats(values.formats)

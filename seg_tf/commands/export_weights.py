@@ -24,7 +24,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from seg_tf import command_line, output_paths
+from seg_tf import command_line, files
 from seg_tf.checkpoints import encoder_copies
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
@@ -53,9 +53,9 @@ def define_flags() -> None:
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    output_dir = output_paths.folder_path(values.output_dir)
+    output_dir = command_line.folder_path(values.output_dir)
     # Refuse what can be refused before loading the model.
-    output_paths.check_new_folder(output_dir)
+    files.check_new_folder(output_dir)
     learning_rate = values.finetuning_learning_rate
     if learning_rate is not None and values.to != "checkpoint":
         raise ValueError(
@@ -81,7 +81,7 @@ def main(_: Sequence[str]) -> None:
             f"{pretrained.folder}: fine-tuned; its encoder is written without its head",
             flush=True,
         )
-    with output_paths.new_folder(output_dir) as unfinished:
+    with files.new_folder(output_dir) as unfinished:
         _write(pretrained, unfinished)
         model_card.write_model_card(
             pretrained,

@@ -25,7 +25,7 @@ from typing import Any
 
 from absl import flags
 
-from seg_tf import command_line, files, output_paths
+from seg_tf import command_line, files
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags, text_flags
 from seg_tf.inference import texts
@@ -74,7 +74,7 @@ def main(_: Sequence[str]) -> None:
     if not (values.corpus or queries):
         raise ValueError("`--corpus` or `--query` must be given. Received: neither")
     # Refuse bad input before a corpus is encoded for hours.
-    folder = output_paths.folder_path(values.index_dir, "index_dir")
+    folder = command_line.folder_path(values.index_dir, "index_dir")
     output = model_flags.output_file()
     sources = texts.list_files(values.corpus) if values.corpus else {}
     # The vectors may be in a folder of the corpus.
@@ -145,7 +145,7 @@ def _corpus(
         "context_sentences": values.context_sentences,
         "vectors": kind,
         **pretrained.normalization.described(),
-        "sentence_parameters_sha256": splitter.parameters_checksum,
+        "sentence_parameters_sha256": splitter.parameters.checksum,
     }
     checksums = (pretrained.weights_checksum, pretrained.vocabulary.checksum)
     if sources:

@@ -33,7 +33,7 @@ from typing import Any
 
 from absl import flags
 
-from seg_tf import command_line, output_paths
+from seg_tf import command_line
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.finetuning import runners, trial_report, trials
@@ -143,7 +143,7 @@ def main(_: Sequence[str]) -> None:
     os.environ.setdefault("HOROVOD_STALL_CHECK_DISABLE", "1")
     processes = horovod_distribution.join()
     report = print if processes.is_chief else lambda _: None
-    output_paths.folder_path(values.output_dir)
+    command_line.folder_path(values.output_dir)
     names = list(dict.fromkeys(values.task))
     present = [name for name in values if values[name].present]
     compared = {f"--{n}": values[n].value for n in present if n not in _PATHS}

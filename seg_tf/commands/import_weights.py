@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from absl import flags
 from ml_collections import config_flags
 
-from seg_tf import command_line, output_paths
+from seg_tf import command_line, files
 from seg_tf.commands import run_flags
 from seg_tf.config import from_config_dict
 from seg_tf.interop import convert
@@ -53,8 +53,8 @@ def define_flags() -> None:
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    output_dir = output_paths.folder_path(values.output_dir)
-    output_paths.check_new_folder(output_dir)
+    output_dir = command_line.folder_path(values.output_dir)
+    files.check_new_folder(output_dir)
     config = values.config and from_config_dict(values.config)
     overridden = config_flags.get_override_values(values["config"]) if config else ()
     report = convert.convert(

@@ -7,7 +7,7 @@ from typing import Any
 
 from absl import flags
 
-from seg_tf import files, output_paths
+from seg_tf import command_line, files
 from seg_tf.checkpoints import folders
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
 from seg_tf.inference import texts
@@ -108,7 +108,7 @@ def define_output_flag(what: str = "the scores as JSON") -> None:
 def output_file() -> pathlib.Path | None:
     """The file of `--output`, refused before long work if it cannot be written."""
     value = flags.FLAGS.output
-    return None if value is None else output_paths.file_path(value, "output")
+    return None if value is None else command_line.file_path(value, "output")
 
 
 def write_result(output: pathlib.Path | None, result: Any) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from seg_tf import command_line, file_listing, files, output_paths
+from seg_tf import command_line, file_listing, files
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags, text_flags
 from seg_tf.inference import attention
@@ -42,7 +42,7 @@ def define_flags() -> None:
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     # Refuse bad input before a model is loaded.
-    output = output_paths.file_path(values.output, "output")
+    output = command_line.file_path(values.output, "output")
     paragraphs = text_flags.read_paragraphs(values.text)
     if not paragraphs:
         raise ValueError(f"`--text` must hold a sentence. Received: {values.text}")

@@ -39,4 +39,5 @@ from seg_tf.config.run import (
     config_getter,
     describe_taken,
     follow_source,
+    named_runs,
 )

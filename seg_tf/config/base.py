@@ -95,6 +95,21 @@ def check_ranges(config: Any) -> None:
             )
 
 
+class Ranged:
+    """Base of dataclasses whose fields have ranges, which are checked."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+
+def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
+    """Raises a ValueError unless the argument's value is one of `choices`."""
+    if value not in choices:
+        raise ValueError(
+            f"`{name}` must be one of {', '.join(choices)}. Received: {value!r}"
+        )
+
+
 @functools.cache
 def _ranges(cls: type) -> tuple[tuple[str, Range, bool], ...]:
     """Fields with a range: name, range, and whether they may be None."""
@@ -145,9 +160,8 @@ def _overridable(config: Any) -> Any:
 def from_config_dict(values: Any) -> Any:
     """The frozen config of a result of `to_config_dict` or `to_dict`.
 
-    Raises:
-        ValueError: if a `type` is unknown, a field is unknown or missing, or a value
-            is invalid.
+    A ValueError is raised if a `type` or field is unknown, one is missing, or a value
+    is invalid.
     """
     if isinstance(values, list):
         return tuple(values)

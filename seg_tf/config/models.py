@@ -9,9 +9,9 @@ from seg_tf.config.base import (
     Count,
     Dropout,
     NonNegative,
+    Ranged,
     Share,
     Whole,
-    check_ranges,
     register_config,
 )
 
@@ -35,7 +35,7 @@ def _matrices(width: int, intermediate_size: int) -> int:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _ModelConfig:
+class _ModelConfig(Ranged):
     """Base of model configs."""
 
     # Model arguments for recomputing layers in the backward pass.
@@ -44,9 +44,6 @@ class _ModelConfig:
     )
 
     vocab_size: Count | None = None
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     @property
     def inputs_arguments(self) -> Mapping[str, Any]:
@@ -245,12 +242,9 @@ class TransformerXLConfig(_ModelConfig):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _ObjectiveConfig:
+class _ObjectiveConfig(Ranged):
     # Factor of its loss in the sum.
     loss_weight: NonNegative = 1.0
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
 
 @register_config

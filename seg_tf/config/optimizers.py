@@ -7,8 +7,8 @@ from seg_tf.config.base import (
     Dropout,
     NonNegative,
     Positive,
+    Ranged,
     Share,
-    check_ranges,
     register_config,
 )
 
@@ -19,7 +19,7 @@ def share_of_run(num_updates: int, share: float) -> int:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _AdamFamilyConfig:
+class _AdamFamilyConfig(Ranged):
     """Settings of every optimizer with two moments and a warm-up.
 
     Attributes:
@@ -36,9 +36,6 @@ class _AdamFamilyConfig:
     beta_1: Dropout = 0.9
     beta_2: Dropout = 0.999
     epsilon: Positive = 1e-6
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     def decay_begin(self, num_updates: int) -> int | None:
         """Updates that a run of this length shares with all longer ones, if any."""

@@ -11,8 +11,10 @@ import ml_collections
 from seg_tf.config.base import (
     Count,
     Positive,
+    Ranged,
     Seed,
     Whole,
+    check_choice,
     check_ranges,
     register_config,
     to_config_dict,
@@ -26,7 +28,7 @@ _REFERENCE = re.compile(r"[\w.]+:\w+")
 
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LossScaleConfig:
+class LossScaleConfig(Ranged):
     """Dynamic loss scale, used with the dtype policy `mixed_float16` only.
 
     It doubles after `growth_interval` updates without overflow.
@@ -35,9 +37,6 @@ class LossScaleConfig:
     initial: Positive = 2.0**15
     growth_interval: Count = 2_000
     floor: Positive = 1.0
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
 
 @register_config
@@ -109,11 +108,7 @@ class TrainingConfig:
                 "`micro_batch_size` must divide `batch_size`. "
                 f"Received: micro_batch_size={size}, batch_size={self.batch_size}"
             )
-        if self.dtype_policy not in _DTYPE_POLICIES:
-            raise ValueError(
-                f"`dtype_policy` must be one of {', '.join(_DTYPE_POLICIES)}. "
-                f"Received: dtype_policy={self.dtype_policy!r}"
-            )
+        check_choice("dtype_policy", self.dtype_policy, _DTYPE_POLICIES)
         if not isinstance(self.callbacks, tuple) or not all(
             isinstance(name, str) and _REFERENCE.fullmatch(name)
             for name in self.callbacks
@@ -130,14 +125,14 @@ class RunConfig:
     """One pretraining run: everything that its result depends on except the text.
 
     Attributes:
-        name: short name, used for folders and titles.
+        name: short name, used for folders and titles (`named_runs`).
         paper: the column of `seg_tf.papers` to compare the run with.
         records_dir: folder of the records, or a mixture of several with weights,
             "wikipedia:3,books:1"; the flag `--records_dir` overrides it.
     """
 
-    name: str
-    paper: str
+    name: str = ""
+    paper: str = ""
     inputs: Any
     model: Any = EncoderConfig()
     objectives: Mapping[str, Any] = dataclasses.field(
@@ -183,17 +178,33 @@ class RunConfig:
         return self.optimizer.decay_begin(num_updates)
 
 
+def named_runs(family: str, **runs: RunConfig) -> dict[str, RunConfig]:
+    """The variants of a config file, each named `family_variant`.
+
+    Without another `paper`, that is also the column to compare it with.
+    """
+    named = {}
+    for variant, run in runs.items():
+        name = f"{family}_{variant}"
+        named[variant] = dataclasses.replace(run, name=name, paper=run.paper or name)
+    return named
+
+
 def config_getter(
     runs: Mapping[str, RunConfig],
 ) -> Callable[[str], ml_collections.ConfigDict]:
-    """The `get_config` of a config file: its variants, every field open to flags."""
+    """The `get_config` of a config file: its variants, every field open to flags.
+
+    A name without a size, such as `modern`, is its `tiny`.
+    """
 
     def get_config(variant: str = "tiny") -> ml_collections.ConfigDict:
-        if variant not in runs:
+        run = runs.get(variant) or runs.get(f"{variant}_tiny")
+        if run is None:
             raise ValueError(
                 f"`variant` must be one of {', '.join(runs)}. Received: {variant!r}"
             )
-        return to_config_dict(runs[variant])
+        return to_config_dict(run)
 
     return get_config
 
@@ -205,11 +216,8 @@ def follow_source(
 
     Epsilon and GELU are the source's. Token types and the tables that both have get
     the source's rows if it has more, so that no row of it is lost. Fields that the user
-    set, such as `model.layer_norm_epsilon`, stay.
-
-    Returns:
-        The config, and path -> (value of the config, value of the source) of every
-        adopted setting.
+    set, such as `model.layer_norm_epsilon`, stay. The second result maps the path of
+    every adopted setting to (value of the config, value of the source).
     """
     model = config.model
     if not isinstance(model, EncoderConfig):

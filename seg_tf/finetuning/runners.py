@@ -7,6 +7,7 @@ from typing import Any
 
 from seg_tf import tasks
 from seg_tf.checkpoints.pretrained import Pretrained
+from seg_tf.config.base import check_choice
 from seg_tf.finetuning import squad
 from seg_tf.finetuning.classification import ClassificationRunner
 from seg_tf.finetuning.optimizer import BERT_SETTINGS, DEFAULT_LEARNING_RATE
@@ -49,7 +50,7 @@ def kind_of_task(task: str, probe: str | None = None) -> str:
     Raises:
         ValueError: if there is no such task.
     """
-    tasks.check_name(task, (*tasks.names(), *squad.TASKS))
+    check_choice("task", task, (*tasks.names(), *squad.TASKS))
     if task in squad.TASKS:
         return SQUAD
     return CLASSIFICATION if probe is None else PROBE

@@ -11,7 +11,7 @@ from typing import Any, Self
 import keras
 import tensorflow as tf
 
-from seg_tf import files, output_paths
+from seg_tf import files
 from seg_tf.checkpoints import contents, folders
 from seg_tf.checkpoints.encoder_copies import seeded
 from seg_tf.checkpoints.pretrained import Pretrained
@@ -178,7 +178,7 @@ class TextTask(keras.Model):
         """
         text, state = self._text_and_state()
         folder = pathlib.Path(folder).absolute()
-        make = output_paths.new_folder
+        make = files.new_folder
         has_state = (folder / contents.STATE_FILE).is_file()
         if overwrite and has_state and is_saved_task(folder):
             make = files.written_aside

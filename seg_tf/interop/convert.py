@@ -10,7 +10,7 @@ import huggingface_hub
 import keras
 import numpy as np
 
-from seg_tf import files, output_paths, papers
+from seg_tf import files, papers
 from seg_tf.checkpoints import contents, folders, pretrained
 from seg_tf.checkpoints.encoder_copies import under_dtype_policy
 from seg_tf.config import (
@@ -351,7 +351,7 @@ def convert(
             it; if the weights do not fit the config, or the vocabulary the weights.
         ValueError: if the vocabulary is not valid, or the folder is in use.
     """
-    output_paths.check_new_folder(output_dir)
+    files.check_new_folder(output_dir)
     config = config or _own_config(foreign)
     _check_config(config, foreign)
     adopted: Mapping[str, tuple[Any, Any]] = {}
@@ -439,7 +439,7 @@ def convert(
         "validation": None,
         "text": text.described(),
     }
-    with output_paths.new_folder(output_dir) as unfinished:
+    with files.new_folder(output_dir) as unfinished:
         path = unfinished / REPORT_FILE
         path.write_text(report.to_text() + "\n", encoding="utf-8")
         if has_pooler:

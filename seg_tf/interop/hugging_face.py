@@ -11,7 +11,7 @@ import safetensors
 import safetensors.numpy
 import tokenizers
 
-from seg_tf import files, output_paths
+from seg_tf import files
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.interop import weights
 from seg_tf.interop.weights import HUGGING_FACE, ForeignModel, ForeignWeightsError
@@ -350,7 +350,7 @@ def write(pretrained: Pretrained, folder: pathlib.Path) -> None:
         "model_max_length": max_length,
         **{f"{token.strip('[]').lower()}_token": token for token in SPECIAL_TOKENS},
     }
-    with output_paths.new_folder(folder) as unfinished:
+    with files.new_folder(folder) as unfinished:
         files.write_json(unfinished / CONFIG_FILE, config)
         path = unfinished / WEIGHTS_FILE
         # Readers require the framework's name.

@@ -6,7 +6,7 @@ from typing import Any
 import keras_hub
 import numpy as np
 
-from seg_tf import files, output_paths
+from seg_tf import files
 from seg_tf.checkpoints.encoder_copies import copy_encoder
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.config import EncoderConfig
@@ -187,6 +187,6 @@ def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> None:
     preprocessor = keras_hub.models.BertTextClassifierPreprocessor(
         tokenizer, sequence_length=backbone.max_sequence_length
     )
-    with output_paths.new_folder(folder) as unfinished:
+    with files.new_folder(folder) as unfinished:
         backbone.save_to_preset(str(unfinished))
         preprocessor.save_to_preset(str(unfinished))

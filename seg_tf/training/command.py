@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from seg_tf import command_line, output_paths, papers
+from seg_tf import command_line, papers
 from seg_tf.checkpoints import contents, folders, pretrained
 from seg_tf.checkpoints.weight_files import CheckpointError
 from seg_tf.command_table import in_called_form
@@ -96,7 +96,7 @@ def _prepare(
     processes: Distribution,
 ) -> Trainer:
     """Checks a run and builds its trainer; writes nothing to its output folder."""
-    folder = RunFolder(output_paths.local_path(options.output_dir, "output_dir"))
+    folder = RunFolder(command_line.local_path(options.output_dir, "output_dir"))
     factories = trackers.find_factories(
         config.training.callbacks, "config.training.callbacks"
     )

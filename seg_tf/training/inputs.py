@@ -44,6 +44,7 @@ class Inputs(Protocol):
         self,
         batch_size: int,
         first_sample: int = 0,
+        *,
         rank: int = 0,
         num_ranks: int = 1,
         micro_batch_size: int | None = None,
@@ -63,6 +64,7 @@ class Inputs(Protocol):
         self,
         batch_size: int,
         max_samples: int | None = None,
+        *,
         rank: int = 0,
         num_ranks: int = 1,
     ) -> tf.data.Dataset:

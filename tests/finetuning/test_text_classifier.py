@@ -259,14 +259,14 @@ def test_a_saved_task_is_a_checkpoint_with_settings_of_its_own(run_dir, tmp_path
             TextClassifier.from_preset(folder, **anew)
     with pytest.raises(ValueError, match=r"must hold a SpanExtractor.*a TextClassif"):
         SpanExtractor.from_preset(folder)
-    with pytest.raises(ValueError, match="new or empty"):
+    with pytest.raises(ValueError, match="must be new"):
         classifier.save_to_preset(folder)
     smaller = TextClassifier.from_preset(run_dir, num_classes=2)
     smaller.save_to_preset(folder, overwrite=True)
     assert TextClassifier.from_preset(folder).num_classes == 2
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/notes.txt").touch()
-    with pytest.raises(ValueError, match="new or empty"):
+    with pytest.raises(ValueError, match="must be new"):
         smaller.save_to_preset(tmp_path / "mine", overwrite=True)
 
 
