@@ -40,7 +40,7 @@ from seg_tf.finetuning import runners, trial_report, trials
 from seg_tf.finetuning.probing import MODES
 from seg_tf.finetuning.trials import ADVICE, TaskRunner, Trial, TrialsFolder
 from seg_tf.interop import convert
-from seg_tf.training import distribution, engine, horovod_distribution, trackers
+from seg_tf.training import distribution, engine, tensorflow_engine, trackers
 from seg_tf.training.errors import TrainingStopped
 
 # Flags whose values may differ between hosts; the content of these files may not.
@@ -141,7 +141,7 @@ def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     # Processes that have finished their share wait for the others.
     os.environ.setdefault("HOROVOD_STALL_CHECK_DISABLE", "1")
-    processes = horovod_distribution.join()
+    processes = tensorflow_engine.join()
     report = print if processes.is_chief else lambda _: None
     output_paths.folder_path(values.output_dir)
     names = list(dict.fromkeys(values.task))

@@ -9,9 +9,8 @@ from keras import ops
 
 from seg_tf.checkpoints.encoder_copies import under_dtype_policy
 from seg_tf.tasks.finetuning_settings import OptimizerSettings, Setting
-from seg_tf.training import devices
-from seg_tf.training.optimizers import optimizer
-from seg_tf.training.optimizers.adamw import AdamW
+from seg_tf.training.optimizers import AdamW, build_scheduled
+from seg_tf.training.tensorflow_engine import TensorFlowEngine
 
 BERT_SETTINGS = OptimizerSettings()
 DEFAULT_LEARNING_RATE = 3e-5
@@ -96,7 +95,7 @@ def scheduled_optimizer(
     schedule: LinearWarmupDecay, settings: OptimizerSettings = BERT_SETTINGS
 ) -> AdamW:
     """As `finetuning_optimizer`, with a schedule that can be set again."""
-    return optimizer.build_scheduled(
+    return build_scheduled(
         AdamW,
         lambda **_: schedule,
         num_updates=1,
@@ -139,7 +138,7 @@ class ReusableModel:
                 scheduled_optimizer(self._schedule, self._optimizer_settings),
                 self._make_loss(new),
                 # Compiling every row length takes a CPU longer than it saves.
-                jit_compile=devices.has_gpu(),
+                jit_compile=TensorFlowEngine().has_gpu(),
             )
             # In float16 there is a loss scale around the optimizer.
             new.optimizer.build(new.trainable_variables)

@@ -28,7 +28,7 @@ from seg_tf.interop import weights as foreign_weights
 from seg_tf.layers.common import Dropout, checked_names, feature_inputs
 from seg_tf.layouts.layout import TextReadout
 from seg_tf.preprocessing import TextPreprocessor
-from seg_tf.training import devices
+from seg_tf.training.tensorflow_engine import TensorFlowEngine
 
 _BATCH_SIZE = 32
 
@@ -464,7 +464,7 @@ class TextClassifier(TextTask):
             scheduled_optimizer(schedule),
             self.loss_of_labels(),
             metrics=[accuracy] if self.num_classes > 1 else [],
-            jit_compile=devices.has_gpu(),
+            jit_compile=TensorFlowEngine().has_gpu(),
         )
 
     def loss_of_labels(self) -> keras.losses.Loss:

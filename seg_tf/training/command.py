@@ -25,7 +25,6 @@ from seg_tf.data import record_sources
 from seg_tf.training import build, dry_run, engine, run_folder, trackers
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import NonFiniteLossError, TrainingStopped
-from seg_tf.training.inputs import train_dataset
 from seg_tf.training.run_folder import RunFolder
 from seg_tf.training.trainer import Result, Trainer
 
@@ -120,7 +119,7 @@ def _prepare(
     )
     if processes.is_chief:
         run_folder.check(folder, description, overwrite=options.overwrite)
-    engine.current().devices.set_determinism(
+    engine.current().set_determinism(
         config.training, print if processes.is_chief else lambda line: None
     )
     inputs = build.build_inputs(config, sources, processes)
@@ -150,7 +149,7 @@ def _adopt_settings(
 def _finish_dry_run(options: RunOptions, trainer: Trainer) -> None:
     is_chief = trainer.distribution.is_chief
     if options.measure:
-        batches = train_dataset(
+        batches = build.train_dataset(
             trainer.inputs, trainer.config.training, 0, trainer.distribution
         )
         try:

@@ -8,8 +8,8 @@ import scipy.special
 import tensorflow as tf
 
 from seg_tf.config import CausalLMConfig, MaskedLMConfig, RunConfig
+from seg_tf.training.build import Inputs, validation_datasets
 from seg_tf.training.distribution import Distribution
-from seg_tf.training.inputs import Inputs, validation_datasets
 
 # Ending of the name, in the log, of the value that a metric has without context.
 ENDING = "_without_context"
