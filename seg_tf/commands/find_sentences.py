@@ -27,7 +27,7 @@ from absl import flags
 
 from seg_tf import command_line, files, output_paths
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.commands import model_flags, text_flags
+from seg_tf.commands import model_flags
 from seg_tf.inference import texts
 from seg_tf.inference.corpus import CorpusVectors, describe, encode_corpus
 from seg_tf.inference.sentence_encoder import (
@@ -40,7 +40,7 @@ from seg_tf.inference.texts import Sentence
 
 def define_flags() -> None:
     model_flags.define_model_flags()
-    text_flags.define_text_flags()
+    model_flags.define_text_flags()
     model_flags.define_output_flag("the neighbours as JSON lines, instead of printing,")
     flags.DEFINE_list("corpus", [], "Text files or folders, comma-separated.")
     flags.DEFINE_multi_string("query", [], "A text; its last sentence is searched for.")
@@ -154,7 +154,7 @@ def _corpus(
 
         def read() -> Iterator[Sentence]:
             for name, path in sources.items():
-                documents = text_flags.read_documents(path)
+                documents = model_flags.read_documents(path)
                 yield from texts.split_documents(documents, name, splitter)
 
         return encode_corpus(

@@ -1,12 +1,17 @@
-"""Flags shared by the commands that use a pretrained model."""
+"""Flags shared by the commands that use a pretrained model, and the texts they read."""
 
 import dataclasses
+import os
 import pathlib
+import shutil
 import sys
+import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 from absl import flags
 
+from data_pipelines import readers
 from seg_tf import files, output_paths
 from seg_tf.checkpoints import folders
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
@@ -91,6 +96,62 @@ def sentence_function() -> str | None:
     return None if values.sentence_parameters else values.sentence_function
 
 
+def define_memory_flag() -> None:
+    flags.DEFINE_integer(
+        "memory_length",
+        None,
+        "Previous words that each word attends to. Default: as in training.",
+        lower_bound=0,
+    )
+
+
+def load_language_model() -> Pretrained:
+    """Loads the model with the memory of `--memory_length`."""
+    length = flags.FLAGS.memory_length
+    return load_model(**({} if length is None else {"memory_length": length}))
+
+
+# --- Texts ------------------------------------------------------------------------
+
+
+def define_text_flags() -> None:
+    """Defines `--format` and `--reader_options`."""
+    flags.DEFINE_string(
+        "format",
+        None,
+        f"Format of the texts: {', '.join(readers.FORMATS)}, or package.module:Reader. "
+        "Default: as the name of a file says (CSV, JSON lines, Markdown, Parquet), "
+        "else plain text: a line is a paragraph, and blank lines separate documents. "
+        "If its lines look hard-wrapped, they are joined, with a warning.",
+    )
+    flags.DEFINE_list(
+        "reader_options",
+        [],
+        "Options of the format, as name=value, comma-separated: encoding=cp1252. See "
+        "docs/sources.md.",
+    )
+
+
+def read_documents(path: str | os.PathLike[str]) -> Iterator[tuple[str, ...]]:
+    """Reads the documents of a file, or of `STDIN`, each as its paragraphs."""
+    if str(path) == STDIN:
+        # Readers detect and seek.
+        with tempfile.TemporaryDirectory() as folder:
+            copy = pathlib.Path(folder, "stdin")
+            with open(copy, "wb") as file:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+            yield from read_documents(copy)
+        return
+    options = readers.parse_options(flags.FLAGS.reader_options)
+    for document in readers.read_texts(path, flags.FLAGS.format, **options):
+        yield document.paragraphs
+
+
+def read_paragraphs(path: str | os.PathLike[str]) -> list[str]:
+    """Reads the paragraphs of all documents of a file, as `read_documents` does."""
+    return [text for paragraphs in read_documents(path) for text in paragraphs]
+
+
 def read_lines(path: str) -> list[str]:
     """The lines of a text file, or of `STDIN`, stripped and without blank ones."""
     if path == STDIN:
@@ -99,6 +160,9 @@ def read_lines(path: str) -> list[str]:
         with open(path, "rb") as file:
             lines = list(texts.decode_lines(file, path))
     return list(filter(None, map(str.strip, lines)))
+
+
+# --- Results ----------------------------------------------------------------------
 
 
 def define_output_flag(what: str = "the scores as JSON") -> None:
@@ -116,18 +180,3 @@ def write_result(output: pathlib.Path | None, result: Any) -> None:
     if output is not None:
         files.write_json(output, result)
         print(f"Written: {output}")
-
-
-def define_memory_flag() -> None:
-    flags.DEFINE_integer(
-        "memory_length",
-        None,
-        "Previous words that each word attends to. Default: as in training.",
-        lower_bound=0,
-    )
-
-
-def load_language_model() -> Pretrained:
-    """Loads the model with the memory of `--memory_length`."""
-    length = flags.FLAGS.memory_length
-    return load_model(**({} if length is None else {"memory_length": length}))

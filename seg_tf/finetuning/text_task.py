@@ -18,7 +18,7 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.config import from_config_dict, to_dict
 from seg_tf.export import saved_model
 from seg_tf.export.served import ServedModel
-from seg_tf.interop.presets import load_preset
+from seg_tf.interop import load_preset
 from seg_tf.layers.common import checked_names, select_features
 from seg_tf.text.encoding import (
     SENTENCE_PARAMETERS_FILE,

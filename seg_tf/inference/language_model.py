@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.inference.generation import Sampling, TextGenerator, word_counters
-from seg_tf.interop.presets import FromPreset
+from seg_tf.interop import FromPreset
 from seg_tf.objectives.causal_lm import CausalLM
 from seg_tf.text import encoding
 from seg_tf.text.tree import DocumentTree, TreeBuilder

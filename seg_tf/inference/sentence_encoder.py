@@ -26,7 +26,7 @@ from seg_tf.inference import row_encoder
 from seg_tf.inference.attention import first_window
 from seg_tf.inference.row_encoder import RowEncoder, make_row
 from seg_tf.inference.texts import Sentence, check_texts, split_text
-from seg_tf.interop.presets import FromPreset
+from seg_tf.interop import FromPreset
 from seg_tf.layouts.rows import Example, Segment, num_pieces
 from seg_tf.preprocessing import DocumentPreprocessor, cut_longest
 from seg_tf.text.tree import TreeBuilder
