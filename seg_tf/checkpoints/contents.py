@@ -110,11 +110,7 @@ def read_state(folder: pathlib.Path) -> dict[str, Any]:
 
 
 def check(folder: pathlib.Path, state: Mapping[str, Any], names: list[str]) -> None:
-    """Compares files of `folder` with the checksums in its state.
-
-    Raises:
-        DamagedCheckpointError: naming the file and both checksums.
-    """
+    """Compares files of `folder` with the checksums in its state."""
     for name in names:
         path, expected = folder / name, state["checksums"][name]
         with reading(path):
@@ -141,9 +137,6 @@ def restore(
         objectives: of the same model.
         training: as for `write`; without it, those in `folder` are ignored.
         cast: whether variables may have another dtype policy than in `folder`.
-
-    Raises:
-        CheckpointError: if the folder belongs to another model.
     """
     weight_files.load_hdf5(folder / ENCODER_FILE, encoder)
     restore_others(folder, encoder, objectives, training, cast)
@@ -188,9 +181,5 @@ def _by_name(
 
 
 def weights_checksum(folder: pathlib.Path) -> str:
-    """Checksum of the encoder's weights in a checkpoint.
-
-    Raises:
-        CheckpointError: if its state cannot be read.
-    """
+    """Checksum of the encoder's weights in a checkpoint."""
     return read_state(folder)["checksums"][ENCODER_FILE]

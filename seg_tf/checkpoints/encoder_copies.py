@@ -58,9 +58,6 @@ def write_half_precision(pretrained: Pretrained, folder: pathlib.Path) -> None:
 
     A run can start from it, but no run continues from it. Weights are rounded to
     float16 and loaded as float32.
-
-    Raises:
-        ValueError: if a weight is beyond the range of float16.
     """
     source = pretrained.folder
     with under_dtype_policy("float16"):

@@ -218,11 +218,7 @@ def restore_weights(
     config: RunConfig,
     vocabulary: Mapping[str, Any],
 ) -> None:
-    """Starts a new run from the weights of a checkpoint, and nothing else of it.
-
-    Raises:
-        CheckpointError: if the checkpoint is damaged or of another model.
-    """
+    """Starts a new run from the weights of a checkpoint, and nothing else of it."""
     state = folders.read(folder)
     before, now = (
         {
@@ -273,11 +269,7 @@ def assemble(config: RunConfig, vocab_size: int) -> tuple[keras.Model, dict[str,
 
 
 def read_config(folder: pathlib.Path, state: Mapping[str, Any]) -> RunConfig:
-    """The config of a checkpoint's run.
-
-    Raises:
-        CheckpointError: if it is not valid.
-    """
+    """The config of a checkpoint's run."""
     with reading(folder / contents.STATE_FILE, "`config` is not valid"):
         config = from_config_dict(state["config"])
         return typed("config", config, RunConfig)
@@ -286,12 +278,7 @@ def read_config(folder: pathlib.Path, state: Mapping[str, Any]) -> RunConfig:
 def _build(
     folder: pathlib.Path, config: RunConfig, state: Mapping[str, Any]
 ) -> tuple[keras.Model, dict[str, Any]]:
-    """Like `assemble`, for a config that may claim any size.
-
-    Raises:
-        CheckpointError: if the files have fewer weights than the config needs, or the
-            config makes no model.
-    """
+    """Like `assemble`, for a config that may claim any size."""
     path = folder / contents.STATE_FILE
     with reading(path, "`config` makes no model"):
         vocab_size = typed("vocab_size", state.get("vocab_size"), int)

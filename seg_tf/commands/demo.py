@@ -285,9 +285,6 @@ class DemoModel:
 
         Args:
             text: as for `read`.
-
-        Raises:
-            ValueError: as for `read`, or if there is no mask, or `text` exceeds a row.
         """
         self._check("masks")
         self._sentences(text)

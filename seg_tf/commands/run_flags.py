@@ -94,11 +94,7 @@ def define_tracker_flags() -> None:
 
 
 def chosen_trackers() -> dict[str, str]:
-    """Project or experiment by tracker, for those in use; "" is the default.
-
-    Raises:
-        ValueError: if its package is not installed, naming the extra.
-    """
+    """Project or experiment by tracker, for those in use; "" is the default."""
     values = {name: flags.FLAGS[name].value for name in _TRACKERS}
     chosen = {name: value for name, value in values.items() if value is not None}
     for name in chosen:

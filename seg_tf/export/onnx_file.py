@@ -38,9 +38,6 @@ def convert(model: ServedModel, vocabulary: TokenTable) -> tuple[bytes, float]:
 
     Returns:
         The content of the file, and the largest absolute difference of an output.
-
-    Raises:
-        ValueError: if the outputs differ by more than rounding explains.
     """
     import onnxruntime
     import tf2onnx

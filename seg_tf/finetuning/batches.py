@@ -66,9 +66,6 @@ class TextExamples:
         sample_weight: array-like `(E,)`, weights in the loss, or None.
         num_classes: number of classes; None accepts any finite labels.
         report: called with a line of text if examples were cut.
-
-    Raises:
-        ValueError: if there is no example, or texts, labels or weights are invalid.
     """
 
     def __init__(
@@ -253,9 +250,6 @@ def to_tuples(texts: Any, num_texts: int | None = None) -> list[tuple[str, ...]]
             of `num_texts` lists, arrays or tensors holds all first texts, all second
             texts and so on, as for keras-hub.
         num_texts: texts of an example; None uses the number of the first.
-
-    Raises:
-        ValueError: if there is no example, or one has a different number of texts.
     """
     if (
         isinstance(texts, tuple)

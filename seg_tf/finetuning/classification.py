@@ -35,10 +35,6 @@ class ClassificationRunner:
 
     `limit` trains on the first N examples only; every trial predicts the test splits
     and saves its model on request. `options` are those of `TextClassifier.from_preset`.
-
-    Raises:
-        ValueError: if files are not valid, or texts do not fit.
-        OSError: if a file is missing.
     """
 
     def __init__(

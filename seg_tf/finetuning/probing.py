@@ -35,9 +35,6 @@ def probe_recipe(task: Task | str) -> Recipe:
 
     Its epochs are the maximum number of evaluations on dev, over all strengths of the
     penalty together.
-
-    Raises:
-        ValueError: if the task is not DiscoEval's.
     """
     settings = settings_of(tasks.get(task))
     return Recipe(
@@ -67,11 +64,6 @@ class ProbeRunner:
         dtype_policy: precision of the encoder. The probe computes in float32.
         limit: number of training examples; None uses all.
         report: called with lines of text: what was cut, and what is missing.
-
-    Raises:
-        OSError: if train or dev is missing, naming the file.
-        ValueError: if the task is not DiscoEval's, a file is damaged, or the encoder
-            does not support `mode`.
     """
 
     main_metric = "accuracy"

@@ -44,11 +44,7 @@ _FLAGS = {
 
 
 def kind_of_task(task: str, probe: str | None = None) -> str:
-    """The kind of a task, a key of `OPTIONS`, for fine-tuning or for a probe.
-
-    Raises:
-        ValueError: if there is no such task.
-    """
+    """The kind of a task, a key of `OPTIONS`, for fine-tuning or for a probe."""
     tasks.check_name(task, (*tasks.names(), *squad.TASKS))
     if task in squad.TASKS:
         return SQUAD
@@ -56,11 +52,7 @@ def kind_of_task(task: str, probe: str | None = None) -> str:
 
 
 def check_flags(task: str, names: Collection[str], probe: str | None = None) -> None:
-    """Checks that the flags that were set apply to a task.
-
-    Raises:
-        ValueError: if there is no such task, or a flag does not apply.
-    """
+    """Checks that the flags that were set apply to a task."""
     kind = kind_of_task(task, probe)
     for name in names:
         kinds = [other for other, known in _FLAGS.items() if name in known]
@@ -81,13 +73,7 @@ def make_runner(
     probe: str | None = None,
     report: Callable[[str], Any] = print,
 ) -> TaskRunner:
-    """The runner of a task, with the `OPTIONS` of its kind.
-
-    Raises:
-        ValueError: if there is no such task, the model does not support it, or files
-            are not valid.
-        OSError: if a file is missing.
-    """
+    """The runner of a task, with the `OPTIONS` of its kind."""
     kind = kind_of_task(task, probe)
     arguments = {name: options[name] for name in OPTIONS[kind]} | {"report": report}
     if probe is not None and kind == PROBE:
@@ -106,11 +92,7 @@ def make_recipe(
     batch_sizes: Sequence[int] = (),
     epochs: Sequence[int] = (),
 ) -> Recipe:
-    """A paper's settings for a task, or BERT's; given values replace its own.
-
-    Raises:
-        ValueError: if a value is not positive and finite, or there is no such grid.
-    """
+    """A paper's settings for a task, or BERT's; given values replace its own."""
     if probe is not None:
         return probe_recipe(task)
     rate = pretrained.finetuning_learning_rate or DEFAULT_LEARNING_RATE

@@ -118,10 +118,6 @@ class SpanExtractor(TextTask):
         `max_length`, `stride` and `max_question_pieces` are as for `window_sizes`, the
         rest as for `TextClassifier.from_preset`. `points_at_sentences` is True by
         default for a model of sentences.
-
-        Raises:
-            CheckpointError: if there is no checkpoint, or it is damaged.
-            ValueError: if an argument is unknown or does not fit the checkpoint.
         """
         settings = {
             "max_length": max_length,

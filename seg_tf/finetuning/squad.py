@@ -30,10 +30,6 @@ class SquadRunner:
     those of `seg_tf.tasks.squad.score_answers`; the logs of every epoch have them, and
     the `loss` on the windows of the dev file. Arguments are as for
     `ClassificationRunner`; `dev_limit` answers the first N questions only.
-
-    Raises:
-        ValueError: if the model cannot point at answers, or files are not valid.
-        OSError: if a file is missing.
     """
 
     main_metric = "f1"

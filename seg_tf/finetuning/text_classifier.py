@@ -351,9 +351,6 @@ class TextClassifier(TextTask):
         Returns:
             Names of the classes `(E,)`, their numbers for a model without `labels`; and
             the probabilities of all classes, float `(E, num_classes)`.
-
-        Raises:
-            ValueError: for a regression.
         """
         if self.num_classes == 1:
             raise ValueError(

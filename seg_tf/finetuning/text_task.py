@@ -171,10 +171,6 @@ class TextTask(keras.Model):
         Args:
             folder: a new folder.
             overwrite: whether a saved task in `folder` is replaced.
-
-        Raises:
-            ValueError: if the model has no vocabulary, or `folder` holds something
-                that may not be replaced.
         """
         text, state = self._text_and_state()
         folder = pathlib.Path(folder).absolute()
@@ -259,10 +255,6 @@ class TextTask(keras.Model):
             overwrite: whether an existing exported model is replaced.
             formats: "saved_model", "onnx" (`seg_tf.export.onnx_file`) or both.
             **choice: for a `SpanExtractor`: as for `answer`.
-
-        Raises:
-            ValueError: if `folder` holds something else, or the model has no
-                vocabulary.
         """
         saved_model.write(
             self._served(**choice),

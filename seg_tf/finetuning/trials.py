@@ -150,11 +150,7 @@ class TrialsFolder:
         files.write_json(self._settings_file, {"version": VERSION, **settings})
 
     def settings(self) -> dict[str, Any]:
-        """Settings that the trials share.
-
-        Raises:
-            ValueError: if the trials are of another version.
-        """
+        """Settings that the trials share."""
         settings = files.read_json(self._settings_file)
         version = settings.pop("version", 1)
         # Other programs may have files of this name.

@@ -137,9 +137,6 @@ def encode_corpus(
             `vectors` are used.
         progress: creates a progress bar for a number of sentences.
         report: called with lines of text.
-
-    Raises:
-        ValueError: if the folder contains something else, or the corpus no sentence.
     """
     if (folder / MANIFEST_FILE).exists():
         corpus = CorpusVectors(folder)

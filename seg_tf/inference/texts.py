@@ -32,11 +32,7 @@ class Sentence:
 
 
 def check_texts(texts: Iterable[str], argument: str) -> list[str]:
-    """Returns the texts of an argument as a list.
-
-    Raises:
-        ValueError: if there are none, `texts` is a string, or an item is not.
-    """
+    """Returns the texts of an argument as a list."""
     if isinstance(texts, str):
         raise ValueError(
             f"`{argument}` must be a sequence of texts. Received: the string "

@@ -78,11 +78,6 @@ def open_model(source: str | pathlib.Path) -> ForeignModel:
     Args:
         source: a folder, the prefix of a TensorFlow checkpoint's files, or
             `hf://organisation/name`, maybe with `@` and a branch, tag or commit.
-
-    Raises:
-        OSError: if a file cannot be read.
-        ForeignWeightsError: if the format is unknown, or the checkpoint is damaged or
-            cannot be downloaded.
     """
     is_remote = str(source).startswith(_HUB)
     path = download(str(source)) if is_remote else pathlib.Path(source)

@@ -50,12 +50,7 @@ def check(folder: pathlib.Path) -> None:
 
 
 def read(folder: pathlib.Path) -> ForeignModel:
-    """Opens a folder with `config.json` and `model.safetensors`, maybe in shards.
-
-    Raises:
-        OSError: if a file cannot be read.
-        ForeignWeightsError: if one is damaged, or if our encoders cannot be the model.
-    """
+    """Opens a folder with `config.json` and `model.safetensors`, maybe in shards."""
     check(folder)
     paths = _weight_files(folder)
     tensors: dict[str, np.ndarray] = {}
@@ -197,11 +192,6 @@ def read_tokenizer(
     Returns:
         Its settings of `Normalization`, None where no file says; the vocabulary, a
         file or its rows, if there is one; notes for the report.
-
-    Raises:
-        OSError: if a file cannot be read.
-        ForeignWeightsError: naming file and key, if our tokenizer cannot do what a
-            setting says.
     """
     path, fast_path = (folder / name for name in TOKENIZER_FILES)
     config = weights.read_settings(path, optional=True)
@@ -298,11 +288,6 @@ def write(pretrained: Pretrained, folder: pathlib.Path) -> None:
     Args:
         pretrained: a BERT, whose only index table is that of positions.
         folder: new or empty; written as a whole or not at all.
-
-    Raises:
-        ForeignWeightsError: if the model is no such BERT.
-        ValueError: if the folder is in use.
-        OSError: if it cannot be written.
     """
     encoder, normalization = pretrained.encoder, pretrained.normalization
     weights.check_is_bert(pretrained)

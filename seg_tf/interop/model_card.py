@@ -26,10 +26,6 @@ def write_model_card(
         folder: the folder. The page lists checksums of its files.
         introduction: Markdown for the top of the page.
         manifest_file: `manifest.json` of the run's records, to be listed too.
-
-    Raises:
-        ValueError: if the manifest is not of the run's records.
-        OSError: if the page cannot be written.
     """
     path, config = folder / CARD_FILE, pretrained.config
     state, vocabulary = contents.read_state(pretrained.folder), pretrained.vocabulary

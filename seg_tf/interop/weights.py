@@ -239,9 +239,6 @@ def read_model(
         names: their names and forms.
         tables: index features that may have a table, or `token_type`.
         plain_gelu: whether `gelu` is GELU by tanh.
-
-    Raises:
-        ForeignWeightsError: naming file and setting, if our encoders cannot be it.
     """
     values = read_settings(path)
     activation = values.get("hidden_act", "gelu")
@@ -300,10 +297,6 @@ def read(
 
     Returns:
         Our weight -> float32 array, and our weight -> its tensor.
-
-    Raises:
-        ForeignWeightsError: naming the tensor, if one is absent, not finite or of
-            another shape.
     """
     shapes = {
         name: tuple(variable.shape)

@@ -102,10 +102,6 @@ def build_inputs(
     """Builds the input pipeline of a run.
 
     `records` is as in `--records_dir`, or the result of `record_sources.parse`.
-
-    Raises:
-        ValueError: if the records do not fit the config, or cannot be read, or the
-            processes cannot share the batch.
     """
     from seg_tf.data import record_sources
     from seg_tf.data.inputs import MixtureInputs
@@ -209,9 +205,6 @@ def build_learner_from_batch(
 
     `config.training.seed` determines initial weights and dropout. `batch` has the
     shapes of training and any number of rows; its values do not matter.
-
-    Raises:
-        ValueError: if a setting needs another model.
     """
     settings, model = config.training, config.model
     if settings.recompute_layers and not hasattr(model, "recomputing_arguments"):

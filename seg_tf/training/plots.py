@@ -41,9 +41,6 @@ def curves(
 
     Returns:
         A figure with one axes per metric. A run has the same colour in all.
-
-    Raises:
-        ValueError: if no run has one of the metrics.
     """
     columns = min(len(metrics), 2)
     lines = -(-len(metrics) // columns)
@@ -96,11 +93,7 @@ def save_curves(
     metrics: Sequence[str] = (LOSS,),
     show_training: bool = True,
 ) -> None:
-    """Writes a PNG of the logs of runs, by name of run.
-
-    Raises:
-        ValueError: if a folder has no log, or no log has one of the metrics.
-    """
+    """Writes a PNG of the logs of runs, by name of run."""
     runs = {}
     for name, folder in run_folders.items():
         runs[name] = read_log(RunFolder(folder).log_file)

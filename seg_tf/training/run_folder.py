@@ -119,12 +119,7 @@ def record(folder: RunFolder, run: Mapping[str, Any]) -> None:
 
 
 def check(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> None:
-    """Checks that a run may be written to a folder, without changing anything.
-
-    Raises:
-        OutputFolderError: if the folder contains another run, naming the settings that
-            differ.
-    """
+    """Checks that a run may be written to a folder, without changing anything."""
     if overwrite or not folder.run_file.exists():
         return
     differences = differing_settings(_read(folder), run, {*_FREE_SETTINGS, _LENGTH})
@@ -148,9 +143,6 @@ def read_log(path: pathlib.Path) -> list[dict[str, Any]]:
     """Rows of a `log.jsonl`, one for each log interval and each validation, in order.
 
     A missing log has no rows. A last line that a kill cut off is left out.
-
-    Raises:
-        ValueError: if any other line is not JSON, naming the line.
     """
     if not path.exists():
         return []

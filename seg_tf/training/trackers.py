@@ -144,11 +144,7 @@ def find_factories(references: Sequence[str], argument: str) -> list[CallbackFac
 def make_callbacks(
     factories: Iterable[CallbackFactory], folder: pathlib.Path
 ) -> list[keras.callbacks.Callback]:
-    """Calls each factory with the output folder, which is created if necessary.
-
-    Raises:
-        TrainingStopped: if a factory returns anything but a Keras callback.
-    """
+    """Calls each factory with the output folder, which is created if necessary."""
     callbacks = []
     for factory in factories:
         folder.mkdir(parents=True, exist_ok=True)
