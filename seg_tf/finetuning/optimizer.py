@@ -1,14 +1,15 @@
 """The optimizer of fine-tuning, and one compiled model for many trainings."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
 from seg_tf.checkpoints.encoder_copies import under_dtype_policy
-from seg_tf.tasks.finetuning_settings import OptimizerSettings, Setting
+from seg_tf.finetuning.trials import Callbacks, Trial
+from seg_tf.tasks.finetuning_settings import OptimizerSettings
 from seg_tf.training.optimizers import AdamW, build_scheduled
 from seg_tf.training.tensorflow_engine import TensorFlowEngine
 
@@ -154,15 +155,12 @@ class ReusableModel:
         return self._model
 
     def train(
-        self,
-        batches: Any,
-        seed: int,
-        setting: Setting,
-        callbacks: Sequence[keras.callbacks.Callback],
+        self, batches: Any, trial: Trial, callbacks: Callbacks
     ) -> tuple[keras.Model, list[dict[str, float]]]:
         """The model after `fit` on `batches`, and the logs of its epochs."""
+        setting = trial.setting
         num_updates = len(batches) * setting.epochs
-        model = self.start(seed, setting.learning_rate, num_updates)
+        model = self.start(trial.seed, setting.learning_rate, num_updates)
         history = model.fit(
             batches, epochs=setting.epochs, verbose=0, callbacks=callbacks
         ).history

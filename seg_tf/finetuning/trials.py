@@ -30,6 +30,7 @@ DEV = "dev_"
 MODEL_FOLDER = "model"
 ADVICE = "A lower learning rate, or another dtype policy, may help"
 
+Callbacks = Sequence[keras.callbacks.Callback]
 # Scores on the dev split, and the logs of every epoch.
 Result = tuple[dict[str, float], list[dict[str, float]]]
 
@@ -85,11 +86,7 @@ class TaskRunner(Protocol):
         """JSON-able values that scores depend on, above all checksums of files."""
 
     def run(
-        self,
-        setting: Setting,
-        seed: int,
-        folder: pathlib.Path,
-        callbacks: Sequence[keras.callbacks.Callback] = (),
+        self, trial: Trial, folder: pathlib.Path, callbacks: Callbacks = ()
     ) -> Result:
         """Trains one model and writes its predictions into a folder.
 
@@ -217,9 +214,7 @@ def run_trials(
             with files.written_aside(path) as unfinished:
                 unfinished.mkdir()
                 callbacks += trackers.make_callbacks(factories, unfinished)
-                scores, epochs = runner.run(
-                    trial.setting, trial.seed, unfinished, callbacks
-                )
+                scores, epochs = runner.run(trial, unfinished, callbacks)
                 content = {
                     "setting": dataclasses.asdict(trial.setting),
                     "seed": trial.seed,
