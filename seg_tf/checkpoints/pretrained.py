@@ -33,9 +33,7 @@ from seg_tf.text.splitters import SentenceParameters, make_splitter, read_parame
 from seg_tf.text.vocabulary import TokenTable
 
 
-def load_encoder(
-    checkpoint_dir: str | pathlib.Path,
-) -> tuple[keras.Model, RunConfig]:
+def load_encoder(checkpoint_dir: str | pathlib.Path) -> tuple[keras.Model, RunConfig]:
     """Loads the encoder of a checkpoint, and the config of its run.
 
     Args:
@@ -144,7 +142,6 @@ class Pretrained:
 def load_pretrained(
     checkpoint_dir: str | pathlib.Path,
     vocab_file: str | pathlib.Path | None = None,
-    lower_case: bool | None = None,
     model_settings: Mapping[str, Any] | None = None,
     sentence_function: str | None = None,
 ) -> Pretrained:
@@ -153,8 +150,6 @@ def load_pretrained(
     Args:
         checkpoint_dir: as for `load_encoder`.
         vocab_file: the run's vocabulary, for a checkpoint without one.
-        lower_case: for a checkpoint that does not say; None infers it from the
-            vocabulary (`seg_tf.text.normalization`).
         model_settings: fields of the model's config to change. No weight may depend on
             them, as for `memory_length`.
         sentence_function: `module:function`, the function that splits text into
@@ -174,15 +169,10 @@ def load_pretrained(
         tokenizer = text.get("tokenizer", encoding.WORD_PIECES)
         encoding.check_tokenizer(tokenizer)
         vocabulary = _vocabulary(folder, state, tokenizer, vocab_file)
-        if "lower_case" not in text:
-            normalization = choose_normalization(vocabulary, lower_case)
-        else:
+        if "lower_case" in text:
             normalization = Normalization.from_described(text)
-            if lower_case not in (None, normalization.lower_case):
-                raise CheckpointError(
-                    "`lower_case` must be as in the run of the checkpoint. Received: "
-                    f"lower_case={lower_case}, {folder} says {normalization.lower_case}"
-                )
+        else:
+            normalization = choose_normalization(vocabulary)
         config = read_config(folder, state)
         for name, value in (model_settings or {}).items():
             if name not in {field.name for field in dataclasses.fields(config.model)}:

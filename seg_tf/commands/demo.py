@@ -281,11 +281,7 @@ class DemoModel:
         }
 
     def masks(self, text: str) -> dict[str, Any]:
-        """Returns the most probable word pieces for each `[MASK]` of a text.
-
-        Args:
-            text: as for `read`.
-        """
+        """Returns the most probable word pieces for each `[MASK]` of a text."""
         self._check("masks")
         self._sentences(text)
         (masks,) = self._filler.predict([text])

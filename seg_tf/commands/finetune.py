@@ -180,8 +180,7 @@ def main(_: Sequence[str]) -> None:
 
 
 def _load_model(
-    processes: distribution.Distribution,
-    report: Callable[[str], Any],
+    processes: distribution.Distribution, report: Callable[[str], Any]
 ) -> Pretrained:
     """The model of `--checkpoint`; one of another program is converted."""
     values = flags.FLAGS

@@ -88,11 +88,12 @@ def make_recipe(
     grid: str | None = None,
     *,
     probe: str | None = None,
-    learning_rates: Sequence[float] = (),
-    batch_sizes: Sequence[int] = (),
-    epochs: Sequence[int] = (),
+    **chosen: Sequence[Any],
 ) -> Recipe:
-    """A paper's settings for a task, or BERT's; given values replace its own."""
+    """A paper's settings for a task, or BERT's; values that are given replace its own.
+
+    `chosen` are values of `learning_rates`, `batch_sizes` and `epochs`.
+    """
     if probe is not None:
         return probe_recipe(task)
     rate = pretrained.finetuning_learning_rate or DEFAULT_LEARNING_RATE
@@ -108,10 +109,5 @@ def make_recipe(
             )
     if grid:
         recipe = finetuning_settings.get(grid, task)
-    chosen = {
-        "learning_rates": tuple(learning_rates),
-        "batch_sizes": tuple(batch_sizes),
-        "epochs": tuple(epochs),
-    }
-    chosen = {name: values for name, values in chosen.items() if values}
-    return dataclasses.replace(recipe, **chosen)
+    given = {name: tuple(values) for name, values in chosen.items() if values}
+    return dataclasses.replace(recipe, **given)

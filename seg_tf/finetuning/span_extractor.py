@@ -157,10 +157,7 @@ class SpanExtractor(TextTask):
         return SpanPreprocessor(pretrained, window_sizes(pretrained, **sizes))
 
     def answer(
-        self,
-        questions: Sequence[str],
-        contexts: Sequence[str],
-        **choice: Any,
+        self, questions: Sequence[str], contexts: Sequence[str], **choice: Any
     ) -> dict[str, np.ndarray]:
         """Answers to questions, cut out of contexts.
 

@@ -13,12 +13,7 @@ import numpy as np
 from seg_tf import files, output_paths, papers
 from seg_tf.checkpoints import contents, folders, pretrained
 from seg_tf.checkpoints.encoder_copies import under_dtype_policy
-from seg_tf.config import (
-    RunConfig,
-    describe_taken,
-    follow_source,
-    to_dict,
-)
+from seg_tf.config import RunConfig, describe_taken, follow_source, to_dict
 from seg_tf.data.configs import WindowInputsConfig
 from seg_tf.interop import google, hugging_face, keras_hub, weights
 from seg_tf.interop.weights import (
@@ -60,12 +55,6 @@ _HUB = "hf://"
 
 
 # === Sources ===
-
-
-def is_foreign(source: str | pathlib.Path) -> bool:
-    """True for a source that looks like one of another program's."""
-    is_remote = str(source).startswith(_HUB)
-    return is_remote or _find_reader(pathlib.Path(source)) is not None
 
 
 def _find_reader(path: pathlib.Path) -> Any:
@@ -392,11 +381,8 @@ def convert(
     heads = contents.objective_variables(encoder, objectives)
     unused = [sources.pop(name) for name in tables.unused]
     unmatched = sorted(foreign.tensors.keys() - sources.values())
-    missing = [
-        name
-        for name in unmatched
-        if name in unused or foreign.names.is_of_encoder(name)
-    ]
+    is_of_encoder = foreign.names.is_of_encoder
+    missing = [name for name in unmatched if name in unused or is_of_encoder(name)]
     report = ImportReport(
         format=foreign.format,
         source=foreign.source,
@@ -541,10 +527,6 @@ def _prepare_text(
 # === The checkpoint that a command or a class starts from ===
 
 
-def _print(report: ImportReport) -> None:
-    print(report.to_text())
-
-
 def find_initial(
     source: str | pathlib.Path,
     argument: str,
@@ -552,7 +534,7 @@ def find_initial(
     fixed: Collection[str] = (),
     *,
     processes: Distribution | None = None,
-    report: Callable[[ImportReport], Any] = _print,
+    report: Callable[[ImportReport], Any] = lambda report: print(report.to_text()),
 ) -> pathlib.Path:
     """The checkpoint that an argument names, converted if it is of another model.
 
@@ -572,15 +554,14 @@ def find_initial(
         CheckpointError: if there is no such checkpoint.
         ForeignWeightsError: if the weights cannot be read or do not fit.
     """
-    path = pathlib.Path(source)
-    is_ours = folders.is_checkpoint(path) or not is_foreign(source)
+    path, is_remote = pathlib.Path(source), str(source).startswith(_HUB)
+    is_ours = not (is_remote or _find_reader(path)) or folders.is_checkpoint(path)
     if is_ours:
         path = folders.find_checkpoint(path, argument)
         if config is None or not _is_other_encoder(path, config, fixed):
             return path
 
     def convert_once() -> pathlib.Path:
-        is_remote = str(source).startswith(_HUB)
         folder = download(str(source)) if is_remote else path
         paths = folder.rglob("*") if folder.is_dir() else folder.parent.iterdir()
         # Everything that the weights depend on.

@@ -189,9 +189,8 @@ def read_tokenizer(
 ) -> tuple[dict[str, Any], pathlib.Path | tuple[str, ...] | None, list[str]]:
     """Reads a tokenizer's files, any of which may be missing.
 
-    Returns:
-        Its settings of `Normalization`, None where no file says; the vocabulary, a
-        file or its rows, if there is one; notes for the report.
+    Returns its settings of `Normalization`, None where no file says; the vocabulary, a
+    file or its rows, if there is one; and notes for the report.
     """
     path, fast_path = (folder / name for name in TOKENIZER_FILES)
     config = weights.read_settings(path, optional=True)
@@ -283,11 +282,8 @@ def write(pretrained: Pretrained, folder: pathlib.Path) -> None:
     """Writes a BERT as config.json, model.safetensors and a tokenizer's files.
 
     A trained masked-LM head and an imported pooler are included. A model without token
-    types gets a table of two rows of zeros, which changes nothing.
-
-    Args:
-        pretrained: a BERT, whose only index table is that of positions.
-        folder: new or empty; written as a whole or not at all.
+    types gets a table of two rows of zeros, which changes nothing. `folder` is new or
+    empty, and written as a whole or not at all.
     """
     encoder, normalization = pretrained.encoder, pretrained.normalization
     weights.check_is_bert(pretrained)

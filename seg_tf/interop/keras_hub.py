@@ -127,11 +127,8 @@ def write_keras_file(pretrained: Pretrained, path: pathlib.Path) -> None:
 def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> None:
     """Writes a `BertBackbone` with its tokenizer and preprocessor as a preset.
 
-    It has the imported pooler, or else a new one.
-
-    Args:
-        pretrained: a BERT that computes what keras-hub's does.
-        folder: new or empty; written as a whole or not at all.
+    It has the imported pooler, or else a new one. `folder` is new or empty, and written
+    as a whole or not at all.
     """
     encoder, normalization = pretrained.encoder, pretrained.normalization
     weights.check_is_bert(pretrained)

@@ -231,14 +231,10 @@ def read_model(
     *,
     plain_gelu: bool,
 ) -> EncoderConfig:
-    """The model in a config of Google's or Hugging Face's.
+    """The model in a config of Google's or Hugging Face's, of the sizes of its tensors.
 
-    Args:
-        path: the config.
-        tensors: the tensors, which must have the sizes of the config.
-        names: their names and forms.
-        tables: index features that may have a table, or `token_type`.
-        plain_gelu: whether `gelu` is GELU by tanh.
+    `tables` are index features that may have a table, or `token_type`; `plain_gelu`
+    tells whether `gelu` is GELU by tanh.
     """
     values = read_settings(path)
     activation = values.get("hidden_act", "gelu")
@@ -290,13 +286,8 @@ def read(
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Reads the weights of a model of ours; pooler and masked-LM head may be absent.
 
-    Args:
-        foreign: the source.
-        variables: the model's variables, as from `named_variables`.
-        width: the model's `D`.
-
-    Returns:
-        Our weight -> float32 array, and our weight -> its tensor.
+    `variables` are those of `named_variables`, `width` is the model's `D`. Returns our
+    weight -> float32 array, and our weight -> its tensor.
     """
     shapes = {
         name: tuple(variable.shape)

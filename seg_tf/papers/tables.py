@@ -221,12 +221,7 @@ TABLES: Mapping[str, Sequence[Table]] = {
         pathlib.Path(__file__).with_name("tables.toml").read_text(encoding="utf-8")
     ).items()
 }
-TITLES = {
-    "segatron": "Segatron",
-    "segabert": "SegaBERT",
-    "slm": "SLM",
-    "reat": "ReAT",
-}
+TITLES = {"segatron": "Segatron", "segabert": "SegaBERT", "slm": "SLM", "reat": "ReAT"}
 
 # === Rendering ===
 

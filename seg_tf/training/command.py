@@ -90,9 +90,7 @@ def run(config: RunConfig, options: RunOptions) -> None:
 
 
 def _prepare(
-    config: RunConfig,
-    options: RunOptions,
-    processes: Distribution,
+    config: RunConfig, options: RunOptions, processes: Distribution
 ) -> Trainer:
     """Checks a run and builds its trainer; writes nothing to its output folder."""
     folder = RunFolder(output_paths.local_path(options.output_dir, "output_dir"))

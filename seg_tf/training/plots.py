@@ -34,13 +34,8 @@ def curves(
 ) -> Figure:
     """Draws metrics against updates, and the baselines that the log has for them.
 
-    Args:
-        runs: rows of the log of each run, by its name.
-        metrics: metrics to draw, a panel each. A panel leaves out runs that lack it.
-        show_training: whether to draw training as well as validation.
-
-    Returns:
-        A figure with one axes per metric. A run has the same colour in all.
+    `runs` has the rows of the log of each run, by its name. Each metric has a panel,
+    without the runs that lack it; a run has the same colour in all panels.
     """
     columns = min(len(metrics), 2)
     lines = -(-len(metrics) // columns)

@@ -84,9 +84,7 @@ class RunFolder:
 
 
 def describe_run(
-    config: RunConfig,
-    records: Mapping[str, Any],
-    initial_weights: str | None = None,
+    config: RunConfig, records: Mapping[str, Any], initial_weights: str | None = None
 ) -> dict[str, Any]:
     """Identity of a run, as plain values."""
     return {

@@ -353,10 +353,7 @@ class Throughput:
 
 
 def start(
-    config: RunConfig,
-    vocab_size: int,
-    learner: Learner,
-    report: Callable[[str], None],
+    config: RunConfig, vocab_size: int, learner: Learner, report: Callable[[str], None]
 ) -> Throughput:
     """Finds the peak of all devices and starts the clock; every process calls it."""
     distribution = learner.options.distribution

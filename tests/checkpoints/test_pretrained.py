@@ -181,8 +181,6 @@ def test_checkpoint_without_vocabulary_says_how_to_give_one(learner, tmp_path):
     path.write_bytes(WORDS.to_bytes())
     loaded = load_pretrained(tmp_path, path)
     assert (loaded.vocabulary.tokens, loaded.normalization) == (WORDS.tokens, UNCASED)
-    loaded = load_pretrained(tmp_path, path, lower_case=False)
-    assert loaded.normalization == CASED
     path.write_bytes(WORDS.to_bytes() + b"another\n")
     with pytest.raises(CheckpointError, match=r"vocabulary of the run.*words\.txt,"):
         load_pretrained(tmp_path, path)
