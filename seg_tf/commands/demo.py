@@ -190,18 +190,16 @@ class DemoModel:
         self._splitter = pretrained.splitter()
         self._encoder = SentenceEncoder(pretrained)
         self.reasons: dict[str, str] = {}
-        try:
-            self._capacity = attention.window_capacity(pretrained)
-        except ValueError as error:
-            self.reasons["attention"] = str(error)
-        try:
-            self._orderer = SentenceOrderer(pretrained)
-        except ValueError as error:
-            self.reasons["order"] = str(error)
-        try:
-            self._filler = MaskFiller(pretrained)
-        except ValueError as error:
-            self.reasons["masks"] = str(error)
+        self._parts: dict[str, Any] = {}
+        for part, make in (
+            ("attention", attention.window_capacity),
+            ("order", SentenceOrderer),
+            ("masks", MaskFiller),
+        ):
+            try:
+                self._parts[part] = make(pretrained)
+            except ValueError as error:
+                self.reasons[part] = str(error)
         # Of the last text only: a base model's are 150 MB.
         self._maps = functools.lru_cache(maxsize=1)(self._compute_maps)
 
@@ -256,7 +254,7 @@ class DemoModel:
 
         As much of the text is read as fits in a row.
         """
-        self._check("attention")
+        self._part("attention")
         num_sentences = len(self._sentences(text))
         maps = self._maps(text)
         num_layers, num_heads = maps.weights.shape[:2]
@@ -282,20 +280,20 @@ class DemoModel:
 
     def masks(self, text: str) -> dict[str, Any]:
         """Returns the most probable word pieces for each `[MASK]` of a text."""
-        self._check("masks")
+        filler = self._part("masks")
         self._sentences(text)
-        (masks,) = self._filler.predict([text])
+        (masks,) = filler.predict([text])
         return {"masks": [[filling._asdict() for filling in best] for best in masks]}
 
     def order(self, text: str, seed: int = 0) -> dict[str, Any]:
         """Shuffles the sentences of a text and predicts their order."""
-        self._check("order")
+        orderer = self._part("order")
         sentences = self._sentences(text)
         numbers = list(range(len(sentences)))
         random.Random(seed).shuffle(numbers)
         # One paragraph: the true paragraphs would reveal the order.
         shuffled = [Sentence(sentences[number].text) for number in numbers]
-        (groups,) = self._orderer.order([shuffled])
+        (groups,) = orderer.order([shuffled])
         return {
             "sentences": [sentence.text for sentence in sentences],
             "shuffled": numbers,
@@ -325,7 +323,7 @@ class DemoModel:
     def _compute_maps(self, text: str) -> AttentionMaps:
         paragraphs = [line for line in text.split("\n") if line.strip()]
         tree = attention.read_tree(paragraphs, self._pretrained, self._splitter)
-        beginning = attention.first_window(tree, self._capacity)
+        beginning = attention.first_window(tree, self._part("attention"))
         window = attention.lay_out(beginning, self._pretrained)
         return attention.attention_maps(self._pretrained.encoder, window)
 
@@ -341,9 +339,10 @@ class DemoModel:
             )
         return sentences
 
-    def _check(self, part: str) -> None:
-        if part in self.reasons:
-            raise ValueError(self.reasons[part])
+    def _part(self, name: str) -> Any:
+        if name in self.reasons:
+            raise ValueError(self.reasons[name])
+        return self._parts[name]
 
 
 def define_flags() -> None:

@@ -17,7 +17,7 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.export.served import ServedExtractor
 from seg_tf.finetuning.text_task import TextTask
 from seg_tf.inference.texts import check_texts
-from seg_tf.layers.common import checked_names, feature_inputs
+from seg_tf.layers.common import feature_inputs
 from seg_tf.ops.attention import gather_vectors
 from seg_tf.preprocessing import SpanPreprocessor, window_sizes
 
@@ -99,7 +99,6 @@ class SpanExtractor(TextTask):
         self.points_at_sentences = points_at_sentences
 
     @classmethod
-    @checked_names
     def from_preset(
         cls,
         folder: str | pathlib.Path | Pretrained,

@@ -19,7 +19,7 @@ from seg_tf.config import from_config_dict, to_dict
 from seg_tf.export import saved_model
 from seg_tf.export.served import ServedModel
 from seg_tf.interop import load_preset
-from seg_tf.layers.common import checked_names, select_features
+from seg_tf.layers.common import select_features
 from seg_tf.text.encoding import (
     SENTENCE_PARAMETERS_FILE,
     VOCABULARY_FILE,
@@ -86,7 +86,6 @@ class TextTask(keras.Model):
     # === Presets ===
 
     @classmethod
-    @checked_names
     def from_preset(
         cls, folder: str | pathlib.Path, *, sentence_function: str | None = None
     ) -> Self:

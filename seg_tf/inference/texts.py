@@ -16,19 +16,12 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence and its location.
-
-    Attributes:
-        text: the sentence.
-        file: name of the file, or of another source.
-        document: number of the document in the file, from 1.
-        paragraph: number of the paragraph in the document, from 0.
-    """
+    """A sentence and its location."""
 
     text: str
-    file: str = ""
-    document: int = 1
-    paragraph: int = 0
+    file: str = ""  # name of the file, or of another source
+    document: int = 1  # number in the file, from 1
+    paragraph: int = 0  # number in the document, from 0
 
 
 def check_texts(texts: Iterable[str], argument: str) -> list[str]:

@@ -6,7 +6,6 @@ from typing import Self
 
 from seg_tf.checkpoints import folders
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
-from seg_tf.layers.common import checked_names
 
 
 def load_preset(
@@ -37,7 +36,6 @@ class FromPreset:
         raise NotImplementedError
 
     @classmethod
-    @checked_names
     def from_preset(
         cls, preset: str | pathlib.Path, *, sentence_function: str | None = None
     ) -> Self:
@@ -50,6 +48,6 @@ class FromPreset:
 
         Raises:
             CheckpointError: if there is no such model, or it is damaged.
-            ValueError: if it is of another kind, or an argument is unknown.
+            ValueError: if it is of another kind.
         """
         return cls(load_preset(preset, sentence_function))

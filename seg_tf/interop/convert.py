@@ -158,17 +158,12 @@ def _check_layers(model: Any, received: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class StartingTables:
-    """Tables of an encoder: values and origin of each, and what they achieve.
-
-    Attributes:
-        unused: tables of the source that nothing was taken from.
-        equal_for: the windows for which the encoder equals its source, if any.
-    """
+    """Tables of an encoder: values and origin of each, and what they achieve."""
 
     values: dict[str, np.ndarray]
     origins: dict[str, str]
-    unused: list[str]
-    equal_for: str
+    unused: list[str]  # tables of the source that nothing was taken from
+    equal_for: str  # windows for which the encoder equals its source, if any
 
 
 def starting_tables(
@@ -245,30 +240,22 @@ def _describe_rows(table: np.ndarray, rows: int) -> str:
 class ImportReport:
     """Report of an import: the origin of every weight.
 
-    Attributes:
-        checksums: file -> SHA-256.
-        num_loaded: number of weights that were loaded unchanged.
-        tables: our table -> its origin.
-        new: our weights with new values.
-        unmatched: tensors without a weight of ours.
-        missing: the unmatched tensors that the source's encoder may compute with.
-        adopted: setting adopted from the source -> (the config's, the source's).
-        settings: other setting that differs -> (the model's, the source's).
-        equal_for: windows for which the encoder equals its source, if any.
+    `adopted` and `settings` map settings, taken from the source or different there, to
+    the values of the config and of the source.
     """
 
     format: str
     source: str
-    checksums: Mapping[str, str]
-    num_loaded: int
-    tables: Mapping[str, str]
-    new: tuple[str, ...]
-    unmatched: tuple[str, ...]
-    missing: tuple[str, ...]
+    checksums: Mapping[str, str]  # by file
+    num_loaded: int  # weights that were loaded unchanged
+    tables: Mapping[str, str]  # our table -> its origin
+    new: tuple[str, ...]  # our weights with new values
+    unmatched: tuple[str, ...]  # tensors without a weight of ours
+    missing: tuple[str, ...]  # those that the source's encoder may compute with
     adopted: Mapping[str, tuple[Any, Any]]
     settings: Mapping[str, tuple[Any, Any]]
     notes: tuple[str, ...]
-    equal_for: str
+    equal_for: str  # windows for which the encoder equals its source, if any
 
     def to_text(self) -> str:
         lines = [

@@ -98,15 +98,12 @@ def _keras_hub_name(weight: str) -> str:
 class TensorNames:
     """Names and forms of the tensors in which a program stores our weights.
 
-    Attributes:
-        name: our weight -> their name.
-        encoder: start of the names of an encoder.
-        kernels: "heads" for `(D, H, K)` and `(H, K, D)`, as in Keras; "matrix" for
-            `(inputs, outputs)`; "transposed" for `(outputs, inputs)`.
+    `kernels` are "heads" for `(D, H, K)` and `(H, K, D)`, as in Keras; "matrix" for
+    `(inputs, outputs)`; "transposed" for `(outputs, inputs)`.
     """
 
-    name: Callable[[str], str]
-    encoder: str = ""
+    name: Callable[[str], str]  # our weight -> their name
+    encoder: str = ""  # start of the names of an encoder
     kernels: str = "heads"
 
     def is_of_encoder(self, name: str) -> bool:
@@ -151,32 +148,22 @@ KERAS_HUB = TensorNames(_keras_hub_name)
 class ForeignModel:
     """A foreign checkpoint: its tensors, settings and vocabulary.
 
-    Attributes:
-        format: a key of `seg_tf.interop.convert.FORMATS`.
-        source: its path, for messages.
-        tensors: name -> array.
-        names: names and forms of the tensors.
-        model: its settings, and the rows of all tables.
-        vocabulary: vocabulary file, or its rows; None if there is none.
-        normalization: settings of `seg_tf.text.normalization.Normalization` in its
-            files; the vocabulary determines the others.
-        sentence_splitter: name and checksum of its sentence splitter, if known.
-        sentence_parameters: content of the splitter's file, as in `TextPreparation`.
-        notes: lines for the report.
-        files: the files with the weights.
+    `normalization` has the settings of `Normalization` in its files; the vocabulary
+    determines the others.
     """
 
-    format: str
-    source: str
+    format: str  # a key of `seg_tf.interop.convert.FORMATS`
+    source: str  # path, for messages
     tensors: Mapping[str, np.ndarray]
     names: TensorNames
-    model: EncoderConfig
-    vocabulary: pathlib.Path | tuple[str, ...] | None = None
+    model: EncoderConfig  # with the rows of all tables
+    vocabulary: pathlib.Path | tuple[str, ...] | None = None  # file, or its rows
     normalization: Mapping[str, bool | None] = dataclasses.field(default_factory=dict)
+    # Name and checksum of the splitter, if known, and its file as in `TextPreparation`.
     sentence_splitter: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     sentence_parameters: bytes | None = None
-    notes: tuple[str, ...] = ()
-    files: tuple[pathlib.Path, ...] = ()
+    notes: tuple[str, ...] = ()  # for the report
+    files: tuple[pathlib.Path, ...] = ()  # with the weights
 
 
 # === Settings of other programs ===

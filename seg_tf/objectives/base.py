@@ -1,7 +1,7 @@
 """Contract between an objective and the training step."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol
 
 import keras
 
@@ -61,23 +61,3 @@ class ObjectiveLayer(ArgumentsConfig, keras.layers.Layer):
         super().__init__(autocast=False, **kwargs)
         self.encoder = encoder
         self.loss_weight = loss_weight
-
-    def count(self, features: Features) -> Any:
-        raise NotImplementedError
-
-    def call(
-        self, sequence_output: Any, features: Features, training: bool | None = None
-    ) -> ObjectiveOutput:
-        raise NotImplementedError
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "encoder": keras.saving.serialize_keras_object(self.encoder),
-            "loss_weight": self.loss_weight,
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
-        encoder = keras.saving.deserialize_keras_object(config["encoder"])
-        return cls(**{**config, "encoder": encoder})

@@ -97,8 +97,8 @@ def describe_run(
 def prepare(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> int:
     """Prepares an output folder for a run, or refuses it as `check` does.
 
-    Returns the `num_updates` of the run in the folder. If they are others, `record` has
-    to follow when the run has gone back to the checkpoint from which it continues.
+    Returns the `num_updates` of the run in the folder. If they are others, the file of
+    the run is written when it has gone back to the checkpoint that it continues from.
     """
     check(folder, run, overwrite=overwrite)
     if overwrite:
@@ -107,13 +107,8 @@ def prepare(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> in
     length = flat(run)[_LENGTH]
     previous: int = flat(_read(folder)).get(_LENGTH, length)
     if previous == length:
-        record(folder, run)
+        files.write_json(folder.run_file, run)
     return previous
-
-
-def record(folder: RunFolder, run: Mapping[str, Any]) -> None:
-    """Writes the run's file."""
-    files.write_json(folder.run_file, run)
 
 
 def check(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> None:

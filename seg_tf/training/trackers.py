@@ -89,16 +89,10 @@ class Tracker:
 
     A failing tracker never ends the training: its first failure is reported. The
     tracker's run starts with the first row, which only the first process receives.
-
-    Attributes:
-        name: key of `SERVICES`.
-        project: project or experiment; "" leaves it to the environment.
-        run: the run to track.
-        report: called with a line about the first failure.
     """
 
-    name: str
-    project: str
+    name: str  # key of `SERVICES`
+    project: str  # or experiment; "" leaves it to the environment
     run: TrackedRun
     report: Callable[[str], Any] = print
     _opened: _Opened | None = None

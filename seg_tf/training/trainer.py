@@ -319,7 +319,7 @@ class Trainer:
                 self.facts,
             )
             self.report(f"Starting from the weights of {self.initial_checkpoint}")
-        run_folder.record(self.folder, self.description)
+        files.write_json(self.folder.run_file, self.description)
 
     def _share_state(self) -> None:
         """Gives every process the state of the chief."""
