@@ -46,13 +46,9 @@ def write(
 ) -> None:
     """Writes all files into an existing folder; files already there become part of it.
 
-    Args:
-        folder: the folder.
-        encoder: the encoder.
-        objectives: name -> objective.
-        state: content of `state.json` besides the checksums.
-        other_files: name -> content, such as those of `TextPreparation.files`.
-        training: further variables, by group, which a run needs to continue.
+    `state` is the content of `state.json` besides the checksums, `other_files` are by
+    name, such as those of `TextPreparation.files`; `training` has further variables, by
+    group, which a run needs to continue.
     """
     encoder.save_weights(folder / ENCODER_FILE)
     variables = _by_name(encoder, objectives, training)
@@ -129,14 +125,10 @@ def restore(
     training: Mapping[str, Iterable[Any]] = _EMPTY,
     cast: bool = False,
 ) -> None:
-    """Sets the variables of a built model to their values in a checkpoint.
+    """Sets the variables of a built model to their values in a checkpoint of it.
 
-    Args:
-        folder: the checkpoint.
-        encoder: of the same model.
-        objectives: of the same model.
-        training: as for `write`; without it, those in `folder` are ignored.
-        cast: whether variables may have another dtype policy than in `folder`.
+    `training` is as for `write`; without it, those variables in `folder` are ignored.
+    `cast` allows another dtype policy than in `folder`.
     """
     weight_files.load_hdf5(folder / ENCODER_FILE, encoder)
     restore_others(folder, encoder, objectives, training, cast)

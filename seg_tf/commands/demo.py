@@ -75,12 +75,8 @@ class DemoServer(http.server.ThreadingHTTPServer):
     """HTTP server of the page, reachable from this machine only.
 
     `GET /model` returns the description; `POST /NAME` calls an answer with the fields
-    of a JSON object. Two questions are answered at a time.
-
-    Args:
-        description: the model's description.
-        answers: name -> function. A ValueError is reported as a bad request.
-        port: 0 for any free port.
+    of a JSON object. A ValueError is reported as a bad request. Two questions are
+    answered at a time. Port 0 is any free one.
     """
 
     def __init__(
@@ -179,10 +175,8 @@ class DemoModel:
     """A pretrained encoder that answers the page's questions about a text.
 
     The lines of the text are paragraphs. A text that is no string, has no sentence or
-    is too long is a ValueError, as is a checkpoint of no encoder of texts.
-
-    Attributes:
-        reasons: for each part of the page that the model does not support, why.
+    is too long is a ValueError, as is a checkpoint of no encoder of texts. `reasons`
+    tell for each part of the page that the model does not support why.
     """
 
     def __init__(self, pretrained: Pretrained):

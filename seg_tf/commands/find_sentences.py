@@ -17,7 +17,6 @@ read by their names, or by --format. The vectors go to --index_dir. Once they ar
     --queries=examples/discourse_queries.txt --num_neighbours=10 --output=near.jsonl
 """
 
-import json
 import pathlib
 import sys
 from collections.abc import Iterator, Sequence
@@ -25,7 +24,7 @@ from typing import Any
 
 from absl import flags
 
-from seg_tf import command_line, files, output_paths
+from seg_tf import command_line, output_paths
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.inference import texts
@@ -127,8 +126,7 @@ def main(_: Sequence[str]) -> None:
     if output is None:
         print("\n".join(map(_describe, answers)))
         return
-    lines = (json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers)
-    files.write_text(output, "".join(lines))
+    model_flags.write_lines(output, answers)
     print(f"Neighbours of {len(answers):,} queries: {output}")
 
 

@@ -1,12 +1,13 @@
 """Flags shared by the commands that use a pretrained model, and the texts they read."""
 
 import dataclasses
+import json
 import os
 import pathlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from absl import flags
@@ -22,11 +23,9 @@ STDIN = "-"
 
 
 def define_model_flags(*, several: bool = False, default: str | None = None) -> None:
-    """Defines the flags that name a model and say how it reads text.
+    """Defines the flags that name a model, or several, and say how it reads text.
 
-    Args:
-        several: whether `--checkpoint` may name several, for `load_models`.
-        default: the default model; None makes the flag a required one.
+    Without a `default`, `--checkpoint` is required.
     """
     define = flags.DEFINE_list if several else flags.DEFINE_string
     define(
@@ -47,11 +46,9 @@ def define_model_flags(*, several: bool = False, default: str | None = None) -> 
 def load_model(
     checkpoint: str | pathlib.Path | None = None, **settings: Any
 ) -> Pretrained:
-    """Loads a model with the sentence splitter that the flags name.
+    """Loads a model, by default `--checkpoint`, with the splitter that the flags name.
 
-    Args:
-        checkpoint: the model; None is the one of `--checkpoint`.
-        **settings: settings of the model that replace those of training.
+    `settings` of the model replace those of training.
     """
     return with_sentence_parameters(
         load_pretrained(
@@ -173,6 +170,12 @@ def output_file() -> pathlib.Path | None:
     """The file of `--output`, refused before long work if it cannot be written."""
     value = flags.FLAGS.output
     return None if value is None else output_paths.file_path(value, "output")
+
+
+def write_lines(output: pathlib.Path, records: Iterable[Any]) -> None:
+    """Writes JSON lines to the file of `--output`."""
+    lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    files.write_text(output, "".join(lines))
 
 
 def write_result(output: pathlib.Path | None, result: Any) -> None:

@@ -11,12 +11,11 @@ A text of more sentences than the model was pretrained on is ordered in groups o
 consecutive sentences. With --output, each file becomes a line of JSON.
 """
 
-import json
 from collections.abc import Sequence
 
 from absl import flags
 
-from seg_tf import command_line, files
+from seg_tf import command_line
 from seg_tf.commands import model_flags
 from seg_tf.inference import texts
 from seg_tf.inference.ordering import OrderedGroup, SentenceOrderer
@@ -59,12 +58,11 @@ def main(_: Sequence[str]) -> None:
         for sentences, groups in zip(documents, orders, strict=True):
             print(_describe(sentences, groups))
         return
-    records = [
+    records = (
         {"source": name, "groups": _to_json(sentences, groups)}
         for name, sentences, groups in zip(sources, documents, orders, strict=True)
-    ]
-    records = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-    files.write_text(output, "".join(records))
+    )
+    model_flags.write_lines(output, records)
     print(f"{len(sources):,} texts in order: {output}")
 
 

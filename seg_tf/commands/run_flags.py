@@ -45,9 +45,7 @@ def parse_flags(argv: Sequence[str]) -> list[str]:
 def config_file(value: str) -> str:
     """The `FILE:VARIANT` of an included run such as `segabert_tiny`.
 
-    Args:
-        value: name of a run, of a family, or `FAMILY:VARIANT`; anything else is
-            returned unchanged.
+    `value` names a run, a family, or `FAMILY:VARIANT`; anything else stays unchanged.
     """
     name, colon, variant = value.partition(":")
     families = [] if pathlib.Path(name).is_file() else CONFIGS.glob("[!_]*.py")

@@ -7,8 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from seg_tf.checkpoints.encoder_copies import under_dtype_policy
 from seg_tf.finetuning.trials import Callbacks, Trial
+from seg_tf.layers.common import under_dtype_policy
 from seg_tf.tasks.finetuning_settings import OptimizerSettings
 from seg_tf.training.optimizers import AdamW, build_scheduled
 from seg_tf.training.tensorflow_engine import TensorFlowEngine

@@ -15,10 +15,11 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf import command_line, tasks
-from seg_tf.checkpoints.encoder_copies import seeded, under_dtype_policy
+from seg_tf.checkpoints.encoder_copies import seeded
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.trials import DEV, Callbacks, Result, Trial
 from seg_tf.inference.sentence_encoder import SentenceEncoder
+from seg_tf.layers.common import under_dtype_policy
 from seg_tf.tasks import Task, task
 from seg_tf.tasks.discoeval import ProbeSettings, combine_vectors, settings_of
 from seg_tf.tasks.finetuning_settings import Recipe

@@ -145,15 +145,11 @@ class SpanExamples:
 
 
 class AnswerRanker:
-    """Predicts answers to the questions of `SpanExamples`, with any model.
+    """Predicts answers to the questions of `SpanExamples`, with any `SpanExtractor`.
 
-    Call arguments:
-        model: a `SpanExtractor`.
-
-    Returns:
-        The best answers to each question; and the loss, the mean over the windows of
-        the sum over all pointers. A pointer to sentences counts only in the loss: it is
-        there for what the encoder learns from it (SLM, section 2.2).
+    Returns the best answers to each question; and the loss, the mean over the windows
+    of the sum over all pointers. A pointer to sentences counts only in the loss: it is
+    there for what the encoder learns from it (SLM, section 2.2).
     """
 
     def __init__(

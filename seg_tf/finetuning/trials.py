@@ -189,10 +189,8 @@ def run_trials(
     """Runs trials one after another, and continues after those that diverge.
 
     The folder of a trial appears when it is finished. `patience` is that of early
-    stopping; `factories` make Keras callbacks for every trial.
-
-    Returns:
-        Trials that diverged, and have no scores.
+    stopping; `factories` make Keras callbacks for every trial. Returns the trials that
+    diverged, and have no scores.
     """
     diverged = []
     for number, trial in enumerate(trials, start=1):

@@ -12,7 +12,6 @@ import numpy as np
 
 from seg_tf import files, output_paths, papers
 from seg_tf.checkpoints import contents, folders, pretrained
-from seg_tf.checkpoints.encoder_copies import under_dtype_policy
 from seg_tf.config import RunConfig, describe_taken, follow_source, to_dict
 from seg_tf.data.configs import WindowInputsConfig
 from seg_tf.interop import google, hugging_face, keras_hub, weights
@@ -24,6 +23,7 @@ from seg_tf.interop.weights import (
     ForeignModel,
     ForeignWeightsError,
 )
+from seg_tf.layers.common import under_dtype_policy
 from seg_tf.objectives.masked_lm import MaskedLM
 from seg_tf.text.encoding import (
     SENTENCE_PARAMETERS_FILE,
@@ -64,9 +64,8 @@ def _find_reader(path: pathlib.Path) -> Any:
 def open_model(source: str | pathlib.Path) -> ForeignModel:
     """Opens a foreign checkpoint in any of `FORMATS`.
 
-    Args:
-        source: a folder, the prefix of a TensorFlow checkpoint's files, or
-            `hf://organisation/name`, maybe with `@` and a branch, tag or commit.
+    `source` is a folder, the prefix of a TensorFlow checkpoint's files, or
+    `hf://organisation/name`, maybe with `@` and a branch, tag or commit.
     """
     is_remote = str(source).startswith(_HUB)
     path = download(str(source)) if is_remote else pathlib.Path(source)

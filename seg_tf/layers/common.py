@@ -1,10 +1,11 @@
 """Shared by layers: configs, features, dropout, GELU, and recomputation."""
 
+import contextlib
 import functools
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -58,6 +59,17 @@ class ArgumentsConfig:
         return parent.from_config(arguments)
 
 
+@contextlib.contextmanager
+def under_dtype_policy(policy: keras.DTypePolicy | str | None) -> Iterator[None]:
+    """Creates layers inside under a dtype policy; None keeps the current one."""
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy or before)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
 def select_features(inputs: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """Selects features by name; raises a ValueError if one is missing."""
     missing = [name for name in names if name not in inputs]
@@ -108,13 +120,7 @@ def hashed_bits(shape: Sequence[int], seed: Any) -> Any:
     """Random bits: MurmurHash3's finaliser of the entry's number and a seed.
 
     Each entry needs a dozen operations, which XLA fuses with those that use them.
-
-    Args:
-        shape: shape of the result, of up to 2**32 entries.
-        seed: two integers, `(2,)`.
-
-    Returns:
-        uint32 tensor of this shape.
+    `shape` has up to 2**32 entries, `seed` is two integers, `(2,)`. Returns uint32.
     """
     bits = ops.reshape(ops.arange(math.prod(shape), dtype="uint32"), shape)
     for word in ops.unstack(ops.cast(seed, "uint32"), 2):

@@ -17,6 +17,7 @@ import seg_tf.models
 import seg_tf.objectives
 import seg_tf.training.optimizers  # noqa: F401
 from seg_tf.config import RunConfig, TrainingConfig, build_from
+from seg_tf.layers.common import under_dtype_policy
 from seg_tf.training import engine
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.learner import Learner
@@ -213,9 +214,7 @@ def build_learner_from_batch(
             f"recompute_layers=True, model of {type(model).__name__}"
         )
     keras.utils.set_random_seed(settings.seed)
-    policy_before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(settings.dtype_policy)
-    try:
+    with under_dtype_policy(settings.dtype_policy):
         encoder = build_from(
             model,
             vocab_size=vocab_size,
@@ -257,8 +256,6 @@ def build_learner_from_batch(
             memory=memories[0],
             validation_memory=memories[1],
         )
-    finally:
-        keras.config.set_dtype_policy(policy_before)
 
 
 def _engine_arguments(config: Any, settings: TrainingConfig) -> dict[str, Any]:

@@ -78,12 +78,10 @@ class TensorFlowEngine:
         variables: Callable[[], Iterable[Any]],
         rows_vary: bool = False,
     ) -> Callable[[Batch], Any]:
-        """Compiles a function of a batch that reads and assigns Keras variables.
+        """Compiles a function of a batch's features.
 
-        Args:
-            function: takes the features of a batch.
-            variables: returns every variable that it reads or assigns.
-            rows_vary: whether the number of rows may differ between processes.
+        `variables` returns every Keras variable that it reads or assigns; `rows_vary`
+        tells whether the number of rows may differ between processes.
         """
         compiled: Callable[..., Any] = tf.function(function, autograph=False)
         return compiled

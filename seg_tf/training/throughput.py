@@ -232,9 +232,8 @@ def measure_peak(dtype: str) -> float:
 def memory_use() -> dict[str, int]:
     """Bytes in use now, and their maximum since the process started.
 
-    Returns:
-        `host_memory_bytes` and `host_memory_peak_bytes`, the resident set size; with a
-        GPU, also `gpu_memory_bytes` and `gpu_memory_peak_bytes`, allocated by tensors.
+    `host_memory_…` are the resident set size; with a GPU, `gpu_memory_…` are allocated
+    by tensors.
     """
     status = pathlib.Path("/proc/self/status").read_text()
     resident, peak = (
