@@ -95,11 +95,12 @@ def main(_: Sequence[str]) -> None:
     output = model_flags.output_file()
     names = similarity.NAMES if values.sets == ["all"] else values.sets
     sets = {name: similarity.read(name, values.data_dir) for name in names}
-    for name, one in sets.items():
-        if one.num_unscored:
-            print(f"{name}: {one.num_unscored:,} pairs without a score are left out")
-    texts = {text for one in sets.values() for pair in one.pairs for text in pair.texts}
-    counts = [f"{len(one.pairs):,}" for one in sets.values()]
+    for name, scored in sets.items():
+        if count := scored.num_unscored:
+            print(f"{name}: {count:,} pairs without a score are left out")
+    pairs = [scored.pairs for scored in sets.values()]
+    texts = {text for some in pairs for pair in some for text in pair.texts}
+    counts = [f"{len(some):,}" for some in pairs]
     rows, table = [], [["model", "", *sets, "mean"], ["pairs", "", *counts, ""]]
     for pretrained in model_flags.load_models():
         for is_new in (False, True) if values.baseline else (False,):

@@ -109,5 +109,5 @@ def make_recipe(
             )
     if grid:
         recipe = finetuning_settings.get(grid, task)
-    given = {name: tuple(values) for name, values in chosen.items() if values}
-    return dataclasses.replace(recipe, **given)
+    values = {name: tuple(some) for name, some in chosen.items() if some}
+    return dataclasses.replace(recipe, **values)
