@@ -170,8 +170,3 @@ def _by_name(
         for group, variables in groups.items()
         for number, variable in enumerate(variables)
     }
-
-
-def weights_checksum(folder: pathlib.Path) -> str:
-    """Checksum of the encoder's weights in a checkpoint."""
-    return read_state(folder)["checksums"][ENCODER_FILE]

@@ -43,22 +43,14 @@ def check_texts(texts: Iterable[str], argument: str) -> list[str]:
 
 
 def list_files(paths: Sequence[str]) -> dict[str, pathlib.Path]:
-    """Lists files, and the files of folders without hidden ones, recursively.
+    """The files of paths, in the order of `file_listing.list_files`, by their names.
 
-    Returns:
-        Name -> file, in the order of `paths`, sorted within a folder. Names are
-        relative to the folder, and must be unique.
+    Names are relative to the folder, and must be unique.
     """
     sources: dict[str, pathlib.Path] = {}
-    for text in paths:
-        path = pathlib.Path(text).expanduser()
-        if not path.exists():
-            raise ValueError(f"No such file or folder. Received: {text!r}")
-        names = {
-            file_listing.relative_name(file, path): file
-            for file in file_listing.walk(path)
-        }
-        for name, file in sorted(names.items()):
+    for path in paths:
+        for file in file_listing.list_files(path):
+            name = file_listing.relative_name(file, path)
             if name in sources:
                 raise ValueError(
                     f"Names of files must be unique. Received: {sources[name]} and "

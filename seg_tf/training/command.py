@@ -98,6 +98,7 @@ def _prepare(
         config.training.callbacks, "config.training.callbacks"
     )
     initial = None
+    initial_weights = None
     if options.initial_checkpoint and options.find_initial:
         initial = options.find_initial(
             options.initial_checkpoint,
@@ -106,15 +107,14 @@ def _prepare(
             options.asked,
             processes=processes,
         )
+        checksums = contents.read_state(initial)["checksums"]
+        initial_weights = checksums[contents.ENCODER_FILE]
         config, settings = _adopt_settings(config, initial, options.asked)
         if settings and processes.is_chief:
             print(f"As in {initial}: {describe_taken(settings)}")
     sources = record_sources.parse(options.records_dir, options.cache_gigabytes)
-    description = run_folder.describe_run(
-        config,
-        record_sources.describe(sources),
-        contents.weights_checksum(initial) if initial else None,
-    )
+    described = record_sources.describe(sources)
+    description = run_folder.describe_run(config, described, initial_weights)
     if processes.is_chief:
         run_folder.check(folder, description, overwrite=options.overwrite)
     engine.current().set_determinism(
