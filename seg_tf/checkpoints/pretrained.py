@@ -299,7 +299,7 @@ def _vocabulary(
     if vocab_file is None and VOCABULARY_FILE not in state["checksums"]:
         raise CheckpointError(
             f"{folder}: the checkpoint holds no {VOCABULARY_FILE}, and neither did the "
-            f"records. Give their vocabulary (sha256 {expected}) by `--vocab_file`"
+            f"records. Give their vocabulary (sha256 {expected}) by `vocab_file`"
         )
     path = vocab_file or folder / VOCABULARY_FILE
     try:
