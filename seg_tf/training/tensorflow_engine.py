@@ -93,7 +93,7 @@ class TensorFlowEngine:
     # --- Devices --------------------------------------------------------------------
 
     def has_gpu(self) -> bool:
-        """Whether this process computes on a GPU."""
+        """True if this process computes on a GPU."""
         return bool(tf.config.list_logical_devices("GPU"))
 
     def num_devices(self) -> int:
