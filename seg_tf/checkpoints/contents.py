@@ -46,13 +46,9 @@ def write(
 ) -> None:
     """Writes all files into an existing folder; files already there become part of it.
 
-    Args:
-        folder: the folder.
-        encoder: the encoder.
-        objectives: name -> objective.
-        state: content of `state.json` besides the checksums.
-        other_files: name -> content, such as those of `TextPreparation.files`.
-        training: further variables, by group, which a run needs to continue.
+    `state` is the content of `state.json` besides the checksums, `other_files` are by
+    name, such as those of `TextPreparation.files`; `training` has further variables, by
+    group, which a run needs to continue.
     """
     encoder.save_weights(folder / ENCODER_FILE)
     variables = _by_name(encoder, objectives, training)
@@ -110,11 +106,7 @@ def read_state(folder: pathlib.Path) -> dict[str, Any]:
 
 
 def check(folder: pathlib.Path, state: Mapping[str, Any], names: list[str]) -> None:
-    """Compares files of `folder` with the checksums in its state.
-
-    Raises:
-        DamagedCheckpointError: naming the file and both checksums.
-    """
+    """Compares files of `folder` with the checksums in its state."""
     for name in names:
         path, expected = folder / name, state["checksums"][name]
         with reading(path):
@@ -133,17 +125,10 @@ def restore(
     training: Mapping[str, Iterable[Any]] = _EMPTY,
     cast: bool = False,
 ) -> None:
-    """Sets the variables of a built model to their values in a checkpoint.
+    """Sets the variables of a built model to their values in a checkpoint of it.
 
-    Args:
-        folder: the checkpoint.
-        encoder: of the same model.
-        objectives: of the same model.
-        training: as for `write`; without it, those in `folder` are ignored.
-        cast: whether variables may have another dtype policy than in `folder`.
-
-    Raises:
-        CheckpointError: if the folder belongs to another model.
+    `training` is as for `write`; without it, those variables in `folder` are ignored.
+    `cast` allows another dtype policy than in `folder`.
     """
     weight_files.load_hdf5(folder / ENCODER_FILE, encoder)
     restore_others(folder, encoder, objectives, training, cast)
@@ -185,12 +170,3 @@ def _by_name(
         for group, variables in groups.items()
         for number, variable in enumerate(variables)
     }
-
-
-def weights_checksum(folder: pathlib.Path) -> str:
-    """Checksum of the encoder's weights in a checkpoint.
-
-    Raises:
-        CheckpointError: if its state cannot be read.
-    """
-    return read_state(folder)["checksums"][ENCODER_FILE]

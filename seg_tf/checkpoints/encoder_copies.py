@@ -10,6 +10,7 @@ import numpy as np
 
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import Pretrained, assemble
+from seg_tf.layers.common import under_dtype_policy
 
 
 def copy_encoder(
@@ -25,17 +26,6 @@ def copy_encoder(
     if not randomly_initialized:
         copy.set_weights(encoder.get_weights())
     return copy
-
-
-@contextlib.contextmanager
-def under_dtype_policy(policy: keras.DTypePolicy | str | None) -> Iterator[None]:
-    """Creates layers inside under a dtype policy; None keeps the current one."""
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(policy or before)
-    try:
-        yield
-    finally:
-        keras.config.set_dtype_policy(before)
 
 
 @contextlib.contextmanager
@@ -58,9 +48,6 @@ def write_half_precision(pretrained: Pretrained, folder: pathlib.Path) -> None:
 
     A run can start from it, but no run continues from it. Weights are rounded to
     float16 and loaded as float32.
-
-    Raises:
-        ValueError: if a weight is beyond the range of float16.
     """
     source = pretrained.folder
     with under_dtype_policy("float16"):

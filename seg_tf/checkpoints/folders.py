@@ -60,11 +60,7 @@ def best(folder: pathlib.Path) -> int | None:
 
 
 def read(folder: pathlib.Path) -> dict[str, Any]:
-    """Reads a checkpoint's state after checking all of its files.
-
-    Raises:
-        DamagedCheckpointError: naming the file, and what was expected.
-    """
+    """Reads a checkpoint's state after checking all of its files."""
     state = contents.read_state(folder)
     if updates_of(folder) not in (None, state.get("updates")):
         raise DamagedCheckpointError(

@@ -33,9 +33,7 @@ from seg_tf.text.splitters import SentenceParameters, make_splitter, read_parame
 from seg_tf.text.vocabulary import TokenTable
 
 
-def load_encoder(
-    checkpoint_dir: str | pathlib.Path,
-) -> tuple[keras.Model, RunConfig]:
+def load_encoder(checkpoint_dir: str | pathlib.Path) -> tuple[keras.Model, RunConfig]:
     """Loads the encoder of a checkpoint, and the config of its run.
 
     Args:
@@ -144,7 +142,6 @@ class Pretrained:
 def load_pretrained(
     checkpoint_dir: str | pathlib.Path,
     vocab_file: str | pathlib.Path | None = None,
-    lower_case: bool | None = None,
     model_settings: Mapping[str, Any] | None = None,
     sentence_function: str | None = None,
 ) -> Pretrained:
@@ -153,8 +150,6 @@ def load_pretrained(
     Args:
         checkpoint_dir: as for `load_encoder`.
         vocab_file: the run's vocabulary, for a checkpoint without one.
-        lower_case: for a checkpoint that does not say; None infers it from the
-            vocabulary (`seg_tf.text.normalization`).
         model_settings: fields of the model's config to change. No weight may depend on
             them, as for `memory_length`.
         sentence_function: `module:function`, the function that splits text into
@@ -174,15 +169,10 @@ def load_pretrained(
         tokenizer = text.get("tokenizer", encoding.WORD_PIECES)
         check_choice("tokenizer", tokenizer, encoding.TOKENIZERS)
         vocabulary = _vocabulary(folder, state, tokenizer, vocab_file)
-        if "lower_case" not in text:
-            normalization = choose_normalization(vocabulary, lower_case)
-        else:
+        if "lower_case" in text:
             normalization = Normalization.from_described(text)
-            if lower_case not in (None, normalization.lower_case):
-                raise CheckpointError(
-                    "`lower_case` must be as in the run of the checkpoint. Received: "
-                    f"lower_case={lower_case}, {folder} says {normalization.lower_case}"
-                )
+        else:
+            normalization = choose_normalization(vocabulary)
         config = read_config(folder, state)
         for name, value in (model_settings or {}).items():
             if name not in {field.name for field in dataclasses.fields(config.model)}:
@@ -218,11 +208,7 @@ def restore_weights(
     config: RunConfig,
     vocabulary: Mapping[str, Any],
 ) -> None:
-    """Starts a new run from the weights of a checkpoint, and nothing else of it.
-
-    Raises:
-        CheckpointError: if the checkpoint is damaged or of another model.
-    """
+    """Starts a new run from the weights of a checkpoint, and nothing else of it."""
     state = folders.read(folder)
     before, now = (
         {
@@ -273,11 +259,7 @@ def assemble(config: RunConfig, vocab_size: int) -> tuple[keras.Model, dict[str,
 
 
 def read_config(folder: pathlib.Path, state: Mapping[str, Any]) -> RunConfig:
-    """The config of a checkpoint's run.
-
-    Raises:
-        CheckpointError: if it is not valid.
-    """
+    """The config of a checkpoint's run."""
     with reading(folder / contents.STATE_FILE, "`config` is not valid"):
         config = from_config_dict(state["config"])
         return typed("config", config, RunConfig)
@@ -286,12 +268,7 @@ def read_config(folder: pathlib.Path, state: Mapping[str, Any]) -> RunConfig:
 def _build(
     folder: pathlib.Path, config: RunConfig, state: Mapping[str, Any]
 ) -> tuple[keras.Model, dict[str, Any]]:
-    """Like `assemble`, for a config that may claim any size.
-
-    Raises:
-        CheckpointError: if the files have fewer weights than the config needs, or the
-            config makes no model.
-    """
+    """Like `assemble`, for a config that may claim any size."""
     path = folder / contents.STATE_FILE
     with reading(path, "`config` makes no model"):
         vocab_size = typed("vocab_size", state.get("vocab_size"), int)
@@ -322,7 +299,7 @@ def _vocabulary(
     if vocab_file is None and VOCABULARY_FILE not in state["checksums"]:
         raise CheckpointError(
             f"{folder}: the checkpoint holds no {VOCABULARY_FILE}, and neither did the "
-            f"records. Give their vocabulary (sha256 {expected}) by `--vocab_file`"
+            f"records. Give their vocabulary (sha256 {expected}) by `vocab_file`"
         )
     path = vocab_file or folder / VOCABULARY_FILE
     try:

@@ -73,11 +73,7 @@ def _hdf5_shapes(path: pathlib.Path) -> list[tuple[int, ...]]:
 
 
 def load_hdf5(path: pathlib.Path, model: Any) -> None:
-    """Loads the weights of an HDF5 file into a built Keras model.
-
-    Raises:
-        CheckpointError: if one is missing, left over, of another shape or not finite.
-    """
+    """Loads the weights of an HDF5 file into a built Keras model."""
     stored = collections.Counter(_hdf5_shapes(path))
     expected = collections.Counter(tuple(weight.shape) for weight in model.weights)
     if stored != expected:
@@ -107,12 +103,7 @@ def write_npz(path: pathlib.Path, variables: Mapping[str, Any]) -> None:
 def read_npz(
     path: pathlib.Path, groups: Container[str] | None = None
 ) -> dict[str, np.ndarray]:
-    """The arrays of an archive, by name; of some groups, or of all.
-
-    Raises:
-        DamagedCheckpointError: if it is no archive of numbers, or claims far more
-            memory than it has bytes.
-    """
+    """The arrays of an archive, by name; of some groups, or of all."""
     arrays = {}
     with reading(path):
         with zipfile.ZipFile(path) as archive:
@@ -133,12 +124,7 @@ def read_npz(
 def load_npz(
     path: pathlib.Path, variables: Mapping[str, Any], cast: bool = False
 ) -> None:
-    """Sets variables to the values that an archive has under their numbers.
-
-    Raises:
-        CheckpointError: if one is missing, left over, of another type or shape, or
-            not finite.
-    """
+    """Sets variables to the values that an archive has under their numbers."""
     groups = {_number(name)[0] for name in variables}
     arrays = read_npz(path, groups)
     stored = {_number(name): (name, value) for name, value in arrays.items()}

@@ -28,7 +28,7 @@ import numpy as np
 from absl import flags
 
 from seg_tf import command_line, files
-from seg_tf.commands import model_flags, text_flags
+from seg_tf.commands import model_flags
 from seg_tf.inference import texts
 from seg_tf.inference.sentence_encoder import SentenceEncoder
 
@@ -37,7 +37,7 @@ _FORMAT_VERSION = 2
 
 def define_flags() -> None:
     model_flags.define_model_flags()
-    text_flags.define_text_flags()
+    model_flags.define_text_flags()
     flags.DEFINE_list("text", [], "Text files or folders, comma-separated.")
     flags.DEFINE_string("output_dir", None, "Folder of the archives.", required=True)
 
@@ -47,7 +47,7 @@ def main(_: Sequence[str]) -> None:
     sources = texts.list_files(values.text)
     folder = command_line.folder_path(values.output_dir)
     for path in sources.values():  # before anything is encoded
-        if not text_flags.read_paragraphs(path):
+        if not model_flags.read_paragraphs(path):
             raise ValueError(f"`--text` must hold a sentence. Received: {path}")
     pretrained = model_flags.load_model()
     splitter, capacity = pretrained.splitter(), pretrained.layout().text_capacity
@@ -63,7 +63,7 @@ def main(_: Sequence[str]) -> None:
         **dataclasses.asdict(capacity),
     }
     for name, path in sources.items():
-        document = text_flags.read_paragraphs(path)
+        document = model_flags.read_paragraphs(path)
         sentences = list(texts.split_documents([document], name, splitter))
         begin = time.perf_counter()
         (encoded,) = encoder.encode_documents([sentences])

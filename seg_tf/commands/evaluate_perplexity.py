@@ -23,7 +23,7 @@ import numpy as np
 from absl import flags
 
 from seg_tf import command_line
-from seg_tf.commands import model_flags, text_flags
+from seg_tf.commands import model_flags
 from seg_tf.config import build_from
 from seg_tf.inference import texts
 from seg_tf.inference.language_model import LanguageModel, check_lanes, standard_count
@@ -32,7 +32,7 @@ from seg_tf.inference.language_model import LanguageModel, check_lanes, standard
 def define_flags() -> None:
     model_flags.define_model_flags()
     model_flags.define_memory_flag()
-    text_flags.define_text_flags()
+    model_flags.define_text_flags()
     model_flags.define_output_flag("the result as JSON")
     flags.DEFINE_multi_string("text", [], "A text file or a folder of them.")
     flags.DEFINE_string("records_dir", None, "Records of words, instead of a text.")
@@ -63,7 +63,7 @@ def main(_: Sequence[str]) -> None:
     target_length = values.target_length or model.inputs.target_length
     num_standard_tokens = None
     if sources:
-        paragraphs = map(text_flags.read_paragraphs, sources.values())
+        paragraphs = map(model_flags.read_paragraphs, sources.values())
         text = model.word_text(itertools.chain.from_iterable(paragraphs))
         num_lanes, num_words = values.lanes or 1, len(text.token_ids)
         batches = text.segments(num_lanes, target_length)

@@ -17,7 +17,6 @@ read by their names, or by --format. The vectors go to --index_dir. Once they ar
     --queries=examples/discourse_queries.txt --num_neighbours=10 --output=near.jsonl
 """
 
-import json
 import pathlib
 import sys
 from collections.abc import Iterator, Sequence
@@ -25,9 +24,9 @@ from typing import Any
 
 from absl import flags
 
-from seg_tf import command_line, files
+from seg_tf import command_line
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.commands import model_flags, text_flags
+from seg_tf.commands import model_flags
 from seg_tf.inference import texts
 from seg_tf.inference.corpus import CorpusVectors, describe, encode_corpus
 from seg_tf.inference.sentence_encoder import (
@@ -40,7 +39,7 @@ from seg_tf.inference.texts import Sentence
 
 def define_flags() -> None:
     model_flags.define_model_flags()
-    text_flags.define_text_flags()
+    model_flags.define_text_flags()
     model_flags.define_output_flag("the neighbours as JSON lines, instead of printing,")
     flags.DEFINE_list("corpus", [], "Text files or folders, comma-separated.")
     flags.DEFINE_multi_string("query", [], "A text; its last sentence is searched for.")
@@ -127,8 +126,7 @@ def main(_: Sequence[str]) -> None:
     if output is None:
         print("\n".join(map(_describe, answers)))
         return
-    lines = (json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers)
-    files.write_text(output, "".join(lines))
+    model_flags.write_lines(output, answers)
     print(f"Neighbours of {len(answers):,} queries: {output}")
 
 
@@ -154,7 +152,7 @@ def _corpus(
 
         def read() -> Iterator[Sentence]:
             for name, path in sources.items():
-                documents = text_flags.read_documents(path)
+                documents = model_flags.read_documents(path)
                 yield from texts.split_documents(documents, name, splitter)
 
         return encode_corpus(

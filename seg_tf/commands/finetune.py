@@ -40,7 +40,7 @@ from seg_tf.finetuning import runners, trial_report, trials
 from seg_tf.finetuning.probing import MODES
 from seg_tf.finetuning.trials import ADVICE, TaskRunner, Trial, TrialsFolder
 from seg_tf.interop import convert
-from seg_tf.training import distribution, engine, horovod_distribution, trackers
+from seg_tf.training import distribution, engine, tensorflow_engine, trackers
 from seg_tf.training.errors import TrainingStopped
 
 # Flags whose values may differ between hosts; the content of these files may not.
@@ -141,7 +141,7 @@ def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     # Processes that have finished their share wait for the others.
     os.environ.setdefault("HOROVOD_STALL_CHECK_DISABLE", "1")
-    processes = horovod_distribution.join()
+    processes = tensorflow_engine.join()
     report = print if processes.is_chief else lambda _: None
     command_line.folder_path(values.output_dir)
     names = list(dict.fromkeys(values.task))
@@ -180,8 +180,7 @@ def main(_: Sequence[str]) -> None:
 
 
 def _load_model(
-    processes: distribution.Distribution,
-    report: Callable[[str], Any],
+    processes: distribution.Distribution, report: Callable[[str], Any]
 ) -> Pretrained:
     """The model of `--checkpoint`; one of another program is converted."""
     values = flags.FLAGS

@@ -13,8 +13,7 @@ from absl import flags
 
 from seg_tf import command_line
 from seg_tf.commands import model_flags
-from seg_tf.inference.generation import Sampling
-from seg_tf.inference.language_model import LanguageModel
+from seg_tf.inference.language_model import LanguageModel, Sampling
 
 
 def define_flags() -> None:

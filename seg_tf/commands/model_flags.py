@@ -1,12 +1,18 @@
-"""Flags shared by the commands that use a pretrained model."""
+"""Flags shared by the commands that use a pretrained model, and the texts they read."""
 
 import dataclasses
+import json
+import os
 import pathlib
+import shutil
 import sys
+import tempfile
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from absl import flags
 
+from data_pipelines import readers
 from seg_tf import command_line, files
 from seg_tf.checkpoints import folders
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
@@ -17,11 +23,9 @@ STDIN = "-"
 
 
 def define_model_flags(*, several: bool = False, default: str | None = None) -> None:
-    """Defines the flags that name a model and say how it reads text.
+    """Defines the flags that name a model, or several, and say how it reads text.
 
-    Args:
-        several: whether `--checkpoint` may name several, for `load_models`.
-        default: the default model; None makes the flag a required one.
+    Without a `default`, `--checkpoint` is required.
     """
     define = flags.DEFINE_list if several else flags.DEFINE_string
     define(
@@ -42,11 +46,9 @@ def define_model_flags(*, several: bool = False, default: str | None = None) -> 
 def load_model(
     checkpoint: str | pathlib.Path | None = None, **settings: Any
 ) -> Pretrained:
-    """Loads a model with the sentence splitter that the flags name.
+    """Loads a model, by default `--checkpoint`, with the splitter that the flags name.
 
-    Args:
-        checkpoint: the model; None is the one of `--checkpoint`.
-        **settings: settings of the model that replace those of training.
+    `settings` of the model replace those of training.
     """
     return with_sentence_parameters(
         load_pretrained(
@@ -91,33 +93,6 @@ def sentence_function() -> str | None:
     return None if values.sentence_parameters else values.sentence_function
 
 
-def read_lines(path: str) -> list[str]:
-    """The lines of a text file, or of `STDIN`, stripped and without blank ones."""
-    if path == STDIN:
-        lines = list(texts.decode_lines(sys.stdin.buffer, "stdin"))
-    else:
-        with open(path, "rb") as file:
-            lines = list(texts.decode_lines(file, path))
-    return list(filter(None, map(str.strip, lines)))
-
-
-def define_output_flag(what: str = "the scores as JSON") -> None:
-    flags.DEFINE_string("output", None, f"File to write {what} to.")
-
-
-def output_file() -> pathlib.Path | None:
-    """The file of `--output`, refused before long work if it cannot be written."""
-    value = flags.FLAGS.output
-    return None if value is None else command_line.file_path(value, "output")
-
-
-def write_result(output: pathlib.Path | None, result: Any) -> None:
-    """Writes JSON to the file of `--output`, if there is one."""
-    if output is not None:
-        files.write_json(output, result)
-        print(f"Written: {output}")
-
-
 def define_memory_flag() -> None:
     flags.DEFINE_integer(
         "memory_length",
@@ -131,3 +106,80 @@ def load_language_model() -> Pretrained:
     """Loads the model with the memory of `--memory_length`."""
     length = flags.FLAGS.memory_length
     return load_model(**({} if length is None else {"memory_length": length}))
+
+
+# --- Texts ------------------------------------------------------------------------
+
+
+def define_text_flags() -> None:
+    """Defines `--format` and `--reader_options`."""
+    flags.DEFINE_string(
+        "format",
+        None,
+        f"Format of the texts: {', '.join(readers.FORMATS)}, or package.module:Reader. "
+        "Default: as the name of a file says (CSV, JSON lines, Markdown, Parquet), "
+        "else plain text: a line is a paragraph, and blank lines separate documents. "
+        "If its lines look hard-wrapped, they are joined, with a warning.",
+    )
+    flags.DEFINE_list(
+        "reader_options",
+        [],
+        "Options of the format, as name=value, comma-separated: encoding=cp1252. See "
+        "docs/sources.md.",
+    )
+
+
+def read_documents(path: str | os.PathLike[str]) -> Iterator[tuple[str, ...]]:
+    """Reads the documents of a file, or of `STDIN`, each as its paragraphs."""
+    if str(path) == STDIN:
+        # Readers detect and seek.
+        with tempfile.TemporaryDirectory() as folder:
+            copy = pathlib.Path(folder, "stdin")
+            with open(copy, "wb") as file:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+            yield from read_documents(copy)
+        return
+    options = readers.parse_options(flags.FLAGS.reader_options)
+    for document in readers.read_texts(path, flags.FLAGS.format, **options):
+        yield document.paragraphs
+
+
+def read_paragraphs(path: str | os.PathLike[str]) -> list[str]:
+    """Reads the paragraphs of all documents of a file, as `read_documents` does."""
+    return [text for paragraphs in read_documents(path) for text in paragraphs]
+
+
+def read_lines(path: str) -> list[str]:
+    """The lines of a text file, or of `STDIN`, stripped and without blank ones."""
+    if path == STDIN:
+        lines = list(texts.decode_lines(sys.stdin.buffer, "stdin"))
+    else:
+        with open(path, "rb") as file:
+            lines = list(texts.decode_lines(file, path))
+    return list(filter(None, map(str.strip, lines)))
+
+
+# --- Results ----------------------------------------------------------------------
+
+
+def define_output_flag(what: str = "the scores as JSON") -> None:
+    flags.DEFINE_string("output", None, f"File to write {what} to.")
+
+
+def output_file() -> pathlib.Path | None:
+    """The file of `--output`, refused before long work if it cannot be written."""
+    value = flags.FLAGS.output
+    return None if value is None else command_line.file_path(value, "output")
+
+
+def write_lines(output: pathlib.Path, records: Iterable[Any]) -> None:
+    """Writes JSON lines to the file of `--output`."""
+    lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    files.write_text(output, "".join(lines))
+
+
+def write_result(output: pathlib.Path | None, result: Any) -> None:
+    """Writes JSON to the file of `--output`, if there is one."""
+    if output is not None:
+        files.write_json(output, result)
+        print(f"Written: {output}")

@@ -40,11 +40,7 @@ _MAIN_METRICS = {
 
 
 class Results:
-    """Trials, perplexities, runs and submissions below folders.
-
-    Raises:
-        ValueError: if a folder is missing, or two have the same results.
-    """
+    """Trials, perplexities, runs and submissions below folders."""
 
     def __init__(self, paths: Sequence[pathlib.Path]):
         # (run, task or kind) -> a `TrialsFolder`, JSON or a `RunConfig`.

@@ -21,7 +21,7 @@ from absl import flags
 
 from seg_tf import command_line, file_listing, files
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.commands import model_flags, text_flags
+from seg_tf.commands import model_flags
 from seg_tf.inference import attention
 from seg_tf.inference.attention import AttentionMaps
 from seg_tf.layouts.layout import TextCapacity
@@ -32,7 +32,7 @@ _ALL, _MEAN = "all", "mean"
 
 def define_flags() -> None:
     model_flags.define_model_flags(several=True)
-    text_flags.define_text_flags()
+    model_flags.define_text_flags()
     flags.DEFINE_string("text", None, "Text file; `-` is stdin.", required=True)
     flags.DEFINE_string("output", "attention.png", "A PNG, PDF or SVG, by its name.")
     flags.DEFINE_list("layers", [_ALL], "Layers, from 0, comma-separated, or `all`.")
@@ -43,7 +43,7 @@ def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     # Refuse bad input before a model is loaded.
     output = command_line.file_path(values.output, "output")
-    paragraphs = text_flags.read_paragraphs(values.text)
+    paragraphs = model_flags.read_paragraphs(values.text)
     if not paragraphs:
         raise ValueError(f"`--text` must hold a sentence. Received: {values.text}")
     names = file_listing.short_names(values.checkpoint)

@@ -11,13 +11,12 @@ A text of more sentences than the model was pretrained on is ordered in groups o
 consecutive sentences. With --output, each file becomes a line of JSON.
 """
 
-import json
 from collections.abc import Sequence
 
 from absl import flags
 
-from seg_tf import command_line, files
-from seg_tf.commands import model_flags, text_flags
+from seg_tf import command_line
+from seg_tf.commands import model_flags
 from seg_tf.inference import texts
 from seg_tf.inference.ordering import OrderedGroup, SentenceOrderer
 from seg_tf.inference.texts import Sentence
@@ -25,7 +24,7 @@ from seg_tf.inference.texts import Sentence
 
 def define_flags() -> None:
     model_flags.define_model_flags()
-    text_flags.define_text_flags()
+    model_flags.define_text_flags()
     model_flags.define_output_flag("the orders as JSON lines, instead of printing,")
     flags.DEFINE_list("text", [], "Text files or folders, comma-separated.")
     flags.DEFINE_list("sentences", [], "The same, with one sentence per line.")
@@ -37,9 +36,9 @@ def main(_: Sequence[str]) -> None:
         raise ValueError(
             "Only one of `--text` and `--sentences` can be given. Received: both"
         )
-    paths = values.text or values.sentences or [text_flags.STDIN]
-    if paths == [text_flags.STDIN]:
-        sources = {"stdin": text_flags.STDIN}
+    paths = values.text or values.sentences or [model_flags.STDIN]
+    if paths == [model_flags.STDIN]:
+        sources = {"stdin": model_flags.STDIN}
     else:
         sources = {name: str(path) for name, path in texts.list_files(paths).items()}
     output = model_flags.output_file()
@@ -52,19 +51,18 @@ def main(_: Sequence[str]) -> None:
             lines = model_flags.read_lines(path)
             documents.append([Sentence(line, name) for line in lines])
         else:
-            document = text_flags.read_paragraphs(path)
+            document = model_flags.read_paragraphs(path)
             documents.append(list(texts.split_documents([document], name, splitter)))
     orders = orderer.order(documents)
     if output is None:
         for sentences, groups in zip(documents, orders, strict=True):
             print(_describe(sentences, groups))
         return
-    records = [
+    records = (
         {"source": name, "groups": _to_json(sentences, groups)}
         for name, sentences, groups in zip(sources, documents, orders, strict=True)
-    ]
-    records = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-    files.write_text(output, "".join(records))
+    )
+    model_flags.write_lines(output, records)
     print(f"{len(sources):,} texts in order: {output}")
 
 

@@ -45,9 +45,7 @@ def parse_flags(argv: Sequence[str]) -> list[str]:
 def config_file(value: str) -> str:
     """The `FILE:VARIANT` of an included run such as `segabert_tiny`.
 
-    Args:
-        value: name of a run, of a family, or `FAMILY:VARIANT`; anything else is
-            returned unchanged.
+    `value` names a run, a family, or `FAMILY:VARIANT`; anything else stays unchanged.
     """
     name, colon, variant = value.partition(":")
     families = [] if pathlib.Path(name).is_file() else CONFIGS.glob("[!_]*.py")
@@ -94,11 +92,7 @@ def define_tracker_flags() -> None:
 
 
 def chosen_trackers() -> dict[str, str]:
-    """Project or experiment by tracker, for those in use; "" is the default.
-
-    Raises:
-        ValueError: if its package is not installed, naming the extra.
-    """
+    """Project or experiment by tracker, for those in use; "" is the default."""
     values = {name: flags.FLAGS[name].value for name in _TRACKERS}
     chosen = {name: value for name, value in values.items() if value is not None}
     for name in chosen:

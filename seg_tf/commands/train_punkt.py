@@ -39,28 +39,19 @@ from seg_tf.text.punkt_parameters import (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """Thresholds for the parameters that are kept; the fields are flags.
+    """Thresholds for the parameters that are kept; the fields are flags."""
 
-    Attributes:
-        abbreviation_shard_size: characters of a shard, first round.
-        shard_size: characters of a shard, second round.
-        abbreviation_share: share of the shards that must classify a word as an
-            abbreviation, out of those in which it occurs at least twice, or once with
-            a period inside.
-        starter_share: share of the shards that must classify a word as a sentence
-            starter, out of those in which it occurs.
-        min_shards: shards that must agree in any case.
-        min_collocation_count: occurrences of a collocation in a shard.
-        min_capitalised_count: capitals after a period for a word to be listed.
-    """
-
+    # Characters of a shard in the first and in the second round.
     abbreviation_shard_size: int = 500_000
     shard_size: int = 2_000_000
+    # Share of the shards that must classify a word as an abbreviation, out of those in
+    # which it occurs at least twice, or once with a period inside.
     abbreviation_share: float = 0.1
+    # The same for sentence starters, out of the shards in which the word occurs.
     starter_share: float = 0.2
-    min_shards: int = 2
-    min_collocation_count: int = 3
-    min_capitalised_count: int = 3
+    min_shards: int = 2  # that must agree in any case
+    min_collocation_count: int = 3  # occurrences in a shard
+    min_capitalised_count: int = 3  # after a period, for a word to be listed
 
 
 def make_shards(paragraphs: Iterable[str], size: int) -> Iterator[list[str]]:

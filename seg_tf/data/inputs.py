@@ -34,7 +34,7 @@ from seg_tf.text.encoding import TextPreparation
 
 @dataclasses.dataclass(frozen=True)
 class MixtureSource:
-    """A source of a mixture, as `seg_tf.training.inputs.Inputs` has them."""
+    """A source of a mixture, as `seg_tf.training.build.Inputs` has them."""
 
     weight: int
     inputs: WindowInputs

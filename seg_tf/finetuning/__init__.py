@@ -13,7 +13,6 @@ whole tasks of benchmarks, by `seg_tf.finetuning.runners`.
 """
 
 from seg_tf.checkpoints.pretrained import load_pretrained
-from seg_tf.finetuning.batches import text_batches
 from seg_tf.finetuning.optimizer import finetuning_optimizer
 from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.spans import SpanExamples
@@ -25,5 +24,4 @@ __all__ = [
     "TextClassifier",
     "finetuning_optimizer",
     "load_pretrained",
-    "text_batches",
 ]

@@ -16,7 +16,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.features import FEATURES
 from seg_tf.layouts.rows import Example, Segment
 from seg_tf.preprocessing import TextPreprocessor
@@ -26,49 +25,16 @@ _CHUNK_SIZE = 1024
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-def text_batches(
-    pretrained: Pretrained,
-    texts: Any,
-    labels: Any = None,
-    *,
-    batch_size: int,
-    seed: int | None = None,
-    max_length: int | None = None,
-    report: Callable[[str], Any] = print,
-) -> tf.data.Dataset:
-    """Batches of the features that the encoder of a checkpoint reads.
-
-    Args:
-        pretrained: a result of `load_pretrained`.
-        texts: a sequence of texts, or of tuples of texts.
-        labels: numbers of classes, or floats for a regression, `(E,)` or `(E, 1)`.
-        batch_size: examples per batch; the last one may have fewer.
-        seed: seed of the order, which differs each time; None keeps that of `texts`.
-        max_length: as for `TextPreprocessor`.
-        report: called with a line of text if examples were cut.
-
-    Returns:
-        Finite dataset of features, or of pairs of features and labels.
-    """
-    texts = to_tuples(texts)
-    preprocessor = TextPreprocessor(pretrained, len(texts[0]), max_length)
-    examples = TextExamples(preprocessor, texts, labels, report=report)
-    return examples.batches(batch_size, seed)
-
-
 class TextExamples:
     """Texts and labels, encoded once, for batches of any size and order.
 
     Args:
         preprocessor: preprocessor of the model.
         texts: as for `to_tuples`.
-        labels: as for `text_batches`, or None.
+        labels: numbers of classes, or floats for a regression, `(E,)` or `(E, 1)`.
         sample_weight: array-like `(E,)`, weights in the loss, or None.
         num_classes: number of classes; None accepts any finite labels.
         report: called with a line of text if examples were cut.
-
-    Raises:
-        ValueError: if there is no example, or texts, labels or weights are invalid.
     """
 
     def __init__(
@@ -253,9 +219,6 @@ def to_tuples(texts: Any, num_texts: int | None = None) -> list[tuple[str, ...]]
             of `num_texts` lists, arrays or tensors holds all first texts, all second
             texts and so on, as for keras-hub.
         num_texts: texts of an example; None uses the number of the first.
-
-    Raises:
-        ValueError: if there is no example, or one has a different number of texts.
     """
     if (
         isinstance(texts, tuple)

@@ -17,10 +17,17 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.batches import TextExamples
 from seg_tf.finetuning.optimizer import BERT_SETTINGS, ReusableModel
 from seg_tf.finetuning.text_classifier import TextClassifier
-from seg_tf.finetuning.trials import MODEL_FOLDER, DevScores, Result, check_finite
+from seg_tf.finetuning.trials import (
+    MODEL_FOLDER,
+    Callbacks,
+    DevScores,
+    Result,
+    Trial,
+    check_finite,
+)
 from seg_tf.preprocessing import TextPreprocessor
 from seg_tf.tasks import Task, task
-from seg_tf.tasks.finetuning_settings import OptimizerSettings, Setting
+from seg_tf.tasks.finetuning_settings import OptimizerSettings
 
 # Without gradients, more examples fit into memory than in training.
 _BATCH_SIZE = 64
@@ -35,10 +42,6 @@ class ClassificationRunner:
 
     `limit` trains on the first N examples only; every trial predicts the test splits
     and saves its model on request. `options` are those of `TextClassifier.from_preset`.
-
-    Raises:
-        ValueError: if files are not valid, or texts do not fit.
-        OSError: if a file is missing.
     """
 
     def __init__(
@@ -121,11 +124,7 @@ class ClassificationRunner:
         return checksums
 
     def run(
-        self,
-        setting: Setting,
-        seed: int,
-        folder: pathlib.Path,
-        callbacks: Sequence[keras.callbacks.Callback] = (),
+        self, trial: Trial, folder: pathlib.Path, callbacks: Callbacks = ()
     ) -> Result:
         """As `TaskRunner.run`. Writes `<split>_predictions.tsv`."""
 
@@ -140,9 +139,8 @@ class ClassificationRunner:
             return scores
 
         model, epochs = self._model.train(
-            self._train.encoded.batches(setting.batch_size, seed),
-            seed,
-            setting,
+            self._train.encoded.batches(trial.setting.batch_size, trial.seed),
+            trial,
             [DevScores(score_epoch), *callbacks],
         )
         if self._saves_model:

@@ -1,17 +1,17 @@
 """The optimizer of fine-tuning, and one compiled model for many trainings."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
-from seg_tf.checkpoints.encoder_copies import under_dtype_policy
-from seg_tf.tasks.finetuning_settings import OptimizerSettings, Setting
-from seg_tf.training import devices
-from seg_tf.training.optimizers import optimizer
-from seg_tf.training.optimizers.adamw import AdamW
+from seg_tf.finetuning.trials import Callbacks, Trial
+from seg_tf.layers.common import under_dtype_policy
+from seg_tf.tasks.finetuning_settings import OptimizerSettings
+from seg_tf.training.optimizers import AdamW, build_scheduled
+from seg_tf.training.tensorflow_engine import TensorFlowEngine
 
 BERT_SETTINGS = OptimizerSettings()
 DEFAULT_LEARNING_RATE = 3e-5
@@ -96,7 +96,7 @@ def scheduled_optimizer(
     schedule: LinearWarmupDecay, settings: OptimizerSettings = BERT_SETTINGS
 ) -> AdamW:
     """As `finetuning_optimizer`, with a schedule that can be set again."""
-    return optimizer.build_scheduled(
+    return build_scheduled(
         AdamW,
         lambda **_: schedule,
         num_updates=1,
@@ -139,7 +139,7 @@ class ReusableModel:
                 scheduled_optimizer(self._schedule, self._optimizer_settings),
                 self._make_loss(new),
                 # Compiling every row length takes a CPU longer than it saves.
-                jit_compile=devices.has_gpu(),
+                jit_compile=TensorFlowEngine().has_gpu(),
             )
             # In float16 there is a loss scale around the optimizer.
             new.optimizer.build(new.trainable_variables)
@@ -155,15 +155,12 @@ class ReusableModel:
         return self._model
 
     def train(
-        self,
-        batches: Any,
-        seed: int,
-        setting: Setting,
-        callbacks: Sequence[keras.callbacks.Callback],
+        self, batches: Any, trial: Trial, callbacks: Callbacks
     ) -> tuple[keras.Model, list[dict[str, float]]]:
         """The model after `fit` on `batches`, and the logs of its epochs."""
+        setting = trial.setting
         num_updates = len(batches) * setting.epochs
-        model = self.start(seed, setting.learning_rate, num_updates)
+        model = self.start(trial.seed, setting.learning_rate, num_updates)
         history = model.fit(
             batches, epochs=setting.epochs, verbose=0, callbacks=callbacks
         ).history

@@ -15,13 +15,14 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf import command_line, tasks
-from seg_tf.checkpoints.encoder_copies import seeded, under_dtype_policy
+from seg_tf.checkpoints.encoder_copies import seeded
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.finetuning.trials import DEV, Result
+from seg_tf.finetuning.trials import DEV, Callbacks, Result, Trial
 from seg_tf.inference.sentence_encoder import SentenceEncoder
+from seg_tf.layers.common import under_dtype_policy
 from seg_tf.tasks import Task, task
 from seg_tf.tasks.discoeval import ProbeSettings, combine_vectors, settings_of
-from seg_tf.tasks.finetuning_settings import Recipe, Setting
+from seg_tf.tasks.finetuning_settings import Recipe
 
 PER_SENTENCE, JOINT = "per_sentence", "joint"
 MODES = (PER_SENTENCE, JOINT)
@@ -35,9 +36,6 @@ def probe_recipe(task: Task | str) -> Recipe:
 
     Its epochs are the maximum number of evaluations on dev, over all strengths of the
     penalty together.
-
-    Raises:
-        ValueError: if the task is not DiscoEval's.
     """
     settings = settings_of(tasks.get(task))
     return Recipe(
@@ -54,24 +52,11 @@ class ProbeRunner:
     train the probe. The protocol (`seg_tf.tasks.discoeval.ProbeSettings`) fixes
     everything but the seed.
 
-    Args:
-        pretrained: a model that `load_pretrained` returned.
-        task: a task of DiscoEval, or its name.
-        data_dir: folder of the benchmark, or of the task; test may be missing.
-        mode: "per_sentence" gives each text a separate row, as DiscoEval's code
-            does; "joint" puts the texts of an example into one row, where they see
-            each other.
-        randomly_initialized: whether each trial has an encoder with new weights, drawn
-            by its seed.
-        max_length: maximum row length; None uses that of pretraining.
-        dtype_policy: precision of the encoder. The probe computes in float32.
-        limit: number of training examples; None uses all.
-        report: called with lines of text: what was cut, and what is missing.
-
-    Raises:
-        OSError: if train or dev is missing, naming the file.
-        ValueError: if the task is not DiscoEval's, a file is damaged, or the encoder
-            does not support `mode`.
+    The test split may be missing. The `mode` "per_sentence" gives each text a separate
+    row, as DiscoEval's code does; "joint" puts the texts of an example into one row,
+    where they see each other. With `randomly_initialized` each trial has an encoder
+    with new weights, drawn by its seed. The probe computes in float32, the encoder in
+    `dtype_policy`. Other arguments are as for `ClassificationRunner`.
     """
 
     main_metric = "accuracy"
@@ -131,25 +116,20 @@ class ProbeRunner:
         }
 
     def run(
-        self,
-        setting: Setting,
-        seed: int,
-        folder: pathlib.Path,
-        callbacks: Sequence[keras.callbacks.Callback] = (),
+        self, trial: Trial, folder: pathlib.Path, callbacks: Callbacks = ()
     ) -> Result:
         """As `TaskRunner.run`. The protocol fixes the setting; no callback is called.
 
-        Returns:
-            `accuracy` on dev; `test_accuracy` if there is test; and `l2`, the chosen
-            strength. The logs are those of every evaluation on dev.
+        Scores are `accuracy` on dev; `test_accuracy` if there is test; and `l2`, the
+        chosen strength. The logs are those of every evaluation on dev.
         """
-        features = self._encode(seed if self._randomly_initialized else None)
+        features = self._encode(trial.seed if self._randomly_initialized else None)
         probes = train_probes(
             (features["train"], self._labels["train"]),
             (features["dev"], self._labels["dev"]),
             len(self._task.labels),
             self._settings,
-            seed,
+            trial.seed,
         )
         best = max(probes, key=lambda probe: max(probe.accuracies))
         scores: dict[str, float] = {}
@@ -227,12 +207,9 @@ def encode_examples(
 
 @dataclasses.dataclass(frozen=True)
 class Probe:
-    """A trained probe.
+    """A model with its best weights on dev, and the accuracy of each evaluation there.
 
-    Attributes:
-        model: a Keras model with the weights that were best on dev.
-        l2: strength of its penalty.
-        accuracies: accuracy of each evaluation on dev.
+    `l2` is the strength of its penalty.
     """
 
     model: keras.Model
@@ -287,15 +264,9 @@ def train_probes(
 ) -> list[Probe]:
     """Trains a probe with each of the settings' `l2`, with early stopping on dev.
 
-    All start from the same weights and see the examples in the same order, as in the
-    benchmark's code.
-
-    Args:
-        train: float32 features `(E, features)` and integer labels `(E,)`.
-        dev: the same for early stopping.
-        num_classes: number of labels.
-        settings: the protocol.
-        seed: seed of initial weights, and of the order of the examples in each pass.
+    `train` and `dev` are float32 features `(E, features)` and integer labels `(E,)`.
+    All probes start from the same weights and see the examples in the same order, both
+    drawn by the seed, as in the benchmark's code.
     """
     probes = []
     for l2 in settings.l2:

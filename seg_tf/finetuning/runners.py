@@ -45,11 +45,7 @@ _FLAGS = {
 
 
 def kind_of_task(task: str, probe: str | None = None) -> str:
-    """The kind of a task, a key of `OPTIONS`, for fine-tuning or for a probe.
-
-    Raises:
-        ValueError: if there is no such task.
-    """
+    """The kind of a task, a key of `OPTIONS`, for fine-tuning or for a probe."""
     check_choice("task", task, (*tasks.names(), *squad.TASKS))
     if task in squad.TASKS:
         return SQUAD
@@ -57,11 +53,7 @@ def kind_of_task(task: str, probe: str | None = None) -> str:
 
 
 def check_flags(task: str, names: Collection[str], probe: str | None = None) -> None:
-    """Checks that the flags that were set apply to a task.
-
-    Raises:
-        ValueError: if there is no such task, or a flag does not apply.
-    """
+    """Checks that the flags that were set apply to a task."""
     kind = kind_of_task(task, probe)
     for name in names:
         kinds = [other for other, known in _FLAGS.items() if name in known]
@@ -82,13 +74,7 @@ def make_runner(
     probe: str | None = None,
     report: Callable[[str], Any] = print,
 ) -> TaskRunner:
-    """The runner of a task, with the `OPTIONS` of its kind.
-
-    Raises:
-        ValueError: if there is no such task, the model does not support it, or files
-            are not valid.
-        OSError: if a file is missing.
-    """
+    """The runner of a task, with the `OPTIONS` of its kind."""
     kind = kind_of_task(task, probe)
     arguments = {name: options[name] for name in OPTIONS[kind]} | {"report": report}
     if probe is not None and kind == PROBE:
@@ -103,14 +89,11 @@ def make_recipe(
     grid: str | None = None,
     *,
     probe: str | None = None,
-    learning_rates: Sequence[float] = (),
-    batch_sizes: Sequence[int] = (),
-    epochs: Sequence[int] = (),
+    **chosen: Sequence[Any],
 ) -> Recipe:
-    """A paper's settings for a task, or BERT's; given values replace its own.
+    """A paper's settings for a task, or BERT's; values that are given replace its own.
 
-    Raises:
-        ValueError: if a value is not positive and finite, or there is no such grid.
+    `chosen` are values of `learning_rates`, `batch_sizes` and `epochs`.
     """
     if probe is not None:
         return probe_recipe(task)
@@ -127,10 +110,5 @@ def make_recipe(
             )
     if grid:
         recipe = finetuning_settings.get(grid, task)
-    chosen = {
-        "learning_rates": tuple(learning_rates),
-        "batch_sizes": tuple(batch_sizes),
-        "epochs": tuple(epochs),
-    }
-    chosen = {name: values for name, values in chosen.items() if values}
-    return dataclasses.replace(recipe, **chosen)
+    values = {name: tuple(some) for name, some in chosen.items() if some}
+    return dataclasses.replace(recipe, **values)

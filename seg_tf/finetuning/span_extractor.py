@@ -17,7 +17,7 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.export.served import ServedExtractor
 from seg_tf.finetuning.text_task import TextTask
 from seg_tf.inference.texts import check_texts
-from seg_tf.layers.common import checked_names, feature_inputs
+from seg_tf.layers.common import feature_inputs
 from seg_tf.ops.attention import gather_vectors
 from seg_tf.preprocessing import SpanPreprocessor, window_sizes
 
@@ -99,7 +99,6 @@ class SpanExtractor(TextTask):
         self.points_at_sentences = points_at_sentences
 
     @classmethod
-    @checked_names
     def from_preset(
         cls,
         folder: str | pathlib.Path | Pretrained,
@@ -118,10 +117,6 @@ class SpanExtractor(TextTask):
         `max_length`, `stride` and `max_question_pieces` are as for `window_sizes`, the
         rest as for `TextClassifier.from_preset`. `points_at_sentences` is True by
         default for a model of sentences.
-
-        Raises:
-            CheckpointError: if there is no checkpoint, or it is damaged.
-            ValueError: if an argument is unknown or does not fit the checkpoint.
         """
         settings = {
             "max_length": max_length,
@@ -161,10 +156,7 @@ class SpanExtractor(TextTask):
         return SpanPreprocessor(pretrained, window_sizes(pretrained, **sizes))
 
     def answer(
-        self,
-        questions: Sequence[str],
-        contexts: Sequence[str],
-        **choice: Any,
+        self, questions: Sequence[str], contexts: Sequence[str], **choice: Any
     ) -> dict[str, np.ndarray]:
         """Answers to questions, cut out of contexts.
 

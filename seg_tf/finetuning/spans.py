@@ -48,10 +48,6 @@ class SpanExamples:
         answers: first and last piece of the answer to each question, int32 `(Q,)`
             each, counted through all contexts; the last is before the first where there
             is none.
-
-    Raises:
-        ValueError: if a context has no word piece, the model is another one, or it
-            embeds fewer positions.
     """
 
     def __init__(self, pretrained: Pretrained, data: SquadFile, **sizes: int | None):
@@ -149,18 +145,11 @@ class SpanExamples:
 
 
 class AnswerRanker:
-    """Predicts answers to the questions of `SpanExamples`, with any model.
+    """Predicts answers to the questions of `SpanExamples`, with any `SpanExtractor`.
 
-    Call arguments:
-        model: a `SpanExtractor`.
-
-    Returns:
-        The best answers to each question; and the loss, the mean over the windows of
-        the sum over all pointers. A pointer to sentences counts only in the loss: it is
-        there for what the encoder learns from it (SLM, section 2.2).
-
-    Raises:
-        TrainingDiverged: if logits are not finite.
+    Returns the best answers to each question; and the loss, the mean over the windows
+    of the sum over all pointers. A pointer to sentences counts only in the loss: it is
+    there for what the encoder learns from it (SLM, section 2.2).
     """
 
     def __init__(

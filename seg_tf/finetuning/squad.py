@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -13,10 +13,16 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.optimizer import BERT_SETTINGS, ReusableModel
 from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.spans import AnswerRanker, SpanExamples
-from seg_tf.finetuning.trials import MODEL_FOLDER, DevScores, Result
+from seg_tf.finetuning.trials import (
+    MODEL_FOLDER,
+    Callbacks,
+    DevScores,
+    Result,
+    Trial,
+)
 from seg_tf.preprocessing import window_sizes
 from seg_tf.tasks import squad
-from seg_tf.tasks.finetuning_settings import OptimizerSettings, Setting
+from seg_tf.tasks.finetuning_settings import OptimizerSettings
 
 TASKS = ("squad/v1.1", "squad/v2.0")
 
@@ -30,10 +36,6 @@ class SquadRunner:
     those of `seg_tf.tasks.squad.score_answers`; the logs of every epoch have them, and
     the `loss` on the windows of the dev file. Arguments are as for
     `ClassificationRunner`; `dev_limit` answers the first N questions only.
-
-    Raises:
-        ValueError: if the model cannot point at answers, or files are not valid.
-        OSError: if a file is missing.
     """
 
     main_metric = "f1"
@@ -103,11 +105,7 @@ class SquadRunner:
         }
 
     def run(
-        self,
-        setting: Setting,
-        seed: int,
-        folder: pathlib.Path,
-        callbacks: Sequence[keras.callbacks.Callback] = (),
+        self, trial: Trial, folder: pathlib.Path, callbacks: Callbacks = ()
     ) -> Result:
         """As `TaskRunner.run`.
 
@@ -120,9 +118,8 @@ class SquadRunner:
             return {"loss": loss, **squad.score_answers(self._dev.data, answers)}
 
         model, epochs = self._model.train(
-            self._train.batches(setting.batch_size, seed),
-            seed,
-            setting,
+            self._train.batches(trial.setting.batch_size, trial.seed),
+            trial,
             [DevScores(score), *callbacks],
         )
         if self._saves_model:

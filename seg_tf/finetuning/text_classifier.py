@@ -25,10 +25,10 @@ from seg_tf.finetuning.optimizer import (
 )
 from seg_tf.finetuning.text_task import TextTask
 from seg_tf.interop import weights as foreign_weights
-from seg_tf.layers.common import Dropout, checked_names, feature_inputs
+from seg_tf.layers.common import Dropout, feature_inputs
 from seg_tf.layouts.layout import TextReadout
 from seg_tf.preprocessing import TextPreprocessor
-from seg_tf.training import devices
+from seg_tf.training.tensorflow_engine import TensorFlowEngine
 
 _BATCH_SIZE = 32
 
@@ -131,7 +131,6 @@ class TextClassifier(TextTask):
         self.multiple_choice = multiple_choice
 
     @classmethod
-    @checked_names
     def from_preset(
         cls,
         folder: str | pathlib.Path | Pretrained,
@@ -174,7 +173,7 @@ class TextClassifier(TextTask):
 
         Raises:
             CheckpointError: if there is no checkpoint, or it is damaged.
-            ValueError: if an argument is unknown or does not fit the checkpoint.
+            ValueError: if an argument does not fit the checkpoint.
         """
         settings = {
             "num_classes": num_classes,
@@ -351,9 +350,6 @@ class TextClassifier(TextTask):
         Returns:
             Names of the classes `(E,)`, their numbers for a model without `labels`; and
             the probabilities of all classes, float `(E, num_classes)`.
-
-        Raises:
-            ValueError: for a regression.
         """
         if self.num_classes == 1:
             raise ValueError(
@@ -464,7 +460,7 @@ class TextClassifier(TextTask):
             scheduled_optimizer(schedule),
             self.loss_of_labels(),
             metrics=[accuracy] if self.num_classes > 1 else [],
-            jit_compile=devices.has_gpu(),
+            jit_compile=TensorFlowEngine().has_gpu(),
         )
 
     def loss_of_labels(self) -> keras.losses.Loss:

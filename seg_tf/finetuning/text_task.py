@@ -18,8 +18,8 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.config import from_config_dict, to_dict
 from seg_tf.export import saved_model
 from seg_tf.export.served import ServedModel
-from seg_tf.interop.presets import load_preset
-from seg_tf.layers.common import checked_names, select_features
+from seg_tf.interop import load_preset
+from seg_tf.layers.common import select_features
 from seg_tf.text.encoding import (
     SENTENCE_PARAMETERS_FILE,
     VOCABULARY_FILE,
@@ -86,7 +86,6 @@ class TextTask(keras.Model):
     # === Presets ===
 
     @classmethod
-    @checked_names
     def from_preset(
         cls, folder: str | pathlib.Path, *, sentence_function: str | None = None
     ) -> Self:
@@ -171,10 +170,6 @@ class TextTask(keras.Model):
         Args:
             folder: a new folder.
             overwrite: whether a saved task in `folder` is replaced.
-
-        Raises:
-            ValueError: if the model has no vocabulary, or `folder` holds something
-                that may not be replaced.
         """
         text, state = self._text_and_state()
         folder = pathlib.Path(folder).absolute()
@@ -259,10 +254,6 @@ class TextTask(keras.Model):
             overwrite: whether an existing exported model is replaced.
             formats: "saved_model", "onnx" (`seg_tf.export.onnx_file`) or both.
             **choice: for a `SpanExtractor`: as for `answer`.
-
-        Raises:
-            ValueError: if `folder` holds something else, or the model has no
-                vocabulary.
         """
         saved_model.write(
             self._served(**choice),

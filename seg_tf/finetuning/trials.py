@@ -30,6 +30,7 @@ DEV = "dev_"
 MODEL_FOLDER = "model"
 ADVICE = "A lower learning rate, or another dtype policy, may help"
 
+Callbacks = Sequence[keras.callbacks.Callback]
 # Scores on the dev split, and the logs of every epoch.
 Result = tuple[dict[str, float], list[dict[str, float]]]
 
@@ -85,11 +86,7 @@ class TaskRunner(Protocol):
         """JSON-able values that scores depend on, above all checksums of files."""
 
     def run(
-        self,
-        setting: Setting,
-        seed: int,
-        folder: pathlib.Path,
-        callbacks: Sequence[keras.callbacks.Callback] = (),
+        self, trial: Trial, folder: pathlib.Path, callbacks: Callbacks = ()
     ) -> Result:
         """Trains one model and writes its predictions into a folder.
 
@@ -150,11 +147,7 @@ class TrialsFolder:
         files.write_json(self._settings_file, {"version": VERSION, **settings})
 
     def settings(self) -> dict[str, Any]:
-        """Settings that the trials share.
-
-        Raises:
-            ValueError: if the trials are of another version.
-        """
+        """Settings that the trials share."""
         settings = files.read_json(self._settings_file)
         version = settings.pop("version", 1)
         # Other programs may have files of this name.
@@ -196,10 +189,8 @@ def run_trials(
     """Runs trials one after another, and continues after those that diverge.
 
     The folder of a trial appears when it is finished. `patience` is that of early
-    stopping; `factories` make Keras callbacks for every trial.
-
-    Returns:
-        Trials that diverged, and have no scores.
+    stopping; `factories` make Keras callbacks for every trial. Returns the trials that
+    diverged, and have no scores.
     """
     diverged = []
     for number, trial in enumerate(trials, start=1):
@@ -221,9 +212,7 @@ def run_trials(
             with files.written_aside(path) as unfinished:
                 unfinished.mkdir()
                 callbacks += trackers.make_callbacks(factories, unfinished)
-                scores, epochs = runner.run(
-                    trial.setting, trial.seed, unfinished, callbacks
-                )
+                scores, epochs = runner.run(trial, unfinished, callbacks)
                 content = {
                     "setting": dataclasses.asdict(trial.setting),
                     "seed": trial.seed,

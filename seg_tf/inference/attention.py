@@ -28,20 +28,14 @@ from seg_tf.text.vocabulary import SENT
 class TextWindow:
     """A text laid out as in pretraining, without padding.
 
-    Attributes:
-        features: the encoder's features, each `(1, L)`.
-        tokens: L tokens, special ones included.
-        paragraphs: int `(L,)`, paragraph of the window, from 0. `[CLS]` belongs to the
-            first, `[SEP]` to the last.
-        sentences: int `(L,)`, sentence of the window, from 0.
-        is_piece: bool `(L,)`, False for special tokens.
+    `[CLS]` belongs to the first sentence and paragraph, `[SEP]` to the last.
     """
 
-    features: Mapping[str, np.ndarray]
-    tokens: tuple[str, ...]
-    paragraphs: np.ndarray
-    sentences: np.ndarray
-    is_piece: np.ndarray
+    features: Mapping[str, np.ndarray]  # of the encoder, each `(1, L)`
+    tokens: tuple[str, ...]  # L, special ones included
+    paragraphs: np.ndarray  # int `(L,)`, number in the window, from 0
+    sentences: np.ndarray  # the same
+    is_piece: np.ndarray  # bool `(L,)`, False for special tokens
 
     def __str__(self) -> str:
         return (

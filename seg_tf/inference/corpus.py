@@ -128,18 +128,9 @@ def encode_corpus(
 ) -> CorpusVectors:
     """Encodes the sentences of a corpus, unless the folder has them.
 
-    Args:
-        folder: folder of the vectors, written as a whole or not at all.
-        read_sentences: begins to stream the sentences of the corpus, which is done
-            twice: to count them, and to encode them.
-        encoder: the encoder.
-        description: result of `describe`. Its settings `context_sentences` and
-            `vectors` are used.
-        progress: creates a progress bar for a number of sentences.
-        report: called with lines of text.
-
-    Raises:
-        ValueError: if the folder contains something else, or the corpus no sentence.
+    The folder is written as a whole or not at all. The sentences are streamed twice, to
+    count them and to encode them by the settings `context_sentences` and `vectors` of
+    the result of `describe`. `progress` makes a bar for a number of sentences.
     """
     if (folder / MANIFEST_FILE).exists():
         corpus = CorpusVectors(folder)

@@ -13,7 +13,7 @@ import tensorflow as tf
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.inference.row_encoder import make_row
 from seg_tf.inference.texts import check_texts, split_text
-from seg_tf.interop.presets import FromPreset
+from seg_tf.interop import FromPreset
 from seg_tf.layouts.rows import Example, Segment, num_pieces
 from seg_tf.objectives.masked_lm import MaskedLM
 from seg_tf.tasks.blimp import MinimalPair

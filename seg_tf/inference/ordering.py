@@ -11,7 +11,7 @@ import tensorflow as tf
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.inference.row_encoder import RowEncoder, make_row
 from seg_tf.inference.texts import Sentence, split_text
-from seg_tf.interop.presets import FromPreset
+from seg_tf.interop import FromPreset
 from seg_tf.layouts.rows import Segment
 from seg_tf.objectives.sentence_unshuffling import SentenceUnshuffling
 from seg_tf.ops.attention import gather_vectors

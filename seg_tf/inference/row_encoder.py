@@ -44,12 +44,9 @@ class RowEncoder:
     Rows of similar length are batched. The result for a row does not depend on the
     rest of its batch, except for rounding. One graph serves all row lengths.
 
-    Args:
-        encoder: an encoder of texts.
-        layout: the layout of its rows.
-        compute: what to compute from the encoder's float32 output.
-        num_columns: segments that all rows are padded to, for static shapes in
-            `compute`; None pads to the longest example of a batch.
+    `compute` gets the encoder's float32 output. `num_columns` are segments that all
+    rows are padded to, for static shapes in `compute`; None pads to the longest example
+    of a batch.
     """
 
     def __init__(

@@ -6,8 +6,6 @@ Shape key: N texts, S sentences, P passages, T texts of a row, D width.
 import bisect
 import dataclasses
 import functools
-import hashlib
-import json
 import pathlib
 import re
 import warnings
@@ -19,14 +17,13 @@ import tensorflow as tf
 
 from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.config import to_dict
 from seg_tf.export import saved_model
 from seg_tf.export.served import ServedEncoder
 from seg_tf.inference import row_encoder
 from seg_tf.inference.attention import first_window
 from seg_tf.inference.row_encoder import RowEncoder, make_row
 from seg_tf.inference.texts import Sentence, check_texts, split_text
-from seg_tf.interop.presets import FromPreset
+from seg_tf.interop import FromPreset
 from seg_tf.layouts.rows import Example, Segment, num_pieces
 from seg_tf.preprocessing import DocumentPreprocessor, cut_longest
 from seg_tf.text.tree import TreeBuilder
@@ -347,22 +344,6 @@ class SentenceEncoder(FromPreset):
         ]
         encoded = self._encode_rows(examples, vectors, on_progress)
         return np.array(encoded), int((short < lengths).any(axis=1).sum())
-
-    def describe(self) -> dict[str, Any]:
-        """Settings and checksum on which all vectors depend, apart from the texts."""
-        pretrained = self._pretrained
-        model = json.dumps(to_dict(pretrained.config.model))
-        checksum = hashlib.sha256(model.encode())
-        for weight in self._encoder.get_weights():
-            checksum.update(np.ascontiguousarray(weight).tobytes())
-        return {
-            "max_length": self.layout.max_length,
-            "tokenizer": pretrained.tokenizer,
-            **pretrained.normalization.described(),
-            "vocab_sha256": pretrained.vocabulary.checksum,
-            "dtype_policy": self._encoder.dtype_policy.name,
-            "encoder_sha256": checksum.hexdigest(),
-        }
 
     # === SavedModel ===
 

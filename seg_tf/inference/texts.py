@@ -16,27 +16,16 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence and its location.
-
-    Attributes:
-        text: the sentence.
-        file: name of the file, or of another source.
-        document: number of the document in the file, from 1.
-        paragraph: number of the paragraph in the document, from 0.
-    """
+    """A sentence and its location."""
 
     text: str
-    file: str = ""
-    document: int = 1
-    paragraph: int = 0
+    file: str = ""  # name of the file, or of another source
+    document: int = 1  # number in the file, from 1
+    paragraph: int = 0  # number in the document, from 0
 
 
 def check_texts(texts: Iterable[str], argument: str) -> list[str]:
-    """Returns the texts of an argument as a list.
-
-    Raises:
-        ValueError: if there are none, `texts` is a string, or an item is not.
-    """
+    """Returns the texts of an argument as a list."""
     if isinstance(texts, str):
         raise ValueError(
             f"`{argument}` must be a sequence of texts. Received: the string "
@@ -54,22 +43,14 @@ def check_texts(texts: Iterable[str], argument: str) -> list[str]:
 
 
 def list_files(paths: Sequence[str]) -> dict[str, pathlib.Path]:
-    """Lists files, and the files of folders without hidden ones, recursively.
+    """The files of paths, in the order of `file_listing.list_files`, by their names.
 
-    Returns:
-        Name -> file, in the order of `paths`, sorted within a folder. Names are
-        relative to the folder, and must be unique.
+    Names are relative to the folder, and must be unique.
     """
     sources: dict[str, pathlib.Path] = {}
-    for text in paths:
-        path = pathlib.Path(text).expanduser()
-        if not path.exists():
-            raise ValueError(f"No such file or folder. Received: {text!r}")
-        names = {
-            file_listing.relative_name(file, path): file
-            for file in file_listing.walk(path)
-        }
-        for name, file in sorted(names.items()):
+    for path in paths:
+        for file in file_listing.list_files(path):
+            name = file_listing.relative_name(file, path)
             if name in sources:
                 raise ValueError(
                     f"Names of files must be unique. Received: {sources[name]} and "

@@ -12,13 +12,7 @@ import numpy as np
 
 from seg_tf import files, papers
 from seg_tf.checkpoints import contents, folders, pretrained
-from seg_tf.checkpoints.encoder_copies import under_dtype_policy
-from seg_tf.config import (
-    RunConfig,
-    describe_taken,
-    follow_source,
-    to_dict,
-)
+from seg_tf.config import RunConfig, describe_taken, follow_source, to_dict
 from seg_tf.data.configs import WindowInputsConfig
 from seg_tf.interop import google, hugging_face, keras_hub, weights
 from seg_tf.interop.weights import (
@@ -29,6 +23,7 @@ from seg_tf.interop.weights import (
     ForeignModel,
     ForeignWeightsError,
 )
+from seg_tf.layers.common import under_dtype_policy
 from seg_tf.objectives.masked_lm import MaskedLM
 from seg_tf.text.encoding import (
     SENTENCE_PARAMETERS_FILE,
@@ -62,12 +57,6 @@ _HUB = "hf://"
 # === Sources ===
 
 
-def is_foreign(source: str | pathlib.Path) -> bool:
-    """True for a source that looks like one of another program's."""
-    is_remote = str(source).startswith(_HUB)
-    return is_remote or _find_reader(pathlib.Path(source)) is not None
-
-
 def _find_reader(path: pathlib.Path) -> Any:
     return next((reader for reader in _READERS if reader.matches(path)), None)
 
@@ -75,14 +64,8 @@ def _find_reader(path: pathlib.Path) -> Any:
 def open_model(source: str | pathlib.Path) -> ForeignModel:
     """Opens a foreign checkpoint in any of `FORMATS`.
 
-    Args:
-        source: a folder, the prefix of a TensorFlow checkpoint's files, or
-            `hf://organisation/name`, maybe with `@` and a branch, tag or commit.
-
-    Raises:
-        OSError: if a file cannot be read.
-        ForeignWeightsError: if the format is unknown, or the checkpoint is damaged or
-            cannot be downloaded.
+    `source` is a folder, the prefix of a TensorFlow checkpoint's files, or
+    `hf://organisation/name`, maybe with `@` and a branch, tag or commit.
     """
     is_remote = str(source).startswith(_HUB)
     path = download(str(source)) if is_remote else pathlib.Path(source)
@@ -174,17 +157,12 @@ def _check_layers(model: Any, received: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class StartingTables:
-    """Tables of an encoder: values and origin of each, and what they achieve.
-
-    Attributes:
-        unused: tables of the source that nothing was taken from.
-        equal_for: the windows for which the encoder equals its source, if any.
-    """
+    """Tables of an encoder: values and origin of each, and what they achieve."""
 
     values: dict[str, np.ndarray]
     origins: dict[str, str]
-    unused: list[str]
-    equal_for: str
+    unused: list[str]  # tables of the source that nothing was taken from
+    equal_for: str  # windows for which the encoder equals its source, if any
 
 
 def starting_tables(
@@ -261,30 +239,22 @@ def _describe_rows(table: np.ndarray, rows: int) -> str:
 class ImportReport:
     """Report of an import: the origin of every weight.
 
-    Attributes:
-        checksums: file -> SHA-256.
-        num_loaded: number of weights that were loaded unchanged.
-        tables: our table -> its origin.
-        new: our weights with new values.
-        unmatched: tensors without a weight of ours.
-        missing: the unmatched tensors that the source's encoder may compute with.
-        adopted: setting adopted from the source -> (the config's, the source's).
-        settings: other setting that differs -> (the model's, the source's).
-        equal_for: windows for which the encoder equals its source, if any.
+    `adopted` and `settings` map settings, taken from the source or different there, to
+    the values of the config and of the source.
     """
 
     format: str
     source: str
-    checksums: Mapping[str, str]
-    num_loaded: int
-    tables: Mapping[str, str]
-    new: tuple[str, ...]
-    unmatched: tuple[str, ...]
-    missing: tuple[str, ...]
+    checksums: Mapping[str, str]  # by file
+    num_loaded: int  # weights that were loaded unchanged
+    tables: Mapping[str, str]  # our table -> its origin
+    new: tuple[str, ...]  # our weights with new values
+    unmatched: tuple[str, ...]  # tensors without a weight of ours
+    missing: tuple[str, ...]  # those that the source's encoder may compute with
     adopted: Mapping[str, tuple[Any, Any]]
     settings: Mapping[str, tuple[Any, Any]]
     notes: tuple[str, ...]
-    equal_for: str
+    equal_for: str  # windows for which the encoder equals its source, if any
 
     def to_text(self) -> str:
         lines = [
@@ -397,11 +367,8 @@ def convert(
     heads = contents.objective_variables(encoder, objectives)
     unused = [sources.pop(name) for name in tables.unused]
     unmatched = sorted(foreign.tensors.keys() - sources.values())
-    missing = [
-        name
-        for name in unmatched
-        if name in unused or foreign.names.is_of_encoder(name)
-    ]
+    is_of_encoder = foreign.names.is_of_encoder
+    missing = [name for name in unmatched if name in unused or is_of_encoder(name)]
     report = ImportReport(
         format=foreign.format,
         source=foreign.source,
@@ -546,10 +513,6 @@ def _prepare_text(
 # === The checkpoint that a command or a class starts from ===
 
 
-def _print(report: ImportReport) -> None:
-    print(report.to_text())
-
-
 def find_initial(
     source: str | pathlib.Path,
     argument: str,
@@ -557,7 +520,7 @@ def find_initial(
     fixed: Collection[str] = (),
     *,
     processes: Distribution | None = None,
-    report: Callable[[ImportReport], Any] = _print,
+    report: Callable[[ImportReport], Any] = lambda report: print(report.to_text()),
 ) -> pathlib.Path:
     """The checkpoint that an argument names, converted if it is of another model.
 
@@ -577,15 +540,14 @@ def find_initial(
         CheckpointError: if there is no such checkpoint.
         ForeignWeightsError: if the weights cannot be read or do not fit.
     """
-    path = pathlib.Path(source)
-    is_ours = folders.is_checkpoint(path) or not is_foreign(source)
+    path, is_remote = pathlib.Path(source), str(source).startswith(_HUB)
+    is_ours = not (is_remote or _find_reader(path)) or folders.is_checkpoint(path)
     if is_ours:
         path = folders.find_checkpoint(path, argument)
         if config is None or not _is_other_encoder(path, config, fixed):
             return path
 
     def convert_once() -> pathlib.Path:
-        is_remote = str(source).startswith(_HUB)
         folder = download(str(source)) if is_remote else path
         paths = folder.rglob("*") if folder.is_dir() else folder.parent.iterdir()
         # Everything that the weights depend on.

@@ -20,12 +20,7 @@ def matches(path: pathlib.Path) -> bool:
 
 
 def read(path: pathlib.Path) -> ForeignModel:
-    """Opens a checkpoint, with the `bert_config.json` and `vocab.txt` next to it.
-
-    Raises:
-        OSError: if a file cannot be read.
-        ForeignWeightsError: if the checkpoint is damaged or not BERT's.
-    """
+    """Opens a checkpoint, with the `bert_config.json` and `vocab.txt` next to it."""
     prefix = _find_prefix(path)
     if prefix is None:
         raise ForeignWeightsError(f"{path}: must have a checkpoint. Found: no *.index")

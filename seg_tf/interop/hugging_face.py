@@ -51,12 +51,7 @@ def check(folder: pathlib.Path) -> None:
 
 
 def read(folder: pathlib.Path) -> ForeignModel:
-    """Opens a folder with `config.json` and `model.safetensors`, maybe in shards.
-
-    Raises:
-        OSError: if a file cannot be read.
-        ForeignWeightsError: if one is damaged, or if our encoders cannot be the model.
-    """
+    """Opens a folder with `config.json` and `model.safetensors`, maybe in shards."""
     check(folder)
     paths = _weight_files(folder)
     tensors: dict[str, np.ndarray] = {}
@@ -195,14 +190,8 @@ def read_tokenizer(
 ) -> tuple[dict[str, Any], pathlib.Path | tuple[str, ...] | None, list[str]]:
     """Reads a tokenizer's files, any of which may be missing.
 
-    Returns:
-        Its settings of `Normalization`, None where no file says; the vocabulary, a
-        file or its rows, if there is one; notes for the report.
-
-    Raises:
-        OSError: if a file cannot be read.
-        ForeignWeightsError: naming file and key, if our tokenizer cannot do what a
-            setting says.
+    Returns its settings of `Normalization`, None where no file says; the vocabulary, a
+    file or its rows, if there is one; and notes for the report.
     """
     path, fast_path = (folder / name for name in TOKENIZER_FILES)
     config = weights.read_settings(path, optional=True)
@@ -301,16 +290,8 @@ def write(pretrained: Pretrained, folder: pathlib.Path) -> None:
     """Writes a BERT as config.json, model.safetensors and a tokenizer's files.
 
     A trained masked-LM head and an imported pooler are included. A model without token
-    types gets a table of two rows of zeros, which changes nothing.
-
-    Args:
-        pretrained: a BERT, whose only index table is that of positions.
-        folder: new or empty; written as a whole or not at all.
-
-    Raises:
-        ForeignWeightsError: if the model is no such BERT.
-        ValueError: if the folder is in use.
-        OSError: if it cannot be written.
+    types gets a table of two rows of zeros, which changes nothing. `folder` is new or
+    empty, and written as a whole or not at all.
     """
     encoder, normalization = pretrained.encoder, pretrained.normalization
     weights.check_is_bert(pretrained)

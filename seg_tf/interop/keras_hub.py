@@ -44,12 +44,7 @@ def check(folder: pathlib.Path) -> None:
 
 
 def read(folder: pathlib.Path) -> ForeignModel:
-    """Opens the preset of a `BertBackbone`, as `save_to_preset` writes it.
-
-    Raises:
-        OSError: if a file cannot be read.
-        ForeignWeightsError: if it is of another class, or keras-hub cannot load it.
-    """
+    """Opens the preset of a `BertBackbone`, as `save_to_preset` writes it."""
     check(folder)
     weight_files = tuple(sorted(folder.glob("model*.weights.h5")))
     try:
@@ -121,10 +116,6 @@ def write_keras_file(pretrained: Pretrained, path: pathlib.Path) -> None:
     Readers need this package, with the module of the model's class imported. The file
     has no tokenizer. An encoder with a table of token types reads `token_type`, the
     number of the text. For an encoder like BERT, a row is one window.
-
-    Raises:
-        ValueError: if the name does not end in `.keras`.
-        OSError: if the file cannot be written.
     """
     encoder = pretrained.encoder
     if isinstance(encoder, Encoder):
@@ -136,17 +127,8 @@ def write_keras_file(pretrained: Pretrained, path: pathlib.Path) -> None:
 def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> None:
     """Writes a `BertBackbone` with its tokenizer and preprocessor as a preset.
 
-    It has the imported pooler, or else a new one.
-
-    Args:
-        pretrained: a BERT that computes what keras-hub's does.
-        folder: new or empty; written as a whole or not at all.
-
-    Raises:
-        ForeignWeightsError: if the model is no such BERT, or presets cannot save its
-            normalization.
-        ValueError: if the folder is in use.
-        OSError: if it cannot be written.
+    It has the imported pooler, or else a new one. `folder` is new or empty, and written
+    as a whole or not at all.
     """
     encoder, normalization = pretrained.encoder, pretrained.normalization
     weights.check_is_bert(pretrained)

@@ -21,15 +21,8 @@ def write_model_card(
 ) -> pathlib.Path:
     """Writes `README.md` into the folder of an exported model.
 
-    Args:
-        pretrained: the exported model.
-        folder: the folder. The page lists checksums of its files.
-        introduction: Markdown for the top of the page.
-        manifest_file: `manifest.json` of the run's records, to be listed too.
-
-    Raises:
-        ValueError: if the manifest is not of the run's records.
-        OSError: if the page cannot be written.
+    The page lists checksums of the files in the folder, and the `manifest.json` of the
+    run's records. `introduction` is Markdown for its top.
     """
     path, config = folder / CARD_FILE, pretrained.config
     state, vocabulary = contents.read_state(pretrained.folder), pretrained.vocabulary

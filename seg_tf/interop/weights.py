@@ -98,15 +98,12 @@ def _keras_hub_name(weight: str) -> str:
 class TensorNames:
     """Names and forms of the tensors in which a program stores our weights.
 
-    Attributes:
-        name: our weight -> their name.
-        encoder: start of the names of an encoder.
-        kernels: "heads" for `(D, H, K)` and `(H, K, D)`, as in Keras; "matrix" for
-            `(inputs, outputs)`; "transposed" for `(outputs, inputs)`.
+    `kernels` are "heads" for `(D, H, K)` and `(H, K, D)`, as in Keras; "matrix" for
+    `(inputs, outputs)`; "transposed" for `(outputs, inputs)`.
     """
 
-    name: Callable[[str], str]
-    encoder: str = ""
+    name: Callable[[str], str]  # our weight -> their name
+    encoder: str = ""  # start of the names of an encoder
     kernels: str = "heads"
 
     def is_of_encoder(self, name: str) -> bool:
@@ -151,32 +148,22 @@ KERAS_HUB = TensorNames(_keras_hub_name)
 class ForeignModel:
     """A foreign checkpoint: its tensors, settings and vocabulary.
 
-    Attributes:
-        format: a key of `seg_tf.interop.convert.FORMATS`.
-        source: its path, for messages.
-        tensors: name -> array.
-        names: names and forms of the tensors.
-        model: its settings, and the rows of all tables.
-        vocabulary: vocabulary file, or its rows; None if there is none.
-        normalization: settings of `seg_tf.text.normalization.Normalization` in its
-            files; the vocabulary determines the others.
-        sentence_splitter: name and checksum of its sentence splitter, if known.
-        sentence_parameters: content of the splitter's file, as in `TextPreparation`.
-        notes: lines for the report.
-        files: the files with the weights.
+    `normalization` has the settings of `Normalization` in its files; the vocabulary
+    determines the others.
     """
 
-    format: str
-    source: str
+    format: str  # a key of `seg_tf.interop.convert.FORMATS`
+    source: str  # path, for messages
     tensors: Mapping[str, np.ndarray]
     names: TensorNames
-    model: EncoderConfig
-    vocabulary: pathlib.Path | tuple[str, ...] | None = None
+    model: EncoderConfig  # with the rows of all tables
+    vocabulary: pathlib.Path | tuple[str, ...] | None = None  # file, or its rows
     normalization: Mapping[str, bool | None] = dataclasses.field(default_factory=dict)
+    # Name and checksum of the splitter, if known, and its file as in `TextPreparation`.
     sentence_splitter: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     sentence_parameters: bytes | None = None
-    notes: tuple[str, ...] = ()
-    files: tuple[pathlib.Path, ...] = ()
+    notes: tuple[str, ...] = ()  # for the report
+    files: tuple[pathlib.Path, ...] = ()  # with the weights
 
 
 # === Settings of other programs ===
@@ -231,17 +218,10 @@ def read_model(
     *,
     plain_gelu: bool,
 ) -> EncoderConfig:
-    """The model in a config of Google's or Hugging Face's.
+    """The model in a config of Google's or Hugging Face's, of the sizes of its tensors.
 
-    Args:
-        path: the config.
-        tensors: the tensors, which must have the sizes of the config.
-        names: their names and forms.
-        tables: index features that may have a table, or `token_type`.
-        plain_gelu: whether `gelu` is GELU by tanh.
-
-    Raises:
-        ForeignWeightsError: naming file and setting, if our encoders cannot be it.
+    `tables` are index features that may have a table, or `token_type`; `plain_gelu`
+    tells whether `gelu` is GELU by tanh.
     """
     values = read_settings(path)
     activation = values.get("hidden_act", "gelu")
@@ -293,17 +273,8 @@ def read(
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Reads the weights of a model of ours; pooler and masked-LM head may be absent.
 
-    Args:
-        foreign: the source.
-        variables: the model's variables, as from `named_variables`.
-        width: the model's `D`.
-
-    Returns:
-        Our weight -> float32 array, and our weight -> its tensor.
-
-    Raises:
-        ForeignWeightsError: naming the tensor, if one is absent, not finite or of
-            another shape.
+    `variables` are those of `named_variables`, `width` is the model's `D`. Returns our
+    weight -> float32 array, and our weight -> its tensor.
     """
     shapes = {
         name: tuple(variable.shape)

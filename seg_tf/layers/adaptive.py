@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -198,7 +198,7 @@ def split_rows(table: Any, cutoffs: Sequence[int]) -> list[Any]:
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class AdaptiveSoftmax(keras.layers.Layer):
+class AdaptiveSoftmax(ArgumentsConfig, keras.layers.Layer):
     """Distribution of the next word over a head and tails (Grave et al., 2017).
 
     The head is a softmax over its words and the tails, which have a vector each; a tail
@@ -358,19 +358,6 @@ class AdaptiveSoftmax(keras.layers.Layer):
         for tail in tails[1:]:
             columns_N += ops.cast(targets_N >= tail.begin, columns_N.dtype)
         return columns_N
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "embedding": keras.saving.serialize_keras_object(self.embedding),
-            "static_shapes": self.static_shapes,
-            "vocab_multiple": self.vocab_multiple,
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> "AdaptiveSoftmax":
-        embedding = keras.saving.deserialize_keras_object(config["embedding"])
-        return cls(**{**config, "embedding": embedding})
 
 
 def _logits(hidden_ND: Any, projection_ED: Any, vectors_VE: Any, bias_V: Any) -> Any:

@@ -1,21 +1,18 @@
 """Shared by layers: configs, features, dropout, GELU, and recomputation."""
 
-import difflib
+import contextlib
 import functools
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
 from seg_tf.features import FEATURES, tensor_specs
-
-_Parameters = ParamSpec("_Parameters")
-_Result = TypeVar("_Result")
 
 
 def with_arguments(
@@ -48,28 +45,29 @@ class ArgumentsConfig:
                 config = with_arguments(config, self, cls)
         return config
 
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Any:
+        # `get_config` returns layers among the arguments themselves: Keras serialises
+        # them, and recognises one that a model uses twice.
+        arguments = dict(config)
+        for name, value in config.items():
+            if isinstance(value, keras.layers.Layer):  # another model's
+                value = keras.saving.serialize_keras_object(value)
+            if isinstance(value, dict) and "registered_name" in value:
+                arguments[name] = keras.saving.deserialize_keras_object(value)
+        parent: Any = super()
+        return parent.from_config(arguments)
 
-def checked_names(
-    function: Callable[_Parameters, _Result],
-) -> Callable[_Parameters, _Result]:
-    """Makes a class method suggest the nearest name for an unknown argument."""
-    known = list(inspect.signature(function).parameters)[1:]
 
-    @functools.wraps(function)
-    def checked(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-        for name, value in kwargs.items():
-            if name not in known:
-                close = difflib.get_close_matches(name, known, n=1)
-                hint = f"Did you mean `{close[0]}`? " if close else ""
-                owner: Any = args[0]
-                raise ValueError(
-                    f"`{name}` must be one of the arguments of `{owner.__name__}."
-                    f"{function.__name__}`: {', '.join(known)}. {hint}"
-                    f"Received: {name}={value!r}"
-                )
-        return function(*args, **kwargs)
-
-    return checked
+@contextlib.contextmanager
+def under_dtype_policy(policy: keras.DTypePolicy | str | None) -> Iterator[None]:
+    """Creates layers inside under a dtype policy; None keeps the current one."""
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy or before)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
 
 
 def select_features(inputs: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
@@ -122,13 +120,7 @@ def hashed_bits(shape: Sequence[int], seed: Any) -> Any:
     """Random bits: MurmurHash3's finaliser of the entry's number and a seed.
 
     Each entry needs a dozen operations, which XLA fuses with those that use them.
-
-    Args:
-        shape: shape of the result, of up to 2**32 entries.
-        seed: two integers, `(2,)`.
-
-    Returns:
-        uint32 tensor of this shape.
+    `shape` has up to 2**32 entries, `seed` is two integers, `(2,)`. Returns uint32.
     """
     bits = ops.reshape(ops.arange(math.prod(shape), dtype="uint32"), shape)
     for word in ops.unstack(ops.cast(seed, "uint32"), 2):

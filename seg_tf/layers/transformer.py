@@ -182,7 +182,7 @@ class ModernTransformerLayer(TransformerLayer):
     so the layer starts as the identity (Zhang et al., 2019, arXiv:1901.09321).
 
     Args:
-        intermediate_size: as for `TransformerLayer`, like all but the last two.
+        intermediate_size: as for `TransformerLayer`, like `num_heads` and `**kwargs`.
         gated: bool. Whether the feed-forward block is a gated GELU.
         window: int. Width of local attention; None is global.
 
@@ -202,27 +202,11 @@ class ModernTransformerLayer(TransformerLayer):
         self,
         intermediate_size: int,
         num_heads: int,
-        dropout: float = 0.0,
-        attention_dropout: float = 0.0,
-        layer_norm_epsilon: float = 1e-6,
-        initializer_range: float = 0.02,
-        approximate_gelu: bool = False,
-        recompute: bool = False,
         gated: bool = False,
         window: int | None = None,
         **kwargs: Any,
     ):
-        super().__init__(
-            intermediate_size,
-            num_heads,
-            dropout,
-            attention_dropout,
-            layer_norm_epsilon,
-            initializer_range,
-            approximate_gelu,
-            recompute,
-            **kwargs,
-        )
+        super().__init__(intermediate_size, num_heads, **kwargs)
         self.gated = gated
         self.window = window
 

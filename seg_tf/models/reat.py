@@ -229,14 +229,3 @@ class ReAT(ArgumentsConfig, keras_hub.models.Backbone):
     def pool(self, sequence_output: Any, sentence_starts: Any) -> Any:
         """Sentence vectors `(B, N, A)`: the pooler at the sentences' `<SS>`."""
         return self.pooler(gather_vectors(sequence_output, sentence_starts))
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> "ReAT":
-        # `get_config` returns the pooler itself. Keras serialises it, and recognises it
-        # where a model uses it twice.
-        pooler = config.get("pooler")
-        if isinstance(pooler, keras.layers.Layer):  # another model's
-            pooler = keras.saving.serialize_keras_object(pooler)
-        if pooler is not None:
-            pooler = keras.saving.deserialize_keras_object(pooler)
-        return super().from_config({**config, "pooler": pooler})

@@ -1,11 +1,13 @@
 """Contract between an objective and the training step."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, Self
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
 
 import keras
 
 from seg_tf.layers.common import ArgumentsConfig
+
+Features = Mapping[str, Any]
 
 
 class ObjectiveOutput(NamedTuple):
@@ -30,14 +32,14 @@ class Objective(Protocol):
 
     loss_weight: float
 
-    def count(self, features: Mapping[str, Any]) -> Any:
+    def count(self, features: Features) -> Any:
         """Denominator of the loss, computed from the features.
 
         The training step sums it over all micro-batches and ranks.
         """
 
     def __call__(
-        self, sequence_output: Any, features: Mapping[str, Any], training: bool
+        self, sequence_output: Any, features: Features, training: bool
     ) -> ObjectiveOutput:
         """Loss, with the weight `count(features)`, and metrics of a batch.
 
@@ -59,41 +61,3 @@ class ObjectiveLayer(ArgumentsConfig, keras.layers.Layer):
         super().__init__(autocast=False, **kwargs)
         self.encoder = encoder
         self.loss_weight = loss_weight
-
-    def count(self, features: Mapping[str, Any]) -> Any:
-        raise NotImplementedError
-
-    def call(
-        self,
-        sequence_output: Any,
-        features: Mapping[str, Any],
-        training: bool | None = None,
-    ) -> ObjectiveOutput:
-        raise NotImplementedError
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "encoder": keras.saving.serialize_keras_object(self.encoder),
-            "loss_weight": self.loss_weight,
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
-        encoder = keras.saving.deserialize_keras_object(config["encoder"])
-        return cls(**{**config, "encoder": encoder})
-
-
-def check_features(
-    features: Mapping[str, Any], names: Sequence[str], inputs: str
-) -> None:
-    """Raises a ValueError if a batch lacks features.
-
-    `inputs` is the config whose inputs contain them.
-    """
-    missing = [name for name in names if name not in features]
-    if missing:
-        raise ValueError(
-            f"`features` must contain {list(names)}, like the inputs of `{inputs}`. It "
-            f"lacks {missing}. Received: {sorted(features)}"
-        )

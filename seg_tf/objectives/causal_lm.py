@@ -10,7 +10,7 @@ from keras import ops
 
 from seg_tf.config import CausalLMConfig, configured_by
 from seg_tf.layers.adaptive import AdaptiveEmbedding, AdaptiveSoftmax
-from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput
+from seg_tf.objectives.base import Features, ObjectiveLayer, ObjectiveOutput
 
 
 @configured_by(CausalLMConfig)
@@ -70,15 +70,12 @@ class CausalLM(ObjectiveLayer):
         """Log probability of every next word, float32 `(B, L, V)`."""
         return self.softmax.log_probabilities(sequence_output)
 
-    def count(self, features: Mapping[str, Any]) -> Any:
+    def count(self, features: Features) -> Any:
         """Number of predicted words of a batch, a float32 scalar."""
         return ops.sum(ops.cast(features["padding_mask"], "float32"))
 
     def call(
-        self,
-        sequence_output: Any,
-        features: Mapping[str, Any],
-        training: bool | None = None,
+        self, sequence_output: Any, features: Features, training: bool | None = None
     ) -> ObjectiveOutput:
         losses_BL = self.softmax(
             sequence_output, features["target_ids"], features["padding_mask"]

@@ -9,7 +9,8 @@ import keras
 from keras import ops
 
 from seg_tf.config import ExchangeSentenceConfig, configured_by
-from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput, check_features
+from seg_tf.layers.common import select_features
+from seg_tf.objectives.base import Features, ObjectiveLayer, ObjectiveOutput
 from seg_tf.ops.losses import (
     binary_counts,
     binary_summary,
@@ -61,17 +62,14 @@ class ExchangeSentence(ObjectiveLayer):
     def build(self, sequence_output_shape: Any, features_shape: Any = None) -> None:
         self.classifier.build((None, None, sequence_output_shape[-1]))
 
-    def count(self, features: Mapping[str, Any]) -> Any:
+    def count(self, features: Features) -> Any:
         """Number of sentences of a batch that could be moved, a float32 scalar."""
         return ops.sum(ops.cast(features["can_move"], "float32"))
 
     def call(
-        self,
-        sequence_output: Any,
-        features: Mapping[str, Any],
-        training: bool | None = None,
+        self, sequence_output: Any, features: Features, training: bool | None = None
     ) -> ObjectiveOutput:
-        check_features(features, _FEATURES, "ReATInputsConfig")
+        select_features(features, _FEATURES)
         pooled_BND = self.encoder.pool(sequence_output, features["sentence_starts"])
         logits_BN2 = self.classifier(pooled_BND)
         is_moved_BN = ops.cast(features["is_moved"], "bool")

@@ -2,7 +2,6 @@
 
 # Shape key: B batch, L sequence length, D hidden size, P predictions, V vocabulary.
 
-from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -11,7 +10,7 @@ from keras import ops
 
 from seg_tf.config import MaskedLMConfig, configured_by
 from seg_tf.layers.common import gelu
-from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput
+from seg_tf.objectives.base import Features, ObjectiveLayer, ObjectiveOutput
 from seg_tf.ops.losses import masked_accuracy, masked_cross_entropy, pad_vocabulary
 
 
@@ -72,15 +71,12 @@ class MaskedLM(ObjectiveLayer):
         """Scores `(B, P, V)` of every word piece at the given positions."""
         return self.head(sequence_output, masked_positions)
 
-    def count(self, features: Mapping[str, Any]) -> Any:
+    def count(self, features: Features) -> Any:
         """Number of predictions of a batch, a float32 scalar."""
         return ops.sum(ops.cast(features["masked_weights"], "float32"))
 
     def call(
-        self,
-        sequence_output: Any,
-        features: Mapping[str, Any],
-        training: bool | None = None,
+        self, sequence_output: Any, features: Features, training: bool | None = None
     ) -> ObjectiveOutput:
         logits_BPV = self.head(
             sequence_output,

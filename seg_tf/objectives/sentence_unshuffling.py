@@ -2,15 +2,15 @@
 
 # Shape key: B batch, L sequence length, D hidden size, C candidates, S steps.
 
-from collections.abc import Mapping
 from typing import Any
 
 import keras
 from keras import ops
 
 from seg_tf.config import SentenceUnshufflingConfig, configured_by
+from seg_tf.layers.common import select_features
 from seg_tf.layers.sequence_reconstructor import SequenceReconstructor
-from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput, check_features
+from seg_tf.objectives.base import Features, ObjectiveLayer, ObjectiveOutput
 from seg_tf.ops import order_metrics
 from seg_tf.ops.attention import gather_vectors
 from seg_tf.ops.losses import masked_accuracy, masked_cross_entropy
@@ -96,18 +96,15 @@ class SentenceUnshuffling(ObjectiveLayer):
     def build(self, sequence_output_shape: Any, features_shape: Any = None) -> None:
         self.reconstructor.build((None, None, sequence_output_shape[-1]))
 
-    def count(self, features: Mapping[str, Any]) -> Any:
+    def count(self, features: Features) -> Any:
         """Number of rows of a batch that have candidates, a float32 scalar."""
         has_candidates_B = ops.any(ops.cast(features["candidate_mask"], "bool"), axis=1)
         return ops.sum(ops.cast(has_candidates_B, "float32"))
 
     def call(
-        self,
-        sequence_output: Any,
-        features: Mapping[str, Any],
-        training: bool | None = None,
+        self, sequence_output: Any, features: Features, training: bool | None = None
     ) -> ObjectiveOutput:
-        check_features(features, _FEATURES, "SentenceInputsConfig")
+        select_features(features, _FEATURES)
         mask_BC = ops.cast(features["candidate_mask"], "bool")
         gold_BS = features["gold_candidates"]
         candidates_BCD = gather_vectors(
@@ -149,7 +146,7 @@ def _pointer_metrics(
 
 
 def _order_metrics(
-    order_BS: Any, features: Mapping[str, Any], num_sentences_B: Any, weights_B: Any
+    order_BS: Any, features: Features, num_sentences_B: Any, weights_B: Any
 ) -> dict[str, tuple[Any, Any]]:
     """Metrics of the decoded order, and of the longest sentences first."""
     gold_BS, paragraphs_BS = features["gold_candidates"], features["gold_paragraphs"]

@@ -68,43 +68,29 @@ Columns = Mapping[str, Figure]
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A model of a table.
+    """A model of a table."""
 
-    Attributes:
-        name: its name in the table.
-        run: name of its run's config, as in "segabert_base".
-        paper: the paper's figures by column.
-        task: the task of a row of `BestSetting`s.
-    """
-
-    name: str
-    run: str
-    paper: Mapping[str, Any]
-    task: str = ""
+    name: str  # in the table
+    run: str  # name of the config, as in "segabert_base"
+    paper: Mapping[str, Any]  # the paper's figures by column
+    task: str = ""  # of a row of `BestSetting`s
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A table of a paper.
+    """A table of a paper, with the models that can be trained here.
 
-    Attributes:
-        number: its number in the paper.
-        title: its subject.
-        columns: figures by the names of their columns.
-        rows: models that can be trained here; those of other works are left out.
-        recipe: key of `finetuning_settings.RECIPES`, which says whether a score is the
-            mean or the best of a setting's seeds.
-        decimals: digits after the point of a score.
-        notes: remarks, a line each.
+    `recipe` is a key of `finetuning_settings.RECIPES`, which says whether a score is
+    the mean or the best of a setting's seeds.
     """
 
-    number: int
+    number: int  # in the paper
     title: str
     columns: Columns = dataclasses.field(default_factory=dict)
     rows: Sequence[Row] = ()
     recipe: str = ""
-    decimals: int = 1
-    notes: tuple[str, ...] = ()
+    decimals: int = 1  # of a score
+    notes: tuple[str, ...] = ()  # a line each
 
 
 # === Tables from tables.toml ===
@@ -221,12 +207,7 @@ TABLES: Mapping[str, Sequence[Table]] = {
         pathlib.Path(__file__).with_name("tables.toml").read_text(encoding="utf-8")
     ).items()
 }
-TITLES = {
-    "segatron": "Segatron",
-    "segabert": "SegaBERT",
-    "slm": "SLM",
-    "reat": "ReAT",
-}
+TITLES = {"segatron": "Segatron", "segabert": "SegaBERT", "slm": "SLM", "reat": "ReAT"}
 
 # === Rendering ===
 
@@ -245,10 +226,7 @@ def render(
 ) -> str:
     """All tables of a paper as a page of Markdown.
 
-    Args:
-        tables: the tables.
-        measure: our figures of a table's row, by the names of the columns.
-        paper: name of the paper.
+    `measure` returns our figures of a table's row, by the names of the columns.
     """
     blocks = [f"# Tables of {paper}: the paper's figures and ours"]
     for table in tables:

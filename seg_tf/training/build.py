@@ -1,4 +1,4 @@
-"""Builds the inputs and the learner of a run from its config.
+"""The inputs and the learner of a run, built from its config.
 
 Only the inputs need TensorFlow, which is imported with them.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import keras
 import numpy as np
@@ -15,19 +15,86 @@ import numpy as np
 # Importing these modules registers what configs name.
 import seg_tf.models
 import seg_tf.objectives
-import seg_tf.training.optimizers.optimizer  # noqa: F401
+import seg_tf.training.optimizers  # noqa: F401
 from seg_tf.config import RunConfig, TrainingConfig, build_from
+from seg_tf.layers.common import under_dtype_policy
 from seg_tf.training import engine
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.learner import Learner
 from seg_tf.training.step import Features, LaneMemory, NoLossScale, StepOptions
 
 if TYPE_CHECKING:
+    import tensorflow as tf
+
     from seg_tf.data.record_sources import RecordSource
-    from seg_tf.training.inputs import Inputs
+    from seg_tf.text.encoding import TextPreparation
 
 # Numbers of half precision in 16 bytes, in which tensor cores read a row.
 _MULTIPLE_ON_GPU = 8
+
+
+class Inputs(Protocol):
+    """The batches of a run, in an order that the seed of the run fixes.
+
+    Attributes:
+        sources: sources of a mixture by name, each with its `weight`, its `inputs` and
+            `num_samples`, which maps a number of samples of the mixture to those of
+            the source; empty for other inputs.
+        vocab_size: entries of the vocabulary of the records.
+        vocab_checksum: SHA-256 of that vocabulary.
+        text_preparation: steps from text to ids, for checkpoints; None if unknown.
+        num_train_samples: samples, which are rows, of an epoch.
+        num_validation_samples: held-out samples.
+        fill: share of the positions of a training batch that are no padding.
+    """
+
+    @property
+    def sources(self) -> Mapping[str, Any]: ...
+    @property
+    def vocab_size(self) -> int: ...
+    @property
+    def vocab_checksum(self) -> str: ...
+    @property
+    def text_preparation(self) -> TextPreparation | None: ...
+    @property
+    def num_train_samples(self) -> int: ...
+    @property
+    def num_validation_samples(self) -> int: ...
+    @property
+    def fill(self) -> float: ...
+
+    def train_dataset(
+        self,
+        batch_size: int,
+        first_sample: int = 0,
+        *,
+        rank: int = 0,
+        num_ranks: int = 1,
+        micro_batch_size: int | None = None,
+    ) -> tf.data.Dataset:
+        """Endless batches of `{feature name: tensor}` with the rows of a rank.
+
+        Args:
+            batch_size: rows of the global batch.
+            first_sample: samples that the run has consumed.
+            rank: this rank.
+            num_ranks: number of ranks.
+            micro_batch_size: a rank's rows are a multiple of it; None gives all ranks
+                equally many rows.
+        """
+
+    def validation_dataset(
+        self,
+        batch_size: int,
+        max_samples: int | None = None,
+        *,
+        rank: int = 0,
+        num_ranks: int = 1,
+    ) -> tf.data.Dataset:
+        """Held-out batches, the same each time and equally many for every rank."""
+
+    def describe_sample(self, sample: int) -> str:
+        """Place of a training sample in the records, for error messages."""
 
 
 def build_inputs(
@@ -38,14 +105,9 @@ def build_inputs(
     """Builds the input pipeline of a run.
 
     `records` is as in `--records_dir`, or the result of `record_sources.parse`.
-
-    Raises:
-        ValueError: if the records do not fit the config, or cannot be read, or the
-            processes cannot share the batch.
     """
     from seg_tf.data import record_sources
     from seg_tf.data.inputs import MixtureInputs
-    from seg_tf.training.inputs import train_dataset, validation_datasets
 
     def read(folder: pathlib.Path) -> Any:
         return build_from(
@@ -81,12 +143,51 @@ def build_inputs(
     return inputs
 
 
+def train_dataset(
+    inputs: Inputs,
+    settings: TrainingConfig,
+    first_sample: int,
+    distribution: Distribution,
+) -> tf.data.Dataset:
+    """This process's rows of all batches from `first_sample` on."""
+    return inputs.train_dataset(
+        batch_size=settings.batch_size,
+        first_sample=first_sample,
+        rank=distribution.rank,
+        num_ranks=distribution.size,
+        micro_batch_size=distribution.local_micro_batch_size(settings.micro_batch_size),
+    )
+
+
+def validation_datasets(
+    inputs: Inputs, settings: TrainingConfig, distribution: Distribution
+) -> dict[str, tf.data.Dataset]:
+    """This process's micro-batches of a validation, equally many on every process.
+
+    One dataset for each source of a mixture, or a single one named ""; nothing if the
+    run has no validation. The samples are the same for any number of processes.
+    """
+    if not settings.validation_interval:
+        return {}
+    micro_batch_size = settings.micro_batch_size or -(
+        -settings.batch_size // distribution.size
+    )
+    parts = {name: source.inputs for name, source in inputs.sources.items()}
+    return {
+        name: part.validation_dataset(
+            batch_size=micro_batch_size * distribution.size,
+            max_samples=settings.validation_batches * settings.batch_size,
+            rank=distribution.rank,
+            num_ranks=distribution.size,
+        )
+        for name, part in (parts or {"": inputs}).items()
+    }
+
+
 def build_learner(
     config: RunConfig, inputs: Inputs, distribution: Distribution | None = None
 ) -> Learner:
     """Builds model, objectives and optimizer of a run for its records."""
-    from seg_tf.training.inputs import train_dataset
-
     distribution = distribution or Distribution()
     spec = train_dataset(inputs, config.training, 0, distribution).element_spec
     batch = {
@@ -107,9 +208,6 @@ def build_learner_from_batch(
 
     `config.training.seed` determines initial weights and dropout. `batch` has the
     shapes of training and any number of rows; its values do not matter.
-
-    Raises:
-        ValueError: if a setting needs another model.
     """
     settings, model = config.training, config.model
     if settings.recompute_layers and not hasattr(model, "recomputing_arguments"):
@@ -118,9 +216,7 @@ def build_learner_from_batch(
             f"recompute_layers=True, model of {type(model).__name__}"
         )
     keras.utils.set_random_seed(settings.seed)
-    policy_before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(settings.dtype_policy)
-    try:
+    with under_dtype_policy(settings.dtype_policy):
         encoder = build_from(
             model,
             vocab_size=vocab_size,
@@ -162,8 +258,6 @@ def build_learner_from_batch(
             memory=memories[0],
             validation_memory=memories[1],
         )
-    finally:
-        keras.config.set_dtype_policy(policy_before)
 
 
 def _engine_arguments(config: Any, settings: TrainingConfig) -> dict[str, Any]:
@@ -172,7 +266,7 @@ def _engine_arguments(config: Any, settings: TrainingConfig) -> dict[str, Any]:
     if engine.current().compiles(settings):
         arguments |= getattr(config, "compiled_arguments", {})
     if getattr(config, "pads_vocabulary", False):
-        on_gpu = engine.current().devices.has_gpu()
+        on_gpu = engine.current().has_gpu()
         arguments["vocab_multiple"] = settings.vocab_multiple or (
             _MULTIPLE_ON_GPU if on_gpu else 1
         )

@@ -25,22 +25,14 @@ class Checkpoints:
     A checkpoint is a folder `update-00001000`. Old ones are removed, except for the
     newest `keep`, the one with the lowest validation loss, and the newest one from
     before `decay_begin`, from which on longer runs differ.
-
-    Attributes:
-        folder: the folder, created with the first checkpoint.
-        keep: number of newest checkpoints that stay.
-        facts: facts about the run that each `state.json` contains.
-        text_preparation: steps from text to ids, or None if they are unknown.
-        report: called with each line to print.
-        decay_begin: updates; None if all depends on the length of the run.
     """
 
-    folder: pathlib.Path
+    folder: pathlib.Path  # created with the first checkpoint
     keep: int
-    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    text_preparation: TextPreparation | None = None
+    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of each state
+    text_preparation: TextPreparation | None = None  # steps from text to ids, if known
     report: Callable[[str], None] = print
-    decay_begin: int | None = None
+    decay_begin: int | None = None  # None if all depends on the length of the run
 
     def path(self, updates: int) -> pathlib.Path:
         return self.folder / folders.name(updates)

@@ -25,7 +25,6 @@ from seg_tf.data import record_sources
 from seg_tf.training import build, dry_run, engine, run_folder, trackers
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import NonFiniteLossError, TrainingStopped
-from seg_tf.training.inputs import train_dataset
 from seg_tf.training.run_folder import RunFolder
 from seg_tf.training.trainer import Result, Trainer
 
@@ -91,9 +90,7 @@ def run(config: RunConfig, options: RunOptions) -> None:
 
 
 def _prepare(
-    config: RunConfig,
-    options: RunOptions,
-    processes: Distribution,
+    config: RunConfig, options: RunOptions, processes: Distribution
 ) -> Trainer:
     """Checks a run and builds its trainer; writes nothing to its output folder."""
     folder = RunFolder(command_line.local_path(options.output_dir, "output_dir"))
@@ -101,6 +98,7 @@ def _prepare(
         config.training.callbacks, "config.training.callbacks"
     )
     initial = None
+    initial_weights = None
     if options.initial_checkpoint and options.find_initial:
         initial = options.find_initial(
             options.initial_checkpoint,
@@ -109,18 +107,17 @@ def _prepare(
             options.asked,
             processes=processes,
         )
+        checksums = contents.read_state(initial)["checksums"]
+        initial_weights = checksums[contents.ENCODER_FILE]
         config, settings = _adopt_settings(config, initial, options.asked)
         if settings and processes.is_chief:
             print(f"As in {initial}: {describe_taken(settings)}")
     sources = record_sources.parse(options.records_dir, options.cache_gigabytes)
-    description = run_folder.describe_run(
-        config,
-        record_sources.describe(sources),
-        contents.weights_checksum(initial) if initial else None,
-    )
+    described = record_sources.describe(sources)
+    description = run_folder.describe_run(config, described, initial_weights)
     if processes.is_chief:
         run_folder.check(folder, description, overwrite=options.overwrite)
-    engine.current().devices.set_determinism(
+    engine.current().set_determinism(
         config.training, print if processes.is_chief else lambda line: None
     )
     inputs = build.build_inputs(config, sources, processes)
@@ -150,7 +147,7 @@ def _adopt_settings(
 def _finish_dry_run(options: RunOptions, trainer: Trainer) -> None:
     is_chief = trainer.distribution.is_chief
     if options.measure:
-        batches = train_dataset(
+        batches = build.train_dataset(
             trainer.inputs, trainer.config.training, 0, trainer.distribution
         )
         try:

@@ -9,8 +9,8 @@ from typing import Any
 
 from seg_tf.config import RunConfig
 from seg_tf.training import throughput
+from seg_tf.training.build import Inputs
 from seg_tf.training.checkpoint import num_bytes
-from seg_tf.training.inputs import Inputs
 from seg_tf.training.learner import Learner
 
 ACTIVATIONS = "activations, roughly"

@@ -32,56 +32,6 @@ _EXCHANGE = re.compile(r"gloo|nccl|coordination", re.IGNORECASE)
 Batch = Mapping[str, Any]
 
 
-class JaxDevices:
-    """GPUs that JAX computes on; functions as in `seg_tf.training.devices`."""
-
-    def has_gpu(self) -> bool:
-        return jax.default_backend() == "gpu"
-
-    def gpu_name(self) -> str | None:
-        return jax.local_devices()[0].device_kind if self.has_gpu() else None
-
-    def gpu_memory_use(self) -> tuple[int, int] | None:
-        if not self.has_gpu():
-            return None
-        stats = jax.local_devices()[0].memory_stats()
-        return stats["bytes_in_use"], stats["peak_bytes_in_use"]
-
-    def gpu_memory_limit(self) -> int | None:
-        if not self.has_gpu():
-            return None
-        limit: int = jax.local_devices()[0].memory_stats()["bytes_limit"]
-        return limit
-
-    def uses_tensor_float_32(self) -> bool:
-        precision = getattr(jax.config, "jax_default_matmul_precision")  # noqa: B009
-        return precision in (None, "default", "tensorfloat32")
-
-    def num_used(self) -> int:
-        return jax.local_device_count() if self.has_gpu() else 1
-
-    def set_determinism(
-        self, settings: TrainingConfig, report: Callable[[str], None]
-    ) -> None:
-        """Checks that kernels are deterministic if `settings` ask for it.
-
-        XLA's kernels for CPUs are. Those for GPUs need a flag in the environment.
-        """
-        if not self.has_gpu() or _DETERMINISTIC in os.environ.get("XLA_FLAGS", ""):
-            return
-        if settings.deterministic_ops:
-            raise ValueError(
-                "`deterministic_ops` needs a flag of XLA in the environment on a GPU: "
-                f'XLA_FLAGS="{_DETERMINISTIC}". Received: deterministic_ops=True'
-            )
-        if settings.deterministic_ops is None:
-            report(
-                "Deterministic kernels are off: a run that is resumed on a GPU is "
-                "close to an uninterrupted one, not equal to it; "
-                f'XLA_FLAGS="{_DETERMINISTIC}" turns them on'
-            )
-
-
 class JaxEngine:
     """Functions compiled by XLA; `TensorFlowEngine` documents the methods.
 
@@ -91,7 +41,6 @@ class JaxEngine:
 
     packages: tuple[str, ...] = ("jax", "jaxlib")
     step_class: Any = JaxStep
-    devices: Any = JaxDevices()
 
     def __init__(self) -> None:
         jax.config.update("jax_enable_x64", True)
@@ -171,6 +120,54 @@ class JaxEngine:
 
     def num_request_rows(self) -> int:
         return step_jax.mesh().size // jax.process_count()
+
+    # --- Devices --------------------------------------------------------------------
+
+    def has_gpu(self) -> bool:
+        return jax.default_backend() == "gpu"
+
+    def gpu_name(self) -> str | None:
+        return jax.local_devices()[0].device_kind if self.has_gpu() else None
+
+    def gpu_memory_use(self) -> tuple[int, int] | None:
+        if not self.has_gpu():
+            return None
+        stats = jax.local_devices()[0].memory_stats()
+        return stats["bytes_in_use"], stats["peak_bytes_in_use"]
+
+    def gpu_memory_limit(self) -> int | None:
+        if not self.has_gpu():
+            return None
+        limit: int = jax.local_devices()[0].memory_stats()["bytes_limit"]
+        return limit
+
+    def uses_tensor_float_32(self) -> bool:
+        precision = getattr(jax.config, "jax_default_matmul_precision")  # noqa: B009
+        return precision in (None, "default", "tensorfloat32")
+
+    def num_devices(self) -> int:
+        return jax.local_device_count() if self.has_gpu() else 1
+
+    def set_determinism(
+        self, settings: TrainingConfig, report: Callable[[str], None]
+    ) -> None:
+        """Checks that kernels are deterministic if `settings` ask for it.
+
+        XLA's kernels for CPUs are. Those for GPUs need a flag in the environment.
+        """
+        if not self.has_gpu() or _DETERMINISTIC in os.environ.get("XLA_FLAGS", ""):
+            return
+        if settings.deterministic_ops:
+            raise ValueError(
+                "`deterministic_ops` needs a flag of XLA in the environment on a GPU: "
+                f'XLA_FLAGS="{_DETERMINISTIC}". Received: deterministic_ops=True'
+            )
+        if settings.deterministic_ops is None:
+            report(
+                "Deterministic kernels are off: a run that is resumed on a GPU is "
+                "close to an uninterrupted one, not equal to it; "
+                f'XLA_FLAGS="{_DETERMINISTIC}" turns them on'
+            )
 
 
 def _on_local_devices(value: np.ndarray) -> jax.Array:

@@ -92,10 +92,7 @@ class RunWriter:
         updates = learner.updates
         if self._saved != updates:
             self._checkpoints.save(
-                learner,
-                updates=updates,
-                samples=learner.samples,
-                validation=validation,
+                learner, updates=updates, samples=learner.samples, validation=validation
             )
             self._saved = updates
 

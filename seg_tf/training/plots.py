@@ -34,16 +34,8 @@ def curves(
 ) -> Figure:
     """Draws metrics against updates, and the baselines that the log has for them.
 
-    Args:
-        runs: rows of the log of each run, by its name.
-        metrics: metrics to draw, a panel each. A panel leaves out runs that lack it.
-        show_training: whether to draw training as well as validation.
-
-    Returns:
-        A figure with one axes per metric. A run has the same colour in all.
-
-    Raises:
-        ValueError: if no run has one of the metrics.
+    `runs` has the rows of the log of each run, by its name. Each metric has a panel,
+    without the runs that lack it; a run has the same colour in all panels.
     """
     columns = min(len(metrics), 2)
     lines = -(-len(metrics) // columns)
@@ -96,11 +88,7 @@ def save_curves(
     metrics: Sequence[str] = (LOSS,),
     show_training: bool = True,
 ) -> None:
-    """Writes a PNG of the logs of runs, by name of run.
-
-    Raises:
-        ValueError: if a folder has no log, or no log has one of the metrics.
-    """
+    """Writes a PNG of the logs of runs, by name of run."""
     runs = {}
     for name, folder in run_folders.items():
         runs[name] = read_log(RunFolder(folder).log_file)

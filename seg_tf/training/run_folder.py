@@ -84,9 +84,7 @@ class RunFolder:
 
 
 def describe_run(
-    config: RunConfig,
-    records: Mapping[str, Any],
-    initial_weights: str | None = None,
+    config: RunConfig, records: Mapping[str, Any], initial_weights: str | None = None
 ) -> dict[str, Any]:
     """Identity of a run, as plain values."""
     return {
@@ -99,8 +97,8 @@ def describe_run(
 def prepare(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> int:
     """Prepares an output folder for a run, or refuses it as `check` does.
 
-    Returns the `num_updates` of the run in the folder. If they are others, `record` has
-    to follow when the run has gone back to the checkpoint from which it continues.
+    Returns the `num_updates` of the run in the folder. If they are others, the file of
+    the run is written when it has gone back to the checkpoint that it continues from.
     """
     check(folder, run, overwrite=overwrite)
     if overwrite:
@@ -109,22 +107,12 @@ def prepare(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> in
     length = flat(run)[_LENGTH]
     previous: int = flat(_read(folder)).get(_LENGTH, length)
     if previous == length:
-        record(folder, run)
+        files.write_json(folder.run_file, run)
     return previous
 
 
-def record(folder: RunFolder, run: Mapping[str, Any]) -> None:
-    """Writes the run's file."""
-    files.write_json(folder.run_file, run)
-
-
 def check(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> None:
-    """Checks that a run may be written to a folder, without changing anything.
-
-    Raises:
-        OutputFolderError: if the folder contains another run, naming the settings that
-            differ.
-    """
+    """Checks that a run may be written to a folder, without changing anything."""
     if overwrite or not folder.run_file.exists():
         return
     differences = differing_settings(_read(folder), run, {*_FREE_SETTINGS, _LENGTH})
@@ -148,9 +136,6 @@ def read_log(path: pathlib.Path) -> list[dict[str, Any]]:
     """Rows of a `log.jsonl`, one for each log interval and each validation, in order.
 
     A missing log has no rows. A last line that a kill cut off is left out.
-
-    Raises:
-        ValueError: if any other line is not JSON, naming the line.
     """
     if not path.exists():
         return []

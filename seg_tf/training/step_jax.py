@@ -69,11 +69,7 @@ class JaxStep(StepParts):
         )
 
     def _size(self, num_rows: int) -> int:
-        """B, for a number of rows of all devices.
-
-        Raises:
-            ValueError: if the devices cannot share the rows.
-        """
+        """B, for a number of rows of all devices."""
         devices = mesh().size
         size = self.options.micro_batch_size or max(1, num_rows // devices)
         if num_rows % (devices * size):

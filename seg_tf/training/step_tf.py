@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from seg_tf.training.optimizers.adamw import dense
+from seg_tf.training.optimizers import dense
 from seg_tf.training.step import (
     Features,
     GlobalBatch,

@@ -181,10 +181,10 @@ _IRRELEVANT = re.compile(r"nvidia|tesla|geforce|\d+gb|hbm\d\w?|sxm\d?(-\d+gb)?")
 @functools.cache
 def find_peak(dtype: str) -> tuple[float, str]:
     """Peak FLOP/s of this process's device for products of `dtype`, and its source."""
-    devices = engine.current().devices
-    name = devices.gpu_name()
+    current = engine.current()
+    name = current.gpu_name()
     if name is not None:
-        tensor_float_32 = devices.uses_tensor_float_32()
+        tensor_float_32 = current.uses_tensor_float_32()
         known = peak_by_name(name, dtype, tensor_float_32=tensor_float_32)
         if known:
             return known, f"{dtype} on {name}, by its data sheet"
@@ -232,9 +232,8 @@ def measure_peak(dtype: str) -> float:
 def memory_use() -> dict[str, int]:
     """Bytes in use now, and their maximum since the process started.
 
-    Returns:
-        `host_memory_bytes` and `host_memory_peak_bytes`, the resident set size; with a
-        GPU, also `gpu_memory_bytes` and `gpu_memory_peak_bytes`, allocated by tensors.
+    `host_memory_…` are the resident set size; with a GPU, `gpu_memory_…` are allocated
+    by tensors.
     """
     status = pathlib.Path("/proc/self/status").read_text()
     resident, peak = (
@@ -246,14 +245,14 @@ def memory_use() -> dict[str, int]:
         "host_memory_bytes": resident,
         "host_memory_peak_bytes": max(resident, peak),
     }
-    if (gpu := engine.current().devices.gpu_memory_use()) is not None:
+    if (gpu := engine.current().gpu_memory_use()) is not None:
         figures["gpu_memory_bytes"], figures["gpu_memory_peak_bytes"] = gpu
     return figures
 
 
 def available_memory() -> tuple[int, str]:
     """Bytes that this process may use of its device, and the device's name."""
-    if (limit := engine.current().devices.gpu_memory_limit()) is not None:
+    if (limit := engine.current().gpu_memory_limit()) is not None:
         return limit, "the GPU"
     memory = psutil.virtual_memory().total
     with contextlib.suppress(OSError, ValueError):  # the limit of a container
@@ -353,15 +352,12 @@ class Throughput:
 
 
 def start(
-    config: RunConfig,
-    vocab_size: int,
-    learner: Learner,
-    report: Callable[[str], None],
+    config: RunConfig, vocab_size: int, learner: Learner, report: Callable[[str], None]
 ) -> Throughput:
     """Finds the peak of all devices and starts the clock; every process calls it."""
     distribution = learner.options.distribution
     device_peak, source = find_peak(learner.encoder.compute_dtype)
-    num_devices = engine.current().devices.num_used()
+    num_devices = engine.current().num_devices()
     peak = sum(distribution.gather(device_peak * num_devices))
     flops = flops_per_update(config, vocab_size)
     if distribution.is_chief:

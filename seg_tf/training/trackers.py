@@ -89,16 +89,10 @@ class Tracker:
 
     A failing tracker never ends the training: its first failure is reported. The
     tracker's run starts with the first row, which only the first process receives.
-
-    Attributes:
-        name: key of `SERVICES`.
-        project: project or experiment; "" leaves it to the environment.
-        run: the run to track.
-        report: called with a line about the first failure.
     """
 
-    name: str
-    project: str
+    name: str  # key of `SERVICES`
+    project: str  # or experiment; "" leaves it to the environment
     run: TrackedRun
     report: Callable[[str], Any] = print
     _opened: _Opened | None = None
@@ -144,11 +138,7 @@ def find_factories(references: Sequence[str], argument: str) -> list[CallbackFac
 def make_callbacks(
     factories: Iterable[CallbackFactory], folder: pathlib.Path
 ) -> list[keras.callbacks.Callback]:
-    """Calls each factory with the output folder, which is created if necessary.
-
-    Raises:
-        TrainingStopped: if a factory returns anything but a Keras callback.
-    """
+    """Calls each factory with the output folder, which is created if necessary."""
     callbacks = []
     for factory in factories:
         folder.mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,7 @@ from seg_tf.checkpoints import pretrained
 from seg_tf.checkpoints.weight_files import CheckpointError
 from seg_tf.config import RunConfig
 from seg_tf.training import checkpoint, engine, run_folder, throughput
+from seg_tf.training.build import Inputs, train_dataset, validation_datasets
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import (
     Interrupted,
@@ -25,7 +26,6 @@ from seg_tf.training.errors import (
     TrainingStopped,
     stop_requests,
 )
-from seg_tf.training.inputs import Inputs, train_dataset, validation_datasets
 from seg_tf.training.learner import Learner
 from seg_tf.training.logs import RunWriter
 from seg_tf.training.run_folder import RunFolder
@@ -319,7 +319,7 @@ class Trainer:
                 self.facts,
             )
             self.report(f"Starting from the weights of {self.initial_checkpoint}")
-        run_folder.record(self.folder, self.description)
+        files.write_json(self.folder.run_file, self.description)
 
     def _share_state(self) -> None:
         """Gives every process the state of the chief."""

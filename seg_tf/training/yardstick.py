@@ -8,8 +8,8 @@ import scipy.special
 import tensorflow as tf
 
 from seg_tf.config import CausalLMConfig, MaskedLMConfig, RunConfig
+from seg_tf.training.build import Inputs, validation_datasets
 from seg_tf.training.distribution import Distribution
-from seg_tf.training.inputs import Inputs, validation_datasets
 
 # Ending of the name, in the log, of the value that a metric has without context.
 ENDING = "_without_context"
@@ -35,13 +35,7 @@ def expected_losses(
     The mean of `-log P(t | x)` over `x` has a closed form for each `t`. Its mean over
     `p` is the conditional entropy `H(t | x)`; without `k` and `r` it is `H(p)`.
 
-    Args:
-        frequencies: p, float array `(V,)`, all above 0, with sum 1.
-        kept_rate: k.
-        random_rate: r.
-
-    Returns:
-        Float array `(V,)`, in nats.
+    `frequencies` are p, `(V,)`, all above 0, with sum 1. The result is `(V,)`, in nats.
     """
     random = random_rate / len(frequencies)
     total = kept_rate * frequencies + random
@@ -55,11 +49,9 @@ def losses_without_context(config: RunConfig, inputs: Inputs) -> dict[str, float
     """Validation losses of a model that ignores the context.
 
     The model knows how often each entry is a target in the first training rows, plus
-    one, and how masking replaces targets.
-
-    Returns:
-        `{NAME_loss_without_context: value}` for the objective of masked or causal LM,
-        after `loss_without_context` if there is no other objective.
+    one, and how masking replaces targets. Returns `{NAME_loss_without_context: value}`
+    for the objective of masked or causal LM, after `loss_without_context` if there is
+    no other objective.
     """
     datasets = validation_datasets(inputs, config.training, Distribution())
     masking = getattr(config.inputs, "masking", None)

@@ -8,11 +8,10 @@ from seg_tf.finetuning.batches import (
     batches_by_shape,
     is_text,
     row_batches,
-    text_batches,
     to_tuples,
 )
 from seg_tf.preprocessing import cut_longest
-from tests.finetuning.tiny_models import some_texts, tiny
+from tests.finetuning.tiny_models import some_texts, text_batches, tiny
 
 pytestmark = pytest.mark.slow
 

@@ -18,12 +18,11 @@ import seg_tf
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import load_encoder, load_pretrained
 from seg_tf.checkpoints.weight_files import CheckpointError
-from seg_tf.finetuning.batches import text_batches
 from seg_tf.finetuning.optimizer import finetuning_optimizer
 from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.text_classifier import TextClassifier
 from seg_tf.interop.weights import write_pooler
-from tests.finetuning.tiny_models import some_texts, tiny
+from tests.finetuning.tiny_models import some_texts, text_batches, tiny
 from tests.inference.tiny_slm import VOCABULARY
 
 pytestmark = pytest.mark.slow
