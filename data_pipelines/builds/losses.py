@@ -98,7 +98,7 @@ class LossWatch:
 def describe_broken_files(
     names: Sequence[str], sizes: Mapping[str, int]
 ) -> dict[str, Any] | None:
-    """Returns the manifest entry for files that could not be read to their end, or None.
+    """Returns the manifest entry for files that could not be read to their end, if any.
 
     It contains the number of files, their first names, the estimated missing bytes and
     the corpus size including them. `sizes` maps all sources to bytes.
