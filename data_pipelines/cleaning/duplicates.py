@@ -69,8 +69,8 @@ def near_fingerprint(words: list[str]) -> np.ndarray:
 def exact_duplicates(fingerprints: np.ndarray) -> np.ndarray:
     """Finds the documents with the same words as an earlier one.
 
-    Takes a uint32 array `(n, 4)`. Returns an int64 array `(2, m)`: the documents to drop,
-    ascending, and for each of them the first document with the same words.
+    Takes a uint32 array `(n, 4)`. Returns an int64 array `(2, m)`: the documents to
+    drop, ascending, and for each of them the first document with the same words.
     """
     order = np.lexsort(fingerprints.T)  # Stable: the first of a group is the earliest.
     ordered = fingerprints[order]
@@ -84,10 +84,10 @@ def exact_duplicates(fingerprints: np.ndarray) -> np.ndarray:
 def near_duplicates(fingerprints: np.ndarray, threshold: float) -> np.ndarray:
     """Finds the documents that nearly repeat an earlier document that is kept.
 
-    Similar documents agree in at least the fraction `threshold` of numbers. If B resembles
-    A, and C resembles B but not A, B is dropped and C is kept. Takes a uint32 array
-    `(n, 128)`. Returns an int64 array `(2, m)`: the documents to drop, ascending, and for
-    each of them the earliest similar document that is kept.
+    Similar documents agree in at least the fraction `threshold` of numbers. If B
+    resembles A, and C resembles B but not A, B is dropped and C is kept. Takes a uint32
+    array `(n, 128)`. Returns an int64 array `(2, m)`: the documents to drop, ascending,
+    and for each of them the earliest similar document that is kept.
     """
     index, pairs = MinHashLSH(threshold, NUM_PERMUTATIONS, weights=_WEIGHTS), []
     with command_line.progress_bar(
