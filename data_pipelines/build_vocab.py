@@ -102,7 +102,7 @@ class VocabularyOptions:
 
     @property
     def has_pieces(self) -> bool:
-        """Whether the tokens are word pieces rather than whole words."""
+        """True for word pieces, False for whole words."""
         return self.tokenizer == WORD_PIECES
 
     @property

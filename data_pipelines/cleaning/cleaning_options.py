@@ -106,7 +106,7 @@ class CleaningOptions:
 
     @property
     def is_on(self) -> bool:
-        """Whether any cleaning step is on."""
+        """True if any cleaning step is on."""
         return self != NO_CLEANING
 
 
