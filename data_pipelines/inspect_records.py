@@ -93,8 +93,8 @@ def main(_: Sequence[str]) -> None:
         caps = EncoderConfig().index_tables
     elif values.tokens:
         raise ValueError(
-            "`--tokens` shows the indices that encoders embed; words are read as a "
-            f"stream, which only counts. Received: {folder}, with tokenizer="
+            "`--tokens` needs records of word pieces, because words have no index "
+            f"tables. Received: {folder}, with tokenizer="
             f"{manifest.tokenizer}"
         )
     if not 0 <= values.record < len(reader):

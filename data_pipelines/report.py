@@ -220,7 +220,7 @@ def _lengths(measurements: Measurements) -> str:
 
 def _padding(measurements: Measurements) -> str:
     if not measurements.windows:
-        return "<p>Documents of words are read as one stream, without padding.</p>"
+        return "<p>Word-level documents are read as one stream, without padding.</p>"
     rows = [
         (f"{length:,}", len(lengths), *map(_percent, measurements.padding(length)))
         for length, lengths in measurements.windows.items()
@@ -230,7 +230,7 @@ def _padding(measurements: Measurements) -> str:
 
 def _caps(measurements: Measurements) -> str:
     if not measurements.over_cap:
-        return "<p>Models of words have no tables of indices.</p>"
+        return "<p>Word-level models have no index tables.</p>"
     rows = [
         (name.replace("_", " "), CAPS[name], _percent(over / measurements.num_tokens))
         for name, over in measurements.over_cap.items()

@@ -128,8 +128,8 @@ def file_path(value: str, flag: str) -> pathlib.Path:
     is_name = value and not value.endswith("/") and not path.is_dir()
     if not (is_name and path.parent.is_dir() and os.access(path.parent, os.W_OK)):
         raise ValueError(
-            f"`--{flag}` must name a file, in a folder that exists and may be written "
-            f"to. Received: {value!r}"
+            f"`--{flag}` must name a file in an existing, writable folder. "
+            f"Received: {value!r}"
         )
     return path
 
@@ -141,8 +141,8 @@ def folder_path(value: str, flag: str = "output_dir") -> pathlib.Path:
     existing = next(path for path in parents if path.exists())
     if not (value and existing.is_dir() and os.access(existing, os.W_OK)):
         raise ValueError(
-            f"`--{flag}` must name a folder that exists or can be made, and may be "
-            f"written to. Received: {value!r}, in {existing}"
+            f"`--{flag}` must name a writable folder, which is created if needed. "
+            f"Received: {value!r}, in {existing}"
         )
     return folder
 

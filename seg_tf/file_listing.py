@@ -70,9 +70,9 @@ def list_files(
     if not paths:
         names = " or ".join(f"*{suffix}" for suffix in suffixes)
         raise ValueError(
-            f"The input must contain files{names and f' named {names}'}, hidden ones "
-            f"aside. Received: {text!r}, with {len(passed_over)} other files"
-            + ("; a glob accepts files of any name" if suffixes else "")
+            f"The input must contain files{names and f' named {names}'} that are not "
+            f"hidden. Received: {text!r}, with {len(passed_over)} other files"
+            + (". A glob accepts files of any name" if suffixes else "")
         )
     files = sorted(paths, key=lambda file: relative_name(file, text))
     if not any(file.stat().st_size for file in files):

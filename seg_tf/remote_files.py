@@ -75,7 +75,7 @@ def remote_path(url: str) -> "upath.UPath":
         _ = path.fs  # Does not connect yet, but imports the package.
     except (ImportError, ValueError, OSError) as error:
         raise ValueError(
-            "The input must be a URL of a kind that can be read here. "
+            "The input must be a URL with a supported protocol. "
             f"{error}. Received: {url!r}"
         ) from error
     return path

@@ -93,14 +93,14 @@ def warnings(manifest: Manifest) -> list[str]:
     if unknown > (0.01 if has_pieces else 0.1):
         texts.append(
             f"{unknown:.1%} of all words are unknown to the vocabulary, and nothing is "
-            "learned from them. `seg-tf build-"
-            f"{'' if has_pieces else 'word-'}vocab` makes a vocabulary of the text"
+            "learned from them. `seg-tf build-vocab"
+            f"{'' if has_pieces else ' --tokenizer=words'}` builds one from the text"
         )
     if unsplit > _MAX_UNSPLIT_SHARE:
         texts.append(
             f"{unsplit:.1%} of all {manifest.tokens_name} are in paragraphs of one "
             f"sentence of more than {LONG_SENTENCE}: the splitter "
-            f"{manifest.sentence_splitter['name']} found no end of a sentence there. "
+            f"{manifest.sentence_splitter['name']} found no sentence ends there. "
             "Use --sentence_parameters of the text's language "
             "(`seg-tf train-punkt` learns them from text). Punkt ends sentences "
             "only at . ? and !, so text with other marks stays whole"

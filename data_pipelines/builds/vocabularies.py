@@ -104,7 +104,7 @@ def count_words(
                 if isinstance(item, RejectedDocument):
                     rejected[item.reason] += 1
                     if rejected.total() == 1:
-                        print(f"left out, among others: {item}", file=sys.stderr)
+                        print(f"left out, for example: {item}", file=sys.stderr)
                     continue
                 result.num_texts += len(item.paragraphs)
                 for paragraph in item.paragraphs:
@@ -202,7 +202,7 @@ def search_threshold(
         threshold = min(max(threshold, lowest), highest)
         tokens = tokens_at(threshold)
         print(
-            f"pieces that occur {threshold:,} times: a vocabulary of {len(tokens):,}",
+            f"pieces with at least {threshold:,} occurrences: {len(tokens):,} tokens",
             file=sys.stderr,
         )
         size = max(len(tokens) - num_fixed, 1)

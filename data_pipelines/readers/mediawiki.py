@@ -142,8 +142,8 @@ def _elements(
         except ElementTree.ParseError as error:
             raise DocumentError(
                 "damaged_xml" if path else "not_mediawiki",
-                f"Expected the XML of a MediaWiki dump, found: {error}. What precedes "
-                "was read.",
+                f"Expected the XML of a MediaWiki dump, found: {error}. The pages "
+                "before it were read.",
                 place,
             ) from error
         if num_bytes > max_bytes + _CHUNK_BYTES:
@@ -152,6 +152,6 @@ def _elements(
         name = path[-1].tag.rpartition("}")[2]
         raise DocumentError(
             "damaged_xml",
-            f"Expected </{name}>, found the end of the file. What precedes was read.",
+            f"Expected </{name}>, found the end of the file. The rest was read.",
             place,
         )

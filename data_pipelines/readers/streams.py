@@ -174,8 +174,8 @@ def _decompress(
             except (OSError, lzma.LZMAError, zlib.error, zstandard.ZstdError) as error:
                 raise _DamagedError(
                     f"damaged_{name}",
-                    f"Expected sound {name} data, found damaged data ({error}). What "
-                    "precedes was read.",
+                    f"Expected valid {name} data, found damaged data ({error}). The "
+                    "text before it was read.",
                 ) from error
             data = b""
             if decompressor.eof:
@@ -183,8 +183,8 @@ def _decompress(
     if decompressor is not None:
         raise _DamagedError(
             f"truncated_{name}",
-            f"Expected the {name} end mark, found the end of the file, which was cut "
-            "off, perhaps on its way here. What precedes was read.",
+            f"Expected the {name} end mark, found the end of the file, which is "
+            "truncated. The text before it was read.",
         )
 
 
@@ -365,8 +365,8 @@ def _reach(path: file_listing.Path, call: Callable[[], Any]) -> Any:
         return remote_files.with_retries(str(path), call)
     except Exception as error:
         raise UnreachableError(
-            f"{path}: cannot be read: {type(error).__name__}: {error}. What "
-            "is finished is kept: run the same command again when it can be"
+            f"{path}: cannot be read: {type(error).__name__}: {error}. Finished "
+            "work is kept: run the same command again later"
         ) from error
 
 

@@ -166,7 +166,7 @@ class TableReader(base.FileReader):
             message = " ".join(str(error).split()).rstrip(".")[:300]
             raise DocumentError(
                 "damaged_table",
-                f"Expected sound rows, found: {message}. What precedes was read.",
+                f"Expected valid rows, found: {message}. The rows before were read.",
                 f"after row {number}" if number else "",
             ) from error
 
