@@ -6,7 +6,7 @@ tiny: SegaBERT tiny with positions: 2 layers of width 128, for a CPU.
 modern_tiny: SegaBERT modern_tiny without the index tables.
 mini: SegaBERT mini with positions.
 modern_mini: SegaBERT modern_mini without the index tables.
-included: the included model bert_mini_en: modern_mini, trained like segabert_mini_en.
+included: bert_mini_en of the package, a modern_mini trained like segabert_mini_en.
 modern_base: SegaBERT modern_base without the index tables.
 tiny_phase1: first of two phases, at a size for a CPU.
 tiny_phase2: second of two phases, starting from the weights of tiny_phase1.
@@ -28,7 +28,7 @@ from seg_tf.configs import segabert
 def _bert(
     variant: str, name: str = "bert", segments: tuple[str, ...] = ()
 ) -> RunConfig:
-    """Returns SegaBERT's run with a position table and only the given other tables."""
+    """Returns SegaBERT's run with a position table and the tables in `segments`."""
     run = segabert.RUNS[variant]
     # Both phases need the table size of the second phase.
     length = 512 if "phase" in variant else run.inputs.window_length

@@ -92,7 +92,7 @@ _LARGE = replace(
 
 
 def _without(part: str, run: RunConfig) -> RunConfig:
-    """Returns the run without positions of a part, "sentence" or "paragraph"."""
+    """Returns the run without the positions of `part`, "sentence" or "paragraph"."""
     parts = tuple(other for other in run.model.position_parts if other != part)
     return replace(
         run,

@@ -36,7 +36,7 @@ def tree_lines(
 ) -> Iterator[str]:
     """Yields a tree as indented lines: paragraphs, sentences and pieces.
 
-    `caps` maps index names to table sizes. Another line counts the pieces over a cap.
+    `caps` maps index names to table sizes. More lines count pieces that exceed a cap.
     """
     paragraph, sentence, token = tree.first_index
     begin = first = 0

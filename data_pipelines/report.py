@@ -67,7 +67,7 @@ def write_report(
     """Writes the report on a folder of documents or of windows.
 
     The documents of windows must be in `documents_dir`, by default in
-    `records_dir/documents`. Measures at most `max_documents`, but counts all.
+    `records_dir/documents`. Measures at most `max_documents` random documents.
     """
     manifest = documents = Manifest.load(records_dir)
     if manifest.kind == "windows":
@@ -251,7 +251,7 @@ class Measurements:
     """Lengths in the measured documents.
 
     Attributes:
-        lengths: quantity name -> its values.
+        lengths: kind of length -> measured lengths.
         windows: window length -> number of used positions in each window of whole
             sentences. Empty for documents of words.
         over_cap: index name -> number of tokens whose index in the document exceeds

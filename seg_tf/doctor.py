@@ -112,7 +112,7 @@ def sum_facts() -> dict[str, Any]:
 def run_probe(
     *command: str, time_limit: float = 300.0, **variables: str
 ) -> dict[str, Any]:
-    """Runs a command and returns the facts that it prints, or its failure."""
+    """Runs a command and returns the facts that it prints, or how it failed."""
     environment = {k: v for k, v in os.environ.items() if not _RANK_VARIABLES.match(k)}
     environment |= {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONFAULTHANDLER": "1", **variables}
     process = subprocess.Popen(

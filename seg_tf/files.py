@@ -75,7 +75,7 @@ def check_room(folder: pathlib.Path, num_bytes: int) -> None:
 def written_aside(
     path: pathlib.Path, *, overwrite: bool = True
 ) -> Iterator[pathlib.Path]:
-    """Yields a temporary path, which is renamed to `path` if the block succeeds.
+    """Context manager that yields a temporary path, renamed to `path` on success.
 
     While the block runs, no other process can write to `path` with this function. If
     the block raises an error, `path` is unchanged. If the process is killed, the next
@@ -104,7 +104,7 @@ def _check_absent(path: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def new_folder(folder: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Yields a temporary folder, which is renamed to `folder` if the block succeeds."""
+    """Context manager that yields a temporary folder, moved to `folder` on success."""
     folder = folder.absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with written_aside(folder, overwrite=False) as unfinished:
@@ -128,7 +128,7 @@ def check_not_in_use(path: pathlib.Path) -> None:
 def being_written(folder: pathlib.Path, names: Container[str]) -> list[str]:
     """Returns the named files of a folder that another process is writing.
 
-    Removes what killed processes have left of the other named files.
+    Removes the leftovers of killed processes for the other named files.
     """
     in_use = []
     for lock in folder.glob(f"{_ASIDE_PREFIX}*{_LOCK_FILE}"):

@@ -64,8 +64,8 @@ class TextPreprocessor(tf.Module):
         sample_weight: weights, which are passed through, or None.
 
     Returns:
-        Features `(B, L)`, or `(B * C, L)` for multiple choice, in a tuple with labels
-        and weights as in Keras.
+        Dict of features `(B, L)`, or `(B * C, L)` for multiple choice. Labels and
+        weights follow in a tuple, as in Keras.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class TextPreprocessor(tf.Module):
         return keras.utils.pack_x_y_sample_weight(features, y, sample_weight)
 
     def read(self, texts: Sequence[tf.Tensor]) -> tuple[tf.Tensor, Features]:
-        """Returns whether each row is truncated, and the rows of string tensors."""
+        """Returns a bool tensor, True for truncated rows, and the features of rows."""
         segments, is_cut = self.encode(texts)
         return is_cut, self.layout.rows(Trees.of_texts(segments))
 
@@ -142,7 +142,7 @@ class DocumentPreprocessor(tf.Module):
         texts: string tensor `(B,)`. Each line of a text is a paragraph.
 
     Returns:
-        Features `(B, L)` in the same layout as in pretraining.
+        Dict of features `(B, L)`, laid out as in pretraining.
     """
 
     def __init__(self, pretrained: Pretrained):
@@ -159,7 +159,7 @@ class DocumentPreprocessor(tf.Module):
         return self.layout.read_features(self.read(texts)[1])
 
     def read(self, texts: tf.Tensor) -> tuple[Beginnings, Features]:
-        """Returns the beginnings of texts and their rows."""
+        """Returns the beginnings of texts that fit in a row, and their features."""
         beginnings = self._build_trees(texts)
         return beginnings, self.layout.rows(beginnings.trees)
 
@@ -184,9 +184,9 @@ def encode_sentences(
 def cut_longest(lengths: tf.Tensor, capacity: int) -> tf.Tensor:
     """Returns the lengths `(B, T)` of texts after truncation by BERT's rule.
 
-    The longest text loses its last piece until `capacity` is reached. Among equally
-    long texts, the last one is truncated. Lengths [5, 2, 6] become [4, 2, 4] with
-    capacity 10, and [4, 2, 3] with capacity 9. `lengths` is an int32 tensor `(B, T)`.
+    Removes the last piece of the longest text until `capacity` is reached. Among
+    equally long texts, the last one is truncated. Lengths [5, 2, 6] become [4, 2, 4]
+    with capacity 10, and [4, 2, 3] with capacity 9. Lengths are int32 tensors.
     """
     num_texts = tf.shape(lengths)[1]
     # The number of pieces per text if all shorter texts remain whole.
@@ -260,7 +260,7 @@ def _combining_marks() -> np.ndarray:
 
 
 class QuestionRows(NamedTuple):
-    """Rows of questions, at least one per question, and their origin."""
+    """Rows of questions, at least one per question, with contexts and windows."""
 
     features: Features  # `(W, L)` each, from `seg_tf.layouts.spans.span_rows`.
     contexts: Contexts
@@ -276,8 +276,8 @@ class SpanPreprocessor(tf.Module):
         contexts: string tensor `(B,)`. Each line is a paragraph.
 
     Returns:
-        The features `(W, L)` that a `SpanExtractor` reads. A context that is longer
-        than a window has several rows.
+        Dict of the features `(W, L)` that a `SpanExtractor` reads. A context that is
+        longer than a window has several rows.
     """
 
     def __init__(self, pretrained: Pretrained, sizes: WindowSizes):

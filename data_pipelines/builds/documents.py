@@ -102,7 +102,7 @@ class DocumentOptions:
 
     @property
     def normalization(self) -> Normalization:
-        """The normalization of text. Complete once the vocabulary is known."""
+        """Text normalization, which is complete once the vocabulary is known."""
         return Normalization(self.lower_case, self.strip_accents, self.split_ideographs)
 
     @property
@@ -135,7 +135,7 @@ def build_documents(
 ) -> Manifest:
     """Builds the document shards and their manifest.
 
-    `num_workers` is the number of local processes. Any `engine` gives identical bytes.
+    `num_workers` is the number of local processes. All engines write identical bytes.
     With `overwrite`, an existing build in `output_dir` is removed first. If the same
     build is already complete, only compares the checksums of the inputs and returns
     its manifest.

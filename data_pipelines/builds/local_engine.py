@@ -2,7 +2,7 @@
 
 Workers are children of a server process that has already imported TensorFlow, not of
 the process that submits their work. Because that process may be killed without notice,
-each worker exits when it ends. The server exits after the last worker.
+each worker exits when that process ends. The server exits after the last worker.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class LocalEngine:
         name: str,
     ) -> dict[int, dict]:
         done = build.reports()
-        # The first slice without a report, and its begin.
+        # The first slice without a report, and its start.
         number = next(n for n in itertools.count() if n not in done)
         cursor = Cursor(**done[number - 1]["next"]) if number else Cursor()
         watch = LossWatch(options.max_rejected_share)
@@ -99,7 +99,7 @@ class LocalEngine:
         new_maker: Callable[[], Maker],
         on_progress: Callable[[int], object],
     ) -> dict[int, dict]:
-        """Processes the payloads without a report. Returns all reports by number."""
+        """Makes the payloads that have no report yet. Returns all reports by number."""
         reports = build.reports()
 
         def missing() -> Iterator[Any]:

@@ -51,7 +51,7 @@ def is_lost(reason: str) -> bool:
 
 @dataclasses.dataclass
 class Rejections:
-    """Rejected documents of a slice. Frequent kinds are only counted, others listed."""
+    """Rejected documents of a slice: a list, and counts for frequent reasons."""
 
     listed: list[RejectedDocument] = dataclasses.field(default_factory=list)
     counted: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -66,7 +66,7 @@ class Rejections:
 class LossWatch:
     """Stops a build if too many of the first `MIN_DOCUMENTS` documents are lost.
 
-    This reports, for example, a wrong reader option at once.
+    For example, a wrong reader option stops the build early.
     """
 
     def __init__(self, max_share: float):
@@ -83,7 +83,7 @@ class LossWatch:
         self._num_documents = num_documents + len(self._lost)
 
     def add(self, rejected: RejectedDocument | None = None) -> None:
-        """Counts a document or a rejection. Raises an error if too much is lost."""
+        """Counts a document or rejection. Raises BuildError if too many are lost."""
         if rejected is not None and not is_lost(rejected.reason):
             return
         self._num_documents += 1

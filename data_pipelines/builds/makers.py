@@ -57,7 +57,7 @@ maker, and a name for messages. Returns the reports of all slices by number."""
 
 
 class SliceMaker:
-    """Builds the training and validation shard of a slice."""
+    """Builds the training and validation shards of a slice."""
 
     def __init__(
         self, options: DocumentOptions, duplicates: pathlib.Path | None = None

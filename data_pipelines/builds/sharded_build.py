@@ -164,7 +164,7 @@ def finished_manifest(
 
 
 def _difference(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str | None:
-    """Describes the first entry that differs, even inside a nested entry."""
+    """Describes the first differing (possibly nested) entry, or returns None."""
     sides = flat(json.loads(json.dumps(expected))), flat(actual)
     for name in sorted(sides[0].keys() | sides[1].keys()):
         values = [side.get(name) for side in sides]
@@ -175,7 +175,7 @@ def _difference(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str |
 
 
 def local_folder(output_dir: str, subfolder: str = "") -> pathlib.Path:
-    """Returns a build's local folder, which is in the user's cache for a URL.
+    """Returns a build's local folder, in the user's cache if `output_dir` is a URL.
 
     If the URL already contains a finished build, the folder mirrors it. `subfolder` is
     for a second build below the same output.

@@ -43,7 +43,7 @@ class Slice:
         first_document_id: id of its first document.
         documents: the documents, as yielded by the reader's `read_unparsed`.
         rejected: documents that the reader rejected among them.
-        next: the begin of the next slice.
+        next: start of the next slice.
         num_bytes: approximate size in the sources, for progress bars.
     """
 
@@ -66,14 +66,14 @@ class Slice:
 
 @dataclasses.dataclass(frozen=True)
 class PlannedSlice:
-    """The begin and end of a slice in the sources."""
+    """The start and end of a slice in the sources."""
 
     number: int
     begin: Cursor
     end: Cursor
 
     def range_in(self, file_number: int) -> tuple[int, int | None]:
-        """Returns the slice's item range in a file. None is the end of the file."""
+        """Returns the slice's range of file items. None means the end of the file."""
         begin, end = self.begin, self.end
         return (
             begin.items_read if begin.file_number == file_number else 0,
@@ -171,7 +171,7 @@ def read_slices(
 def parsed_documents(
     reader: FileReader, payload: Slice, rejected: Rejections
 ) -> Iterator[tuple[int, Document]]:
-    """Yields the documents of a slice with their ids, and adds others to `rejected`."""
+    """Yields the ids and documents of a slice. Adds rejections to `rejected`."""
     for document_id, item in enumerate(payload.documents, payload.first_document_id):
         if isinstance(item, UnparsedDocument):
             item = reader.parse(item)

@@ -1,4 +1,4 @@
-"""Counts that show whether vocabulary and sentence splitter fit a text, and warnings.
+"""Counts words and pieces to detect an unsuitable vocabulary or sentence splitter.
 
 Every shard of documents has these counts:
 
@@ -43,7 +43,7 @@ class TextCounter:
         )
 
     def count(self, trees: Iterable[DocumentTree]) -> dict[str, int]:
-        """Counts whole documents and returns the `Shard` fields by name."""
+        """Counts the text of whole documents and returns `Shard` fields by name."""
         trees = list(trees)
         if not trees:
             return dict.fromkeys(TEXT_COUNTS, 0)

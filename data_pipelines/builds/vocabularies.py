@@ -39,7 +39,7 @@ _FIRST_EXPONENT = 0.7
 
 @dataclasses.dataclass
 class WordCounts:
-    """Words of a corpus.
+    """The words of a corpus and their counts.
 
     Attributes:
         words: counts of the most frequent words in descending order, ties by word.
@@ -72,8 +72,8 @@ def count_words(
     Args:
         format, input_path, reader_options: the reader and its input, see `get_reader`.
         split: maps a text to words. It must not look across a space.
-        max_words: number of words to keep. Beyond four times as many, the rarest are
-            dropped, so counts of rare words may be too low.
+        max_words: number of words to keep. The rarest are dropped whenever there are
+            over four times as many, so counts of rare words may be too low.
 
     Raises:
         ValueError: if the input is missing or empty, or no document could be read.
@@ -137,8 +137,8 @@ def learn_pieces(
     """Learns the tokens of a vocabulary: reserved, characters, then frequent pieces.
 
     Every frequent character gets a piece, and a second one for positions inside words
-    if it occurs there, so any word of these characters can be encoded. Words with other
-    characters than the `max_characters` most frequent ones are ignored. Returns fewer
+    if it occurs there, so any word of these characters can be encoded. Words with
+    characters beyond the `max_characters` most frequent ones are ignored. Returns fewer
     than `vocab_size` tokens if the words do not contain enough pieces.
     """
     # Imported late because it imports TensorFlow. Flag errors are reported before.
@@ -190,10 +190,10 @@ def search_threshold(
     threshold: int,
     highest: int,
 ) -> list[str]:
-    """Returns `vocab_size` tokens for a nearly maximal frequency threshold.
+    """Searches for the highest threshold that yields enough tokens and returns these.
 
     `tokens_at(threshold)` always begins with the same `num_fixed` tokens. Tries
-    `threshold` first and never exceeds `highest`. Truncates the result to the size.
+    `threshold` first and never exceeds `highest`. Returns at most `vocab_size` tokens.
     """
     lowest, enough, too_few = 1, None, None
     steps: list[tuple[int, int]] = []

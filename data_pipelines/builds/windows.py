@@ -66,8 +66,8 @@ def cut_windows(
     A window contains as many whole sentences as fit. A sentence longer than a window is
     split, and the next window continues it at its true token index. With probability
     `short_window_rate`, a window has a target length drawn uniformly from 2 to
-    `capacity`. This is BERT's way to see short inputs before fine-tuning (0.01 in the
-    Segatron authors' code). With `cut_sentences`, a window has exactly its target
+    `capacity`, so that models see short inputs before fine-tuning, as in BERT (0.01 in
+    the Segatron authors' code). With `cut_sentences`, a window has exactly its target
     length. `seed` and `document_id` determine the random draws.
 
     Yields:
@@ -141,7 +141,7 @@ def _slice(
 
 @dataclasses.dataclass(frozen=True)
 class ShardPair:
-    """The training and validation shard of one slice of documents."""
+    """The training and validation shards of one slice of documents."""
 
     number: int
     shards: dict[str, Shard]
@@ -201,7 +201,7 @@ def build_windows(
     overwrite: bool = False,
     engine: LocalEngine | BeamEngine | None = None,
 ) -> Manifest:
-    """Builds the window shards of a folder of `build_documents`, and their manifest.
+    """Builds window shards and their manifest from the output of `build_documents`.
 
     `output_dir` must be another folder. See `build_documents` for `num_workers`,
     `overwrite` and `engine`. If the build is already complete, returns its manifest.

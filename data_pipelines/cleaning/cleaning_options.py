@@ -22,13 +22,13 @@ class CleaningOptions:
         min_line_words: drop lines (paragraphs) with fewer words. C4 keeps lines of at
             least 5 words.
         min_document_words: drop documents with fewer words, not counting dropped lines.
-        language: drop documents in other languages than this code or these codes, such
-            as en or en,de. Needs --language_function.
+        language: drop documents in languages other than these codes, such as en or
+            en,de. Needs --language_function.
         language_function: language detector, as module:function. The function maps a
             text to a code or to (code, confidence).
         min_language_confidence: drop documents whose language is less certain.
-        evaluation_texts: drop documents that share a run of words with an evaluation
-            text. A file with one text per line (seg-tf evaluation-texts).
+        evaluation_texts: file of evaluation texts, one per line (from seg-tf
+            evaluation-texts). Drop documents that share a run of words with one.
         evaluation_words: number of words in such a run. Default: 13.
         duplicates: drop documents that repeat an earlier one. exact: the same words;
             near: also nearly the same (MinHash of word 5-grams), for up to a million

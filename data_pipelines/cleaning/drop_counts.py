@@ -43,7 +43,7 @@ class DropCounter:
         lines: Sequence[str],
         why: str = "",
     ) -> None:
-        """Counts dropped lines of a document. With a `why`, they are one example."""
+        """Counts dropped lines of a document and keeps some of them as examples."""
         _add(self._dropped[step], _size(lines))
         if len(lines) < len(document.paragraphs):
             self._dropped[step]["documents"] -= 1
@@ -72,7 +72,7 @@ class DropCounter:
 def merge(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Returns the manifest's entry on cleaning from the reports of all slices, or None.
 
-    `{"before": counts, "steps": {name: counts and examples}, "after": counts}`.
+    It is `{"before": counts, "steps": {name: counts and examples}, "after": counts}`.
     """
     before, steps = dict.fromkeys(COUNTS, 0), {}
     for report in reports:

@@ -24,7 +24,7 @@ class Step:
     def apply(
         self, document_id: int, document: Document, counter: DropCounter
     ) -> Document | None:
-        """Returns the document, possibly shortened, or None. Counts what is dropped."""
+        """Returns the document, or None if it is dropped. Counts dropped documents."""
         why = self.reason(document_id, document)
         if why is None:
             return document

@@ -1,4 +1,4 @@
-"""Documents, rejections and the base classes of readers."""
+"""Defines documents, rejections and the base classes of readers."""
 
 import dataclasses
 import io

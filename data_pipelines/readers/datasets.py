@@ -66,8 +66,9 @@ class DatasetsReader(_NamedReader):
     """Hugging Face Datasets, streamed (`owner/name[validation]`), or a local folder.
 
     The input is a name that `datasets.load_dataset` accepts, with the split in
-    brackets. Each data file of the split is a source, whose rows are streamed without
-    storing it. Line ends separate paragraphs. wiki40b's markers are converted.
+    brackets. Each data file of the split is a source and is streamed without being
+    stored. Line ends separate paragraphs. wiki40b's markers become the title, headings
+    and paragraphs.
 
     Args:
         text_field: str. Name of the text column.
@@ -125,7 +126,7 @@ class TfdsReader(_NamedReader):
     The input is `name`, `name/config` or `name/config:version` as for `tfds.load`, or
     the folder of a prepared version, with the split in brackets, as in
     `wiki40b/en:1.3.0[validation]`. Each example is a document. Line ends separate
-    paragraphs. wiki40b's markers are converted.
+    paragraphs. wiki40b's markers become the title, headings and paragraphs.
 
     Args:
         text_field: str. Name of the text feature.

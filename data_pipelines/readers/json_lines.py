@@ -46,7 +46,7 @@ def find_text(row: Mapping[str, Any], text_field: str) -> Any:
 def text_and_title(
     row: Mapping[str, Any], text_field: str, title_field: str, max_bytes: int
 ) -> tuple[str, str]:
-    """Returns a row's text, and title or "". Raises DocumentError for invalid text."""
+    """Returns a row's text and title. Raises DocumentError if the text is invalid."""
     text = _to_text(find_text(row, text_field), text_field)
     title = _find(row, title_field)
     title = _to_text(title, title_field) if isinstance(title, str | bytes) else ""
@@ -99,7 +99,7 @@ class JsonLinesReader(base.TextReader):
     def read_stream(
         self, stream: io.BufferedReader, source: str
     ) -> Iterator[base.Document | base.RejectedDocument]:
-        """Reads one document per line. Rejects the whole file if it is other JSON."""
+        """Reads one document per line. Rejects files that contain other JSON."""
         max_bytes, is_first = self.max_document_bytes, True
         for line in streams.lines(stream, max_bytes):
             data, location = line.data, f"line {line.number}"

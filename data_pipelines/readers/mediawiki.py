@@ -22,7 +22,7 @@ _SHARED_NAMESPACES = {"6": "File", "14": "Category"}
 class MediaWikiReader(base.FileReader):
     """MediaWiki dumps (`pages-articles` XML), compressed or not, including multistream.
 
-    The title becomes the first paragraph, before paragraphs, headings and list items.
+    The title, paragraphs, headings and list items become paragraphs, in this order.
     Templates, tables, references, files, galleries, formulas, code and headings of
     empty sections are left out, except templates that show plain text
     (`wiki_markup.TEMPLATES`). Only the last revision of a page is read. Redirects and

@@ -121,7 +121,7 @@ def is_hard_wrapped(lines: Sequence[str]) -> bool:
 
 
 def breaks_sentences(lines: Sequence[str]) -> bool:
-    """Returns whether most lines followed by another do not end like a sentence."""
+    """Returns whether most lines that precede another line end within a sentence."""
     ends = [
         line.endswith(_SENTENCE_ENDS)
         for line, following in itertools.pairwise(lines)

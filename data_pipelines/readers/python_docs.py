@@ -1,4 +1,4 @@
-"""Reads the docstrings of installed Python packages, a corpus on every machine."""
+"""Reads the docstrings of installed Python packages as a corpus."""
 
 import ast
 import dataclasses
@@ -169,9 +169,9 @@ def prose_paragraphs(docstring: str) -> Iterator[str]:
 
     Blank lines separate paragraphs. A paragraph is left out if
 
-    * one of its lines is indented (code, parameter lists, quotations) or in a fenced
-        block,
-    * one of its lines begins like a doctest, list item, field, directive or table row,
+    * one of its lines is indented (code, parameter lists, quotations),
+    * one of its lines is in a fenced block, or begins like a doctest, list item, field,
+      directive or table row,
     * it is in a section of entries, such as numpydoc's "Parameters", or
     * `is_prose` rejects it.
 

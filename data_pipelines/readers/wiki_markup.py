@@ -38,7 +38,7 @@ Show = Callable[[Arguments], str]
 
 
 def _shows(text: str, number: int | None = None) -> Show:
-    """Returns a function that shows `text`, before the argument at index `number`."""
+    """Returns a function that shows `text`, or `text` before a nonempty argument."""
     if number is None:
         return lambda arguments: text
     return lambda arguments: "".join(
@@ -336,7 +336,7 @@ _QUOTES = re.compile(r"('{2,})")
 
 
 def tidy(rendered: str) -> list[str]:
-    """Returns the paragraphs, and the headings that have text, of rendered text."""
+    """Returns the paragraphs of rendered text, without headings of empty sections."""
     blocks: list[tuple[int, str]] = []  # Level (0 for paragraphs) and text.
 
     def add(level: int, text: str) -> None:

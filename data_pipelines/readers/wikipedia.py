@@ -139,10 +139,10 @@ class WikiTextReader(base.TextReader):
     """WikiText-2 and WikiText-103, tokenized Wikipedia articles with many per file.
 
     Each non-blank line is a paragraph. Titles and headings (` = = … = = `) keep their
-    marks. Words stay tokenized, including `<unk>`. A document begins at a line ` =
-    Title = ` between blank lines (or the edges of the file). Otherwise, a line of a
-    formula such as ` = 1 rad / s … = ` would be a title. Text before the first title is
-    a document without a title.
+    marks. Words stay tokenized, including `<unk>`. A document begins at a title line,
+    ` = Title = `, between blank lines (or the edges of the file). Otherwise, a line of
+    a formula such as ` = 1 rad / s … = ` would be a title. Text before the first title
+    is a document without a title.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".tokens", ".raw", ".txt")

@@ -32,9 +32,9 @@ def register_config(cls: _Class) -> _Class:
 
 
 def configured_by(config: Any) -> Callable[[_Implementation], _Implementation]:
-    """Class or function decorator that makes `build_from` call it for this config.
+    """Returns a decorator for the class or function that `build_from` calls.
 
-    Subclasses of the config build the same unless they have another implementation.
+    Subclasses of the config use the same implementation unless they have another one.
     """
 
     def decorate(implementation: _Implementation) -> _Implementation:
@@ -112,7 +112,7 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
 
 @functools.cache
 def _ranges(cls: type) -> tuple[tuple[str, Range, bool], ...]:
-    """Returns the name and range of each field that has one, and if it may be None."""
+    """Returns name, range and whether None is allowed for each field with a range."""
     hints = typing.get_type_hints(cls, include_extras=True)
     return tuple(
         (field.name, allowed, types.NoneType in _alternatives(hints[field.name]))
@@ -190,7 +190,7 @@ def from_config_dict(values: Any) -> Any:
 
 
 def typed(name: str, value: Any, hint: Any) -> Any:
-    """Returns `value` if a type hint allows it, with int converted to float."""
+    """Checks a value against a type hint and returns it, with int cast to float."""
     is_config = isinstance(hint, type) and dataclasses.is_dataclass(hint)
     if is_config and not isinstance(value, hint):
         raise ValueError(

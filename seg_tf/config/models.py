@@ -25,12 +25,12 @@ def attention_rate(model: "EncoderConfig | ReATConfig") -> float:
 def _attention_activations(
     model: "EncoderConfig | ReATConfig", num_heads: int, num_keys: int
 ) -> int:
-    """Returns the stored numbers of attention weights per position, if any."""
+    """Returns the stored numbers per position for attention, 0 without dropout."""
     return 3 * num_heads * num_keys if attention_rate(model) else 0
 
 
 def _matrices(width: int, intermediate_size: int) -> int:
-    """Returns the number of weights in a layer's attention and feed-forward."""
+    """Counts the weights in the attention and feed-forward matrices of a layer."""
     return width * (4 * width + 2 * intermediate_size)
 
 
@@ -66,7 +66,7 @@ class _ModelConfig(Ranged):
         return inputs.row_length * (numbers + self._output_activations(vocab_size))
 
     def _layers(self, inputs: Any) -> list[tuple[int, int, int]]:
-        """Returns (number of layers, input width, stored numbers) per kind of layer."""
+        """Returns (num_layers, width, numbers per position) for each kind of layer."""
         raise NotImplementedError
 
     def _output_activations(self, vocab_size: int) -> int:
@@ -79,7 +79,7 @@ class EncoderConfig(_ModelConfig):
     """Arguments of `seg_tf.models.Encoder`. Defaults to SegaBERT base.
 
     If `attention_dropout` is None, it equals `dropout`. If it is 0, layers do not store
-    attention weights. If `vocab_size` is None, it is read from the records.
+    attention weights. If `vocab_size` is None, the records' vocabulary size is used.
     """
 
     index_tables: Mapping[str, int] = dataclasses.field(

@@ -38,7 +38,7 @@ class _AdamFamilyConfig(Ranged):
     epsilon: Positive = 1e-6
 
     def decay_begin(self, num_updates: int) -> int | None:
-        """Returns the update up to which longer runs are identical, or None."""
+        """Returns the last update that does not depend on `num_updates`, or None."""
         return None
 
 

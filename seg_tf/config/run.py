@@ -46,10 +46,10 @@ class TrainingConfig:
 
     Attributes:
         num_updates: number of updates in the run, at which the schedule ends. The only
-            setting of the updates themselves that may change when a run is resumed.
+            setting affecting the weights that may change when a run is resumed.
         batch_size: number of rows per update, over all processes.
-        micro_batch_size: number of rows that a process computes at once, accumulating
-            gradients. If None, a process computes all its rows at once.
+        micro_batch_size: number of rows that a process computes at once, with gradient
+            accumulation. If None, a process computes all its rows at once.
         clip_norm: maximum global gradient norm. None disables clipping.
         max_skipped_steps: number of consecutive steps that may be skipped because the
             loss or gradient is not finite. One more ends the run.
@@ -171,7 +171,7 @@ class RunConfig:
                 )
 
     def decay_begin(self, num_updates: int) -> int | None:
-        """Returns the update up to which all longer runs are identical, or None."""
+        """Returns the last update that does not depend on `num_updates`, or None."""
         if not hasattr(self.optimizer, "decay_begin"):
             return None
         return self.optimizer.decay_begin(num_updates)
