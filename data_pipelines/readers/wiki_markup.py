@@ -114,7 +114,7 @@ _PAIRS = tuple(
         (r"\{\{", r"\}\}"),
         (r"\[(?=\[|[a-z]+:|//)", r"\]"),
         (r"^[ \t:]*\{\|", r"\|\}"),
-        # A tag that is not self-closing, `<http://…>` or `<name@host>`.
+        # Tags, except for self-closing ones, `<http://…>` and `<name@host>`.
         (
             r"<(?!(?:br|d[dt]|hr|img|li|t[dhr]|wbr)\b)[a-z][a-z0-9]*\b(?![:@.])"
             r"(?![^<>]{0,1000}/>)",
