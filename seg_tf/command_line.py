@@ -128,7 +128,7 @@ def file_path(value: str, flag: str) -> pathlib.Path:
     is_name = value and not value.endswith("/") and not path.is_dir()
     if not (is_name and path.parent.is_dir() and os.access(path.parent, os.W_OK)):
         raise ValueError(
-            f"`--{flag}` must name a file in an existing, writable folder. "
+            f"`--{flag}` must name a file in a folder that exists and is writable. "
             f"Received: {value!r}"
         )
     return path
