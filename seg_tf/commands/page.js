@@ -3,7 +3,7 @@
 const at = (id) => document.getElementById(id);
 let seed = 0;
 
-// An element; text goes in as text, never as HTML.
+// Creates an element. Strings are inserted as text, never as HTML.
 function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -11,7 +11,7 @@ function element(name, attributes = {}, ...children) {
   return made;
 }
 
-// Titles that begin with # are of columns of numbers.
+// Titles that begin with # are for columns of numbers.
 function table(titles, rows) {
   const head = titles.map((title) => title.startsWith("#")
     ? element("th", { class: "number" }, title.slice(1)) : element("th", {}, title));
@@ -32,7 +32,7 @@ async function ask(name, question) {
   return answer;
 }
 
-// Asks, and shows the answer in the section of that name.
+// Sends a request and shows the answer in the section `name`.
 async function fill(name, question, show) {
   const button = at(name + "-button");
   button.disabled = true;
