@@ -174,9 +174,9 @@ He died in 1871 at his home in London."""
 class DemoModel:
     """A pretrained encoder that computes what the page shows about a text.
 
-    Each line of a text is a paragraph. Methods raise a ValueError if a text is not a
-    string, is empty or is too long. `reasons` maps the name of each section that the
-    model does not support to the reason.
+    Each line of a text is a paragraph. A ValueError is raised if the checkpoint is not
+    a text encoder, or if a text is not a string, is empty or is too long. `reasons`
+    maps each section that the model does not support to the reason.
     """
 
     def __init__(self, pretrained: Pretrained):

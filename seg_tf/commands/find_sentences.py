@@ -127,7 +127,7 @@ def main(_: Sequence[str]) -> None:
         print("\n".join(map(_describe, answers)))
         return
     model_flags.write_lines(output, answers)
-    print(f"Neighbours of {len(answers):,} queries: {output}")
+    print(f"Neighbors of {len(answers):,} queries: {output}")
 
 
 def _corpus(

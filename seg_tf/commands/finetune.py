@@ -59,7 +59,7 @@ class _Job:
 
 
 class _Numbers(flags.ArgumentParser[list]):
-    """Parses comma-separated numbers."""
+    """Parser for comma-separated numbers."""
 
     def __init__(self, kind: type):
         self._kind = kind
@@ -256,7 +256,7 @@ def _run(
     processes: distribution.Distribution,
     report: Callable[[str], Any],
 ) -> list[str]:
-    """Runs unfinished trials, and lists the diverged trials of all processes."""
+    """Runs unfinished trials and returns the diverged trials of all processes."""
     values = flags.FLAGS
     runner, folder = job.runner, job.folder
     name = runner.name

@@ -55,7 +55,7 @@ function showRead(answer) {
             element("small", {}, `${p}·${s}·${t}`)))))));
   const sentences = answer.paragraphs.flat().length;
   const sum = `${answer.paragraphs.length} paragraphs, ${sentences} sentences, ` +
-    `${answer.num_pieces} word pieces; a row takes ${answer.capacity}`;
+    `${answer.num_pieces} word pieces; a row fits ${answer.capacity}`;
   return [...paragraphs, element("p", { class: "sum" }, sum)];
 }
 
@@ -71,12 +71,12 @@ function showAttention(answer) {
     cell((100 * answer.uniform[name]).toFixed(1) + " %", "number"),
   ]));
   const shown = [
-    element("img", { src: answer.image, alt: "Heat map of the attention" }),
+    element("img", { src: answer.image, alt: "Attention heat map" }),
     table(["Attention of word pieces to", "#share", "#if uniform"], rows),
   ];
   if (answer.num_sentences < answer.num_sentences_of_text) {
-    shown.push(element("p", { class: "sum" }, `Of ${answer.num_sentences_of_text} ` +
-      `sentences the first ${answer.num_sentences} fit into a row`));
+    shown.push(element("p", { class: "sum" }, `The first ` +
+      `${answer.num_sentences} of ${answer.num_sentences_of_text} sentences fit into a row`));
   }
   return shown;
 }

@@ -76,7 +76,7 @@ def load_config(value: str) -> ml_collections.ConfigDict:
 
 
 class _OptionalValue(flags.ArgumentParser[str | None]):
-    """Parses a flag whose value is optional: `--name` or `--name=value`."""
+    """Parser for flags with an optional value: `--name` or `--name=value`."""
 
     def parse(self, argument: str) -> str | None:
         # absl passes "true" for `--name` and "false" for `--noname`.

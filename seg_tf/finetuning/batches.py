@@ -85,7 +85,7 @@ class TextExamples:
         num_rows = size * self._num_choices
         if num_cut:
             report(
-                f"Cut, because they are longer than {preprocessor.capacity} word "
+                f"Truncated, because longer than {preprocessor.capacity} word "
                 f"pieces: {num_cut:,} of {num_rows:,} rows"
             )
         shapes = [self._layout.row_shape(self._example(row)) for row in range(num_rows)]
@@ -93,7 +93,7 @@ class TextExamples:
         self._row_shapes = by_example.max(axis=1)
 
     def batches(self, batch_size: int, seed: int | None = None) -> tf.data.Dataset:
-        """Returns a dataset of batches, in a new order in each epoch.
+        """Returns a finite dataset of batches, shuffled in each epoch.
 
         If `seed` is None, batches keep the order of the examples. Otherwise examples of
         similar length share a batch, except in regression: scores may depend on the
@@ -197,7 +197,7 @@ def _chunks(numbers: np.ndarray, size: int) -> list[np.ndarray]:
 
 
 def is_text(values: Any) -> bool:
-    """Returns whether values are texts, in any form or an empty list."""
+    """Returns whether values are texts in any form. Empty lists count as texts."""
     if isinstance(values, str | bytes):
         return True
     if tf.is_tensor(values):

@@ -109,7 +109,7 @@ def scheduled_optimizer(
 
 
 class ReusableModel:
-    """Compiles a model once, and resets its state before every training run.
+    """A model that is compiled once, and reset before every training run.
 
     Tracing the graph of a training step takes longer than some trials, and TensorFlow
     never frees traced graphs.

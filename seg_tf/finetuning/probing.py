@@ -168,7 +168,7 @@ class ProbeRunner:
             texts = [example.texts for example in examples]
             vectors, num_cut = encode_examples(encoder, texts, self._row_texts, title)
             if num_cut:
-                self._report(f"{title}: {num_cut:,} rows were too long and cut")
+                self._report(f"{title}: {num_cut:,} long rows were truncated")
             features[split] = combine_vectors(self._settings.features, vectors)
         self._features = {encoder_seed: features}
         return features

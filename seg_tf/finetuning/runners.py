@@ -74,7 +74,7 @@ def make_runner(
     probe: str | None = None,
     report: Callable[[str], Any] = print,
 ) -> TaskRunner:
-    """Creates the runner of a task. `options` has the `OPTIONS` of the task's kind."""
+    """Creates a task's runner. `options` must contain all `OPTIONS` of its kind."""
     kind = kind_of_task(task, probe)
     arguments = {name: options[name] for name in OPTIONS[kind]} | {"report": report}
     if probe is not None and kind == PROBE:

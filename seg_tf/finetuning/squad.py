@@ -82,7 +82,7 @@ class SquadRunner:
             num_cut = int(np.count_nonzero(examples.questions.is_cut))
             report(
                 f"{task}: {what} on {len(examples.questions.contexts):,} questions "
-                f"({num_cut:,} of them cut) in {len(examples):,} windows of "
+                f"({num_cut:,} of them truncated) in {len(examples):,} windows of "
                 f"{examples.data.source}"
             )
         self._rank = AnswerRanker(self._dev)

@@ -60,7 +60,7 @@ class TextTask(keras.Model):
         return super().__call__(select_features(inputs, self.feature_names), **kwargs)
 
     def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
-        """Like `keras.Model.fit`, but never shuffles datasets, to avoid a warning."""
+        """Like `keras.Model.fit`, but `shuffle` is False by default for datasets."""
         kwargs.setdefault("shuffle", not isinstance(x, tf.data.Dataset))
         if self.compiled and not self.optimizer.built:
             # If variables are created during tracing, the step is traced twice.

@@ -186,7 +186,7 @@ def run_trials(
     patience: int | None = None,
     factories: Iterable[trackers.CallbackFactory] = (),
 ) -> list[Trial]:
-    """Runs trials one after another, continues after diverged ones and returns these.
+    """Runs trials one after another, and returns the trials that diverged.
 
     The folder of a trial appears when the trial is finished. Diverged trials have no
     folder and no scores. `patience` is for early stopping, in epochs; None disables it.

@@ -53,7 +53,7 @@ class TextWindow:
 
 
 def window_capacity(pretrained: Pretrained) -> TextCapacity:
-    """Returns the text capacity of a model's windows. ReAT raises a ValueError."""
+    """Returns a model's window capacity. Raises a ValueError if it has no windows."""
     if not isinstance(pretrained.encoder, Encoder):
         raise ValueError(
             "`checkpoint` must be of an encoder that reads windows (BERT, BERT with "

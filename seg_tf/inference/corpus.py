@@ -167,5 +167,5 @@ def encode_corpus(
         manifest = {"format_version": _FORMAT_VERSION, **manifest}
         files.write_json(unfinished / MANIFEST_FILE, manifest)
     if total_cut:
-        report(f"Sentences longer than a row, which were cut: {total_cut:,}")
+        report(f"Sentences that were truncated to one row: {total_cut:,}")
     return CorpusVectors(folder)

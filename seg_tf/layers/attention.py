@@ -19,7 +19,7 @@ class MultiHeadAttention(ArgumentsConfig, keras.layers.Layer):
     dropout, memory grows with T * K, otherwise with T + K (`fused_attention`).
 
     Args:
-        num_heads: int. Number of attention heads, which divide the width.
+        num_heads: int. Number of attention heads. Must divide the width.
         dropout: float. Dropout rate of the attention weights.
         kernel_initializer: initializer of the kernels.
         use_bias: bool. Whether the projections have biases.

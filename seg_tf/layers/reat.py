@@ -21,7 +21,7 @@ class SentenceTransformerLayer(TransformerLayer):
 
     Args:
         intermediate_size: int. Width inside the feed-forward block.
-        num_heads: int. Number of attention heads, which divide the width.
+        num_heads: int. Number of attention heads. Must divide the width.
         block_length: int. `T`, which divides `L`. No sentence crosses a multiple of it.
         **kwargs: other arguments of `TransformerLayer`.
 

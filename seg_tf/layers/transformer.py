@@ -23,7 +23,7 @@ class TransformerLayer(ArgumentsConfig, keras.layers.Layer):
 
     Args:
         intermediate_size: int. Width inside the feed-forward blocks.
-        num_heads: int. Number of attention heads, which divide the width.
+        num_heads: int. Number of attention heads. Must divide the width.
         dropout: float. Dropout rate after each block.
         attention_dropout: float. Dropout rate of the attention weights.
         layer_norm_epsilon: float. Epsilon of the norms.
@@ -161,7 +161,7 @@ class TransformerEncoder(TransformerLayer):
         return self._feedforward_layer_norm(inner_BLD + hidden_BLD)
 
     def attention_weights(self, hidden: Any, *arguments: Any) -> Any:
-        """Attention weights `(B, H, L, L)` of a call, without dropout."""
+        """Returns the attention weights `(B, H, L, L)` of a call, without dropout."""
         return self._self_attention_layer.attention_weights(hidden, hidden, *arguments)
 
 
@@ -256,7 +256,7 @@ class ModernTransformerLayer(TransformerLayer):
         return hidden_BLD + self._feedforward_dropout(inner_BLD, training=training)
 
     def attention_weights(self, hidden: Any, *arguments: Any) -> Any:
-        """Attention weights `(B, H, L, L)` of a call, without dropout."""
+        """Returns the attention weights `(B, H, L, L)` of a call, without dropout."""
         normed_BLD = self._attention_norm(hidden)
         return self._attention_layer.attention_weights(
             normed_BLD, normed_BLD, *arguments

@@ -173,7 +173,7 @@ def _visible(is_there_BM: Any, num_queries: Any) -> Any:
 
 
 def _runs(segments_BKP: Any) -> tuple[Any, Any]:
-    """Returns the indices of each run of equal keys, and a mask of the run's keys."""
+    """Returns the segment indices of each run of keys, and masks of the runs' keys."""
     differs = ops.not_equal(segments_BKP[:, 1:], segments_BKP[:, :-1])
     begins_BK = ops.pad(ops.any(differs, axis=-1), [[0, 0], [1, 0]])
     run_BK = ops.cumsum(ops.cast(begins_BK, "int32"), axis=1)
@@ -185,7 +185,7 @@ def _runs(segments_BKP: Any) -> tuple[Any, Any]:
 
 
 def _distances(index_BS: Any, query_run_BTS: Any) -> tuple[Any, Any]:
-    """Returns the distinct distances from queries to runs, and the index of each."""
+    """Returns the distinct distances, and for each query and run an index into them."""
     query_run_BT1 = ops.argmax(ops.cast(query_run_BTS, "int32"), axis=-1)[..., None]
     index_BTS = ops.take_along_axis(index_BS[:, None, :], query_run_BT1, axis=2)
     distance_BTS = index_BTS - index_BS[:, None, :]

@@ -47,7 +47,7 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
         index_tables: dict that maps each index feature to its number of rows.
         num_layers: int. Number of transformer layers.
         hidden_size: int. Width `D`.
-        num_heads: int. Number of attention heads, which divide the width.
+        num_heads: int. Number of attention heads. Must divide the width.
         intermediate_size: int. Width inside the feed-forward blocks.
         dropout: float. Dropout rate after the embeddings and after each block.
         attention_dropout: float. Dropout rate of the attention weights. Defaults to
