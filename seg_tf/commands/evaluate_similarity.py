@@ -1,14 +1,14 @@
-r"""Scores sentence vectors by how similar people find the sentences, without training.
+r"""Evaluates sentence vectors on semantic similarity tasks, without fine-tuning.
 
   seg-tf evaluate-similarity --data_dir=similarity \
     --checkpoint=runs/segabert_base,runs/bert_base --baseline
 
-prints Spearman's correlation, times 100, of the cosines of sentence pairs with people's
-scores, for each model and set. The vector is the mean over the word pieces, or a ReAT's
-pooled <SS>. --baseline adds each model with new weights. --data_dir contains the sets
-as downloaded:
+prints, for each model and set, Spearman's correlation (times 100) between the cosine
+similarities of sentence pairs and human scores. A sentence's vector is the mean over
+its word pieces, or the pooled <SS> of ReAT. --baseline adds each model with random
+weights. --data_dir contains the downloaded sets:
 
-  sts12 … sts16   STS12-en-test and so on; the correlation is over all parts together
+  sts12 … sts16   STS12-en-test and so on; one correlation over all parts
   sts-b           STS-B/dev.tsv of GLUE
   sts-b-test      STSBenchmark/sts-test.csv
   sick-r          SICK/SICK_test_annotated.txt
@@ -34,9 +34,9 @@ def define_flags() -> None:
     model_flags.define_output_flag()
     flags.DEFINE_string("data_dir", None, "Folder of the sets.", required=True)
     names = ", ".join(similarity.NAMES)
-    flags.DEFINE_list("sets", ["sts-b"], f"Sets, comma-separated: {names}; or all.")
-    flags.DEFINE_bool("baseline", False, "Score each model with new weights, too.")
-    flags.DEFINE_integer("seed", 1, "Seed of the new weights.")
+    flags.DEFINE_list("sets", ["sts-b"], f"Comma-separated sets: {names}; or all.")
+    flags.DEFINE_bool("baseline", False, "Also score each model with random weights.")
+    flags.DEFINE_integer("seed", 1, "Seed of the random weights.")
 
 
 def evaluate_similarity(
@@ -44,17 +44,16 @@ def evaluate_similarity(
     sets: Mapping[str, SimilaritySet],
     on_progress: Callable[[int], Any] = bool,
 ) -> tuple[dict[str, dict[str, Any]], int]:
-    """Correlates the cosines of all pairs of a set with their scores.
+    """Correlates the cosine similarities of sentence pairs with human scores.
 
-    Each sentence has a separate row. Its vector is the mean over its word pieces, or
-    a ReAT's pooled `<SS>`.
-
-    `on_progress` gets the number of sentences of each finished batch.
+    Each sentence is encoded in a separate row. Its vector is the mean over its word
+    pieces, or the pooled `<SS>` of ReAT. `on_progress` is called with the number of
+    sentences in each finished batch.
 
     Returns:
-        For each set `spearman`, `pearson`, `num_pairs` and, if it has several parts,
-        `parts` with the Spearman correlation of each; and how many sentences of all
-        sets were too long for a row and cut.
+        `{set: results}`, and the number of truncated sentences in all sets. The results
+        are `spearman`, `pearson`, `num_pairs` and, if the set has several parts,
+        `parts` with the Spearman correlation of each part.
     """
     pairs = [pair for similarity_set in sets.values() for pair in similarity_set.pairs]
     # A sentence that occurs in several pairs is encoded once.
@@ -113,7 +112,7 @@ def main(_: Sequence[str]) -> None:
             if num_cut:
                 print(
                     f"{run}: {num_cut:,} of {len(texts):,} sentences are longer than a "
-                    "row and were cut",
+                    "row and were truncated",
                     file=sys.stderr,
                 )
             folder = str(pretrained.folder)
