@@ -147,7 +147,7 @@ def restore_others(
 
 
 def objective_variables(encoder: Any, objectives: Mapping[str, Any]) -> list[Any]:
-    """Returns the objectives' weights without duplicates and the encoder's weights."""
+    """Returns the objectives' weights that are not the encoder's, each only once."""
     weights = {
         id(variable): variable
         for objective in objectives.values()

@@ -30,7 +30,7 @@ def copy_encoder(
 
 @contextlib.contextmanager
 def seeded(seed: int | None) -> Iterator[None]:
-    """Context manager that seeds the layers created in it, unless `seed` is None."""
+    """Context manager that seeds layers created inside it, unless `seed` is None."""
     if seed is None:
         yield
         return

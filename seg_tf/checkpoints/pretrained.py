@@ -153,8 +153,8 @@ def load_pretrained(
         vocab_file: str or path. The run's vocabulary, for a checkpoint without one.
         model_settings: dict. Fields of the model's config to change, such as
             `memory_length`. They must not affect any weight.
-        sentence_function: str. `module:function`. Must be given if the checkpoint names
-            a Python function as its sentence splitter, because loading runs its code.
+        sentence_function: str. `module:function`. If the checkpoint's sentence splitter
+            is a Python function, it only runs if it is also named here.
 
     Raises:
         CheckpointError: if there is no checkpoint, it is damaged or lacks a vocabulary,

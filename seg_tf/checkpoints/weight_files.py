@@ -1,4 +1,4 @@
-"""Reads and writes weight files. Files are checked, as they may not be trustworthy."""
+"""Reads and writes weight files, which are checked because they may be untrusted."""
 
 import collections
 import contextlib
@@ -73,7 +73,7 @@ def _hdf5_shapes(path: pathlib.Path) -> list[tuple[int, ...]]:
 
 
 def load_hdf5(path: pathlib.Path, model: Any) -> None:
-    """Loads an HDF5 file into a built Keras model whose weights have its shapes."""
+    """Loads the weights of a built Keras model from an HDF5 file of the same shapes."""
     stored = collections.Counter(_hdf5_shapes(path))
     expected = collections.Counter(tuple(weight.shape) for weight in model.weights)
     if stored != expected:

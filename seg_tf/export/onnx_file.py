@@ -79,7 +79,7 @@ def convert(model: ServedModel, vocabulary: TokenTable) -> tuple[bytes, float]:
 
 
 def _numeric_outputs(model: ServedModel) -> tf.types.experimental.GenericFunction:
-    """Drops string outputs, and prefixes outputs named like a feature by `output_`."""
+    """Returns `encode_ids` with numeric outputs, renamed if they clash with inputs."""
     encode_ids = model.functions["encode_ids"]
     specs = encode_ids.structured_input_signature[1]
 
@@ -108,7 +108,7 @@ def _convert_erfc(context: Any, node: Any, name: str, _: Any) -> None:
 
 
 def _compare(name: str, expected: np.ndarray, output: np.ndarray) -> float:
-    """Returns an output's largest difference, or raises if it exceeds rounding."""
+    """Returns an output's largest difference. Raises above the tolerance."""
     expected = expected.astype(np.float64)
     difference = float(np.max(np.abs(expected - output), initial=0.0))
     allowed = _TOLERANCE * max(1.0, float(np.max(np.abs(expected), initial=0.0)))

@@ -276,13 +276,13 @@ class ServedExtractor(ServedModel):
 
 
 def _token_features(extractor: keras.Model) -> list[str]:
-    """Returns the features that answers depend on, without the sentence pointer's."""
+    """Returns the extractor's features without the sentence pointer's inputs."""
     pointer = ("candidate_positions", "can_hold_answer")
     return [name for name in extractor.feature_names if name not in pointer]
 
 
 def _logits(extractor: keras.Model, features: Features) -> Outputs:
-    """Computes logits. The sentence pointer, only used in training, reads `[CLS]`."""
+    """Computes start and end logits, with dummy inputs for the sentence pointer."""
     features = {name: features[name] for name in _token_features(extractor)}
     if extractor.points_at_sentences:
         zeros = tf.zeros_like(features["token_ids"][:, :1])

@@ -1,4 +1,4 @@
-"""Converts other libraries' models, or other models of ours, to checkpoints."""
+"""Converts other libraries' models, or this package's other models, to checkpoints."""
 
 import dataclasses
 import pathlib
@@ -181,8 +181,8 @@ def starting_tables(
     shares index 0 with the first word piece. So row t of the token table becomes BERT's
     position t + 1, and the vector of `[CLS]`, which only occurs at position 0, absorbs
     the difference between positions 0 and 1. SegaBERT then equals BERT on windows of
-    one sentence. It cannot on longer ones, because the start of a sentence is not a
-    function of its paragraph and sentence indices.
+    one sentence. With more sentences it cannot, because the start of a sentence is not
+    a function of its paragraph and sentence indices.
 
     `source` has the source's tables by our names. `index_tables`, `num_token_types` and
     `vocab_size` are numbers of rows in the encoder's tables.
@@ -222,7 +222,7 @@ def starting_tables(
 
 
 def _resize(table: np.ndarray, rows: int) -> np.ndarray:
-    """Truncates a table to `rows`, or repeats its last row up to `rows`."""
+    """Truncates a table to `rows` rows, or extends it by repeating its last row."""
     return table[np.minimum(np.arange(rows), len(table) - 1)]
 
 
@@ -586,7 +586,7 @@ def find_initial(
 def _is_other_encoder(
     folder: pathlib.Path, config: RunConfig, fixed: Collection[str]
 ) -> bool:
-    """Returns whether config and checkpoint have different encoders of BERT layers."""
+    """Returns whether a BERT-like checkpoint differs from the config's BERT model."""
     state = contents.read_state(folder)
     source = pretrained.read_config(folder, state)
     models = (source.model, config.model)

@@ -1,4 +1,4 @@
-"""Reads and writes BERT in Hugging Face's format, and reads its authors' SegaBERT."""
+"""Reads and writes BERT in Hugging Face's format, and reads the original SegaBERT."""
 
 import dataclasses
 import pathlib
@@ -39,7 +39,7 @@ _OUTPUT_TABLES = ("cls.predictions.decoder.weight", "cls.predictions.decoder_wei
 
 
 def matches(folder: pathlib.Path) -> bool:
-    """Returns whether a folder has a Hugging Face config. Early ones lack a type."""
+    """Returns whether a folder has a Hugging Face config, even without `model_type`."""
     config = weights.read_settings(folder / CONFIG_FILE, optional=True)
     return not config.keys().isdisjoint(("model_type", "hidden_size"))
 
@@ -94,7 +94,7 @@ def read(folder: pathlib.Path) -> ForeignModel:
 
 
 def _weight_files(folder: pathlib.Path) -> tuple[pathlib.Path, ...]:
-    """Returns `model.safetensors`, or the index and the shards that it names."""
+    """Returns the path of `model.safetensors`, or of the index and its shards."""
     if (folder / WEIGHTS_FILE).is_file():
         return (folder / WEIGHTS_FILE,)
     index = folder / INDEX_FILE
@@ -190,8 +190,8 @@ def read_tokenizer(
 ) -> tuple[dict[str, Any], pathlib.Path | tuple[str, ...] | None, list[str]]:
     """Reads a tokenizer's files, any of which may be missing.
 
-    Returns the `Normalization` settings, None where unknown; the vocabulary as a file
-    or rows, or None; and notes for the report.
+    Returns the `Normalization` settings (None where unknown), the vocabulary (a file,
+    its rows or None), and notes for the report.
     """
     path, fast_path = (folder / name for name in TOKENIZER_FILES)
     config = weights.read_settings(path, optional=True)

@@ -98,8 +98,8 @@ def _keras_hub_name(weight: str) -> str:
 class TensorNames:
     """Names and shapes of the tensors in which a library stores our weights.
 
-    `kernels` is the shape of attention kernels: "heads" for `(D, H, K)` and
-    `(H, K, D)`, as in Keras; "matrix" for `(inputs, outputs)`; or "transposed".
+    `kernels` is the shape of attention kernels: "heads", as in Keras, `(D, H, K)` or
+    `(H, K, D)`; "matrix", `(inputs, outputs)`; "transposed", `(outputs, inputs)`.
     """
 
     name: Callable[[str], str]  # our weight -> their name
@@ -185,7 +185,7 @@ _SIZES = {
 
 
 def read_settings(path: pathlib.Path, *, optional: bool = False) -> dict[str, Any]:
-    """Reads a JSON object from a file. A missing `optional` file gives an empty one."""
+    """Reads a JSON object from a file. Returns {} if an `optional` file is missing."""
     if optional and not path.is_file():
         return {}
     values = files.read_json(path)
@@ -199,7 +199,7 @@ def read_settings(path: pathlib.Path, *, optional: bool = False) -> dict[str, An
 def require(
     path: pathlib.Path, values: Mapping[str, Any], expected: Mapping[str, Any]
 ) -> None:
-    """Raises if a value is present and neither null nor the expected one."""
+    """Raises `ForeignWeightsError` if a value that is not null is unexpected."""
     for name, value in expected.items():
         actual = values.get(name)
         if isinstance(actual, Mapping):  # a token with its options
@@ -220,7 +220,7 @@ def read_model(
 ) -> EncoderConfig:
     """Reads Google's or Hugging Face's config and checks it against the tensors.
 
-    `tables` are the features that may have a table. `plain_gelu` is whether `gelu`
+    `tables` are the features that may have a table. If `plain_gelu` is true, `gelu`
     means the tanh approximation.
     """
     values = read_settings(path)
@@ -273,8 +273,8 @@ def read(
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Reads the weights of one of our models. Pooler and masked-LM head are optional.
 
-    `variables` is the result of `named_variables`, `width` the model's `D`. Returns two
-    dicts that map our weights to float32 arrays and to the names of source tensors.
+    `variables` is the result of `named_variables`, `width` is the hidden size. Returns
+    two dicts that map our weights to float32 arrays and to names of source tensors.
     """
     shapes = {
         name: tuple(variable.shape)
@@ -353,7 +353,7 @@ def has_trained_head(pretrained: Pretrained) -> bool:
 
 
 def check_is_bert(pretrained: Pretrained) -> None:
-    """Raises `ForeignWeightsError` if other libraries' BERT cannot be the model."""
+    """Raises `ForeignWeightsError` if the model differs from other libraries' BERT."""
     encoder = pretrained.encoder
     tables = list(getattr(encoder, "index_tables", ()))
     if not getattr(encoder, "has_bert_layers", False) or tables != ["position_index"]:
@@ -369,7 +369,7 @@ def check_is_bert(pretrained: Pretrained) -> None:
 def exported_values(
     pretrained: Pretrained, *, with_head: bool
 ) -> dict[str, np.ndarray]:
-    """Returns weights for another library's BERT, with at least two token types."""
+    """Returns weights for another library's BERT, with two token types or more."""
     encoder = pretrained.encoder
     variables = named_variables(encoder, pretrained.objectives if with_head else {})
     values = {

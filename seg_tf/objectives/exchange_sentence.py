@@ -29,7 +29,7 @@ class ExchangeSentence(ObjectiveLayer):
 
     A linear classifier reads the pooled `<SS>` of each sentence. Texts of one sentence
     do not count. At the paper's rate, always predicting the majority class reaches an
-    accuracy of 0.8 (the paper reports 0.797), so the other metrics tell more.
+    accuracy of 0.8 (the paper reports 0.797), so other metrics are more informative.
 
     Args:
         encoder: the model whose output is read and whose `pool` computes the sentence

@@ -1,4 +1,4 @@
-"""Computes attention within groups, rotary positions, and gathered vectors."""
+"""Functions for attention within groups, rotary positions and gathering vectors."""
 
 import math
 from collections.abc import Mapping
@@ -164,7 +164,7 @@ def rotate(vectors: Any, rotation: Any) -> Any:
 
 
 def gather_vectors(sequence: Any, positions: Any) -> Any:
-    """Gathers the vectors `(B, P, D)` of `sequence` `(B, L, D)` at int `(B, P)`."""
+    """Gathers the vectors `(B, P, D)` at int positions `(B, P)` of `(B, L, D)`."""
     return ops.take_along_axis(sequence, ops.expand_dims(positions, 2), axis=1)
 
 
@@ -178,7 +178,7 @@ def mean_vectors(sequence: Any, numbers: Any, count: Any) -> tuple[Any, Any]:
 
     Returns:
         Tensor `(B, N, D)` with the dtype of `sequence`, 0 for empty groups, and a bool
-        tensor `(B, N)`, True for groups that are not empty.
+        tensor `(B, N)`, False for empty groups.
     """
     numbers_N1 = ops.expand_dims(ops.arange(1, 1 + count, dtype="int32"), 1)
     belongs_BNL = ops.equal(ops.expand_dims(numbers, 1), numbers_N1)

@@ -31,7 +31,7 @@ def masked_cross_entropy(logits: Any, labels: Any, weights: Any) -> tuple[Any, A
 
 
 def masked_accuracy(logits: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
-    """Returns the weighted number of correct argmax predictions and the weights' sum.
+    """Returns the weighted number of correct argmax predictions, and the total weight.
 
     For the arguments, see `masked_cross_entropy`.
     """

@@ -2,7 +2,7 @@
 
 For query i and key j, eq. 3 has the product of W_q E_i + v with W_R R_ij, where R_ij
 concatenates the sinusoids of three distances, R(t_i - t_j) | R(s_i - s_j) |
-R(p_i - p_j). Every pair has such a vector, but only few different distances occur.
+R(p_i - p_j). Every pair has such a vector, but only a few distinct distances occur.
 
 Token indices are consecutive, so a query's products with all K distances, shifted by
 the query's position, are its logits (Transformer-XL, appendix B). Sentence and
@@ -171,7 +171,7 @@ def _token_logits(query: Any, kernel: Any, vectors: Any) -> Any:
 
 
 def shift(products: Any) -> Any:
-    """Moves each query's products with the distances K - 1, …, 0 to the keys.
+    """Moves each query's products with the distances K - 1, …, 0 to their keys.
 
     Entry (i, j) of `(B, H, T, K)` becomes the product at distance K - T + i - j. It is
     undefined where that distance is negative.
@@ -193,7 +193,7 @@ def _chosen(products_BTUH: Any, numbers_BTS: Any) -> Any:
 
 
 def _product(left_BHTX: Any, right_BXY: Any) -> Any:
-    """Multiplies matrices, merging heads and queries, as heads share the right one."""
+    """Multiplies `(B, H, T, X)` by `(B, X, Y)`, with heads and queries as one axis."""
     batch, heads, queries, inner = ops.shape(left_BHTX)
     rows = ops.reshape(left_BHTX, (batch, heads * queries, inner))
     product = ops.matmul(rows, right_BXY)

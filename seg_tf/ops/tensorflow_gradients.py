@@ -196,11 +196,11 @@ def recomputed(
     weights: Sequence[tf.Tensor],
     tensors: Sequence[tf.Tensor],
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-    """Calls a function with gradient checkpointing: the backward pass calls it again.
+    """Calls a function with gradient checkpointing.
 
-    Unlike `tf.recompute_grad`, it does not copy the weights or add to integer tensors.
-    The function must not read variables. It returns the output to differentiate and a
-    list of further tensors.
+    The backward pass calls it again. Unlike `tf.recompute_grad`, this neither copies
+    the weights nor adds to integers. The function must not read variables. It returns
+    the output to differentiate and a list of further tensors.
     """
     other_results: list[tf.Tensor] = []
     num_weights = len(weights)

@@ -91,7 +91,7 @@ class Inputs(Protocol):
         rank: int = 0,
         num_ranks: int = 1,
     ) -> tf.data.Dataset:
-        """Returns held-out batches, always the same and as many on every rank."""
+        """Returns a fixed sequence of held-out batches, equally long on every rank."""
 
     def describe_sample(self, sample: int) -> str:
         """Describes a training sample's position in the records, for messages."""
@@ -261,7 +261,7 @@ def build_learner_from_batch(
 
 
 def _engine_arguments(config: Any, settings: TrainingConfig) -> dict[str, Any]:
-    """Returns further constructor arguments that speed a part up on the engine."""
+    """Returns constructor arguments that speed up a part of a model on the engine."""
     arguments: dict[str, Any] = {}
     if engine.current().compiles(settings):
         arguments |= getattr(config, "compiled_arguments", {})

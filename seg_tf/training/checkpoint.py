@@ -104,9 +104,9 @@ class Checkpoints:
         return min(folders.validation_losses(self.folder).values(), default=None)
 
     def newest_intact(self, at_most: int | None = None) -> dict[str, Any] | None:
-        """Returns the newest undamaged checkpoint's state, up to `at_most`, or None.
+        """Returns the state of the newest intact checkpoint, up to update `at_most`.
 
-        Raises a `CheckpointError` if all of these checkpoints are damaged.
+        Returns None without checkpoints. Raises `CheckpointError` if all are damaged.
         """
         damaged = []
         for updates in reversed(self.updates()):
@@ -137,7 +137,7 @@ class Checkpoints:
                 self.path(newer).rename(target)
 
     def describe_newest(self) -> str:
-        """Describes the newest checkpoint in a clause for messages."""
+        """Returns a clause for messages that names the newest checkpoint."""
         if updates := self.updates():
             return f"The last checkpoint is {self.path(updates[-1])}"
         return "No checkpoint was written before"

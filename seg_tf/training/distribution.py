@@ -41,7 +41,7 @@ class Distribution:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this process writes checkpoints and logs. True for rank 0 only."""
+        """Returns whether this process, rank 0, writes checkpoints and logs."""
         return self.rank == 0
 
     def sum(
@@ -59,7 +59,7 @@ class Distribution:
         return list(tensors)
 
     def local_micro_batch_size(self, micro_batch_size: int | None) -> int | None:
-        """Returns the micro-batch size for this process's rows, None for equal shares."""
+        """Returns the micro-batch size of this process, or None for equal shares."""
         return micro_batch_size
 
     def broadcast(self, variables: Sequence[Any]) -> None:

@@ -19,12 +19,12 @@ _USABLE_SHARE = 0.9
 
 
 def tokens_per_update(config: RunConfig, inputs: Inputs) -> float:
-    """Returns the mean number of tokens per update over all processes, unpadded."""
+    """Returns the number of tokens per update on all processes, without padding."""
     return config.training.batch_size * config.inputs.row_length * inputs.fill
 
 
 def memory(config: RunConfig, inputs: Inputs, learner: Learner) -> dict[str, int]:
-    """Estimates a process's memory in bytes by purpose. Activations may be missing."""
+    """Estimates a process's memory by purpose, without activations if unknown."""
     weights = num_bytes(learner.trainable_variables)
     sizes = {
         "weights": weights,

@@ -78,7 +78,7 @@ class JaxEngine:
         variables: Callable[[], Iterable[Any]],
         rows_vary: bool = False,
     ) -> Callable[[Batch], Any]:
-        """Compiles a function that takes and returns the values of all variables."""
+        """Compiles a function with its variables' values as inputs and outputs."""
         changing: list[Any] = []
 
         def pure(values: list[Any], features: Batch) -> tuple[Any, Any]:
@@ -177,7 +177,7 @@ def _on_local_devices(value: np.ndarray) -> jax.Array:
 
 
 def _on_all_devices(value: np.ndarray, sharding: Any = None) -> jax.Array:
-    """Places a value, identical on all processes, on all devices."""
+    """Distributes a value, identical on all processes, to all devices."""
     sharding = sharding or row_sharding(len(value))
     return jax.make_array_from_callback(value.shape, sharding, lambda at: value[at])
 
