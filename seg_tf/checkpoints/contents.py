@@ -163,8 +163,8 @@ def _by_name(
 ) -> dict[str, Any]:
     """Maps names in the archive to variables, without the encoder's weights."""
     groups = {"objectives": objective_variables(encoder, objectives), **training}
-    # Numbers make the names unique. Paths would not do: Keras numbers the layers of a
-    # process, so the path of a variable differs between two builds of a model.
+    # Numbers make the names unique. Paths are not used, because Keras numbers layers
+    # per process, so the path of a variable differs between two builds of a model.
     return {
         f"{group}.{number:05d}.{variable.name}": variable
         for group, variables in groups.items()

@@ -64,7 +64,7 @@ def read(folder: pathlib.Path) -> dict[str, Any]:
     state = contents.read_state(folder)
     if updates_of(folder) not in (None, state.get("updates")):
         raise DamagedCheckpointError(
-            f"{folder}: its state is that of update {state.get('updates')}"
+            f"{folder}: its state belongs to update {state.get('updates')}"
         )
     contents.check(folder, state, sorted(state["checksums"]))
     return state
@@ -98,7 +98,7 @@ def find_checkpoint(
         raise CheckpointError(
             f"`{argument}` must be {' or '.join(known)}. Received: {path}, which has "
             f"no {contents.STATE_FILE} and no checkpoints/update-*. `seg-tf "
-            "import-weights` converts the weights of other programs"
+            "import-weights` converts the weights of other libraries"
         )
     chosen = best(checkpoints)
     return checkpoints / name(updates[-1] if chosen is None else chosen)

@@ -220,9 +220,9 @@ def restore_weights(
     differences = differing_settings(before, now)
     if differences:
         raise CheckpointError(
-            f"{folder}: its weights are of another model. It differs in "
+            f"{folder}: its weights belong to another model. It differs in "
             + "; ".join(differences)
-            + ". `seg-tf import-weights` transfers the weights that both have"
+            + ". `seg-tf import-weights` transfers the weights that both models have"
         )
     contents.restore(folder, encoder, objectives)
 
@@ -270,7 +270,7 @@ def _build(
 ) -> tuple[keras.Model, dict[str, Any]]:
     """Calls `assemble` after comparing the config's sizes with the weight files."""
     path = folder / contents.STATE_FILE
-    with reading(path, "`config` makes no model"):
+    with reading(path, "`config` is not a valid model"):
         vocab_size = typed("vocab_size", state.get("vocab_size"), int)
         claims = [("model", config.model, vocab_size, contents.ENCODER_FILE)]
         width = getattr(config.model, "hidden_size", 1)
@@ -283,8 +283,8 @@ def _build(
             most = weight_files.MAX_COMPRESSION * (folder / file).stat().st_size // 2
             if least > most:
                 raise CheckpointError(
-                    f"{path}: `config.{name}` must match {file}, which has {most:,} "
-                    f"weights at most. Received: settings that need at least {least:,}"
+                    f"{path}: `config.{name}` must match {file}, which has at most "
+                    f"{most:,} weights. Received: settings that need at least {least:,}"
                 )
         return assemble(config, vocab_size)
 
@@ -298,8 +298,8 @@ def _vocabulary(
     expected = state.get("vocab_checksum")
     if vocab_file is None and VOCABULARY_FILE not in state["checksums"]:
         raise CheckpointError(
-            f"{folder}: the checkpoint holds no {VOCABULARY_FILE}, and neither did the "
-            f"records. Give their vocabulary (sha256 {expected}) by `vocab_file`"
+            f"{folder}: the checkpoint has no {VOCABULARY_FILE}, and the records had "
+            f"none. Pass their vocabulary (sha256 {expected}) by `vocab_file`"
         )
     path = vocab_file or folder / VOCABULARY_FILE
     try:

@@ -116,7 +116,7 @@ def read_npz(
                     if value.dtype == np.dtype("V2"):  # NumPy cannot name bfloat16
                         value = value.view(_BFLOAT16)
                     if value.dtype.kind not in "fiub" and value.dtype != _BFLOAT16:
-                        raise ValueError(f"{name} is {value.dtype}, which is no number")
+                        raise ValueError(f"{name} is {value.dtype}, not numeric")
                     arrays[name] = value
     return arrays
 

@@ -26,7 +26,7 @@ def check_output_dir(folder: pathlib.Path, overwrite: bool) -> None:
         return
     names = ("saved_model.pb", onnx_file.FILE_NAME)
     if not any((folder / name).is_file() for name in names):
-        reason = "which is something else"
+        reason = "which is not an exported model"
     elif not overwrite:
         reason = "which contains an exported model; --overwrite replaces it"
     else:

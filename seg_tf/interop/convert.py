@@ -199,10 +199,10 @@ def starting_tables(
             origins[name] = _describe_rows(source[name], rows)
         elif name == tokens and positions in unused:
             values[name] = _resize(source[positions][1:], rows)
-            origins[name] = "the source's positions from 1 on"
+            origins[name] = "the source's positions, starting at 1"
             values[WORDS] = values[WORDS].copy()
             values[WORDS][cls_id] += source[positions][0] - source[positions][1]
-            origins[WORDS] += "; position 0 less position 1 added to [CLS]"
+            origins[WORDS] += "; position 0 minus position 1 added to [CLS]"
             unused.remove(positions)
             equal_for = "windows of one sentence"
         else:

@@ -63,8 +63,8 @@ def read(folder: pathlib.Path) -> ForeignModel:
             tensors |= safetensors.numpy.load_file(path)
         except (safetensors.SafetensorError, ValueError, KeyError, TypeError) as error:
             raise ForeignWeightsError(
-                f"{path}: damaged, cut short or without numbers of a type that NumPy "
-                f"has: {error}"
+                f"{path}: damaged, cut short or of a dtype that NumPy does not have: "
+                f"{error}"
             ) from error
     tensors, notes = _in_usual_form(tensors, folder)
     features = ("position_index", "token_type", *weights.SEGABERT_TABLES)
@@ -202,7 +202,7 @@ def read_tokenizer(
         if (name := values.get("tokenizer_class")) not in classes:
             raise ForeignWeightsError(
                 f"{file}: `tokenizer_class` must be one of {classes[1:]}, or our "
-                f"tokenizer gives other ids. Found: {name!r:.60}"
+                f"tokenizer would return other ids. Found: {name!r:.60}"
             )
     weights.require(path, config, _CONFIG)
     settings = {name: config.get(key) for name, (key, _) in _KEYS.items()}
@@ -277,8 +277,8 @@ def _open_fast(path: pathlib.Path) -> tokenizers.Tokenizer:
             value = getattr(parts[owner], key)
         if value != expected:
             raise ForeignWeightsError(
-                f"{path}: `{key}` must be {expected!r}, or our tokenizer gives other "
-                f"ids. Found: {value!r:.60}"
+                f"{path}: `{key}` must be {expected!r}, or our tokenizer would return "
+                f"other ids. Found: {value!r:.60}"
             )
     return tokenizer
 

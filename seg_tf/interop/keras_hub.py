@@ -133,7 +133,7 @@ def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> None:
     encoder, normalization = pretrained.encoder, pretrained.normalization
     weights.check_is_bert(pretrained)
     reasons = {
-        "its GELU is exact, keras-hub's is by tanh": not encoder.approximate_gelu,
+        "its GELU is exact, keras-hub's is approximate": not encoder.approximate_gelu,
         f"its LayerNorm's epsilon is {encoder.layer_norm_epsilon:g}, keras-hub's "
         f"{_EPSILON:g}": encoder.layer_norm_epsilon != _EPSILON,
         "its text is not split at ideographs, and tokenizers of keras-hub do not save "

@@ -90,8 +90,8 @@ def _data(state: Mapping[str, Any], manifest_file: pathlib.Path | None) -> str:
             manifest[name] = f"{len(value):,}" if isinstance(value, list) else value
     if imported := state.get("imported"):
         return (
-            f"Weights from {imported['source']} ({imported['format']}); see there for "
-            f"their training data.\n\n{_table(imported['checksums'])}"
+            f"Weights from {imported['source']} ({imported['format']}). See the source "
+            f"for their training data.\n\n{_table(imported['checksums'])}"
         )
     if "task" in state:
         return "This fine-tuned model does not record its training data."

@@ -305,7 +305,7 @@ def read(
         if stored.dtype.kind != "f" or not np.isfinite(stored).all():
             raise ForeignWeightsError(
                 f"{foreign.source}: the tensor {name!r} must have finite numbers of a "
-                f"floating-point type. Found: {stored.dtype}, or others"
+                f"floating-point type. Found: {stored.dtype}, or NaN or infinity"
             )
         values[weight] = foreign.names.to_ours(weight, stored, shape)
     rows = len(values[WORDS])
@@ -358,7 +358,7 @@ def check_is_bert(pretrained: Pretrained) -> None:
     tables = list(getattr(encoder, "index_tables", ()))
     if not getattr(encoder, "has_bert_layers", False) or tables != ["position_index"]:
         raise ForeignWeightsError(
-            "BERT of other programs embeds positions only: the model must have BERT's "
+            "BERT in other libraries only embeds positions: the model must have BERT's "
             "layers and only the table position_index. Any encoder can be written as "
             f"a Keras file, --to=keras. Received: {pretrained.config.name!r}, "
             f"{type(encoder).__name__} with {', '.join(tables) or 'no table'}, "

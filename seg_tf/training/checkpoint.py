@@ -140,7 +140,7 @@ class Checkpoints:
         """Returns a clause for messages that names the newest checkpoint."""
         if updates := self.updates():
             return f"The last checkpoint is {self.path(updates[-1])}"
-        return "No checkpoint was written before"
+        return "There is no checkpoint yet"
 
     def restore(self, learner: Learner, updates: int) -> None:
         """Restores all variables of a learner from a checkpoint."""
@@ -177,8 +177,8 @@ def choose_for_length(
             state = checkpoints.newest_intact(at_most=min(known)) or state
         updates = state["updates"] if state else 0
         checkpoints.report(
-            f"From update {updates:,} on the run has {length:,} updates, not "
-            f"{previous:,}"
+            f"After update {updates:,}, the run continues to {length:,} updates, not "
+            f"to {previous:,}"
         )
     return state
 

@@ -78,7 +78,7 @@ class Distribution:
         return (
             f"Rank {self.rank} of {self.size} ({socket.gethostname()}): a sum over the "
             "processes failed, because one of them failed, was stopped or could not be "
-            "reached. Its own output says more. Run the same command again to continue "
+            "reached. See its output for details. Run the same command again to resume "
             "from the newest checkpoint."
         )
 
