@@ -524,8 +524,8 @@ def find_initial(
 ) -> pathlib.Path:
     """Returns the checkpoint folder that an argument names, converted if necessary.
 
-    Other libraries' models are converted. With a config, so are checkpoints of other
-    encoders. Conversions are cached in `$XDG_CACHE_HOME/seg_tf`.
+    Other libraries' models are converted. With a config, checkpoints of other encoders
+    are converted, too. Conversions are cached in `$XDG_CACHE_HOME/seg_tf`.
 
     Args:
         source: str or path. A checkpoint, a run's output folder, an included model's

@@ -41,7 +41,7 @@ class SentenceUnshuffling(ObjectiveLayer):
     Args:
         encoder: the encoder whose output is read. The reconstructor uses the same
             sizes, dropout, epsilon, activation, initializer and dtype policy.
-        num_layers, scale_pointers, normalize_first: see
+        num_layers, scale_pointers, normalize_first: arguments of
             `seg_tf.layers.SequenceReconstructor`.
         loss_weight: float. Weight of this loss in the total loss.
 

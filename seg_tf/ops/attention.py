@@ -152,7 +152,7 @@ def rotations(
 
 
 def rotate(vectors: Any, rotation: Any) -> Any:
-    """Rotates the dimensions (j, j + E/2) of queries or keys `(B, L, H, E)`."""
+    """Rotates the dimension pairs (j, j + E/2) of queries or keys `(B, L, H, E)`."""
     cosine, sine = ops.split(ops.expand_dims(rotation, 2), 2, axis=-1)
     first, second = ops.split(vectors, 2, axis=-1)
     return ops.concatenate(

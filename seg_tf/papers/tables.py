@@ -26,7 +26,7 @@ class FineTuned(NamedTuple):
 
 
 class Submitted(NamedTuple):
-    """Test score on GLUE's leaderboard, from the column of that name."""
+    """Test score from the column named `column` of GLUE's leaderboard."""
 
     column: str
     metric: str

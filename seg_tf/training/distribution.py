@@ -41,7 +41,7 @@ class Distribution:
 
     @property
     def is_chief(self) -> bool:
-        """Returns whether this process, rank 0, writes checkpoints and logs."""
+        """Returns whether this is rank 0, which writes checkpoints and logs."""
         return self.rank == 0
 
     def sum(

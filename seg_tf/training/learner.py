@@ -256,7 +256,7 @@ class Learner:
         return stop_requests
 
     def take_validation_results(self) -> dict[str, float]:
-        """Returns the results of the batches validated so far, and resets them."""
+        """Returns and resets the results of the batches validated so far."""
         results = self._with_total(self._validation.ratios())
         self._validation.reset()
         return results
