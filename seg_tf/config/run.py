@@ -77,6 +77,8 @@ class TrainingConfig:
             validation loss stays too.
         callbacks: Keras callbacks, each `"package.module:function"`, which is called
             with the run's folder and returns one.
+        probes: downstream measures to add to each validation, each `"blimp=FOLDER"` or
+            `"sts-b=FOLDER"` (`seg_tf.inference.probes.Probes`).
     """
 
     num_updates: Count = 500_000
@@ -99,6 +101,7 @@ class TrainingConfig:
     checkpoint_interval: Count = 5_000
     keep_checkpoints: Count = 3
     callbacks: tuple[str, ...] = ()
+    probes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_ranges(self)

@@ -39,6 +39,10 @@ _ADVICE = (
 )
 
 
+# From the encoder and the objectives to named measures.
+Probe = Callable[[keras.Model, Mapping[str, Any]], Mapping[str, float]]
+
+
 class Result(NamedTuple):
     """Updates of a run, its last validation, and its best checkpoint, if any."""
 
@@ -62,6 +66,7 @@ class Trainer:
         initial_checkpoint: checkpoint whose weights a new run starts from.
         callback_factories: make Keras callbacks, given the output folder. A callback
             that changes the training has to do so on all processes alike.
+        probe: measures of the model to add to each validation, on the chief.
         report: called with each line to print.
         facts: facts about the run that every checkpoint contains.
         sinks: trackers and callbacks, which receive each row of the log.
@@ -75,6 +80,7 @@ class Trainer:
     overwrite: bool = False
     initial_checkpoint: pathlib.Path | None = None
     callback_factories: Sequence[CallbackFactory] = ()
+    probe: Probe | None = None
     report: Callable[[str], None] = print
 
     def __post_init__(self) -> None:
@@ -256,6 +262,9 @@ class Trainer:
                 name: self._validate_on(batches)
                 for name, batches in self._validation_batches.items()
             }
+            probed: Mapping[str, float] = {}
+            if self.probe:
+                probed = self.probe(self.learner.encoder, self.learner.objectives)
         weights = [source.weight for source in self.inputs.sources.values()]
         means = {
             metric: float(
@@ -267,6 +276,7 @@ class Trainer:
         }
         for name, source_results in results.items() if weights else ():
             means |= {f"{name}/{key}": value for key, value in source_results.items()}
+        means |= probed
         bad = {name: value for name, value in means.items() if not math.isfinite(value)}
         if bad:
             raise NonFiniteLossError(f"the validation is not finite: {bad}")
