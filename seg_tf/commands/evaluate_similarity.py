@@ -16,17 +16,15 @@ weights. --data_dir contains the downloaded sets:
 
 import statistics
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
 from absl import flags
 
 from seg_tf import command_line
 from seg_tf.commands import model_flags
-from seg_tf.inference.sentence_encoder import MEAN, SENT, SentenceEncoder, normalize
-from seg_tf.tasks import similarity, task
-from seg_tf.tasks.similarity import SimilaritySet
+from seg_tf.inference.probes import evaluate_similarity
+from seg_tf.inference.sentence_encoder import SentenceEncoder
+from seg_tf.tasks import similarity
 
 
 def define_flags() -> None:
@@ -37,56 +35,6 @@ def define_flags() -> None:
     flags.DEFINE_list("sets", ["sts-b"], f"Comma-separated sets: {names}; or all.")
     flags.DEFINE_bool("baseline", False, "Also score each model with random weights.")
     flags.DEFINE_integer("seed", 1, "Seed of the random weights.")
-
-
-def evaluate_similarity(
-    encoder: SentenceEncoder,
-    sets: Mapping[str, SimilaritySet],
-    on_progress: Callable[[int], Any] = bool,
-) -> tuple[dict[str, dict[str, Any]], int]:
-    """Correlates the cosine similarities of sentence pairs with human scores.
-
-    Each sentence is encoded in a separate row. Its vector is the mean over its word
-    pieces, or the pooled `<SS>` of ReAT. `on_progress` is called with the number of
-    sentences in each finished batch.
-
-    Returns:
-        `{set: results}`, and the number of truncated sentences in all sets. The results
-        are `spearman`, `pearson`, `num_pairs` and, if the set has several parts,
-        `parts` with the Spearman correlation of each part.
-    """
-    pairs = [pair for similarity_set in sets.values() for pair in similarity_set.pairs]
-    # A sentence that occurs in several pairs is encoded once.
-    sentences = dict.fromkeys(text for pair in pairs for text in pair.texts)
-    numbers = {text: number for number, text in enumerate(sentences)}
-    kind = MEAN if encoder.layout.holds_spans else SENT
-    vectors, num_cut = encoder.encode_rows(
-        [(text,) for text in sentences], kind, on_progress
-    )
-    units = normalize(vectors[:, 0].astype(np.float64))
-
-    def labels_and_cosines(part: list[Any]) -> tuple[np.ndarray, np.ndarray]:
-        rows = np.array([[numbers[text] for text in pair.texts] for pair in part])
-        cosines = np.einsum("nd,nd->n", units[rows[:, 0]], units[rows[:, 1]])
-        return np.array([pair.label for pair in part], np.float64), cosines
-
-    results = {}
-    for name, similarity_set in sets.items():
-        parts = {
-            part: labels_and_cosines(pairs)
-            for part, pairs in similarity_set.parts.items()
-        }
-        labels, cosines = map(np.concatenate, zip(*parts.values(), strict=True))
-        results[name] = {
-            "spearman": task.spearman(labels, cosines),
-            "pearson": task.pearson(labels, cosines),
-            "num_pairs": len(labels),
-        }
-        if len(parts) > 1:
-            results[name]["parts"] = {
-                part: task.spearman(*scored) for part, scored in parts.items()
-            }
-    return results, num_cut
 
 
 def main(_: Sequence[str]) -> None:

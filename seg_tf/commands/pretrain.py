@@ -90,6 +90,7 @@ def main(argv: Sequence[str]) -> None:
     except ValueError as error:
         sys.exit(f"error: {error}")
     # Importing TensorFlow takes seconds, so invalid flags are reported first.
+    from seg_tf.inference.probes import Probes
     from seg_tf.interop import convert
     from seg_tf.training import command
 
@@ -101,6 +102,7 @@ def main(argv: Sequence[str]) -> None:
             output_dir=values.output_dir or f"runs/{config.name}",
             initial_checkpoint=values.initial_checkpoint,
             find_initial=convert.find_initial,
+            make_probes=Probes,
             asked=frozenset(config_flags.get_override_values(values["config"])),
             dry_run=values.dry_run,
             measure=values.measure,

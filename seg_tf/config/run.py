@@ -76,6 +76,8 @@ class TrainingConfig:
         keep_checkpoints: number of newest checkpoints to keep, besides the best one.
         callbacks: functions as `"package.module:function"`, each called with the run's
             folder to create a Keras callback.
+        probes: downstream measures to add to each validation, as `"blimp=FOLDER"` and
+            `"sts-b=FOLDER"` (see `seg_tf.inference.probes.Probes`).
     """
 
     num_updates: Count = 500_000
@@ -98,6 +100,7 @@ class TrainingConfig:
     checkpoint_interval: Count = 5_000
     keep_checkpoints: Count = 3
     callbacks: tuple[str, ...] = ()
+    probes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_ranges(self)

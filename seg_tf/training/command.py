@@ -26,7 +26,7 @@ from seg_tf.training import build, dry_run, engine, run_folder, trackers
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import NonFiniteLossError, TrainingStopped
 from seg_tf.training.run_folder import RunFolder
-from seg_tf.training.trainer import Result, Trainer
+from seg_tf.training.trainer import Probe, Result, Trainer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,6 +37,7 @@ class RunOptions:
         find_initial: `seg_tf.interop.convert.find_initial`, which finds or converts the
             checkpoint named by `--initial_checkpoint`. It is passed in because this
             package must not import `seg_tf.interop`.
+        make_probes: `seg_tf.inference.probes.Probes`, passed in for the same reason.
         asked: paths of the config fields that flags set.
     """
 
@@ -44,6 +45,7 @@ class RunOptions:
     output_dir: str
     initial_checkpoint: str | None = None
     find_initial: Callable[..., pathlib.Path] | None = None
+    make_probes: Callable[..., Probe] | None = None
     asked: frozenset[str] = frozenset()
     dry_run: bool = False
     measure: int | None = None
@@ -121,12 +123,17 @@ def _prepare(
         config.training, print if processes.is_chief else lambda line: None
     )
     inputs = build.build_inputs(config, sources, processes)
+    learner = build.build_learner(config, inputs, processes)
+    probe = None
+    if config.training.probes and options.make_probes and processes.is_chief:
+        probe = options.make_probes(config, inputs)
     return Trainer(
         config,
         inputs,
-        build.build_learner(config, inputs, processes),
+        learner,
         folder,
         description,
+        probe=probe,
         overwrite=options.overwrite,
         initial_checkpoint=initial,
         callback_factories=factories,

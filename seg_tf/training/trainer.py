@@ -39,6 +39,10 @@ _ADVICE = (
 )
 
 
+# From the encoder and the objectives to named measures.
+Probe = Callable[[keras.Model, Mapping[str, Any]], Mapping[str, float]]
+
+
 class Result(NamedTuple):
     """Number of updates of a run, its last validation and its best checkpoint."""
 
@@ -62,6 +66,8 @@ class Trainer:
         initial_checkpoint: path. Checkpoint whose weights a new run starts from.
         callback_factories: functions from the output folder to a Keras callback. If a
             callback affects training, it must do so equally on all processes.
+        probe: function from encoder and objectives to measures that are added to each
+            validation. The chief calls it.
         report: function that prints a line.
         facts: dict. Information about the run that is stored in every checkpoint.
         sinks: trackers and callbacks that receive each row of the log.
@@ -75,6 +81,7 @@ class Trainer:
     overwrite: bool = False
     initial_checkpoint: pathlib.Path | None = None
     callback_factories: Sequence[CallbackFactory] = ()
+    probe: Probe | None = None
     report: Callable[[str], None] = print
 
     def __post_init__(self) -> None:
@@ -256,6 +263,9 @@ class Trainer:
                 name: self._validate_on(batches)
                 for name, batches in self._validation_batches.items()
             }
+            probed: Mapping[str, float] = {}
+            if self.probe:
+                probed = self.probe(self.learner.encoder, self.learner.objectives)
         weights = [source.weight for source in self.inputs.sources.values()]
         means = {
             metric: float(
@@ -267,6 +277,7 @@ class Trainer:
         }
         for name, source_results in results.items() if weights else ():
             means |= {f"{name}/{key}": value for key, value in source_results.items()}
+        means |= probed
         bad = {name: value for name, value in means.items() if not math.isfinite(value)}
         if bad:
             raise NonFiniteLossError(f"the validation is not finite: {bad}")
