@@ -1,6 +1,11 @@
-r"""Pretrains a text encoder on records.
+r"""Pretrains a text encoder on a folder of text or on records.
 
+  seg-tf pretrain my_folder --minutes=60
   seg-tf pretrain --config=segabert_tiny --records_dir=records
+
+With a folder, all settings are chosen for the text and the time, and printed with the
+flags that change them. Without --minutes, the command only prints them for 10, 60 and
+480 minutes. See docs/one_command.md.
 
 A config is an included run (`seg-tf configs` lists them) or a Python file, optionally
 followed by a colon and a variant. Any field can be overridden:
@@ -23,8 +28,11 @@ folders: --records_dir=wikipedia:3,books:1. See docs/pretraining.md for details.
 """
 
 import os
+import re
 import sys
+import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 # Must precede the import of TensorFlow. Level 3 hides its error about a missing GPU.
 os.environ.setdefault(
@@ -34,7 +42,8 @@ os.environ.setdefault(
 from absl import app, flags
 from ml_collections import config_flags
 
-from seg_tf.commands import run_flags
+from data_pipelines import BuildError
+from seg_tf.commands import pretrain_folder, run_flags
 from seg_tf.config import from_config_dict
 from seg_tf.training import engine
 
@@ -75,31 +84,62 @@ def define_flags() -> None:
     )
     flags.DEFINE_bool("overwrite", False, "Delete the run in --output_dir first.")
     run_flags.define_tracker_flags()
+    pretrain_folder.define_flags()
+
+
+def parse_flags(argv: Sequence[str]) -> list[str]:
+    """Parses flags. With a folder, `--config` has a default, whose fields are flags."""
+    if argv[1:] and not argv[1].startswith("-") and not _names_config(argv):
+        argv = [*argv[:2], f"--config={pretrain_folder.RECIPE}", *argv[2:]]
+    return run_flags.parse_flags(argv)
+
+
+def _names_config(argv: Sequence[str]) -> bool:
+    return any(re.match("--?config(=|$)", argument) for argument in argv)
 
 
 def main(argv: Sequence[str]) -> None:
     values = flags.FLAGS
-    if len(argv) > 1:
-        sys.exit(f"error: unexpected argument {argv[1]!r}; all options are flags")
+    folder = argv[1] if len(argv) > 1 and sys.argv[1:2] == argv[1:] else None
+    if folder is None and len(argv) > 1:
+        sys.exit(
+            f"error: unexpected argument {argv[1]!r}; all options are flags, except a "
+            "folder of text, which is the only one and comes first"
+        )
+    unfit = ("records_dir", "initial_checkpoint", "measure")
+    for name in unfit if folder else ("minutes", *pretrain_folder.TEXT_CHOICES):
+        if values[name].present:
+            rule = "must not be given with" if folder else "needs"
+            sys.exit(f"error: `--{name}` {rule} a folder of text")
     if values.measure is not None and not values.dry_run:
         sys.exit("error: `--measure` needs --dry_run")
     try:
         engine.choose(values.engine)
         chosen_trackers = run_flags.chosen_trackers()
-        config = from_config_dict(values.config)
+        config: Any = None if folder else from_config_dict(values.config)
     except ValueError as error:
         sys.exit(f"error: {error}")
+    records_dir, output_dir = values.records_dir, values.output_dir
+    if folder:
+        try:
+            prepared = pretrain_folder.prepare(folder, _names_config(sys.argv))
+        except (ValueError, OSError, KeyError, BuildError) as error:
+            sys.exit(textwrap.fill(f"error: {error}", 79, break_long_words=False))
+        except KeyboardInterrupt:
+            sys.exit("interrupted. Run the same command again to continue")
+        if prepared is None:
+            return
+        config, records_dir, output_dir = prepared
     # Importing TensorFlow takes seconds, so invalid flags are reported first.
     from seg_tf.inference.probes import Probes
     from seg_tf.interop import convert
     from seg_tf.training import command
 
-    records_dir = values.records_dir
     command.run(
         config,
         command.RunOptions(
             records_dir=config.records_dir if records_dir is None else records_dir,
-            output_dir=values.output_dir or f"runs/{config.name}",
+            output_dir=output_dir or f"runs/{config.name}",
             initial_checkpoint=values.initial_checkpoint,
             find_initial=convert.find_initial,
             make_probes=Probes,
@@ -115,4 +155,4 @@ def main(argv: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     define_flags()
-    app.run(main, flags_parser=run_flags.parse_flags)
+    app.run(main, flags_parser=parse_flags)

@@ -1,0 +1,303 @@
+"""Prepares `seg-tf pretrain FOLDER`: looks at the text, builds records, plans a run.
+
+`folder_choices` has the rules, docs/one_command.md the explanations.
+"""
+
+import functools
+import json
+import os
+import pathlib
+import textwrap
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from absl import flags
+from ml_collections import config_flags
+
+from data_pipelines import build_vocab, readers
+from data_pipelines.builds import documents, windows
+from data_pipelines.cleaning.cleaning_options import CleaningOptions
+from seg_tf import command_line, file_listing, files
+from seg_tf.commands import folder_choices as choices
+from seg_tf.config import RunConfig, from_config_dict, to_config_dict, to_dict
+from seg_tf.config.base import flat
+from seg_tf.data.manifest import Manifest
+
+RECIPE = "segabert_included"
+"""Run whose fields are flags without `--config`."""
+MINUTES = (10, 60, 480)
+TEXT_CHOICES = {
+    "format": "how the text is stored",
+    "reader_options": "details of the format",
+    "sentence_parameters": "splitter of sentences",
+    "lower_case": "lowercase, strip accents",
+    "vocab_size": "number of word pieces",
+    "max_characters": "characters with a piece",
+    "duplicates": "copies to drop",
+}
+"""Flags with a folder, which are printed, and their help texts."""
+RUN_CHOICES = {
+    "inputs.window_length": "positions of a row",
+    "optimizer.type": "Muon from ten minutes",
+    "optimizer.learning_rate": "peak rate",
+    "training.batch_size": "rows per update",
+    "training.dtype_policy": "precision",
+    "training.num_updates": "fills the time",
+    "training.validation_interval": "updates between two",
+}
+"""Fields of the config that are printed."""
+_START = 3.0  # Seconds before `prepare` is called.
+_BYTES_PER_SECOND = 2e6  # Of vocabulary and records, as a first estimate.
+
+flags.disclaim_key_flags()
+
+
+def define_flags() -> None:
+    """Defines the flags of `seg-tf pretrain FOLDER`."""
+    flags.DEFINE_float("minutes", None, "With FOLDER: time of the whole command.", 0.1)
+    flags.DEFINE_string("cache_dir", None, "With FOLDER: default is FOLDER.seg_tf.")
+    kinds = {"reader_options": flags.DEFINE_list, "lower_case": flags.DEFINE_bool}
+    kinds |= dict.fromkeys(("vocab_size", "max_characters"), flags.DEFINE_integer)
+    for name, text in TEXT_CHOICES.items():
+        kinds.get(name, flags.DEFINE_string)(name, None, f"With FOLDER: {text}.")
+
+
+def say(text: str) -> None:
+    """Prints a paragraph of at most 79 columns."""
+    print("\n" + textwrap.fill(text, 79, break_long_words=False), flush=True)
+
+
+def show(title: str, chosen: Mapping[str, Any], names: Mapping[str, str]) -> None:
+    """Prints choices as the flags that change them."""
+    print(f"\n{title}")
+    for name, meaning in names.items():
+        value = chosen[name]
+        if isinstance(value, Mapping):
+            value = ",".join(f"{key}={item}" for key, item in value.items())
+        value = str(value).lower() if isinstance(value, bool) else value
+        line = f"  --{name}={value}"
+        print(line if len(line) > 53 else f"{line:<54}{meaning}", flush=True)
+
+
+def prepare(folder: str, is_named: bool) -> tuple[RunConfig, str, str] | None:
+    """Returns config, records and output folder of a run, or None without a time.
+
+    `is_named` is whether the user gave `--config`. The choices are written to the
+    output folder once, so that the same command resumes the run.
+    """
+    begin, values = time.monotonic() - _START, flags.FLAGS
+    overrides = config_flags.get_override_values(values["config"])
+    root = command_line.local_path(folder.partition("*")[0], "FOLDER").absolute()
+    output = command_line.folder_path(values.output_dir or f"runs/{root.name}")
+    plan_file = output / "plan.json"
+    asked = {"folder": folder, "config": is_named and values.config.name}
+    asked |= {name: getattr(values, name) for name in ("minutes", *TEXT_CHOICES)}
+    if plan_file.exists() and values.minutes and not values.overwrite:
+        written = files.read_json(plan_file)
+        if written["asked"] != asked:
+            raise ValueError(
+                f"`--output_dir` must not have a run with other flags: {plan_file} has "
+                f"{written['asked']}. Choose another --output_dir, or remove that run "
+                f"with --overwrite. Received: {asked}"
+            )
+        say(f"Resuming with the choices in {plan_file}")
+        config = override(from_config_dict(written["config"]), overrides)
+        return config, written["records"], str(output)
+    window = overrides.get("inputs.window_length", 128)
+    window = values.config.inputs.window_length if is_named else window
+    cache = values.cache_dir or f"{root}.seg_tf"
+    records = build_records(folder, window, command_line.folder_path(cache))
+    manifest, elapsed = Manifest.load(records), time.monotonic() - begin
+    counts = Manifest.load(records / "documents").text_counts()
+    share = counts.get("unknown_words", 0) / max(counts.get("words", 0), 1)
+    say(
+        f"After {elapsed:.0f} s: {manifest.count('records', 'train'):,} windows, "
+        f"{manifest.count('records', 'validation'):,} held out, {share:.2%} of the "
+        f"words unknown, in {records}. Measuring the speed."
+    )
+    measure = functools.cache(functools.partial(measure_speed, str(records)))
+    for minutes in [values.minutes] if values.minutes else MINUTES:
+        try:
+            config, plan = plan_run(manifest, measure, minutes, is_named, begin)
+        except ValueError as error:
+            if values.minutes:
+                raise
+            say(f"{minutes} minutes: {error}")
+            continue
+        chosen = {f"config.{k}": v for k, v in flat(to_dict(config)).items()}
+        names = {f"config.{name}": text for name, text in RUN_CHOICES.items()}
+        chosen |= {"config": config.name, "output_dir": output}
+        names = {"config": "model", **names, "output_dir": "checkpoints and logs"}
+        show(f"Choices for {minutes:g} minutes", chosen, names)
+        say(
+            f"{plan.seconds / 60:.1f} minutes of training, {plan.epochs:.1f} passes "
+            f"over the text. Expected loss: {plan.loss:.1f}, with an error of "
+            f"{choices.LOSS_ERROR:.1f} on our English text and more on yours. Losses "
+            "compare only within one text and one vocabulary."
+        )
+        if plan.is_short:
+            say(
+                f"It ends early: more than {choices.MAX_EPOCHS} passes over one text "
+                "hardly help. --config.training.num_updates trains for longer."
+            )
+    if not values.minutes:
+        say(f"To train: the same command with --minutes={MINUTES[0]}")
+        return None
+    if not values.dry_run:
+        output.mkdir(parents=True, exist_ok=True)
+        written = {"asked": asked, "records": str(records), "config": to_dict(config)}
+        files.write_json(plan_file, written)
+    return config, str(records), str(output)
+
+
+def build_records(folder: str, window: int, cache: pathlib.Path) -> pathlib.Path:
+    """Looks at the text and builds its records, as `seg-tf build-records` does."""
+    values = flags.FLAGS
+    inputs = file_listing.split_inputs(folder)
+    paths = [path for item in inputs for path in file_listing.list_files(item)]
+    sizes = {str(path): path.stat().st_size for path in paths}
+    format = values.format or choices.detect_format(sizes)
+    options = readers.parse_options(values.reader_options or [])
+    if format is None:
+        raise ValueError(
+            f"The files must have names of a text format. Received: {folder!r}. For "
+            "source code and other names, give a glob such as 'FOLDER/**/*.py' and "
+            "--format=plain_text"
+        )
+    if format == "plain_text" and len(paths) == 1 and "documents" not in options:
+        with open(paths[0], encoding="utf-8", errors="replace") as file:
+            options |= choices.document_options(file.read(1 << 20))
+    look = choices.survey(folder, format, options)
+    given = {name: getattr(values, name) for name in list(TEXT_CHOICES)[2:]}
+    given = {name: value for name, value in given.items() if value is not None}
+    chosen = choices.choose_text(look, given)
+    chosen |= {"format": format, "reader_options": options}
+    total = sum(sizes.values())
+    say(
+        f"{len(paths):,} files, {total / 1e6:,.1f} MB. {look.num_documents:,} documents"
+        f" were read: {look.language or 'unknown language'} (a guess), "
+        f"{look.script_share:.0%} {look.script.lower()} letters, {look.copies:.1%} in "
+        "exact copies."
+    )
+    show("Choices for this text", chosen, TEXT_CHOICES)
+    stamps = {str(path): [path.stat().st_size, path.stat().st_mtime] for path in paths}
+    key = files.content_checksum({**chosen, "window": window, "files": stamps})
+    place = cache / key[:12]
+    vocab_file, records = place / "vocab.txt", place / "records"
+    needed = total / _BYTES_PER_SECOND
+    if values.minutes and not place.exists() and needed > 30 * values.minutes:
+        raise ValueError(
+            f"Building records takes about {needed / 60:.0f} minutes, more than half "
+            f"of the time. Give --minutes={needed / 15:.0f}, or less text"
+        )
+    place.mkdir(parents=True, exist_ok=True)
+    if not vocab_file.exists():
+        names = ("vocab_size", "max_characters", "lower_case")
+        settings = build_vocab.VocabularyOptions(**{k: chosen[k] for k in names})
+        vocabulary = build_vocab.build_vocabulary(format, folder, settings, options)
+        with files.written_aside(vocab_file) as aside:
+            aside.write_bytes(vocabulary.to_bytes())
+    copies = None if chosen["duplicates"] == "none" else chosen["duplicates"]
+    document_options = documents.DocumentOptions(
+        format=format,
+        input=folder,
+        vocab_file=str(vocab_file),
+        reader_options=options,
+        lower_case=chosen["lower_case"],
+        sentence_parameters=chosen["sentence_parameters"],
+        cleaning=CleaningOptions(duplicates=copies),
+    )
+    workers = 1 if total < 5e7 else os.cpu_count() or 1
+    source = records / "documents"
+    documents.build_documents(document_options, source, num_workers=workers)
+    window_options = windows.WindowOptions(window_length=window)
+    windows.build_windows(window_options, source, records, num_workers=workers)
+    return records
+
+
+def override(config: RunConfig, overrides: Mapping[str, Any]) -> RunConfig:
+    """Replaces the fields of a config that `--config.…` flags set."""
+    values = to_config_dict(config)
+    values.update_from_flattened_dict(dict(overrides))
+    return from_config_dict(values)
+
+
+def plan_run(
+    manifest: Manifest, measure: Any, minutes: float, is_named: bool, begin: float
+) -> tuple[RunConfig, choices.Plan]:
+    """Chooses model and length of a run that ends `minutes` after `begin`."""
+    from seg_tf.training import engine, throughput
+
+    overrides = config_flags.get_override_values(flags.FLAGS["config"])
+    gpu, vocab_size = engine.current().has_gpu(), manifest.vocabulary["size"]
+    kind = overrides.get("optimizer.type", "MuonConfig" if minutes >= 10 else "")
+    fields = {k: v for k, v in overrides.items() if k != "training.num_updates"}
+    bfloat16 = gpu or "avx512" in pathlib.Path("/proc/cpuinfo").read_text()
+    recipe = functools.partial(
+        choices.configure,
+        window=manifest.window_length,
+        muon=kind == "MuonConfig",
+        gpu=gpu,
+        bfloat16=bfloat16,
+    )
+    # An update of the base size takes a minute on a CPU.
+    sizes = ("modern_mini", "modern_tiny", *["modern_base"] * gpu)
+    recipes = [recipe(size) for size in sizes]
+    if is_named:
+        recipes, fields = [from_config_dict(flags.FLAGS.config)], {}
+    configs = {recipe.name: override(recipe, fields) for recipe in recipes}
+
+    def plan(name: str, speed: choices.Speed) -> choices.Plan:
+        left = 60 * minutes - (time.monotonic() - begin)
+        text = manifest.count("pieces", "train")
+        return choices.plan_length(configs[name], speed, left, text, vocab_size)
+
+    def speed(name: str) -> choices.Speed:
+        training = replace(configs[name].training, validation_interval=0)
+        config = replace(configs[name], training=training)
+        return measure(json.dumps(to_dict(config)))
+
+    flops = {
+        name: throughput.flops_per_update(config, vocab_size) or 1
+        for name, config in configs.items()
+    }
+    name, chosen = choices.choose_size(flops, speed, plan)
+    config = configs[name]
+    num_updates = overrides.get("training.num_updates", chosen.num_updates)
+    every = max(1, num_updates // choices.NUM_VALIDATIONS)
+    lengths = {
+        "num_updates": num_updates,
+        "validation_interval": every * bool(manifest.count("records", "validation")),
+        "checkpoint_interval": every,
+        "log_interval": max(1, every // 5),
+    }
+    optimizer, warmup = config.optimizer, config.optimizer.warmup_updates
+    if "optimizer.warmup_updates" not in overrides and warmup:
+        optimizer = replace(optimizer, warmup_updates=min(warmup, num_updates // 10))
+    lengths = {k: v for k, v in lengths.items() if f"training.{k}" not in fields}
+    training = replace(config.training, **lengths)
+    return replace(config, training=training, optimizer=optimizer), chosen
+
+
+def measure_speed(records: str, settings: str) -> choices.Speed:
+    """Runs some updates of a config, given as JSON, and discards them."""
+    import keras
+
+    from seg_tf.training import build, dry_run, engine
+
+    config, begin = from_config_dict(json.loads(settings)), time.monotonic()
+    engine.current().set_determinism(config.training, lambda line: None)
+    inputs = build.build_inputs(config, records)
+    learner = build.build_learner(config, inputs)
+    distribution = learner.options.distribution
+    batches = iter(build.train_dataset(inputs, config.training, 0, distribution))
+    updates = dry_run.measure(learner, batches, 2)
+    start = time.monotonic() - begin - sum(updates)
+    # About five seconds of updates.
+    updates = dry_run.measure(learner, batches, min(100, int(5 / min(updates)) + 2))
+    # Variables get the names that they have in a process that only trains.
+    keras.utils.clear_session(free_memory=False)
+    pieces = dry_run.tokens_per_update(config, inputs)
+    return choices.Speed(sum(updates) / len(updates), start, pieces)
