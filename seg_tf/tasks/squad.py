@@ -1,14 +1,14 @@
-"""SQuAD 1.1 and 2.0: files, ranked answers, and the scores of the official scripts.
+"""Files, ranked answers and official scores of SQuAD 1.1 and 2.0.
 
-Rajpurkar et al., 2016, and Rajpurkar, Jia and Liang, 2018. A file is
+Implements Rajpurkar et al., 2016, and Rajpurkar, Jia and Liang, 2018. A file is
 
     {"version": …, "data": [{"title": …, "paragraphs": [{"context": …, "qas": [
       {"id": …, "question": …, "answers": [{"text": …, "answer_start": …}, …],
        "is_impossible": …}]}]}]}
 
-with `is_impossible` in version 2.0 only. `answers` may also have the form of Hugging
-Face, `{"text": […], "answer_start": […]}`. A training file has one answer for each
-question, a development file several, by different people.
+with `is_impossible` in version 2.0 only. `answers` may also have Hugging Face's form,
+`{"text": […], "answer_start": […]}`. A training file has one answer per question, a
+development file several, by different people.
 """
 
 import collections
@@ -36,7 +36,7 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
-    """Characters of the context, and the position where they start."""
+    """Text of an answer, and the position in the context where it starts."""
 
     text: str
     start: int
@@ -51,7 +51,8 @@ class Answer:
 class Question:
     """A question about a passage, with answers by different people.
 
-    There are none if the passage does not answer it, or if the file has no answers.
+    `answers` is empty if the passage does not answer the question, or if the file has
+    no answers.
     """
 
     identifier: str
@@ -62,7 +63,7 @@ class Question:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Passage:
-    """A context, in which a line break ends a paragraph, and the questions about it."""
+    """A context, in which line breaks end paragraphs, and the questions about it."""
 
     context: str
     questions: tuple[Question, ...]
@@ -73,11 +74,11 @@ class SquadFile:
     """Contents of a SQuAD file.
 
     Attributes:
-        source: its name, for messages.
-        has_impossible: whether it is of version 2.0, in which a passage need not
-            answer a question.
-        passages: in the order of the file.
-        rejected: a message for each question that was left out.
+        source: str. Name of the file, for messages.
+        has_impossible: bool. Whether the file has version 2.0, in which passages do not
+            answer some questions.
+        passages: tuple of `Passage`. In file order.
+        rejected: tuple of str. A message for each question that was left out.
     """
 
     source: str
@@ -86,7 +87,7 @@ class SquadFile:
     rejected: tuple[str, ...] = ()
 
     def questions(self) -> Iterator[Question]:
-        """All questions, in the order of the file."""
+        """Yields all questions in file order."""
         for passage in self.passages:
             yield from passage.questions
 
@@ -94,15 +95,15 @@ class SquadFile:
 def read(path: str | os.PathLike, *, for_training: bool = False) -> SquadFile:
     """Reads a SQuAD file.
 
-    It is of version 2.0 if it says so (`"version": "v2.0"`), or if a question has
-    `is_impossible`. Up to 5 % of the questions may be invalid, and are left out.
+    A file has version 2.0 if it says so (`"version": "v2.0"`), or if a question has
+    `is_impossible`. Up to 5% of the questions may be invalid. They are left out.
 
-    `for_training`, every question needs an answer that occurs in its context, or must
-    be impossible. Answers are moved to the occurrence nearest to `answer_start`, where
-    no-break spaces equal spaces. Scores need only texts.
+    With `for_training`, every question needs an answer that occurs in its context, or
+    must be impossible. Answers are moved to the occurrence nearest to `answer_start`,
+    where no-break spaces equal spaces. Scoring needs only the answer texts.
 
     Raises:
-        OSError: if it cannot be read.
+        OSError: if the file cannot be read.
         ValueError: if the file, or too many of its questions, are invalid. The message
             names the file and the question.
     """
@@ -166,7 +167,7 @@ def _question(value: Any, context: str, for_training: bool) -> Question:
 
 
 def _nearest(text: str, start: int, context: str) -> tuple[str, int]:
-    """An answer as it occurs in the context, nearest to where it should start."""
+    """Returns the occurrence of an answer in the context that is nearest to `start`."""
     if context.startswith(text, start):
         return text, start
     spaced, text = (value.replace("\xa0", " ") for value in (context, text))
@@ -184,10 +185,10 @@ def read_split(
     limit: int | None = None,
     report: Callable[[str], Any] = print,
 ) -> SquadFile:
-    """Reads a file such as `train-v1.1.json` in a folder, or in its folder `squad`.
+    """Reads a file such as `train-v1.1.json` in a folder or its subfolder `squad`.
 
-    `limit` reads the first N questions only. `report` is called with a line if
-    questions were left out.
+    Only the first `limit` questions are read, or all if it is None. `report` is called
+    with a message if questions were left out.
     """
     folder, name = pathlib.Path(data_dir).expanduser(), f"{split}-{version}"
     places = (folder, folder / "squad")
@@ -195,8 +196,8 @@ def read_split(
     paths = [path for path in paths if path.stem == name] or paths
     if len(paths) != 1:
         raise FileNotFoundError(
-            f"`data_dir` must be the folder of SQuAD's files and hold {name}.json, or "
-            f"only one file that begins so. Received: {folder}, with "
+            f"`data_dir` must be the folder of SQuAD's files and contain {name}.json, "
+            f"or only one file that starts with this name. Received: {folder}, with "
             f"{', '.join(map(str, paths)) or 'none'}"
         )
     data = read(paths[0], for_training=split == "train")
@@ -223,7 +224,7 @@ def read_split(
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """A possible answer, cut out of the context; the text "" is none."""
+    """A possible answer from the context. The text "" means no answer."""
 
     text: str
     start_logit: float
@@ -238,7 +239,7 @@ class Candidate:
 class RankedAnswers:
     """The best answers to a question, best first, with distinct texts.
 
-    `null` has the logits of there being no answer; it is None in version 1.1.
+    `null` is the no-answer candidate, or None in version 1.1.
     """
 
     identifier: str
@@ -247,17 +248,17 @@ class RankedAnswers:
 
     @property
     def null_odds(self) -> float | None:
-        """Score of no answer minus score of the best answer; None in version 1.1."""
+        """Score of no answer minus score of the best answer, or None in version 1.1."""
         return self.null and self.null.score - self.candidates[0].score
 
     def answer(self, null_threshold: float = 0.0) -> str:
-        """The best answer, or "" if the odds of no answer are above the threshold."""
+        """Returns the best answer, or "" if `null_odds` is above the threshold."""
         if self.null is not None and self.null_odds > null_threshold:
             return ""
         return self.candidates[0].text
 
     def n_best(self) -> list[dict[str, Any]]:
-        """All candidates, no answer among them, with probabilities, best first."""
+        """Returns all candidates and no answer, with probabilities, best first."""
         ranked = [*self.candidates, *([self.null] if self.null else [])]
         ranked.sort(key=lambda candidate: -candidate.score)
         shares = scipy.special.softmax([candidate.score for candidate in ranked])
@@ -270,14 +271,14 @@ class RankedAnswers:
 def best_null_threshold(
     questions: Iterable[Question], answers: Sequence[RankedAnswers]
 ) -> float:
-    """The threshold of `RankedAnswers.answer` with the best F1 on these questions.
+    """Returns the threshold of `RankedAnswers.answer` with the best F1 on `questions`.
 
-    Unlike the official search it never separates questions of equal odds, and has a
-    threshold for never answering, so the answers really reach the score it reports.
+    Unlike the official search, it never separates questions with equal odds and can
+    choose to never answer, so the answers reach the score that it reports.
     """
     known = {question.identifier: question for question in questions}
     odds = np.array([ranked.null_odds for ranked in answers])
-    # How much better than no answer.
+    # Gain in F1 over no answer.
     gains = np.array(
         [
             _question_scores(question, ranked.candidates[0].text)[1]
@@ -296,11 +297,11 @@ def best_null_threshold(
 def score_answers(
     data: SquadFile, answers: Sequence[RankedAnswers]
 ) -> dict[str, float]:
-    """Exact match and F1 of the best answers to all questions, as by `evaluate`.
+    """Computes exact match and F1 of the best answers to all questions with `evaluate`.
 
-    In version 2.0, `null_threshold` has the best F1 on these questions, as papers
-    report the development set, and all scores use it but `untuned_exact` and
-    `untuned_f1`, whose threshold is 0.
+    In version 2.0, `null_threshold` maximizes F1 on these questions, as papers do for
+    the development set. All scores use it except `untuned_exact` and `untuned_f1`,
+    whose threshold is 0.
     """
 
     def scores(threshold: float = 0.0) -> dict[str, float]:
@@ -323,11 +324,11 @@ def score_answers(
 def write_predictions(
     folder: pathlib.Path, answers: Sequence[RankedAnswers], null_threshold: float = 0.0
 ) -> None:
-    """Writes answers under the names, and in the form, of BERT's published code.
+    """Writes answers in the files and format of BERT's published code.
 
-    The official scripts read `predictions.json`, `nbest_predictions.json` has all
-    candidates, and in `null_odds.json`, for version 2.0, the official script searches
-    the best threshold.
+    `predictions.json` and, for version 2.0, `null_odds.json` are inputs of the official
+    scripts, which search the best threshold in the latter. `nbest_predictions.json`
+    contains all candidates.
     """
     contents = {
         "predictions": {
@@ -341,7 +342,7 @@ def write_predictions(
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in contents.items():
         if content:
-            # Escaped, for a context may hold half a surrogate pair.
+            # Escaped, because a context may contain an unpaired surrogate.
             text = json.dumps(content, indent=1) + "\n"
             files.write_text(folder / f"{name}.json", text)
 
@@ -350,13 +351,13 @@ def write_predictions(
 
 
 def evaluate(data: SquadFile, predictions: Mapping[str, str]) -> dict[str, Any]:
-    """Scores of predictions (identifier of a question -> answer), in percent.
+    """Scores predictions, a mapping of question identifiers to answers, in percent.
 
-    They follow the official script of the file's version. Version 1.1 gives answers
-    without a word an F1 of 0, version 2.0 an F1 of 1 if there is no answer. A question
-    without a prediction scores 0.
+    Follows the official script for the file's version. An answer that normalization
+    leaves empty has an F1 of 0 in version 1.1, and of 1 in version 2.0 if there is no
+    answer. A question without a prediction scores 0.
 
-    Returns `exact`, `f1`, `total` and `missing_predictions`; in version 2.0 also the
+    Returns `exact`, `f1`, `total` and `missing_predictions`. In version 2.0, also the
     first three for questions with and without an answer, `HasAns_…` and `NoAns_…`.
     """
     questions = list(data.questions())
@@ -392,11 +393,11 @@ def evaluate(data: SquadFile, predictions: Mapping[str, str]) -> dict[str, Any]:
 def _question_scores(
     question: Question, prediction: str, has_impossible: bool = True
 ) -> tuple[float, float]:
-    """Exact match and F1 of an answer."""
+    """Returns exact match and F1 of an answer."""
     predicted = normalized_words(prediction)
     gold = [normalized_words(answer.text) for answer in question.answers]
     if has_impossible:
-        # In version 2.0 an answer of only articles and punctuation is none.
+        # Version 2.0 ignores answers of only articles and punctuation.
         gold = list(filter(None, gold)) or [[]]
     exact = max((words == predicted for words in gold), default=False)
     f1s = []
@@ -411,7 +412,7 @@ def _question_scores(
 
 
 def normalized_words(text: str) -> list[str]:
-    """Words that are compared: lower-cased, no ASCII punctuation, no articles.
+    """Splits text into lowercase words, without ASCII punctuation and articles.
 
     Example:
         >>> normalized_words("The  cat's 1,000 (Thousand) lives.")
