@@ -37,7 +37,6 @@ class RowShape:
 
     @property
     def widths(self) -> dict[str, int]:
-        """Length of each array of a row, by name."""
         names = ("lengths", "text_of_sentence", "place", "sentence_part")
         return {"pieces": self.length, **dict.fromkeys(names, self.num_sentences)}
 
