@@ -26,8 +26,8 @@ _SentenceLength = Annotated[int, Range("be at least 4", 4)]
 class MaskingConfig:
     """Settings of masked language modeling, by default those of BERT.
 
-    Up to `max_predictions` pieces of a row, 15% by default, are predicted. Of these,
-    80% are replaced by `[MASK]`, 10% by a random piece, and the rest are kept.
+    By default, 15% of the pieces of a row are predicted, at most `max_predictions`. Of
+    these, 80% are replaced by `[MASK]`, 10% by a random piece, and the rest are kept.
     """
 
     mask_rate: Fraction = 0.15
@@ -65,7 +65,7 @@ class WindowInputsConfig(Ranged):
 
     Attributes:
         window_length: int. Number of positions of a full window.
-        masking: masking of each window.
+        masking: `MaskingConfig`. Masking of each window.
         block_rows: int. Number of consecutive rows per block. Rows of a block are read
             at about the same time, which suits remote records. If None, all rows of an
             epoch are permuted.
@@ -137,7 +137,7 @@ class SentenceInputsConfig(ShuffledWindowInputsConfig):
 
     @property
     def num_candidates(self) -> int:
-        """Number of candidates and `sentence_id`s: sentences, `[CLS]` and `[SEP]`."""
+        """Number of candidates, which are the sentences, `[CLS]` and `[SEP]`."""
         return self.max_sentences + 2
 
 
@@ -164,7 +164,7 @@ class ReATInputsConfig(WindowInputsConfig):
         exchange_rate: float. Fraction of the sentences that are moved. Parts of a split
             sentence are never moved and do not count.
         exchange_within: str. "text" moves sentences within their text. "row" moves them
-            among all texts of a row, which is learned much sooner.
+            among all texts of a row, which is learned much faster.
     """
 
     paper: ClassVar[str | None] = None

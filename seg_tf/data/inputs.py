@@ -1,4 +1,4 @@
-"""Imports and thereby registers all kinds of inputs, and mixes several sources."""
+"""Imports all input classes, which registers them, and defines mixtures of sources."""
 
 import dataclasses
 import functools
@@ -44,8 +44,8 @@ class MixtureInputs(SampledInputs):
     Sample n of a source, including its masking, equals sample n of a run on that source
     only. An epoch ends when every source has been read completely at least once.
 
-    `folders` and `weights` map the names of sources to their records and weights.
-    `read` opens a folder.
+    `folders` and `weights` map source names to records folders and weights. `read`
+    opens a folder.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class MixtureInputs(SampledInputs):
     def validation_dataset(
         self, batch_size: int, max_samples: int | None = None, **rank: Any
     ) -> tf.data.Dataset:
-        """Returns held-out batches source by source, `max_samples` of each."""
+        """Returns held-out batches, source by source, up to `max_samples` of each."""
         datasets = (
             inputs.validation_dataset(batch_size, max_samples, **rank)
             for inputs in self._inputs

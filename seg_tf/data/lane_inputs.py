@@ -30,8 +30,8 @@ _WORD_FEATURES = (
 class WordStream:
     """All words of a split, one document after another, repeated endlessly.
 
-    The documents of a shard are measured when it is first read. Shards and documents
-    stay cached while `num_places` positions are read in turn.
+    Document sizes are counted when a shard is first read. The cache holds enough shards
+    and documents to read from `num_places` positions in turn.
     """
 
     def __init__(

@@ -61,7 +61,7 @@ class Manifest:
         sentence_splitter: name and checksum of the sentence splitter's parameters.
         options: build settings that determine the result.
         number_widths: integer type of each list of a record.
-        window_length: length of a window, including `[CLS]` and `[SEP]`.
+        window_length: length with `[CLS]` and `[SEP]`, or None for documents.
         sources: name, size and checksum of every input file. If validation text is
             separate, file names begin with the split.
         rejected: number of rejected documents by reason.

@@ -206,7 +206,7 @@ def _exclude_span(
 ) -> tf.Tensor:
     """Updates the maximum span lengths around a new span.
 
-    Lengths become negative inside the span, 0 next to it, and shorter before it. For
+    Lengths become negative inside the span, 0 next to it, and smaller before it. For
     example, a span of 2 in a sentence of 8 pieces, with K = 3:
 
       before    3  3  3  3  3  3  2  1

@@ -38,8 +38,8 @@ def local_records(
 ) -> pathlib.Path:
     """Returns the folder to read records from: `records_dir`, or the mirror of a URL.
 
-    `gigabytes` limits the size of the shards in a mirror. If it is None, the previous
-    limit is kept, initially 50.
+    `gigabytes` limits the total size of the shards in a mirror. If it is None, the
+    previous limit is kept, initially 50.
     """
     remote = remote_files.to_path(str(records_dir))
     if isinstance(remote, pathlib.Path):
@@ -130,7 +130,7 @@ def _opened(folder: pathlib.Path, changed: int) -> "Mirror":
 
 @dataclasses.dataclass(frozen=True)
 class Mirror:
-    """Fetches shards and their offsets and lengths from a URL to a bounded folder."""
+    """Fetches shards, offsets and lengths from a URL into a folder of limited size."""
 
     folder: pathlib.Path
     url: str
@@ -208,7 +208,7 @@ class Mirror:
             self._pending.discard(path.name)
 
     def make_room(self) -> None:
-        """Removes the least recently used shards until the limit is respected."""
+        """Evicts the least recently used shards until the mirror fits its limit."""
         with _locked(self.folder, "room"):
             self._has_room(0)
 
@@ -236,7 +236,7 @@ class Mirror:
 
 
 def fetch(path: pathlib.Path) -> None:
-    """Fetches a file that is missing from its folder, if the folder is a mirror."""
+    """Fetches a file if its folder is a mirror and does not contain it."""
     mirror = mirror_of(path.parent)
     if mirror is not None:
         mirror.fetch(path)

@@ -79,7 +79,7 @@ def pack(lengths: np.ndarray, row_length: int, max_windows: int, *, seed: int) -
 def _best_fit_decreasing(
     counts: np.ndarray, row_length: int, max_windows: int
 ) -> Iterator[tuple[Pattern, int]]:
-    """Yields each pattern and its number of rows."""
+    """Yields the patterns of rows, each with its number of rows."""
     spaces: list[int] = []  # ascending
     by_space: dict[int, list[tuple[Pattern, int]]] = {}
     full_rows: list[tuple[Pattern, int]] = []
@@ -124,7 +124,7 @@ def _best_fit_decreasing(
 
 
 def groups_of_shards(manifest: Manifest, split: str, count: str) -> list[range]:
-    """Returns at least one range of consecutive shards to pack together.
+    """Returns ranges of consecutive shards to pack together, at least one.
 
     The size of a group is limited by its `count` in the manifest, "records" or
     "sentences".

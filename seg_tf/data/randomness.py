@@ -32,7 +32,7 @@ LONG_TEXTS = 13
 
 
 def key(*names: int) -> int:
-    """Returns the stream with a name such as `key(seed, purpose, document_id)`."""
+    """Returns the random stream of integer names such as seed, purpose and epoch."""
     value = 0
     for name in names:
         value = (value + (int(name) + 1) * _GAMMA) & _MASK
@@ -53,7 +53,7 @@ def uniform_integers(stream: int, count: int) -> np.ndarray:
 
 
 def extend_key(stream: int | tf.Tensor, names: int | tf.Tensor) -> tf.Tensor:
-    """Extends stream names by one more integer, elementwise, in the graph."""
+    """Extends the names of streams by one more integer, elementwise, in the graph."""
     stream, names = (
         value if tf.is_tensor(value) else _uint64(value) for value in (stream, names)
     )

@@ -1,4 +1,4 @@
-"""Reads rows of texts in sentence blocks, with some sentences moved (ReAT).
+"""Reads rows of texts, with sentences in blocks and some of them moved (ReAT).
 
 Shape key: B rows, L row length, N sentences of a row.
 """
@@ -213,7 +213,7 @@ def exchange(
     """Moves a random fraction `rate` of the sentences of each text.
 
     Each chosen sentence moves to the position of the next one in a random order. Their
-    number is rounded randomly, to 0 or 2 if it is below 2, and is correct on average.
+    number is rounded randomly, to 0 or 2 if it is below 2, so that it is unbiased.
 
     `text_number` is the text of each sentence, from 1, or 0 at padding, and `places` is
     its position, both int32 `(B, N)`. Returns the new positions, and bool masks of the

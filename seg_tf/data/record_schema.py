@@ -1,4 +1,4 @@
-"""The binary format of the files in a records folder, without TensorFlow.
+"""Defines the binary format of record files without importing TensorFlow.
 
 A shard is a TFRecord file. Each record consists of its length (8 bytes), the masked
 CRC-32C of the length (4), the data, and the masked CRC-32C of the data (4). Next to a

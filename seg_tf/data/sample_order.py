@@ -80,7 +80,7 @@ def epochs_and_records(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the epoch and record number of each sample of a run, int64 `(B,)`.
 
-    If `blocks` is None, all records of an epoch are permuted.
+    If `blocks` is None, all records of an epoch are permuted together.
     """
     epochs = samples // num_records
     positions = samples % num_records
@@ -176,7 +176,7 @@ class MixtureOrder:
         return counts
 
     def epoch(self, sizes: Sequence[int]) -> int:
-        """Returns the length of an epoch of whole blocks that covers all sources."""
+        """Returns the number of samples in the fewest blocks that cover all sources."""
         blocks = max(
             -(-size // weight)
             for size, weight in zip(sizes, self._weights.tolist(), strict=True)

@@ -27,7 +27,7 @@ class ShuffledWindowInputs(WindowInputs):
     order stored with each record.
 
     All sentences are shuffled, but the first sentence of a window that begins inside a
-    document is not a candidate of the pointers. It did not fit into the previous
+    document is not a candidate for the pointers. It did not fit into the previous
     window, so it is longer on average, and its length would reveal its position.
     """
 
@@ -109,7 +109,7 @@ def merge(
     streams: tf.Tensor,
     max_sentences: int,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Merges random adjacent sentences until M are left (SLM, section 3.2).
+    """Merges random adjacent sentences until at most M are left (SLM, section 3.2).
 
     Repeated merging removes all but M - 1 boundaries, and every subset of them is
     equally likely to remain. This function draws the remaining boundaries directly.

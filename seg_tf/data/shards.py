@@ -55,7 +55,7 @@ class RecordReader:
     """Reads the records of several shards as one sequence with random access.
 
     Only requested records are read from disk. A memory-mapped file would read 100 times
-    as much. Few shards are open at a time, so their number is unlimited. Threads and
+    as much. Few shards are open at a time, so any number can be read. Threads and
     forked processes may share a reader. With `in_order`, the operating system reads
     ahead.
     """

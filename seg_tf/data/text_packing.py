@@ -222,7 +222,7 @@ def _fits(texts: Texts, rows: list[np.ndarray], row: RowShape) -> Iterator[np.nd
 
 
 class TextRows:
-    """All texts of a split with the same shape, packed into rows."""
+    """The texts of a split for one `TextShape`, packed into rows."""
 
     def __init__(
         self, windows: WindowRecords, shape: TextShape, row: RowShape, seed: int
@@ -248,7 +248,7 @@ class TextRows:
         return np.unique(self._texts.windows[members])
 
     def read(self, number: int) -> dict[str, np.ndarray]:
-        """Reads the arrays of a row, padded with 0 to the lengths `RowShape.widths`."""
+        """Reads the arrays of a row, padded with 0 to `RowShape.widths`."""
         texts = self._texts
         members, _ = self._rows.of_rows(np.array([number]))
         (positions,) = sentence_matrix(texts, [members])

@@ -80,9 +80,9 @@ class WindowInputs(SampledInputs, RecordInputs):
 
     Args:
         window_length, masking, block_rows, blocks_at_once: see `WindowInputsConfig`.
-        records_dir: str. Output folder of `seg-tf build-records`.
+        records_dir: str or path. Output folder of `seg-tf build-records`.
         index_tables: dict. Size of the embedding table of each index feature of the
-            model. Indices are capped to it.
+            model. Larger indices are clipped.
         seed: int. Seed of the run.
         vocab_size: int. Vocabulary size of the model, or None to accept any.
     """
@@ -266,7 +266,7 @@ class WindowInputs(SampledInputs, RecordInputs):
         return rows
 
     def _traced_once(self, split: str, function: ReadSamples) -> ReadSamples:
-        """Traces once for all datasets of a split, because tracing takes a second."""
+        """Traces a function once for all datasets of a split, which takes a second."""
         return self._functions.setdefault(split, tf.function(function, autograph=False))
 
     def _features(

@@ -113,7 +113,7 @@ class WindowRecords:
         return Vocabulary.from_file(vocabulary_path(self.manifest, self.records_dir))
 
     def check_whole_sentences(self) -> None:
-        """Raises a ValueError if windows begin and end inside sentences."""
+        """Raises a ValueError if windows may begin or end inside sentences."""
         if self.manifest.options.get("cut_sentences"):
             raise ValueError(
                 f"{self.records_dir}: the records were built with --cut_sentences. "
@@ -160,7 +160,7 @@ class WindowRecords:
         return trees, first_index, lists[record_schema.SHUFFLED_SENTENCE_INDICES]
 
     def read_masked(self, numbers: tf.Tensor, streams: tf.Tensor) -> Features:
-        """Reads and masks windows `(W,)`, one per row, with random streams."""
+        """Reads and masks windows `(W,)`, one per row, each with a random stream."""
         trees, _, _ = self.read(numbers)
         rows = window_rows(
             trees,

@@ -1,4 +1,4 @@
-"""Rows of sentences in blocks, `<SS> <Attn> words </s>` each (ReAT).
+"""Lays out rows of sentences `<SS> <Attn> words </s>` in blocks (ReAT).
 
 Shape key: B rows, M sentences, N sentence parts, L row length, P pieces of a row.
 """
@@ -31,7 +31,7 @@ _BEFORE_WORDS = 2
 
 
 class BlockLayout(Layout):
-    """Lays out the sentences of one text per row, none across the end of a block.
+    """Lays out each sentence inside a block. The sentences of a row form one text.
 
     For example, texts of the pieces [7, 8] and [9] become, with blocks of 10,
 
@@ -145,8 +145,8 @@ class BlockLayout(Layout):
 def split_long(lengths: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray]:
     """Splits sentences of `lengths` `(S,)` that exceed `longest` into even parts.
 
-    For example, lengths [3, 10] with at most 4 become [3, 4, 3, 3]. These are the parts
-    [0, 0, 1, 2] of their sentences.
+    For example, lengths [3, 10] and `longest` 4 give the lengths [3, 4, 3, 3] and the
+    part numbers [0, 0, 1, 2].
     """
     num_parts = np.maximum(-(-lengths // longest), 1)
     whole, parts = np.repeat(lengths, num_parts), np.repeat(num_parts, num_parts)
@@ -156,7 +156,7 @@ def split_long(lengths: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarra
 
 
 def _split_rows(lengths: tf.RaggedTensor, longest: int) -> tuple[tf.RaggedTensor, ...]:
-    """Returns the lengths of parts and their sentences, like `split_long`."""
+    """Applies `split_long` in the graph. Returns part lengths and sentence numbers."""
     num_parts = tf.maximum(-(-lengths.flat_values // longest), 1)
     part, whole = count_off(tf.zeros_like(num_parts), num_parts)
     length, parts = (
@@ -239,8 +239,8 @@ def lay_out(
 ) -> dict[str, tf.Tensor]:
     """Lays out `<SS> <Attn> words </s>` for every sentence, at its start.
 
-    `pieces`, int32 `(B, P)`, are those of all sentences of a row, padded. `lengths` and
-    `starts`, int32, and `is_sentence`, bool, are `(B, N)`, 0 at padding. Returns
+    `pieces`, int32 `(B, P)`, are the padded pieces of all sentences of a row. `lengths`
+    and `starts`, int32, and `is_sentence`, bool, are `(B, N)`, 0 at padding. Returns
     `token_ids`, `position_index`, `sentence_number`, `padding_mask` and `is_piece`,
     which is False at special tokens. Each is `(B, L)`, 0 at padding.
     """

@@ -70,8 +70,8 @@ class Contexts:
     ) -> Contexts:
         """Creates contexts from the lengths of their sentences.
 
-        `lengths`, `paragraphs` and `numbers`, int32 `(S,)`, are the number of pieces of
-        each sentence, at least 1, an ascending number for its paragraph, and its
+        All arguments are int32 `(S,)`. `lengths` are the pieces of each sentence, at
+        least 1, `paragraphs` an ascending number of its paragraph, and `numbers` its
         context.
         """
         begins_text = _begins(numbers)
@@ -198,7 +198,7 @@ class WindowSizes:
         max_question_pieces: int. Maximum number of pieces of a question.
         num_special_tokens: int. Special tokens per row, except those of sentences.
         tokens_per_sentence: int. Special tokens before each sentence and the question.
-        max_sentences: int or None. Limit of the sentences of a row, with the question.
+        max_sentences: int or None. Maximum sentences per row, including the question.
     """
 
     max_length: int = 384
@@ -267,7 +267,7 @@ class Windows:
         return tf.where(self.stops > self.starts, number, 0)
 
     def is_max_context(self, num_questions: int | tf.Tensor) -> tf.Tensor:
-        """Marks the pieces in the window that shows them in most context: bool `(K,)`.
+        """Marks each piece in the window that gives it the most context: bool `(K,)`.
 
         The context of a piece is the smaller number of pieces to its left or right in
         the window, plus 0.01 times the length of the window, as in BERT.
@@ -337,7 +337,7 @@ def make_windows(
 def first_of_best(
     scores: tf.Tensor, groups: tf.Tensor, num_groups: int | tf.Tensor
 ) -> tf.Tensor:
-    """Marks the best score of each group, or the first of several: bool `(K,)`."""
+    """Marks the first best score of each group: bool `(K,)`."""
     best = tf.math.unsorted_segment_max(scores, groups, num_groups)
     is_best = scores == tf.gather(best, groups)
     number = tf.range(tf.size(groups))

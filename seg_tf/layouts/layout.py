@@ -75,7 +75,7 @@ class Layout(abc.ABC):
 
     @abc.abstractmethod
     def rows(self, trees: Trees) -> Features:
-        """Lays out rows as long as the longest requires, eagerly or in a graph."""
+        """Lays out rows as long as the longest text needs, eagerly or in a graph."""
 
     @abc.abstractmethod
     def num_tokens(self, example: Example) -> int:
@@ -166,7 +166,7 @@ class TextReadout(abc.ABC):
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class FirstToken(TextReadout):
-    """Selects `[CLS]`, as in BERT. Each text must be in a separate row."""
+    """Selects `[CLS]`, as in BERT. Each text requires a separate row."""
 
     needs_pooler = True
 

@@ -114,7 +114,7 @@ class IndexedLayout(Layout):
 
     @abc.abstractmethod
     def rows(self, trees: Trees, row_length: int | tf.Tensor | None = None) -> Features:
-        """Like `Layout.rows`, but optionally with rows of a fixed length."""
+        """Lays out rows like `Layout.rows`, or with a fixed length."""
 
     def lay_out(
         self, examples: Sequence[Example], row_shape: RowShape
@@ -169,11 +169,11 @@ def row_features(
     indices: Mapping[str, tf.Tensor],
     caps: Mapping[str, int],
 ) -> dict[str, tf.Tensor]:
-    """Returns `token_ids`, `padding_mask` and the indices in `caps`, capped.
+    """Returns `token_ids`, `padding_mask`, and the indices in `caps`, clipped.
 
-    The token at a position `(B, L)` is number `piece` of the row's pieces if
-    `is_piece`. Otherwise it is the token in `specials`, or padding with indices 0
-    unless `is_token`.
+    At positions `(B, L)` with `is_piece`, the token is number `piece` of `pieces`.
+    Other tokens are in `specials`. Positions without `is_token` are padding, with
+    indices 0.
     """
     # One more column, for rows without pieces.
     pieces = tf.pad(pieces, [[0, 0], [0, 1]])

@@ -121,10 +121,10 @@ def sentence_rows(
       gold_candidates           2  1  3
       gold_lengths              2  1  0
 
-    Paragraph and sentence indices belong to the presented place, not to the sentence
-    that is moved there. `[CLS]` has the indices of the first place. `[SEP]` has the
-    indices of the last place, but its token index is one higher than that of the
-    previous piece.
+    Paragraph and sentence indices belong to the place of presentation, not to the
+    sentence that is moved there. `[CLS]` has the indices of the first place. `[SEP]`
+    has the indices of the last place, except that its token index is one higher than
+    the previous piece's.
 
     Args:
         trees: `Trees`. The sentences in gold order.
@@ -132,7 +132,7 @@ def sentence_rows(
         sent_id: int. Id of `[SENT]`. If None, these tokens and the candidates are
             omitted (section 5.1).
         places: int32 tensor `(B, S)`. The place, from 0, at which each sentence is
-            presented. If None, this is the gold order.
+            presented. If None, the gold order is kept.
         first_is_context: bool tensor `(B,)`. Whether the first sentence is not a
             candidate. If None, all sentences are candidates.
 

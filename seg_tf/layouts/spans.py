@@ -2,7 +2,7 @@
 
 The score of an answer is the sum of its start and end logits. All spans are compared,
 not only those between the best starts and the best ends. An answer must start in the
-window that shows its first piece in most context (`Windows.is_max_context`).
+window that gives its first piece the most context (`Windows.is_max_context`).
 
 Shape key: W windows, L row length, S sentences of a row, K pieces of all windows, Q
 questions, A lengths of spans, N answers of a question.
@@ -179,8 +179,9 @@ def best_spans(
     """Ranks all spans in all windows of each question, and no answer.
 
     `question_contexts` is int32 `(Q,)`. `start_logits` and `end_logits`, float `(K,)`,
-    score each piece as the first and last of an answer. `null_logits`, float `(W, 2)`,
-    are the logits of `[CLS]`. Windows are in order, at least one per question.
+    score each piece as the first and the last piece of an answer. `null_logits`, float
+    `(W, 2)`, are the logits of `[CLS]`. Windows are in order, at least one per
+    question.
     """
     start_logits = tf.cast(start_logits, tf.float64)
     end_logits = tf.cast(end_logits, tf.float64)

@@ -81,7 +81,7 @@ def window_rows(
     Args:
         trees: `Trees`. The texts.
         special_ids: dict. Ids of "cls", "sep" and "pad".
-        row_length: int. Length L of the rows, which the tokens must fit.
+        row_length: int. Length L of the rows. All tokens must fit.
         caps: dict. Table size of each requested index, including `token_type`.
 
     Returns:

@@ -31,7 +31,7 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str | Task) -> Task:
-    """Returns the task with a name. Raises a ValueError if there is none."""
+    """Returns a task by name. Raises a ValueError if there is none."""
     if isinstance(name, Task):
         return name
     check_choice("task", name, _TASKS)

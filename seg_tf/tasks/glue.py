@@ -134,7 +134,7 @@ def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
 
 
 class Column(NamedTuple):
-    """A column of GLUE's tables: a task, or one of the two parts of MNLI.
+    """A column of GLUE's result tables, which is a task or one of MNLI's two parts.
 
     The leaderboard accepts a zip file of the predictions of all columns, `CoLA.tsv` to
     `AX.tsv`.

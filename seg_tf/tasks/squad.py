@@ -326,8 +326,8 @@ def write_predictions(
 ) -> None:
     """Writes answers in the files and format of BERT's published code.
 
-    `predictions.json` and, for version 2.0, `null_odds.json` are inputs of the official
-    scripts, which search the best threshold in the latter. `nbest_predictions.json`
+    The official scripts read `predictions.json`. In version 2.0, the official script
+    also searches `null_odds.json` for the best threshold. `nbest_predictions.json`
     contains all candidates.
     """
     contents = {

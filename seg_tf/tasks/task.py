@@ -1,4 +1,4 @@
-"""Tasks: examples, splits, tab-separated files, predictions and metrics."""
+"""Defines tasks with their examples, splits, files, predictions and metrics."""
 
 import dataclasses
 import functools
@@ -50,7 +50,7 @@ class Split:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A task: what a model predicts and how it is scored.
+    """A prediction task with its data splits and metrics.
 
     Attributes:
         name: str. Benchmark and task, such as "glue/mrpc".

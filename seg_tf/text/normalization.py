@@ -2,7 +2,7 @@
 
 The tokens of a vocabulary show which normalization it needs. Lowercase text never
 matches tokens with capital letters, and text without accents never matches accented
-tokens. Uncased vocabularies have almost no such tokens, cased ones over 10%.
+tokens. Such tokens are rare in uncased vocabularies, and over 10% of cased ones.
 """
 
 import dataclasses
@@ -33,8 +33,8 @@ class Normalization:
 
     Attributes:
         lower_case: bool. Whether text is lowercased.
-        strip_accents: bool. Whether combining marks are stripped, both accents and
-            vowel signs of Indic scripts. If None, same as `lower_case`, as in BERT.
+        strip_accents: bool. Whether combining marks are stripped, including vowel signs
+            of Indic scripts. If None, same as `lower_case`, as in BERT.
         split_ideographs: bool. Whether each Chinese character is a word.
     """
 

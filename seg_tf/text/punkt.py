@@ -264,7 +264,7 @@ class _Candidate(NamedTuple):
     """Candidate for a boundary. Offsets count back from the start of the next chunk.
 
     `begin` is None if the next sentence starts with the next chunk. `before` is None if
-    the sentence ends before any next word.
+    the sentence ends whatever the next word is.
     """
 
     stop: int
@@ -448,7 +448,7 @@ def _give_closers(text: str, stop: int, begin: int) -> Boundary:
 
 
 def _part_pattern(terminators: str) -> re.Pattern | None:
-    """Matches text up to a terminator and the marks right after it, or to the end."""
+    """Returns a pattern of text up to a terminator and the closing marks after it."""
     if not terminators:
         return None
     ends = re.escape(terminators)

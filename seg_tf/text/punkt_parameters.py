@@ -126,7 +126,7 @@ class PunktParameters:
         return (json.dumps(content, indent=0, ensure_ascii=False) + "\n").encode()
 
     def save(self, path: str | pathlib.Path) -> None:
-        """Writes `to_bytes` to a file."""
+        """Writes the parameters to a file, in the format of `to_bytes`."""
         pathlib.Path(path).write_bytes(self.to_bytes())
 
     @classmethod

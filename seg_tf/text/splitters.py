@@ -154,7 +154,7 @@ def read_parameters(
 ) -> SentenceParameters:
     """Reads a JSON file of sentence parameters.
 
-    `sentence_function` is the function that the file may name. If it is None,
+    `sentence_function` is the only function that the file may name. If it is None,
     `make_splitter` will reject a function that the file names.
     """
     if not path.is_file():

@@ -120,7 +120,7 @@ class WordPieces:
         return self._ways(texts) == _EXACT
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Joins pieces to words, separated by spaces, for display."""
+        """Joins pieces into words, separated by spaces, for display."""
         words: list[str] = []
         for token in self.vocabulary.tokens_of(ids):
             if words and token.startswith(CONTINUATION):

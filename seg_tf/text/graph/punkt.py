@@ -65,8 +65,8 @@ class Sentences:
 class GraphSentenceSplitter(tf.Module):
     """Punkt sentence splitter (Kiss and Strunk, 2006), in the graph.
 
-    Takes paragraphs as int32 code points `(N,)`, each followed by its only line feed,
-    and returns `Sentences` without surrounding whitespace.
+    Takes paragraphs as int32 code points `(N,)`, each followed by a line feed and
+    containing none, and returns `Sentences` without surrounding whitespace.
 
     Args:
         parameters: `PunktParameters`. Tables of a language, by default English.
@@ -242,7 +242,7 @@ class ParagraphCutter(tf.Module):
     def cut(self, code_points: tf.Tensor) -> tuple[tf.Tensor, MarkedPositions]:
         """Inserts a line feed after each part of paragraphs `(N,)`.
 
-        Returns the new text, and marks the inserted line feeds in it.
+        Returns the new text, and marks of the inserted line feeds.
         """
         flags = self._flags(code_points)
         position = tf.range(1, tf.size(flags) + 1)
@@ -603,7 +603,7 @@ class _TokenTexts:
         return tf.where(is_mark, Evidence.CONTINUES, evidence), word_type
 
     def _text(self, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-        """Returns lowercase strings."""
+        """Returns the lowercase strings of spans of characters."""
         position, _ = count_off(starts, ends - starts)
         return encode_strings(tf.gather(self._lowered, position), ends - starts)
 

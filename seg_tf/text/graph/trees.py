@@ -57,9 +57,9 @@ class Trees:
     ) -> Self:
         """Creates trees of one document, or window of a document, per row.
 
-        A document without pieces has one empty sentence. `paragraph_lengths`, int `(B,
-        G)`, are padded with 0. `first_index`, `(B, 3)`, is the paragraph, sentence and
-        token index of the first piece in the whole document, by default 0.
+        A document without pieces has one empty sentence. `paragraph_lengths`, int
+        `(B, G)`, are padded with 0. `first_index`, `(B, 3)`, is the paragraph, sentence
+        and token index of the first piece in the whole document, by default 0.
         """
         num_sentences = tf.maximum(num_sentences, 1)
         if first_index is None:
