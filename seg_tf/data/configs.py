@@ -24,7 +24,7 @@ _SentenceLength = Annotated[int, Range("be at least 4", 4)]
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MaskingConfig:
-    """Settings of masked language modeling, by default those of BERT.
+    """Settings of masked language modeling, with BERT's defaults.
 
     By default, 15% of the pieces of a row are predicted, at most `max_predictions`. Of
     these, 80% are replaced by `[MASK]`, 10% by a random piece, and the rest are kept.

@@ -39,7 +39,7 @@ def local_records(
     """Returns the folder to read records from: `records_dir`, or the mirror of a URL.
 
     `gigabytes` limits the total size of the shards in a mirror. If it is None, the
-    previous limit is kept, initially 50.
+    previous limit is kept, initially 50. Raises a ValueError if the URL has no records.
     """
     remote = remote_files.to_path(str(records_dir))
     if isinstance(remote, pathlib.Path):

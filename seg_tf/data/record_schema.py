@@ -72,7 +72,7 @@ class Lengths:
     Attributes:
         suffix: suffix of the file.
         count: manifest field with the number of lengths.
-        of_windows: maps the sentence lengths of each window to the lengths.
+        of_windows: computes the lengths from the sentence lengths of each window.
     """
 
     suffix: str

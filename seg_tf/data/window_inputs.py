@@ -89,7 +89,7 @@ class WindowInputs(SampledInputs, RecordInputs):
 
     # The layout of rows in inference and fine-tuning.
     layout: type[Layout] = WindowLayout
-    # Features in addition to those of a single window.
+    # Additional features, which single windows lack.
     row_features: tuple[str, ...] = ()
     # Index features that rows can have.
     index_features: tuple[str, ...] = WINDOW_INDICES

@@ -36,7 +36,7 @@ class Contexts:
     """Concatenated word pieces of contexts, with their positions in the text.
 
     Attributes:
-        texts: the characters of the contexts.
+        texts: `FlatTexts`. Characters of the contexts.
         bounds: int32 `(B + 1,)`. First piece of each context, and P.
         ids, starts, stops: int32 `(P,)`. Id and characters in `texts` of each piece.
         sentences: int32 `(P,)`. Sentence of each piece.
@@ -196,7 +196,7 @@ class WindowSizes:
         max_length: int. Maximum length of a row, including special tokens.
         stride: int. Number of pieces between the starts of consecutive windows.
         max_question_pieces: int. Maximum number of pieces of a question.
-        num_special_tokens: int. Special tokens per row, except those of sentences.
+        num_special_tokens: int. Special tokens per row, except before sentences.
         tokens_per_sentence: int. Special tokens before each sentence and the question.
         max_sentences: int or None. Maximum sentences per row, including the question.
     """

@@ -176,7 +176,7 @@ def best_spans(
     num_best: int,
     max_answer_pieces: int,
 ) -> BestSpans:
-    """Ranks all spans in all windows of each question, and no answer.
+    """Ranks all spans in all windows of each question, and finds the null logits.
 
     `question_contexts` is int32 `(Q,)`. `start_logits` and `end_logits`, float `(K,)`,
     score each piece as the first and the last piece of an answer. `null_logits`, float

@@ -1,6 +1,6 @@
 """Tasks of GLUE (Wang et al., 2019), read from the benchmark's original files.
 
-File names are those of the download, such as `CoLA/train.tsv`. Peculiarities:
+Files are named as in the download, such as `CoLA/train.tsv`. Peculiarities:
 
 * The train and dev sets of CoLA have no header.
 * The labels of MRPC's test set are only in Microsoft's `msr_paraphrase_test.txt`, which

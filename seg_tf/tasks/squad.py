@@ -258,7 +258,7 @@ class RankedAnswers:
         return self.candidates[0].text
 
     def n_best(self) -> list[dict[str, Any]]:
-        """Returns all candidates and no answer, with probabilities, best first."""
+        """Returns all candidates, including `null`, with probabilities, best first."""
         ranked = [*self.candidates, *([self.null] if self.null else [])]
         ranked.sort(key=lambda candidate: -candidate.score)
         shares = scipy.special.softmax([candidate.score for candidate in ranked])

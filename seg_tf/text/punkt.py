@@ -242,7 +242,7 @@ _ALL_KINDS = sum(1 << kind for kind in Kind)
 
 
 class CachedFunction(dict):
-    """Caches a function of strings. The cache is emptied at `max_entries`."""
+    """Caches a function of strings. The cache is emptied when it is full."""
 
     MAX_KEY_LENGTH = 40
 
@@ -297,9 +297,9 @@ class Splitter:
 class SentenceSplitter(Splitter):
     """Punkt sentence splitter (Kiss and Strunk, 2006).
 
-    Sentences equal those of NLTK's `PunktSentenceTokenizer` with the same parameters,
-    without the whitespace before the first one. If the parameters have terminators, the
-    text is split after each of them, and each part is treated like a paragraph.
+    Results equal NLTK's `PunktSentenceTokenizer` with the same parameters, without the
+    whitespace before the first sentence. If the parameters have terminators, the text
+    is split after each of them, and each part is treated like a paragraph.
 
     Args:
         parameters: `PunktParameters`. Tables of a language, by default English.

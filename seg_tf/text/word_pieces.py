@@ -1,6 +1,6 @@
 """Encodes text as word-piece ids, and decodes ids, as BERT checkpoints expect.
 
-Ids equal those of the exact tokenizer, Hugging Face's (`seg_tf.text.normalization`).
+Ids are identical to Hugging Face's, the exact tokenizer (`seg_tf.text.normalization`).
 Nearly all are computed by the kernels of tensorflow_text, which are over ten times as
 fast. The kernels differ in known cases, such as ß, control characters and their Unicode
 version, and limit the bytes of a word instead of its characters. A table of code
@@ -66,7 +66,7 @@ _ASCII, _UNICODE, _EXACT = range(3)
 class WordPieces:
     """Encodes text as word pieces, and decodes pieces.
 
-    Ids equal those of Hugging Face's `tokenizers`, but text never yields special
+    Ids are identical to Hugging Face's `tokenizers`, but text never yields special
     tokens. For example, a literal `[MASK]` becomes `[`, `mask`, `]`.
 
     Args:
@@ -229,7 +229,7 @@ class FastTokenizer:
         self._unicode = word_piece_kernel(tokens, MAX_BYTES_PER_WORD)
 
     def encode_ascii(self, texts: Sequence[str]) -> Encoded:
-        """Encodes ASCII texts. Ids equal those of the exact tokenizer."""
+        """Encodes ASCII texts. The ids are exact."""
         joined = "\n".join(texts).encode("ascii")
         if len(joined.translate(None, _ASCII_CONTROLS)) < len(joined):
             texts = [text.translate(_DROP_ASCII_CONTROLS) for text in texts]

@@ -1,7 +1,7 @@
 """Splits paragraphs into sentences with Punkt, on a flat tensor of characters.
 
-Sentences equal those of `seg_tf.text.punkt.SentenceSplitter`, which explains the rules.
-Here, all paragraphs are processed at once.
+Results equal `seg_tf.text.punkt.SentenceSplitter`, which explains the rules. Here, all
+paragraphs are processed at once.
 
 Shape key: N characters, T tokens, M candidates for sentence ends, S sentences.
 """
@@ -407,7 +407,7 @@ class Characters:
 
 @dataclasses.dataclass(frozen=True)
 class Spans:
-    """Tokens `(T,)`: int32 `starts` and `ends`. `are_dots` marks runs of dots."""
+    """Tokens `(T,)` with int32 `starts` and `ends`. `are_dots` marks runs of dots."""
 
     starts: tf.Tensor
     ends: tf.Tensor
