@@ -1,4 +1,4 @@
-"""Exports a model that takes text: `seg-tf export`, from a checkout."""
+"""Runs `seg-tf export` from a checkout."""
 
 from seg_tf import command_table
 

@@ -1,4 +1,4 @@
-"""Fine-tunes a pretrained model: `seg-tf finetune`, from a checkout."""
+"""Runs `seg-tf finetune` from a checkout."""
 
 from seg_tf import command_table
 

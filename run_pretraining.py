@@ -1,4 +1,4 @@
-"""Pretrains a text encoder: `seg-tf pretrain`, from a checkout."""
+"""Runs `seg-tf pretrain` from a checkout."""
 
 from seg_tf import command_table
 

@@ -1,4 +1,4 @@
-"""Lists all runs, for `--config=NAME`: `python -m configs`."""
+"""Lists all run configs with their names for `--config=NAME`."""
 
 import importlib
 import pathlib

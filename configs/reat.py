@@ -1,10 +1,10 @@
-"""ReAT: texts of up to 128 sentences of up to 128 words.
+"""ReAT runs on texts of up to 128 sentences with up to 128 positions each.
 
 Commands, hardware and results: docs/configs.md#reat_tiny.
 
-tiny: 2 layers of width 64 and 2 alpha layers of 128, for a CPU.
-small: 2 layers inside sentences, 2 alpha layers, 5,000,000 updates.
-base: 3 layers inside sentences, 4 alpha layers, 25,000,000 updates.
+tiny: 2 sentence layers of width 64, 2 alpha layers of width 128, for a CPU.
+small: 2 sentence layers, 2 alpha layers, 5,000,000 updates.
+base: 3 sentence layers, 4 alpha layers, 25,000,000 updates.
 """
 
 from dataclasses import replace
@@ -67,7 +67,7 @@ _TINY = replace(
         alpha_num_heads=2,
         intermediate_size=256,
         alpha_intermediate_size=512,
-        # What 0.02 is for a width of 768, as in `slm.py`.
+        # 0.02 at width 768, scaled to width 128 by the square root.
         initializer_range=0.05,
         dropout=0.0,
     ),

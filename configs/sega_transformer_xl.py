@@ -1,13 +1,13 @@
-"""Sega-Transformer-XL: word-level language modelling with segment-aware distances.
+"""Sega-Transformer-XL runs: word-level language models with segment-aware distances.
 
 Commands, hardware and results: docs/configs.md#sega_transformer_xl_tiny.
 
-tiny: 4 layers of width 128, in minutes, on a laptop.
-tiny_no_sentence: ablation of tiny: no positions of sentences.
-tiny_no_paragraph: ablation of tiny: no positions of paragraphs.
+tiny: 4 layers of width 128, trains in minutes on a laptop.
+tiny_no_sentence: ablation of tiny without sentence positions.
+tiny_no_paragraph: ablation of tiny without paragraph positions.
 base: 16 layers of width 410, WikiText-103, 200,000 updates.
-base_no_sentence: ablation of base: no positions of sentences.
-base_no_paragraph: ablation of base: no positions of paragraphs.
+base_no_sentence: ablation of base without sentence positions.
+base_no_paragraph: ablation of base without paragraph positions.
 large: 18 layers of width 1,024, WikiText-103, 350,000 updates.
 """
 
@@ -37,7 +37,7 @@ _TINY = RunConfig(
         cutoffs=(4_096, 16_384),
         embedding_size=128,
         tail_divisor=2,
-        # The paper's 0.02 at width 410 is this at 128, by the root of the widths.
+        # Larger than the paper's 0.02 because the width is smaller, 128 instead of 410.
         initializer_range=0.05,
         projection_range=0.05,
     ),
@@ -92,7 +92,7 @@ _LARGE = replace(
 
 
 def _without(part: str, run: RunConfig) -> RunConfig:
-    """The run without positions of sentences, or of paragraphs."""
+    """Returns the run without the positions of `part`, "sentence" or "paragraph"."""
     parts = tuple(other for other in run.model.position_parts if other != part)
     return replace(
         run,

@@ -1,15 +1,15 @@
-"""SegaBERT: BERT with indices of paragraph, sentence and token for the position.
+"""SegaBERT runs: BERT with paragraph, sentence and token indices as positions.
 
 Commands, hardware and results: docs/configs.md#segabert_tiny.
 
 tiny: 2 layers of width 128, for a CPU and a first look at the curves.
-modern_tiny: tiny with the modern trunk and rotary positions; `make pretrain` uses it.
+modern_tiny: tiny with the modern trunk and rotary positions. Used by `make pretrain`.
 mini: 4 layers of width 256.
 modern_mini: mini with the modern trunk and rotary positions.
-included: the model segabert_mini_en: modern_mini with rotary segments too, on a GPU.
-modern_base: base with the modern trunk, packed windows of 512, 30 % masked.
-tiny_phase1: first phase of two: large_phase1 at a size for a CPU.
-tiny_phase2: second phase of two: longer windows, from the weights of tiny_phase1.
+included: segabert_mini_en of the package, a modern_mini with rotary segment indices.
+modern_base: base with the modern trunk, packed windows of length 512, 30 % masked.
+tiny_phase1: first of two phases: large_phase1 at a size for a CPU.
+tiny_phase2: second of two phases: longer windows, from the weights of tiny_phase1.
 base: 12 layers of width 768, English Wikipedia, 500,000 updates.
 large: 24 layers of width 1024, Wikipedia and books, 1,000,000 updates.
 large_phase1: first of the two phases of NVIDIA's BERT recipe: 128 positions.
@@ -47,13 +47,13 @@ _TINY = RunConfig(
         hidden_size=128,
         num_heads=2,
         intermediate_size=512,
-        # Otherwise the loss stays longer on the plateau of a model that ignores the
-        # context: after 2,500 updates it was 5.84 with 0.1 and 0.05; it is 5.00 here.
+        # Shortens the plateau on which the model ignores the context. After 2,500
+        # updates, the loss is 5.00. With dropout 0.1 and range 0.05, it was 5.84.
         dropout=0.0,
         initializer_range=0.1,
     ),
     inputs=_WINDOWS_128,
-    # With a peak of 4e-3 the loss stays on that plateau.
+    # With a peak rate of 4e-3, the loss stays on that plateau.
     optimizer=AdamWConfig(learning_rate=2e-3, warmup_share=0.025),
     training=TrainingConfig(
         num_updates=4_000,
@@ -66,7 +66,7 @@ _TINY = RunConfig(
 )
 _TINY_PHASE1 = RunConfig(
     paper="segabert_large_nvidia_phase1",
-    # As in the large recipe, with which the figures above were measured.
+    # As in the large recipe.
     model=replace(_TINY.model, dropout=0.1, initializer_range=0.02),
     inputs=_WINDOWS_128,
     optimizer=LambConfig(learning_rate=1e-2, warmup_updates=200),
@@ -111,7 +111,7 @@ _PACKED = replace(
         window_length=_TINY.inputs.window_length,
         masking=MaskingConfig(mask_rate=0.3, max_predictions=40),
     ),
-    # From an empty folder to the plot in ten minutes on two cores.
+    # Takes ten minutes on two cores, from an empty folder to the plot.
     training=replace(
         _TINY.training, num_updates=3_200, batch_size=16, validation_interval=200
     ),
@@ -124,7 +124,7 @@ _MINI = replace(
         hidden_size=256,
         num_heads=4,
         intermediate_size=1024,
-        # Of 0.02 to 0.08 this leaves the plateau first, and 1e-3 of the rates.
+        # The first value between 0.02 and 0.08 to leave the plateau, at rate 1e-3.
         initializer_range=0.03,
     ),
     optimizer=StableAdamWConfig(
@@ -133,7 +133,7 @@ _MINI = replace(
     training=replace(
         _PACKED.training,
         num_updates=8_000,
-        # Faster on a CPU with AVX-512 too: 3,600 tokens a second on a core, not 2,500.
+        # Also faster on a CPU with AVX-512: 3,600 instead of 2,500 tokens/s per core.
         dtype_policy="mixed_bfloat16",
         log_interval=50,
         validation_interval=500,
@@ -143,7 +143,7 @@ _MINI = replace(
 
 
 def _modern(run: RunConfig, learning_rate: float, warmup_updates: int) -> RunConfig:
-    """A run with the modern trunk, rotary positions and the three tables."""
+    """Returns a run with the modern trunk, rotary positions and three index tables."""
     return replace(
         run,
         paper="segabert_base",
@@ -165,7 +165,7 @@ _MODERN_MINI = _modern(_MINI, 2e-3, 100)
 
 
 def included(run: RunConfig, num_updates: int) -> RunConfig:
-    """The recipe of the models in the package: Muon, 32,768 positions an update."""
+    """Returns the run of an included model: Muon, 32,768 positions per update."""
     return replace(
         run,
         optimizer=MuonConfig(warmup_updates=200, decay_share=1_200 / num_updates),

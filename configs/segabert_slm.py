@@ -1,9 +1,9 @@
-"""SegaBERT with SLM: both structures of a text, in one encoder.
+"""SegaBERT runs with SLM's sentence ids and sentence unshuffling objective.
 
 Commands, hardware and results: docs/configs.md#segabert_slm_tiny.
 
 tiny: 2 layers of width 128, for a CPU.
-included: the model segabert_slm_mini_en: segabert_mini_en with SLM, on a GPU.
+included: segabert_slm_mini_en of the package, segabert_mini_en with SLM.
 base: 12 layers of width 768, Wikipedia and books, 1,000,000 updates.
 """
 

@@ -1,15 +1,15 @@
-"""SLM: BERT that puts shuffled sentences back in order.
+"""SLM runs: BERT that learns to put shuffled sentences back in order.
 
 Commands, hardware and results: docs/configs.md#slm_tiny.
 
 tiny: 2 layers of width 128, for a CPU and a first look at the curves.
-tiny_no_reconstructor: tiny without the Sequence Reconstructor: masked LM alone.
+tiny_no_reconstructor: tiny without the Sequence Reconstructor: only masked LM.
 base: 12 layers of width 768, Wikipedia and books, 1,000,000 updates.
-base_shuffle_all: the sentences of every row are shuffled (second row).
-base_shuffle_all_no_reconstructor: masked LM alone, on shuffled rows (third row).
-base_no_shuffle: masked LM alone, on [SENT] and sentences in order (fourth row).
-base_plain: BERT, of SLM only the masked spans and the learning rate (last row).
-base_plain_shuffled: base_plain, sentences of every row shuffled (table 4, second row).
+base_shuffle_all: base with shuffled sentences in every row (table 5, row 2).
+base_shuffle_all_no_reconstructor: only masked LM, on shuffled rows (table 5, row 3).
+base_no_shuffle: only masked LM, with [SENT], sentences in order (table 5, row 4).
+base_plain: BERT with SLM's span masking and learning rate (table 5, last row).
+base_plain_shuffled: base_plain with shuffled sentences in every row (table 4, row 2).
 """
 
 from dataclasses import replace
@@ -58,20 +58,20 @@ _TINY = replace(
     inputs=SentenceInputsConfig(
         window_length=_SEGABERT.inputs.window_length,
         max_sentences=20,
-        # Half in order teach a small model to point at the next place, and no more.
+        # If half of the rows are in order, a small model only points to the next index.
         shuffle_rate=1.0,
-        # With masked spans the loss is still on its plateau after so short a run.
+        # With span masking, the loss does not leave its plateau in such a short run.
         masking=MaskingConfig(max_predictions=20),
     ),
     objectives={
         "masked_lm": MaskedLMConfig(),
         "sentence_unshuffling": SentenceUnshufflingConfig(
             num_layers=3,
-            # Unscaled, the first pointers are far too sure for weights this large.
+            # Unscaled pointer logits are too large at first with these weights.
             scale_pointers=True,
-            # Post-norm, it collapses at this rate and never recovers.
+            # With post-norm, it collapses at this learning rate and never recovers.
             normalize_first=True,
-            # With 1 the clipped gradient is the pointers', and masked LM waits.
+            # With 1, the pointer loss dominates the clipped gradient.
             loss_weight=0.1,
         ),
     },

@@ -1,8 +1,8 @@
-"""Transformer-XL: Sega-Transformer-XL's runs with positions of tokens alone.
+"""Transformer-XL runs: Sega-Transformer-XL with token positions only.
 
 Commands, hardware and results: docs/configs.md#transformer_xl_tiny.
 
-tiny: 4 layers of width 128, in minutes, on a laptop.
+tiny: 4 layers of width 128, trains in minutes on a laptop.
 base: 16 layers of width 410, WikiText-103, 200,000 updates.
 large: 18 layers of width 1,024, WikiText-103, 350,000 updates.
 """

@@ -1,22 +1,22 @@
-r"""Makes the vocabulary of a corpus: word pieces as a BERT `vocab.txt`, or whole words.
+r"""Builds the vocabulary of a corpus: BERT word pieces (`vocab.txt`) or whole words.
 
   seg-tf build-vocab --format=wikiextractor --input=text/ \
     --vocab_size=30522 --output=vocab.txt
   seg-tf build-vocab --format=wikitext --input=wiki.train.tokens \
     --tokenizer=whitespace --min_count=1 --output=words.txt
 
-Word pieces: the first line, id 0, is [PAD]; [UNK], [CLS], [SEP], [MASK] follow, then
-unused rows, which later models can use without changing the vocabulary. All characters
-of the corpus follow, up to --max_characters, then pieces, the most frequent first. For
+Word pieces: the first line, id 0, is [PAD]. [UNK], [CLS], [SEP] and [MASK] follow, then
+unused rows, to which later models can assign tokens without changing the vocabulary.
+Then come at most --max_characters characters, and the pieces, most frequent first. For
 Chinese and Japanese, use --max_characters=8000: each character is a word.
 
 Words (--tokenizer=words or whitespace): the first line is <eos>, the end of a
-paragraph. Words follow by falling frequency, as an adaptive softmax requires; ties are
-sorted by word. <unk>, any other word, is placed by its frequency if the text contains
-it (as WikiText does), else right after <eos>.
+paragraph. Words follow in order of decreasing frequency, as an adaptive softmax
+requires; ties are sorted by word. <unk> replaces all other words. It is ranked by its
+frequency if the text contains it (as WikiText does), otherwise it follows <eos>.
 
-The same text gives the same file. A few megabytes of text take well under a minute, 100
-MB some minutes. Next:
+The same text always gives the same file. A few megabytes of text take well under a
+minute, 100 MB a few minutes. Next:
 
   seg-tf build-records --vocab_file=vocab.txt …
   seg-tf build-documents --tokenizer=words --vocab_file=words.txt …
@@ -57,15 +57,15 @@ class VocabularyOptions:
 
     Attributes:
         tokenizer: one of `seg_tf.text.encoding.TOKENIZERS`.
-        vocab_size: maximum number of tokens. There are fewer if the text has fewer
-            different ones. None is 30,522 word pieces, or any number of words.
+        vocab_size: maximum number of tokens. The vocabulary is smaller if the text has
+            fewer distinct tokens. Default: 30,522 for word pieces, no limit for words.
         min_count: minimum number of occurrences of a whole word.
-        lower_case: whether words are lower-cased. None does so for word pieces, as
-            BERT's uncased models do; word-level language models keep case.
-        strip_accents: whether accents are stripped; None follows `lower_case`.
+        lower_case: whether to lowercase words. By default, word pieces are lowercased,
+            as in BERT's uncased models, and whole words keep their case.
+        strip_accents: whether to strip accents. If None, follows `lower_case`.
         split_ideographs: whether each Chinese character is a word.
-        max_characters: distinct characters that get a word piece, the most frequent
-            ones, at most half of the vocabulary; words with others will be `[UNK]`.
+        max_characters: maximum number of distinct characters with a piece, at most half
+            of the vocabulary. Words with rarer characters become `[UNK]`.
     """
 
     tokenizer: str = WORD_PIECES
@@ -107,10 +107,10 @@ class VocabularyOptions:
 
     @property
     def reserved_tokens(self) -> list[str]:
-        """Tokens that need not occur in the text."""
+        """Tokens that are in the vocabulary even if the text does not contain them."""
         if not self.has_pieces:
             return [EOS, UNKNOWN_WORD]
-        # Rows that later models can use for tokens of their own.
+        # Rows to which later models can assign tokens.
         return [*SPECIAL_TOKENS, *(f"[unused{i}]" for i in range(10))]
 
 
@@ -120,10 +120,10 @@ def build_vocabulary(
     options: VocabularyOptions,
     reader_options: Mapping[str, Any] | None = None,
 ) -> TokenTable:
-    """Makes the vocabulary of a corpus; reports what it leaves out on stderr.
+    """Builds the vocabulary of a corpus and reports what it leaves out on stderr.
 
     Args:
-        format, input_path, reader_options: as for `count_words`.
+        format, input_path, reader_options: see `count_words`.
         options: options of the vocabulary.
     """
     split = SPLITTERS.get(options.tokenizer, word_splitter)(
@@ -131,7 +131,7 @@ def build_vocabulary(
             options.lower_case, options.strip_accents, options.split_ideographs
         )
     )
-    # Bounds time and memory.
+    # Limits time and memory.
     max_words = max(_MAX_WORDS, options.vocab_size or 0)
     if options.has_pieces:
         max_words = 100_000
@@ -204,7 +204,7 @@ def main(_: Sequence[str]) -> None:
             f"--output must not exist: {output}. Choose another name, or use "
             "--overwrite to replace it, or --skip_if_present to keep it"
         )
-    # Checked before the text is read, which may take hours.
+    # Check this before reading the text, which may take hours.
     output.parent.mkdir(parents=True, exist_ok=True)
     command_line.file_path(values.output, "output")
     vocabulary = build_vocabulary(
@@ -229,8 +229,8 @@ if __name__ == "__main__":
     names = ("vocab_size", "min_count", "max_characters")
     command_flags.define_option_flags(VocabularyOptions, *names)
     define_normalization_flags(
-        "Lower-case and, without --nostrip_accents, strip accents (uncased). Default: "
-        "word pieces are uncased, as in BERT's uncased models; words keep case, as in "
-        "word-level language models. Builds follow the rows of their vocabulary."
+        "Lowercase text and, without --nostrip_accents, strip accents. Default: "
+        "true for word pieces, as in BERT's uncased models, false for words, as in "
+        "word-level language models. Builds infer the casing from the vocabulary."
     )
     sys.exit(command_line.run(main))

@@ -1,4 +1,4 @@
-"""Flags that several commands share: raw text, tokens, engines, the report."""
+"""Defines the flags that several commands share and builds objects from them."""
 
 import dataclasses
 import inspect
@@ -26,7 +26,7 @@ flags.disclaim_key_flags()
 
 
 def define_text_flags() -> None:
-    """Defines `--format`, `--input` and the options of the reader."""
+    """Defines `--format`, `--input` and `--reader_options`."""
     options = "; ".join(
         f"{name}: {' '.join(f'{key}={value}' for key, value in defaults.items())}"
         for name in sorted(FORMATS)
@@ -37,27 +37,27 @@ def define_text_flags() -> None:
         None,
         "How the text is stored. "
         + " ".join(f"{name}: {line}" for name, line in FORMATS.items())
-        + " Or package.module:Reader, your own format.",
+        + " Or package.module:Reader for a custom format.",
         required=True,
     )
     flags.DEFINE_string(
         "input",
         "",
         "File, folder (searched recursively) or glob, local or a URL such as "
-        "gs://bucket/folder, or several of one format with commas; for datasets and "
-        "tfds the name of one, such as wiki40b/en[train]. Optional for python_docs. "
+        "gs://bucket/folder. Separate several inputs with commas. For datasets and "
+        "tfds, a dataset name such as wiki40b/en[train]. Optional for python_docs. "
         "See docs/sources.md.",
     )
     flags.DEFINE_list(
         "reader_options",
         [],
-        "Options of the format, as name=value, comma-separated: text_field=body. The "
-        f"options and their defaults: {options}. See docs/sources.md.",
+        "Comma-separated options of the format, such as text_field=body. The options "
+        f"and their defaults: {options}. See docs/sources.md.",
     )
 
 
 def reader_options() -> dict[str, str]:
-    """The reader's options."""
+    """Returns the parsed `--reader_options`."""
     return parse_options(flags.FLAGS.reader_options)
 
 
@@ -82,7 +82,7 @@ def define_records_flag() -> None:
 def define_option_flags(options: type, *names: str) -> None:
     """Defines flags for the named fields of an options dataclass, by default for all.
 
-    The default is the field's, the help its description in the docstring.
+    Defaults come from the fields and help texts from the class docstring.
     """
     text = (inspect.getdoc(options) or "").partition("Attributes:\n")[2]
     helps = dict(re.findall(r"^    (\w+): (.+?)(?=^    \w|\Z)", text, re.M | re.S))
@@ -108,7 +108,7 @@ def define_option_flags(options: type, *names: str) -> None:
 
 
 def options_from_flags(options: type, **values: Any) -> Any:
-    """An options dataclass whose fields are flags, except for those in `values`."""
+    """Builds an options dataclass from flags. `values` take precedence over flags."""
     names = {field.name for field in dataclasses.fields(options)} - values.keys()
     return options(**values, **{name: flags.FLAGS[name].value for name in names})
 
@@ -117,26 +117,26 @@ def options_from_flags(options: type, **values: Any) -> Any:
 
 
 def define_run_flags() -> None:
-    """Flags that do not change the result."""
+    """Defines the flags that do not affect the records."""
     flags.DEFINE_string(
         "output_dir",
         None,
-        "Folder to write to, or the URL of one, such as s3://bucket/records. With a "
-        "URL, the build uses a folder of the user's cache ($XDG_CACHE_HOME) and "
-        "uploads it at the end.",
+        "Output folder, local or a URL such as s3://bucket/records. With a URL, the "
+        "build works in the user's cache folder ($XDG_CACHE_HOME) and uploads the "
+        "result at the end.",
         required=True,
     )
     flags.DEFINE_enum(
         "engine",
         "local",
         ["local", "beam"],
-        "Engine of the build. local: processes of this machine, --num_workers. beam: "
-        "Apache Beam, on the --runner; options of Beam and of the runner follow "
-        "after --, as in `--engine=beam --runner=FlinkRunner -- "
-        "--flink_master=host:8081`. The result is the same.",
+        "Build engine. local: --num_workers processes on this machine. beam: Apache "
+        "Beam with the given --runner. Pass options of Beam and the runner after --, "
+        "as in `--engine=beam --runner=FlinkRunner -- "
+        "--flink_master=host:8081`. Both engines give the same result.",
     )
     flags.DEFINE_integer(
-        "num_workers", 1, "Worker processes of --engine=local.", lower_bound=1
+        "num_workers", 1, "Worker processes for --engine=local.", lower_bound=1
     )
     flags.DEFINE_string(
         "runner",
@@ -145,23 +145,23 @@ def define_run_flags() -> None:
         "FlinkRunner, SparkRunner, DataflowRunner, PortableRunner.",
     )
     flags.DEFINE_multi_string(
-        "beam_option", [], "An option that may also follow after --, for scripts."
+        "beam_option", [], "Option for Beam, like those after --. Repeatable."
     )
     flags.DEFINE_bool("overwrite", False, "Remove an existing build in --output_dir.")
     flags.DEFINE_bool(
         "report",
         False,
-        f"Write a page about the corpus, {REPORT_FILE}, to --output_dir.",
+        f"Write a report on the corpus, {REPORT_FILE}, to --output_dir.",
     )
 
 
 def run_build(main: Callable[[Sequence[str]], None]) -> NoReturn:
-    """Runs the `main` of a command that builds records, and exits."""
+    """Runs the `main` function of a command that builds records, then exits."""
     sys.exit(command_line.run(main, BuildError, goes_on=True, parse_flags=_parse))
 
 
 def _parse(argv: Sequence[str]) -> list[str]:
-    """Parses the flags; arguments after `--` become `--beam_option`s."""
+    """Parses the flags. Arguments after `--` are added to `--beam_option`."""
     argv, beam_options = list(argv), []
     if "--" in argv:
         position = argv.index("--")
@@ -173,7 +173,7 @@ def _parse(argv: Sequence[str]) -> list[str]:
 
 
 def engine_from_flags() -> "LocalEngine | BeamEngine":
-    """The engine that the flags name; a ValueError if a flag is the other engine's."""
+    """Returns the selected engine. Raises ValueError for a flag of the other engine."""
     values = flags.FLAGS
     if values.engine == "local":
         for name, value in (("--runner", values.runner), ("--", values.beam_option)):
@@ -191,8 +191,8 @@ def engine_from_flags() -> "LocalEngine | BeamEngine":
         )
     from data_pipelines.builds.beam_engine import BeamEngine
 
-    # Beam's DirectRunner tries to download and start a program, Prism, before it uses
-    # this runner, which is installed.
+    # Beam's DirectRunner tries to download and start Prism before it falls back to
+    # FnApiRunner, which is installed.
     runner = values.runner or "DirectRunner"
     runner = "FnApiRunner" if runner == "DirectRunner" else runner
     return BeamEngine([f"--runner={runner}", *values.beam_option])
@@ -201,7 +201,7 @@ def engine_from_flags() -> "LocalEngine | BeamEngine":
 def write_requested_report(
     output_dir: pathlib.Path, documents_dir: pathlib.Path | None = None
 ) -> None:
-    """Writes the page that `--report` requests."""
+    """Writes the HTML report if `--report` is set."""
     if flags.FLAGS.report:
         # Imported late because it imports TensorFlow.
         from data_pipelines.report import write_report

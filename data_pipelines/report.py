@@ -1,13 +1,13 @@
-r"""Writes a page about records: sources, what was left out, and lengths.
+r"""Writes an HTML report on records: sources, dropped text, lengths and padding.
 
   seg-tf report --records_dir=records
   seg-tf report --records_dir=windows-128 --documents_dir=documents \
     --output=corpus.html
 
-Sources and options, counts, what could not be read, what each cleaning step dropped
-with examples, lengths of documents, paragraphs and sentences, padding at several window
-lengths, and the share of the text whose indices exceed SegaBERT's tables. One HTML
-file, which loads nothing else.
+Reports sources and options, counts, documents that could not be read, what each
+cleaning step dropped (with examples), lengths of documents, paragraphs and sentences,
+padding at several window lengths, and the fraction of the text whose indices exceed
+SegaBERT's tables. The page is one self-contained HTML file.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ def write_report(
     documents_dir: pathlib.Path | None = None,
     max_documents: int = MAX_DOCUMENTS,
 ) -> None:
-    """Writes the page about a folder of documents, or of windows of `documents_dir`.
+    """Writes the report on a folder of documents or of windows.
 
-    None is the folder `documents` of `records_dir`. At most `max_documents` are
-    measured; counts are of all.
+    The documents of windows must be in `documents_dir`, by default in
+    `records_dir/documents`. Measures at most `max_documents` random documents.
     """
     manifest = documents = Manifest.load(records_dir)
     if manifest.kind == "windows":
@@ -111,7 +111,7 @@ def write_report(
 def _table(
     head: Sequence[str], rows: Iterable[Sequence[object]], *, text_columns: int = 1
 ) -> str:
-    """A table; all columns but the first `text_columns` contain numbers."""
+    """Formats an HTML table. Columns after the first `text_columns` contain numbers."""
 
     def line(cells: Sequence[object], tag: str) -> str:
         texts = (f"{c:,}" if isinstance(c, int) else str(c) for c in cells)
@@ -145,7 +145,7 @@ def _counts(documents: Manifest, manifest: Manifest) -> str:
 
 
 def _text_fit(documents: Manifest) -> str:
-    """Unknown words and unsplit paragraphs, with the warnings of the build."""
+    """Summarizes unknown words and unsplit paragraphs, with the build's warnings."""
     quotes = [
         f"<blockquote>{escape(text)}.</blockquote>"
         for text in text_counts.warnings(documents)
@@ -173,7 +173,7 @@ def _build(documents: Manifest, manifest: Manifest) -> str:
 
 
 def _left_out(documents: Manifest) -> str:
-    """Documents that could not be read, and files that were passed over."""
+    """Lists documents that could not be read and files that were skipped."""
     html = "<p>Every document could be read.</p>"
     if documents.rejected:
         html = _table(("reason", "documents"), documents.rejected.items())
@@ -220,7 +220,7 @@ def _lengths(measurements: Measurements) -> str:
 
 def _padding(measurements: Measurements) -> str:
     if not measurements.windows:
-        return "<p>Documents of words are read as one stream, without padding.</p>"
+        return "<p>Word-level documents are read as one stream, without padding.</p>"
     rows = [
         (f"{length:,}", len(lengths), *map(_percent, measurements.padding(length)))
         for length, lengths in measurements.windows.items()
@@ -230,7 +230,7 @@ def _padding(measurements: Measurements) -> str:
 
 def _caps(measurements: Measurements) -> str:
     if not measurements.over_cap:
-        return "<p>Models of words have no tables of indices.</p>"
+        return "<p>Word-level models have no index tables.</p>"
     rows = [
         (name.replace("_", " "), CAPS[name], _percent(over / measurements.num_tokens))
         for name, over in measurements.over_cap.items()
@@ -241,7 +241,7 @@ def _caps(measurements: Measurements) -> str:
 
 WINDOW_LENGTHS = (128, 256, 512, 1024, 2048)
 CAPS: Mapping[str, int] = EncoderConfig().index_tables
-"""Rows of SegaBERT's index tables, the encoder's defaults."""
+"""Sizes of SegaBERT's index tables, which are the defaults of `EncoderConfig`."""
 _MAX_WINDOWS_PER_ROW = PackedWindowInputsConfig().max_windows_per_row
 _SEED = 0
 
@@ -251,11 +251,11 @@ class Measurements:
     """Lengths in the measured documents.
 
     Attributes:
-        lengths: name -> lengths.
-        windows: window length -> used positions of each window of whole sentences;
-            empty for documents of words.
-        over_cap: index name -> tokens whose index in the document exceeds the table;
-            empty for documents of words.
+        lengths: kind of length -> measured lengths.
+        windows: window length -> number of used positions in each window of whole
+            sentences. Empty for documents of words.
+        over_cap: index name -> number of tokens whose index in the document exceeds
+            the table. Empty for documents of words.
     """
 
     num_documents: int
@@ -266,7 +266,7 @@ class Measurements:
     over_cap: dict[str, int]
 
     def padding(self, window_length: int) -> tuple[float, float]:
-        """Shares of padding, with one window per row and where windows share rows."""
+        """Returns the padding fractions with one window per row and with packing."""
         lengths = np.array(self.windows[window_length])
         rows = packing.pack(lengths, window_length, _MAX_WINDOWS_PER_ROW, seed=_SEED)
         first, packed = (
@@ -277,7 +277,7 @@ class Measurements:
 
 
 def measure(folder: pathlib.Path, max_documents: int) -> Measurements:
-    """Measures the documents of a folder, or a random sample of them."""
+    """Measures the documents in a folder, or a random sample of them."""
     manifest = Manifest.load(folder)
     paths = [path for name in SPLITS for path in shard_paths(manifest, folder, name)]
     reader = shards.RecordReader(paths, in_order=True)
@@ -345,11 +345,11 @@ if __name__ == "__main__":
     flags.DEFINE_string(
         "documents_dir",
         None,
-        "The whole documents, if they are not in the folder `documents` of the "
-        "records.",
+        "Folder of the whole documents. Default: the subfolder `documents` of "
+        "--records_dir.",
     )
     flags.DEFINE_string(
-        "output", None, f"The file. Default: {REPORT_FILE} in --records_dir."
+        "output", None, f"Output file. Default: {REPORT_FILE} in --records_dir."
     )
     flags.DEFINE_integer(
         "max_documents",

@@ -1,4 +1,4 @@
-"""The command `seg-tf NAME …`: its table of modules, and how it runs one.
+"""Finds and runs the commands of `seg-tf`.
 
 Imports only the standard library, so that `seg-tf doctor` works without packages.
 """
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 import seg_tf
 
-# Heading -> package of the modules, and names. A summary is the first line of a module.
+# Heading -> package and command names. A summary is a module docstring's first line.
 _GROUPS = {
     "Models": (
         "seg_tf.commands",
@@ -38,11 +38,11 @@ COMMANDS = {
     heading: {name: f"{package}.{name.replace('-', '_')}" for name in names.split()}
     for heading, (package, names) in _GROUPS.items()
 }
-"""Heading -> {name: module}."""
+"""Heading -> {command name: module}."""
 MODULES = {
     name: module for group in COMMANDS.values() for name, module in group.items()
 }
-# Commands that 0.3 no longer has, each with its replacement.
+# Commands that were removed in version 0.3 -> replacement.
 REMOVED = {
     "build-word-vocab": "use `build-vocab --tokenizer=words` (or whitespace)",
     "compare-records": "builds with the same options are equal byte for byte, so "
@@ -53,10 +53,10 @@ REMOVED = {
 
 
 def in_called_form(text: str) -> str:
-    """Replaces `seg-tf NAME` in `text` by what works in the user's shell.
+    """Replaces `seg-tf NAME` in a text with a call that works in the user's shell.
 
-    If `PATH` does not find the program, its path is written, or `python -m MODULE` if
-    the package is not installed.
+    If `seg-tf` is not on the `PATH`, inserts the path of the program, or uses
+    `python -m MODULE` if the package is not installed.
     """
     folder = pathlib.Path(sys.executable).parent
     if shutil.which("seg-tf") == str(folder / "seg-tf"):
@@ -78,7 +78,7 @@ def in_called_form(text: str) -> str:
 
 @contextlib.contextmanager
 def quiet_broken_pipe() -> Iterator[None]:
-    """Ends without a traceback when `head`, for example, stops reading our output."""
+    """Context manager that exits quietly if the output's reader, e.g. `head`, stops."""
     try:
         try:
             yield
@@ -91,7 +91,7 @@ def quiet_broken_pipe() -> Iterator[None]:
 
 
 def main() -> None:
-    """Runs the command named by the first argument; without one, lists all."""
+    """Runs the command named by the first argument, or lists all commands."""
     name = sys.argv[1] if len(sys.argv) > 1 else "help"
     with quiet_broken_pipe():
         if name in ("-h", "--help", "help"):
@@ -113,13 +113,13 @@ def main() -> None:
 
 
 def run(module: str) -> None:
-    """Runs a module as `python -m` does, under the name in `sys.argv[0]`."""
+    """Runs a module like `python -m`, under the name in `sys.argv[0]`."""
     sys.modules["__main__"].__doc__ = _help(module)
     runpy.run_module(module, run_name="__main__")
 
 
 def overview() -> str:
-    """The names and summaries of all commands."""
+    """Returns the names and summaries of all commands."""
     lines = ["usage: seg-tf COMMAND --help", "       seg-tf --version"]
     for heading, group in COMMANDS.items():
         lines += ["", f"{heading}:"]
@@ -130,7 +130,7 @@ def overview() -> str:
 
 
 def _help(module: str) -> str:
-    """Docstring of a command's module, which is not imported."""
+    """Returns the docstring of a command's module without importing it."""
     spec = importlib.util.find_spec(module)
     file = pathlib.Path(str(spec and spec.origin))
     if file.name == "__init__.py":

@@ -918,6 +918,13 @@ def compare(results: Results, baseline: Results, only: str) -> int:
 
 def main() -> int:
     if sys.argv[1:2] == ["child"]:
+        # An editable installation of another tree would stand in for modules that this
+        # tree lacks.
+        sys.meta_path[:] = [
+            finder
+            for finder in sys.meta_path
+            if getattr(finder, "__name__", "") != "_EditableFinder"
+        ]
         function, folder = sys.argv[2], pathlib.Path(sys.argv[3])
         arguments = json.loads((folder / "arguments.json").read_text())
         globals()[function](**arguments).save(folder)

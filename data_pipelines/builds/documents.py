@@ -1,4 +1,4 @@
-"""Builds whole documents: options to shards and their manifest."""
+"""Builds document shards and their manifest from raw text."""
 
 from __future__ import annotations
 
@@ -40,35 +40,34 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DocumentOptions:
-    """Settings that determine the records of a document build.
+    """Options that determine the records of a document build.
 
     Attributes:
         format: name of a reader.
-        reader_options: options of that reader.
-        input: file, folder or glob, or another input that the format accepts, or
-            several separated by commas.
-        vocab_file: a file with one token per line.
+        reader_options: options of the reader.
+        input: file, folder or glob, or another input that the format accepts. Several
+            inputs are separated by commas.
+        vocab_file: file with one token per line.
         tokenizer: one of `seg_tf.text.encoding.TOKENIZERS`.
-        lower_case: whether text is lower-cased. None follows the vocabulary
+        lower_case: whether to lowercase text. If None, inferred from the vocabulary
             (`seg_tf.text.normalization.choose_normalization`).
-        strip_accents: whether accents are stripped; None as in `lower_case`.
-        split_ideographs: whether each Chinese character is a word; None as in
-            `lower_case`.
-        sentence_parameters: parameters of the splitter, or what `load_parameters`
-            accepts.
-        validation_input: file, folder or glob of the validation split, read like
-            `input`; then all of `input` is the training split.
-        validation_fraction: share of the documents of `input` that are held out for
-            validation, spread evenly over all inputs. None is 0.01, or nothing with a
+        strip_accents: whether to strip accents. If None, follows `lower_case`, or the
+            vocabulary if that is None too.
+        split_ideographs: whether each Chinese character is a word. If None, inferred.
+        sentence_parameters: parameters of the sentence splitter, or a name or file that
+            `load_parameters` accepts.
+        validation_input: file, folder or glob of the validation split, in the same
+            format as `input`. All of `input` is then the training split.
+        validation_fraction: fraction of the documents of `input` to hold out for
+            validation, spread evenly over all inputs. Default: 0.01, or none with
             `validation_input`.
-        slice_megabytes: text of one slice, which becomes a shard of each split, in
-            millions of characters. Less keeps more workers busy on a small corpus and
-            takes less memory (3 bytes or more per character in each worker); more
-            makes fewer, larger shards.
-        max_rejected_share: share of the corpus that may be lost: of documents, or of
-            bytes in files that cannot be read to their end. Checked at the end, and on
-            the way after 1,000 documents. Finished work is kept.
-        cleaning: the cleaning steps.
+        slice_megabytes: size of a slice in millions of characters. Each slice becomes
+            one shard per split. Smaller slices keep more workers busy on a small corpus
+            and need less memory (3 bytes or more per character in each worker).
+        max_rejected_share: maximum fraction of the corpus that may be lost: documents,
+            or bytes in files that cannot be read to their end. Checked at the end and
+            after the first 1,000 documents. Finished work is kept.
+        cleaning: options of the cleaning steps.
     """
 
     format: str
@@ -103,20 +102,20 @@ class DocumentOptions:
 
     @property
     def normalization(self) -> Normalization:
-        """Changes to text before words are looked up, once the vocabulary is known."""
+        """Text normalization, which is complete once the vocabulary is known."""
         return Normalization(self.lower_case, self.strip_accents, self.split_ideographs)
 
     @property
     def slice_characters(self) -> int:
-        """Characters that complete a slice."""
+        """Number of characters at which a slice is complete."""
         return int(self.slice_megabytes * 1e6)
 
     def split_of(self, document_id: int, source: str) -> str:
-        """The split of a document.
+        """Returns the split that a document belongs to.
 
-        With a `validation_input`, names of sources begin with their split
-        (`list_sources`). Otherwise the second document is the first to be held out, so
-        even a corpus of two documents has one for validation.
+        With `validation_input`, source names begin with their split (`list_sources`).
+        Otherwise the second document is the first to be held out, so even a corpus of
+        two documents has a validation split.
         """
         if self.validation_input is not None:
             return source.partition("/")[0]
@@ -136,10 +135,10 @@ def build_documents(
 ) -> Manifest:
     """Builds the document shards and their manifest.
 
-    `num_workers` are processes of this machine; another `engine` gives identical bytes.
+    `num_workers` is the number of local processes. All engines write identical bytes.
     With `overwrite`, an existing build in `output_dir` is removed first. If the same
-    build is already complete, only reads its manifest and compares the checksums of the
-    inputs.
+    build is already complete, only compares the checksums of the inputs and returns
+    its manifest.
 
     Raises:
         OSError: if an input is missing.
@@ -147,7 +146,7 @@ def build_documents(
         BuildError: if the folder contains another build, an input has changed, nothing
             could be read, or more was lost than `options.max_rejected_share`.
     """
-    # Reports a missing language function or file before anything is read.
+    # Reports a missing language function or file before reading anything.
     steps.steps_of_documents(options.cleaning)
     if options.cleaning.evaluation_texts is not None:
         print(evaluation_texts.summary(options.cleaning), file=sys.stderr)
@@ -157,7 +156,7 @@ def build_documents(
     if passed_over:
         logging.warning("%s", passed_over_summary(passed_over))
     vocabulary = encoding.read_vocabulary(options.tokenizer, options.vocab_file)
-    # Read once: edits of the file during the build have no effect.
+    # Read once, so that edits to the file during the build have no effect.
     parameters = load_parameters(options.sentence_parameters)
     make_splitter(parameters)  # Reports a missing function at once.
     normalization = choose_normalization(
@@ -175,7 +174,7 @@ def build_documents(
     )
     described = _describe(options, vocabulary)
     rejected_file = output_dir / REJECTED_FILE
-    # By number, because another order of the sources is another build.
+    # Keyed by number, because a different order of sources is a different build.
     sizes = {str(number): item for number, item in enumerate(ledger.sizes.items())}
     if not overwrite:
         expected = {"kind": "documents", **described, "sources": sizes}
@@ -188,7 +187,7 @@ def build_documents(
 
     build = ShardedBuild(output_dir, {**described, "sources": sizes})
     with build.opened(overwrite=overwrite):
-        # Workers may be on other machines, and the file may be edited meanwhile.
+        # Workers may run on other machines, and the file may be edited meanwhile.
         vocab_file = build.progress_dir / VOCABULARY_FILE
         shutil.copyfile(options.vocab_file, vocab_file)
         options = dataclasses.replace(options, vocab_file=str(vocab_file))
@@ -199,7 +198,7 @@ def build_documents(
             new_maker = functools.partial(makers.SliceMaker, options, duplicates)
             reports = make_slices(build, new_maker, "documents")
         except losses.TooManyRejectedError:
-            # Without finished slices the next command may have other options.
+            # If no slice is finished, the next command may use other options.
             if not any(build.progress_dir.rglob("*-*.*")):
                 build.abandon()
             raise
@@ -222,7 +221,7 @@ def build_documents(
         try:
             losses.check_not_empty(options, manifest, rejected_file)
         except BuildError:
-            # Nothing to resume from: the next command will have other options.
+            # There is nothing to resume: the next command will use other options.
             shards = (shard for split in SPLITS for shard in manifest.splits[split])
             build.abandon(shard.file for shard in shards)
             raise
@@ -243,7 +242,7 @@ def _warn(manifest: Manifest) -> None:
 
 
 def _describe(options: DocumentOptions, vocabulary: TokenTable) -> dict[str, Any]:
-    """The manifest's entries that follow from the options, without any local path."""
+    """Returns the manifest entries that follow from the options. Omits local paths."""
     parameters = options.sentence_parameters
     names = ("format", "reader_options", "validation_fraction", "slice_megabytes")
     return {
@@ -251,7 +250,7 @@ def _describe(options: DocumentOptions, vocabulary: TokenTable) -> dict[str, Any
             "file": VOCABULARY_FILE,
             "size": vocabulary.size,
             "sha256": vocabulary.checksum,
-            # Settings of the normalization only where they differ from BERT's.
+            # Includes only normalization settings that differ from BERT's.
             **options.normalization.described(),
             "special_ids": dict(vocabulary.special_ids),
             "tokenizer": options.tokenizer,
@@ -268,7 +267,7 @@ def _describe(options: DocumentOptions, vocabulary: TokenTable) -> dict[str, Any
 
 
 def counts(manifest: Manifest) -> str:
-    """The counts of a build, one line per split."""
+    """Formats the counts of a build, one line per split."""
     names = {name: name for name in COUNTS} | {"pieces": manifest.tokens_name}
     return "\n".join(
         f"{split}: "
@@ -278,7 +277,7 @@ def counts(manifest: Manifest) -> str:
 
 
 def summary(manifest: Manifest) -> str:
-    """The counts of a build and everything that was left out, as readable lines."""
+    """Formats the counts of a build and everything that was left out."""
     lines = [counts(manifest)]
     if (text := text_counts.summary(manifest)) is not None:
         lines.append(text)

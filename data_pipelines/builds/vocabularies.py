@@ -1,9 +1,9 @@
-"""Word counts of a corpus in bounded memory, and word pieces learned from them.
+"""Counts the words of a corpus in bounded memory and learns word pieces from them.
 
 The pieces come from tensorflow_text's learner (top-down: frequent substrings of words).
-Given a size, it bisects the frequency threshold, starting at the count of the most
-frequent word, with seconds to a minute per step. The number of pieces falls nearly as a
-power of the threshold, so a few extrapolated steps suffice here.
+Its own search for a vocabulary size bisects the frequency threshold, starting at the
+count of the most frequent word, and takes up to a minute per step. The number of pieces
+is nearly a power of the threshold, so here a few extrapolated steps suffice.
 """
 
 import dataclasses
@@ -23,29 +23,29 @@ from data_pipelines.readers.base import (
 from seg_tf import command_line
 from seg_tf.text.normalization import CONTINUATION
 
-# Maximum distinct strings between spaces in memory before they are split into words.
+# Maximum number of distinct space-separated strings to collect before splitting them.
 _MAX_CHUNKS = 1 << 20
-# The rarest words are dropped when there are this many times more than requested.
+# The rarest words are dropped once there are this many times the requested number.
 _SLACK = 4
 _MAX_STEPS = 12
-# The least frequent pieces are cut if there are at most this many too many.
+# Accepted surplus of pieces, as a fraction of the vocabulary. The rarest are dropped.
 _MAX_SURPLUS = 0.05
 # Longer words contribute few pieces and slow down the learner.
 _MAX_WORD_LENGTH = 40
-# Rank, as a share of the vocabulary's size, of the word whose count is tried first.
+# Rank of the word whose count is the first threshold, as a fraction of the size.
 _FIRST_RANK = 0.7
 _FIRST_EXPONENT = 0.7
 
 
 @dataclasses.dataclass
 class WordCounts:
-    """Words of a corpus.
+    """The words of a corpus and their counts.
 
     Attributes:
-        words: counts of the most frequent words, falling; ties are sorted by word.
+        words: counts of the most frequent words in descending order, ties by word.
         num_words: number of words, including those whose counts were dropped.
         num_texts: number of paragraphs.
-        has_forgotten: whether words were dropped, on the way or at the end.
+        has_forgotten: whether any distinct words were dropped.
     """
 
     words: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -54,7 +54,7 @@ class WordCounts:
     has_forgotten: bool = False
 
     def keep(self, max_words: int) -> None:
-        """Drops all but the most frequent words."""
+        """Keeps only the `max_words` most frequent words."""
         ordered = sorted(self.words.items(), key=lambda item: (-item[1], item[0]))
         self.words = dict(ordered[:max_words])
         self.has_forgotten |= len(ordered) > max_words
@@ -67,12 +67,13 @@ def count_words(
     split: Callable[[str], list[str]],
     max_words: int,
 ) -> WordCounts:
-    """Counts the words of a corpus; reports on stderr what was left out.
+    """Counts the words of a corpus and reports skipped text on stderr.
 
-    Input and `reader_options` are those of the reader of `format`. `split` maps a text
-    to words and must not look across a space. The `max_words` most frequent words stay:
-    if there are more than four times as many, the rarest so far are dropped on the way,
-    and counts of about equally rare words may be too low.
+    Args:
+        format, input_path, reader_options: the reader and its input, see `get_reader`.
+        split: maps a text to words. It must not look across a space.
+        max_words: number of words to keep. The rarest are dropped whenever there are
+            over four times as many, so counts of rare words may be too low.
 
     Raises:
         ValueError: if the input is missing or empty, or no document could be read.
@@ -103,7 +104,7 @@ def count_words(
                 if isinstance(item, RejectedDocument):
                     rejected[item.reason] += 1
                     if rejected.total() == 1:
-                        print(f"left out, among others: {item}", file=sys.stderr)
+                        print(f"left out, for example: {item}", file=sys.stderr)
                     continue
                 result.num_texts += len(item.paragraphs)
                 for paragraph in item.paragraphs:
@@ -135,12 +136,12 @@ def learn_pieces(
 ) -> list[str]:
     """Learns the tokens of a vocabulary: reserved, characters, then frequent pieces.
 
-    Every frequent character gets a piece, and another one for the inside of words if it
-    occurs in longer words, so that any word of these characters has pieces. Words with
-    a character that is not among the `max_characters` most frequent ones are left out.
-    There are fewer than `vocab_size` tokens if the words do not contain enough pieces.
+    Every frequent character gets a piece, and a second one for positions inside words
+    if it occurs there, so any word of these characters can be encoded. Words with
+    characters beyond the `max_characters` most frequent ones are ignored. Returns fewer
+    than `vocab_size` tokens if the words do not contain enough pieces.
     """
-    # Imported late because it imports TensorFlow: errors in flags come at once.
+    # Imported late because it imports TensorFlow. Flag errors are reported before.
     from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib
 
     num_free = vocab_size - len(reserved_tokens)
@@ -149,7 +150,7 @@ def learn_pieces(
         for character in word:
             character_counts[character] += count
     ranked = sorted(character_counts, key=lambda c: (-character_counts[c], c))
-    # Each character takes up to two pieces.
+    # Each character needs up to two pieces.
     characters = set(ranked[: min(max_characters, num_free // 2)])
     words = [
         (word, count)
@@ -189,10 +190,10 @@ def search_threshold(
     threshold: int,
     highest: int,
 ) -> list[str]:
-    """Tokens at about the highest threshold that gives enough, cut to the size.
+    """Searches for the highest threshold that yields enough tokens and returns these.
 
-    Of `tokens_at(threshold)` the first `num_fixed` tokens are always the same. Tries
-    `threshold` first, and none above `highest`.
+    `tokens_at(threshold)` always begins with the same `num_fixed` tokens. Tries
+    `threshold` first and never exceeds `highest`. Returns at most `vocab_size` tokens.
     """
     lowest, enough, too_few = 1, None, None
     steps: list[tuple[int, int]] = []
@@ -201,7 +202,7 @@ def search_threshold(
         threshold = min(max(threshold, lowest), highest)
         tokens = tokens_at(threshold)
         print(
-            f"pieces that occur {threshold:,} times: a vocabulary of {len(tokens):,}",
+            f"pieces with at least {threshold:,} occurrences: {len(tokens):,} tokens",
             file=sys.stderr,
         )
         size = max(len(tokens) - num_fixed, 1)
@@ -211,7 +212,7 @@ def search_threshold(
             enough, lowest = tokens, threshold + 1
             if len(tokens) <= vocab_size * (1 + _MAX_SURPLUS):
                 break
-        # Extrapolates the threshold that gives `aim` pieces by a power law.
+        # Extrapolate the threshold that gives `aim` pieces by a power law.
         exponent = _FIRST_EXPONENT
         if steps and steps[-1][1] != size:
             last_threshold, last_size = steps[-1]

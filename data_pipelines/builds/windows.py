@@ -1,4 +1,4 @@
-"""Cuts whole documents into windows of at most a given number of pieces."""
+"""Splits whole documents into windows with a maximum number of word pieces."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WindowOptions(Ranged):
-    """Settings that determine the windows cut from documents.
+    """Options that determine the windows of documents.
 
     Attributes:
-        window_length: positions of a window, including `[CLS]` and `[SEP]`. The config
-            that trains on the records must have the same.
-        short_window_rate: probability that a window aims at a random shorter length.
-        cut_sentences: whether windows are filled to the last piece, inside a sentence
-            if needed. For masked LM, above all with several windows per row; not for
+        window_length: number of positions in a window, including `[CLS]` and `[SEP]`.
+            Must equal the window length of the training config.
+        short_window_rate: probability that a window has a random shorter length.
+        cut_sentences: whether windows are filled to the last piece, even if this splits
+            a sentence. Use it for masked LM, above all with packed windows, but not for
             sentence unshuffling.
-        seed: seed of lengths and sentence permutations.
+        seed: random seed of window lengths and sentence permutations.
     """
 
     window_length: Annotated[int, Range("lie between 8 and 65535", 8, 65_535)] = 512
@@ -54,26 +54,26 @@ class WindowOptions(Ranged):
 
     @property
     def capacity(self) -> int:
-        """Maximum number of pieces of a window."""
+        """Maximum number of pieces in a window."""
         return self.window_length - NUM_SPECIAL_TOKENS
 
 
 def cut_windows(
     tree: DocumentTree, document_id: int, options: WindowOptions
 ) -> Iterator[tuple[DocumentTree, np.ndarray]]:
-    """Cuts a document into consecutive windows; no piece is lost or repeated.
+    """Splits a document into consecutive windows without losing or repeating pieces.
 
-    A window takes whole sentences while they fit. A sentence longer than a window is
-    cut, and the next window continues it at its true token index. With probability
-    `short_window_rate` a window aims at a length drawn uniformly from 2 to `capacity`
-    instead: BERT's way to see short inputs before fine-tuning (0.01 in the authors'
-    Segatron code). With `cut_sentences` a window takes exactly as many pieces as it
-    aims at. `seed` and `document_id` determine the random draws.
+    A window contains as many whole sentences as fit. A sentence longer than a window is
+    split, and the next window continues it at its true token index. With probability
+    `short_window_rate`, a window has a target length drawn uniformly from 2 to
+    `capacity`, so that models see short inputs before fine-tuning, as in BERT (0.01 in
+    the Segatron authors' code). With `cut_sentences`, a window has exactly its target
+    length. `seed` and `document_id` determine the random draws.
 
     Yields:
-        Each window, and a permutation of its sentences.
+        Each window and a permutation of its sentences.
     """
-    # TensorFlow takes seconds to import; the parent process never needs it.
+    # TensorFlow takes seconds to import and the parent process does not need it.
     from seg_tf.data import randomness
 
     seed, capacity = options.seed, options.capacity
@@ -93,7 +93,7 @@ def cut_windows(
         elif num_whole and sentence_ends[num_whole - 1] > begin:
             end = int(sentence_ends[num_whole - 1])
         else:
-            # Not even one sentence fits the target: as much of it as a window can hold.
+            # No whole sentence fits the target, so fill the window with a part of one.
             end = min(int(sentence_ends[num_whole]), begin + capacity)
         window = _slice(tree, indices, sentence_ends, begin, end)
         stream = randomness.key(
@@ -141,7 +141,7 @@ def _slice(
 
 @dataclasses.dataclass(frozen=True)
 class ShardPair:
-    """The train and the validation shard of one slice of documents."""
+    """The training and validation shards of one slice of documents."""
 
     number: int
     shards: dict[str, Shard]
@@ -152,7 +152,7 @@ class ShardPair:
 
 
 class WindowMaker:
-    """Cuts the documents of a pair of shards into windows."""
+    """Splits the documents of a pair of shards into windows."""
 
     def __init__(self, options: WindowOptions, documents_dir: pathlib.Path):
         self._options = options
@@ -164,7 +164,7 @@ class WindowMaker:
         )
 
     def make(self, pair: ShardPair, folder: pathlib.Path) -> dict:
-        """Writes the window shards of a pair; returns the report."""
+        """Writes the window shards of a pair and returns the report."""
         from seg_tf.data import examples
 
         entries = {}
@@ -182,7 +182,7 @@ class WindowMaker:
 
 
 def check_word_pieces(tokenizer: str) -> None:
-    """Raises ValueError if documents are not of word pieces, as windows require."""
+    """Raises ValueError unless documents consist of word pieces, as windows require."""
     if tokenizer != encoding.WORD_PIECES:
         raise ValueError(
             "Windows are cut from documents of word pieces. Received: documents with "
@@ -201,14 +201,14 @@ def build_windows(
     overwrite: bool = False,
     engine: LocalEngine | BeamEngine | None = None,
 ) -> Manifest:
-    """Builds the window shards of a folder of `build_documents`, and their manifest.
+    """Builds window shards and their manifest from the output of `build_documents`.
 
-    `output_dir` must be another folder; `num_workers`, `overwrite` and `engine` are as
-    for `build_documents`. If the same build is already complete, it is only read.
+    `output_dir` must be another folder. See `build_documents` for `num_workers`,
+    `overwrite` and `engine`. If the build is already complete, returns its manifest.
 
     Raises:
-        ValueError: if the documents are missing, or consist of whole words.
-        BuildError: if the folder contains another build, or is in use.
+        ValueError: if the documents are missing or consist of whole words.
+        BuildError: if `output_dir` contains another build, or a folder is in use.
     """
     with files.locked_for_reading(documents_dir, sharded_build.in_use(documents_dir)):
         documents = Manifest.load(documents_dir)

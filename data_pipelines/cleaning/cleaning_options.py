@@ -1,4 +1,4 @@
-"""Options of the cleaning steps, and their flags."""
+"""Options of the cleaning steps. Their descriptions are the help texts of the flags."""
 
 import dataclasses
 import pathlib
@@ -13,29 +13,28 @@ _Threshold = Annotated[float, Range("lie between 0.1 and 0.95", 0.1, 0.95)]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CleaningOptions:
-    """Cleaning steps applied to a corpus before records are made; by default none.
+    """Cleaning steps to apply to a corpus before building records. Default: none.
 
-    The fields are the flags of the same names. Words are separated by white space. Runs
-    of 13 words are those of GPT-3 (Brown et al., 2020, appendix C).
+    Each field has a flag of the same name. Words are separated by whitespace. Runs of
+    13 words follow GPT-3 (Brown et al., 2020, appendix C).
 
     Attributes:
-        min_line_words: drop lines (paragraphs) with fewer words. C4 has lines of 5
-            words or more.
-        min_document_words: drop documents with fewer words, those of dropped lines not
-            counted.
-        language: drop documents of other languages than this code, or these: en or
+        min_line_words: drop lines (paragraphs) with fewer words. C4 keeps lines of at
+            least 5 words.
+        min_document_words: drop documents with fewer words, not counting dropped lines.
+        language: drop documents in languages other than these codes, such as en or
             en,de. Needs --language_function.
-        language_function: language detector, as module:function: a function from a text
-            to a code, or to (code, confidence).
+        language_function: language detector, as module:function. The function maps a
+            text to a code or to (code, confidence).
         min_language_confidence: drop documents whose language is less certain.
-        evaluation_texts: drop documents that have a run of words of a text of
-            evaluation sets: a file with a text a line (seg-tf evaluation-texts).
-        evaluation_words: words of such a run. Default: 13.
+        evaluation_texts: file of evaluation texts, one per line (from seg-tf
+            evaluation-texts). Drop documents that share a run of words with one.
+        evaluation_words: number of words in such a run. Default: 13.
         duplicates: drop documents that repeat an earlier one. exact: the same words;
             near: also nearly the same (MinHash of word 5-grams), for up to a million
             documents and --engine=local only. Reads the corpus twice.
-        duplicate_threshold: with --duplicates=near, share of 5-grams in common that
-            makes a duplicate. Default: 0.8.
+        duplicate_threshold: with --duplicates=near, minimum fraction of shared 5-grams
+            for a duplicate. Default: 0.8.
     """
 
     min_line_words: Whole = 0
@@ -90,11 +89,11 @@ class CleaningOptions:
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """The codes of `language`."""
+        """The language codes in `language`."""
         return tuple(name.strip() for name in (self.language or "").split(","))
 
     def described(self) -> dict[str, Any]:
-        """The steps that are on, for a manifest: a file is named by its content."""
+        """Returns the options that are set, with a checksum in place of the file."""
         described = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
@@ -107,9 +106,9 @@ class CleaningOptions:
 
     @property
     def is_on(self) -> bool:
-        """True if any step is on."""
+        """True if any cleaning step is on."""
         return self != NO_CLEANING
 
 
 NO_CLEANING = CleaningOptions()
-"""Drops nothing."""
+"""Options that drop nothing."""

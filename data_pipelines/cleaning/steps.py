@@ -1,4 +1,4 @@
-"""The cleaning steps. Each drops documents, or lines of them, by one rule."""
+"""The cleaning steps. Each drops documents, or lines of documents, by one rule."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,9 +13,9 @@ from seg_tf.text.splitters import load_function
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A rule that drops documents, by its name in counts.
+    """A rule that drops documents. `name` identifies it in counts.
 
-    `reason` returns why a document, with its number, is dropped; None if it stays.
+    `reason` maps a document id and a document to the reason to drop it, or None.
     """
 
     name: str
@@ -24,7 +24,7 @@ class Step:
     def apply(
         self, document_id: int, document: Document, counter: DropCounter
     ) -> Document | None:
-        """Returns the document, maybe shortened, or None; counts what it drops."""
+        """Returns the document, or None if it is dropped. Counts dropped documents."""
         why = self.reason(document_id, document)
         if why is None:
             return document
@@ -51,7 +51,7 @@ class ShortLines:
 
 
 def other_languages(options: CleaningOptions) -> Step:
-    """Drops documents in other languages than `options.languages`."""
+    """Returns a step that drops documents in languages not in `options.languages`."""
     name, limit = options.language_function, options.min_language_confidence
     function = load_function(name, "language_function")
 
@@ -69,7 +69,7 @@ def other_languages(options: CleaningOptions) -> Step:
                 f"confidence). Received: {answer!r} from {name}, "
                 f"{type(error).__name__}: {error}"
             ) from error
-        # Some libraries give logarithms. Without a limit, any number will do.
+        # Some libraries return logarithms. Without a limit, any number is accepted.
         if limit and confidence is not None and not 0 <= confidence <= 1:
             raise BuildError(
                 f"{place}: `min_language_confidence` needs confidences between 0 and "
@@ -86,7 +86,7 @@ def other_languages(options: CleaningOptions) -> Step:
 
 
 def duplicates(duplicate_of: Mapping[int, int]) -> Step:
-    """Drops documents that repeat an earlier one, by their numbers."""
+    """Returns a step that drops the documents whose ids are keys of `duplicate_of`."""
 
     def reason(document_id: int, _: Document) -> str | None:
         earlier = duplicate_of.get(document_id)
@@ -96,7 +96,7 @@ def duplicates(duplicate_of: Mapping[int, int]) -> Step:
 
 
 def steps_of_documents(options: CleaningOptions) -> list[Step | ShortLines]:
-    """The steps that look at one document at a time, in their order."""
+    """Returns the steps that process one document at a time, in order."""
 
     def few_words(_: int, document: Document) -> str | None:
         num_words = sum(len(text.split()) for text in document.paragraphs)
@@ -122,7 +122,7 @@ def clean(
     steps: Sequence[Step | ShortLines],
     counter: DropCounter,
 ) -> Iterator[tuple[int, Document]]:
-    """Yields numbered documents as the steps leave them."""
+    """Applies the steps to numbered documents and yields the documents that remain."""
     for document_id, document in documents:
         counter.see(document)
         for step in steps:

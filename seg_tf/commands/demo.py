@@ -1,14 +1,14 @@
-"""Serves a local page that shows what a pretrained model sees in a text.
+"""Serves a local web page that shows how a pretrained model reads a text.
 
   seg-tf demo --checkpoint=runs/slm_base
 
-prints the address of a page: paragraphs, sentences and word pieces of a text with their
-indices, heat maps of the attention, word pieces for masks, the sentences shuffled and
-put in order (SLM), and the nearest sentences to each. What a model cannot do is greyed
-out, with the reason.
+prints the URL of a page that shows the word pieces of a text with their indices,
+attention heat maps, predictions for masked word pieces, the sentences shuffled and
+reordered (SLM), and the nearest neighbors of each sentence. Sections that the model
+does not support are disabled, with the reason.
 
-The page listens on this machine only (127.0.0.1) and loads nothing from elsewhere. To
-see it from another machine, forward the port: ssh -L 7860:127.0.0.1:7860 HOST.
+The server listens only on this machine (127.0.0.1), and the page loads nothing from
+other hosts. To use another machine, forward the port: ssh -L 7860:127.0.0.1:7860 HOST.
 """
 
 import base64
@@ -42,7 +42,7 @@ from seg_tf.inference.sentence_encoder import (
 )
 from seg_tf.inference.texts import Sentence, in_context, split_text
 
-# It can order sentences, too.
+# This model can also order sentences.
 _INCLUDED = "segabert_slm_mini_en"
 HOST = "127.0.0.1"
 _FOLDER = pathlib.Path(__file__).parent
@@ -55,7 +55,7 @@ _JSON = "application/json"
 _MAX_BYTES = 1_000_000
 _ANSWERS_AT_ONCE = 2
 _HEADERS = {
-    # Nothing is loaded from elsewhere, and no other page may frame this one.
+    # Load nothing from other hosts, and let no other page frame this one.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src "
     "'self'; img-src 'self' data:; connect-src 'self'; form-action 'none'; "
     "base-uri 'none'; frame-ancestors 'none'",
@@ -68,15 +68,15 @@ Answer = Callable[..., Mapping[str, Any]]
 
 
 class _Refusal(Exception):
-    """The status and the message of a refused request."""
+    """A refused request, with its HTTP status and message."""
 
 
 class DemoServer(http.server.ThreadingHTTPServer):
-    """HTTP server of the page, reachable from this machine only.
+    """HTTP server of the demo page, reachable only from this machine.
 
-    `GET /model` returns the description; `POST /NAME` calls an answer with the fields
-    of a JSON object. A ValueError is reported as a bad request. Two questions are
-    answered at a time. Port 0 is any free one.
+    `GET /model` returns `description`. `POST /NAME` calls `answers[NAME]` with the
+    fields of a JSON object, and reports a ValueError as a bad request. At most two
+    calls run at a time. Port 0 selects any free port.
     """
 
     def __init__(
@@ -90,10 +90,10 @@ class DemoServer(http.server.ThreadingHTTPServer):
 
 class _PageHandler(http.server.BaseHTTPRequestHandler):
     server: DemoServer
-    timeout = 30  # seconds without a byte, after which a connection is closed
+    timeout = 30  # seconds of inactivity before a connection is closed
 
     def handle(self) -> None:
-        # A client that has disconnected does not want the answer.
+        # Ignore clients that disconnect before they are answered.
         with contextlib.suppress(ConnectionError):
             super().handle()
 
@@ -108,8 +108,8 @@ class _PageHandler(http.server.BaseHTTPRequestHandler):
         try:
             port = self.server.server_address[1]
             if self.headers.get("Host") not in (f"{HOST}:{port}", f"localhost:{port}"):
-                # Another site may have made its name mean this machine.
-                raise _Refusal(HTTPStatus.FORBIDDEN, f"Ask http://{HOST}:{port}")
+                # The name of another site may resolve to this machine.
+                raise _Refusal(HTTPStatus.FORBIDDEN, f"Use http://{HOST}:{port}")
             content, kind = make(self.path.partition("?")[0])
         except _Refusal as refusal:
             status, message = refusal.args
@@ -135,7 +135,7 @@ class _PageHandler(http.server.BaseHTTPRequestHandler):
         size = self.headers.get("Content-Length", "")
         if answer is None:
             raise _Refusal(HTTPStatus.NOT_FOUND, f"There is no {path}")
-        # A form of another site can send any other type unasked.
+        # Forms on other sites can send other types without permission.
         if self.headers.get_content_type() != _JSON:
             raise _Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Expected {_JSON}")
         if not (size.isdecimal() and len(size) < 9 and int(size) <= _MAX_BYTES):
@@ -154,13 +154,13 @@ class _PageHandler(http.server.BaseHTTPRequestHandler):
             raise _Refusal(HTTPStatus.BAD_REQUEST, str(error)) from error
 
     def log_message(self, *_: Any) -> None:
-        """Does not log every request."""
+        """Suppresses the log line of each request."""
 
 
 _DOTS_PER_INCH = 160
-# As in `find_sentences`.
+# The default of `find_sentences`.
 _CONTEXT_SENTENCES = 1
-# Limits time and memory of an answer: cosines are quadratic.
+# Limit time and memory: the number of cosines is quadratic in the sentences.
 MAX_CHARACTERS = 50_000
 MAX_SENTENCES = 500
 
@@ -172,11 +172,11 @@ He died in 1871 at his home in London."""
 
 
 class DemoModel:
-    """A pretrained encoder that answers the page's questions about a text.
+    """A pretrained encoder that computes what the page shows about a text.
 
-    The lines of the text are paragraphs. A text that is no string, has no sentence or
-    is too long is a ValueError, as is a checkpoint of no encoder of texts. `reasons`
-    tell for each part of the page that the model does not support why.
+    Each line of a text is a paragraph. A ValueError is raised if the checkpoint is not
+    a text encoder, or if a text is not a string, is empty or is too long. `reasons`
+    maps each section that the model does not support to the reason.
     """
 
     def __init__(self, pretrained: Pretrained):
@@ -194,11 +194,11 @@ class DemoModel:
                 self._parts[part] = make(pretrained)
             except ValueError as error:
                 self.reasons[part] = str(error)
-        # Of the last text only: a base model's are 150 MB.
+        # Cache only the last text: the maps of a base model take 150 MB.
         self._maps = functools.lru_cache(maxsize=1)(self._compute_maps)
 
     def describe(self) -> dict[str, Any]:
-        """Returns a description of the model, with what it does not support."""
+        """Describes the model and the sections that it does not support."""
         encoder = self._pretrained.encoder
         return {
             "run": self._pretrained.config.name,
@@ -212,7 +212,7 @@ class DemoModel:
         }
 
     def answers(self) -> Mapping[str, Callable[..., dict[str, Any]]]:
-        """Functions that answer the page's questions, by name."""
+        """Returns the methods that `POST /NAME` calls, by name."""
         return {
             "read": self.read,
             "attention": self.attention,
@@ -222,7 +222,7 @@ class DemoModel:
         }
 
     def read(self, text: str) -> dict[str, Any]:
-        """Returns paragraphs of sentences of word pieces."""
+        """Splits a text into paragraphs, sentences and word pieces."""
         sentences = self._sentences(text)
         ids, lengths = self._pretrained.text_encoder().encode(
             [sentence.text for sentence in sentences]
@@ -244,9 +244,9 @@ class DemoModel:
     def attention(
         self, text: str, layer: int = 0, head: int | None = None
     ) -> dict[str, Any]:
-        """Returns the heat map and the shares of a head; None is a layer's mean.
+        """Draws the attention of a head, or the mean over a layer's heads.
 
-        As much of the text is read as fits in a row.
+        If the text is longer than a row, its first sentences are used.
         """
         self._part("attention")
         num_sentences = len(self._sentences(text))
@@ -297,12 +297,13 @@ class DemoModel:
         }
 
     def neighbours(self, text: str) -> dict[str, Any]:
-        """Returns cosines of all sentences, and a warning if they say little.
+        """Returns the cosine similarities of all pairs of sentences.
 
-        A sentence's vector is the mean over its word pieces (ReAT: pooled at `<SS>`).
+        A sentence's vector is the mean over its word pieces or, for ReAT, the pooled
+        `<SS>`. `warning` is set if the cosines hardly distinguish the sentences.
         """
         sentences = self._sentences(text)
-        # [SENT] vectors of a model that saw little text are nearly all the same.
+        # [SENT] vectors are nearly identical after pretraining on little text.
         kind = "mean" if self._encoder.layout.holds_spans else None
         vectors, _ = self._encoder.encode_in_context(
             list(in_context(sentences, _CONTEXT_SENTENCES)), kind
@@ -341,7 +342,7 @@ class DemoModel:
 
 def define_flags() -> None:
     model_flags.define_model_flags(default=_INCLUDED)
-    flags.DEFINE_integer("port", 7860, "Port of the page; 0 takes any.", 0, 65535)
+    flags.DEFINE_integer("port", 7860, "Port; 0 selects any free port.", 0, 65535)
 
 
 def main(_: Sequence[str]) -> None:
@@ -349,7 +350,7 @@ def main(_: Sequence[str]) -> None:
     port = flags.FLAGS.port
     with DemoServer(model.describe(), model.answers(), port) as served:
         host, port = served.server_address[:2]
-        print(f"http://{host}:{port}  (Ctrl-C ends it)", flush=True)
+        print(f"http://{host}:{port}  (press Ctrl-C to stop)", flush=True)
         served.serve_forever()
 
 

@@ -1,14 +1,14 @@
-r"""Scores sentence vectors by how similar people find the sentences, without training.
+r"""Evaluates sentence vectors on semantic similarity tasks, without fine-tuning.
 
   seg-tf evaluate-similarity --data_dir=similarity \
     --checkpoint=runs/segabert_base,runs/bert_base --baseline
 
-prints Spearman's correlation, times 100, of the cosines of sentence pairs with people's
-scores, for each model and set. The vector is the mean over the word pieces, or a ReAT's
-pooled <SS>. --baseline adds each model with new weights. --data_dir contains the sets
-as downloaded:
+prints, for each model and set, Spearman's correlation (times 100) between the cosine
+similarities of sentence pairs and human scores. A sentence's vector is the mean over
+its word pieces, or the pooled <SS> of ReAT. --baseline adds each model with random
+weights. --data_dir contains the downloaded sets:
 
-  sts12 … sts16   STS12-en-test and so on; the correlation is over all parts together
+  sts12 … sts16   STS12-en-test and so on; one correlation over all parts
   sts-b           STS-B/dev.tsv of GLUE
   sts-b-test      STSBenchmark/sts-test.csv
   sick-r          SICK/SICK_test_annotated.txt
@@ -16,17 +16,15 @@ as downloaded:
 
 import statistics
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
 from absl import flags
 
 from seg_tf import command_line
 from seg_tf.commands import model_flags
-from seg_tf.inference.sentence_encoder import MEAN, SENT, SentenceEncoder, normalize
-from seg_tf.tasks import similarity, task
-from seg_tf.tasks.similarity import SimilaritySet
+from seg_tf.inference.probes import evaluate_similarity
+from seg_tf.inference.sentence_encoder import SentenceEncoder
+from seg_tf.tasks import similarity
 
 
 def define_flags() -> None:
@@ -34,60 +32,9 @@ def define_flags() -> None:
     model_flags.define_output_flag()
     flags.DEFINE_string("data_dir", None, "Folder of the sets.", required=True)
     names = ", ".join(similarity.NAMES)
-    flags.DEFINE_list("sets", ["sts-b"], f"Sets, comma-separated: {names}; or all.")
-    flags.DEFINE_bool("baseline", False, "Score each model with new weights, too.")
-    flags.DEFINE_integer("seed", 1, "Seed of the new weights.")
-
-
-def evaluate_similarity(
-    encoder: SentenceEncoder,
-    sets: Mapping[str, SimilaritySet],
-    on_progress: Callable[[int], Any] = bool,
-) -> tuple[dict[str, dict[str, Any]], int]:
-    """Correlates the cosines of all pairs of a set with their scores.
-
-    Each sentence has a separate row. Its vector is the mean over its word pieces, or
-    a ReAT's pooled `<SS>`.
-
-    `on_progress` gets the number of sentences of each finished batch.
-
-    Returns:
-        For each set `spearman`, `pearson`, `num_pairs` and, if it has several parts,
-        `parts` with the Spearman correlation of each; and how many sentences of all
-        sets were too long for a row and cut.
-    """
-    pairs = [pair for similarity_set in sets.values() for pair in similarity_set.pairs]
-    # A sentence that occurs in several pairs is encoded once.
-    sentences = dict.fromkeys(text for pair in pairs for text in pair.texts)
-    numbers = {text: number for number, text in enumerate(sentences)}
-    kind = MEAN if encoder.layout.holds_spans else SENT
-    vectors, num_cut = encoder.encode_rows(
-        [(text,) for text in sentences], kind, on_progress
-    )
-    units = normalize(vectors[:, 0].astype(np.float64))
-
-    def labels_and_cosines(part: list[Any]) -> tuple[np.ndarray, np.ndarray]:
-        rows = np.array([[numbers[text] for text in pair.texts] for pair in part])
-        cosines = np.einsum("nd,nd->n", units[rows[:, 0]], units[rows[:, 1]])
-        return np.array([pair.label for pair in part], np.float64), cosines
-
-    results = {}
-    for name, similarity_set in sets.items():
-        parts = {
-            part: labels_and_cosines(pairs)
-            for part, pairs in similarity_set.parts.items()
-        }
-        labels, cosines = map(np.concatenate, zip(*parts.values(), strict=True))
-        results[name] = {
-            "spearman": task.spearman(labels, cosines),
-            "pearson": task.pearson(labels, cosines),
-            "num_pairs": len(labels),
-        }
-        if len(parts) > 1:
-            results[name]["parts"] = {
-                part: task.spearman(*scored) for part, scored in parts.items()
-            }
-    return results, num_cut
+    flags.DEFINE_list("sets", ["sts-b"], f"Comma-separated sets: {names}; or all.")
+    flags.DEFINE_bool("baseline", False, "Also score each model with random weights.")
+    flags.DEFINE_integer("seed", 1, "Seed of the random weights.")
 
 
 def main(_: Sequence[str]) -> None:
@@ -113,7 +60,7 @@ def main(_: Sequence[str]) -> None:
             if num_cut:
                 print(
                     f"{run}: {num_cut:,} of {len(texts):,} sentences are longer than a "
-                    "row and were cut",
+                    "row and were truncated",
                     file=sys.stderr,
                 )
             folder = str(pretrained.folder)

@@ -1,4 +1,4 @@
-"""Flags shared by the commands that use a pretrained model, and the texts they read."""
+"""Flags, input texts and outputs of the commands that use a pretrained model."""
 
 import dataclasses
 import json
@@ -23,22 +23,22 @@ STDIN = "-"
 
 
 def define_model_flags(*, several: bool = False, default: str | None = None) -> None:
-    """Defines the flags that name a model, or several, and say how it reads text.
+    """Defines flags for one or several checkpoints and for sentence splitting.
 
-    Without a `default`, `--checkpoint` is required.
+    If `default` is None, `--checkpoint` is required.
     """
     define = flags.DEFINE_list if several else flags.DEFINE_string
     define(
         "checkpoint",
         default,
         f"Checkpoint, output folder of a run, or {', '.join(folders.included())}"
-        + ("; or several, comma-separated." if several else "."),
+        + (". Several are comma-separated." if several else "."),
         required=default is None,
     )
     flags.DEFINE_string(
         "sentence_parameters",
         None,
-        f"{PARAMETERS_HELP} Default: the checkpoint's, else english.",
+        f"{PARAMETERS_HELP} Default: the checkpoint's, or english.",
     )
     flags.DEFINE_string("sentence_function", None, FUNCTION_HELP)
 
@@ -46,9 +46,9 @@ def define_model_flags(*, several: bool = False, default: str | None = None) -> 
 def load_model(
     checkpoint: str | pathlib.Path | None = None, **settings: Any
 ) -> Pretrained:
-    """Loads a model, by default `--checkpoint`, with the splitter that the flags name.
+    """Loads a model, by default `--checkpoint`, with the splitter set by the flags.
 
-    `settings` of the model replace those of training.
+    `settings` override fields of the model's config.
     """
     return with_sentence_parameters(
         load_pretrained(
@@ -65,9 +65,9 @@ def load_models() -> list[Pretrained]:
 
 
 def with_sentence_parameters(pretrained: Pretrained) -> Pretrained:
-    """The model with the splitter of `--sentence_parameters`, if the flag is set.
+    """Applies the splitter of `--sentence_parameters` to a model, if the flag is set.
 
-    A note on stderr says if the model was trained with another one.
+    Prints a note to stderr if the model was trained with a different splitter.
     """
     values = flags.FLAGS
     if values.sentence_parameters is not None:
@@ -88,7 +88,7 @@ def with_sentence_parameters(pretrained: Pretrained) -> Pretrained:
 
 
 def sentence_function() -> str | None:
-    """The function that a checkpoint may name; None if its parameters are not used."""
+    """Returns `--sentence_function`, or None if `--sentence_parameters` is set."""
     values = flags.FLAGS
     return None if values.sentence_parameters else values.sentence_function
 
@@ -97,13 +97,13 @@ def define_memory_flag() -> None:
     flags.DEFINE_integer(
         "memory_length",
         None,
-        "Previous words that each word attends to. Default: as in training.",
+        "Number of previous words to attend to. Default: as in training.",
         lower_bound=0,
     )
 
 
 def load_language_model() -> Pretrained:
-    """Loads the model with the memory of `--memory_length`."""
+    """Loads the model of `--checkpoint` with a memory of `--memory_length` words."""
     length = flags.FLAGS.memory_length
     return load_model(**({} if length is None else {"memory_length": length}))
 
@@ -117,22 +117,22 @@ def define_text_flags() -> None:
         "format",
         None,
         f"Format of the texts: {', '.join(readers.FORMATS)}, or package.module:Reader. "
-        "Default: as the name of a file says (CSV, JSON lines, Markdown, Parquet), "
-        "else plain text: a line is a paragraph, and blank lines separate documents. "
-        "If its lines look hard-wrapped, they are joined, with a warning.",
+        "Default: the format of the file's extension (CSV, JSON lines, Markdown, "
+        "Parquet), or plain text with one paragraph per line and blank lines between "
+        "documents. Lines that look hard-wrapped are joined, with a warning.",
     )
     flags.DEFINE_list(
         "reader_options",
         [],
-        "Options of the format, as name=value, comma-separated: encoding=cp1252. See "
+        "Comma-separated format options as name=value, such as encoding=cp1252. See "
         "docs/sources.md.",
     )
 
 
 def read_documents(path: str | os.PathLike[str]) -> Iterator[tuple[str, ...]]:
-    """Reads the documents of a file, or of `STDIN`, each as its paragraphs."""
+    """Yields the paragraphs of each document in a file, or in stdin for `STDIN`."""
     if str(path) == STDIN:
-        # Readers detect and seek.
+        # Readers need a seekable file.
         with tempfile.TemporaryDirectory() as folder:
             copy = pathlib.Path(folder, "stdin")
             with open(copy, "wb") as file:
@@ -145,12 +145,12 @@ def read_documents(path: str | os.PathLike[str]) -> Iterator[tuple[str, ...]]:
 
 
 def read_paragraphs(path: str | os.PathLike[str]) -> list[str]:
-    """Reads the paragraphs of all documents of a file, as `read_documents` does."""
+    """Returns the paragraphs of all documents in a file, or in stdin for `STDIN`."""
     return [text for paragraphs in read_documents(path) for text in paragraphs]
 
 
 def read_lines(path: str) -> list[str]:
-    """The lines of a text file, or of `STDIN`, stripped and without blank ones."""
+    """Returns the stripped, nonblank lines of a text file, or of stdin for `STDIN`."""
     if path == STDIN:
         lines = list(texts.decode_lines(sys.stdin.buffer, "stdin"))
     else:
@@ -163,23 +163,23 @@ def read_lines(path: str) -> list[str]:
 
 
 def define_output_flag(what: str = "the scores as JSON") -> None:
-    flags.DEFINE_string("output", None, f"File to write {what} to.")
+    flags.DEFINE_string("output", None, f"Output file for {what}.")
 
 
 def output_file() -> pathlib.Path | None:
-    """The file of `--output`, refused before long work if it cannot be written."""
+    """Returns the path of `--output`, or None, after checking its parent folder."""
     value = flags.FLAGS.output
     return None if value is None else command_line.file_path(value, "output")
 
 
 def write_lines(output: pathlib.Path, records: Iterable[Any]) -> None:
-    """Writes JSON lines to the file of `--output`."""
+    """Writes each record as a line of JSON to a file."""
     lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
     files.write_text(output, "".join(lines))
 
 
 def write_result(output: pathlib.Path | None, result: Any) -> None:
-    """Writes JSON to the file of `--output`, if there is one."""
+    """Writes a result as JSON and prints the path, unless `output` is None."""
     if output is not None:
         files.write_json(output, result)
         print(f"Written: {output}")

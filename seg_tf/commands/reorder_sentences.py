@@ -1,14 +1,14 @@
-r"""Puts the sentences of texts in order, with a pretrained SLM.
+r"""Reorders the shuffled sentences of texts with a pretrained SLM.
 
   seg-tf reorder-sentences --checkpoint=runs/slm_base --sentences=shuffled.txt
 
-reads one sentence per line and prints them in the predicted order, each with its place
-as given and the model's confidence: the probability of this sentence among those not
-placed before it. --text splits a file into sentences first. Without a file, stdin is
-read.
+reads one sentence per line and prints the sentences in the predicted order, each with
+its input position and the model's confidence: the probability of this sentence among
+the remaining sentences. --text splits a file into sentences first. Without a file,
+stdin is read.
 
-A text of more sentences than the model was pretrained on is ordered in groups of
-consecutive sentences. With --output, each file becomes a line of JSON.
+A text with more sentences than the model was pretrained on is ordered in groups of
+consecutive sentences. With --output, each file becomes one line of JSON.
 """
 
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ from seg_tf.inference.texts import Sentence
 def define_flags() -> None:
     model_flags.define_model_flags()
     model_flags.define_text_flags()
-    model_flags.define_output_flag("the orders as JSON lines, instead of printing,")
-    flags.DEFINE_list("text", [], "Text files or folders, comma-separated.")
-    flags.DEFINE_list("sentences", [], "The same, with one sentence per line.")
+    model_flags.define_output_flag("the orders as JSON lines. Default: print them")
+    flags.DEFINE_list("text", [], "Comma-separated text files or folders.")
+    flags.DEFINE_list("sentences", [], "The same, but with one sentence per line.")
 
 
 def main(_: Sequence[str]) -> None:
@@ -83,8 +83,8 @@ def _to_json(
 
 
 def _describe(sentences: Sequence[Sentence], groups: Sequence[OrderedGroup]) -> str:
-    """The order of one text, for people."""
-    lines = [] if sentences else ["There is no sentence in it."]
+    """Formats the predicted order of one text for printing."""
+    lines = [] if sentences else ["The text has no sentences."]
     for group in groups:
         last = group.first + len(group.order)
         lines += [
@@ -95,7 +95,7 @@ def _describe(sentences: Sequence[Sentence], groups: Sequence[OrderedGroup]) -> 
         for place, (number, confidence) in enumerate(
             zip(group.order, group.confidences, strict=True), start=group.first + 1
         ):
-            note = "  [longer than a row: cut]" if number in group.cut else ""
+            note = "  [truncated to one row]" if number in group.cut else ""
             lines.append(
                 f"{place:5d}  {number + 1:8d}  {confidence:10.3f}  "
                 f"{sentences[number].text}{note}"

@@ -1,4 +1,4 @@
-"""Runner, flags and settings of each task."""
+"""Selects the runner, flags and settings for a task."""
 
 import dataclasses
 import pathlib
@@ -18,13 +18,13 @@ from seg_tf.tasks import finetuning_settings
 from seg_tf.tasks.finetuning_settings import OptimizerSettings, Recipe
 
 OPTIMIZER_FLAGS = tuple(field.name for field in dataclasses.fields(OptimizerSettings))
-# The grid of the paper of the checkpoint's model.
+# Selects the grid in the paper of the checkpoint's model.
 PAPER = "paper"
 GRIDS = (PAPER, *finetuning_settings.RECIPES)
 
 CLASSIFICATION, SQUAD, PROBE = "classification", "SQuAD", "probes"
 _COMMON_OPTIONS = ("limit", "max_length", "randomly_initialized", "dtype_policy")
-# Arguments of each kind's runner, and its other flags.
+# Maps each kind of task to the arguments of its runner.
 OPTIONS = {
     CLASSIFICATION: (
         *_COMMON_OPTIONS,
@@ -45,7 +45,7 @@ _FLAGS = {
 
 
 def kind_of_task(task: str, probe: str | None = None) -> str:
-    """The kind of a task, a key of `OPTIONS`, for fine-tuning or for a probe."""
+    """Returns the kind of a task, a key of `OPTIONS`."""
     check_choice("task", task, (*tasks.names(), *squad.TASKS))
     if task in squad.TASKS:
         return SQUAD
@@ -53,7 +53,7 @@ def kind_of_task(task: str, probe: str | None = None) -> str:
 
 
 def check_flags(task: str, names: Collection[str], probe: str | None = None) -> None:
-    """Checks that the flags that were set apply to a task."""
+    """Raises a ValueError if a flag in `names` does not apply to a task."""
     kind = kind_of_task(task, probe)
     for name in names:
         kinds = [other for other, known in _FLAGS.items() if name in known]
@@ -74,7 +74,7 @@ def make_runner(
     probe: str | None = None,
     report: Callable[[str], Any] = print,
 ) -> TaskRunner:
-    """The runner of a task, with the `OPTIONS` of its kind."""
+    """Creates a task's runner. `options` must contain all `OPTIONS` of its kind."""
     kind = kind_of_task(task, probe)
     arguments = {name: options[name] for name in OPTIONS[kind]} | {"report": report}
     if probe is not None and kind == PROBE:
@@ -91,9 +91,9 @@ def make_recipe(
     probe: str | None = None,
     **chosen: Sequence[Any],
 ) -> Recipe:
-    """A paper's settings for a task, or BERT's; values that are given replace its own.
+    """Returns the settings to try for a task: a paper's `grid`, or the defaults.
 
-    `chosen` are values of `learning_rates`, `batch_sizes` and `epochs`.
+    `chosen` values of `learning_rates`, `batch_sizes` and `epochs` replace the grid's.
     """
     if probe is not None:
         return probe_recipe(task)

@@ -1,6 +1,6 @@
-"""A pretrained language model with memory: generation, and perplexity of texts.
+"""Generates text and measures perplexity with a pretrained Transformer-XL.
 
-Shape key: n words of the text, B lanes, L target length, V words of the vocabulary.
+Shape key: n words of the text, B lanes, L target length, V vocabulary size.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from seg_tf.text.encoding import WHITESPACE
 from seg_tf.text.tree import DocumentTree, TreeBuilder
 from seg_tf.text.vocabulary import WordVocabulary
 
-# Of an article; headings of its sections have more signs, ` = = Heading = = `.
+# Title of an article. Section headings have more signs, ` = = Heading = = `.
 _TITLE = re.compile(r"= (?!=).*(?<!=) =")
-# Marks without a space before or after them, where words were cut at punctuation.
+# Marks without a space before or after them, if words are split at punctuation.
 _CLOSING = frozenset(".,;:!?)]}%…")
 _OPENING = frozenset("([{")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class WordText:
-    """Words of texts that are read as one, their sentences and paragraphs, `(n,)`."""
+    """Words of one or more texts, and the sentence and paragraph of each: `(n,)`."""
 
     token_ids: np.ndarray
     sentences: np.ndarray
@@ -42,10 +42,10 @@ class WordText:
     def segments(
         self, num_lanes: int, target_length: int
     ) -> Iterator[dict[str, np.ndarray]]:
-        """Yields the text in lanes side by side, a batch `(B, L)` for every time step.
+        """Splits the text into parallel lanes, and yields batches of segments `(B, L)`.
 
-        Every word but the first is to be predicted, by one lane. As in validation, the
-        last segments are padded, without words to predict.
+        Each row of a batch continues the same row of the previous batch. Every word but
+        the first is a target once. As in validation, the last segments are padded.
         """
         num_words = len(self.token_ids)
         check_lanes(num_words, num_lanes)
@@ -71,18 +71,18 @@ class WordText:
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """Sum of negative log probabilities, in nats, of words, some of them `<unk>`."""
+    """Total loss of the predicted words in nats, and counts of words and `<unk>`."""
 
     loss_sum: float
     num_predicted: int
     num_unknown: int
 
     def loss(self, num_tokens: int | None = None) -> float:
-        """Nats per token, of `num_tokens`; None means the predicted words."""
+        """Returns the loss per token. By default, tokens are the predicted words."""
         return self.loss_sum / (num_tokens or self.num_predicted)
 
     def perplexity(self, num_tokens: int | None = None) -> float:
-        """The exponential of `loss`; infinity if it overflows."""
+        """Returns the exponential of `loss`, or infinity if it overflows."""
         try:
             return math.exp(self.loss(num_tokens))
         except OverflowError:
@@ -93,11 +93,11 @@ class LanguageModel(FromPreset):
     """A (Sega-)Transformer-XL with its vocabulary and text preprocessing.
 
     Attributes:
-        encoder: maps words and memory to vectors and memory.
-        objective: maps vectors to losses, or probabilities, of the next words.
-        vocabulary: the words.
-        inputs: config of the inputs of training.
-        tokenizer: one of `seg_tf.text.encoding.TOKENIZERS`.
+        encoder: the decoder, which maps words and memory to hidden states and memory.
+        objective: maps hidden states to losses or log probabilities of the next words.
+        vocabulary: vocabulary of the model.
+        inputs: config of the training inputs.
+        tokenizer: name of the tokenizer, one of `seg_tf.text.encoding.TOKENIZERS`.
 
     Example:
     ```
@@ -120,7 +120,7 @@ class LanguageModel(FromPreset):
         )
 
     def tree(self, paragraphs: Sequence[str]) -> DocumentTree:
-        """Words and sentences of paragraphs as in training, without `<eos>`."""
+        """Splits text into sentences and words as in training, without `<eos>`."""
         return self._builder.build([paragraphs])[0]
 
     def generate(
@@ -130,10 +130,10 @@ class LanguageModel(FromPreset):
         sampling: Sampling | None = None,
         seed: int = 0,
     ) -> str:
-        """Returns a prompt, whose last line is continued, and sampled words.
+        """Continues the last line of a prompt with sampled words.
 
-        `num_words` includes ends of paragraphs. Without `sampling`, words are sampled
-        from the full distribution.
+        `num_words` includes ends of paragraphs. If `sampling` is None, words are
+        sampled from the full distribution. Returns the prompt and the words.
         """
         generator = TextGenerator(self, prompt)
         words = generator.sample(sampling or Sampling(), np.random.default_rng(seed))
@@ -141,7 +141,7 @@ class LanguageModel(FromPreset):
         return prompt + "".join(spelled)
 
     def word_text(self, paragraphs: Iterable[str]) -> WordText:
-        """Returns the words of paragraphs; an `<eos>` ends each that has any."""
+        """Returns the words of paragraphs, with an `<eos>` after each paragraph."""
         tree = self.tree(list(filter(str.strip, paragraphs)))
         tree = tree.with_paragraph_ends(self.vocabulary.eos_id)
         return WordText(tree.token_ids.astype(np.int32), *word_counters(tree))
@@ -151,12 +151,15 @@ class LanguageModel(FromPreset):
         batches: Iterable[Mapping[str, np.ndarray]],
         on_progress: Callable[[int], Any] = bool,
     ) -> Measured:
-        """Sums the losses of all words to be predicted; a ValueError if there are none.
+        """Sums the losses of all predicted words.
 
         Args:
-            batches: features of causal LM, all of one shape. Each row continues the
-                same row of the previous batch.
-            on_progress: called with the number of words of each batch.
+            batches: features for causal language modeling, all of one shape. Each row
+                continues the same row of the previous batch.
+            on_progress: called with the number of predicted words in each batch.
+
+        Raises:
+            ValueError: if there are no words to predict.
         """
         names = (*self.encoder.feature_names, "target_ids", "padding_mask")
 
@@ -173,7 +176,7 @@ class LanguageModel(FromPreset):
                 memory = self.encoder.initial_memory(len(batch["token_ids"]))
                 of = tf.TensorSpec.from_tensor
                 specs = tf.nest.map_structure(of, (features, memory))
-                # Concrete: TensorFlow warns if functions are traced again and again.
+                # Concrete: TensorFlow warns if functions are retraced repeatedly.
                 step = tf.function(run, autograph=False).get_concrete_function(*specs)
             loss, memory = step(features, memory)
             loss_sum += float(loss)
@@ -187,10 +190,10 @@ class LanguageModel(FromPreset):
 
 
 def standard_count(paths: Iterable[pathlib.Path]) -> int | None:
-    """Counts WikiText's tokens: words between white space, and all ends of lines.
+    """Counts WikiText's tokens: whitespace-separated words, and ends of lines.
 
-    Returns None unless every file has titles such as ` = Homarus gammarus = `, each
-    between blank lines.
+    Returns None unless every file has a title such as ` = Homarus gammarus = ` between
+    blank lines.
     """
     count = 0
     for path in paths:
@@ -208,7 +211,7 @@ def standard_count(paths: Iterable[pathlib.Path]) -> int | None:
 
 
 def check_lanes(num_words: int, num_lanes: int) -> None:
-    """Raises a ValueError unless there is a word to predict for every lane."""
+    """Raises a ValueError unless every lane has a word to predict."""
     if num_words - 1 < num_lanes:
         raise ValueError(
             "There must be a word to predict for each of the `lanes`, and one before "
@@ -222,15 +225,14 @@ def check_lanes(num_words: int, num_lanes: int) -> None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """Truncation and temperature of a distribution to sample from.
+    """Options for sampling the next word: temperature, top-k and top-p.
 
     Attributes:
-        temperature: below 1 favours probable words, above 1 improbable ones; 0 takes
-            the most probable.
-        top_k: samples from the `top_k` most probable words; 0 means all.
-        top_p: samples from the fewest words, the most probable first, that reach this
-            share of the probability of the `top_k`; 1 means all.
-
+        temperature: float. Values below 1 favor probable words. 0 always selects the
+            most probable word.
+        top_k: int. Samples only from the `top_k` most probable words; 0 means no limit.
+        top_p: float. Samples only from the smallest set of most probable words whose
+            total probability, among the `top_k`, is at least `top_p`.
     """
 
     temperature: float = 1.0
@@ -246,7 +248,7 @@ class Sampling:
             )
 
     def choose(self, log_probabilities: np.ndarray, random: np.random.Generator) -> int:
-        """Samples an index of log probabilities `(V,)`, which may lack a constant."""
+        """Samples an index from log probabilities `(V,)`, normalized or not."""
         order = np.argsort(-log_probabilities, kind="stable")
         order = order[np.isfinite(log_probabilities[order])]
         if self.temperature == 0:
@@ -259,7 +261,7 @@ class Sampling:
 
 
 def word_counters(tree: DocumentTree) -> tuple[np.ndarray, np.ndarray]:
-    """Sentence and paragraph of every word, each counted from 0: int64 `(n,)`."""
+    """Returns the sentence and paragraph of every word, from 0, each int64 `(n,)`."""
     sentences = np.arange(len(tree.sentence_lengths))
     paragraphs = np.repeat(
         np.arange(len(tree.paragraph_lengths)), tree.paragraph_lengths
@@ -271,16 +273,15 @@ def word_counters(tree: DocumentTree) -> tuple[np.ndarray, np.ndarray]:
 
 
 class GrowingText:
-    """A prompt and the words after it, with the counters that training assigns.
+    """A prompt and its continuation, with the sentence and paragraph of each word.
 
     The text begins with an `<eos>`, as if a paragraph had ended before it. The last
     line of the prompt is continued, unless a blank line follows it. Punkt decides
     whether a word begins a sentence, given the paragraph up to the word.
 
     Attributes:
-        token_ids: int32 array of `<eos>` and the words of the prompt.
-        sentences: int64 array, the sentence of each, from 0.
-        paragraphs: int64 array, the paragraph of each, from 0.
+        token_ids: int array of `<eos>` and the words of the prompt.
+        sentences, paragraphs: int64 arrays. Sentence and paragraph of each, from 0.
     """
 
     def __init__(self, model: LanguageModel, prompt: str = ""):
@@ -305,22 +306,22 @@ class GrowingText:
 
     @property
     def begins_paragraph(self) -> bool:
-        """Returns True if the next word is the first of a paragraph."""
+        """Returns whether the next word begins a paragraph."""
         return not self._text
 
     def spell(self, token_id: int) -> str:
-        """Spells a word that may follow, with the space before it, if any."""
+        """Returns the next word as text, preceded by a space if necessary."""
         if token_id == self._model.vocabulary.eos_id:
             return "\n"
         (word,) = self._model.vocabulary.tokens_of([token_id])
-        # Punkt needs marks at their words, from which the tokenizer cut them.
+        # Punkt expects punctuation attached to the words. The tokenizer splits it off.
         is_joined = self._model.tokenizer != WHITESPACE and (
             word in _CLOSING or self._text[-1:] in _OPENING
         )
         return word if self.begins_paragraph or is_joined else f" {word}"
 
     def append(self, token_id: int) -> tuple[int, int]:
-        """Adds a word or an `<eos>`; returns its sentence and paragraph."""
+        """Appends a word or an `<eos>`, and returns its sentence and paragraph."""
         paragraph = self._paragraph
         if token_id == self._model.vocabulary.eos_id:
             self._text = ""
@@ -329,7 +330,7 @@ class GrowingText:
         else:
             self._text += self.spell(token_id)
             num_sentences = len(self._model.tree([self._text]).sentence_lengths)
-            # Punkt may revise its decision about a mark; counters never fall.
+            # Punkt may revise its decision about a mark. Counters never decrease.
             self._sentence = max(
                 self._sentence, self._first_sentence + num_sentences - 1
             )
@@ -339,13 +340,13 @@ class GrowingText:
 class TextGenerator:
     """Samples the words that follow a prompt.
 
-    The prompt is read in segments as in training. Every further word is a segment of
-    its own, which attends to the memory: as long as that holds the whole text,
-    probabilities equal those in a single pass.
+    The prompt is read in segments, as in training. Each later word is a separate
+    segment that attends to the memory. If the memory contains the whole text, the
+    probabilities equal the probabilities in a single pass.
 
     Attributes:
-        text: the `GrowingText`.
-        log_probabilities: float64 array `(V,)` of the next word.
+        text: the prompt and all words appended to it.
+        log_probabilities: float64 array `(V,)`. Distribution of the next word.
     """
 
     def __init__(self, model: LanguageModel, prompt: str = ""):
@@ -374,15 +375,15 @@ class TextGenerator:
             )
 
     def append(self, token_id: int) -> None:
-        """Adds a word."""
+        """Appends a word, and computes the distribution of the next word."""
         sentence, paragraph = self.text.append(token_id)
         self._read([token_id], [sentence], [paragraph])
 
     def sample(self, sampling: Sampling, random: np.random.Generator) -> Iterator[int]:
-        """Yields sampled words without end.
+        """Yields sampled words indefinitely.
 
-        A word is added to the text when the next one is requested. `<unk>` is never
-        sampled, nor an `<eos>` right after another: no paragraph of training is empty.
+        A word is appended to the text when the next one is requested. `<unk>` is never
+        sampled. Paragraphs are never empty, as in training.
         """
         vocabulary = self._model.vocabulary
         while True:

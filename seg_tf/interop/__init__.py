@@ -1,4 +1,4 @@
-"""Weights from and to the formats of others, and models by `from_preset`."""
+"""Imports and exports other libraries' weights, and loads models by `from_preset`."""
 
 import pathlib
 import warnings
@@ -11,10 +11,10 @@ from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
 def load_preset(
     preset: str | pathlib.Path, sentence_function: str | None = None
 ) -> Pretrained:
-    """Loads a checkpoint, or converts a model of another program.
+    """Loads a checkpoint, or converts another library's model to one.
 
-    Arguments and errors are those of `FromPreset.from_preset`. Conversions are cached
-    in `$XDG_CACHE_HOME/seg_tf`. A warning says if an encoder differs from its source.
+    Conversions are cached in `$XDG_CACHE_HOME/seg_tf`. Warns if a converted encoder
+    differs from its source. See `FromPreset.from_preset`.
     """
     folder = pathlib.Path(preset)
     if not folders.is_checkpoint(folder):
@@ -30,7 +30,7 @@ def load_preset(
 
 
 class FromPreset:
-    """Base of classes whose constructor takes only a `Pretrained`."""
+    """Base class of models that can be constructed from a `Pretrained` alone."""
 
     def __init__(self, pretrained: Pretrained):
         raise NotImplementedError
@@ -42,12 +42,12 @@ class FromPreset:
         """Creates an instance from a pretrained model.
 
         Args:
-            preset: a run, a checkpoint, a saved task, `hf://organisation/name`, or the
-                folder of a Hugging Face or keras-hub model.
-            sentence_function: as for `load_pretrained`.
+            preset: str or path. An included model's name, `hf://organization/name`, or
+                the folder of a run, checkpoint, saved task or another library's model.
+            sentence_function: str. See `load_pretrained`.
 
         Raises:
-            CheckpointError: if there is no such model, or it is damaged.
-            ValueError: if it is of another kind.
+            CheckpointError: if there is no such model or it is damaged.
+            ValueError: if this class does not support the model.
         """
         return cls(load_preset(preset, sentence_function))

@@ -1,4 +1,4 @@
-"""Contract between an objective and the training step."""
+"""Defines the interface between objectives and the training step."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
@@ -11,9 +11,9 @@ Features = Mapping[str, Any]
 
 
 class ObjectiveOutput(NamedTuple):
-    """Loss and metrics of one batch, each as a sum and its weight, float32 scalars.
+    """Loss and metrics of one batch, each as float32 scalars (sum, weight).
 
-    They are added over micro-batches and ranks; only the training step divides.
+    Both are summed over micro-batches and ranks. Only the training step divides them.
     """
 
     loss: tuple[Any, Any]
@@ -21,19 +21,19 @@ class ObjectiveOutput(NamedTuple):
 
 
 class Objective(Protocol):
-    """A layer that computes the loss and the metrics of a sequence output.
+    """A layer that computes a loss and metrics from an encoder's sequence output.
 
     An objective may also have a method `derived_metrics(results)`, which computes
-    further metrics from its `loss` and metrics, each divided by its weight.
+    further metrics from its `loss` and metrics after division by their weights.
 
     Attributes:
-        loss_weight: factor of the loss in the total.
+        loss_weight: float. Weight of the loss in the total loss.
     """
 
     loss_weight: float
 
     def count(self, features: Features) -> Any:
-        """Denominator of the loss, computed from the features.
+        """Computes the denominator of the loss from the features.
 
         The training step sums it over all micro-batches and ranks.
         """
@@ -41,19 +41,19 @@ class Objective(Protocol):
     def __call__(
         self, sequence_output: Any, features: Features, training: bool
     ) -> ObjectiveOutput:
-        """Loss, with the weight `count(features)`, and metrics of a batch.
+        """Computes a batch's metrics and its loss, whose weight is `count(features)`.
 
-        Expensive metrics may be left out if `training`.
+        If `training` is true, expensive metrics may be omitted.
         """
 
 
 class ObjectiveLayer(ArgumentsConfig, keras.layers.Layer):
-    """An objective with weights, on the output of one encoder.
+    """Base class of objectives that are layers on an encoder's output.
 
     Args:
         encoder: the encoder whose output is read. It determines sizes, initializer and
             dtype policy.
-        loss_weight: float. Factor of this loss in the training step's total.
+        loss_weight: float. Weight of this loss in the total loss.
     """
 
     def __init__(self, encoder: Any, loss_weight: float = 1.0, **kwargs: Any):

@@ -1,4 +1,4 @@
-"""The inputs and the learner of a run, built from its config.
+"""Builds the inputs and the learner of a run from its config.
 
 Only the inputs need TensorFlow, which is imported with them.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import keras
 import numpy as np
 
-# Importing these modules registers what configs name.
+# Importing these modules registers the classes that configs name.
 import seg_tf.models
 import seg_tf.objectives
 import seg_tf.training.optimizers  # noqa: F401
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     from seg_tf.data.record_sources import RecordSource
     from seg_tf.text.encoding import TextPreparation
 
-# Numbers of half precision in 16 bytes, in which tensor cores read a row.
+# Tensor cores need rows that begin at multiples of 16 bytes, 8 half-precision numbers.
 _MULTIPLE_ON_GPU = 8
 
 
 class Inputs(Protocol):
-    """The batches of a run, in an order that the seed of the run fixes.
+    """The batches of a run, in an order determined by the run's seed.
 
     Attributes:
-        sources: sources of a mixture by name, each with its `weight`, its `inputs` and
-            `num_samples`, which maps a number of samples of the mixture to those of
-            the source; empty for other inputs.
-        vocab_size: entries of the vocabulary of the records.
-        vocab_checksum: SHA-256 of that vocabulary.
-        text_preparation: steps from text to ids, for checkpoints; None if unknown.
-        num_train_samples: samples, which are rows, of an epoch.
-        num_validation_samples: held-out samples.
-        fill: share of the positions of a training batch that are no padding.
+        sources: dict. The sources of a mixture by name, empty for other inputs. Each
+            has a `weight`, `inputs`, and a function `num_samples` that maps a number of
+            mixture samples to the number drawn from the source.
+        vocab_size: int. Size of the records' vocabulary.
+        vocab_checksum: str. SHA-256 of the records' vocabulary.
+        text_preparation: conversion from text to ids, for checkpoints, or None.
+        num_train_samples: int. Number of samples, which are rows, per epoch.
+        num_validation_samples: int. Number of held-out samples.
+        fill: float. Fraction of training batch positions that are not padding.
     """
 
     @property
@@ -72,15 +72,15 @@ class Inputs(Protocol):
         num_ranks: int = 1,
         micro_batch_size: int | None = None,
     ) -> tf.data.Dataset:
-        """Endless batches of `{feature name: tensor}` with the rows of a rank.
+        """Returns an infinite dataset of `{feature name: tensor}` with a rank's rows.
 
         Args:
-            batch_size: rows of the global batch.
-            first_sample: samples that the run has consumed.
-            rank: this rank.
-            num_ranks: number of ranks.
-            micro_batch_size: a rank's rows are a multiple of it; None gives all ranks
-                equally many rows.
+            batch_size: int. Number of rows in the global batch.
+            first_sample: int. Number of samples that the run has consumed.
+            rank: int. This process's rank.
+            num_ranks: int. Number of ranks.
+            micro_batch_size: int. A rank's number of rows is a multiple of it. If None,
+                all ranks get the same number of rows.
         """
 
     def validation_dataset(
@@ -91,10 +91,10 @@ class Inputs(Protocol):
         rank: int = 0,
         num_ranks: int = 1,
     ) -> tf.data.Dataset:
-        """Held-out batches, the same each time and equally many for every rank."""
+        """Returns a fixed sequence of held-out batches, equally long on every rank."""
 
     def describe_sample(self, sample: int) -> str:
-        """Place of a training sample in the records, for error messages."""
+        """Describes a training sample's position in the records, for messages."""
 
 
 def build_inputs(
@@ -104,7 +104,7 @@ def build_inputs(
 ) -> Inputs:
     """Builds the input pipeline of a run.
 
-    `records` is as in `--records_dir`, or the result of `record_sources.parse`.
+    `records` is a value of `--records_dir` or the result of `record_sources.parse`.
     """
     from seg_tf.data import record_sources
     from seg_tf.data.inputs import MixtureInputs
@@ -149,7 +149,7 @@ def train_dataset(
     first_sample: int,
     distribution: Distribution,
 ) -> tf.data.Dataset:
-    """This process's rows of all batches from `first_sample` on."""
+    """Returns this process's rows of all batches, starting at `first_sample`."""
     return inputs.train_dataset(
         batch_size=settings.batch_size,
         first_sample=first_sample,
@@ -162,10 +162,10 @@ def train_dataset(
 def validation_datasets(
     inputs: Inputs, settings: TrainingConfig, distribution: Distribution
 ) -> dict[str, tf.data.Dataset]:
-    """This process's micro-batches of a validation, equally many on every process.
+    """Returns this process's validation datasets by source, "" if there is only one.
 
-    One dataset for each source of a mixture, or a single one named ""; nothing if the
-    run has no validation. The samples are the same for any number of processes.
+    Without validation, the dict is empty. Every process gets the same number of
+    micro-batches. The samples do not depend on the number of processes.
     """
     if not settings.validation_interval:
         return {}
@@ -187,7 +187,7 @@ def validation_datasets(
 def build_learner(
     config: RunConfig, inputs: Inputs, distribution: Distribution | None = None
 ) -> Learner:
-    """Builds model, objectives and optimizer of a run for its records."""
+    """Builds a run's model, objectives and optimizer for its inputs."""
     distribution = distribution or Distribution()
     spec = train_dataset(inputs, config.training, 0, distribution).element_spec
     batch = {
@@ -204,10 +204,10 @@ def build_learner_from_batch(
     batch: Features,
     distribution: Distribution | None = None,
 ) -> Learner:
-    """Builds model, objectives and optimizer for batches of one form.
+    """Builds a run's model, objectives and optimizer for batches like `batch`.
 
     `config.training.seed` determines initial weights and dropout. `batch` has the
-    shapes of training and any number of rows; its values do not matter.
+    features and shapes of training. Its values and number of rows do not matter.
     """
     settings, model = config.training, config.model
     if settings.recompute_layers and not hasattr(model, "recomputing_arguments"):
@@ -261,7 +261,7 @@ def build_learner_from_batch(
 
 
 def _engine_arguments(config: Any, settings: TrainingConfig) -> dict[str, Any]:
-    """Further arguments of a part of the model, for speed on the engine."""
+    """Returns constructor arguments that speed up a part of a model on the engine."""
     arguments: dict[str, Any] = {}
     if engine.current().compiles(settings):
         arguments |= getattr(config, "compiled_arguments", {})

@@ -1,4 +1,4 @@
-"""The pretraining command, after its flags and its config have been read."""
+"""Runs the pretraining command after its flags and config have been parsed."""
 
 import contextlib
 import dataclasses
@@ -26,24 +26,26 @@ from seg_tf.training import build, dry_run, engine, run_folder, trackers
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import NonFiniteLossError, TrainingStopped
 from seg_tf.training.run_folder import RunFolder
-from seg_tf.training.trainer import Result, Trainer
+from seg_tf.training.trainer import Probe, Result, Trainer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Flags of the command besides the config; its `--help` documents them.
+    """The command's flags besides the config. Its `--help` documents them.
 
     Attributes:
-        find_initial: finds or converts the checkpoint that `--initial_checkpoint`
-            names: `seg_tf.interop.convert.find_initial`, which this package is below;
-            only needed with one.
-        asked: paths of the config's fields that flags set.
+        find_initial: `seg_tf.interop.convert.find_initial`, which finds or converts the
+            checkpoint named by `--initial_checkpoint`. It is passed in because this
+            package must not import `seg_tf.interop`.
+        make_probes: `seg_tf.inference.probes.Probes`, passed in for the same reason.
+        asked: paths of the config fields that flags set.
     """
 
     records_dir: str | None
     output_dir: str
     initial_checkpoint: str | None = None
     find_initial: Callable[..., pathlib.Path] | None = None
+    make_probes: Callable[..., Probe] | None = None
     asked: frozenset[str] = frozenset()
     dry_run: bool = False
     measure: int | None = None
@@ -53,14 +55,14 @@ class RunOptions:
 
 
 def run(config: RunConfig, options: RunOptions) -> None:
-    """Prints the plan of a run and, unless it is a dry run, trains."""
+    """Prints the plan of a run and, unless this is a dry run, trains."""
     command_line.raise_open_files()
     try:
         processes = engine.current().join()
     except (ValueError, TrainingStopped) as error:
         sys.exit(f"error: {error}")
     try:
-        # First, everything that decides what a rank does next.
+        # First compare everything that determines what a rank does next.
         names = ("dry_run", "measure", "overwrite")
         processes.check_agreement(
             {
@@ -77,7 +79,7 @@ def run(config: RunConfig, options: RunOptions) -> None:
         deviations = papers.describe(trainer.config)
     except (ValueError, OSError, CheckpointError, TrainingStopped) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
-        # A launcher ends all ranks when the first one exits; all print first.
+        # A launcher ends all ranks when the first one exits, so all print first.
         with contextlib.suppress(TrainingStopped):
             processes.gather(None)
         sys.exit(1)
@@ -92,7 +94,7 @@ def run(config: RunConfig, options: RunOptions) -> None:
 def _prepare(
     config: RunConfig, options: RunOptions, processes: Distribution
 ) -> Trainer:
-    """Checks a run and builds its trainer; writes nothing to its output folder."""
+    """Checks a run and builds its trainer, without writing to its output folder."""
     folder = RunFolder(command_line.local_path(options.output_dir, "output_dir"))
     factories = trackers.find_factories(
         config.training.callbacks, "config.training.callbacks"
@@ -121,12 +123,17 @@ def _prepare(
         config.training, print if processes.is_chief else lambda line: None
     )
     inputs = build.build_inputs(config, sources, processes)
+    learner = build.build_learner(config, inputs, processes)
+    probe = None
+    if config.training.probes and options.make_probes and processes.is_chief:
+        probe = options.make_probes(config, inputs)
     return Trainer(
         config,
         inputs,
-        build.build_learner(config, inputs, processes),
+        learner,
         folder,
         description,
+        probe=probe,
         overwrite=options.overwrite,
         initial_checkpoint=initial,
         callback_factories=factories,
@@ -136,7 +143,7 @@ def _prepare(
 def _adopt_settings(
     config: RunConfig, initial: pathlib.Path, set_by_user: frozenset[str]
 ) -> tuple[RunConfig, dict[str, tuple[Any, Any]]]:
-    """The config with the settings that imported weights were trained with."""
+    """Adopts the settings that imported weights were trained with."""
     state = contents.read_state(initial)
     source = pretrained.read_config(initial, state).model
     if not state.get("imported") or type(source) is not type(config.model):
@@ -194,7 +201,7 @@ def _train(options: RunOptions, trainer: Trainer) -> None:
 
 
 def _describe_end(result: Result, folder: RunFolder, config: RunConfig) -> str:
-    """Closing lines of a run, with commands in the form of the call."""
+    """Returns the closing lines of a run, with suggestions for the next commands."""
     path = shlex.quote(str(folder.path))
     updates, last = result.updates, "none, as --config.training.validation_interval=0"
     if result.validation and result.best_updates is not None:

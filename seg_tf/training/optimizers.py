@@ -1,6 +1,6 @@
-"""The optimizers that a run's config can name, and their schedules.
+"""Defines the optimizers AdamW, Muon and LAMB, and their learning rate schedules.
 
-AdamW, a variable's update in one pass over its memory; Muon; and LAMB.
+A run's config chooses one of the `build_…` functions.
 """
 
 from __future__ import annotations
@@ -24,43 +24,43 @@ from seg_tf.config import (
 from seg_tf.config.optimizers import share_of_run
 from seg_tf.layers.common import with_arguments
 
-# Variables that BERT does not decay: every bias, and scale and offset of every norm.
-# Keras searches for it in the name of the TensorFlow variable, which consists of the
-# path of layers and a number: "encoder/layer_norm/gamma:0".
+# Variables that BERT does not decay: all biases, and the scale and offset of all norms.
+# Keras searches for it in the name of the TensorFlow variable, which consists of a path
+# and a number: "encoder/layer_norm/gamma:0".
 NO_WEIGHT_DECAY = r"(^|/)(gamma|beta|scale|\w*bias)(:\d+)?$"
 
 
 def dense(gradient: Any) -> Any:
-    """The gradient as an ordinary tensor.
+    """Converts a gradient to a dense tensor.
 
-    TensorFlow may return the gradient of an embedding table as a list of rows, some
-    of them repeated. Their norm and squares differ from those of the whole gradient.
+    TensorFlow may return an embedding table's gradient as `IndexedSlices` with repeated
+    rows, whose norm and squares differ from the dense gradient's.
     """
     return ops.convert_to_tensor(gradient)
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class AdamW(keras.optimizers.AdamW):
-    """AdamW (Loshchilov and Hutter, 2019, algorithm 2), by TensorFlow's Adam kernel.
+    """AdamW (Loshchilov and Hutter, 2019, algorithm 2) with TensorFlow's Adam kernel.
 
         m = m + (1 - beta_1) * (g - m)
         v = v + (1 - beta_2) * (g**2 - v)
         m_hat, v_hat = m / (1 - beta_1**t), v / (1 - beta_2**t)
         w = w - rate * m_hat / (sqrt(v_hat) + epsilon)
 
-    This is PyTorch's form. Keras adds epsilon to `sqrt(v)`, before the correction,
-    which makes it 1 / sqrt(1 - beta_2**t) times as large: 32 times at the first update,
-    where 1e-6 then slows all weights whose gradients are below 1e-4.
+    PyTorch also uses this form. Keras adds epsilon to `sqrt(v)`, before the bias
+    correction, which makes it 1 / sqrt(1 - beta_2**t) times as large. At the first
+    update the factor is 32, so 1e-6 slows down all weights with gradients below 1e-4.
 
-    On a CPU the kernel, one pass over memory, halves the time of an update. Variables
-    that are not float32, and those of other backends, are updated by operators.
+    The kernel makes one pass over memory, which halves the time of an update on CPUs.
+    Keras operations update other variables: not float32, or not TensorFlow variables.
 
-    Unlike Keras's, the config contains the names of variables without decay.
+    Unlike Keras's AdamW, the config includes the names of variables without decay.
 
     Args:
-        *args: as for `keras.optimizers.AdamW`, without `amsgrad`.
-        undecayed: parts of names of variables whose weights do not decay.
-        **kwargs: as for `keras.optimizers.AdamW`.
+        *args: arguments of `keras.optimizers.AdamW`, without `amsgrad`.
+        undecayed: list of str. Name patterns of variables without weight decay.
+        **kwargs: keyword arguments of `keras.optimizers.AdamW`.
     """
 
     def __init__(self, *args: Any, undecayed: Sequence[str] = (), **kwargs: Any):
@@ -116,13 +116,13 @@ class AdamW(keras.optimizers.AdamW):
 
 
 def _has_kernel(variable: Any) -> bool:
-    # TensorFlow's variables have handles.
+    # Only TensorFlow variables have handles.
     is_float32 = keras.backend.standardize_dtype(variable.dtype) == "float32"
     return is_float32 and hasattr(_backend_variable(variable), "handle")
 
 
 def _backend_variable(variable: Any) -> Any:
-    """The backend's variable, given that or a Keras variable."""
+    """Returns the backend's variable of a Keras variable, or the variable itself."""
     return variable.value if isinstance(variable, keras.Variable) else variable
 
 
@@ -130,26 +130,26 @@ def _backend_variable(variable: Any) -> Any:
 class Muon(AdamW):
     """Muon (Jordan et al., 2024, https://kellerjordan.github.io/posts/muon/).
 
-    The kernels that layers mark as hidden matrices (`seg_tf.layers.common`)
-    move by the orthogonalized Nesterov momentum of their gradient:
+    Kernels that layers mark as hidden matrices (`seg_tf.layers.common`) are updated by
+    the orthogonalized Nesterov momentum of their gradient:
 
         m = momentum * m + g
         u = sqrt(max(1, outputs / inputs)) * orthogonalize(g + momentum * m)
         w = w - matrix_rate_ratio * rate * (u + weight_decay * w)
 
-    with g, m and w as matrices of inputs x outputs, which merge the axes of heads, at
-    least in float32. The published scale is sqrt(max(1, rows / columns)) of PyTorch's
-    weights, which are outputs x inputs. The decay is that of Liu et al. (2025,
+    Here g, m and w are matrices of inputs x outputs, which merge head axes, in at least
+    float32. The published scale is sqrt(max(1, rows / columns)) for PyTorch's weights,
+    which are outputs x inputs. The weight decay follows Liu et al. (2025,
     arXiv:2502.16982, section 2.2). Matrices have no second moment.
 
     `AdamW` updates all other variables. `keras.optimizers.Muon` only supports kernels
-    of two dimensions, which attention's are not, and chooses them by name.
+    with two dimensions, unlike those of attention, and chooses them by name.
 
     Args:
-        *args: as for `AdamW`.
-        matrix_rate_ratio: float. The rate of matrices over that of AdamW.
+        *args: arguments of `AdamW`.
+        matrix_rate_ratio: float. Learning rate of matrices divided by AdamW's.
         momentum: float. Decay of the matrices' momentum.
-        **kwargs: as for `AdamW`.
+        **kwargs: keyword arguments of `AdamW`.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class Muon(AdamW):
     def build(self, var_list: list[Any]) -> None:
         if self.built:
             return
-        # By index: an update may get the backend's variable, which has no mark.
+        # By index, because updates may get the backend's variable, which has no mark.
         self._matrix_shapes = tuple(
             getattr(variable, "hidden_matrix_shape", None) for variable in var_list
         )
@@ -204,7 +204,7 @@ class Muon(AdamW):
         self.assign_sub(variable, rate * update)
 
     def _apply_weight_decay(self, variables: Any) -> None:
-        """Decays all but the matrices, whose decay is part of their update."""
+        """Decays all variables but matrices, whose decay is part of the update."""
         indices = map(self._get_variable_index, variables)
         pairs = zip(variables, indices, strict=True)
         super()._apply_weight_decay([v for v, i in pairs if not self._matrix_shapes[i]])
@@ -218,14 +218,14 @@ class Muon(AdamW):
 
 
 def orthogonalize(matrix: Any) -> Any:
-    """A matrix `(N, M)` with singular values near 1, by Newton-Schulz.
+    """Moves the singular values of a matrix `(N, M)` near 1 by Newton-Schulz steps.
 
-    They lie between 0.68 and 1.21 if they were at least 0.002 of the Frobenius norm.
+    They end between 0.68 and 1.21 if they were at least 0.002 of the Frobenius norm.
     """
     is_tall = matrix.shape[0] > matrix.shape[1]
     x = ops.transpose(matrix) if is_tall else matrix
     x = x / (ops.sqrt(ops.sum(ops.square(x))) + 1e-7)
-    for _ in range(5):  # the coefficients are those of Jordan et al.
+    for _ in range(5):  # with the coefficients of Jordan et al.
         gram = ops.matmul(x, ops.transpose(x))
         factor = -4.7750 * gram + 2.0315 * ops.matmul(gram, gram)
         x = 3.4445 * x + ops.matmul(factor, x)
@@ -236,25 +236,25 @@ def orthogonalize(matrix: Any) -> Any:
 class Lamb(keras.optimizers.Lamb):
     """LAMB (You et al., 2019, arXiv:1904.00962, algorithm 2).
 
-    The update of a variable is Adam's step plus the decay. Its length becomes the rate
-    times the length of the variable:
+    The update of a variable is Adam's step plus the weight decay. It is scaled to the
+    norm of the variable times the learning rate:
 
         u = m_hat / (sqrt(v_hat) + epsilon) + weight_decay * w
         w = w - rate * |w| / |u| * u
 
-    with bias-corrected moments, and 1 for the ratio where a norm is 0, at least in
-    float32. `keras.optimizers.Lamb` shrinks the variable by `rate * weight_decay`
-    first, as AdamW does, and scales only Adam's step. Without decay both are the same.
+    Moments are bias-corrected, the ratio is 1 if a norm is 0, and precision is at least
+    float32. `keras.optimizers.Lamb` decays the variable first, like AdamW, and only
+    scales Adam's step. Without weight decay, both agree.
 
-    Algorithm 2 adapts the rate of every layer, and so does NVIDIA's TensorFlow recipe
-    for BERT, whose rates are the defaults here. The code published with the paper, in
+    Algorithm 2 adapts the rate of every layer. So does NVIDIA's TensorFlow recipe for
+    BERT, whose rates are the defaults here. The code published with the paper, in
     TensorFlow Addons and tf-models-official, uses Adam's rate for variables without
     decay.
 
     Args:
         adapt_excluded: bool. Whether the trust ratio also applies to variables
-            that are not decayed.
-        **kwargs: arguments of `keras.optimizers.Lamb`.
+            without weight decay.
+        **kwargs: keyword arguments of `keras.optimizers.Lamb`.
     """
 
     def __init__(self, *, adapt_excluded: bool = True, **kwargs: Any):
@@ -270,7 +270,7 @@ class Lamb(keras.optimizers.Lamb):
         step = ops.cast(self.iterations + 1, dtype)
 
         def moment(slot: Any, value: Any, beta: float) -> Any:
-            """Updates a slot; returns the moment corrected for its start at 0."""
+            """Updates a slot and returns the bias-corrected moment."""
             average = ops.cast(slot, dtype)
             average = average + (value - average) * (1 - beta)
             self.assign(slot, average)
@@ -291,7 +291,7 @@ class Lamb(keras.optimizers.Lamb):
         self.assign_sub(variable, rate * update)
 
     def _apply_weight_decay(self, variables: Any) -> None:
-        """Does nothing: the decay is part of the update."""
+        """Does nothing, because the decay is part of the update."""
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "adapt_excluded": self.adapt_excluded}
@@ -299,33 +299,33 @@ class Lamb(keras.optimizers.Lamb):
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """Rises linearly to the peak, then falls to the end rate.
+    """Learning rate schedule with linear warmup and polynomial or cosine decay.
 
     After `u` updates, with W = `warmup_updates` and N = `decay_updates`, the next
-    update has the rate
+    update has the learning rate
 
         peak * (u + 1) / W                              while u < W
         end + (peak - end) * f((N - u) / (N - W))       while W <= u < N
-        end                                             from u = N on
+        end                                             while u >= N
 
-    so that no update of a run has rate 0; f(x) = x ** power, or without a power
-    (1 - cos(pi x)) / 2. With `decay_from_start` the second line divides by N, not by
-    N - W: the rate drops at the end of the warm-up, as in BERT's, NVIDIA's and
-    Transformer-XL's code.
+    so that no update of a run has rate 0. f(x) is x ** power or, without a power,
+    (1 - cos(pi x)) / 2. With `decay_from_start`, the second line divides by N, not by
+    N - W. The rate then drops at the end of warmup, as in the code of BERT, NVIDIA and
+    Transformer-XL.
 
-    With `decay_begin` the rate stays at the peak for that number of updates, and the
-    second line divides by N - decay_begin: warm-up–stable–decay (Hu et al., 2024,
-    section 4). Until then it is the same, bit for bit, for any later decay.
+    With `decay_begin`, the rate stays at the peak up to that update, and the second
+    line divides by N - decay_begin. This is warmup–stable–decay (Hu et al., 2024,
+    section 4). Up to there, rates are bit-identical for all later decays.
 
     Args:
-        peak_learning_rate: float. The rate at the end of the warm-up.
-        decay_updates: int. Updates after which the end rate is reached, maybe more
-            than those of the run.
-        warmup_updates: int. Updates of warm-up; 0 starts at the peak.
-        end_learning_rate: float. The rate after the decay.
+        peak_learning_rate: float. Learning rate at the end of warmup.
+        decay_updates: int. Number of updates after which the end rate is reached. May
+            exceed the length of the run.
+        warmup_updates: int. Number of warmup updates. If 0, the run starts at the peak.
+        end_learning_rate: float. Learning rate after the decay.
         decay_from_start: bool. Whether the decay counts from the first update.
-        decay_begin: int. Updates after which the rate begins to fall, if given.
-        power: float. 1 decays linearly; None is a cosine.
+        decay_begin: int. Number of updates after which the decay begins, if given.
+        power: float. Exponent of the decay, 1 for linear. If None, cosine decay.
     """
 
     def __init__(
@@ -348,10 +348,10 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.power = power
 
     def __call__(self, step: Any) -> Any:
-        """Rate of the update after `step` updates, a float32 scalar."""
+        """Returns the rate of the update after `step` updates, a float32 scalar."""
         updates = ops.cast(step, "int64")
         peak, end = self.peak_learning_rate, self.end_learning_rate
-        # Integers as long as possible: float32 skips some from 2**24 on.
+        # Integers as long as possible, because float32 is inexact above 2**24.
         done = ops.cast(updates + 1, "float32")
         rising = peak * done / max(1, self.warmup_updates)
         decay_begin = self.decay_begin
@@ -361,7 +361,7 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         remaining = ops.cast(ops.clip(self.decay_updates - updates, 0, span), "float32")
         share = remaining / max(1, span)
         if self.power is None:
-            # The same as the cosine, without the difference of two numbers close to 1.
+            # Equals the cosine form, but avoids the difference of numbers close to 1.
             share = ops.square(ops.sin(math.pi / 2 * share))
         else:
             share = ops.power(share, self.power)
@@ -385,10 +385,10 @@ def build_scheduled(
     end_learning_rate: float = 0.0,
     **arguments: Any,
 ) -> keras.optimizers.Optimizer:
-    """An optimizer with two moments on a warm-up and decay schedule.
+    """Builds an optimizer with a warmup and decay schedule.
 
-    Its `iterations` is the only counter of updates. It does not clip: the training step
-    does. `seg_tf.config.optimizers` documents the arguments.
+    Its `iterations` is the only update counter. The training step clips gradients, not
+    the optimizer. `seg_tf.config.optimizers` documents the arguments.
     """
     if warmup_updates is None:
         warmup_updates = share_of_run(num_updates, warmup_share)
@@ -408,21 +408,21 @@ def build_scheduled(
 
 @configured_by(AdamWConfig)
 def build_adamw(decay_power: float = 1.0, **settings: Any) -> AdamW:
-    """AdamW with a polynomial decay, as BERT trains."""
+    """Builds AdamW with polynomial decay, as in BERT."""
     polynomial = functools.partial(WarmupDecay, power=decay_power)
     return build_scheduled(AdamW, polynomial, name="adamw", **settings)
 
 
 @configured_by(LambConfig)
 def build_lamb(decay_power: float = 1.0, **settings: Any) -> Lamb:
-    """LAMB with a polynomial decay, for batches of thousands."""
+    """Builds LAMB with polynomial decay, for batches of thousands of rows."""
     polynomial = functools.partial(WarmupDecay, power=decay_power)
     return build_scheduled(Lamb, polynomial, name="lamb", **settings)
 
 
 @configured_by(CosineAdamWConfig)
 def build_cosine_adamw(**settings: Any) -> AdamW:
-    """AdamW with a cosine decay, as Transformer-XL trains."""
+    """Builds AdamW with cosine decay, as in Transformer-XL."""
     cosine = functools.partial(WarmupDecay, power=None)
     return build_scheduled(AdamW, cosine, name="cosine_adamw", **settings)
 
@@ -435,9 +435,9 @@ def build_stable_adamw(
     decay_share: float,
     **settings: Any,
 ) -> AdamW:
-    """AdamW, or Muon, on a warm-up–stable–decay schedule.
+    """Builds AdamW, or Muon, with a warmup–stable–decay schedule.
 
-    The rate falls over the last `decay_share` of the run.
+    The learning rate decays over the last fraction `decay_share` of the run.
     """
     begin = num_updates - share_of_run(num_updates, decay_share)
     stable = functools.partial(WarmupDecay, decay_begin=begin)
@@ -449,7 +449,7 @@ def build_stable_adamw(
 def build_muon(
     *, learning_rate: float, matrix_learning_rate: float, **settings: Any
 ) -> AdamW:
-    """Muon on a warm-up–stable–decay schedule, with a rate for matrices."""
+    """Builds Muon with a warmup–stable–decay schedule and a rate for matrices."""
     ratio = matrix_learning_rate / learning_rate
     settings |= {"learning_rate": learning_rate, "matrix_rate_ratio": ratio}
     return build_stable_adamw(Muon, name="muon", **settings)

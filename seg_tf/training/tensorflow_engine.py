@@ -1,7 +1,7 @@
-"""TensorFlow as the engine, with Horovod between processes, which only this file uses.
+"""Implements the TensorFlow engine. Horovod connects its processes.
 
-Only Horovod's operations on tensors and on TensorFlow variables are used; its Keras
-parts do not work with Keras 3.
+No other file uses Horovod. Its Keras integration does not work with Keras 3, so only
+its operations on tensors and objects are used.
 """
 
 import contextlib
@@ -22,13 +22,13 @@ from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.step_tf import TrainingStep
 
 Batch = Mapping[str, Any]
-# Time limits of Horovod, in seconds, unless the environment sets them.
+# Horovod's time limits in seconds, unless the environment sets them.
 _TIME_LIMITS = {
-    # Interval of the search for late ranks, which are named after two to four of them.
+    # Interval of the check for late ranks, which are named after two to four intervals.
     "HOROVOD_STALL_CHECK_TIME_SECONDS": 12,
     # A late rank ends the run. It may compile or write a checkpoint for minutes.
     "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": 1_800,
-    # A stopped process, or a host that is gone, ends the run within five minutes.
+    # A stopped process or an unreachable host ends the run within five minutes.
     # Horovod's default, 30 s, ends a run that is swapped out for a moment. Ranks also
     # wait this long for each other at the start.
     "HOROVOD_GLOO_TIMEOUT_SECONDS": 240,
@@ -36,18 +36,18 @@ _TIME_LIMITS = {
 
 
 class TensorFlowEngine:
-    """Graphs of TensorFlow.
+    """The TensorFlow engine, which runs graphs.
 
     Attributes:
-        packages: packages whose versions results depend on.
-        step_class: the training step.
+        packages: tuple of str. Packages whose versions may affect results.
+        step_class: class of the training step.
     """
 
     packages: tuple[str, ...] = ("tensorflow",)
     step_class: Any = TrainingStep
 
     def join(self) -> Distribution:
-        """The processes that this process was started to train with."""
+        """Connects to the processes that were started together with this one."""
         number = os.environ.get(distribution.JAX_PROCESSES, "several")
         is_jax_process = distribution.JAX_ADDRESS in os.environ and number != "1"
         if is_jax_process and distribution.number_launched() <= 1:
@@ -59,16 +59,16 @@ class TensorFlowEngine:
         return join()
 
     def compiles(self, settings: TrainingConfig) -> bool:
-        """True if XLA compiles the step of a run with these settings."""
+        """Returns whether XLA compiles the training step with these settings."""
         if settings.jit_compile is None:
-            # Compiled code on a GPU has no deterministic kernels.
+            # Compiled code on GPUs has no deterministic kernels.
             return self.has_gpu() and not settings.deterministic_ops
         return settings.jit_compile
 
     def traced(self, function: Callable[[Batch], Any], features: Batch) -> Any:
-        """Calls a function for the variables it creates.
+        """Calls a function once, so that it creates its variables.
 
-        Its result must not depend on the values of the features.
+        The result must not depend on the values of the features.
         """
         return function(features)
 
@@ -80,28 +80,28 @@ class TensorFlowEngine:
     ) -> Callable[[Batch], Any]:
         """Compiles a function of a batch's features.
 
-        `variables` returns every Keras variable that it reads or assigns; `rows_vary`
-        tells whether the number of rows may differ between processes.
+        `variables` returns all Keras variables that the function reads or assigns.
+        `rows_vary` is whether the number of rows may differ between processes.
         """
         compiled: Callable[..., Any] = tf.function(function, autograph=False)
         return compiled
 
     def num_request_rows(self) -> int:
-        """Number of rows in which a process's stop request enters a step."""
+        """Returns the number of rows that a process's stop request has in a batch."""
         return 1
 
     # --- Devices --------------------------------------------------------------------
 
     def has_gpu(self) -> bool:
-        """True if this process computes on a GPU."""
+        """Returns whether this process computes on a GPU."""
         return bool(tf.config.list_logical_devices("GPU"))
 
     def num_devices(self) -> int:
-        """Number of devices that this process computes on."""
+        """Returns the number of devices that this process computes on."""
         return 1
 
     def gpu_name(self) -> str | None:
-        """Name of this process's GPU by its driver, maybe empty; None without a GPU."""
+        """Returns the GPU's name as reported by its driver, or None without a GPU."""
         visible = tf.config.get_visible_devices("GPU")
         if not visible:
             return None
@@ -109,7 +109,7 @@ class TensorFlowEngine:
         return details.get("device_name", "")
 
     def gpu_memory_use(self) -> tuple[int, int] | None:
-        """Bytes of the GPU that tensors use now, and their maximum so far."""
+        """Returns the GPU memory in use and its peak in bytes. None without a GPU."""
         gpus = tf.config.list_logical_devices("GPU")
         if not gpus:
             return None
@@ -117,24 +117,24 @@ class TensorFlowEngine:
         return info["current"], info["peak"]
 
     def gpu_memory_limit(self) -> int | None:
-        """Bytes that may be used of the GPU; None without a GPU."""
+        """Returns the usable GPU memory in bytes, or None without a GPU."""
         if not self.has_gpu():
             return None
-        # The public interface only has the memory in use.
+        # The public API only returns the memory in use.
         local = device_lib.list_local_devices()
         limits = (gpu.memory_limit for gpu in local if gpu.device_type == "GPU")
         return next(limits, None)
 
     def uses_tensor_float_32(self) -> bool:
-        """True if products of float32 may be rounded to TensorFloat-32."""
+        """Returns whether float32 products may use TensorFloat-32."""
         return bool(tf.config.experimental.tensor_float_32_execution_enabled())
 
     def set_determinism(
         self, settings: TrainingConfig, report: Callable[[str], None]
     ) -> None:
-        """Turns deterministic kernels on, for this whole process.
+        """Enables deterministic kernels for the whole process.
 
-        On a GPU they stay off unless `settings.deterministic_ops` is true.
+        If `settings.deterministic_ops` is None, they are only enabled without a GPU.
         """
         enabled, on_gpu = settings.deterministic_ops, self.has_gpu()
         if enabled and on_gpu and settings.jit_compile:
@@ -158,7 +158,7 @@ ENGINE = TensorFlowEngine
 
 
 class HorovodDistribution(Distribution):
-    """The processes that `horovodrun` started."""
+    """The processes started by `horovodrun` and connected by Horovod."""
 
     def __init__(self) -> None:
         import horovod.tensorflow as horovod
@@ -185,15 +185,15 @@ class HorovodDistribution(Distribution):
             list(tensors),
             op=self._horovod.Sum,
             compression=compression.fp16 if as_float16 else compression.none,
-            # Every error quotes the name, by which `failures_explained` recognizes
-            # failures of Horovod.
+            # Errors contain this name, by which `failures_explained` recognizes
+            # Horovod's errors.
             name=f"Horovod_{name}",
-            # Graphs of two processes may differ in their scopes, as by accumulation.
+            # Name scopes may differ between processes, for example by accumulation.
             ignore_name_scope=True,
         )
 
     def broadcast(self, variables: Sequence[Any]) -> None:
-        for variable in variables:  # as bytes, since Gloo knows no bfloat16
+        for variable in variables:  # as bytes, since Gloo does not support bfloat16
             variable.assign(self.broadcast_object(np.asarray(variable.value)))
 
     def broadcast_object(self, value: Any) -> Any:
@@ -218,9 +218,9 @@ class HorovodDistribution(Distribution):
 
 
 def join() -> Distribution:
-    """The processes that this process was started to train with.
+    """Connects to the processes that were started together with this one.
 
-    A process that no launcher started trains alone, with Horovod installed or not.
+    Without a launcher, a process trains alone, whether or not Horovod is installed.
     """
     number = distribution.number_launched()
     if number <= 1:
@@ -241,7 +241,7 @@ def join() -> Distribution:
 
 
 def _use_one_gpu(local_rank: int) -> None:
-    """Limits this process to one GPU of its host, and to the memory that it needs."""
+    """Restricts this process to one GPU of its host and enables memory growth."""
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:
         return

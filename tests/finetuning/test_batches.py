@@ -129,7 +129,7 @@ def test_cut_texts_are_counted():
     said = []
     texts = ["w0 " * 20, "w1", "w2 " * 9]
     (first, _) = batches(texts, max_length=10, report=said.append)
-    assert said == ["Cut, because they are longer than 8 word pieces: 2 of 3 rows"]
+    assert said == ["Truncated, because longer than 8 word pieces: 2 of 3 rows"]
     assert first["token_ids"][0].numpy().tolist() == [2, *[7] * 8, 3]
     batches(["w0"], max_length=10, report=said.append)
     assert len(said) == 1

@@ -9,7 +9,7 @@ import scipy.stats
 
 from seg_tf import files
 from seg_tf.commands import model_flags
-from seg_tf.commands.evaluate_similarity import evaluate_similarity
+from seg_tf.inference.probes import evaluate_similarity
 from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.tasks.similarity import SimilaritySet
 from seg_tf.tasks.task import Example
