@@ -1,6 +1,6 @@
-"""Exports a model that takes text: `seg-tf export`, from a checkout."""
+"""Runs `seg-tf export` from a checkout."""
 
-from seg_tf.commands import console
+from seg_tf import command_table
 
 if __name__ == "__main__":
-    console.run("seg_tf.commands.export")
+    command_table.run("seg_tf.commands.export")

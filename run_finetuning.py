@@ -1,6 +1,6 @@
-"""Fine-tunes a pretrained model: `seg-tf finetune`, from a checkout."""
+"""Runs `seg-tf finetune` from a checkout."""
 
-from seg_tf.commands import console
+from seg_tf import command_table
 
 if __name__ == "__main__":
-    console.run("seg_tf.commands.finetune")
+    command_table.run("seg_tf.commands.finetune")

@@ -1,6 +1,6 @@
-"""Pretrains a text encoder: `seg-tf pretrain`, from a checkout."""
+"""Runs `seg-tf pretrain` from a checkout."""
 
-from seg_tf.commands import console
+from seg_tf import command_table
 
 if __name__ == "__main__":
-    console.run("seg_tf.commands.pretrain")
+    command_table.run("seg_tf.commands.pretrain")

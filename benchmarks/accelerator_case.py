@@ -108,8 +108,8 @@ def _ours(case: Case) -> tuple[Callable[[], Any], Callable[[], Any], dict[str, A
     from seg_tf.training import build, engine
 
     config = case.config()
-    devices = engine.current().devices
-    devices.set_determinism(config.training, print)
+    current = engine.current()
+    current.set_determinism(config.training, print)
     batch = made_batches.make_batch(config, case.vocab_size, config.training.batch_size)
     learner = build.build_learner_from_batch(config, case.vocab_size, batch)
 
@@ -121,8 +121,8 @@ def _ours(case: Case) -> tuple[Callable[[], Any], Callable[[], Any], dict[str, A
     def after() -> dict[str, Any]:
         use = throughput.memory_use()
         return {
-            "device": devices.gpu_name() or "CPU",
-            "compiled": engine.current().compiles(config.training),
+            "device": current.gpu_name() or "CPU",
+            "compiled": current.compiles(config.training),
             "memory_peak_bytes": use.get(
                 "gpu_memory_peak_bytes", use["host_memory_peak_bytes"]
             ),

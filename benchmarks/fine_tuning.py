@@ -36,6 +36,7 @@ from absl import flags
 from seg_tf import command_line, files, tasks
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.finetuning.classification import ClassificationRunner
+from seg_tf.finetuning.trials import Trial
 from seg_tf.interop import convert
 from seg_tf.tasks.finetuning_settings import OptimizerSettings, Setting
 from seg_tf.tasks.task import compute
@@ -131,7 +132,7 @@ class _Ours:
             )
         setting = Setting(_LEARNING_RATE.value, _BATCH_SIZE.value, _EPOCHS.value)
         with tempfile.TemporaryDirectory() as folder:
-            return self._runner.run(setting, seed, pathlib.Path(folder))[0]
+            return self._runner.run(Trial(setting, seed), pathlib.Path(folder))[0]
 
 
 class _Peer:

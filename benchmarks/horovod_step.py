@@ -27,7 +27,7 @@ from absl import flags
 
 from benchmarks import encoder_step, paired
 from seg_tf import command_line
-from seg_tf.training import horovod_distribution
+from seg_tf.training import tensorflow_engine
 from seg_tf.training.distribution import Distribution
 
 _MICRO_BATCHES = flags.DEFINE_integer("micro_batches", 1, "Of an update, per process.")
@@ -62,7 +62,7 @@ def _side(step: Callable[[], object], processes: Distribution) -> Callable[[], f
 
 def _measure() -> None:
     """Runs the benchmark in one of the two processes."""
-    processes = horovod_distribution.join()
+    processes = tensorflow_engine.join()
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[processes.rank % len(cores)]})
     tf.config.threading.set_intra_op_parallelism_threads(1)

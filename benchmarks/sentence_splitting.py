@@ -117,7 +117,7 @@ def main(_: Sequence[str]) -> None:
     splitter = SentenceSplitter(parameters)
     theirs = _nltk_split(parameters)
     paired.print_machine()
-    print(f"parameters {splitter.name}, checksum {splitter.parameters_checksum[:16]}")
+    print(f"parameters {parameters.name}, checksum {parameters.checksum[:16]}")
     differing = 0
     for name in _INPUT.value:
         paragraphs = list(_read_paragraphs(pathlib.Path(name)))

@@ -8,8 +8,9 @@ r"""Training steps per second: ours, keras-hub's and tf-models-official's.
 
 A step is forward, backward, gradient clipping, AdamW and the accuracy of masked LM,
 with dropout, over gathered positions, without XLA (on a CPU it gains nothing for any
-side), as its users run it: `fit`'s train function for ours and for
-keras-hub's BertMaskedLM, the steps of its masked-LM task for tf-models-official.
+side), as its users run it: the step of the training loop for ours, `fit`'s train
+function for keras-hub's BertMaskedLM, the steps of its masked-LM task for
+tf-models-official.
 All have the same sizes and batch, and tanh GELU in the encoder, which is built into
 both others. The third ratio is what SegaBERT's three tables cost over BERT's one. The
 last two are without dropout: the modern trunk over BERT's, and Muon over AdamW on it.

@@ -1,43 +1,57 @@
-"""BERT: SegaBERT's runs with BERT's position table in place of the three.
+"""BERT runs, which replace SegaBERT's three index tables with one position table.
 
 Commands, hardware and results: docs/configs.md#bert_tiny.
 
 tiny: SegaBERT tiny with positions: 2 layers of width 128, for a CPU.
-modern_tiny: SegaBERT's modern_tiny without the tables.
+modern_tiny: SegaBERT modern_tiny without the index tables.
 mini: SegaBERT mini with positions.
-modern_mini: SegaBERT's modern_mini without the tables.
-included: the model bert_mini_en: modern_mini by the recipe of segabert_mini_en.
-modern_base: SegaBERT's modern_base without the tables.
-tiny_phase1: first phase of two, at a size for a CPU.
-tiny_phase2: second phase of two, from the weights of tiny_phase1.
-base: the paper's own baseline: 12 layers of width 768, 500,000 updates.
+modern_mini: SegaBERT modern_mini without the index tables.
+included: bert_mini_en of the package, a modern_mini trained like segabert_mini_en.
+modern_base: SegaBERT modern_base without the index tables.
+tiny_phase1: first of two phases, at a size for a CPU.
+tiny_phase2: second of two phases, starting from the weights of tiny_phase1.
+base: the paper's BERT baseline: 12 layers of width 768, 500,000 updates.
 large: SegaBERT large with positions: 24 layers of width 1024, 1,000,000 updates.
 large_phase1: first of the two phases of NVIDIA's BERT recipe: 128 positions.
 large_phase2: second of the two phases of NVIDIA's BERT recipe: 512 positions.
+ps_tiny: SegaBERT tiny with positions, paragraphs and sentences (BERT with P.S.).
+ps_base: the paper's ablation: 12 layers of width 768, 500,000 updates.
+ps_large: the ablation with 24 layers of width 1024, 1,000,000 updates.
 """
 
 from dataclasses import replace
 
-from seg_tf.config import RunConfig, config_getter
+from seg_tf.config import RunConfig, config_getter, named_runs
 from seg_tf.configs import segabert
 
 
-def _bert(variant: str) -> RunConfig:
+def _bert(
+    variant: str, name: str = "bert", segments: tuple[str, ...] = ()
+) -> RunConfig:
+    """Returns SegaBERT's run with a position table and the tables in `segments`."""
     run = segabert.RUNS[variant]
-    # A first phase has the positions of the second.
+    # Both phases need the table size of the second phase.
     length = 512 if "phase" in variant else run.inputs.window_length
     tables = {} if run.model.rotary_shares else {"position_index": length}
+    tables |= {segment: run.model.index_tables[segment] for segment in segments}
     return replace(
         run,
-        name=f"bert_{variant}",
-        paper=run.paper.removeprefix("sega"),
+        paper=run.paper.replace("segabert", name),
         model=replace(run.model, index_tables=tables),
     )
 
 
-RUNS = {variant: _bert(variant) for variant in segabert.RUNS}
-RUNS["included"] = segabert.included(
-    replace(RUNS["modern_mini"], inputs=segabert.INCLUDED_INPUTS), "bert", 7_250
+_INCLUDED = replace(_bert("modern_mini"), inputs=segabert.INCLUDED_INPUTS)
+_SEGMENTS = ("paragraph_index", "sentence_index")
+
+RUNS = named_runs(
+    "bert",
+    **{variant: _bert(variant) for variant in segabert.RUNS}
+    | {"included": segabert.included(_INCLUDED, 7_250)}
+    | {
+        f"ps_{size}": _bert(size, "bert_ps", _SEGMENTS)
+        for size in ("tiny", "base", "large")
+    },
 )
 
 get_config = config_getter(RUNS)

@@ -1,10 +1,10 @@
-"""ReAT: texts of up to 128 sentences of up to 128 words.
+"""ReAT runs on texts of up to 128 sentences with up to 128 positions each.
 
 Commands, hardware and results: docs/configs.md#reat_tiny.
 
-tiny: 2 layers of width 64 and 2 alpha layers of 128, for a CPU.
-small: 2 layers inside sentences, 2 alpha layers, 5,000,000 updates.
-base: 3 layers inside sentences, 4 alpha layers, 25,000,000 updates.
+tiny: 2 sentence layers of width 64, 2 alpha layers of width 128, for a CPU.
+small: 2 sentence layers, 2 alpha layers, 5,000,000 updates.
+base: 3 sentence layers, 4 alpha layers, 25,000,000 updates.
 """
 
 from dataclasses import replace
@@ -17,12 +17,11 @@ from seg_tf.config import (
     RunConfig,
     TrainingConfig,
     config_getter,
+    named_runs,
 )
 from seg_tf.data.configs import MaskingConfig, ReATInputsConfig
 
 _BASE = RunConfig(
-    name="reat_base",
-    paper="reat_base",
     model=ReATConfig(),
     inputs=ReATInputsConfig(),
     objectives={
@@ -41,8 +40,6 @@ _BASE = RunConfig(
 )
 _SMALL = replace(
     _BASE,
-    name="reat_small",
-    paper="reat_small",
     model=replace(
         _BASE.model,
         num_sentence_layers=2,
@@ -59,7 +56,7 @@ _SMALL = replace(
 )
 _TINY = replace(
     _BASE,
-    name="reat_tiny",
+    paper="reat_base",
     model=replace(
         _BASE.model,
         num_sentence_layers=2,
@@ -70,7 +67,7 @@ _TINY = replace(
         alpha_num_heads=2,
         intermediate_size=256,
         alpha_intermediate_size=512,
-        # What 0.02 is for a width of 768, as in `slm.py`.
+        # 0.02 at width 768, scaled to width 128 by the square root.
         initializer_range=0.05,
         dropout=0.0,
     ),
@@ -91,6 +88,6 @@ _TINY = replace(
     ),
 )
 
-RUNS = {"tiny": _TINY, "small": _SMALL, "base": _BASE}
+RUNS = named_runs("reat", tiny=_TINY, small=_SMALL, base=_BASE)
 
 get_config = config_getter(RUNS)

@@ -1,13 +1,13 @@
-"""Sega-Transformer-XL: word-level language modelling with segment-aware distances.
+"""Sega-Transformer-XL runs: word-level language models with segment-aware distances.
 
 Commands, hardware and results: docs/configs.md#sega_transformer_xl_tiny.
 
-tiny: 4 layers of width 128, in minutes, on a laptop.
-tiny_no_sentence: ablation of tiny: no positions of sentences.
-tiny_no_paragraph: ablation of tiny: no positions of paragraphs.
+tiny: 4 layers of width 128, trains in minutes on a laptop.
+tiny_no_sentence: ablation of tiny without sentence positions.
+tiny_no_paragraph: ablation of tiny without paragraph positions.
 base: 16 layers of width 410, WikiText-103, 200,000 updates.
-base_no_sentence: ablation of base: no positions of sentences.
-base_no_paragraph: ablation of base: no positions of paragraphs.
+base_no_sentence: ablation of base without sentence positions.
+base_no_paragraph: ablation of base without paragraph positions.
 large: 18 layers of width 1,024, WikiText-103, 350,000 updates.
 """
 
@@ -20,11 +20,11 @@ from seg_tf.config import (
     TrainingConfig,
     TransformerXLConfig,
     config_getter,
+    named_runs,
 )
 from seg_tf.data.configs import LaneInputsConfig
 
 _TINY = RunConfig(
-    name="sega_transformer_xl_tiny",
     paper="sega_transformer_xl_base",
     model=TransformerXLConfig(
         num_layers=4,
@@ -37,7 +37,7 @@ _TINY = RunConfig(
         cutoffs=(4_096, 16_384),
         embedding_size=128,
         tail_divisor=2,
-        # The paper's 0.02 at width 410 is this at 128, by the root of the widths.
+        # Larger than the paper's 0.02 because the width is smaller, 128 instead of 410.
         initializer_range=0.05,
         projection_range=0.05,
     ),
@@ -58,8 +58,6 @@ _TINY = RunConfig(
     ),
 )
 _BASE = RunConfig(
-    name="sega_transformer_xl_base",
-    paper="sega_transformer_xl_base",
     model=TransformerXLConfig(),
     inputs=LaneInputsConfig(),
     objectives={"causal_lm": CausalLMConfig()},
@@ -75,8 +73,6 @@ _BASE = RunConfig(
 )
 _LARGE = replace(
     _BASE,
-    name="sega_transformer_xl_large",
-    paper="sega_transformer_xl_large",
     model=TransformerXLConfig(
         num_layers=18,
         hidden_size=1024,
@@ -96,24 +92,24 @@ _LARGE = replace(
 
 
 def _without(part: str, run: RunConfig) -> RunConfig:
-    """The run without positions of sentences, or of paragraphs."""
+    """Returns the run without the positions of `part`, "sentence" or "paragraph"."""
     parts = tuple(other for other in run.model.position_parts if other != part)
     return replace(
         run,
-        name=f"{run.name}_no_{part}",
         paper=f"sega_transformer_xl_no_{part}_base",
         model=replace(run.model, position_parts=parts),
     )
 
 
-RUNS = {
-    "tiny": _TINY,
-    "tiny_no_sentence": _without("sentence", _TINY),
-    "tiny_no_paragraph": _without("paragraph", _TINY),
-    "base": _BASE,
-    "base_no_sentence": _without("sentence", _BASE),
-    "base_no_paragraph": _without("paragraph", _BASE),
-    "large": _LARGE,
-}
+RUNS = named_runs(
+    "sega_transformer_xl",
+    tiny=_TINY,
+    tiny_no_sentence=_without("sentence", _TINY),
+    tiny_no_paragraph=_without("paragraph", _TINY),
+    base=_BASE,
+    base_no_sentence=_without("sentence", _BASE),
+    base_no_paragraph=_without("paragraph", _BASE),
+    large=_LARGE,
+)
 
 get_config = config_getter(RUNS)

@@ -1,15 +1,15 @@
-"""SegaBERT: BERT with indices of paragraph, sentence and token for the position.
+"""SegaBERT runs: BERT with paragraph, sentence and token indices as positions.
 
 Commands, hardware and results: docs/configs.md#segabert_tiny.
 
 tiny: 2 layers of width 128, for a CPU and a first look at the curves.
-modern_tiny: tiny with the modern trunk and rotary positions; `make pretrain` uses it.
+modern_tiny: tiny with the modern trunk and rotary positions. Used by `make pretrain`.
 mini: 4 layers of width 256.
 modern_mini: mini with the modern trunk and rotary positions.
-included: the model segabert_mini_en: modern_mini with rotary segments too, on a GPU.
-modern_base: base with the modern trunk, packed windows of 512, 30 % masked.
-tiny_phase1: first phase of two: large_phase1 at a size for a CPU.
-tiny_phase2: second phase of two: longer windows, from the weights of tiny_phase1.
+included: segabert_mini_en of the package, a modern_mini with rotary segment indices.
+modern_base: base with the modern trunk, packed windows of length 512, 30 % masked.
+tiny_phase1: first of two phases: large_phase1 at a size for a CPU.
+tiny_phase2: second of two phases: longer windows, from the weights of tiny_phase1.
 base: 12 layers of width 768, English Wikipedia, 500,000 updates.
 large: 24 layers of width 1024, Wikipedia and books, 1,000,000 updates.
 large_phase1: first of the two phases of NVIDIA's BERT recipe: 128 positions.
@@ -27,6 +27,7 @@ from seg_tf.config import (
     StableAdamWConfig,
     TrainingConfig,
     config_getter,
+    named_runs,
 )
 from seg_tf.data.configs import (
     MaskingConfig,
@@ -40,20 +41,19 @@ _WINDOWS_128 = WindowInputsConfig(
 _WINDOWS_512 = WindowInputsConfig()
 
 _TINY = RunConfig(
-    name="segabert_tiny",
     paper="segabert_base",
     model=EncoderConfig(
         num_layers=2,
         hidden_size=128,
         num_heads=2,
         intermediate_size=512,
-        # Otherwise the loss stays longer on the plateau of a model that ignores the
-        # context: after 2,500 updates it was 5.84 with 0.1 and 0.05; it is 5.00 here.
+        # Shortens the plateau on which the model ignores the context. After 2,500
+        # updates, the loss is 5.00. With dropout 0.1 and range 0.05, it was 5.84.
         dropout=0.0,
         initializer_range=0.1,
     ),
     inputs=_WINDOWS_128,
-    # With a peak of 4e-3 the loss stays on that plateau.
+    # With a peak rate of 4e-3, the loss stays on that plateau.
     optimizer=AdamWConfig(learning_rate=2e-3, warmup_share=0.025),
     training=TrainingConfig(
         num_updates=4_000,
@@ -65,9 +65,8 @@ _TINY = RunConfig(
     ),
 )
 _TINY_PHASE1 = RunConfig(
-    name="segabert_tiny_phase1",
     paper="segabert_large_nvidia_phase1",
-    # As in the large recipe, with which the figures above were measured.
+    # As in the large recipe.
     model=replace(_TINY.model, dropout=0.1, initializer_range=0.02),
     inputs=_WINDOWS_128,
     optimizer=LambConfig(learning_rate=1e-2, warmup_updates=200),
@@ -79,11 +78,9 @@ _TINY_PHASE1 = RunConfig(
         validation_batches=10,
     ),
 )
-_BASE = RunConfig(name="segabert_base", paper="segabert_base", inputs=_WINDOWS_512)
+_BASE = RunConfig(inputs=_WINDOWS_512)
 _LARGE = replace(
     _BASE,
-    name="segabert_large",
-    paper="segabert_large",
     model=replace(
         _BASE.model,
         num_layers=24,
@@ -94,7 +91,6 @@ _LARGE = replace(
     training=replace(_BASE.training, num_updates=1_000_000),
 )
 _LARGE_PHASE1 = RunConfig(
-    name="segabert_large_phase1",
     paper="segabert_large_nvidia_phase1",
     model=_LARGE.model,
     inputs=_WINDOWS_128,
@@ -115,21 +111,20 @@ _PACKED = replace(
         window_length=_TINY.inputs.window_length,
         masking=MaskingConfig(mask_rate=0.3, max_predictions=40),
     ),
-    # From an empty folder to the plot in ten minutes on two cores.
+    # Takes ten minutes on two cores, from an empty folder to the plot.
     training=replace(
         _TINY.training, num_updates=3_200, batch_size=16, validation_interval=200
     ),
 )
 _MINI = replace(
     _PACKED,
-    name="segabert_mini",
     model=replace(
         _PACKED.model,
         num_layers=4,
         hidden_size=256,
         num_heads=4,
         intermediate_size=1024,
-        # Of 0.02 to 0.08 this leaves the plateau first, and 1e-3 of the rates.
+        # The first value between 0.02 and 0.08 to leave the plateau, at rate 1e-3.
         initializer_range=0.03,
     ),
     optimizer=StableAdamWConfig(
@@ -138,7 +133,7 @@ _MINI = replace(
     training=replace(
         _PACKED.training,
         num_updates=8_000,
-        # Faster on a CPU with AVX-512 too: 3,600 tokens a second on a core, not 2,500.
+        # Also faster on a CPU with AVX-512: 3,600 instead of 2,500 tokens/s per core.
         dtype_policy="mixed_bfloat16",
         log_interval=50,
         validation_interval=500,
@@ -147,13 +142,10 @@ _MINI = replace(
 )
 
 
-def _modern(
-    run: RunConfig, size: str, learning_rate: float, warmup_updates: int
-) -> RunConfig:
-    """A run with the modern trunk, rotary positions and the three tables."""
+def _modern(run: RunConfig, learning_rate: float, warmup_updates: int) -> RunConfig:
+    """Returns a run with the modern trunk, rotary positions and three index tables."""
     return replace(
         run,
-        name=f"segabert_modern_{size}",
         paper="segabert_base",
         model=replace(
             run.model,
@@ -169,14 +161,13 @@ def _modern(
     )
 
 
-_MODERN_MINI = _modern(_MINI, "mini", 2e-3, 100)
+_MODERN_MINI = _modern(_MINI, 2e-3, 100)
 
 
-def included(run: RunConfig, name: str, num_updates: int) -> RunConfig:
-    """The recipe of the models in the package: Muon, 32,768 positions an update."""
+def included(run: RunConfig, num_updates: int) -> RunConfig:
+    """Returns the run of an included model: Muon, 32,768 positions per update."""
     return replace(
         run,
-        name=f"{name}_included",
         optimizer=MuonConfig(warmup_updates=200, decay_share=1_200 / num_updates),
         training=replace(run.training, num_updates=num_updates, batch_size=128),
     )
@@ -199,13 +190,14 @@ _INCLUDED = replace(
     ),
 )
 
-RUNS = {
-    "tiny": _TINY,
-    "modern_tiny": _modern(_PACKED, "tiny", 4e-3, 100),
-    "mini": _MINI,
-    "modern_mini": _MODERN_MINI,
-    "included": included(_INCLUDED, "segabert", 6_950),
-    "modern_base": _modern(
+RUNS = named_runs(
+    "segabert",
+    tiny=_TINY,
+    modern_tiny=_modern(_PACKED, 4e-3, 100),
+    mini=_MINI,
+    modern_mini=_MODERN_MINI,
+    included=included(_INCLUDED, 6_950),
+    modern_base=_modern(
         replace(
             _BASE,
             inputs=PackedWindowInputsConfig(
@@ -214,14 +206,12 @@ RUNS = {
             ),
             training=replace(_BASE.training, dtype_policy="mixed_bfloat16"),
         ),
-        "base",
         5e-4,
         2_000,
     ),
-    "tiny_phase1": _TINY_PHASE1,
-    "tiny_phase2": replace(
+    tiny_phase1=_TINY_PHASE1,
+    tiny_phase2=replace(
         _TINY_PHASE1,
-        name="segabert_tiny_phase2",
         paper="segabert_large_nvidia_phase2",
         inputs=_WINDOWS_512,
         optimizer=LambConfig(learning_rate=5e-3, warmup_updates=20),
@@ -235,12 +225,11 @@ RUNS = {
             checkpoint_interval=50,
         ),
     ),
-    "base": _BASE,
-    "large": _LARGE,
-    "large_phase1": _LARGE_PHASE1,
-    "large_phase2": replace(
+    base=_BASE,
+    large=_LARGE,
+    large_phase1=_LARGE_PHASE1,
+    large_phase2=replace(
         _LARGE_PHASE1,
-        name="segabert_large_phase2",
         paper="segabert_large_nvidia_phase2",
         inputs=_WINDOWS_512,
         optimizer=LambConfig(learning_rate=4e-3, warmup_updates=200),
@@ -251,6 +240,6 @@ RUNS = {
             micro_batch_size=32,
         ),
     ),
-}
+)
 
 get_config = config_getter(RUNS)

@@ -1,15 +1,15 @@
-"""SegaBERT with SLM: both structures of a text, in one encoder.
+"""SegaBERT runs with SLM's sentence ids and sentence unshuffling objective.
 
 Commands, hardware and results: docs/configs.md#segabert_slm_tiny.
 
 tiny: 2 layers of width 128, for a CPU.
-included: the model segabert_slm_mini_en: segabert_mini_en with SLM, on a GPU.
+included: segabert_slm_mini_en of the package, segabert_mini_en with SLM.
 base: 12 layers of width 768, Wikipedia and books, 1,000,000 updates.
 """
 
 from dataclasses import replace
 
-from seg_tf.config import RunConfig, config_getter
+from seg_tf.config import RunConfig, config_getter, named_runs
 from seg_tf.configs import segabert, slm
 
 
@@ -21,7 +21,6 @@ def _with_both(variant: str) -> RunConfig:
     }
     return replace(
         run,
-        name=f"segabert_slm_{variant}",
         paper="segabert_slm_base",
         model=replace(run.model, index_tables=tables, num_token_types=0),
     )
@@ -44,10 +43,11 @@ _INCLUDED = replace(
     },
 )
 
-RUNS = {
-    "tiny": _TINY,
-    "included": segabert.included(_INCLUDED, "segabert_slm", 3_750),
-    "base": _with_both("base"),
-}
+RUNS = named_runs(
+    "segabert_slm",
+    tiny=_TINY,
+    included=segabert.included(_INCLUDED, 3_750),
+    base=_with_both("base"),
+)
 
 get_config = config_getter(RUNS)

@@ -1,15 +1,15 @@
-"""SLM: BERT that puts shuffled sentences back in order.
+"""SLM runs: BERT that learns to put shuffled sentences back in order.
 
 Commands, hardware and results: docs/configs.md#slm_tiny.
 
 tiny: 2 layers of width 128, for a CPU and a first look at the curves.
-tiny_no_reconstructor: tiny without the Sequence Reconstructor: masked LM alone.
+tiny_no_reconstructor: tiny without the Sequence Reconstructor: only masked LM.
 base: 12 layers of width 768, Wikipedia and books, 1,000,000 updates.
-base_shuffle_all: the sentences of every row are shuffled (second row).
-base_shuffle_all_no_reconstructor: masked LM alone, on shuffled rows (third row).
-base_no_shuffle: masked LM alone, on [SENT] and sentences in order (fourth row).
-base_plain: BERT, of SLM only the masked spans and the learning rate (last row).
-base_plain_shuffled: base_plain, sentences of every row shuffled (table 4, second row).
+base_shuffle_all: base with shuffled sentences in every row (table 5, row 2).
+base_shuffle_all_no_reconstructor: only masked LM, on shuffled rows (table 5, row 3).
+base_no_shuffle: only masked LM, with [SENT], sentences in order (table 5, row 4).
+base_plain: BERT with SLM's span masking and learning rate (table 5, last row).
+base_plain_shuffled: base_plain with shuffled sentences in every row (table 4, row 2).
 """
 
 from dataclasses import replace
@@ -22,6 +22,7 @@ from seg_tf.config import (
     SentenceUnshufflingConfig,
     TrainingConfig,
     config_getter,
+    named_runs,
 )
 from seg_tf.configs import segabert
 from seg_tf.data.configs import (
@@ -33,8 +34,6 @@ from seg_tf.data.configs import (
 
 _MASKED_LM = {"masked_lm": MaskedLMConfig()}
 _BASE = RunConfig(
-    name="slm_base",
-    paper="slm_base",
     model=EncoderConfig(
         index_tables={"position_index": 512, "sentence_id": 22}, num_token_types=2
     ),
@@ -45,17 +44,11 @@ _BASE = RunConfig(
         num_updates=1_000_000, batch_size=256, dtype_policy="mixed_float16"
     ),
 )
-_BASE_SHUFFLE_ALL = replace(
-    _BASE,
-    name="slm_base_shuffle_all",
-    paper="slm_base_shuffle_all",
-    inputs=replace(_BASE.inputs, shuffle_rate=1.0),
-)
+_BASE_SHUFFLE_ALL = replace(_BASE, inputs=replace(_BASE.inputs, shuffle_rate=1.0))
 
 _SEGABERT = segabert.RUNS["tiny"]
 _TINY = replace(
     _SEGABERT,
-    name="slm_tiny",
     paper="slm_base",
     model=replace(
         _SEGABERT.model,
@@ -65,20 +58,20 @@ _TINY = replace(
     inputs=SentenceInputsConfig(
         window_length=_SEGABERT.inputs.window_length,
         max_sentences=20,
-        # Half in order teach a small model to point at the next place, and no more.
+        # If half of the rows are in order, a small model only points to the next index.
         shuffle_rate=1.0,
-        # With masked spans the loss is still on its plateau after so short a run.
+        # With span masking, the loss does not leave its plateau in such a short run.
         masking=MaskingConfig(max_predictions=20),
     ),
     objectives={
         "masked_lm": MaskedLMConfig(),
         "sentence_unshuffling": SentenceUnshufflingConfig(
             num_layers=3,
-            # Unscaled, the first pointers are far too sure for weights this large.
+            # Unscaled pointer logits are too large at first with these weights.
             scale_pointers=True,
-            # Post-norm, it collapses at this rate and never recovers.
+            # With post-norm, it collapses at this learning rate and never recovers.
             normalize_first=True,
-            # With 1 the clipped gradient is the pointers', and masked LM waits.
+            # With 1, the pointer loss dominates the clipped gradient.
             loss_weight=0.1,
         ),
     },
@@ -87,8 +80,6 @@ _TINY = replace(
 )
 _BASE_PLAIN = replace(
     _BASE,
-    name="slm_base_plain",
-    paper="slm_base_plain",
     model=replace(_BASE.model, index_tables={"position_index": 512}),
     inputs=WindowInputsConfig(
         window_length=_BASE.inputs.window_length, masking=_BASE.inputs.masking
@@ -96,31 +87,21 @@ _BASE_PLAIN = replace(
     objectives=_MASKED_LM,
 )
 
-RUNS = {
-    "tiny": _TINY,
-    "tiny_no_reconstructor": replace(
+RUNS = named_runs(
+    "slm",
+    tiny=_TINY,
+    tiny_no_reconstructor=replace(
         _TINY, name="slm_tiny_no_reconstructor", objectives=_MASKED_LM
     ),
-    "base": _BASE,
-    "base_shuffle_all": _BASE_SHUFFLE_ALL,
-    "base_shuffle_all_no_reconstructor": replace(
-        _BASE_SHUFFLE_ALL,
-        name="slm_base_shuffle_all_no_reconstructor",
-        paper="slm_base_shuffle_all_no_reconstructor",
-        objectives=_MASKED_LM,
+    base=_BASE,
+    base_shuffle_all=_BASE_SHUFFLE_ALL,
+    base_shuffle_all_no_reconstructor=replace(_BASE_SHUFFLE_ALL, objectives=_MASKED_LM),
+    base_no_shuffle=replace(
+        _BASE, inputs=replace(_BASE.inputs, shuffle_rate=0.0), objectives=_MASKED_LM
     ),
-    "base_no_shuffle": replace(
-        _BASE,
-        name="slm_base_no_shuffle",
-        paper="slm_base_no_shuffle",
-        inputs=replace(_BASE.inputs, shuffle_rate=0.0),
-        objectives=_MASKED_LM,
-    ),
-    "base_plain": _BASE_PLAIN,
-    "base_plain_shuffled": replace(
+    base_plain=_BASE_PLAIN,
+    base_plain_shuffled=replace(
         _BASE_PLAIN,
-        name="slm_base_plain_shuffled",
-        paper="slm_base_plain_shuffled",
         inputs=ShuffledWindowInputsConfig(
             window_length=_BASE.inputs.window_length,
             max_sentences=_BASE.inputs.max_sentences,
@@ -128,6 +109,6 @@ RUNS = {
             masking=_BASE.inputs.masking,
         ),
     ),
-}
+)
 
 get_config = config_getter(RUNS)

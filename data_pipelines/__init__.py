@@ -1,5 +1,5 @@
-"""From raw text to records, for corpora of any size."""
+"""Pipelines that turn raw text into training records, for corpora of any size."""
 
 
 class BuildError(Exception):
-    """A build cannot continue; the message says why and what to do."""
+    """A build cannot continue. The message states the cause and the remedy."""

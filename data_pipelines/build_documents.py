@@ -1,25 +1,25 @@
-r"""Builds whole documents: reads text, splits sentences, turns words into ids.
+r"""Reads raw text, splits it into sentences and encodes it as whole documents.
 
-This is the slow half of preparing a corpus and needs to be done once; windows of any
-length are quickly cut from the result (`data_pipelines.build_windows`).
-`data_pipelines.build_records` runs both.
+This is the slow half of preparing a corpus and is needed only once. Windows of any
+length are quickly built from the result (`data_pipelines.build_windows`).
+`data_pipelines.build_records` runs both steps.
 
   seg-tf build-documents --format=wikiextractor --input=text/ \
     --vocab_file=vocab.txt --output_dir=documents --num_workers=4
 
 Models that read a corpus as one stream use documents of whole words:
---tokenizer=words or whitespace, with a vocabulary of `data_pipelines.build_word_vocab`.
-They need no windows.
+--tokenizer=words or whitespace, with a vocabulary from `data_pipelines.build_vocab`.
+They do not need windows.
 
-For a corpus with its own validation file, use --validation_input; then all of --input
-is the training split:
+If the corpus has a separate validation file, pass it as --validation_input. All of
+--input is then the training split:
 
   seg-tf build-documents --format=wikitext --tokenizer=whitespace \
     --input=wiki.train.tokens --validation_input=wiki.valid.tokens \
     --vocab_file=words.txt --output_dir=records
 
-A killed build resumes when the same command runs again. The result is identical, byte
-for byte, for any number of workers.
+To resume an interrupted build, run the same command again. The result is identical,
+byte for byte, for any number of workers.
 """
 
 from collections.abc import Sequence
@@ -30,30 +30,20 @@ from data_pipelines import command_flags
 from data_pipelines.builds import documents, sharded_build
 from data_pipelines.builds.documents import DocumentOptions
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
-from seg_tf.text import encoding
 from seg_tf.text.normalization import define_normalization_flags
 from seg_tf.text.splitters import FUNCTION_HELP, PARAMETERS_HELP, load_parameters
 
 
 def define_flags() -> None:
-    """Flags that determine the documents, and those of every build."""
+    """Defines the flags of a document build."""
     command_flags.define_text_flags()
-    flags.DEFINE_string(
-        "output_dir", None, command_flags.OUTPUT_DIR_HELP, required=True
-    )
-    names = ("vocab_file", "validation_input", "validation_fraction", "strict")
+    names = ("vocab_file", "validation_input", "validation_fraction")
     names += ("slice_megabytes", "max_rejected_share")
     command_flags.define_option_flags(DocumentOptions, *names)
-    flags.DEFINE_enum(
-        "tokenizer",
-        encoding.WORD_PIECES,
-        list(encoding.TOKENIZERS),
-        "Kind of tokens. "
-        + " ".join(f"{name}: {line}" for name, line in encoding.TOKENIZERS.items()),
-    )
+    command_flags.define_tokenizer_flag()
     define_normalization_flags(
-        "Lower-case and, without --nostrip_accents, strip accents (uncased). Default: "
-        "as the vocabulary's rows say; capital letters in more than 1 % make it cased."
+        "Lowercase text and, without --nostrip_accents, strip accents. Default: "
+        "inferred from the vocabulary (cased if over 1 % of its rows have capitals)."
     )
     flags.DEFINE_string("sentence_parameters", "english", PARAMETERS_HELP)
     flags.DEFINE_string("sentence_function", None, FUNCTION_HELP)
@@ -62,7 +52,7 @@ def define_flags() -> None:
 
 
 def options_from_flags() -> DocumentOptions:
-    """The options that the flags describe."""
+    """Returns the document options that the flags specify."""
     values = flags.FLAGS
     options: DocumentOptions = command_flags.options_from_flags(
         DocumentOptions,

@@ -1,17 +1,17 @@
-r"""Turns raw text into training records: documents first, then windows of them.
+r"""Turns raw text into training records: whole documents, then windows.
 
   seg-tf build-records --format=wikiextractor --input=text/ \
     --vocab_file=vocab.txt --output_dir=records --window_length=512 --num_workers=4
 
-The records, manifest.json and vocab.txt end up in --output_dir, a folder or a URL such
-as s3://bucket/records, and the whole documents in its folder `documents` (windows of
-another length need only these: `data_pipelines.build_windows`). A killed build resumes
-when the same command runs again, a finished one is left unchanged, and the result is
-identical, byte for byte, for any number of workers. --validation_input sets the
-validation split of a corpus that has one.
+Writes the records, manifest.json and vocab.txt to --output_dir, a folder or a URL such
+as s3://bucket/records. The whole documents are in its subfolder `documents`, and
+windows of another length can be built from them (`data_pipelines.build_windows`). To
+resume an interrupted build, run the same command again. A finished build is left
+unchanged. The result is identical, byte for byte, for any number of workers. If the
+corpus has a separate validation split, pass it as --validation_input.
 
-A corpus that outgrows one machine is built by Apache Beam, with the same result; Beam's
-options follow after --:
+A corpus that is too large for one machine is built with Apache Beam, with the same
+result. Pass Beam's options after --:
 
   seg-tf build-records --format=wikiextractor --input=text/ \
     --vocab_file=vocab.txt --output_dir=records --engine=beam --runner=FlinkRunner -- \
@@ -35,7 +35,7 @@ def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     output_dir = sharded_build.local_folder(values.output_dir)
     documents_dir = sharded_build.local_folder(values.output_dir, DOCUMENTS_FOLDER)
-    # Options are checked before the slow first half starts.
+    # Check the options before the slow first half starts.
     window_options = command_flags.options_from_flags(windows.WindowOptions)
     windows.check_word_pieces(values.tokenizer)
     engine = command_flags.engine_from_flags()

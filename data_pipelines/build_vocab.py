@@ -1,72 +1,117 @@
-r"""Trains a WordPiece vocabulary on a corpus and writes it as a BERT `vocab.txt`.
+r"""Builds the vocabulary of a corpus: BERT word pieces (`vocab.txt`) or whole words.
 
   seg-tf build-vocab --format=wikiextractor --input=text/ \
     --vocab_size=30522 --output=vocab.txt
+  seg-tf build-vocab --format=wikitext --input=wiki.train.tokens \
+    --tokenizer=whitespace --min_count=1 --output=words.txt
 
-The first line, id 0, is [PAD]; [UNK], [CLS], [SEP], [MASK] follow, then unused rows,
-which later models can use without changing the vocabulary. All characters of the corpus
-follow, up to --max_characters, then pieces, the most frequent first. The same text
-gives the same file. For Chinese and Japanese, use --max_characters=8000: each character
-is a word. Words are split as in `seg_tf.text.word_pieces`.
+Word pieces: the first line, id 0, is [PAD]. [UNK], [CLS], [SEP] and [MASK] follow, then
+unused rows, to which later models can assign tokens without changing the vocabulary.
+Then come at most --max_characters characters, and the pieces, most frequent first. For
+Chinese and Japanese, use --max_characters=8000: each character is a word.
 
-A few megabytes of text take well under a minute, 100 MB some minutes. Next:
+Words (--tokenizer=words or whitespace): the first line is <eos>, the end of a
+paragraph. Words follow in order of decreasing frequency, as an adaptive softmax
+requires; ties are sorted by word. <unk> replaces all other words. It is ranked by its
+frequency if the text contains it (as WikiText does), otherwise it follows <eos>.
+
+The same text always gives the same file. A few megabytes of text take well under a
+minute, 100 MB a few minutes. Next:
 
   seg-tf build-records --vocab_file=vocab.txt …
+  seg-tf build-documents --tokenizer=words --vocab_file=words.txt …
 """
 
 import dataclasses
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from absl import flags
+
 from data_pipelines import command_flags
-from data_pipelines.builds.vocabularies import count_words, learn_pieces
+from data_pipelines.builds.vocabularies import WordCounts, count_words, learn_pieces
+from seg_tf import command_line, files
+from seg_tf.config.base import check_choice
+from seg_tf.text.encoding import SPLITTERS, TOKENIZERS, WORD_PIECES
 from seg_tf.text.normalization import (
     Normalization,
     define_normalization_flags,
     word_splitter,
 )
-from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from seg_tf.text.vocabulary import (
+    EOS,
+    SPECIAL_TOKENS,
+    UNKNOWN_WORD,
+    TokenTable,
+    Vocabulary,
+    WordVocabulary,
+)
+
+_MAX_WORDS = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VocabularyOptions:
-    """Options of a WordPiece vocabulary: size, casing and limits of learning.
+    """Options of a vocabulary: kind of tokens, size and casing.
 
     Attributes:
-        vocab_size: number of tokens. There are fewer if the text has fewer different
-            pieces.
-        lower_case: whether words are lower-cased.
-        strip_accents: whether accents are stripped; None follows `lower_case`.
+        tokenizer: one of `seg_tf.text.encoding.TOKENIZERS`.
+        vocab_size: maximum number of tokens. The vocabulary is smaller if the text has
+            fewer distinct tokens. Default: 30,522 for word pieces, no limit for words.
+        min_count: minimum number of occurrences of a whole word.
+        lower_case: whether to lowercase words. By default, word pieces are lowercased,
+            as in BERT's uncased models, and whole words keep their case.
+        strip_accents: whether to strip accents. If None, follows `lower_case`.
         split_ideographs: whether each Chinese character is a word.
-        num_unused: number of `[unused0]`, `[unused1]`, … rows, for tokens that later
-            models add.
-        max_words: distinct words to learn from, the most frequent ones. Bounds time
-            and memory.
-        max_characters: distinct characters that get a piece, the most frequent ones,
-            at most half of the vocabulary; words with others will be `[UNK]`.
+        max_characters: maximum number of distinct characters with a piece, at most half
+            of the vocabulary. Words with rarer characters become `[UNK]`.
     """
 
-    vocab_size: int = 30522
-    lower_case: bool = True
+    tokenizer: str = WORD_PIECES
+    vocab_size: int | None = None
+    min_count: int | None = None
+    lower_case: bool | None = None
     strip_accents: bool | None = None
-    split_ideographs: bool = True
-    num_unused: int = 10
-    max_words: int = 100_000
+    split_ideographs: bool | None = None
     max_characters: int = 1000
 
     def __post_init__(self):
-        if self.vocab_size < len(self.reserved_tokens) + 2:
+        check_choice("tokenizer", self.tokenizer, TOKENIZERS)
+        for name, default in (
+            ("vocab_size", 30_522 if self.has_pieces else None),
+            ("lower_case", self.has_pieces),
+            ("split_ideographs", True),
+        ):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, default)
+        size, min_count = self.vocab_size, self.min_count
+        if (size is None and min_count is None) or (self.has_pieces and min_count):
             raise ValueError(
-                f"`vocab_size` must be above the {len(self.reserved_tokens)} rows for "
-                "special tokens and unused ones, and leave room for pieces. Received: "
-                f"vocab_size={self.vocab_size}, num_unused={self.num_unused}"
+                "`vocab_size`, or for whole words `min_count`, must limit the number "
+                "of tokens (min_count=1 keeps all words). Received: "
+                f"vocab_size={size}, min_count={min_count}, tokenizer={self.tokenizer}"
+            )
+        num_reserved = len(self.reserved_tokens)
+        least = num_reserved + (2 if self.has_pieces else 1)
+        if size is not None and size < least:
+            raise ValueError(
+                f"`vocab_size` must leave room for text next to {num_reserved} "
+                f"reserved rows. Received: vocab_size={size}"
             )
 
     @property
+    def has_pieces(self) -> bool:
+        """True for word pieces, False for whole words."""
+        return self.tokenizer == WORD_PIECES
+
+    @property
     def reserved_tokens(self) -> list[str]:
-        """The first rows."""
-        return [*SPECIAL_TOKENS, *(f"[unused{i}]" for i in range(self.num_unused))]
+        """Tokens that are in the vocabulary even if the text does not contain them."""
+        if not self.has_pieces:
+            return [EOS, UNKNOWN_WORD]
+        # Rows to which later models can assign tokens.
+        return [*SPECIAL_TOKENS, *(f"[unused{i}]" for i in range(10))]
 
 
 def build_vocabulary(
@@ -74,23 +119,27 @@ def build_vocabulary(
     input_path: str,
     options: VocabularyOptions,
     reader_options: Mapping[str, Any] | None = None,
-) -> Vocabulary:
-    """Learns the word pieces of a corpus; reports what it leaves out on stderr.
+) -> TokenTable:
+    """Builds the vocabulary of a corpus and reports what it leaves out on stderr.
 
     Args:
-        format, input_path, reader_options: as for `count_words`.
+        format, input_path, reader_options: see `count_words`.
         options: options of the vocabulary.
     """
-    normalization = Normalization(
-        options.lower_case, options.strip_accents, options.split_ideographs
+    split = SPLITTERS.get(options.tokenizer, word_splitter)(
+        Normalization(
+            options.lower_case, options.strip_accents, options.split_ideographs
+        )
     )
-    counts = count_words(
-        format,
-        input_path,
-        reader_options or {},
-        word_splitter(normalization),
-        options.max_words,
-    )
+    # Limits time and memory.
+    max_words = max(_MAX_WORDS, options.vocab_size or 0)
+    if options.has_pieces:
+        max_words = 100_000
+    counts = count_words(format, input_path, reader_options or {}, split, max_words)
+    return (_word_pieces if options.has_pieces else _words)(counts, options)
+
+
+def _word_pieces(counts: WordCounts, options: VocabularyOptions) -> Vocabulary:
     tokens = learn_pieces(
         counts.words,
         options.vocab_size,
@@ -108,14 +157,80 @@ def build_vocabulary(
     return Vocabulary(tuple(tokens))
 
 
+def _words(counted: WordCounts, options: VocabularyOptions) -> WordVocabulary:
+    counts, num_words = counted.words, counted.num_words
+    # The tokenizer maps a literal <eos> in text to <unk>.
+    counts.pop(EOS, None)
+    literal_unknown = counts.pop(UNKNOWN_WORD, 0)
+    min_count = options.min_count or 1
+    words = {word: count for word, count in counts.items() if count >= min_count}
+    if options.vocab_size is not None:
+        words = dict(list(words.items())[: options.vocab_size - 2])
+    if not words:
+        raise ValueError(
+            f"No word of the text occurs min_count={min_count} times: "
+            f"{num_words:,} words, {len(counts):,} distinct"
+        )
+    num_unknown = num_words - sum(words.values())
+    ordered, rank = list(words), 0
+    if literal_unknown:
+        place = (-num_unknown, UNKNOWN_WORD)
+        rank = sum((-count, word) < place for word, count in words.items())
+    tokens = [EOS, *ordered[:rank], UNKNOWN_WORD, *ordered[rank:]]
+    num_tokens = num_words + counted.num_texts
+    print(
+        f"{num_tokens:,} tokens: {num_words:,} words, {len(counts):,} of them "
+        f"distinct, and {counted.num_texts:,} {EOS}. {num_unknown:,} tokens "
+        f"({num_unknown / num_tokens:.2%}) are {UNKNOWN_WORD}",
+        file=sys.stderr,
+    )
+    if counted.has_forgotten:
+        print(
+            f"More than {_MAX_WORDS:,} distinct words: the rarest were dropped, and "
+            "counts of rare words may be too low. A larger --vocab_size keeps more",
+            file=sys.stderr,
+        )
+    return WordVocabulary(tuple(tokens))
+
+
+def main(_: Sequence[str]) -> None:
+    values = flags.FLAGS
+    output = command_line.local_path(values.output, "output", "file")
+    if output.exists() and not values.overwrite:
+        if values.skip_if_present:
+            print(f"{output} already exists")
+            return
+        raise ValueError(
+            f"--output must not exist: {output}. Choose another name, or use "
+            "--overwrite to replace it, or --skip_if_present to keep it"
+        )
+    # Check this before reading the text, which may take hours.
+    output.parent.mkdir(parents=True, exist_ok=True)
+    command_line.file_path(values.output, "output")
+    vocabulary = build_vocabulary(
+        values.format,
+        values.input,
+        command_flags.options_from_flags(VocabularyOptions),
+        command_flags.reader_options(),
+    )
+    with files.written_aside(output) as aside:
+        aside.write_bytes(vocabulary.to_bytes())
+    print(
+        f"{vocabulary.size:,} tokens in {output} (sha256 {vocabulary.checksum[:12]}…)"
+    )
+
+
 if __name__ == "__main__":
-    command_flags.define_vocabulary_flags()
-    names = ("vocab_size", "num_unused", "max_words", "max_characters")
+    command_flags.define_text_flags()
+    flags.DEFINE_string("output", None, "The vocabulary to write.", required=True)
+    flags.DEFINE_bool("overwrite", False, "Replace an existing --output.")
+    flags.DEFINE_bool("skip_if_present", False, "Keep an existing --output.")
+    command_flags.define_tokenizer_flag()
+    names = ("vocab_size", "min_count", "max_characters")
     command_flags.define_option_flags(VocabularyOptions, *names)
     define_normalization_flags(
-        "Lower-case and, without --nostrip_accents, strip accents (uncased). The "
-        "default is that of BERT's uncased models; build_word_vocab keeps case, as "
-        "word-level language models do. Builds follow the rows of their vocabulary.",
-        lower_case=VocabularyOptions.lower_case,
+        "Lowercase text and, without --nostrip_accents, strip accents. Default: "
+        "true for word pieces, as in BERT's uncased models, false for words, as in "
+        "word-level language models. Builds infer the casing from the vocabulary."
     )
-    command_flags.run_vocabulary(build_vocabulary, VocabularyOptions)
+    sys.exit(command_line.run(main))

@@ -1,13 +1,13 @@
-r"""Cuts the documents of a corpus into windows of a given length for training.
+r"""Splits whole documents into windows of a given length for training.
 
   seg-tf build-windows --documents_dir=documents \
     --output_dir=windows-128 --window_length=128
 
-Every window is a run of whole sentences of one document. A sentence is cut only if it
-is longer than a window, or with --cut_sentences, which fills every window to the last
-piece. A window also stores its position in the document and a seeded permutation of its
-sentences. A killed build resumes when the same command runs again; the result is
-identical for any number of workers.
+Every window contains consecutive whole sentences of one document. A sentence is split
+only if it is longer than a window, or with --cut_sentences, which fills every window to
+the last piece. Each window also stores its position in the document and a seeded
+permutation of its sentences. To resume an interrupted build, run the same command
+again. The result is identical for any number of workers.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from seg_tf.data import mirrors
 
 
 def define_flags() -> None:
-    """Flags that determine the windows."""
+    """Defines the flags that determine the windows."""
     command_flags.define_option_flags(
         WindowOptions, "window_length", "short_window_rate", "cut_sentences", "seed"
     )
@@ -46,10 +46,7 @@ def main(_: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     flags.DEFINE_string(
-        "documents_dir", None, "Folder or URL of build_documents.", required=True
-    )
-    flags.DEFINE_string(
-        "output_dir", None, command_flags.OUTPUT_DIR_HELP, required=True
+        "documents_dir", None, "Folder or URL of the documents.", required=True
     )
     define_flags()
     command_flags.define_run_flags()

@@ -1,12 +1,12 @@
-"""Verifies shards against their manifest, down to the last record.
+"""Verifies record shards against their manifest, down to the last record.
 
   seg-tf check-records --records_dir=records
 
-Checks that every shard has the size and checksum of the manifest, that each record
-matches its own checksum and is well-formed (sizes add up, ids are in the vocabulary,
-permutations are valid, <eos> ends the paragraphs of words), and that the counts and the
-lengths stored next to the windows agree. Prints every fault with shard and record, and
-exits with 1 if there is one.
+Checks that every shard has the size and checksum in the manifest, that each record
+matches its checksum and is well-formed (sizes add up, ids are in the vocabulary,
+permutations are valid, <eos> ends each paragraph of words), and that the counts and the
+stored window lengths agree. Prints every fault with its shard and record, and exits
+with status 1 if there is any.
 """
 
 import pathlib
@@ -32,7 +32,7 @@ from seg_tf.text.vocabulary import EOS
 
 
 def check_folder(folder: pathlib.Path) -> Iterator[str]:
-    """Checks a folder of documents or windows; yields one line per fault."""
+    """Checks a folder of documents or windows and yields one line per fault."""
     manifest = Manifest.load(folder)
     try:
         vocabulary_path(manifest, folder)
@@ -89,7 +89,7 @@ def _check_shard(path: pathlib.Path, manifest: Manifest, shard: Shard) -> Iterat
     for name, count in counts.items():
         if count != getattr(shard, name):
             yield f"{path}: expected {getattr(shard, name)} {name}, found {count}"
-    # After an unreadable record, the positions of the next ones are unknown.
+    # If a record is unreadable, the lengths cannot be matched to the windows.
     if manifest.kind == "windows" and len(sentence_lengths) == len(reader):
         for kind in record_schema.LENGTHS:
             try:

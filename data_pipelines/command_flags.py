@@ -1,4 +1,4 @@
-"""Flags that several commands share: raw text, engines, vocabularies, the report."""
+"""Defines the flags that several commands share and builds objects from them."""
 
 import dataclasses
 import inspect
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from absl import app, flags
 
 from data_pipelines import BuildError
+from data_pipelines.builds.sharded_build import REPORT_FILE
 from data_pipelines.readers import FORMATS, options_of, parse_options
-from seg_tf import command_line, output_paths
-from seg_tf.text.vocabulary import TokenTable
+from seg_tf import command_line
+from seg_tf.text import encoding
 
 if TYPE_CHECKING:
     from data_pipelines.builds.beam_engine import BeamEngine
@@ -23,16 +24,9 @@ if TYPE_CHECKING:
 # Makes `command_line.run` list the flags under the calling script.
 flags.disclaim_key_flags()
 
-REPORT_NAME = "report.html"
-OUTPUT_DIR_HELP = (
-    "Folder to write to, or the URL of one, such as s3://bucket/records. With a URL, "
-    "the build uses a folder of the user's cache ($XDG_CACHE_HOME) and uploads it at "
-    "the end."
-)
-
 
 def define_text_flags() -> None:
-    """Defines `--format`, `--input` and the options of the reader."""
+    """Defines `--format`, `--input` and `--reader_options`."""
     options = "; ".join(
         f"{name}: {' '.join(f'{key}={value}' for key, value in defaults.items())}"
         for name in sorted(FORMATS)
@@ -43,28 +37,39 @@ def define_text_flags() -> None:
         None,
         "How the text is stored. "
         + " ".join(f"{name}: {line}" for name, line in FORMATS.items())
-        + " Or package.module:Reader, your own format.",
+        + " Or package.module:Reader for a custom format.",
         required=True,
     )
     flags.DEFINE_string(
         "input",
         "",
         "File, folder (searched recursively) or glob, local or a URL such as "
-        "gs://bucket/folder, or several of one format with commas; for datasets and "
-        "tfds the name of one, such as wiki40b/en[train]. Optional for python_docs. "
+        "gs://bucket/folder. Separate several inputs with commas. For datasets and "
+        "tfds, a dataset name such as wiki40b/en[train]. Optional for python_docs. "
         "See docs/sources.md.",
     )
     flags.DEFINE_list(
         "reader_options",
         [],
-        "Options of the format, as name=value, comma-separated: text_field=body. The "
-        f"options and their defaults: {options}. See docs/sources.md.",
+        "Comma-separated options of the format, such as text_field=body. The options "
+        f"and their defaults: {options}. See docs/sources.md.",
     )
 
 
 def reader_options() -> dict[str, str]:
-    """The reader's options."""
+    """Returns the parsed `--reader_options`."""
     return parse_options(flags.FLAGS.reader_options)
+
+
+def define_tokenizer_flag() -> None:
+    """Defines `--tokenizer`."""
+    kinds = " ".join(f"{name}: {line}" for name, line in encoding.TOKENIZERS.items())
+    flags.DEFINE_enum(
+        "tokenizer",
+        encoding.WORD_PIECES,
+        list(encoding.TOKENIZERS),
+        f"Kind of tokens. {kinds}",
+    )
 
 
 def define_records_flag() -> None:
@@ -77,8 +82,7 @@ def define_records_flag() -> None:
 def define_option_flags(options: type, *names: str) -> None:
     """Defines flags for the named fields of an options dataclass, by default for all.
 
-    The default is the field's, the help its metadata `help` or its description
-    in the docstring.
+    Defaults come from the fields and help texts from the class docstring.
     """
     text = (inspect.getdoc(options) or "").partition("Attributes:\n")[2]
     helps = dict(re.findall(r"^    (\w+): (.+?)(?=^    \w|\Z)", text, re.M | re.S))
@@ -92,7 +96,7 @@ def define_option_flags(options: type, *names: str) -> None:
     for field in dataclasses.fields(options):
         if names and field.name not in names:
             continue
-        help_text = field.metadata.get("help") or " ".join(helps[field.name].split())
+        help_text = " ".join(helps[field.name].split())
         is_required = field.default is dataclasses.MISSING
         kind = (typing.get_args(kinds[field.name]) or [kinds[field.name]])[0]
         define[kind](
@@ -104,7 +108,7 @@ def define_option_flags(options: type, *names: str) -> None:
 
 
 def options_from_flags(options: type, **values: Any) -> Any:
-    """An options dataclass whose fields are flags, except for those in `values`."""
+    """Builds an options dataclass from flags. `values` take precedence over flags."""
     names = {field.name for field in dataclasses.fields(options)} - values.keys()
     return options(**values, **{name: flags.FLAGS[name].value for name in names})
 
@@ -113,18 +117,26 @@ def options_from_flags(options: type, **values: Any) -> Any:
 
 
 def define_run_flags() -> None:
-    """Flags that do not change the result."""
+    """Defines the flags that do not affect the records."""
+    flags.DEFINE_string(
+        "output_dir",
+        None,
+        "Output folder, local or a URL such as s3://bucket/records. With a URL, the "
+        "build works in the user's cache folder ($XDG_CACHE_HOME) and uploads the "
+        "result at the end.",
+        required=True,
+    )
     flags.DEFINE_enum(
         "engine",
         "local",
         ["local", "beam"],
-        "Engine of the build. local: processes of this machine, --num_workers. beam: "
-        "Apache Beam, on the --runner; options of Beam and of the runner follow "
-        "after --, as in `--engine=beam --runner=FlinkRunner -- "
-        "--flink_master=host:8081`. The result is the same.",
+        "Build engine. local: --num_workers processes on this machine. beam: Apache "
+        "Beam with the given --runner. Pass options of Beam and the runner after --, "
+        "as in `--engine=beam --runner=FlinkRunner -- "
+        "--flink_master=host:8081`. Both engines give the same result.",
     )
     flags.DEFINE_integer(
-        "num_workers", 1, "Worker processes of --engine=local.", lower_bound=1
+        "num_workers", 1, "Worker processes for --engine=local.", lower_bound=1
     )
     flags.DEFINE_string(
         "runner",
@@ -133,23 +145,23 @@ def define_run_flags() -> None:
         "FlinkRunner, SparkRunner, DataflowRunner, PortableRunner.",
     )
     flags.DEFINE_multi_string(
-        "beam_option", [], "An option that may also follow after --, for scripts."
+        "beam_option", [], "Option for Beam, like those after --. Repeatable."
     )
     flags.DEFINE_bool("overwrite", False, "Remove an existing build in --output_dir.")
     flags.DEFINE_bool(
         "report",
         False,
-        f"Write a page about the corpus, {REPORT_NAME}, to --output_dir.",
+        f"Write a report on the corpus, {REPORT_FILE}, to --output_dir.",
     )
 
 
 def run_build(main: Callable[[Sequence[str]], None]) -> NoReturn:
-    """Runs the `main` of a command that builds records, and exits."""
+    """Runs the `main` function of a command that builds records, then exits."""
     sys.exit(command_line.run(main, BuildError, goes_on=True, parse_flags=_parse))
 
 
 def _parse(argv: Sequence[str]) -> list[str]:
-    """Parses the flags; arguments after `--` become `--beam_option`s."""
+    """Parses the flags. Arguments after `--` are added to `--beam_option`."""
     argv, beam_options = list(argv), []
     if "--" in argv:
         position = argv.index("--")
@@ -161,7 +173,7 @@ def _parse(argv: Sequence[str]) -> list[str]:
 
 
 def engine_from_flags() -> "LocalEngine | BeamEngine":
-    """The engine that the flags name; a ValueError if a flag is the other engine's."""
+    """Returns the selected engine. Raises ValueError for a flag of the other engine."""
     values = flags.FLAGS
     if values.engine == "local":
         for name, value in (("--runner", values.runner), ("--", values.beam_option)):
@@ -179,8 +191,8 @@ def engine_from_flags() -> "LocalEngine | BeamEngine":
         )
     from data_pipelines.builds.beam_engine import BeamEngine
 
-    # Beam's DirectRunner tries to download and start a program, Prism, before it uses
-    # this runner, which is installed.
+    # Beam's DirectRunner tries to download and start Prism before it falls back to
+    # FnApiRunner, which is installed.
     runner = values.runner or "DirectRunner"
     runner = "FnApiRunner" if runner == "DirectRunner" else runner
     return BeamEngine([f"--runner={runner}", *values.beam_option])
@@ -189,49 +201,11 @@ def engine_from_flags() -> "LocalEngine | BeamEngine":
 def write_requested_report(
     output_dir: pathlib.Path, documents_dir: pathlib.Path | None = None
 ) -> None:
-    """Writes the page that `--report` requests."""
-    if not flags.FLAGS.report:
-        return
-    path = output_dir / REPORT_NAME
-    # Imported late because it imports TensorFlow.
-    from data_pipelines.report.page import write_report
+    """Writes the HTML report if `--report` is set."""
+    if flags.FLAGS.report:
+        # Imported late because it imports TensorFlow.
+        from data_pipelines.report import write_report
 
-    write_report(output_dir, path, documents_dir=documents_dir)
-    print(f"the report is {path}")
-
-
-# --- Commands that make a vocabulary -------------------------------------------------
-
-
-def define_vocabulary_flags() -> None:
-    """Flags of the text and of the output."""
-    define_text_flags()
-    flags.DEFINE_string("output", None, "The vocab.txt to write.", required=True)
-    flags.DEFINE_bool("overwrite", False, "Replace an existing --output.")
-    flags.DEFINE_bool("skip_if_present", False, "Keep an existing --output.")
-
-
-def run_vocabulary(build: Callable[..., TokenTable], options: type) -> NoReturn:
-    """Runs a command that makes a vocabulary, whose `options` are flags, and exits."""
-
-    def main(_: Sequence[str]) -> None:
-        from data_pipelines.builds.vocabularies import write_vocabulary
-
-        values = flags.FLAGS
-        output = output_paths.local_path(values.output, "output", "file")
-        if output.exists() and not values.overwrite:
-            if values.skip_if_present:
-                print(f"{output} already exists")
-                return
-            raise ValueError(
-                f"--output must not exist: {output}. Choose another name, or use "
-                "--overwrite to replace it, or --skip_if_present to keep it"
-            )
-        # Checked before the text is read, which may take hours.
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output_paths.file_path(values.output, "output")
-        settings = options_from_flags(options)
-        vocabulary = build(values.format, values.input, settings, reader_options())
-        write_vocabulary(vocabulary, output)
-
-    sys.exit(command_line.run(main))
+        path = output_dir / REPORT_FILE
+        write_report(output_dir, path, documents_dir=documents_dir)
+        print(f"the report is {path}")

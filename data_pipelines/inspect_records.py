@@ -1,12 +1,12 @@
-"""Prints records as trees, with the three indices of every token.
+"""Prints records as trees, with the paragraph, sentence and token indices.
 
   seg-tf inspect-records --records_dir=records --record=17
   seg-tf inspect-records --records_dir=records --random=10
   seg-tf inspect-records --records_dir=records/documents --record=0
 
-Each sentence is a line of word pieces, or of words, under its paragraph. For word
-pieces, `--tokens` adds a table with paragraph, sentence and token index of every token
-as the model sees them; `*` marks a value that a cap changed.
+Each sentence is printed as one line of word pieces, or words, below its paragraph. For
+word pieces, `--tokens` adds a table with the paragraph, sentence and token index of
+every token as the model sees them. `*` marks a value that was capped.
 """
 
 import random
@@ -27,16 +27,16 @@ from seg_tf.text import encoding
 from seg_tf.text.graph.trees import Trees
 from seg_tf.text.tree import DocumentTree
 
-# Index name -> the width of its column.
+# Index name -> width of its column.
 _INDICES = {"paragraph_index": 9, "sentence_index": 8, "token_index": 6}
 
 
 def tree_lines(
     tree: DocumentTree, tokens: Sequence[str], caps: Mapping[str, int]
 ) -> Iterator[str]:
-    """A tree as indented lines: paragraphs, sentences, pieces.
+    """Yields a tree as indented lines: paragraphs, sentences and pieces.
 
-    A line reports each cap, the rows of an index table, that applies.
+    `caps` maps index names to table sizes. More lines count pieces that exceed a cap.
     """
     paragraph, sentence, token = tree.first_index
     begin = first = 0
@@ -60,7 +60,7 @@ def tree_lines(
 def token_table(
     tree: DocumentTree, tokens: Sequence[str], caps: Mapping[str, int]
 ) -> Iterator[str]:
-    """One line per token, including `[CLS]` and `[SEP]`, with the capped indices."""
+    """Yields one line per token, with `[CLS]` and `[SEP]`, and its capped indices."""
     capped, unbounded = (
         window_rows(
             Trees.of_document(tree),
@@ -93,8 +93,8 @@ def main(_: Sequence[str]) -> None:
         caps = EncoderConfig().index_tables
     elif values.tokens:
         raise ValueError(
-            "`--tokens` shows the indices that encoders embed; words are read as a "
-            f"stream, which only counts. Received: {folder}, with tokenizer="
+            "`--tokens` needs records of word pieces, because words have no index "
+            f"tables. Received: {folder}, with tokenizer="
             f"{manifest.tokenizer}"
         )
     if not 0 <= values.record < len(reader):
@@ -132,5 +132,5 @@ if __name__ == "__main__":
         "random", 0, "Print this many records, drawn at random.", lower_bound=0
     )
     flags.DEFINE_integer("seed", 0, "Seed of --random.")
-    flags.DEFINE_bool("tokens", False, "Add the table of every token's indices.")
+    flags.DEFINE_bool("tokens", False, "Print a table with the indices of each token.")
     sys.exit(command_line.run(main))

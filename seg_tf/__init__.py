@@ -1,4 +1,4 @@
-"""Text encoders that know the structure of a document, for TensorFlow and Keras."""
+"""Text encoders with document structure, for TensorFlow and Keras."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ __all__ = [
 ]
 __version__ = "0.2.0"
 
-# Imported on first use: much of the package does not need TensorFlow.
+# Imported on first use, because much of the package does not need TensorFlow.
 _PUBLIC = {
     "LanguageModel": "seg_tf.inference.language_model",
     "MaskFiller": "seg_tf.inference.masked_lm",

@@ -1,7 +1,8 @@
-"""Shared by all commands: errors, exit codes, signals, progress and tables."""
+"""Runs commands: errors, exit codes, signals, output paths, progress and tables."""
 
 import logging
 import os
+import pathlib
 import resource
 import signal
 import sys
@@ -16,8 +17,8 @@ from tqdm import tqdm
 
 from seg_tf.command_table import in_called_form, quiet_broken_pipe
 
-# Commands import this module before any that imports TensorFlow, whose start-up
-# messages this hides. Without a GPU, its only error is that there is none.
+# Hides TensorFlow's startup messages. Commands import this module before TensorFlow.
+# Without a GPU, the only error message is about the missing GPU.
 _HAS_GPU = os.path.exists("/dev/nvidiactl")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if _HAS_GPU else "3")
 
@@ -28,7 +29,7 @@ _OPEN_FILES = 65_536
 
 
 class Terminated(BaseException):
-    """SIGTERM, raised in the main thread so that cleanup runs."""
+    """SIGTERM was received. Raised in the main thread so that cleanup code runs."""
 
 
 def run(
@@ -38,22 +39,22 @@ def run(
     takes_arguments: bool = False,
     parse_flags: Callable[[Sequence[str]], list[str]] | None = None,
 ) -> None:
-    """Runs `main` under absl; prints a user's error as one line and exits with 1.
+    """Runs `main` under absl, prints user errors as one line and exits with status 1.
 
     Args:
         main: the command.
-        *more_errors: errors that users can fix, as well as `ValueError` and `OSError`;
-            anything else keeps its traceback.
+        *more_errors: errors that users can fix, in addition to `ValueError` and
+            `OSError`. Other errors are shown with their traceback.
         goes_on: whether repeating the command resumes it. SIGTERM then raises
-            `Terminated` in `main`, which cleans up; other commands end at once.
-        takes_arguments: whether `main` takes arguments that are no flags.
-        parse_flags: replaces absl's parsing of flags.
+            `Terminated` in `main` for cleanup. Other commands end at once.
+        takes_arguments: whether `main` accepts positional arguments.
+        parse_flags: replaces absl's flag parser.
     """
 
     def guarded(argv: Sequence[str]) -> None:
         if len(argv) > 1 and not takes_arguments:
             sys.exit(f"error: unexpected argument {argv[1]!r}; all options are flags")
-        # Instead of absl's letter, date, process and line.
+        # Replaces absl's prefix of letter, date, process and line.
         formatter = logging.Formatter("%(levelname)s: %(message)s")
         absl_logging.get_absl_handler().setFormatter(formatter)
         raise_open_files()
@@ -72,7 +73,7 @@ def run(
             sys.exit(f"interrupted{hint}")
         except Terminated:
             print(f"terminated{hint}", file=sys.stderr)
-            sys.exit(128 + signal.SIGTERM)  # As shells report it.
+            sys.exit(128 + signal.SIGTERM)  # The status that shells report.
 
     _show_all_flags()
     script = sys.modules["__main__"]
@@ -90,7 +91,7 @@ def _raise_terminated(number: int, frame: types.FrameType | None) -> NoReturn:
 
 
 def raise_open_files() -> None:
-    """Raises the limit on open files, with 1024 for most programs, if possible."""
+    """Raises the limit on open files, usually 1024, if the system allows it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < limit:
@@ -98,18 +99,59 @@ def raise_open_files() -> None:
 
 
 def _show_all_flags() -> None:
-    """Makes `--help` show the flags of all our modules, and which are required."""
+    """Makes `--help` list the flags of all our modules and mark required flags."""
     for name in list(flags.FLAGS.flags_by_module_dict()):
         if name.partition(".")[0] in ("seg_tf", "data_pipelines"):
             flags.adopt_module_key_flags(sys.modules[name])
     for flag in map(flags.FLAGS.__getitem__, flags.FLAGS):
-        # Absl keeps this in a validator, and shows it nowhere.
+        # Absl only records this in a validator and does not show it.
         if any("other than None" in rule.message for rule in flag.validators):
             flag.help = f"(required) {flag.help}"
 
 
+# --- Output paths, checked before long work ------------------------------------------
+
+
+def local_path(value: str, flag: str, kind: str = "folder") -> pathlib.Path:
+    """Converts the value of a flag to a path. Raises ValueError for a URL."""
+    if "://" in value:
+        raise ValueError(
+            f"`--{flag}` must be a {kind} of this machine or of a shared file system. "
+            f"Received: {value!r}"
+        )
+    return pathlib.Path(value)
+
+
+def file_path(value: str, flag: str) -> pathlib.Path:
+    """Returns the path of an output file. Raises ValueError if it is not writable."""
+    path = local_path(value, flag, "file")
+    is_name = value and not value.endswith("/") and not path.is_dir()
+    if not (is_name and path.parent.is_dir() and os.access(path.parent, os.W_OK)):
+        raise ValueError(
+            f"`--{flag}` must name a file in a folder that exists and is writable. "
+            f"Received: {value!r}"
+        )
+    return path
+
+
+def folder_path(value: str, flag: str = "output_dir") -> pathlib.Path:
+    """Returns the path of an output folder. Raises ValueError if it is not writable."""
+    folder = local_path(value, flag)
+    parents = (folder, *folder.absolute().parents)
+    existing = next(path for path in parents if path.exists())
+    if not (value and existing.is_dir() and os.access(existing, os.W_OK)):
+        raise ValueError(
+            f"`--{flag}` must name a writable folder, which is created if needed. "
+            f"Received: {value!r}, in {existing}"
+        )
+    return folder
+
+
+# --- Progress and tables -------------------------------------------------------------
+
+
 def progress_bar(total: int, description: str, unit: str = "B") -> tqdm:
-    """A progress bar on stderr; occasional plain lines if it is not a terminal."""
+    """Returns a progress bar on stderr, refreshed rarely if that is not a terminal."""
     interval = 0.2 if sys.stderr.isatty() else 10.0
     return tqdm(
         total=total, desc=description, unit=unit, unit_scale=True, mininterval=interval
@@ -117,13 +159,10 @@ def progress_bar(total: int, description: str, unit: str = "B") -> tqdm:
 
 
 class Progress:
-    """A bar with the time left in a terminal; elsewhere a plain line per report.
+    """A progress bar in a terminal. Elsewhere, prints one line per report.
 
-    Args:
-        total: number of updates, or of other units.
-        done: units done before this process.
-        stream: where to write; None is stderr.
-        **bar: arguments of `tqdm`.
+    `done` of `total` units were done before this process started. Without a `stream`,
+    the bar is on stderr. `bar` contains further arguments of `tqdm`.
     """
 
     def __init__(
@@ -147,15 +186,15 @@ class Progress:
         self.bar.update(done - self.bar.n)
 
     def show(self, updates: int, values: Mapping[str, float | str]) -> None:
-        """Reports values by short names at an update."""
+        """Reports values under short names after a number of updates."""
         texts = {name: _format(value) for name, value in values.items()}
-        # Keep values of the last validation next to those of training.
+        # Keep showing the last validation values next to the training values.
         self._shown.update(texts)
         self.bar.set_postfix(self._shown, refresh=False)
         self.line(f"update {updates:,}/{self._total:,}  {joined(texts)}", updates)
 
     def line(self, text: str, done: float) -> None:
-        """Prints a line with the time left, unless there is a bar."""
+        """Prints a line with the remaining time, unless a bar is shown."""
         if not self.bar.disable:
             return
         left = "?"
@@ -169,7 +208,7 @@ class Progress:
 
 
 def joined(texts: Mapping[str, str]) -> str:
-    """Names and texts in a line."""
+    """Joins names and texts in one line."""
     return "  ".join(map(" ".join, texts.items()))
 
 
@@ -182,7 +221,7 @@ def _format(value: float | str) -> str:
 
 
 def aligned_table(lines: Sequence[Sequence[str]]) -> str:
-    """Cells as text in aligned columns: two of words, then numbers."""
+    """Formats cells in aligned columns: two of text, then numbers."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(

@@ -1,15 +1,23 @@
-"""The commands `seg-tf NAME`, and those that were removed.
+"""Finds and runs the commands of `seg-tf`.
 
 Imports only the standard library, so that `seg-tf doctor` works without packages.
 """
 
+import ast
 import contextlib
+import difflib
+import importlib.util
 import os
+import pathlib
 import re
+import runpy
+import shutil
 import sys
 from collections.abc import Iterator
 
-# Heading -> package of the modules, and names. A summary is the first line of a module.
+import seg_tf
+
+# Heading -> package and command names. A summary is a module docstring's first line.
 _GROUPS = {
     "Models": (
         "seg_tf.commands",
@@ -21,7 +29,7 @@ _GROUPS = {
     ),
     "Text and records": (
         "data_pipelines",
-        "build-records build-documents build-windows build-vocab build-word-vocab "
+        "build-records build-documents build-windows build-vocab "
         "check-records inspect-records readers report",
     ),
     "Installation": ("seg_tf", "configs doctor tasks"),
@@ -30,12 +38,13 @@ COMMANDS = {
     heading: {name: f"{package}.{name.replace('-', '_')}" for name in names.split()}
     for heading, (package, names) in _GROUPS.items()
 }
-"""Heading -> {name: module}."""
+"""Heading -> {command name: module}."""
 MODULES = {
     name: module for group in COMMANDS.values() for name, module in group.items()
 }
-# Commands that 0.3 no longer has, each with its replacement.
+# Commands that were removed in version 0.3 -> replacement.
 REMOVED = {
+    "build-word-vocab": "use `build-vocab --tokenizer=words` (or whitespace)",
     "compare-records": "builds with the same options are equal byte for byte, so "
     "`diff -r` compares them",
     "evaluate-squad": "SQuAD's own scripts score files, and `finetune` writes scores",
@@ -44,13 +53,24 @@ REMOVED = {
 
 
 def in_called_form(text: str) -> str:
-    """Writes `seg-tf NAME` as `python -m MODULE` in processes that were called so."""
-    if sys.argv[0].startswith("seg-tf "):
+    """Replaces `seg-tf NAME` in a text with a call that works in the user's shell.
+
+    If `seg-tf` is not on the `PATH`, inserts the path of the program, or uses
+    `python -m MODULE` if the package is not installed.
+    """
+    folder = pathlib.Path(sys.executable).parent
+    if shutil.which("seg-tf") == str(folder / "seg-tf"):
         return text
+    if folder.is_relative_to(pathlib.Path.cwd()):
+        folder = folder.relative_to(pathlib.Path.cwd())
+    if (folder / "seg-tf").exists():
+        return re.sub("(?=seg-tf [a-z]|tensorboard --)", f"{folder}/", text)
     return re.sub(
         r"seg-tf ([a-z]+(?:-[a-z]+)*)",
         lambda match: (
-            f"python -m {MODULES[match[1]]}" if match[1] in MODULES else match[0]
+            f"{folder}/python -m {MODULES[match[1]]}"
+            if match[1] in MODULES
+            else match[0]
         ),
         text,
     )
@@ -58,7 +78,7 @@ def in_called_form(text: str) -> str:
 
 @contextlib.contextmanager
 def quiet_broken_pipe() -> Iterator[None]:
-    """Ends without a traceback when `head`, for example, stops reading our output."""
+    """Context manager that exits quietly if the output's reader, e.g. `head`, stops."""
     try:
         try:
             yield
@@ -68,3 +88,51 @@ def quiet_broken_pipe() -> Iterator[None]:
         # Python flushes again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
+
+
+def main() -> None:
+    """Runs the command named by the first argument, or lists all commands."""
+    name = sys.argv[1] if len(sys.argv) > 1 else "help"
+    with quiet_broken_pipe():
+        if name in ("-h", "--help", "help"):
+            print(overview())
+            return
+        if name in ("-V", "--version", "version"):
+            print(f"seg-tf {seg_tf.__version__}")
+            return
+    name = name.replace("_", "-")
+    if name in REMOVED:
+        sys.exit(f"error: `{name}` was removed in 0.3; {REMOVED[name]}")
+    if name not in MODULES:
+        close = [known for known in MODULES if known.startswith(name)]
+        close = close or difflib.get_close_matches(name, MODULES, n=1)
+        hint = f"Did you mean `{'` or `'.join(close)}`? " if close else ""
+        sys.exit(f"error: there is no command `{name}`. {hint}`seg-tf` lists all")
+    sys.argv = [f"seg-tf {name}", *sys.argv[2:]]
+    run(MODULES[name])
+
+
+def run(module: str) -> None:
+    """Runs a module like `python -m`, under the name in `sys.argv[0]`."""
+    sys.modules["__main__"].__doc__ = _help(module)
+    runpy.run_module(module, run_name="__main__")
+
+
+def overview() -> str:
+    """Returns the names and summaries of all commands."""
+    lines = ["usage: seg-tf COMMAND --help", "       seg-tf --version"]
+    for heading, group in COMMANDS.items():
+        lines += ["", f"{heading}:"]
+        for name, module in group.items():
+            summary = _help(module).partition("\n")[0]
+            lines.append(f"  {name:21} {summary}")
+    return "\n".join(lines)
+
+
+def _help(module: str) -> str:
+    """Returns the docstring of a command's module without importing it."""
+    spec = importlib.util.find_spec(module)
+    file = pathlib.Path(str(spec and spec.origin))
+    if file.name == "__init__.py":
+        file = file.with_name("__main__.py")
+    return ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""

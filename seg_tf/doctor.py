@@ -1,11 +1,11 @@
-"""Checks this installation and says what to do.
+"""Checks this installation and suggests how to fix problems.
 
   seg-tf doctor
 
 Imports TensorFlow, Keras and tensorflow-text, lists the GPUs, and compares Horovod's
-build with TensorFlow. Then two processes sum a tensor; --noall_reduce skips that. Each
-line starts with ok, warning or problem; the exit status is 1 if there is a problem. To
-check every host of a cluster:
+build with TensorFlow. Then two processes sum a tensor. To skip this, use
+--noall_reduce. Each line starts with ok, warning or problem. The exit status is 1 if
+there is a problem. To check every host of a cluster:
 
   horovodrun -np 2 -H host1:1,host2:1 seg-tf doctor --noall_reduce
 """
@@ -23,16 +23,16 @@ import subprocess
 import sys
 from typing import Any
 
-# Packages may be missing or broken: only child processes import them.
+# Only child processes import packages, which may be missing or broken.
 _MARK = "seg_tf.doctor facts: "
 _REBUILD = "python third_party/horovod/build_horovod.py"
-# Set by launchers. A child that inherited them would wait for the other ranks.
+# Variables set by launchers. A child that inherits them would wait for other ranks.
 _RANK_VARIABLES = re.compile(r"HOROVOD_(?!GPU|LOG|TIMELINE)|OMPI_COMM_|PMIX?_|SLURM_")
 _ERROR = re.compile(r"(?m)^(?:\[\d+\]<std\w+>:\s*)?(\w[\w.]*(?:Error|Exception)\b.*)$")
 
 
 def installed_version(package: str) -> str:
-    """Version of an installed package, or an empty string."""
+    """Returns the version of an installed package, or an empty string."""
     try:
         return importlib.metadata.version(package) or ""
     except importlib.metadata.PackageNotFoundError:
@@ -40,7 +40,7 @@ def installed_version(package: str) -> str:
 
 
 def check_tensorflow(facts: dict[str, Any], num_gpus: int) -> list[str]:
-    """Compares TensorFlow's devices with the GPUs that the NVIDIA driver offers."""
+    """Compares TensorFlow's devices with the GPUs that the NVIDIA driver lists."""
     if "failure" in facts:
         return [f"problem  TensorFlow and Keras: {facts['failure']}; make setup"]
     lines, gpus = [f"ok       {facts['versions']}"], facts["gpus"]
@@ -67,14 +67,14 @@ def check_build(horovod: str, tensorflow: str) -> str:
 
 
 def check_sum(facts: dict[str, Any]) -> str:
-    """Checks the sum of [1, 2.5] and twice that over two processes."""
+    """Checks that two processes have summed [1, 2.5] and twice these values."""
     if facts.get("size") == 2 and facts.get("sum") == [3.0, 7.5]:
         return f"ok       two processes sum a tensor on the {facts['device']}"
     return f"problem  two processes cannot train together: {facts}; {_REBUILD}"
 
 
 def tensorflow_facts() -> dict[str, Any]:
-    """Imports the main packages and computes a product on each device."""
+    """Imports the main packages and multiplies matrices on each device."""
     import keras
     import keras_hub
     import tensorflow as tf
@@ -112,7 +112,7 @@ def sum_facts() -> dict[str, Any]:
 def run_probe(
     *command: str, time_limit: float = 300.0, **variables: str
 ) -> dict[str, Any]:
-    """Runs a command that prints facts; returns them, or how it failed."""
+    """Runs a command and returns the facts that it prints, or how it failed."""
     environment = {k: v for k, v in os.environ.items() if not _RANK_VARIABLES.match(k)}
     environment |= {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONFAULTHANDLER": "1", **variables}
     process = subprocess.Popen(
@@ -137,7 +137,7 @@ def run_probe(
 
 
 def main() -> None:
-    # absl may be missing too.
+    # absl may also be missing.
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -160,7 +160,7 @@ def main() -> None:
     if horovod and not options.noall_reduce:
         launcher = os.path.join(os.path.dirname(sys.executable), "horovodrun")
         local = ("-np", "2", "--gloo", "--disable-cache", "--network-interfaces=lo")
-        # NCCL needs a GPU for each process.
+        # NCCL needs one GPU per process.
         variables = {} if num_gpus > 1 else {"CUDA_VISIBLE_DEVICES": "-1"}
         lines.append(check_sum(run_probe(launcher, *local, *probe, "sum", **variables)))
     print("\n".join(lines))

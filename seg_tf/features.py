@@ -1,11 +1,11 @@
-"""The batch contract: name, type and shape of every feature a model may read.
+"""Defines the batch contract: name, dtype and shape of every feature of a batch.
 
-Shape key: B batch, L sequence length, P predictions of masked LM, C candidates of a
-pointer, S its steps, N sentences of a row.
+Shape key: B batch, L sequence length, P masked LM predictions, C pointer candidates,
+S pointer steps, N sentences in a row.
 
-Input pipelines emit the features that a model's config names. Models and objectives
-read them by these names only. A new feature gets its line here. Numbers from 1 are 0 at
-padding.
+Input pipelines emit the features that a model's config names, and models and objectives
+read them only by these names. A new feature must be added here. Numbers that start at 1
+are 0 at padding.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 @dataclasses.dataclass(frozen=True)
 class Feature:
-    """One named tensor of a batch; `shape` names the dimensions, the batch first."""
+    """One named tensor of a batch. `shape` names its dimensions, the batch first."""
 
     dtype: str
     shape: tuple[str, ...]
@@ -22,7 +22,7 @@ class Feature:
 
 
 FEATURES: Mapping[str, Feature] = {
-    "token_ids": Feature("int32", ("B", "L"), "vocabulary ids, specials included"),
+    "token_ids": Feature("int32", ("B", "L"), "token ids, including special tokens"),
     "padding_mask": Feature("bool", ("B", "L"), "True at tokens, False at padding"),
     "window_number": Feature("int32", ("B", "L"), "window of a packed row, from 1"),
     "position_index": Feature("int32", ("B", "L"), "token index in the window"),
@@ -31,36 +31,36 @@ FEATURES: Mapping[str, Feature] = {
     "token_index": Feature("int32", ("B", "L"), "word piece in the sentence"),
     "token_type": Feature("int32", ("B", "L"), "number of the input text, from 0"),
     # 0 at [CLS], one more than the last sentence at [SEP].
-    "sentence_id": Feature("int32", ("B", "L"), "place as presented, from 1"),
+    "sentence_id": Feature("int32", ("B", "L"), "position as presented, from 1"),
     "candidate_positions": Feature("int32", ("B", "C"), "[CLS], [SENT]s and [SEP]"),
     "candidate_mask": Feature("bool", ("B", "C"), "True at candidates"),
     # Sentences in gold order, then [SEP].
     "gold_candidates": Feature("int32", ("B", "S"), "candidates to point at"),
     "gold_lengths": Feature("int32", ("B", "S"), "word pieces in gold order, then 0"),
     "gold_paragraphs": Feature("int32", ("B", "S"), "paragraphs in gold order, then 0"),
-    "is_shuffled": Feature("bool", ("B",), "whether an order of sentences was drawn"),
+    "is_shuffled": Feature("bool", ("B",), "whether a sentence order was drawn"),
     "sentence_number": Feature("int32", ("B", "L"), "sentence of the row, from 1"),
     "text_number": Feature("int32", ("B", "L"), "text of the row, from 1"),
-    "sentence_position": Feature("int32", ("B", "L"), "place in the text as presented"),
+    "sentence_position": Feature("int32", ("B", "L"), "sentence position as presented"),
     "sentence_starts": Feature("int32", ("B", "N"), "positions of <SS>"),
     "sentence_mask": Feature("bool", ("B", "N"), "True at sentences"),
     "sentence_part": Feature("int32", ("B", "N"), "part of a long sentence, from 0"),
     "given_text": Feature("int32", ("B", "N"), "input text of a sentence, from 1"),
     "can_answer": Feature("bool", ("B", "L"), "where an answer may start and end"),
     "can_hold_answer": Feature(
-        "bool", ("B", "C"), "candidates that may hold an answer"
+        "bool", ("B", "C"), "candidates that may contain an answer"
     ),
-    "is_moved": Feature("bool", ("B", "N"), "whether a sentence was displaced"),
-    "can_move": Feature("bool", ("B", "N"), "whether it takes part in the exchange"),
-    "masked_positions": Feature("int32", ("B", "P"), "positions to predict, rising"),
-    "masked_ids": Feature("int32", ("B", "P"), "original pieces there"),
+    "is_moved": Feature("bool", ("B", "N"), "whether the sentence was moved"),
+    "can_move": Feature("bool", ("B", "N"), "whether the sentence may be moved"),
+    "masked_positions": Feature("int32", ("B", "P"), "ascending prediction positions"),
+    "masked_ids": Feature("int32", ("B", "P"), "original ids at these positions"),
     "masked_weights": Feature("float32", ("B", "P"), "1 at predictions, 0 at padding"),
-    "target_ids": Feature("int32", ("B", "L"), "the next word, to be predicted"),
+    "target_ids": Feature("int32", ("B", "L"), "id of the next word"),
     "stream_token": Feature("int32", ("B", "L"), "token index in the stream"),
     "stream_sentence": Feature("int32", ("B", "L"), "sentence index in the stream"),
     "stream_paragraph": Feature("int32", ("B", "L"), "paragraph index in the stream"),
     "lane": Feature("int32", ("B",), "lane of the stream that this row continues"),
-    "sample_number": Feature("int64", ("B",), "number of this row's sample in the run"),
+    "sample_number": Feature("int64", ("B",), "sample number of this row in the run"),
 }
 
 # Features that may have an embedding table.
@@ -76,11 +76,11 @@ INDEX_FEATURES = (
 def tensor_specs(
     names: Iterable[str], sizes: Mapping[str, int | None]
 ) -> dict[str, tuple[tuple[int | None, ...], str]]:
-    """Shape and dtype of each named feature.
+    """Returns the shape and dtype of each named feature.
 
     Args:
         names: feature names.
-        sizes: value of each dimension letter that occurs, None for a dynamic one.
+        sizes: maps each dimension letter to its size, or to None if it is dynamic.
     """
     specs = {}
     for name in names:

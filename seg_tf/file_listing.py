@@ -1,4 +1,4 @@
-"""The files of an input path: their order, their names, and what is passed over."""
+"""Lists the files of an input path, with their names, and the skipped files."""
 
 import glob
 import os
@@ -10,45 +10,43 @@ from seg_tf.remote_files import is_url as is_url
 from seg_tf.remote_files import remote_path, with_retries
 from seg_tf.remote_files import to_path as to_path
 
-# Reasons to pass over a file. A hidden folder is one entry, regardless of its content.
+# Reasons to skip a file. A hidden folder is one entry, regardless of its content.
 HIDDEN = "hidden"
 HIDDEN_FOLDER = "hidden_folder"
 OTHER_NAME = "other_name"
 NOT_A_FILE = "not_a_file"
 
 PassOver = Callable[[str, Path], None]
-"""Receives the reason and the path of a file that is passed over."""
+"""Function that is called with the reason and the path of each skipped file."""
 
 COMPRESSION_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 _WILDCARDS = frozenset("*?[")
 
 
-def _ignore(reason: str, path: Path) -> None:
+def ignore(reason: str, path: Path) -> None:
+    """A `PassOver` function that does nothing."""
     del reason, path
 
 
 def list_files(
     input_path: str | os.PathLike[str],
     suffixes: Sequence[str] = (),
-    pass_over: PassOver = _ignore,
+    pass_over: PassOver = ignore,
 ) -> list[Path]:
-    """Lists the files below `input_path`, sorted by their relative name.
+    """Lists the files below `input_path`, sorted by relative name.
 
     Args:
-        input_path: a file; a folder, searched recursively without hidden files; or a
-            glob of files and folders, where `**` matches any depth. URLs of these, such
-            as `s3://bucket/folder`, are read with fsspec.
-        suffixes: endings of the names of files in a folder, before any suffix of a
-            compression. Empty accepts all. A file that `input_path` names, or that a
-            glob matches, is always listed.
-        pass_over: called once for each file of a folder that is not listed, in order
-            of the names.
+        input_path: a file, a folder (searched recursively, without hidden files), or a
+            glob of files and folders, in which `**` matches any depth. URLs, such as
+            `s3://bucket/folder`, are read with fsspec.
+        suffixes: suffixes of the files to list in a folder, before any compression
+            suffix. If empty, all files are listed. Files that `input_path` names or
+            matches are always listed.
+        pass_over: called once for each skipped file of a folder, in order of the names.
 
     Raises:
-        FileNotFoundError: if there is no such file or folder.
-        ValueError: if no file matches, all files that match are empty, a pipe is named,
-            or the package that reads such URLs is not installed.
-        OSError: if a folder cannot be read.
+        OSError: if the file or folder does not exist or cannot be read.
+        ValueError: if no file matches, all files are empty, or a pipe is named.
     """
     text = _to_text(input_path)
     if not text:
@@ -72,9 +70,9 @@ def list_files(
     if not paths:
         names = " or ".join(f"*{suffix}" for suffix in suffixes)
         raise ValueError(
-            f"The input must contain files{names and f' named {names}'}, hidden ones "
-            f"aside. Received: {text!r}, with {len(passed_over)} other files"
-            + ("; a glob accepts files of any name" if suffixes else "")
+            f"The input must contain files{names and f' named {names}'} that are not "
+            f"hidden. Received: {text!r}, with {len(passed_over)} other files"
+            + (". A glob accepts files of any name" if suffixes else "")
         )
     files = sorted(paths, key=lambda file: relative_name(file, text))
     if not any(file.stat().st_size for file in files):
@@ -100,13 +98,13 @@ def _list_remote(url: str, suffixes: Sequence[str], pass_over: PassOver) -> set[
     root = remote_path(url)
     try:
         roots = [root]
-        try:  # `exists` is False if a server of HTTP answers with any error.
+        try:  # `exists` is False if an HTTP server responds with any error.
             with_retries(url, lambda: root.fs.info(root.path))
         except FileNotFoundError:
             if not _WILDCARDS.intersection(url):
                 message = f"The input must exist. Received: {url!r}"
                 raise FileNotFoundError(message) from None
-            # As in local globs, hidden files have to be named.
+            # As in local globs, hidden files must be named explicitly.
             roots = [
                 remote_path(root.fs.unstrip_protocol(name))
                 for name in root.fs.glob(root.path)
@@ -149,10 +147,10 @@ def _remote_relative(path: Path, root: Path) -> str:
 
 
 def relative_name(path: Path, input_path: str | os.PathLike[str]) -> str:
-    """Name of a listed file relative to the input's root, in POSIX style.
+    """Returns the POSIX name of a listed file relative to the root of the input.
 
-    The root is the folder, the parent of a file, or the part of a glob before the first
-    wildcard.
+    The root is the folder itself, the parent of a file, or the part of a glob before
+    the first wildcard.
     """
     text = _to_text(input_path)
     if is_url(text):
@@ -170,7 +168,7 @@ def relative_name(path: Path, input_path: str | os.PathLike[str]) -> str:
     elif path == root:
         root = root.parent
     name = path.relative_to(root).as_posix()
-    # Names are bytes to the system; this one has to be text that can be written.
+    # File names may be arbitrary bytes. Make sure that the name is valid UTF-8.
     return os.fsencode(name).decode("utf-8", "replace")
 
 
@@ -182,7 +180,7 @@ def split_inputs(inputs: str | os.PathLike[str]) -> list[str]:
 
 
 def short_names(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """The shortest ends of paths that tell all of them apart."""
+    """Returns the shortest path endings that distinguish all paths."""
     parts = [
         (str(path) if is_url(str(path)) else os.path.abspath(path))
         .rstrip("/")
@@ -197,16 +195,14 @@ def short_names(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
 
 
 def _is_glob(text: str) -> bool:
-    """Recognises a glob pattern, unless there is a file of that very name."""
+    """Returns whether a text is a glob pattern and not the name of an existing file."""
     return bool(_WILDCARDS.intersection(text)) and not os.path.exists(text)
 
 
 def walk(
-    path: pathlib.Path,
-    suffixes: Sequence[str] = (),
-    pass_over: PassOver = _ignore,
+    path: pathlib.Path, suffixes: Sequence[str] = (), pass_over: PassOver = ignore
 ) -> Iterator[pathlib.Path]:
-    """Yields the files of a folder as in `list_files`, unsorted; or the file itself."""
+    """Yields the files of a folder like `list_files`, unsorted, or the file itself."""
     if path.is_file():
         yield path
         return
@@ -221,10 +217,10 @@ def walk(
 
     visited = set()
     for folder, subfolders, names in os.walk(path, onerror=fail, followlinks=True):
-        # Sorted, so that of two ways to a folder it is always the same.
+        # Sorted, so that a folder with two paths is always found under the same one.
         hidden = [name for name in subfolders if name.startswith(".")]
         subfolders[:] = sorted(set(subfolders).difference(hidden))
-        # A link to a folder further up must not send the walk round in circles.
+        # Symbolic links may form cycles.
         status = os.stat(folder)
         if (status.st_dev, status.st_ino) in visited:
             subfolders.clear()
@@ -247,6 +243,6 @@ def walk(
 def _matches(name: str, suffixes: Sequence[str]) -> bool:
     stem, suffix = os.path.splitext(name.lower())
     if suffix in COMPRESSION_SUFFIXES:
-        # `corpus.gz` does not say what is in it.
+        # The name `corpus.gz` does not indicate a format.
         return not suffixes or "." not in stem or stem.endswith(tuple(suffixes))
     return not suffixes or name.lower().endswith(tuple(suffixes))

@@ -1,4 +1,4 @@
-"""Files and folders that appear whole under their final name or not at all."""
+"""Writes files and folders atomically, and locks them."""
 
 import contextlib
 import errno
@@ -14,40 +14,40 @@ import uuid
 from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
-# Prefix of the names of files that are unfinished or to be removed.
+# Prefix of the names of unfinished files and of files to be removed.
 _ASIDE_PREFIX = ".aside-"
 _REPLACED_FOLDER = ".replaced"
 _LOCK_FILE = ".lock"
 
 
 def cache_dir() -> pathlib.Path:
-    """The user's folder for what can be made again: `$XDG_CACHE_HOME/seg_tf`."""
+    """Returns the user's cache folder of this project, `$XDG_CACHE_HOME/seg_tf`."""
     return pathlib.Path(
         os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "seg_tf"
     )
 
 
 def sync(path: pathlib.Path) -> None:
-    """Waits until a file's content, or a folder's list of names, is on the disk."""
+    """Flushes the content of a file, or the entries of a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     os.fsync(descriptor)
     os.close(descriptor)
 
 
 def remove_folder(path: pathlib.Path) -> None:
-    """Removes a folder; after a kill, no half of it has the final name."""
+    """Removes a folder atomically: if interrupted, no partial folder has its name."""
     with folder_aside(path.parent) as aside:
         os.replace(path, aside / path.name)
 
 
 def remove_leftovers(folder: pathlib.Path) -> None:
-    """Removes what killed processes left in a folder that nobody writes to."""
+    """Removes the leftovers of killed processes from a folder that is not in use."""
     for path in folder.glob(f"{_ASIDE_PREFIX}*"):
         _discard(path)
 
 
 def _discard(aside: pathlib.Path) -> None:
-    """Removes what was written aside; puts back a folder without its replacement."""
+    """Removes unfinished output and restores a folder whose replacement is missing."""
     if not aside.is_dir():
         aside.unlink(missing_ok=True)
         return
@@ -58,15 +58,15 @@ def _discard(aside: pathlib.Path) -> None:
 
 
 def check_room(folder: pathlib.Path, num_bytes: int) -> None:
-    """Raises an OSError unless `num_bytes` can be written.
+    """Raises OSError unless `num_bytes` bytes can be written to a folder.
 
-    HDF5 does not survive a disk that fills up while it writes: the process dies.
+    Without this check, a full disk would make HDF5 abort the process.
     """
     try:
         with folder_aside(folder) as aside, open(aside / "reservation", "wb") as file:
             os.posix_fallocate(file.fileno(), 0, num_bytes)
     except OSError as error:
-        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # cannot reserve
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # unsupported here
             reason = f"{error.strerror} ({num_bytes:,} bytes needed)"
             raise OSError(error.errno, reason) from error
 
@@ -75,43 +75,60 @@ def check_room(folder: pathlib.Path, num_bytes: int) -> None:
 def written_aside(
     path: pathlib.Path, *, overwrite: bool = True
 ) -> Iterator[pathlib.Path]:
-    """Yields a path to write to, which becomes `path` if the block succeeds.
+    """Context manager that yields a temporary path, renamed to `path` on success.
 
-    No other process can write `path` in this way while the block runs. If the block
-    raises, `path` stays unchanged; what a kill leaves, the next call for `path` removes
-    or, if it was the old folder, puts back.
-
-    Args:
-        path: a file or a folder, which may exist.
-        overwrite: whether a file, or a folder that is not empty, may be replaced.
+    While the block runs, no other process can write to `path` with this function. If
+    the block raises an error, `path` is unchanged. If the process is killed, the next
+    call for `path` removes the leftovers or restores the previous folder. Without
+    `overwrite`, existing files and non-empty folders are not replaced.
 
     Raises:
-        ValueError: if another process is writing `path`, or `path` exists and
-            `overwrite` is False.
-        IsADirectoryError: if a file would take the place of a folder.
+        ValueError: if another process is writing `path`, or it must not be replaced.
+        IsADirectoryError: if a file would replace a folder.
     """
     with _writing(path):
-        if not overwrite and path.exists() and (path.is_file() or any(path.iterdir())):
-            raise ValueError(
-                "The output must be new, or a folder that is empty. Nothing was "
-                f"changed. Received: {path}, which exists"
-            )
+        if not overwrite:
+            _check_absent(path)
         with folder_aside(path.parent) as aside:
             yield aside / path.name
             _publish(aside / path.name, path)
 
 
+def _check_absent(path: pathlib.Path) -> None:
+    if path.exists() and (path.is_file() or any(path.iterdir())):
+        raise ValueError(
+            "The output must be new, or a folder that is empty. Nothing was "
+            f"changed. Received: {path}, which exists"
+        )
+
+
+@contextlib.contextmanager
+def new_folder(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Context manager that yields a temporary folder, moved to `folder` on success."""
+    folder = folder.absolute()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with written_aside(folder, overwrite=False) as unfinished:
+        unfinished.mkdir()
+        yield unfinished
+
+
+def check_new_folder(folder: pathlib.Path) -> None:
+    """Raises ValueError unless a folder is new or empty, and not being written."""
+    check_not_in_use(folder.absolute())
+    _check_absent(folder)
+
+
 def check_not_in_use(path: pathlib.Path) -> None:
-    """Restores `path` after a kill; a ValueError if another process is writing it."""
+    """Restores `path` after a kill. Raises ValueError if a process is writing it."""
     if _lock_path(path).exists():
         with _writing(path):
             pass
 
 
 def being_written(folder: pathlib.Path, names: Container[str]) -> list[str]:
-    """Returns the named files of a folder that a process is writing now.
+    """Returns the named files of a folder that another process is writing.
 
-    What killed processes left of the others is removed.
+    Removes the leftovers of killed processes for the other named files.
     """
     in_use = []
     for lock in folder.glob(f"{_ASIDE_PREFIX}*{_LOCK_FILE}"):
@@ -125,13 +142,13 @@ def being_written(folder: pathlib.Path, names: Container[str]) -> list[str]:
 
 
 def _publish(unfinished: pathlib.Path, path: pathlib.Path) -> None:
-    """Gives a file or folder its final name, and removes what had that name."""
+    """Gives a file or folder its final name and removes the one it replaces."""
     if path.is_dir() and not unfinished.is_dir():
         raise IsADirectoryError(errno.EISDIR, "a folder is in the way", str(path))
     for part in (*unfinished.rglob("*"), unfinished):
         sync(part)
     if path.is_dir():
-        # After a kill or failure from here on, `_discard` puts the old folder back.
+        # If interrupted after this line, `_discard` restores the old folder.
         replaced = unfinished.parent / _REPLACED_FOLDER / path.name
         replaced.parent.mkdir()
         os.replace(path, replaced)
@@ -145,7 +162,7 @@ def _lock_path(path: pathlib.Path) -> pathlib.Path:
 
 @contextlib.contextmanager
 def _writing(path: pathlib.Path) -> Iterator[None]:
-    """Locks `path` for writing, and removes what a killed writer left."""
+    """Context manager that locks `path` and removes a killed writer's leftovers."""
     lock_path = _lock_path(path)
     in_use = ValueError(
         "The output must not be in use. Nothing was changed. Received: "
@@ -161,7 +178,7 @@ def _writing(path: pathlib.Path) -> Iterator[None]:
             with contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(lock), os.stat(lock_path)):
                     break
-            closing.close()  # Its last holder removed it: it locks nothing any more.
+            closing.close()  # The previous holder removed the file, so try again.
         stack.callback(lock_path.unlink, missing_ok=True)
         if not is_new:
             name = glob.escape(path.name)
@@ -174,7 +191,7 @@ def _writing(path: pathlib.Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def folder_aside(parent: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Makes an empty folder with a unique name, removed after the block."""
+    """Context manager that creates a temporary folder with a unique name."""
     folder = parent / f"{_ASIDE_PREFIX}{uuid.uuid4().hex}"
     folder.mkdir()
     try:
@@ -185,10 +202,10 @@ def folder_aside(parent: pathlib.Path) -> Iterator[pathlib.Path]:
 
 @contextlib.contextmanager
 def locked(folder: pathlib.Path, refusal: Exception | None = None) -> Iterator[None]:
-    """Locks an existing folder for one process while the block runs.
+    """Context manager that locks an existing folder for one process.
 
-    If another process has locked it, `refusal` is raised; None waits. The lock file is
-    left behind on purpose: processes that wait for it hold it open.
+    If another process has locked it, raises `refusal`, or waits if `refusal` is None.
+    The lock file is left behind on purpose: waiting processes have it open.
     """
     with (
         open(folder / _LOCK_FILE, "w") as lock,
@@ -199,9 +216,9 @@ def locked(folder: pathlib.Path, refusal: Exception | None = None) -> Iterator[N
 
 @contextlib.contextmanager
 def locked_for_reading(folder: pathlib.Path, refusal: Exception) -> Iterator[None]:
-    """Keeps processes from locking a folder, if that is possible, while the block runs.
+    """Context manager that, if possible, keeps other processes from locking a folder.
 
-    Any number of processes may read. If one has it `locked`, `refusal` is raised.
+    Any number of processes may read. If one has it `locked`, raises `refusal`.
     """
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
@@ -220,8 +237,8 @@ def _held(lock: int, kind: int, refusal: Exception | None) -> Iterator[None]:
     try:
         yield
     finally:
-        # Closing the file would not do: a process that is being started has a copy of
-        # its descriptor until it runs its own program, and holds the lock by it.
+        # Closing the file is not enough: a child process that is being started has a
+        # copy of the descriptor, and with it the lock, until it executes its program.
         fcntl.flock(lock, fcntl.LOCK_UN)
 
 
@@ -235,7 +252,7 @@ def write_json(path: pathlib.Path, value: Any) -> None:
 
 
 def check_regular(path: pathlib.Path, max_bytes: int | None = None) -> None:
-    """Raises a ValueError for a device or pipe, or more than `max_bytes` bytes."""
+    """Raises ValueError if a file is not regular or has more than `max_bytes` bytes."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise ValueError(f"{path}: must be a regular file")
@@ -247,7 +264,7 @@ def check_regular(path: pathlib.Path, max_bytes: int | None = None) -> None:
 
 
 def read_json(path: pathlib.Path, max_bytes: int | None = None) -> Any:
-    """Reads a JSON file; a ValueError names the file and, for bad syntax, the place."""
+    """Reads a JSON file. Raises ValueError, with the position, if it is invalid."""
     check_regular(path, max_bytes)
     try:
         return json.loads(path.read_text(encoding="utf-8"))
@@ -255,23 +272,23 @@ def read_json(path: pathlib.Path, max_bytes: int | None = None) -> Any:
         raise ValueError(
             f"{path}:{error.lineno}:{error.colno}: not valid JSON: {error.msg}"
         ) from error
-    # No UTF-8, a number of thousands of digits, or endless nested brackets.
+    # Invalid UTF-8, a number with thousands of digits, or deeply nested brackets.
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not valid JSON: {error}") from error
 
 
 def to_json(value: Any) -> str:
-    """Readable JSON in the order of the values, as of a config's index tables."""
+    """Formats a value as indented JSON. Keeps the order of keys."""
     return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 
 def checksum(path: pathlib.Path) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal."""
+    """Returns the SHA-256 of a file as hexadecimal."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def content_checksum(values: Mapping[str, Any]) -> str:
-    """SHA-256 of the JSON of an object, its field `checksum` left out."""
+    """Returns the SHA-256 of an object's JSON without its field `checksum`."""
     content = {name: value for name, value in values.items() if name != "checksum"}
     return hashlib.sha256(to_json(content).encode()).hexdigest()

@@ -1,6 +1,6 @@
-"""Texts as rows, in the graph: of examples, documents, and questions on contexts.
+"""Converts texts to model inputs inside TensorFlow graphs.
 
-Shape key: B examples, T texts of each, C choices, L row length.
+Shape key: B examples, T texts per example, C choices, L row length, W windows.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import unicodedata
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
 import numpy as np
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 
 class TextPreprocessor(tf.Module):
-    """Encodes the texts of examples and lays them out as in fine-tuning.
+    """Tokenizes the texts of examples and arranges them in rows for fine-tuning.
 
-    Each text is a paragraph of one sentence. Rows are as long as the longest of their
-    batch.
+    Each text is one paragraph with one sentence. Rows are padded to the longest row of
+    their batch.
 
     Example:
     ```
@@ -52,20 +52,20 @@ class TextPreprocessor(tf.Module):
 
     Args:
         pretrained: the model that reads the rows.
-        num_texts: texts of an example.
-        max_length: maximum number of positions of an example; None uses that of
-            pretraining. Longer examples are cut as by `cut_longest`.
-        num_choices: answers of a multiple choice: an example is then a shared text and
-            this number of answers, each in a row with it.
+        num_texts: int. Number of texts per example.
+        max_length: int. Maximum number of positions per row, by default as in
+            pretraining. Longer examples are truncated by `cut_longest`.
+        num_choices: int. Number of answers per example in multiple choice. Each row
+            then contains the shared text and one of the answers.
 
     Call arguments:
-        x: string `(B,)`, or a tuple with one for each text.
-        y: labels, which are passed on, or None.
-        sample_weight: weights, which are passed on, or None.
+        x: string tensor `(B,)`, or a tuple of one such tensor per text.
+        y: labels, which are passed through, or None.
+        sample_weight: weights, which are passed through, or None.
 
     Returns:
-        The features `(B, L)`, or `(B * C, L)`, in a tuple with labels and weights, for
-        Keras.
+        Dict of features `(B, L)`, or `(B * C, L)` for multiple choice. Labels and
+        weights follow in a tuple, as in Keras.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class TextPreprocessor(tf.Module):
             pretrained.vocabulary, pretrained.normalization
         )
 
-    # AutoGraph has nothing to convert inside `Dataset.map`.
+    # AutoGraph conversion is not needed inside `Dataset.map`.
     @tf.autograph.experimental.do_not_convert
     def __call__(self, x: Any, y: Any = None, sample_weight: Any = None) -> Any:
         texts = tuple(x) if isinstance(x, tuple | list) else (x,)
@@ -101,23 +101,23 @@ class TextPreprocessor(tf.Module):
         return keras.utils.pack_x_y_sample_weight(features, y, sample_weight)
 
     def read(self, texts: Sequence[tf.Tensor]) -> tuple[tf.Tensor, Features]:
-        """Flags of rows whose texts were cut, and the rows of string tensors `(B,)`."""
+        """Returns a bool tensor, True for truncated rows, and the features of rows."""
         segments, is_cut = self.encode(texts)
         return is_cut, self.layout.rows(Trees.of_texts(segments))
 
     def encode(
         self, texts: Sequence[tf.Tensor]
     ) -> tuple[list[tf.RaggedTensor], tf.Tensor]:
-        """Word pieces of string tensors `(B,)`, cut to the capacity of a row.
+        """Tokenizes string tensors `(B,)` and truncates them to the capacity of a row.
 
-        They are a ragged int32 tensor `(B * C, pieces)` for each text of a row. The
-        other result is bool `(B * C,)`, whether texts were cut.
+        Returns a ragged int32 tensor `(B * C, pieces)` for each text of a row, and a
+        bool tensor `(B * C,)`, True for truncated rows.
         """
         if self.num_choices > 1:
             shared, *answers = texts
             answers = tf.reshape(tf.stack(answers, axis=1), [-1])
             texts = [tf.repeat(shared, self.num_choices), answers]
-        # One more piece, so that cuts are detected.
+        # Encode one more word than fits to detect truncation.
         encoded = [
             encode_sentences(
                 text, self._word_pieces, self.capacity + 1
@@ -136,13 +136,13 @@ class TextPreprocessor(tf.Module):
 
 
 class DocumentPreprocessor(tf.Module):
-    """Finds sentences and word pieces of documents and lays out their beginnings.
+    """Splits documents into sentences, tokenizes them and truncates them to rows.
 
     Call arguments:
-        texts: string `(B,)`; each line of a text is a paragraph.
+        texts: string tensor `(B,)`. Each line of a text is a paragraph.
 
     Returns:
-        The features of rows `(B, L)` as in pretraining.
+        Dict of features `(B, L)`, laid out as in pretraining.
     """
 
     def __init__(self, pretrained: Pretrained):
@@ -159,7 +159,7 @@ class DocumentPreprocessor(tf.Module):
         return self.layout.read_features(self.read(texts)[1])
 
     def read(self, texts: tf.Tensor) -> tuple[Beginnings, Features]:
-        """The beginnings of texts, and their rows."""
+        """Returns the beginnings of texts that fit in a row, and their features."""
         beginnings = self._build_trees(texts)
         return beginnings, self.layout.rows(beginnings.trees)
 
@@ -167,7 +167,7 @@ class DocumentPreprocessor(tf.Module):
 def encode_sentences(
     texts: tf.Tensor, word_pieces: GraphWordPieces, max_words: int
 ) -> tf.RaggedTensor:
-    """Word pieces of the first words of texts `(B,)`, ragged int32 `(B, pieces)`."""
+    """Tokenizes the first words of texts `(B,)`. Returns ragged int32 `(B, pieces)`."""
     flat, num_texts = FlatTexts.of(texts), tf.size(texts)
     pieces = word_pieces.encode(
         flat.code_points,
@@ -182,15 +182,14 @@ def encode_sentences(
 
 
 def cut_longest(lengths: tf.Tensor, capacity: int) -> tf.Tensor:
-    """Lengths of texts after truncation to `capacity` pieces by BERT's rule.
+    """Returns the lengths `(B, T)` of texts after truncation by BERT's rule.
 
-    Piece by piece, the longest text loses its last one; among equally long texts, the
-    last text. Lengths [5, 2, 6] become [4, 2, 4] of 10 pieces, and [4, 2, 3] of 9.
-
-    Lengths and result are int32 `(B, T)`.
+    Removes the last piece of the longest text until `capacity` is reached. Among
+    equally long texts, the last one is truncated. Lengths [5, 2, 6] become [4, 2, 4]
+    with capacity 10, and [4, 2, 3] with capacity 9. Lengths are int32 tensors.
     """
     num_texts = tf.shape(lengths)[1]
-    # The share of each text if all shorter ones remain whole.
+    # The number of pieces per text if all shorter texts remain whole.
     rising = tf.sort(lengths, axis=1)
     shorter = tf.cumsum(rising, axis=1, exclusive=True)
     shares = tf.maximum(capacity - shorter, 0) // tf.range(num_texts, 0, -1)
@@ -198,7 +197,7 @@ def cut_longest(lengths: tf.Tensor, capacity: int) -> tf.Tensor:
     first = tf.argmax(tf.cast(is_cut, tf.int32), axis=1, output_type=tf.int32)
     share = tf.gather(shares, first, batch_dims=1)[:, tf.newaxis]
     level = tf.minimum(lengths, share)
-    # The remainder goes to the first texts that have more.
+    # The first truncated texts receive the remainder.
     remainder = capacity - tf.reduce_sum(level, axis=1, keepdims=True)
     is_longer = lengths > share
     gets_more = is_longer & (tf.cumsum(tf.cast(is_longer, tf.int32), 1) <= remainder)
@@ -206,10 +205,7 @@ def cut_longest(lengths: tf.Tensor, capacity: int) -> tf.Tensor:
     return tf.where(tf.reduce_any(is_cut, axis=1, keepdims=True), level, lengths)
 
 
-if TYPE_CHECKING:
-    from seg_tf.checkpoints.pretrained import Pretrained
-
-# BERT's published code, and for models of sentences SLM's appendix A.
+# From BERT's published code and, for sentence models, SLM's appendix A.
 _WINDOW_LENGTH = 384
 _SENTENCE_WINDOW_LENGTH = 512
 _STRIDE, _QUESTION_PIECES = 128, 64
@@ -222,20 +218,16 @@ def window_sizes(
     stride: int | None = None,
     max_question_pieces: int | None = None,
 ) -> WindowSizes:
-    """Sizes of the windows in which a model reads question and context.
+    """Returns the sizes of the windows in which a model reads question and context.
 
     Args:
         pretrained: the model.
-        max_length: maximum row length; None uses BERT's 384, for a model of sentences
-            SLM's 512, or the length of pretraining if that is less.
-        stride: pieces between the starts of two windows; None uses BERT's 128, for rows
-            below 384 a third of their length.
-        max_question_pieces: maximum number of pieces of a question; None uses BERT's
-            64, for rows below 128 half of their length.
-
-    Raises:
-        ValueError: if the model cannot point at spans or embeds fewer positions, or a
-            row is too short for question and context.
+        max_length: int. Maximum row length. If None, BERT's 384 or, for sentence
+            models, SLM's 512, but at most the length used in pretraining.
+        stride: int. Number of pieces between window starts. If None, BERT's 128, but at
+            most a third of the row length.
+        max_question_pieces: int. Maximum number of pieces of a question. If None,
+            BERT's 64, but at most half of the row length.
     """
     layout = pretrained.layout(max_length, for_spans=True)
     length, usual, specials = layout.max_length, _WINDOW_LENGTH, {}
@@ -262,42 +254,30 @@ def window_sizes(
 
 @functools.cache
 def _combining_marks() -> np.ndarray:
-    """1 for every combining mark, else 0."""
+    """Returns an array with 1 at the code points of combining marks and 0 elsewhere."""
     categories = (unicodedata.category(chr(code)) for code in range(NUM_CODE_POINTS))
     return np.array([category[0] == "M" for category in categories], np.int32)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class QuestionRows:
-    """Rows of questions, at least one of each, and their origin.
+class QuestionRows(NamedTuple):
+    """Rows of questions, at least one per question, with contexts and windows."""
 
-    `features`, `(W, L)` each, are those of `seg_tf.layouts.spans.span_rows`.
-    """
-
-    features: Features
+    features: Features  # `(W, L)` each, from `seg_tf.layouts.spans.span_rows`.
     contexts: Contexts
     questions: Questions
     windows: Windows
 
 
 class SpanPreprocessor(tf.Module):
-    """Finds sentences and word pieces, cuts windows and lays them out.
-
-    Args:
-        pretrained: the model that reads the rows.
-        sizes: sizes of the windows.
-
-    Raises:
-        ValueError: if the model cannot point at spans, or a Python function splits its
-            sentences.
+    """Splits contexts into windows and arranges these in rows with the questions.
 
     Call arguments:
-        questions: string `(B,)`.
-        contexts: string `(B,)`; each line is a paragraph.
+        questions: string tensor `(B,)`.
+        contexts: string tensor `(B,)`. Each line is a paragraph.
 
     Returns:
-        The features that a `SpanExtractor` reads, `(W, L)`; a context that is longer
-        than a window has several rows.
+        Dict of the features `(W, L)` that a `SpanExtractor` reads. A context that is
+        longer than a window has several rows.
     """
 
     def __init__(self, pretrained: Pretrained, sizes: WindowSizes):
@@ -315,7 +295,7 @@ class SpanPreprocessor(tf.Module):
         return self.layout.read_features(self.read(questions, contexts).features)
 
     def read(self, questions: tf.Tensor, contexts: tf.Tensor) -> QuestionRows:
-        """The rows with their contexts, questions and windows."""
+        """Returns the rows with their contexts, questions and windows."""
         encoded_questions = self.questions(questions)
         encoded = self.contexts(contexts)
         windows = make_windows(encoded, encoded_questions, self.sizes)
@@ -324,14 +304,14 @@ class SpanPreprocessor(tf.Module):
         return QuestionRows(rows, encoded, encoded_questions, windows)
 
     def questions(self, texts: tf.Tensor) -> Questions:
-        """The first pieces of questions, string `(B,)`, about the contexts in order."""
-        # One more, so that cuts are detected.
+        """Tokenizes and truncates questions `(B,)`, one per context in order."""
+        # Encode one more word than fits to detect truncation.
         max_pieces = self.sizes.max_question_pieces
         pieces = encode_sentences(texts, self._word_pieces, max_pieces + 1)
         return Questions.beginnings(pieces, tf.range(tf.size(texts)), max_pieces)
 
     def contexts(self, texts: tf.Tensor) -> Contexts:
-        """All pieces of contexts, string `(B,)`, whose lines are paragraphs."""
+        """Tokenizes contexts `(B,)`, whose lines are paragraphs, without truncation."""
         flat = FlatTexts.of(texts)
         sentences = self._splitter(flat.code_points)
         text = flat.text_of(sentences.starts)
@@ -346,7 +326,7 @@ class SpanPreprocessor(tf.Module):
             pieces.spans, minlength=tf.size(text), dtype=tf.int32
         )
         has_pieces = lengths > 0
-        # A combining mark belongs to its letter if it is in the same sentence.
+        # A combining mark belongs to the preceding letter in the same sentence.
         is_mark = self._is_mark(flat.code_points) > 0
         stops = tf.minimum(
             MarkedPositions(~is_mark).next_from(pieces.stops),

@@ -1,8 +1,7 @@
-"""Files at URLs, read with fsspec: paths, whole copies, and calls that are retried.
+"""Reads and writes files at URLs with fsspec, with retries.
 
-An object of a bucket appears whole or not at all, and so does a local copy. What fails
-for a passing reason (a server's error, a lost connection, a file cut off) is tried
-again after a growing pause.
+Uploads to object stores and local copies appear atomically. Temporary failures (server
+errors, lost connections, truncated files) are retried after increasing pauses.
 """
 
 import contextlib
@@ -22,14 +21,14 @@ if TYPE_CHECKING:
     import upath
 
 Path: TypeAlias = "pathlib.Path | upath.UPath"
-"""A local file, or one at a URL: `stat`, `open`, `name` and `suffix` are alike."""
+"""A local path or URL. Both have `stat`, `open`, `name` and `suffix`."""
 
 ATTEMPTS = 6
-# Seconds before the second attempt; each later pause is twice as long.
+# Seconds before the second attempt. Each later pause is twice as long.
 _PAUSE = 0.5
-# An attempt fails if the server sends no byte for this long.
+# An attempt fails if the server sends no data for this long.
 STALL_SECONDS = 30.0
-# Another attempt would fail in the same way.
+# Errors for which another attempt would fail in the same way.
 _LASTING = (FileNotFoundError, PermissionError, IsADirectoryError)
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
@@ -37,15 +36,15 @@ _T = TypeVar("_T")
 
 
 def is_url(text: str) -> bool:
-    """Recognises a URL, unless there is a file of that very name."""
+    """Returns whether a text is a URL and not the name of an existing file."""
     return bool(_URL.match(text)) and not os.path.exists(text)
 
 
 def to_path(path: "str | os.PathLike[str] | Path") -> Path:
-    """A path as an object; one of a URL, such as `gs://bucket/file`, is a `UPath`.
+    """Converts a string to a path object, which is a `UPath` for a URL.
 
     Raises:
-        ValueError: if the package that reads such URLs is not installed, naming it.
+        ValueError: if the package for such URLs is missing. The message names it.
     """
     if not isinstance(path, str):
         return pathlib.Path(path) if isinstance(path, os.PathLike) else path
@@ -53,15 +52,15 @@ def to_path(path: "str | os.PathLike[str] | Path") -> Path:
 
 
 def remote_path(url: str) -> "upath.UPath":
-    """The path at a URL; errors are those of `to_path`."""
-    # Imported late: most corpora are on a disk.
+    """Returns the path object of a URL. Raises the same errors as `to_path`."""
+    # Imported late, because most corpora are local.
     import upath
 
     scheme, separator, rest = url.partition("://")
     url = scheme.lower() + separator + rest
     try:
         options: dict[str, Any] = {}
-        # A file may take long, as long as bytes arrive.
+        # A file may take long, provided that data keeps arriving.
         if scheme.lower() in ("http", "https"):
             import aiohttp
 
@@ -70,20 +69,23 @@ def remote_path(url: str) -> "upath.UPath":
         elif scheme.lower() == "s3":
             options["config_kwargs"] = {"read_timeout": STALL_SECONDS}
         with warnings.catch_warnings():
-            # About protocols that only fsspec knows.
+            # upath warns about protocols that only fsspec implements.
             warnings.simplefilter("ignore", UserWarning)
             path = upath.UPath(url, **options)
-        _ = path.fs  # Does not connect yet, but needs the package.
+        _ = path.fs  # Does not connect yet, but imports the package.
     except (ImportError, ValueError, OSError) as error:
         raise ValueError(
-            "The input must be a URL of a kind that can be read here. "
+            "The input must be a URL with a supported protocol. "
             f"{error}. Received: {url!r}"
         ) from error
     return path
 
 
 def read_bytes(url: str) -> bytes | None:
-    """Content of a small file, or None; an OSError after several failed attempts."""
+    """Returns the content of a small file, or None if it does not exist.
+
+    Raises OSError after several failed attempts.
+    """
     remote = remote_path(url)
     try:
         return _named_retries(url, lambda: remote.fs.cat_file(remote.path))
@@ -96,8 +98,8 @@ def download(
 ) -> None:
     """Copies a remote file to a folder that no other process writes to.
 
-    An OSError is raised if the file cannot be copied, or has another `size` or
-    checksum, after several attempts; a FileNotFoundError if it does not exist.
+    Raises OSError if the file cannot be copied or has another `size` or checksum after
+    several attempts, and FileNotFoundError if it does not exist.
     """
     remote = remote_path(url)
     part = path.with_name(uuid.uuid4().hex)
@@ -118,7 +120,7 @@ def download(
 
 
 def upload(path: pathlib.Path, url: str) -> None:
-    """Copies a local file to a URL; an OSError after several failed attempts."""
+    """Copies a local file to a URL. Raises OSError after several failed attempts."""
     remote = remote_path(url)
 
     def attempt() -> None:
@@ -131,14 +133,14 @@ def upload(path: pathlib.Path, url: str) -> None:
 
 
 def remove(url: str) -> None:
-    """Removes a remote file, if it exists."""
+    """Removes a remote file if it exists."""
     remote = remote_path(url)
     with contextlib.suppress(FileNotFoundError):
         _named_retries(url, lambda: remote.fs.rm_file(remote.path))
 
 
 def _named_retries(url: str, attempt: Callable[[], _T]) -> _T:
-    """`with_retries`, whose last error is an OSError that names the URL."""
+    """Like `with_retries`, but raises an OSError that names the URL."""
     try:
         return with_retries(url, attempt)
     except FileNotFoundError:
@@ -148,15 +150,15 @@ def _named_retries(url: str, attempt: Callable[[], _T]) -> _T:
 
 
 def with_retries(url: str, attempt: Callable[[], _T]) -> _T:
-    """Calls until the call succeeds, at most `ATTEMPTS` times.
+    """Calls `attempt` until it succeeds, at most `ATTEMPTS` times.
 
-    The error of the last attempt is raised, or one that every attempt would raise (no
-    such file, no permission). `url` is for messages.
+    Raises the error of the last attempt, or immediately an error that would recur, such
+    as a missing file or permission. `url` is for messages.
     """
     for number in range(1, ATTEMPTS + 1):
         try:
             return attempt()
-        # Each library has its own errors for a lost connection.
+        # Each library raises different errors for a lost connection.
         except Exception as error:
             fault: BaseException = error
             if isinstance(error, FileNotFoundError):
@@ -178,7 +180,7 @@ def with_retries(url: str, attempt: Callable[[], _T]) -> _T:
 
 
 def _fault_behind(error: FileNotFoundError) -> BaseException | None:
-    """The fault that fsspec took for a missing file, such as an HTTP status of 500."""
+    """Returns the error that fsspec reported as a missing file, such as HTTP 500."""
     cause = error.__cause__
     if isinstance(cause, FileNotFoundError):
         return _fault_behind(cause)

@@ -13,10 +13,9 @@ import pytest
 import seg_tf
 from seg_tf import command_table
 from seg_tf.command_line import Progress
-from seg_tf.commands import console
 from tests import command_calls
 
-CONSOLE = (sys.executable, "-c", "from seg_tf.commands.console import main; main()")
+CONSOLE = (sys.executable, "-c", "from seg_tf.command_table import main; main()")
 SCRIPT = """
 import os, resource, signal
 from seg_tf import command_line
@@ -37,7 +36,7 @@ REPEAT = ". Run the same command again to continue\n"
 
 def call(monkeypatch, *arguments):
     monkeypatch.setattr(sys, "argv", ["seg-tf", *arguments])
-    console.main()
+    command_table.main()
 
 
 def test_the_table_lists_every_module_that_is_a_command(capsys, monkeypatch):
@@ -72,7 +71,7 @@ def test_version(capsys, monkeypatch):
     ("name", "message"),
     [
         ("pretrane", "no command `pretrane`. Did you mean `pretrain`?"),
-        ("build-w", "mean `build-windows` or `build-word-vocab`?"),
+        ("build-do", "Did you mean `build-documents`?"),
         ("zzz", "no command `zzz`. `seg-tf` lists all"),
         ("compare_records", r"`compare-records` was removed in 0.3; builds"),
     ],
@@ -167,17 +166,22 @@ def test_terminal_gets_a_bar_that_starts_at_the_resumed_update():
 
 
 @pytest.mark.parametrize(
-    ("called", "shown"),
+    ("installed", "on_path", "shown"),
     [
-        ("seg-tf pretrain", "seg-tf demo, seg-tf find-sentences, seg-tf absent"),
-        (
-            "run_pretraining.py",
-            "python -m seg_tf.commands.demo, python -m seg_tf.commands.find_sentences, "
-            "seg-tf absent",
-        ),
+        (True, True, "seg-tf demo, seg-tf absent"),
+        (True, False, "env/bin/seg-tf demo, env/bin/seg-tf absent"),
+        (False, False, "env/bin/python -m seg_tf.commands.demo, seg-tf absent"),
     ],
 )
-def test_commands_are_named_in_the_form_of_the_call(monkeypatch, called, shown):
-    monkeypatch.setattr(sys, "argv", [called])
-    advice = "seg-tf demo, seg-tf find-sentences, seg-tf absent"
+def test_commands_are_named_as_the_shell_finds_them(
+    monkeypatch, tmp_path, installed, on_path, shown
+):
+    folder = tmp_path / "env" / "bin"
+    folder.mkdir(parents=True)
+    if installed:
+        (folder / "seg-tf").touch(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "executable", str(folder / "python"))
+    monkeypatch.setenv("PATH", str(folder) if on_path else "/usr/bin")
+    advice = "seg-tf demo, seg-tf absent"
     assert command_table.in_called_form(advice) == shown

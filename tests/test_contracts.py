@@ -28,7 +28,7 @@ from seg_tf.objectives import (
     SentenceUnshuffling,
 )
 from seg_tf.objectives.base import Objective
-from seg_tf.training.inputs import Inputs
+from seg_tf.training.build import Inputs
 
 INPUTS: list[Callable[..., Inputs]] = [
     LaneInputs,

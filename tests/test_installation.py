@@ -93,7 +93,7 @@ def test_a_wheel_holds_the_packages_and_nothing_else(wheel):
     }
     for name in (
         "seg_tf/configs/segabert.py",
-        *(f"seg_tf/demo/page.{kind}" for kind in ("css", "html", "js")),
+        *(f"seg_tf/commands/page.{kind}" for kind in ("css", "html", "js")),
         "seg_tf/py.typed",
         "data_pipelines/py.typed",
     ):

@@ -14,7 +14,7 @@ from seg_tf.finetuning import runners
 from seg_tf.finetuning.classification import ClassificationRunner
 from seg_tf.interop import convert
 from seg_tf.text.punkt_parameters import PunktParameters
-from seg_tf.training import distribution, horovod_distribution
+from seg_tf.training import distribution, tensorflow_engine
 from seg_tf.training.errors import TrainingStopped
 from tests import command_calls
 from tests.finetuning import task_folders, tiny_squad
@@ -191,7 +191,7 @@ def test_processes_share_out_the_trials(fine_tune, tmp_path, capsys, monkeypatch
 
         rank = property(lambda self: self._rank)
 
-    monkeypatch.setattr(horovod_distribution, "join", lambda: OneOfTwo(1))
+    monkeypatch.setattr(tensorflow_engine, "join", lambda: OneOfTwo(1))
     fine_tune("--seeds=1,2,3")
     out = tmp_path / "out"
     # The second process has the second trial, and leaves reports to the first.
@@ -201,7 +201,7 @@ def test_processes_share_out_the_trials(fine_tune, tmp_path, capsys, monkeypatch
     said = capsys.readouterr()
     assert said.out == ""
     assert "glue/rte, process 2 of 2: trial 1/1" in said.err
-    monkeypatch.setattr(horovod_distribution, "join", lambda: OneOfTwo(0))
+    monkeypatch.setattr(tensorflow_engine, "join", lambda: OneOfTwo(0))
     fine_tune("--seeds=1,2")
     assert [row["seed"] for row in rows_of(out)] == ["1", "2"]
 
@@ -224,7 +224,7 @@ def test_processes_with_other_models_or_flags_all_end(
             other = {**value, name: "x"} if self.exchanges == exchange else value
             return [value, other]
 
-    monkeypatch.setattr(horovod_distribution, "join", Differing)
+    monkeypatch.setattr(tensorflow_engine, "join", Differing)
     with pytest.raises(TrainingStopped, match=f"They differ in {name}$"):
         fine_tune()
     assert not (tmp_path / "out").exists()
@@ -316,7 +316,7 @@ def test_a_saved_classifier_has_the_parameters_of_the_flag(fine_tune, tmp_path):
     [
         (["--task=glue/rta"], "`task` must be one of.*'glue/rta'"),
         (["--task=glue/rte,glue/cola"], "hold the file of the split.*CoLA"),
-        (["--learning_rate=inf"], "`learning_rate` must be positive and finite"),
+        (["--learning_rate=inf"], "`learning_rate` must be above 0"),
         (["--probe=joint"], "`--learning_rate` is for classification and SQuAD"),
         (["--max_length=1000"], "`max_length` must be at most.*max_length=1000"),
     ],

@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pytest
 
+from seg_tf import command_table
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import load_encoder
 from seg_tf.config import from_config_dict
@@ -206,8 +207,8 @@ def test_records_without_validation_train_once_that_is_asked_for(
     command_calls.call("seg_tf.commands.plot_runs", *shlex.split(compare))
     command_calls.check_image(tmp_path / "curves.png")
     for name in ("demo", "finetune", "export"):
-        module = f"python -m seg_tf.commands.{name}"  # as this process was called
-        assert f" {module} --checkpoint={tmp_path} " in output.replace("\n", " ")
+        shown = command_table.in_called_form(f"seg-tf {name} --checkpoint={tmp_path}")
+        assert f" {shown} " in output.replace("\n", " ")
     (longer,) = re.findall(r"train it for longer [^-]*(--config\S+\d)", output)
     code, output, errors = run_here(*command, flag, longer, "--dry_run")
     assert code == 0, errors
@@ -215,7 +216,7 @@ def test_records_without_validation_train_once_that_is_asked_for(
 
 
 def test_a_language_model_ends_with_its_commands(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["seg-tf pretrain"])
+    monkeypatch.setattr(command, "in_called_form", str)
     result = Result(updates=6, validation={}, best_updates=None, best_loss=None)
     config = from_config_dict(transformer_xl.get_config("tiny"))
     output = command._describe_end(result, RunFolder(tmp_path), config)

@@ -1,1 +1,1 @@
-"""Builds of records: documents and windows, by local processes or by Beam."""
+"""Builds shards of documents and windows, with local processes or Apache Beam."""

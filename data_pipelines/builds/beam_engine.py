@@ -1,13 +1,13 @@
-"""Makes the shards of a build with Apache Beam, on all machines of a runner.
+"""Builds shards with Apache Beam, on all machines of a runner.
 
-A build runs several jobs in sequence. Files are measured, which determines where slices
-begin and end. Files are read again, documents grouped by slice, and each slice is made
-into its shards. Shards of documents are cut into windows.
+A build runs several jobs in sequence. First, the files are measured to determine the
+slice boundaries. Then they are read again, the documents are grouped by slice, and each
+slice is written as shards. A last job splits documents into windows.
 
-A step is an object that is pickled once, with everything it needs, and works on any
-machine that reaches the sources and the output folder. It writes to its own folder and
-renames the result into place, the shards before the report on them. The runner may
-repeat it, or run it twice at the same time: the same bytes get the same names.
+A step is a callable that is pickled once and runs on any machine that can reach the
+sources and the output folder. It writes to a temporary folder and then renames the
+files, the shards before the report on them. The runner may repeat a step or run it
+twice at the same time, because the results are identical.
 """
 
 from __future__ import annotations
@@ -40,29 +40,25 @@ if TYPE_CHECKING:
     from data_pipelines.builds.windows import ShardPair
 
 _RESUME = "Finished work is kept: run the same command again to resume"
-# Number, first document, and the cursor of the end. All machines code numbers alike.
+# Slice number, first document id, end cursor. Integers encode alike on all machines.
 SliceKey = tuple[int, int, int, int, int]
-# A pickled item of a slice, with its file's number and its place there.
+# Slice key and a pickled tuple: file number, item number in the file, item.
 KeyedItem = tuple[SliceKey, bytes]
-# Characters of a document; the rejection of a lost one; None for other rejections.
+# Size of a document in characters, rejection of a lost document, or None if skipped.
 MeasuredItem = int | RejectedDocument | None
 
 
 class BeamEngine:
-    """Runs builds as Apache Beam jobs; has the methods of `LocalEngine`.
+    """Runs builds as Apache Beam jobs, with the same methods as `LocalEngine`.
 
-    Args:
-        beam_options: options of Beam and its runner, as on a command line:
-            `["--runner=FlinkRunner", "--flink_master=host:8081"]`. All workers must
-            reach the sources and the output folder under the same paths.
-
-    Raises:
-        BuildError: if Apache Beam is not installed.
+    `beam_options` are command line options of Beam and its runner, such as
+    `["--runner=FlinkRunner", "--flink_master=host:8081"]`. All workers must reach the
+    sources and the output folder under the same paths.
     """
 
     def __init__(self, beam_options: Sequence[str] = ()):
         self._options = tuple(beam_options)
-        # Beam warns of each missing Google client library, and later of each port.
+        # Beam warns about each missing Google client library, and later each port.
         logging.disable(logging.WARNING)
         try:
             import apache_beam  # noqa: F401
@@ -78,7 +74,7 @@ class BeamEngine:
     def prepare(
         self, build: ShardedBuild, options: DocumentOptions, ledger: SourceLedger
     ) -> makers.MakeSlices:
-        """Measures all files and plans the slices: see `LocalEngine`."""
+        """Measures all files and plans the slices. See `LocalEngine.prepare`."""
         if options.cleaning.duplicates == NEAR:
             raise ValueError(
                 "`duplicates` must be None or 'exact' with --engine=beam. Received: "
@@ -94,7 +90,7 @@ class BeamEngine:
         pairs: Sequence[ShardPair],
         new_maker: Callable[[], Maker],
     ) -> dict[int, dict]:
-        """Makes the missing window shards: see `LocalEngine`."""
+        """Builds the missing window shards. See `LocalEngine.make_windows`."""
         import apache_beam as beam
 
         done = build.reports().keys()
@@ -104,16 +100,13 @@ class BeamEngine:
         return _all_reports(build, len(pairs))
 
     def _run(self, elements: Collection[Any], *steps: Any) -> None:
-        """Runs transforms on `elements` in sequence and waits for the end of the job.
-
-        Raises BuildError if it does not succeed.
-        """
+        """Applies the steps to `elements`. Raises BuildError if the job fails."""
         if not elements:
             return
         import apache_beam as beam
         from apache_beam.options.pipeline_options import PipelineOptions
 
-        # Otherwise workers log each step. The last of repeated options counts.
+        # Otherwise workers log each step. Later options override earlier ones.
         options = ["--default_sdk_harness_log_level=WARNING", *self._options]
         label = steps[-1].label
         print(f"Beam job: {label} ({len(elements):,} inputs)", file=sys.stderr)
@@ -124,11 +117,11 @@ class BeamEngine:
                 collection = collection | step
             result = pipeline.run()
             state = result.wait_until_finish() or result.state
-        except Exception as error:  # Each runner has its own.
+        except Exception as error:  # Each runner raises different exceptions.
             if os.environ.get("SEG_TF_TRACEBACK"):
                 raise
             text = f"{type(error).__name__}: {error}".strip()
-            # A BuildError inside a worker's traceback.
+            # Extract the message of a BuildError from a worker's traceback.
             inner = re.search(r"BuildError: (.+?)( \[while running .*)?$", text, re.M)
             failure = f"the Beam job failed: {text.splitlines()[-1].strip()}. {_RESUME}"
             raise BuildError(inner[1] if inner else failure) from error
@@ -144,10 +137,11 @@ class BeamEngine:
         checksums = []
         source_files = _source_files(build, ledger)
 
-        def sizes(measure: MeasureSource) -> Iterator[list[int | None]]:
+        def sizes(folder: pathlib.Path) -> Iterator[list[int | None]]:
             for source in source_files:
                 try:
-                    items, sha256 = measure.result(source.number)
+                    result = (folder / str(source.number)).read_bytes()
+                    items, sha256 = pickle.loads(result)
                 except FileNotFoundError as error:
                     raise _missing(build, f"the size of {source.name}") from error
                 checksums.append(sha256)
@@ -157,9 +151,9 @@ class BeamEngine:
                 yield [item if isinstance(item, int) else None for item in items]
 
         with files.folder_aside(build.progress_dir) as folder:
-            measure = MeasureSource(options, folder)
+            measure = functools.partial(measure_source, options, folder)
             self._run(source_files, "measure files" >> beam.Map(measure))
-            plan = list(slices.plan_slices(options.slice_characters, sizes(measure)))
+            plan = list(slices.plan_slices(options.slice_characters, sizes(folder)))
         ledger.start(build.progress_dir, checksums)
         return plan
 
@@ -181,11 +175,11 @@ class BeamEngine:
             for number, parts in slices.slices_by_file(missing).items()
             if number < len(source_files)
         ]
-        read = beam.FlatMap(ReadItems(options)).with_output_types(KeyedItem)
+        read = beam.FlatMap(functools.partial(read_items, options))
         make = MakeShards(build.output_dir, build.progress_dir, new_maker)
         self._run(
             to_read,
-            "read files" >> read,
+            "read files" >> read.with_output_types(KeyedItem),
             "group by slice" >> beam.GroupByKey(),
             "gather" >> beam.MapTuple(gather_slice),
             f"make {name}" >> beam.Map(make),
@@ -221,7 +215,7 @@ def _missing(build: ShardedBuild, what: str) -> BuildError:
 
 @dataclasses.dataclass(frozen=True)
 class SourceFile:
-    """A file to read, with the `slices` that are needed of it, in order."""
+    """A file to read, with the `slices` that need documents from it, in order."""
 
     number: int
     name: str
@@ -231,64 +225,49 @@ class SourceFile:
     slices: tuple[PlannedSlice, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class MeasureSource:
-    """Writes the sizes of a file's documents, and its checksum, to a folder."""
-
-    options: DocumentOptions
-    folder: pathlib.Path
-
-    def __call__(self, source: SourceFile) -> None:
-        reader = get_reader(self.options.format, **self.options.reader_options)
-        sha256 = streams.checksum(source.path)
-        items: list[MeasuredItem] = []
-        for item in reader.read_unparsed(source.path, source.name):
-            if isinstance(item, RejectedDocument):
-                slices.check_strict(self.options, item)
-                items.append(item if is_lost(item.reason) else None)
-            else:
-                items.append(item.num_characters)
-        with files.folder_aside(self.folder) as folder:
-            (folder / "result").write_bytes(pickle.dumps((items, sha256)))
-            (folder / "result").replace(self.folder / str(source.number))
-
-    def result(self, number: int) -> tuple[list[MeasuredItem], str]:
-        """The documents of a file and its checksum."""
-        return pickle.loads((self.folder / str(number)).read_bytes())
+def measure_source(
+    options: DocumentOptions, folder: pathlib.Path, source: SourceFile
+) -> None:
+    """Writes a file's document sizes and its checksum to `folder`."""
+    reader = get_reader(options.format, **options.reader_options)
+    sha256 = streams.checksum(source.path)
+    items: list[MeasuredItem] = []
+    for item in reader.read_unparsed(source.path, source.name):
+        if isinstance(item, RejectedDocument):
+            items.append(item if is_lost(item.reason) else None)
+        else:
+            items.append(item.num_characters)
+    with files.folder_aside(folder) as aside:
+        (aside / "result").write_bytes(pickle.dumps((items, sha256)))
+        (aside / "result").replace(folder / str(source.number))
 
 
-@dataclasses.dataclass(frozen=True)
-class ReadItems:
-    """Reads a file and assigns each document to its slice.
+def read_items(options: DocumentOptions, source: SourceFile) -> Iterator[KeyedItem]:
+    """Reads a file and yields each item with the key of its slice.
 
-    Raises:
-        BuildError: if the file has changed since it was measured. That fails the job
-            before any slice is made: no group of documents is complete yet.
+    Raises BuildError if the file has changed since it was measured. The job then fails
+    before any slice is written, because grouping waits for all files.
     """
-
-    options: DocumentOptions
-
-    def __call__(self, source: SourceFile) -> Iterator[KeyedItem]:
-        reader = get_reader(self.options.format, **self.options.reader_options)
-        items = enumerate(reader.read_unparsed(source.path, source.name))
-        position = 0
-        for planned in source.slices:
-            first, last = planned.range_in(source.number)
-            stop = None if last is None else last - position
-            end = dataclasses.astuple(planned.end)
-            key = planned.number, planned.begin.document_id, *end
-            for number, item in itertools.islice(items, first - position, stop):
-                yield key, pickle.dumps((source.number, number, item))
-            position = last
-        sha256 = streams.checksum(source.path)
-        sources.check_checksum(source.path, source.checksum, sha256, source.output_dir)
+    reader = get_reader(options.format, **options.reader_options)
+    items = enumerate(reader.read_unparsed(source.path, source.name))
+    position = 0
+    for planned in source.slices:
+        first, last = planned.range_in(source.number)
+        stop = None if last is None else last - position
+        end = dataclasses.astuple(planned.end)
+        key = planned.number, planned.begin.document_id, *end
+        for number, item in itertools.islice(items, first - position, stop):
+            yield key, pickle.dumps((source.number, number, item))
+        position = last
+    sha256 = streams.checksum(source.path)
+    sources.check_checksum(source.path, source.checksum, sha256, source.output_dir)
 
 
 def gather_slice(key: SliceKey, values: Iterable[bytes]) -> Slice:
-    """The slice that `slices.read_slices` makes of the same documents."""
+    """Returns the same slice that `slices.read_slices` yields for these documents."""
     number, first_document_id, *end = key
     documents, rejected = [], Rejections()
-    # Places are unique, so sorting never compares items.
+    # File and item numbers are unique, so the items need not be compared.
     for _, _, item in sorted(map(pickle.loads, values), key=lambda value: value[:2]):
         if isinstance(item, RejectedDocument):
             rejected.add(item)
@@ -299,9 +278,9 @@ def gather_slice(key: SliceKey, values: Iterable[bytes]) -> Slice:
 
 @dataclasses.dataclass
 class MakeShards:
-    """Makes the files of a slice, then the report on them.
+    """Writes the shards of a slice, then the report on them.
 
-    `new_maker` may take seconds and is called once per process.
+    Calls `new_maker`, which may take seconds, only on first use.
     """
 
     output_dir: pathlib.Path
@@ -312,7 +291,7 @@ class MakeShards:
     def __call__(self, payload: Slice | ShardPair) -> None:
         name = report_name(payload.number)
         if (self.progress_dir / name).exists():
-            return  # The runner repeats finished work.
+            return  # The runner has repeated a finished step.
         self._maker = self._maker or self.new_maker()
         with files.folder_aside(self.progress_dir) as folder:
             report = self._maker.make(payload, folder)

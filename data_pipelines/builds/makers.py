@@ -1,7 +1,7 @@
-"""Makers of both engines: text to shards of documents, and the search for duplicates.
+"""Converts slices of text into document shards and finds duplicates, for both engines.
 
-A maker is loaded once in each worker. Its `make(payload, folder)` writes the files of a
-slice to a folder and returns a report that JSON can store.
+Each worker creates one maker. Its `make(payload, folder)` writes the files of a slice
+to a folder and returns a JSON-serializable report.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ NEAR_ADVICE = (
     "deduplication, whose JSON lines --format=json_lines reads; or use "
     "--duplicates=exact"
 )
-# Documents are encoded in batches of about this many characters, which keeps memory
-# small and the tokenizer's calls large.
+# Approximate number of characters in a batch of documents to encode. It bounds memory
+# and keeps the number of tokenizer calls low.
 _BATCH_CHARACTERS = 1 << 19
 _DUPLICATES_FILE = "duplicates.npy"
 
 
 class Maker(Protocol):
-    """Makes the files of slices."""
+    """Writes the files of slices."""
 
     def make(self, payload: Any, folder: pathlib.Path) -> dict: ...
 
 
 MakeSlices = Callable[[ShardedBuild, Callable[[], Maker], str], dict[int, dict]]
-"""Makes every slice of a build that has no report yet, given a function that returns a
-maker, and a name for messages; returns the reports of all slices by number."""
+"""Builds the slices that have no report yet, given the build, a function that returns a
+maker, and a name for messages. Returns the reports of all slices by number."""
 
 
 class SliceMaker:
-    """Makes the train and the validation shard of a slice."""
+    """Builds the training and validation shards of a slice."""
 
     def __init__(
         self, options: DocumentOptions, duplicates: pathlib.Path | None = None
@@ -78,20 +78,18 @@ class SliceMaker:
         self._counter = TextCounter(vocabulary)
 
     def make(self, payload: Slice, folder: pathlib.Path) -> dict:
-        """Writes the shards of a slice; returns the report."""
-        # TensorFlow takes seconds to import; the parent process never needs it.
+        """Writes the shards of a slice and returns the report."""
+        # TensorFlow takes seconds to import and the parent process does not need it.
         from seg_tf.data import examples
 
         rejected = copy.deepcopy(payload.rejected)
-        documents = slices.parsed_documents(
-            self._options, self._reader, payload, rejected
-        )
+        documents = slices.parsed_documents(self._reader, payload, rejected)
         counter = None
         if self._options.cleaning.is_on:
             cleaning_steps = list(self._steps)
             if self._duplicates is not None:
                 repeated = duplicates_in_slice(self._duplicates, payload)
-                cleaning_steps.append(steps.Duplicates(repeated))
+                cleaning_steps.append(steps.duplicates(repeated))
             counter = DropCounter([step.name for step in cleaning_steps])
             documents = steps.clean(documents, cleaning_steps, counter)
         trees: dict[str, list[tuple]] = {split: [] for split in SPLITS}
@@ -103,11 +101,8 @@ class SliceMaker:
                 has_pieces = self._options.tokenizer == encoding.WORD_PIECES
                 reason = "no_word_pieces" if has_pieces else "no_words"
                 message = "expected text, found only control characters"
-                rejected.add(
-                    RejectedDocument(
-                        document.source, document.location, reason, message
-                    )
-                )
+                place = document.source, document.location
+                rejected.add(RejectedDocument(*place, reason, message))
         shards = {}
         for split, items in trees.items():
             path = folder / shard_name(split, payload.number)
@@ -137,13 +132,10 @@ class SliceMaker:
             trees = self._builder.build([document.paragraphs for _, document in batch])
         except SentenceFunctionError as error:
             document = next(
-                document
-                for _, document in batch
-                if error.paragraph in document.paragraphs
+                item for _, item in batch if error.paragraph in item.paragraphs
             )
-            raise BuildError(
-                f"{document.source}, {document.location}: {error}"
-            ) from error
+            place = f"{document.source}, {document.location}"
+            raise BuildError(f"{place}: {error}") from error
         for (document_id, document), tree in zip(batch, trees, strict=True):
             if self._paragraph_end is not None:
                 tree = tree.with_paragraph_ends(self._paragraph_end)
@@ -154,7 +146,7 @@ class SliceMaker:
 
 
 class FingerprintMaker:
-    """Computes the fingerprints of a slice's documents, after other cleaning steps."""
+    """Computes fingerprints of a slice's documents after the other cleaning steps."""
 
     def __init__(self, options: DocumentOptions):
         self._options = options
@@ -162,7 +154,7 @@ class FingerprintMaker:
         self._steps = steps.steps_of_documents(options.cleaning)
 
     def make(self, payload: Slice, folder: pathlib.Path) -> dict:
-        """Writes the fingerprints of a slice; returns the report."""
+        """Writes the fingerprints of a slice and returns the report."""
         from data_pipelines.cleaning import duplicates
 
         is_near = self._options.cleaning.duplicates == NEAR
@@ -176,9 +168,7 @@ class FingerprintMaker:
         fingerprint = (
             duplicates.near_fingerprint if is_near else duplicates.exact_fingerprint
         )
-        documents = slices.parsed_documents(
-            self._options, self._reader, payload, Rejections()
-        )
+        documents = slices.parsed_documents(self._reader, payload, Rejections())
         counter = DropCounter([step.name for step in self._steps])
         document_ids, fingerprints = [], []
         for document_id, document in steps.clean(documents, self._steps, counter):
@@ -202,13 +192,10 @@ def _fingerprints_name(slice_number: int) -> str:
 def find_duplicates(
     options: DocumentOptions, build: ShardedBuild, make_slices: MakeSlices
 ) -> pathlib.Path | None:
-    """Finds the documents of a corpus that repeat an earlier one.
+    """Finds duplicate documents and returns the file for `duplicates_in_slice`.
 
-    Workers compute fingerprints and this process compares them. An interrupted search
-    resumes with the slices that have no fingerprints yet.
-
-    Returns:
-        The file for `duplicates_in_slice`; None if `options` requests no search.
+    Workers compute fingerprints, and this process compares them. An interrupted search
+    resumes with the slices without fingerprints. Returns None if the step is off.
     """
     if options.cleaning.duplicates is None:
         return None
@@ -241,7 +228,7 @@ def find_duplicates(
 
 
 def duplicates_in_slice(path: pathlib.Path, payload: Slice) -> dict[int, int]:
-    """Numbers of a slice's duplicates -> numbers of the documents they repeat."""
+    """Maps the ids of a slice's duplicates to the ids of the documents they repeat."""
     dropped, repeated = np.load(path, mmap_mode="r")
     first = payload.first_document_id
     begin, end = np.searchsorted(dropped, [first, first + len(payload.documents)])

@@ -1,6 +1,6 @@
-"""The state of a build in its output folder: lock, options and reports of slices.
+"""Manages a build's state in its output folder: lock, options and slice reports.
 
-A finished slice leaves a report; a restarted build skips the slice.
+Each finished slice has a report. A resumed build skips slices with a report.
 """
 
 import contextlib
@@ -12,20 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from data_pipelines import BuildError
-from data_pipelines.builds import sharded_build
 from seg_tf import command_line, file_listing, files, remote_files
+from seg_tf.config.base import flat
 from seg_tf.data import mirrors, record_schema
-from seg_tf.data.manifest import (
-    FILE_NAME,
-    MIRROR_FILE,
-    SPLITS,
-    Manifest,
-    Shard,
-)
+from seg_tf.data.manifest import FILE_NAME, MIRROR_FILE, SPLITS, Manifest, Shard
 
 REJECTED_FILE = "rejected.jsonl"
+REPORT_FILE = "report.html"
 REPORTS = "task-*.json"
-"""In the progress folder: reports of finished slices."""
+"""Pattern of the report files in the progress folder, one per finished slice."""
 SHARD_SUFFIXES = (
     ".tfrecord",
     record_schema.OFFSETS_SUFFIX,
@@ -37,23 +32,23 @@ _MAX_TEXT = 200
 
 
 class ShardedBuild:
-    """One build in its output folder, which only the same `options` can resume.
+    """A build in its output folder. Only a build with the same `options` can resume it.
 
-    `progress_dir` stores the state of the build while it is not finished.
+    `progress_dir` stores the state of the unfinished build.
     """
 
     def __init__(self, output_dir: pathlib.Path, options: Mapping[str, Any]):
-        # Workers may run in another folder.
+        # Workers may have another working directory.
         self.output_dir = output_dir.absolute()
         self.progress_dir = self.output_dir / _PROGRESS_FOLDER
         self.options = dict(options)
 
     @contextlib.contextmanager
     def opened(self, *, overwrite: bool = False) -> Iterator["ShardedBuild"]:
-        """Locks the folder, checks the options and tidies up for the block.
+        """Context manager that locks the folder, checks options and removes leftovers.
 
-        Raises BuildError if another process has locked the folder, with nothing
-        removed; or it contains a build with other options and `overwrite` is not set.
+        Raises BuildError if another process has locked the folder, or if it contains a
+        build with other options and `overwrite` is False.
         """
         self.output_dir.mkdir(parents=True, exist_ok=True)
         with files.locked(self.output_dir, in_use(self.output_dir)):
@@ -68,7 +63,7 @@ class ShardedBuild:
     def _check_options(self) -> None:
         path = self.progress_dir / _OPTIONS_FILE
         if path.exists():
-            difference = _first_difference(self.options, files.read_json(path))
+            difference = _difference(self.options, files.read_json(path))
             if difference:
                 raise BuildError(
                     f"{self.output_dir} contains an unfinished build with "
@@ -84,12 +79,12 @@ class ShardedBuild:
             files.write_json(path, self.options)
 
     def reports(self) -> dict[int, dict]:
-        """The reports of finished slices, by number."""
+        """Returns the reports of finished slices by number."""
         paths = sorted(self.progress_dir.glob(REPORTS))
         return {int(path.stem.split("-")[1]): files.read_json(path) for path in paths}
 
     def close(self) -> None:
-        """Removes the progress folder, after the manifest is written."""
+        """Removes the progress folder. Call this after writing the manifest."""
         shutil.rmtree(self.progress_dir)
 
     def abandon(self, shard_names: Iterable[str] = ()) -> None:
@@ -100,20 +95,13 @@ class ShardedBuild:
         files.remove_folder(self.progress_dir)
 
 
-def is_unfinished(output_dir: pathlib.Path) -> bool:
-    """Returns whether a folder contains a build that can be resumed."""
-    return (output_dir / _PROGRESS_FOLDER).exists() or (
-        (output_dir / FILE_NAME).exists() and not (output_dir / MIRROR_FILE).exists()
-    )
-
-
 def report_name(number: int) -> str:
-    """File name of the report of a slice, in `progress_dir`."""
+    """Returns the file name of a slice's report in `progress_dir`."""
     return REPORTS.replace("*", f"{number:05d}")
 
 
 def shards_by_split(reports: Mapping[int, dict]) -> dict[str, tuple[Shard, ...]]:
-    """The shards of all reports, by split, in the order of their numbers."""
+    """Returns the shards of all reports by split, in slice order."""
     return {
         split: tuple(
             Shard(**reports[number]["shards"][split]) for number in sorted(reports)
@@ -123,7 +111,7 @@ def shards_by_split(reports: Mapping[int, dict]) -> dict[str, tuple[Shard, ...]]
 
 
 def in_use(folder: pathlib.Path) -> BuildError:
-    """The error for a folder that another process builds in, or reads."""
+    """Returns the error for a folder that another process is building in or reading."""
     return BuildError(
         f"{folder}: another process is building there, or cutting windows from the "
         "documents there. Nothing was changed. Wait for it to end, or end it first"
@@ -131,11 +119,11 @@ def in_use(folder: pathlib.Path) -> BuildError:
 
 
 def _clear(output_dir: pathlib.Path) -> None:
-    """Removes a build, finished or not, and nothing else, from a locked folder."""
+    """Removes only the files of a build, finished or not, from a locked folder."""
     if (output_dir / _PROGRESS_FOLDER).exists():
         files.remove_folder(output_dir / _PROGRESS_FOLDER)
-    # The manifest goes first: without it no reader takes the rest for complete.
-    for name in (FILE_NAME, MIRROR_FILE, REJECTED_FILE, "report.html"):
+    # Remove the manifest first, so that no reader mistakes the rest for complete.
+    for name in (FILE_NAME, MIRROR_FILE, REJECTED_FILE, REPORT_FILE):
         (output_dir / name).unlink(missing_ok=True)
     for suffix in SHARD_SUFFIXES:
         for path in output_dir.glob(f"*{suffix}"):
@@ -146,10 +134,10 @@ def _clear(output_dir: pathlib.Path) -> None:
 def finished_manifest(
     output_dir: pathlib.Path, expected: Mapping[str, Any]
 ) -> Manifest | None:
-    """The manifest of the finished build in a folder; None if there is none.
+    """Returns the manifest of a finished build, or None if there is none.
 
-    Raises BuildError if it is damaged, of another version, or has other entries than
-    `expected`, which lists names and sizes of `sources`.
+    Raises BuildError if the manifest is damaged, has another version, or differs from
+    `expected`, whose `sources` map numbers to names and sizes.
     """
     if not (output_dir / FILE_NAME).exists():
         return None
@@ -162,8 +150,11 @@ def finished_manifest(
         ) from error
     actual = {name: getattr(manifest, name) for name in expected}
     if "sources" in expected:
-        actual["sources"] = [[item["file"], item["bytes"]] for item in manifest.sources]
-    difference = _first_difference(expected, actual)
+        actual["sources"] = {
+            str(number): [item["file"], item["bytes"]]
+            for number, item in enumerate(manifest.sources)
+        }
+    difference = _difference(expected, actual)
     if difference:
         raise BuildError(
             f"{output_dir} contains a finished build with {difference}. Choose another "
@@ -172,47 +163,30 @@ def finished_manifest(
     return manifest
 
 
-def _first_difference(
-    expected: Mapping[str, Any], actual: Mapping[str, Any]
-) -> str | None:
-    """Describes the first entry that differs, in nested entries too."""
-    entries = dict(_flat(json.loads(json.dumps(expected)))), dict(_flat(actual))
-    for name in sorted(entries[0].keys() | entries[1].keys()):
-        values = [some.get(name) for some in entries]
+def _difference(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str | None:
+    """Describes the first differing (possibly nested) entry, or returns None."""
+    sides = flat(json.loads(json.dumps(expected))), flat(actual)
+    for name in sorted(sides[0].keys() | sides[1].keys()):
+        values = [side.get(name) for side in sides]
         if values[0] != values[1]:
-            texts = [repr(value) for value in values]
-            texts = [f"{t[:_MAX_TEXT]}{'…' * (len(t) > _MAX_TEXT)}" for t in texts]
-            return f"another `{name}` (expected {texts[0]}, found {texts[1]})"
+            texts = (repr(value)[:_MAX_TEXT] for value in values)
+            return "another `{}` (expected {}, found {})".format(name, *texts)
     return None
 
 
-def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """The innermost entries of objects and tables, with dots between their names."""
-    if isinstance(value, list) and all(isinstance(row, list) for row in value):
-        value = dict(enumerate(value))
-    if not isinstance(value, dict):
-        yield name, value
-        return
-    for key, item in value.items():
-        yield from _flat(item, f"{name}.{key}" if name else str(key))
-
-
 def local_folder(output_dir: str, subfolder: str = "") -> pathlib.Path:
-    """The local folder of a build; in the user's cache if `output_dir` is a URL.
+    """Returns a build's local folder, in the user's cache if `output_dir` is a URL.
 
-    If the URL already contains the finished build, the folder is its mirror. Another
-    build may have a `subfolder` of it.
-
-    Raises:
-        ValueError: if the package that writes to such URLs is not installed.
-        OSError: if the bucket cannot be read.
+    If the URL already contains a finished build, the folder mirrors it. `subfolder` is
+    for a second build below the same output.
     """
     remote = file_listing.to_path(output_dir)
     if isinstance(remote, pathlib.Path):
         return remote / subfolder
     url = str(remote).rstrip("/")
     folder = mirrors.mirror_folder(url) / subfolder
-    if not sharded_build.is_unfinished(folder):
+    is_mirror = (folder / MIRROR_FILE).exists() or not (folder / FILE_NAME).exists()
+    if is_mirror and not (folder / _PROGRESS_FOLDER).exists():
         mirrors.update(folder, f"{url}/{subfolder}" if subfolder else url)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -221,8 +195,8 @@ def local_folder(output_dir: str, subfolder: str = "") -> pathlib.Path:
 def publish(folder: pathlib.Path, output_dir: str, subfolder: str = "") -> None:
     """Uploads a finished build from its `local_folder`, if `output_dir` is a URL.
 
-    Shards of an earlier build are removed. Raises OSError if a file cannot be copied,
-    after several attempts.
+    Removes shards of an earlier build. Raises OSError if a file cannot be copied after
+    several attempts.
     """
     remote = file_listing.to_path(output_dir)
     if isinstance(remote, pathlib.Path):
@@ -231,19 +205,18 @@ def publish(folder: pathlib.Path, output_dir: str, subfolder: str = "") -> None:
     before = remote_files.read_bytes(f"{url}/{FILE_NAME}")
     if before == (folder / FILE_NAME).read_bytes():
         return
-    if before is not None:  # From now on the earlier build is incomplete.
+    if before is not None:  # Mark the earlier build as incomplete.
         remote_files.remove(f"{url}/{FILE_NAME}")
-    with files.locked(folder, sharded_build.in_use(folder)):
+    with files.locked(folder, in_use(folder)):
         (folder / MIRROR_FILE).unlink(missing_ok=True)
+        paths = sorted(folder.iterdir(), key=lambda path: path.name == FILE_NAME)
         sizes = {
             path: path.stat().st_size
-            for path in sorted(
-                folder.iterdir(), key=lambda path: path.name == FILE_NAME
-            )
+            for path in paths
             if path.is_file() and not path.name.startswith(".")
         }
         with command_line.progress_bar(sum(sizes.values()), f"to {url}") as bar:
-            for path, size in sizes.items():  # The manifest is the last.
+            for path, size in sizes.items():  # The manifest comes last.
                 remote_files.upload(path, f"{url}/{path.name}")
                 bar.update(size)
         files.write_json(
@@ -256,7 +229,7 @@ def publish(folder: pathlib.Path, output_dir: str, subfolder: str = "") -> None:
         obsolete = sorted(names - mirror.shards.keys())
         logging.info("Removing %d shards of an earlier build", len(obsolete))
         for name in obsolete:
-            for suffix in sharded_build.SHARD_SUFFIXES:
+            for suffix in SHARD_SUFFIXES:
                 path = pathlib.PurePath(name).with_suffix(suffix)
                 remote_files.remove(f"{url}/{path}")
     mirror.make_room()

@@ -1,21 +1,19 @@
-"""Cuts a corpus into slices; each becomes one shard per split.
+"""Splits a corpus into slices, each of which becomes one shard per split.
 
 The sources are read in order and their documents numbered. The slices depend only on
-the text.
+the text and the slice size.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from data_pipelines import BuildError
 from data_pipelines.builds.losses import LossWatch, Rejections
 from data_pipelines.builds.sources import SourceLedger
 from data_pipelines.readers import (
-    LEFT_OUT_REASONS,
     Document,
     FileReader,
     RejectedDocument,
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Cursor:
-    """A position in the sources: the next item, and the number of its document."""
+    """A position in the sources: the next item to read and the next document's id."""
 
     file_number: int = 0
     items_read: int = 0
@@ -42,10 +40,10 @@ class Slice:
 
     Attributes:
         number: number of the slice, which names its shards and report.
-        first_document_id: number of its first document.
-        documents: items of the reader's `read_unparsed`.
+        first_document_id: id of its first document.
+        documents: the documents, as yielded by the reader's `read_unparsed`.
         rejected: documents that the reader rejected among them.
-        next: where the next slice begins.
+        next: start of the next slice.
         num_bytes: approximate size in the sources, for progress bars.
     """
 
@@ -57,7 +55,7 @@ class Slice:
     num_bytes: int = dataclasses.field(default=0, compare=False)
 
     def report(self, rejected: Rejections) -> dict[str, Any]:
-        """Facts for resuming and the manifest, given all rejections of the slice."""
+        """Returns the slice's report, given all rejections, including parse errors."""
         return {
             "next": vars(self.next),
             "rejected": [dataclasses.asdict(item) for item in rejected.listed],
@@ -68,14 +66,14 @@ class Slice:
 
 @dataclasses.dataclass(frozen=True)
 class PlannedSlice:
-    """A slice by its begin and end in the sources."""
+    """The start and end of a slice in the sources."""
 
     number: int
     begin: Cursor
     end: Cursor
 
     def range_in(self, file_number: int) -> tuple[int, int | None]:
-        """Begin and end of the slice among a file's items; None is the file's end."""
+        """Returns the slice's range of file items. None means the end of the file."""
         begin, end = self.begin, self.end
         return (
             begin.items_read if begin.file_number == file_number else 0,
@@ -89,13 +87,10 @@ def plan_slices(
     begin: Cursor = Cursor(),
     number: int = 0,
 ) -> Iterator[PlannedSlice]:
-    """Cuts a corpus into slices, lazily, from slice `number` at `begin` on.
+    """Splits a corpus into slices of `limit` characters, numbered from `number`.
 
-    Args:
-        limit: characters that complete a slice.
-        sizes: for each file, the characters of each document, or None for a document
-            that the reader rejected.
-        begin, number: the first slice.
+    The first slice starts at `begin`. For each file, `sizes` contains the number of
+    characters of each document, or None for a document that the reader rejected.
     """
     characters, is_open = 0, False
     file_number, items_read = begin.file_number, begin.items_read
@@ -117,20 +112,12 @@ def plan_slices(
 
 
 def slices_by_file(plan: Iterable[PlannedSlice]) -> dict[int, list[PlannedSlice]]:
-    """Number of a file -> the slices that may contain documents of it, in order."""
+    """Maps each file number to the slices that may contain its documents, in order."""
     slices: dict[int, list[PlannedSlice]] = {}
     for planned in plan:
         for number in range(planned.begin.file_number, planned.end.file_number + 1):
             slices.setdefault(number, []).append(planned)
     return slices
-
-
-def resume_point(reports: Mapping[int, dict]) -> tuple[int, Cursor]:
-    """The first slice without a report, and where it begins."""
-    number = 0
-    while number in reports:
-        number += 1
-    return number, Cursor(**reports[number - 1]["next"]) if number else Cursor()
 
 
 def read_slices(
@@ -140,10 +127,10 @@ def read_slices(
     number: int = 0,
     watch: LossWatch | None = None,
 ) -> Iterator[Slice]:
-    """Reads the sources from `begin` on and cuts them into slices.
+    """Reads the sources starting at `begin` and yields them as slices.
 
-    Raises BuildError if a file has changed, too many of the first documents are lost,
-    or with `options.strict` at the first rejected document.
+    Raises BuildError if a file has changed or too many of the first documents are
+    lost.
     """
     watch = watch or LossWatch(options.max_rejected_share)
     reader = get_reader(options.format, **options.reader_options)
@@ -159,14 +146,13 @@ def read_slices(
         unreported = ledger.sizes[name]
         for item in itertools.islice(items, skip, None):
             if isinstance(item, RejectedDocument):
-                check_strict(options, item)
                 rejected.add(item)
                 watch.add(item)
                 yield None
             else:
                 documents.append(item)
                 watch.add()
-                # Characters approximate bytes; the file's end corrects them.
+                # Characters approximate bytes. The remainder is added at the end.
                 part = min(item.num_characters, unreported)
                 num_bytes += part
                 unreported -= part
@@ -177,35 +163,19 @@ def read_slices(
     for planned in plan_slices(options.slice_characters, sizes, begin, number):
         first, last = planned.begin.file_number, planned.end.file_number
         ledger.check_unchanged(names[first : last + 1])
-        yield Slice(
-            planned.number,
-            planned.begin.document_id,
-            documents,
-            rejected,
-            planned.end,
-            num_bytes,
-        )
+        first_id, end = planned.begin.document_id, planned.end
+        yield Slice(planned.number, first_id, documents, rejected, end, num_bytes)
         documents, rejected, num_bytes = [], Rejections(), 0
 
 
-def check_strict(options: DocumentOptions, item: RejectedDocument) -> None:
-    """Raises BuildError at a rejected document, with `options.strict`."""
-    if options.strict and item.reason not in LEFT_OUT_REASONS:
-        raise BuildError(f"{item}. Stopped because of --strict")
-
-
 def parsed_documents(
-    options: DocumentOptions,
-    reader: FileReader,
-    payload: Slice,
-    rejected: Rejections,
+    reader: FileReader, payload: Slice, rejected: Rejections
 ) -> Iterator[tuple[int, Document]]:
-    """Numbers and documents of a slice; `rejected` receives the rest."""
+    """Yields the ids and documents of a slice. Adds rejections to `rejected`."""
     for document_id, item in enumerate(payload.documents, payload.first_document_id):
         if isinstance(item, UnparsedDocument):
             item = reader.parse(item)
         if isinstance(item, RejectedDocument):
-            check_strict(options, item)
             rejected.add(item)
         else:
             yield document_id, item

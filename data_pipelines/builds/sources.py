@@ -1,9 +1,9 @@
-"""The inputs of a build, which must not change while it runs.
+"""Lists the inputs of a build and detects changes to them.
 
-The checksum of every file is taken when a command starts. A command that resumes a
-build, or finds it finished, compares them with the first command's. While a
-build runs, the size and times of a file are compared before each slice read from it
-goes to a maker, and at the end; a file with new times is hashed again.
+A command computes the checksum of every file when it starts. A command that resumes a
+build, or finds it finished, compares them with the checksums of the first command.
+While a build runs, the size and times of each file are compared before each of its
+slices is processed, and at the end. A file whose times have changed is hashed again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from data_pipelines.builds.documents import DocumentOptions
 
 CHECKSUMS_FILE = "checksums.json"
-"""In the progress folder: the checksums that the first command took."""
+"""File with the checksums of the first command, in the progress folder."""
 
 
 def list_sources(
@@ -29,9 +29,9 @@ def list_sources(
 ) -> dict[str, file_listing.Path]:
     """Lists the files to read, in order, by machine-independent names.
 
-    With a `validation_input`, names begin with the split: first `train/`, for the files
-    of `input`, then `validation/`. `passed_over` receives each file that is not read. A
-    ValueError or FileNotFoundError is raised if an input is unusable.
+    With a `validation_input`, names begin with the split: first `train/` for files of
+    `input`, then `validation/`. `passed_over` collects the skipped files. Raises
+    ValueError or FileNotFoundError if an input is unusable.
     """
     reader = get_reader(options.format, **options.reader_options)
     if options.validation_input is None:
@@ -51,7 +51,7 @@ def list_sources(
 def check_checksum(
     path: file_listing.Path, expected: str, actual: str, output_dir: pathlib.Path
 ) -> None:
-    """Raises BuildError if a file has another checksum than the build read."""
+    """Raises BuildError if a file has changed since the build first read it."""
     if actual != expected:
         raise BuildError(
             f"{path}: the file has changed since the build in {output_dir} read it "
@@ -62,9 +62,9 @@ def check_checksum(
 
 
 class SourceLedger:
-    """The files that a build reads: name -> path, bytes and SHA-256, in order.
+    """The paths, sizes and SHA-256 checksums of the files that a build reads, by name.
 
-    The checksums are known after `start` or `compare`.
+    The checksums are available after `start` or `compare`.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class SourceLedger:
         files.write_json(path, self.checksums)
 
     def compare(self, expected: Mapping[str, str]) -> None:
-        """Raises BuildError if a file has another checksum than expected."""
+        """Raises BuildError if a file's checksum differs from `expected`."""
         if not self.checksums:
             total = sum(self.sizes.values())
             with command_line.progress_bar(total, "hashing inputs") as bar:
@@ -103,7 +103,7 @@ class SourceLedger:
             check_checksum(path, sha256, actual, self._output_dir)
 
     def check_unchanged(self, names: Iterable[str]) -> None:
-        """Raises BuildError if files have changed since `start`."""
+        """Raises BuildError if one of the named files has changed since `start`."""
         for name in names:
             path, expected = self.paths[name], self.checksums[name]
             version = streams.version(path)
@@ -113,7 +113,7 @@ class SourceLedger:
                 self._versions[name] = version
 
     def describe(self) -> tuple[dict[str, Any], ...]:
-        """The manifest's entries, after a last check."""
+        """Checks all files once more and returns the manifest's entries on them."""
         self.check_unchanged(self.paths)
         return tuple(
             {"file": name, "bytes": size, "sha256": self.checksums[name]}

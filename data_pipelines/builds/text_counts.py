@@ -1,14 +1,14 @@
-"""Counts that show whether vocabulary and sentence splitter fit a text, and warnings.
+"""Counts words and pieces to detect an unsuitable vocabulary or sentence splitter.
 
-Counted in every shard of documents:
+Every shard of documents has these counts:
 
-* `words`: tokens that begin a word, as the tokenizer splits words (at white space and,
-  except for `--tokenizer=whitespace`, around punctuation and ideographs), without
-  `<eos>`.
-* `unknown_words`: words that the vocabulary cannot express, each one token `[UNK]` or
-  `<unk>`.
+* `words`: tokens that begin a word, without `<eos>`. The tokenizer splits words at
+  whitespace and, except with `--tokenizer=whitespace`, around punctuation and
+  ideographs.
+* `unknown_words`: words that the vocabulary cannot express. Each is one token, `[UNK]`
+  or `<unk>`.
 * `unsplit_pieces`: tokens in paragraphs of a single sentence with more than
-  `LONG_SENTENCE` tokens, in which the sentence splitter found no boundary.
+  `LONG_SENTENCE` tokens, where the splitter found no sentence boundary.
 """
 
 from collections.abc import Iterable
@@ -22,17 +22,17 @@ from seg_tf.text.tree import DocumentTree
 from seg_tf.text.vocabulary import TokenTable
 
 LONG_SENTENCE = 200
-"""Maximum tokens of a one-sentence paragraph that does not count as unsplit."""
+"""Number of tokens above which a one-sentence paragraph counts as unsplit."""
 _MAX_UNSPLIT_SHARE = 0.2
 
 
 class TextCounter:
-    """Counts words, unknown words and unsplit pieces of documents."""
+    """Counts the words, unknown words and unsplit pieces of documents."""
 
     def __init__(self, vocabulary: TokenTable):
         self._unknown_id = vocabulary.special_ids["unk"]
         end = vocabulary.special_ids.get("eos")
-        # Whole words may begin with any characters.
+        # Whole words may begin with any characters, even a continuation mark.
         continuation = CONTINUATION if end is None else None
         self._begins_word = np.array(
             [
@@ -43,7 +43,7 @@ class TextCounter:
         )
 
     def count(self, trees: Iterable[DocumentTree]) -> dict[str, int]:
-        """Counts whole documents; returns fields of a `Shard` by name."""
+        """Counts the text of whole documents and returns `Shard` fields by name."""
         trees = list(trees)
         if not trees:
             return dict.fromkeys(TEXT_COUNTS, 0)
@@ -60,7 +60,7 @@ class TextCounter:
 
 
 def summary(manifest: Manifest) -> str | None:
-    """The counts as a readable line; None for windows."""
+    """Formats the counts as one line, or returns None for windows."""
     counts = manifest.text_counts()
     if not counts:
         return None
@@ -78,29 +78,29 @@ def summary(manifest: Manifest) -> str | None:
 
 
 def _shares(manifest: Manifest) -> tuple[float, float]:
-    """Shares of unknown words among words, and of unsplit pieces among pieces."""
+    """Returns the fractions of unknown words and of unsplit pieces."""
     counts = manifest.text_counts()
     unknown = counts["unknown_words"] / max(counts["words"], 1)
     return unknown, counts["unsplit_pieces"] / max(manifest.count("pieces"), 1)
 
 
 def warnings(manifest: Manifest) -> list[str]:
-    """Warnings about a vocabulary or a sentence splitter that does not fit the text."""
+    """Returns warnings if the vocabulary or sentence splitter does not fit the text."""
     texts = []
     unknown, unsplit = _shares(manifest)
     has_pieces = manifest.tokenizer == encoding.WORD_PIECES
-    # Vocabularies of whole words leave out rare words by design.
+    # Whole-word vocabularies leave out rare words by design.
     if unknown > (0.01 if has_pieces else 0.1):
         texts.append(
             f"{unknown:.1%} of all words are unknown to the vocabulary, and nothing is "
-            "learned from them. `seg-tf build-"
-            f"{'' if has_pieces else 'word-'}vocab` makes a vocabulary of the text"
+            "learned from them. `seg-tf build-vocab"
+            f"{'' if has_pieces else ' --tokenizer=words'}` builds one from the text"
         )
     if unsplit > _MAX_UNSPLIT_SHARE:
         texts.append(
             f"{unsplit:.1%} of all {manifest.tokens_name} are in paragraphs of one "
             f"sentence of more than {LONG_SENTENCE}: the splitter "
-            f"{manifest.sentence_splitter['name']} found no end of a sentence there. "
+            f"{manifest.sentence_splitter['name']} found no sentence ends there. "
             "Use --sentence_parameters of the text's language "
             "(`seg-tf train-punkt` learns them from text). Punkt ends sentences "
             "only at . ? and !, so text with other marks stays whole"

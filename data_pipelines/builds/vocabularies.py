@@ -1,14 +1,13 @@
-"""Word counts of a corpus in bounded memory, and word pieces learned from them.
+"""Counts the words of a corpus in bounded memory and learns word pieces from them.
 
 The pieces come from tensorflow_text's learner (top-down: frequent substrings of words).
-Given a size, it bisects the frequency threshold, starting at the count of the most
-frequent word, with seconds to a minute per step. The number of pieces falls nearly as a
-power of the threshold, so a few extrapolated steps suffice here.
+Its own search for a vocabulary size bisects the frequency threshold, starting at the
+count of the most frequent word, and takes up to a minute per step. The number of pieces
+is nearly a power of the threshold, so here a few extrapolated steps suffice.
 """
 
 import dataclasses
 import math
-import pathlib
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -21,33 +20,32 @@ from data_pipelines.readers.base import (
     describe_passed_over,
     passed_over_summary,
 )
-from seg_tf import command_line, files
+from seg_tf import command_line
 from seg_tf.text.normalization import CONTINUATION
-from seg_tf.text.vocabulary import TokenTable
 
-# Maximum distinct strings between spaces in memory before they are split into words.
+# Maximum number of distinct space-separated strings to collect before splitting them.
 _MAX_CHUNKS = 1 << 20
-# The rarest words are dropped when there are this many times more than requested.
+# The rarest words are dropped once there are this many times the requested number.
 _SLACK = 4
 _MAX_STEPS = 12
-# The least frequent pieces are cut if there are at most this many too many.
+# Accepted surplus of pieces, as a fraction of the vocabulary. The rarest are dropped.
 _MAX_SURPLUS = 0.05
 # Longer words contribute few pieces and slow down the learner.
 _MAX_WORD_LENGTH = 40
-# Rank, as a share of the vocabulary's size, of the word whose count is tried first.
+# Rank of the word whose count is the first threshold, as a fraction of the size.
 _FIRST_RANK = 0.7
 _FIRST_EXPONENT = 0.7
 
 
 @dataclasses.dataclass
 class WordCounts:
-    """Words of a corpus.
+    """The words of a corpus and their counts.
 
     Attributes:
-        words: counts of the most frequent words, falling; ties are sorted by word.
+        words: counts of the most frequent words in descending order, ties by word.
         num_words: number of words, including those whose counts were dropped.
         num_texts: number of paragraphs.
-        has_forgotten: whether words were dropped, on the way or at the end.
+        has_forgotten: whether any distinct words were dropped.
     """
 
     words: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -56,7 +54,7 @@ class WordCounts:
     has_forgotten: bool = False
 
     def keep(self, max_words: int) -> None:
-        """Drops all but the most frequent words."""
+        """Keeps only the `max_words` most frequent words."""
         ordered = sorted(self.words.items(), key=lambda item: (-item[1], item[0]))
         self.words = dict(ordered[:max_words])
         self.has_forgotten |= len(ordered) > max_words
@@ -69,16 +67,13 @@ def count_words(
     split: Callable[[str], list[str]],
     max_words: int,
 ) -> WordCounts:
-    """Counts the words of a corpus; reports on stderr what was left out.
+    """Counts the words of a corpus and reports skipped text on stderr.
 
     Args:
-        format: name of the reader.
-        input_path: file, folder or glob, or several separated by commas.
-        reader_options: options of the reader.
-        split: text -> words. It must not look across a space.
-        max_words: distinct words to keep, the most frequent ones. If a corpus has more
-            than four times as many, the rarest so far are dropped on the way, and the
-            counts of about equally rare words may be too low.
+        format, input_path, reader_options: the reader and its input, see `get_reader`.
+        split: maps a text to words. It must not look across a space.
+        max_words: number of words to keep. The rarest are dropped whenever there are
+            over four times as many, so counts of rare words may be too low.
 
     Raises:
         ValueError: if the input is missing or empty, or no document could be read.
@@ -109,7 +104,7 @@ def count_words(
                 if isinstance(item, RejectedDocument):
                     rejected[item.reason] += 1
                     if rejected.total() == 1:
-                        print(f"left out, among others: {item}", file=sys.stderr)
+                        print(f"left out, for example: {item}", file=sys.stderr)
                     continue
                 result.num_texts += len(item.paragraphs)
                 for paragraph in item.paragraphs:
@@ -129,15 +124,6 @@ def count_words(
     return result
 
 
-def write_vocabulary(vocabulary: TokenTable, output: pathlib.Path) -> None:
-    """Writes a complete `vocab.txt` or nothing."""
-    with files.written_aside(output) as aside:
-        aside.write_bytes(vocabulary.to_bytes())
-    print(
-        f"{vocabulary.size:,} tokens in {output} (sha256 {vocabulary.checksum[:12]}…)"
-    )
-
-
 # --- Word pieces ---------------------------------------------------------------------
 
 
@@ -148,22 +134,14 @@ def learn_pieces(
     *,
     max_characters: int = 1000,
 ) -> list[str]:
-    """Learns the tokens of a vocabulary.
+    """Learns the tokens of a vocabulary: reserved, characters, then frequent pieces.
 
-    Every frequent character gets a piece, and another one for the inside of words if it
-    occurs in longer words, so that any word of these characters has pieces.
-
-    Args:
-        word_counts: word -> number of occurrences.
-        vocab_size: number of tokens, unless the words do not contain enough pieces.
-        reserved_tokens: tokens with the first ids, whether or not they occur.
-        max_characters: number of characters with pieces, the most frequent ones; words
-            with other characters are left out.
-
-    Returns:
-        The tokens: reserved, then characters, then pieces by falling frequency.
+    Every frequent character gets a piece, and a second one for positions inside words
+    if it occurs there, so any word of these characters can be encoded. Words with
+    characters beyond the `max_characters` most frequent ones are ignored. Returns fewer
+    than `vocab_size` tokens if the words do not contain enough pieces.
     """
-    # Imported late because it imports TensorFlow: errors in flags come at once.
+    # Imported late because it imports TensorFlow. Flag errors are reported before.
     from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib
 
     num_free = vocab_size - len(reserved_tokens)
@@ -172,7 +150,7 @@ def learn_pieces(
         for character in word:
             character_counts[character] += count
     ranked = sorted(character_counts, key=lambda c: (-character_counts[c], c))
-    # Each character takes up to two pieces.
+    # Each character needs up to two pieces.
     characters = set(ranked[: min(max_characters, num_free // 2)])
     words = [
         (word, count)
@@ -212,10 +190,10 @@ def search_threshold(
     threshold: int,
     highest: int,
 ) -> list[str]:
-    """Tokens at about the highest threshold that gives enough, cut to the size.
+    """Searches for the highest threshold that yields enough tokens and returns these.
 
-    Of `tokens_at(threshold)` the first `num_fixed` tokens are always the same. Tries
-    `threshold` first, and none above `highest`.
+    `tokens_at(threshold)` always begins with the same `num_fixed` tokens. Tries
+    `threshold` first and never exceeds `highest`. Returns at most `vocab_size` tokens.
     """
     lowest, enough, too_few = 1, None, None
     steps: list[tuple[int, int]] = []
@@ -224,7 +202,7 @@ def search_threshold(
         threshold = min(max(threshold, lowest), highest)
         tokens = tokens_at(threshold)
         print(
-            f"pieces that occur {threshold:,} times: a vocabulary of {len(tokens):,}",
+            f"pieces with at least {threshold:,} occurrences: {len(tokens):,} tokens",
             file=sys.stderr,
         )
         size = max(len(tokens) - num_fixed, 1)
@@ -234,7 +212,7 @@ def search_threshold(
             enough, lowest = tokens, threshold + 1
             if len(tokens) <= vocab_size * (1 + _MAX_SURPLUS):
                 break
-        # Extrapolates the threshold that gives `aim` pieces by a power law.
+        # Extrapolate the threshold that gives `aim` pieces by a power law.
         exponent = _FIRST_EXPONENT
         if steps and steps[-1][1] != size:
             last_threshold, last_size = steps[-1]

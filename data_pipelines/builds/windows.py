@@ -1,4 +1,4 @@
-"""Cuts whole documents into windows of at most a given number of pieces."""
+"""Splits whole documents into windows with a maximum number of word pieces."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import functools
 import pathlib
 import shutil
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from data_pipelines.builds import sharded_build
 from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.builds.sharded_build import ShardedBuild
 from seg_tf import files
+from seg_tf.config.base import Range, Ranged, Rate
 from seg_tf.data import record_schema
 from seg_tf.data.manifest import (
     FILE_NAME,
@@ -33,58 +34,46 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class WindowOptions:
-    """Settings that determine the windows cut from documents.
+class WindowOptions(Ranged):
+    """Options that determine the windows of documents.
 
     Attributes:
-        window_length: positions of a window, including `[CLS]` and `[SEP]`. The config
-            that trains on the records must have the same.
-        short_window_rate: probability that a window aims at a random shorter length.
-        cut_sentences: whether windows are filled to the last piece, inside a sentence
-            if needed. For masked LM, above all with several windows per row; not for
+        window_length: number of positions in a window, including `[CLS]` and `[SEP]`.
+            Must equal the window length of the training config.
+        short_window_rate: probability that a window has a random shorter length.
+        cut_sentences: whether windows are filled to the last piece, even if this splits
+            a sentence. Use it for masked LM, above all with packed windows, but not for
             sentence unshuffling.
-        seed: seed of lengths and sentence permutations.
+        seed: random seed of window lengths and sentence permutations.
     """
 
-    window_length: int = 512
-    short_window_rate: float = 0.01
+    window_length: Annotated[int, Range("lie between 8 and 65535", 8, 65_535)] = 512
+    short_window_rate: Rate = 0.01
     cut_sentences: bool = False
     seed: int = 0
 
-    def __post_init__(self):
-        if not 8 <= self.window_length <= 65_535:
-            raise ValueError(
-                "`window_length` must lie between 8 and 65535. "
-                f"Received: {self.window_length}"
-            )
-        if not 0 <= self.short_window_rate <= 1:
-            raise ValueError(
-                "`short_window_rate` must lie between 0 and 1. "
-                f"Received: {self.short_window_rate}"
-            )
-
     @property
     def capacity(self) -> int:
-        """Maximum number of pieces of a window."""
+        """Maximum number of pieces in a window."""
         return self.window_length - NUM_SPECIAL_TOKENS
 
 
 def cut_windows(
     tree: DocumentTree, document_id: int, options: WindowOptions
 ) -> Iterator[tuple[DocumentTree, np.ndarray]]:
-    """Cuts a document into consecutive windows; no piece is lost or repeated.
+    """Splits a document into consecutive windows without losing or repeating pieces.
 
-    A window takes whole sentences while they fit. A sentence longer than a window is
-    cut, and the next window continues it at its true token index. With probability
-    `short_window_rate` a window aims at a length drawn uniformly from 2 to `capacity`
-    instead: BERT's way to see short inputs before fine-tuning (0.01 in the authors'
-    Segatron code). With `cut_sentences` a window takes exactly as many pieces as it
-    aims at. `seed` and `document_id` determine the random draws.
+    A window contains as many whole sentences as fit. A sentence longer than a window is
+    split, and the next window continues it at its true token index. With probability
+    `short_window_rate`, a window has a target length drawn uniformly from 2 to
+    `capacity`, so that models see short inputs before fine-tuning, as in BERT (0.01 in
+    the Segatron authors' code). With `cut_sentences`, a window has exactly its target
+    length. `seed` and `document_id` determine the random draws.
 
     Yields:
-        Each window, and a permutation of its sentences.
+        Each window and a permutation of its sentences.
     """
-    # TensorFlow takes seconds to import; the parent process never needs it.
+    # TensorFlow takes seconds to import and the parent process does not need it.
     from seg_tf.data import randomness
 
     seed, capacity = options.seed, options.capacity
@@ -104,7 +93,7 @@ def cut_windows(
         elif num_whole and sentence_ends[num_whole - 1] > begin:
             end = int(sentence_ends[num_whole - 1])
         else:
-            # Not even one sentence fits the target: as much of it as a window can hold.
+            # No whole sentence fits the target, so fill the window with a part of one.
             end = min(int(sentence_ends[num_whole]), begin + capacity)
         window = _slice(tree, indices, sentence_ends, begin, end)
         stream = randomness.key(
@@ -152,7 +141,7 @@ def _slice(
 
 @dataclasses.dataclass(frozen=True)
 class ShardPair:
-    """The train and the validation shard of one slice of documents."""
+    """The training and validation shards of one slice of documents."""
 
     number: int
     shards: dict[str, Shard]
@@ -163,7 +152,7 @@ class ShardPair:
 
 
 class WindowMaker:
-    """Cuts the documents of a pair of shards into windows."""
+    """Splits the documents of a pair of shards into windows."""
 
     def __init__(self, options: WindowOptions, documents_dir: pathlib.Path):
         self._options = options
@@ -175,7 +164,7 @@ class WindowMaker:
         )
 
     def make(self, pair: ShardPair, folder: pathlib.Path) -> dict:
-        """Writes the window shards of a pair; returns the report."""
+        """Writes the window shards of a pair and returns the report."""
         from seg_tf.data import examples
 
         entries = {}
@@ -193,7 +182,7 @@ class WindowMaker:
 
 
 def check_word_pieces(tokenizer: str) -> None:
-    """Raises ValueError if documents are not of word pieces, as windows require."""
+    """Raises ValueError unless documents consist of word pieces, as windows require."""
     if tokenizer != encoding.WORD_PIECES:
         raise ValueError(
             "Windows are cut from documents of word pieces. Received: documents with "
@@ -212,20 +201,14 @@ def build_windows(
     overwrite: bool = False,
     engine: LocalEngine | BeamEngine | None = None,
 ) -> Manifest:
-    """Builds the window shards and their manifest.
+    """Builds window shards and their manifest from the output of `build_documents`.
 
-    Args:
-        options: what the windows depend on.
-        documents_dir: output of `build_documents`.
-        output_dir: folder for the windows, other than `documents_dir`.
-        num_workers, overwrite, engine: as for `build_documents`.
-
-    Returns:
-        The manifest. If the same build is already complete, it is only read.
+    `output_dir` must be another folder. See `build_documents` for `num_workers`,
+    `overwrite` and `engine`. If the build is already complete, returns its manifest.
 
     Raises:
-        ValueError: if the documents are missing, or consist of whole words.
-        BuildError: if the folder contains another build, or is in use.
+        ValueError: if the documents are missing or consist of whole words.
+        BuildError: if `output_dir` contains another build, or a folder is in use.
     """
     with files.locked_for_reading(documents_dir, sharded_build.in_use(documents_dir)):
         documents = Manifest.load(documents_dir)

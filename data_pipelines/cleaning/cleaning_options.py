@@ -1,82 +1,60 @@
-"""Options of the cleaning steps, and their flags."""
+"""Options of the cleaning steps. Their descriptions are the help texts of the flags."""
 
 import dataclasses
 import pathlib
-from typing import Any
+from typing import Annotated, Any
 
 from seg_tf import files
+from seg_tf.config.base import Count, Range, Rate, Whole, check_ranges
 
 EXACT, NEAR = "exact", "near"
-_DEFAULT_THRESHOLD = 0.8
-_DEFAULT_WORDS = 13
-
-
-def _option(default: Any, help: str) -> Any:
-    return dataclasses.field(default=default, metadata={"help": help})
+_Threshold = Annotated[float, Range("lie between 0.1 and 0.95", 0.1, 0.95)]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CleaningOptions:
-    """Cleaning steps applied to a corpus before records are made; by default none.
+    """Cleaning steps to apply to a corpus before building records. Default: none.
 
-    The fields are the flags of the same names. Words are separated by white space. Runs
-    of 13 words are those of GPT-3 (Brown et al., 2020, appendix C).
+    Each field has a flag of the same name. Words are separated by whitespace. Runs of
+    13 words follow GPT-3 (Brown et al., 2020, appendix C).
+
+    Attributes:
+        min_line_words: drop lines (paragraphs) with fewer words. C4 keeps lines of at
+            least 5 words.
+        min_document_words: drop documents with fewer words, not counting dropped lines.
+        language: drop documents in languages other than these codes, such as en or
+            en,de. Needs --language_function.
+        language_function: language detector, as module:function. The function maps a
+            text to a code or to (code, confidence).
+        min_language_confidence: drop documents whose language is less certain.
+        evaluation_texts: file of evaluation texts, one per line (from seg-tf
+            evaluation-texts). Drop documents that share a run of words with one.
+        evaluation_words: number of words in such a run. Default: 13.
+        duplicates: drop documents that repeat an earlier one. exact: the same words;
+            near: also nearly the same (MinHash of word 5-grams), for up to a million
+            documents and --engine=local only. Reads the corpus twice.
+        duplicate_threshold: with --duplicates=near, minimum fraction of shared 5-grams
+            for a duplicate. Default: 0.8.
     """
 
-    min_line_words: int = _option(
-        0,
-        "Drop lines (paragraphs) with fewer words. C4 has lines of 5 words or more.",
-    )
-    min_document_words: int = _option(
-        0, "Drop documents with fewer words, those of dropped lines not counted."
-    )
-    language: str | None = _option(
-        None,
-        "Drop documents of other languages than this code, or these: en or en,de. "
-        "Needs --language_function.",
-    )
-    language_function: str | None = _option(
-        None,
-        "Language detector, as module:function: a function from a text to a code, or "
-        "to (code, confidence).",
-    )
-    min_language_confidence: float = _option(
-        0.0, "Drop documents whose language is less certain."
-    )
-    evaluation_texts: str | None = _option(
-        None,
-        "Drop documents that have a run of words of a text of evaluation sets: a file "
-        "with a text a line (seg-tf evaluation-texts).",
-    )
-    evaluation_words: int | None = _option(
-        None, f"Words of such a run. Default: {_DEFAULT_WORDS}."
-    )
-    duplicates: str | None = _option(
-        None,
-        "Drop documents that repeat an earlier one. exact: the same words; near: also "
-        "nearly the same (MinHash of word 5-grams), for up to a million documents and "
-        "--engine=local only. Reads the corpus twice.",
-    )
-    duplicate_threshold: float | None = _option(
-        None,
-        "With --duplicates=near: share of 5-grams in common that makes a duplicate. "
-        f"Default: {_DEFAULT_THRESHOLD}.",
-    )
+    min_line_words: Whole = 0
+    min_document_words: Whole = 0
+    language: str | None = None
+    language_function: str | None = None
+    min_language_confidence: Rate = 0.0
+    evaluation_texts: str | None = None
+    evaluation_words: Count | None = None
+    duplicates: str | None = None
+    duplicate_threshold: _Threshold | None = None
 
     def __post_init__(self):
         if self.evaluation_texts is not None and self.evaluation_words is None:
-            object.__setattr__(self, "evaluation_words", _DEFAULT_WORDS)
+            object.__setattr__(self, "evaluation_words", 13)
         if self.duplicates == NEAR and self.duplicate_threshold is None:
-            object.__setattr__(self, "duplicate_threshold", _DEFAULT_THRESHOLD)
-        threshold = self.duplicate_threshold
+            object.__setattr__(self, "duplicate_threshold", 0.8)
+        check_ranges(self)
         has_texts, is_near = self.evaluation_texts is not None, self.duplicates == NEAR
         for name, rule, is_met in (
-            ("min_line_words", "must not be negative", self.min_line_words >= 0),
-            (
-                "min_document_words",
-                "must not be negative",
-                self.min_document_words >= 0,
-            ),
             (
                 "language_function",
                 "and `language` must be given together: no way to detect a language is "
@@ -85,14 +63,13 @@ class CleaningOptions:
             ),
             (
                 "min_language_confidence",
-                "must be between 0 and 1, and 0 without `language`",
-                0 <= self.min_language_confidence <= (self.language is not None),
+                "must be 0 without `language`",
+                self.language is not None or not self.min_language_confidence,
             ),
             (
                 "evaluation_words",
-                "must be at least 1, and given only with `evaluation_texts`",
-                (self.evaluation_words is not None) == has_texts
-                and self.evaluation_words != 0,
+                "must be given only with `evaluation_texts`",
+                has_texts or self.evaluation_words is None,
             ),
             (
                 "duplicates",
@@ -101,8 +78,8 @@ class CleaningOptions:
             ),
             (
                 "duplicate_threshold",
-                "must be between 0.1 and 0.95, and given only with duplicates='near'",
-                0.1 <= threshold <= 0.95 if is_near else threshold is None,
+                "must be given only with duplicates='near'",
+                is_near or self.duplicate_threshold is None,
             ),
         ):
             if not is_met:
@@ -112,11 +89,11 @@ class CleaningOptions:
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """The codes of `language`."""
+        """The language codes in `language`."""
         return tuple(name.strip() for name in (self.language or "").split(","))
 
     def described(self) -> dict[str, Any]:
-        """The steps that are on, for a manifest: a file is named by its content."""
+        """Returns the options that are set, with a checksum in place of the file."""
         described = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
@@ -129,9 +106,9 @@ class CleaningOptions:
 
     @property
     def is_on(self) -> bool:
-        """True if any step is on."""
+        """True if any cleaning step is on."""
         return self != NO_CLEANING
 
 
 NO_CLEANING = CleaningOptions()
-"""Drops nothing."""
+"""Options that drop nothing."""

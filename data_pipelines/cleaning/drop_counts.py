@@ -1,6 +1,6 @@
-"""Counts of dropped text: collected in each slice, added up for the manifest.
+"""Counts dropped text per slice and merges the counts for the manifest.
 
-The result depends only on the documents, not on how they were cut into slices.
+The result depends only on the documents, not on how they were split into slices.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _EXAMPLE_CHARACTERS = 300
 
 
 class DropCounter:
-    """Counts what goes in and what each of the named steps drops, and keeps examples.
+    """Counts the input of the cleaning steps and what each step drops, with examples.
 
-    The examples of a step are those with the lowest hash of what was dropped, so they
-    are spread over the whole corpus and the same for any engine.
+    The examples of a step are the dropped texts with the lowest hashes, so they are
+    spread over the whole corpus and identical for any engine.
     """
 
     def __init__(self, steps: Sequence[str]):
@@ -32,7 +32,7 @@ class DropCounter:
         self._examples = {step: [] for step in steps}
 
     def see(self, document: Document) -> None:
-        """Counts a document that no step has seen yet."""
+        """Counts a document before any cleaning step."""
         _add(self._before, _size(document.paragraphs))
 
     def drop(
@@ -43,7 +43,7 @@ class DropCounter:
         lines: Sequence[str],
         why: str = "",
     ) -> None:
-        """Counts lines of a document, or what was left of it, and `why` it was."""
+        """Counts dropped lines of a document and keeps some of them as examples."""
         _add(self._dropped[step], _size(lines))
         if len(lines) < len(document.paragraphs):
             self._dropped[step]["documents"] -= 1
@@ -61,7 +61,7 @@ class DropCounter:
             del examples[NUM_EXAMPLES:]
 
     def report(self) -> dict[str, Any]:
-        """The counts and examples, JSON-able; `merge` adds several up."""
+        """Returns the counts and examples as JSON values for `merge`."""
         steps = {
             step: {**counts, "examples": self._examples[step]}
             for step, counts in self._dropped.items()
@@ -70,9 +70,9 @@ class DropCounter:
 
 
 def merge(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The manifest's entry on cleaning, from the reports of all slices; or None.
+    """Returns the manifest's entry on cleaning from the reports of all slices, or None.
 
-    `{"before": counts, "steps": {name: counts and examples}, "after": counts}`.
+    It is `{"before": counts, "steps": {name: counts and examples}, "after": counts}`.
     """
     before, steps = dict.fromkeys(COUNTS, 0), {}
     for report in reports:
@@ -105,7 +105,7 @@ def _add(total: dict[str, Any], counts: Mapping[str, Any]) -> None:
 
 
 def summary(cleaning: Mapping[str, Any]) -> str:
-    """The dropped documents and paragraphs of each step, as a line of text."""
+    """Formats the number of documents and paragraphs that each step dropped."""
     dropped = [
         f"{step} {counts['documents']:,} documents, {counts['paragraphs']:,} paragraphs"
         for step, counts in cleaning["steps"].items()

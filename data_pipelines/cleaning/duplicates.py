@@ -1,9 +1,9 @@
-"""Documents that repeat an earlier one, by fingerprints of their words.
+"""Finds documents that repeat an earlier one, by fingerprints of their words.
 
 An exact fingerprint is a hash of all words. A near fingerprint is a MinHash (Broder,
-1997) of word 5-grams: the share of numbers in which two of them agree estimates the
-Jaccard similarity of the two sets of 5-grams. Documents that agree in a whole band of
-numbers are compared ("locality-sensitive hashing").
+1997) of word 5-grams: the fraction of numbers in which two of them agree estimates the
+Jaccard similarity of their sets of 5-grams. Candidates for comparison are documents
+that agree in a whole band of numbers (locality-sensitive hashing).
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from data_pipelines.readers import Document
 
 MAX_NEAR_DOCUMENTS = 1_000_000
-"""Documents among which near duplicates are found: an index of 6 GB (threshold 0.8)."""
+"""Maximum number of documents to search for near duplicates: an index of 6 GB."""
 SHINGLE_WORDS = 5
 NUM_PERMUTATIONS = 128
 _MIN_HASH = {"seed": 1, "scheme": "affine32"}
-# The library chooses bands so that missed candidates and needless comparisons weigh the
-# same. Candidates are compared afterwards here, so only a missed one is an error.
+# Weights of false positives and false negatives in the choice of bands. Candidates are
+# compared afterwards, so false positives cost only time.
 _WEIGHTS = (0.05, 0.95)
-# Shingles hashed at a time, times `NUM_PERMUTATIONS` numbers.
+# Number of shingles to hash at a time. Each needs `NUM_PERMUTATIONS` numbers.
 _SHINGLES_AT_ONCE = 4096
 
 
 def normalised_words(document: Document) -> list[str]:
-    """The words to compare: compatibility forms (NFKC) without case."""
+    """Returns the words to compare, NFKC-normalized and case-folded."""
     text = unicodedata.normalize("NFKC", "\n".join(document.paragraphs))
     return text.casefold().split()
 
 
 def exact_fingerprint(words: list[str]) -> np.ndarray:
-    """A 128-bit hash of a document: uint32 array `(4,)`."""
+    """Returns a 128-bit hash of a document's words: uint32 array `(4,)`."""
     text = " ".join(words).encode("utf-8", "surrogatepass")
     return np.frombuffer(hashlib.blake2b(text, digest_size=16).digest(), "<u4")
 
@@ -51,9 +51,9 @@ def _empty_min_hash() -> MinHash:
 
 
 def near_fingerprint(words: list[str]) -> np.ndarray:
-    """The MinHash of a document's runs of 5 words: uint32 array `(128,)`.
+    """Returns the MinHash of a document's word 5-grams: uint32 array `(128,)`.
 
-    A document with fewer words is one run.
+    The words of a shorter document form one shingle.
     """
     runs = {
         " ".join(words[begin : begin + SHINGLE_WORDS]).encode("utf-8", "surrogatepass")
@@ -67,10 +67,10 @@ def near_fingerprint(words: list[str]) -> np.ndarray:
 
 
 def exact_duplicates(fingerprints: np.ndarray) -> np.ndarray:
-    """Finds the documents that have the words of an earlier one.
+    """Finds the documents with the same words as an earlier one.
 
-    Of fingerprints, a uint32 array `(n, 4)`, returns an int64 array `(2, m)` of rows:
-    documents to drop, ascending, and the first document with the same words.
+    Takes a uint32 array `(n, 4)`. Returns an int64 array `(2, m)`: the documents to
+    drop, ascending, and for each of them the first document with the same words.
     """
     order = np.lexsort(fingerprints.T)  # Stable: the first of a group is the earliest.
     ordered = fingerprints[order]
@@ -82,12 +82,12 @@ def exact_duplicates(fingerprints: np.ndarray) -> np.ndarray:
 
 
 def near_duplicates(fingerprints: np.ndarray, threshold: float) -> np.ndarray:
-    """Finds the documents that nearly repeat an earlier one that stays.
+    """Finds the documents that nearly repeat an earlier document that is kept.
 
-    Similar documents agree in a share of numbers of at least `threshold`. Where B
-    resembles A, and C resembles B but not A, B is dropped and C stays. Of fingerprints,
-    a uint32 array `(n, 128)`, returns an int64 array `(2, m)` of rows: documents to
-    drop, ascending, and the earliest document that stays and that each resembles.
+    Similar documents agree in at least the fraction `threshold` of numbers. If B
+    resembles A, and C resembles B but not A, B is dropped and C is kept. Takes a uint32
+    array `(n, 128)`. Returns an int64 array `(2, m)`: the documents to drop, ascending,
+    and for each of them the earliest similar document that is kept.
     """
     index, pairs = MinHashLSH(threshold, NUM_PERMUTATIONS, weights=_WEIGHTS), []
     with command_line.progress_bar(

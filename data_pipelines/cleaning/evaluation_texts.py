@@ -1,7 +1,7 @@
-r"""Texts of evaluation sets, found again in a corpus by runs of words.
+r"""Finds copies of evaluation texts in a corpus, by runs of words.
 
-Words are what `\w+` finds in the text without case and in compatibility forms (NFKC),
-so that neither punctuation nor spaces around it hide a copy.
+Words are the matches of `\w+` in the NFKC-normalized, case-folded text, so differences
+in punctuation, spacing and case do not hide a copy.
 
 Shape key: W words, R runs of words.
 """
@@ -18,12 +18,12 @@ import numpy as np
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 
 _WORD = re.compile(r"\w+")
-# Odd, so that no power of it loses bits.
+# Odd, so that multiplication modulo 2^64 loses no bits.
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 def split_words(text: str) -> list[str]:
-    """The words that are compared."""
+    """Returns the words to compare."""
     return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
@@ -34,10 +34,10 @@ def _word_hash(word: str) -> int:
 
 
 def run_hashes(words: list[str], length: int) -> np.ndarray:
-    """Hashes of all runs of `length` words: uint64 array `(R,)`, R = W - length + 1.
+    """Hashes all runs of `length` words: uint64 array `(R,)`, where R = W - length + 1.
 
-    The chance that any run of a corpus of 10^10 words has the 64-bit hash of one of
-    10^7 different runs is less than one in a hundred.
+    The probability that any run in a corpus of 10^10 words collides with one of 10^7
+    different runs is below one percent.
     """
     num_runs = len(words) - length + 1
     if num_runs <= 0:
@@ -50,9 +50,9 @@ def run_hashes(words: list[str], length: int) -> np.ndarray:
 
 
 class EvaluationTexts:
-    """Runs of `length` words of the texts of evaluation sets.
+    """Finds runs of `length` words from evaluation texts in other texts.
 
-    Of `num_texts` texts, `num_short` have fewer words and are never found.
+    `num_short` of the `num_texts` texts have fewer words and are never found.
     """
 
     def __init__(self, texts: Iterable[str], length: int):
@@ -64,12 +64,12 @@ class EvaluationTexts:
         self._hashes = np.unique(np.concatenate(hashes))
 
     def find(self, text: str) -> str | None:
-        """The first run of words of a text that an evaluation text has; or None."""
+        """Returns the first run of words that is in an evaluation text, or None."""
         if not len(self._hashes):
             return None
         words = split_words(text)
         hashes = run_hashes(words, self._length)
-        # Not `np.isin`, which would sort the evaluation texts again for each text.
+        # `np.isin` would sort the evaluation texts again for each text.
         places = np.searchsorted(self._hashes, hashes)
         places = np.minimum(places, len(self._hashes) - 1)
         (copies,) = np.nonzero(self._hashes[places] == hashes)
@@ -80,7 +80,7 @@ class EvaluationTexts:
 
 @functools.lru_cache(maxsize=1)
 def load(options: CleaningOptions) -> EvaluationTexts:
-    """The texts that the options name; a ValueError if all of them are too short."""
+    """Loads the evaluation texts. Raises ValueError if all of them are too short."""
     path, length = options.evaluation_texts, options.evaluation_words
     lines = pathlib.Path(path).expanduser().read_text("utf-8").splitlines()
     texts = EvaluationTexts(filter(None, map(str.strip, lines)), length)
@@ -94,7 +94,7 @@ def load(options: CleaningOptions) -> EvaluationTexts:
 
 
 def summary(options: CleaningOptions) -> str:
-    """A line of text about the evaluation texts."""
+    """Formats a line about the evaluation texts."""
     texts = load(options)
     return (
         f"looking for copies of {texts.num_texts - texts.num_short:,} evaluation "

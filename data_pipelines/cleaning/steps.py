@@ -1,40 +1,39 @@
-"""The cleaning steps. Each drops documents, or lines of them, by one rule."""
+"""The cleaning steps. Each drops documents, or lines of documents, by one rule."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from data_pipelines import BuildError
 from data_pipelines.cleaning import evaluation_texts
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.cleaning.drop_counts import DropCounter
-from data_pipelines.cleaning.evaluation_texts import EvaluationTexts
 from data_pipelines.readers import Document
 from seg_tf.text.splitters import load_function
 
 
+@dataclasses.dataclass(frozen=True)
 class Step:
-    """Base class of rules. `name` is the step's name in counts."""
+    """A rule that drops documents. `name` identifies it in counts.
 
-    name: ClassVar[str]
+    `reason` maps a document id and a document to the reason to drop it, or None.
+    """
+
+    name: str
+    reason: Callable[[int, Document], str | None]
 
     def apply(
         self, document_id: int, document: Document, counter: DropCounter
     ) -> Document | None:
-        """Returns the document, maybe shortened, or None; counts what it drops."""
+        """Returns the document, or None if it is dropped. Counts dropped documents."""
         why = self.reason(document_id, document)
         if why is None:
             return document
         counter.drop(self.name, document_id, document, document.paragraphs, why)
         return None
 
-    def reason(self, document_id: int, document: Document) -> str | None:
-        """Why the document is dropped; None if it stays."""
-        raise NotImplementedError
-
 
 @dataclasses.dataclass(frozen=True)
-class ShortLines(Step):
+class ShortLines:
     """Drops lines with fewer than `min_words` words."""
 
     min_words: int
@@ -51,101 +50,79 @@ class ShortLines(Step):
         return dataclasses.replace(document, paragraphs=tuple(long)) if long else None
 
 
-@dataclasses.dataclass(frozen=True)
-class ShortDocuments(Step):
-    """Drops documents with fewer than `min_words` words."""
+def other_languages(options: CleaningOptions) -> Step:
+    """Returns a step that drops documents in languages not in `options.languages`."""
+    name, limit = options.language_function, options.min_language_confidence
+    function = load_function(name, "language_function")
 
-    min_words: int
-    name = "short_documents"
-
-    def reason(self, document_id: int, document: Document) -> str | None:
-        num_words = sum(len(text.split()) for text in document.paragraphs)
-        return f"{num_words} words" if num_words < self.min_words else None
-
-
-class OtherLanguages(Step):
-    """Drops documents in other languages than `options.languages`."""
-
-    name = "language"
-
-    def __init__(self, options: CleaningOptions):
-        self._options = options
-        self._function_name = options.language_function
-        self._function = load_function(options.language_function, "language_function")
-
-    def reason(self, document_id: int, document: Document) -> str | None:
+    def reason(_: int, document: Document) -> str | None:
         place = f"{document.source}, {document.location}"
         answer = None
         try:
-            answer = self._function("\n".join(document.paragraphs))
+            answer = function("\n".join(document.paragraphs))
             code, confidence = answer, None
             if not isinstance(answer, str):
                 code, confidence = str(answer[0]), float(answer[1])
         except Exception as error:
             raise BuildError(
                 f"{place}: `language_function` must return a language code, or (code, "
-                f"confidence). Received: {answer!r} from {self._function_name}, "
+                f"confidence). Received: {answer!r} from {name}, "
                 f"{type(error).__name__}: {error}"
             ) from error
-        # Some libraries give logarithms. Without a limit, any number will do.
-        limit = self._options.min_language_confidence
+        # Some libraries return logarithms. Without a limit, any number is accepted.
         if limit and confidence is not None and not 0 <= confidence <= 1:
             raise BuildError(
                 f"{place}: `min_language_confidence` needs confidences between 0 and "
-                f"1. Received: {confidence} from {self._function_name}"
+                f"1. Received: {confidence} from {name}"
             )
         is_certain = not limit or confidence is None or confidence >= limit
-        if code in self._options.languages and is_certain:
+        if code in options.languages and is_certain:
             return None
         return (
             code if confidence is None else f"{code} with confidence {confidence:.2f}"
         )
 
-
-@dataclasses.dataclass(frozen=True)
-class EvaluationCopies(Step):
-    """Drops documents that have a run of words of an evaluation text."""
-
-    texts: EvaluationTexts
-    name = "evaluation_texts"
-
-    def reason(self, document_id: int, document: Document) -> str | None:
-        return self.texts.find("\n".join(document.paragraphs))
+    return Step("language", reason)
 
 
-@dataclasses.dataclass(frozen=True)
-class Duplicates(Step):
-    """Drops documents that repeat an earlier one, by their numbers."""
+def duplicates(duplicate_of: Mapping[int, int]) -> Step:
+    """Returns a step that drops the documents whose ids are keys of `duplicate_of`."""
 
-    duplicate_of: Mapping[int, int]
-    name = "duplicates"
+    def reason(document_id: int, _: Document) -> str | None:
+        earlier = duplicate_of.get(document_id)
+        return None if earlier is None else f"repeats document {earlier}"
 
-    def reason(self, document_id: int, document: Document) -> str | None:
-        if document_id not in self.duplicate_of:
-            return None
-        return f"repeats document {self.duplicate_of[document_id]}"
+    return Step("duplicates", reason)
 
 
-def steps_of_documents(options: CleaningOptions) -> list[Step]:
-    """The steps that look at one document at a time, in their order."""
-    steps: list[Step] = []
+def steps_of_documents(options: CleaningOptions) -> list[Step | ShortLines]:
+    """Returns the steps that process one document at a time, in order."""
+
+    def few_words(_: int, document: Document) -> str | None:
+        num_words = sum(len(text.split()) for text in document.paragraphs)
+        return f"{num_words} words" if num_words < options.min_document_words else None
+
+    steps: list[Step | ShortLines] = []
     if options.min_line_words:
         steps.append(ShortLines(options.min_line_words))
     if options.min_document_words:
-        steps.append(ShortDocuments(options.min_document_words))
+        steps.append(Step("short_documents", few_words))
     if options.language is not None:
-        steps.append(OtherLanguages(options))
+        steps.append(other_languages(options))
     if options.evaluation_texts is not None:
-        steps.append(EvaluationCopies(evaluation_texts.load(options)))
+        find = evaluation_texts.load(options).find
+        steps.append(
+            Step("evaluation_texts", lambda _, text: find("\n".join(text.paragraphs)))
+        )
     return steps
 
 
 def clean(
     documents: Iterable[tuple[int, Document]],
-    steps: Sequence[Step],
+    steps: Sequence[Step | ShortLines],
     counter: DropCounter,
 ) -> Iterator[tuple[int, Document]]:
-    """Yields numbered documents as the steps leave them."""
+    """Applies the steps to numbered documents and yields the documents that remain."""
     for document_id, document in documents:
         counter.see(document)
         for step in steps:

@@ -1,4 +1,4 @@
-"""Readers of raw text: a file in one of many formats becomes documents."""
+"""Readers that convert raw text files in many formats into documents."""
 
 import dataclasses
 import itertools
@@ -28,20 +28,6 @@ from data_pipelines.readers.wikipedia import WikiExtractorReader, WikiTextReader
 from seg_tf import file_listing
 from seg_tf.text import splitters
 
-__all__ = [
-    "COUNTED_REASONS",
-    "FORMATS",
-    "LEFT_OUT_REASONS",
-    "Document",
-    "FileReader",
-    "RejectedDocument",
-    "TextReader",
-    "UnparsedDocument",
-    "get_reader",
-    "options_of",
-    "parse_options",
-    "read_texts",
-]
 _READERS: dict[str, type[FileReader]] = {
     "csv": CsvReader,
     "datasets": DatasetsReader,
@@ -58,8 +44,8 @@ _READERS: dict[str, type[FileReader]] = {
 FORMATS = {
     name: (reader.__doc__ or "").partition("\n")[0] for name, reader in _READERS.items()
 }
-"""Name of each format -> a line about it."""
-# Formats that the names of files tell.
+"""Format name -> one-line description."""
+# Formats that are detected from file names.
 _DETECTED = ("csv", "json_lines", "markdown", "parquet")
 _DETECTION_LINES = 1000
 _CONVERSIONS = {
@@ -73,13 +59,13 @@ def get_reader(format: str, **options: Any) -> FileReader:
     """Returns the reader of a format.
 
     Args:
-        format: a key of `FORMATS`; or `package.module:Reader`, the name of a subclass
-            of `FileReader` that is a frozen dataclass.
-        **options: the format's options, which are the fields of its reader. Strings, as
-            from flags, are converted to the option's type.
+        format: a key of `FORMATS`, or `package.module:Reader`, where `Reader` is a
+            frozen dataclass that inherits from `FileReader`.
+        **options: options of the format, which are the fields of its reader. Strings,
+            for example from flags, are converted to the option's type.
 
     Raises:
-        ValueError: if there is no such format, option or value.
+        ValueError: if the format, an option or a value is invalid.
     """
     reader_class: Any = _READERS.get(format)
     if reader_class is None and ":" not in format:
@@ -123,15 +109,15 @@ def read_texts(
 
     Args:
         path: the file, compressed or not, or a URL.
-        format: as for `get_reader`. None follows the file's name: CSV, JSON lines,
-            Markdown, Parquet. Other files are plain text: a line is a paragraph, and
-            blank lines separate documents. If its lines look hard-wrapped, a warning is
-            logged, for the first such file of a folder, and the file is one document,
-            whose paragraphs blank lines separate.
-        **options: the format's options.
+        format: see `get_reader`. If None, it is detected from the file name: CSV, JSON
+            lines, Markdown or Parquet. Other files are plain text with one paragraph
+            per line and blank lines between documents. If the lines look hard-wrapped,
+            the file is read as one document with blank lines between paragraphs, and a
+            warning is logged for the first such file of a folder.
+        **options: options of the format.
 
     Raises:
-        ValueError: if a document cannot be read, naming file and place.
+        ValueError: if a document cannot be read. The message names the position.
     """
     path = file_listing.to_path(path)
     if format is None:
@@ -156,7 +142,7 @@ _folders_warned_of: set[file_listing.Path] = set()
 
 
 def _warn_of_wrapped_lines(path: file_listing.Path) -> None:
-    """Warns once for each folder, since a corpus may have thousands of such files."""
+    """Logs a warning once per folder, since a corpus may have many such files."""
     if path.parent not in _folders_warned_of:
         _folders_warned_of.add(path.parent)
         logging.warning(
@@ -168,7 +154,7 @@ def _warn_of_wrapped_lines(path: file_listing.Path) -> None:
 
 
 def _has_wrapped_sentences(path: file_listing.Path, encoding: str) -> bool:
-    """Recognises a text whose lines are short and mostly end within a sentence."""
+    """Returns whether the lines are short and most of them end within a sentence."""
     try:
         with streams.open_text(path, streams.codec_name(encoding)) as stream:
             lines = itertools.islice(streams.lines(stream, 1 << 20), _DETECTION_LINES)
@@ -179,7 +165,7 @@ def _has_wrapped_sentences(path: file_listing.Path, encoding: str) -> bool:
 
 
 def options_of(format: str) -> dict[str, str]:
-    """Names and defaults of a format's options, in the form of flags."""
+    """Returns the names and defaults of a format's options, as strings for flags."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in vars(get_reader(format)).items()
@@ -187,7 +173,7 @@ def options_of(format: str) -> dict[str, str]:
 
 
 def parse_options(assignments: Iterable[str]) -> dict[str, str]:
-    """Parses options in the form of flags: `["text_field=body"]`."""
+    """Parses options of the form `name=value`, such as `["text_field=body"]`."""
     options = {}
     for assignment in assignments:
         name, separator, value = assignment.partition("=")

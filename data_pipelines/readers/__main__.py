@@ -1,11 +1,11 @@
-r"""Shows what a reader makes of a text: documents, paragraphs, counts, rejections.
+r"""Shows how a reader parses a text: documents, paragraphs, counts, rejections.
 
-Look at a corpus before you build records from it. This prints the first three
-documents, and what was rejected up to there:
+Use this to look at a corpus before you build records from it. The following prints the
+first three documents and what was rejected before them:
 
   seg-tf readers --format=wikiextractor --input=enwiki/text
 
-Ten documents drawn at random from the whole corpus, with the counts of all of it:
+To print ten random documents and the counts of the whole corpus:
 
   seg-tf readers --format=markdown --input=books --num_documents=10 --sample_seed=1
 
@@ -15,10 +15,10 @@ format has `--reader_options` (docs/sources.md):
   seg-tf readers --format=json_lines --input='gs://bucket/c4/*.json.gz' \
       --reader_options=text_field=content.text
 
-`--output` writes all of the text as UTF-8, a paragraph a line, with a blank line after
-each document: the format `plain_text` with the option `documents=blank_lines`. A file
-named `.jsonl` becomes JSON lines, a document a line; a folder of such files joins
-corpora of different formats:
+`--output` writes the whole text as UTF-8, with one paragraph per line and a blank line
+after each document (format `plain_text` with `documents=blank_lines`). If the name ends
+in `.jsonl`, it writes JSON lines with one document per line. A folder of such files can
+combine corpora of different formats:
 
   seg-tf readers --format=wikiextractor --input=enwiki/text --output=enwiki.txt
   seg-tf readers --format=markdown --input=books --output=corpus/books.jsonl
@@ -40,20 +40,20 @@ from data_pipelines.readers.base import (
     describe_passed_over,
     passed_over_summary,
 )
-from seg_tf import command_line, files, output_paths
+from seg_tf import command_line, files
 
 command_flags.define_text_flags()
 _NUM_DOCUMENTS = flags.DEFINE_integer(
-    "num_documents", 3, "Documents to print.", lower_bound=0
+    "num_documents", 3, "Number of documents to print.", lower_bound=0
 )
 _SAMPLE_SEED = flags.DEFINE_integer(
     "sample_seed",
     None,
-    "Reads the whole corpus and draws the documents at random with this seed. "
-    "Without it, the first documents are printed and reading stops there.",
+    "Read the whole corpus and print random documents, drawn with this seed. "
+    "Default: print the first documents and stop reading.",
 )
 _OUTPUT = flags.DEFINE_string(
-    "output", None, "File to write all of the text to instead of printing some."
+    "output", None, "Write the whole text to this file instead of printing a sample."
 )
 _MAX_PARAGRAPHS = 12
 _MAX_CHARACTERS = 300
@@ -61,7 +61,7 @@ _MAX_REJECTED = 20
 
 
 def _print_sample(documents: Iterator[readers.Document]) -> None:
-    """Prints the first documents; with a seed random ones (reservoir sampling)."""
+    """Prints the first documents or, with a seed, random ones (reservoir sampling)."""
     sample: dict[int, tuple[int, readers.Document]] = {}
     generator = random.Random(_SAMPLE_SEED.value)
     for number, document in enumerate(documents):
@@ -87,7 +87,7 @@ def _print_sample(documents: Iterator[readers.Document]) -> None:
 
 
 def _write(path: pathlib.Path, documents: Iterator[readers.Document]) -> None:
-    """Writes JSON lines; or a paragraph a line, and a blank line after a document."""
+    """Writes all documents, as JSON lines if the name ends in `.jsonl`."""
     with (
         files.written_aside(path) as aside,
         open(aside, "w", encoding="utf-8", newline="\n") as file,
@@ -105,7 +105,7 @@ def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     output = None
     if _OUTPUT.value is not None:
-        output = output_paths.file_path(_OUTPUT.value, "output")
+        output = command_line.file_path(_OUTPUT.value, "output")
     reader = readers.get_reader(values.format, **command_flags.reader_options())
     passed_over: PassedOver = {}
     sources = reader.sources(values.input, passed_over)

@@ -1,4 +1,4 @@
-"""Documents and rejections, and the base classes of the readers that yield them."""
+"""Defines documents, rejections and the base classes of readers."""
 
 import dataclasses
 import io
@@ -10,12 +10,13 @@ from typing import Any, ClassVar
 from data_pipelines.readers import streams
 from data_pipelines.readers.streams import DocumentError
 from seg_tf import file_listing
+from seg_tf.file_listing import PassOver, Path, ignore
 
 WHOLE_FILE = "whole file"
 COUNTED_REASONS = frozenset(("other_namespace", "redirect"))
-"""Rejections that a build counts but does not list, because there may be very many."""
+"""Rejection reasons that a build only counts, because there may be very many."""
 LEFT_OUT_REASONS = COUNTED_REASONS | {"empty_document"}
-"""Reasons of rejections that are no fault of a document."""
+"""Rejection reasons that do not indicate lost text."""
 
 EMPTY = "empty"
 _NUM_NAMES = 5
@@ -28,7 +29,7 @@ _REASONS_TO_PASS_OVER = {
 }
 
 PassedOver = dict[str, list[str]]
-"""Files of an input that are not read: reason -> names, in order."""
+"""Input files that are not read: reason -> names, in order."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,10 +37,10 @@ class Document:
     """A text as a sequence of paragraphs.
 
     Attributes:
-        paragraphs: non-blank single lines; at least one.
+        paragraphs: one or more non-blank single lines.
         source: the file, as a POSIX path relative to the input.
-        location: where in the file, for example `"doc id=12, line 1"`.
-        title: the text's title if the format has one, else `""`.
+        location: position in the file, for example `"doc id=12, line 1"`.
+        title: title of the text, or `""`.
     """
 
     paragraphs: tuple[str, ...]
@@ -54,7 +55,7 @@ class Document:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UnparsedDocument:
-    """A `Document` before its `markup` is parsed, which any process can do."""
+    """A document whose `markup` is not yet parsed, so that any process can parse it."""
 
     markup: str
     source: str
@@ -71,10 +72,10 @@ class RejectedDocument:
     """A text that could not be read. The reader continues after it.
 
     Attributes:
-        source, location: as in `Document`.
+        source, location: see `Document`.
         reason: short machine-readable name such as `"not_utf8"`.
-        message: a sentence that says what was expected and what was found.
-        ends_file: whether the remainder of the file is lost too.
+        message: sentence that states what was expected and what was found.
+        ends_file: whether the rest of the file is lost too.
     """
 
     source: str
@@ -91,7 +92,7 @@ Item = Document | UnparsedDocument | RejectedDocument
 
 
 def describe_passed_over(names: PassedOver) -> dict[str, dict[str, Any]] | None:
-    """The manifest's entry: count and first names by reason; None if empty."""
+    """Returns the manifest entry: count and first names by reason, or None if empty."""
     return {
         reason: {"count": len(some), "first": some[:_NUM_NAMES]}
         for reason, some in sorted(names.items())
@@ -99,7 +100,7 @@ def describe_passed_over(names: PassedOver) -> dict[str, dict[str, Any]] | None:
 
 
 def passed_over_summary(described: Mapping[str, Mapping[str, Any]]) -> str:
-    """A readable line for a result of `describe_passed_over`."""
+    """Formats a result of `describe_passed_over` as one line."""
     parts = [
         f"{entry['count']:,} {_REASONS_TO_PASS_OVER.get(reason, reason)} "
         f"({names_and_more(entry)})"
@@ -109,27 +110,27 @@ def passed_over_summary(described: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def names_and_more(entry: Mapping[str, Any]) -> str:
-    """The `first` names of files, and how many more there are."""
+    """Joins the `first` names and appends the number of remaining files."""
     more = entry["count"] - len(entry["first"])
     return ", ".join(entry["first"]) + (f" and {more:,} more" if more else "")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FileReader:
-    """Reads the files of one format as documents, in a fixed order.
+    """Reads files of one format as documents, in a fixed order.
 
-    A format is a subclass: a frozen dataclass whose fields are the format's options. It
-    implements `read_stream` or `read_file`. A reader keeps no state, so files can be
-    read in any order, again, or by different processes.
+    Each format is a subclass that is a frozen dataclass, with the options of the format
+    as fields. It implements `read_stream` or `read_file`. Readers are stateless, so
+    files can be read in any order, repeatedly and by different processes.
 
     Args:
-        max_document_megabytes: size of the largest document, in millions of bytes as
-            stored in its file (decompressed, with markup). A larger one is rejected as
-            `too_long_document` and never held in memory.
+        max_document_megabytes: float. Maximum size of a document, in millions of bytes
+            of its decompressed file, including markup. A larger document is rejected as
+            `too_long_document` without being loaded into memory.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = ()
-    """File names that a folder is searched for; empty accepts every file."""
+    """Suffixes of the files to read in a folder. If empty, all files are read."""
 
     encoding: ClassVar[str] = streams.UTF_8
     max_document_megabytes: float = 256.0
@@ -146,21 +147,13 @@ class FileReader:
         return int(self.max_document_megabytes * 1e6)
 
     def files(
-        self,
-        input_path: str | os.PathLike[str],
-        pass_over: file_listing.PassOver = lambda reason, path: None,
-    ) -> list[file_listing.Path]:
-        """Lists the files to read, in the same order on every machine.
-
-        Input and `pass_over`, which is called for each file of a folder that is not
-        read, are those of `file_listing.list_files`.
-        """
+        self, input_path: str | os.PathLike[str], pass_over: PassOver = ignore
+    ) -> list[Path]:
+        """Lists the files to read in a fixed order. See `file_listing.list_files`."""
         return file_listing.list_files(input_path, self.suffixes, pass_over)
 
-    def source_name(
-        self, path: file_listing.Path, input_path: str | os.PathLike[str]
-    ) -> str:
-        """The `Document.source` for one of `files(input_path)`."""
+    def source_name(self, path: Path, input_path: str | os.PathLike[str]) -> str:
+        """Returns the `Document.source` of one of `files(input_path)`."""
         return file_listing.relative_name(path, input_path)
 
     def sources(
@@ -168,23 +161,21 @@ class FileReader:
         inputs: str | os.PathLike[str],
         passed_over: PassedOver | None = None,
         prefix: str = "",
-    ) -> dict[str, file_listing.Path]:
-        """The files of one or several inputs, `Document.source` -> path.
+    ) -> dict[str, Path]:
+        """Maps the `Document.source` of each input file to its path.
 
-        Args:
-            inputs: what `files` accepts, or several of these separated by commas. With
-                several, names begin with the shortest unambiguous name of the input.
-            passed_over: receives the files of a folder that are not read.
-            prefix: beginning of all names.
+        Several inputs are separated by commas. Their names then begin with the shortest
+        unambiguous name of the input. All names begin with `prefix`. `passed_over`
+        collects the files of folders that are not read.
         """
         input_paths = file_listing.split_inputs(inputs)
         prefixes: Sequence[str] = [prefix]
         if len(input_paths) > 1:
             short_names = file_listing.short_names(input_paths)
             prefixes = [f"{prefix}{name}/" for name in short_names]
-        sources: dict[str, file_listing.Path] = {}
-        input_of_file: dict[file_listing.Path, str] = {}
-        not_read: list[tuple[str, file_listing.Path]] = []
+        sources: dict[str, Path] = {}
+        input_of_file: dict[Path, str] = {}
+        not_read: list[tuple[str, Path]] = []
         for input_path, begin in zip(input_paths, prefixes, strict=True):
             not_read.clear()
             for path in self.files(input_path, lambda *entry: not_read.append(entry)):
@@ -203,11 +194,11 @@ class FileReader:
     def read(
         self, path: str | os.PathLike[str], source: str | None = None
     ) -> Iterator[Document | RejectedDocument]:
-        """Reads one file; never raises because of its content.
+        """Reads one file. Never raises because of its content.
 
         Args:
             path: the file, plain or compressed (gzip, bzip2, xz, Zstandard), or a URL.
-            source: the `source` of the items; None is the file's name.
+            source: the `source` of the items. Default: the file name.
         """
         for item in self.read_unparsed(path, source):
             yield self.parse(item) if isinstance(item, UnparsedDocument) else item
@@ -215,7 +206,7 @@ class FileReader:
     def read_unparsed(
         self, path: str | os.PathLike[str], source: str | None = None
     ) -> Iterator[Item]:
-        """Like `read`, without `parse`, which other processes can do."""
+        """Reads one file like `read` but leaves `parse` to the caller."""
         path = file_listing.to_path(path)
         source = path.name if source is None else source
         try:
@@ -226,30 +217,30 @@ class FileReader:
     def read_input(
         self, inputs: str | os.PathLike[str]
     ) -> Iterator[Document | RejectedDocument]:
-        """Reads all of `sources(inputs)`, one after the other."""
+        """Reads all files of `sources(inputs)` in order."""
         for source, path in self.sources(inputs).items():
             yield from self.read(path, source)
 
     def parse(self, item: UnparsedDocument) -> Document | RejectedDocument:
-        """Parses an unparsed document, in formats that yield them."""
+        """Parses an unparsed document. Only needed by formats that yield these."""
         raise NotImplementedError(f"{type(self).__name__} yields parsed documents")
 
-    def read_file(self, path: file_listing.Path, source: str) -> Iterator[Item]:
-        """Reads a file. Override it for formats that are not a stream of bytes."""
+    def read_file(self, path: Path, source: str) -> Iterator[Item]:
+        """Reads a file. Override this for formats that are not a stream of bytes."""
         with streams.open_text(path, self.encoding) as stream:
             yield from self.read_stream(stream, source)
 
     def read_stream(self, stream: io.BufferedReader, source: str) -> Iterator[Item]:
-        """Reads decompressed UTF-8. A DocumentError gives up the rest of the file."""
+        """Reads decompressed UTF-8. A DocumentError skips the rest of the file."""
         raise NotImplementedError(f"{type(self).__name__} reads no streams")
 
 
 @dataclasses.dataclass(frozen=True)
 class TextReader(FileReader):
-    """Reads text files, which may have another encoding than UTF-8.
+    """Reads text files in any of Python's encodings.
 
     Args:
-        encoding: name of the files' encoding among Python's codecs, such as `cp1252`.
+        encoding: str. Name of the files' encoding in Python, such as `cp1252`.
     """
 
     encoding: str = streams.UTF_8  # type: ignore[misc]
@@ -262,7 +253,7 @@ class TextReader(FileReader):
 def to_document(
     paragraphs: Iterable[str], source: str, location: str, title: str = ""
 ) -> Document | RejectedDocument:
-    """A document; or its rejection, if there is no paragraph."""
+    """Returns a document, or its rejection if there are no paragraphs."""
     if paragraphs := tuple(paragraphs):
         return Document(paragraphs, source, location, title)
     message = "Expected at least one paragraph of text, found none."
@@ -272,6 +263,6 @@ def to_document(
 def reject(
     error: DocumentError, source: str, location: str = WHOLE_FILE
 ) -> RejectedDocument:
-    """The rejection for an error, whose own location takes precedence."""
+    """Returns the rejection for an error, whose own location takes precedence."""
     location = error.location or location
     return RejectedDocument(source, location, error.reason, error.message)

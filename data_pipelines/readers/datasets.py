@@ -1,4 +1,4 @@
-"""Datasets by name: Hugging Face Datasets and TensorFlow Datasets."""
+"""Readers of named datasets: Hugging Face Datasets and TensorFlow Datasets."""
 
 import dataclasses
 import functools
@@ -10,9 +10,10 @@ from typing import Any
 
 from data_pipelines.readers import streams, tables
 from seg_tf import file_listing
+from seg_tf.file_listing import PassOver, Path, ignore
 
 _INPUT = re.compile(r"(?P<dataset>[^\[\]]+)(?:\[(?P<split>.*)\])?")
-# The builders of Hugging Face Datasets, by the names of a dataset's files.
+# File suffix -> builder of Hugging Face Datasets.
 _BUILDERS = {
     **{".arrow": "arrow", ".csv": "csv", ".json": "json", ".jsonl": "json"},
     **{".ndjson": "json", ".parquet": "parquet", ".tsv": "csv", ".txt": "text"},
@@ -22,10 +23,10 @@ _WIKI40B = re.compile("(_START_ARTICLE_|_START_SECTION_|_START_PARAGRAPH_)")
 
 @dataclasses.dataclass(frozen=True)
 class _NamedReader(tables.TableReader):
-    """Base class of readers whose input is the name of a dataset."""
+    """Base class of readers whose input is a dataset name."""
 
     def _parse(self, input_path: str) -> tuple[str, str]:
-        """The dataset and the split that an input names."""
+        """Splits an input into dataset and split."""
         match = _INPUT.fullmatch(str(input_path))
         if match is None:
             raise ValueError(
@@ -42,7 +43,7 @@ class _NamedReader(tables.TableReader):
             )
 
     def title_and_paragraphs(self, title: str, text: str) -> tuple[str, list[str]]:
-        """Turns wiki40b's markers into title, headings of non-empty sections, text."""
+        """Converts wiki40b's markers to the title, non-empty sections and text."""
         before, *parts = _WIKI40B.split(text)
         if before.strip() or parts[:1] != ["_START_ARTICLE_"]:
             return title, streams.split_lines(text)
@@ -62,36 +63,32 @@ class _NamedReader(tables.TableReader):
 
 @dataclasses.dataclass(frozen=True)
 class DatasetsReader(_NamedReader):
-    """Hugging Face Datasets, streamed: `owner/name[validation]`, or a local folder.
+    """Hugging Face Datasets, streamed (`owner/name[validation]`), or a local folder.
 
-    The input is what `datasets.load_dataset` accepts, with the split in brackets. Each
-    data file of the split is a source, which the library reads row by row and does not
-    store. Line ends separate paragraphs; wiki40b's markers become title, headings and
-    paragraphs.
+    The input is a name that `datasets.load_dataset` accepts, with the split in
+    brackets. Each data file of the split is a source and is streamed without being
+    stored. Line ends separate paragraphs. wiki40b's markers become the title, headings
+    and paragraphs.
 
     Args:
-        text_field: name of the column that holds the text.
-        title_field: name of the column that holds the title, if there is one.
-        config: name of the configuration (subset), such as `20231101.en`.
-        revision: branch, tag or commit on the Hub. Give a commit if the build is to be
-            resumed later.
+        text_field: str. Name of the text column.
+        title_field: str. Name of the title column, if there is one.
+        config: str. Name of the configuration (subset), such as `20231101.en`.
+        revision: str. Branch, tag or commit on the Hub. Set a commit to be able to
+            resume the build later.
     """
 
     config: str = ""
     revision: str = ""
 
-    def files(
-        self,
-        input_path: str,
-        pass_over: file_listing.PassOver = lambda reason, path: None,
-    ) -> list[file_listing.Path]:
+    def files(self, input_path: str, pass_over: PassOver = ignore) -> list[Path]:
         dataset, split = self._parse(input_path)
         datasets = tables.import_extra("datasets")
         try:
             builder = datasets.load_dataset_builder(
                 dataset, self.config or None, revision=self.revision or None
             )
-        except Exception as error:  # Of the Hub, its client or files.
+        except Exception as error:  # The Hub raises many types of errors.
             raise ValueError(
                 "`input` must name a dataset on the Hub or a folder. Received: "
                 f"{dataset!r}: {type(error).__name__}: {error}"
@@ -100,7 +97,7 @@ class DatasetsReader(_NamedReader):
         self._check_split(split, names)
         return [file_listing.to_path(str(name)) for name in names[split]]
 
-    def source_name(self, path: file_listing.Path, input_path: str) -> str:
+    def source_name(self, path: Path, input_path: str) -> str:
         dataset, _ = self._parse(input_path)
         if isinstance(path, pathlib.Path):
             folder = pathlib.Path(dataset).resolve()
@@ -108,7 +105,7 @@ class DatasetsReader(_NamedReader):
         # hf://datasets/owner/name@commit/folder/file
         return f"{dataset}/{str(path).partition('@')[2].partition('/')[2] or path.name}"
 
-    def rows(self, path: file_listing.Path) -> Iterator[Mapping[str, Any]]:
+    def rows(self, path: Path) -> Iterator[Mapping[str, Any]]:
         name = pathlib.PurePosixPath(path.name.lower())
         if name.suffix in file_listing.COMPRESSION_SUFFIXES:
             name = name.with_suffix("")
@@ -124,26 +121,22 @@ class DatasetsReader(_NamedReader):
 
 @dataclasses.dataclass(frozen=True)
 class TfdsReader(_NamedReader):
-    """TensorFlow Datasets that were prepared before: `wiki40b/en`, `c4/en[validation]`.
+    """Prepared TensorFlow Datasets, such as `wiki40b/en` or `c4/en[validation]`.
 
-    The input is `name`, `name/config` or `name/config:version` as in `tfds.load`, or
-    the folder of a prepared version, with the split in brackets:
-    `wiki40b/en:1.3.0[validation]`. An example is a document. Line ends separate
-    paragraphs; wiki40b's markers become title, headings and paragraphs.
+    The input is `name`, `name/config` or `name/config:version` as for `tfds.load`, or
+    the folder of a prepared version, with the split in brackets, as in
+    `wiki40b/en:1.3.0[validation]`. Each example is a document. Line ends separate
+    paragraphs. wiki40b's markers become the title, headings and paragraphs.
 
     Args:
-        text_field: name of the feature that holds the text.
-        title_field: name of the feature that holds the title, if there is one.
-        data_dir: folder of the prepared datasets; empty is TensorFlow Datasets' own.
+        text_field: str. Name of the text feature.
+        title_field: str. Name of the title feature, if there is one.
+        data_dir: str. Folder of the datasets. If empty, TensorFlow Datasets' default.
     """
 
     data_dir: str = ""
 
-    def files(
-        self,
-        input_path: str,
-        pass_over: file_listing.PassOver = lambda reason, path: None,
-    ) -> list[file_listing.Path]:
+    def files(self, input_path: str, pass_over: PassOver = ignore) -> list[Path]:
         dataset, split = self._parse(input_path)
         info = _info(dataset, self.data_dir)
         self._check_split(split, info.splits)
@@ -155,11 +148,11 @@ class TfdsReader(_NamedReader):
         paths = info.splits[split].filepaths
         return [file_listing.to_path(os.fspath(path)) for path in paths]
 
-    def source_name(self, path: file_listing.Path, input_path: str) -> str:
+    def source_name(self, path: Path, input_path: str) -> str:
         dataset, _ = self._parse(input_path)
         return f"{_info(dataset, self.data_dir).full_name}/{path.name}"
 
-    def rows(self, path: file_listing.Path) -> Iterator[Mapping[str, Any]]:
+    def rows(self, path: Path) -> Iterator[Mapping[str, Any]]:
         import tensorflow as tf
 
         features = _info(str(path.parent), "").features
@@ -169,7 +162,7 @@ class TfdsReader(_NamedReader):
 
 @functools.lru_cache(maxsize=8)
 def _info(dataset: str, data_dir: str) -> Any:
-    """Description of a prepared dataset by TensorFlow Datasets."""
+    """Returns the `DatasetInfo` of a prepared dataset."""
     tfds = tables.import_extra("tensorflow_datasets", "tensorflow-datasets")
     if (file_listing.to_path(dataset) / "dataset_info.json").is_file():
         return tfds.builder_from_directory(dataset).info

@@ -1,4 +1,4 @@
-"""Rows with named fields as documents, and JSON lines: one row a line."""
+"""Reads rows with named fields as documents, and JSON lines with one row per line."""
 
 import dataclasses
 import io
@@ -16,7 +16,7 @@ _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 def _find(row: Mapping[str, Any], name: str) -> Any:
-    """The value of a field, or of `outer.inner` in a nested object; or `_MISSING`."""
+    """Returns a field's value, or `_MISSING`. `outer.inner` names a nested field."""
     if name in row:
         return row[name]
     for position, character in enumerate(name):
@@ -29,7 +29,7 @@ def _find(row: Mapping[str, Any], name: str) -> Any:
 
 
 def find_text(row: Mapping[str, Any], text_field: str) -> Any:
-    """The value of the field with the text; a DocumentError if there is none."""
+    """Returns the value of the text field. Raises DocumentError if it is missing."""
     value = _find(row, text_field)
     if value is _MISSING:
         names = list(row)
@@ -46,7 +46,7 @@ def find_text(row: Mapping[str, Any], text_field: str) -> Any:
 def text_and_title(
     row: Mapping[str, Any], text_field: str, title_field: str, max_bytes: int
 ) -> tuple[str, str]:
-    """The text of a row, and its title or ""; a DocumentError without a valid text."""
+    """Returns a row's text and title. Raises DocumentError if the text is invalid."""
     text = _to_text(find_text(row, text_field), text_field)
     title = _find(row, title_field)
     title = _to_text(title, title_field) if isinstance(title, str | bytes) else ""
@@ -56,7 +56,7 @@ def text_and_title(
 
 
 def _to_text(value: Any, field: str) -> str:
-    """The text of a field: a string, or a list of them, its paragraphs."""
+    """Converts a field's value, a string or a list of paragraphs, to text."""
     parts = value if isinstance(value, list) else [value]
     for part in parts:
         if not isinstance(part, str | bytes):
@@ -68,7 +68,7 @@ def _to_text(value: Any, field: str) -> str:
     text = "\n".join(
         streams.decode(part) if isinstance(part, bytes) else part for part in parts
     )
-    # NUL, or half of a surrogate pair.
+    # A NUL character or half of a surrogate pair.
     if match := _NO_TEXT.search(text):
         escape = f"\\u{ord(match[0]):04x}"
         raise DocumentError(
@@ -79,16 +79,16 @@ def _to_text(value: Any, field: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class JsonLinesReader(base.TextReader):
-    """JSON lines: one object a line, its text in a field (C4, The Pile and the like).
+    """JSON lines with one object per line, its text in a field (C4, The Pile, …).
 
-    Line ends in the text separate its paragraphs. Dots name a field of a nested object,
-    `content.text`; a field with that very name takes precedence. The text may be a list
-    of strings, its paragraphs.
+    Line ends in the text separate paragraphs. The text may also be a list of strings,
+    its paragraphs. Dots in `text_field` select a field of a nested object, as in
+    `content.text`, unless there is a field with that exact name.
 
     Args:
-        text_field: name of the field that holds the text.
-        title_field: name of the field that holds the title, if there is one.
-        encoding: see `base.TextReader`.
+        text_field: str. Name of the text field.
+        title_field: str. Name of the title field, if there is one.
+        encoding: str. See `base.TextReader`.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl", ".ndjson")
@@ -99,7 +99,7 @@ class JsonLinesReader(base.TextReader):
     def read_stream(
         self, stream: io.BufferedReader, source: str
     ) -> Iterator[base.Document | base.RejectedDocument]:
-        """Reads one document per line; gives up a file of JSON that has other lines."""
+        """Reads one document per line. Rejects files that contain other JSON."""
         max_bytes, is_first = self.max_document_bytes, True
         for line in streams.lines(stream, max_bytes):
             data, location = line.data, f"line {line.number}"
@@ -134,7 +134,7 @@ class JsonLinesReader(base.TextReader):
 def _parse(line: str) -> dict[str, Any]:
     try:
         record = json.loads(line)
-    # A number with thousands of digits, or brackets nested without end.
+    # A number with thousands of digits, or deeply nested brackets.
     except (ValueError, RecursionError) as error:
         raise DocumentError(
             "malformed_json", f"Expected a JSON object, found: {error}."

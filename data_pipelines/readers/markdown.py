@@ -1,4 +1,4 @@
-"""Markdown: a file is a document; the marks go, the text stays."""
+"""Reads Markdown files as documents without markup."""
 
 import dataclasses
 import html
@@ -12,7 +12,7 @@ from markdown_it.token import Token
 
 from data_pipelines.readers import base, streams
 
-# Tables are no prose. Text that is indented often is: verse, letters.
+# Tables are not prose. Indented text often is, for example verse and letters.
 _PARSER = markdown_it.MarkdownIt("commonmark").enable("table").disable("code")
 _INLINE_TAGS = (
     "a|abbr|acronym|audio|b|bdi|bdo|big|br|button|cite|code|data|del|dfn|em|font|i|img"
@@ -29,11 +29,11 @@ _TAG = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _LINE_BREAK = re.compile(r"<br\b", re.IGNORECASE)
-# Removed from blocks with their content.
+# Elements that are removed from blocks, including their content.
 _DROPPED = re.compile(
     r"<(math|script|style|svg|template)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL
 )
-# `key:`, and what belongs to one: indented lines, list items, comments.
+# `key:`, followed by lines that belong to a key: indented lines, list items, comments.
 _YAML_KEY = r"""(?:[\w.-]+|"[^"\n]*"|'[^'\n]*')[ \t]*:(?:[ \t].*)?"""
 _FRONT_MATTER = re.compile(
     rf"---[ \t]*\n(?P<yaml>{_YAML_KEY}\n(?:(?:{_YAML_KEY}|[ \t#\]}}].*|-(?:[ \t].*)?|)"
@@ -46,18 +46,18 @@ _YAML_TITLE = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class MarkdownReader(base.TextReader):
-    """Markdown: a file is a document; the marks go, the text stays.
+    """Markdown with one document per file, whose markup is removed.
 
-    CommonMark's blocks are paragraphs, on one line each; headings and list items too,
-    the latter with their number. Code blocks, tables, images and the tags and comments
-    of HTML are left out. Front matter is YAML between `---` and `---` (or `...`) at the
-    start of the file.
+    Each CommonMark block becomes a paragraph on one line, including headings and list
+    items, which keep their number. Code blocks, tables, images and HTML tags and
+    comments are left out. Front matter is YAML between `---` and `---` (or `...`) at
+    the start of the file.
 
-    The title comes from the front matter, or is the first heading without the prefix
-    "Title: ".
+    The title is taken from the front matter, or else from the first heading without the
+    prefix "Title: ".
 
     Args:
-        encoding: see `base.TextReader`.
+        encoding: str. See `base.TextReader`.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".md", ".markdown")
@@ -100,14 +100,14 @@ def _inline_text(tokens: Sequence[Token]) -> str:
             is_tag and _LINE_BREAK.match(token.content)
         ):
             parts.append(" ")
-        # `<name>` is no tag of HTML.
+        # `<name>` is not an HTML tag.
         elif token.type != "image" and not (is_tag and _TAG.fullmatch(token.content)):
             parts.append(token.content)
     return "".join(parts)
 
 
 def _html_paragraphs(block: str) -> list[str]:
-    """The texts between the tags of a block of HTML."""
+    """Returns the texts between the tags of an HTML block."""
     text = _DROPPED.sub("", block)
     text = _TAG.sub(lambda tag: "\n\n" if tag["block"] else "", text)
     texts = (" ".join(html.unescape(part).split()) for part in text.split("\n\n"))

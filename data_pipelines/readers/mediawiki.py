@@ -1,4 +1,4 @@
-"""MediaWiki dumps: the XML of `pages-articles`, read a page at a time."""
+"""Reads MediaWiki dumps, the XML files `pages-articles`, one page at a time."""
 
 import dataclasses
 import io
@@ -10,38 +10,37 @@ from xml.etree import ElementTree
 from data_pipelines.readers import base, streams, wiki_markup
 from data_pipelines.readers.streams import DocumentError
 from seg_tf import file_listing
+from seg_tf.file_listing import PassOver, Path, ignore
 
 _CHUNK_BYTES = 1 << 16
 _REDIRECT = re.compile(r"\s*#redirect\b", re.IGNORECASE)
-# Their names in every wiki, in addition to its own.
+# English namespace names, which every wiki accepts in addition to the local names.
 _SHARED_NAMESPACES = {"6": "File", "14": "Category"}
 
 
 @dataclasses.dataclass(frozen=True)
 class MediaWikiReader(base.FileReader):
-    """MediaWiki dumps: the XML of `pages-articles`, compressed or not, multistream too.
+    """MediaWiki dumps (`pages-articles` XML), compressed or not, including multistream.
 
-    The title comes first; paragraphs, headings and list items are paragraphs.
-    Templates, tables, references, files, galleries, formulas and code are left out,
-    except templates that show plain text (`wiki_markup.TEMPLATES`), and so are headings
-    of empty sections. The last revision of a page is read. Redirects and pages of other
-    namespaces are rejected with separate reasons, so documents and rejections together
-    are the pages.
+    The title, paragraphs, headings and list items become paragraphs, in this order.
+    Templates, tables, references, files, galleries, formulas, code and headings of
+    empty sections are left out, except templates that show plain text
+    (`wiki_markup.TEMPLATES`). Only the last revision of a page is read. Redirects and
+    pages of other namespaces are rejected with separate reasons, so documents and
+    rejections add up to the number of pages.
 
     Args:
-        namespaces: numbers of the namespaces to read, joined by `+`: `0+118`.
+        namespaces: str. Numbers of the namespaces to read, joined by `+`: `0+118`.
     """
 
     namespaces: str = "0"
 
     def files(
-        self,
-        input_path: str | os.PathLike[str],
-        pass_over: file_listing.PassOver = lambda reason, path: None,
-    ) -> list[file_listing.Path]:
+        self, input_path: str | os.PathLike[str], pass_over: PassOver = ignore
+    ) -> list[Path]:
         files = super().files(input_path, pass_over)
-        # A folder contains indices, checksums and tables as well as the dump, maybe in
-        # parts such as `…-pages-articles1.xml-p1p41242.bz2`.
+        # A folder contains indices, checksums and tables as well as the dump, which may
+        # be in parts such as `…-pages-articles1.xml-p1p41242.bz2`.
         dumps = [path for path in files if ".xml" in path.name.lower()]
         for path in files if dumps else ():
             if path not in dumps:
@@ -85,7 +84,7 @@ class MediaWikiReader(base.FileReader):
         if len(text.encode()) > self.max_document_bytes:
             error = streams.too_long(self.max_document_bytes)
             return base.reject(error, source, location)
-        # Makes the markup independent of the wiki: `[[Datei:…` becomes `[[File:…`.
+        # Use English namespaces in the markup: `[[Datei:…` becomes `[[File:…`.
         for pattern, english in local_names.items():
             text = re.sub(pattern, english, text)
         return base.UnparsedDocument(text, source, location, title)
@@ -105,17 +104,17 @@ class MediaWikiReader(base.FileReader):
 def _elements(
     stream: io.BufferedReader, max_bytes: int
 ) -> Iterator[ElementTree.Element]:
-    """Yields `siteinfo` and the pages of a dump, holding one of them in memory.
+    """Yields `siteinfo` and the pages of a dump, with one page in memory at a time.
 
-    A page has its last revision only. A DocumentError is raised where the XML is
-    damaged or ends too early.
+    Only the last revision of a page is kept. Raises DocumentError where the XML is
+    damaged or truncated.
     """
     parser = ElementTree.XMLPullParser(("start", "end"))
-    path: list[ElementTree.Element] = []  # The elements that are open.
+    path: list[ElementTree.Element] = []  # The open elements.
     num_bytes, has_head, place = 0, True, "in its head"
     while chunk := stream.read1(_CHUNK_BYTES):
         if not path and chunk.lstrip().startswith(b"<page>"):
-            # One of the parts into which a dump was cut.
+            # One part of a dump that was split.
             parser.feed(b"<mediawiki>")
             has_head = False
         parser.feed(chunk)
@@ -143,8 +142,8 @@ def _elements(
         except ElementTree.ParseError as error:
             raise DocumentError(
                 "damaged_xml" if path else "not_mediawiki",
-                f"Expected the XML of a MediaWiki dump, found: {error}. What precedes "
-                "was read.",
+                f"Expected the XML of a MediaWiki dump, found: {error}. The pages "
+                "before it were read.",
                 place,
             ) from error
         if num_bytes > max_bytes + _CHUNK_BYTES:
@@ -153,6 +152,6 @@ def _elements(
         name = path[-1].tag.rpartition("}")[2]
         raise DocumentError(
             "damaged_xml",
-            f"Expected </{name}>, found the end of the file. What precedes was read.",
+            f"Expected </{name}>, found the end of the file. The rest was read.",
             place,
         )

@@ -1,4 +1,4 @@
-"""Plain text: a file, a block between blank lines or a line is a document."""
+"""Reads plain text with one document per file, block of lines, or line."""
 
 import dataclasses
 import io
@@ -8,31 +8,27 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from data_pipelines.readers import base, streams
+from seg_tf.config.base import check_choice
 
-_CHOICES = {
-    "documents": ("file", "blank_lines", "lines"),
-    "hard_wrapped": ("auto", "yes", "no"),
-}
 _LONGEST_WRAPPED_LINE = 100
 _SENTENCE_ENDS = tuple(".!?:;…。！？।॥؟۔\"'”’»)]")
 
 
 @dataclasses.dataclass(frozen=True)
 class PlainTextReader(base.TextReader):
-    """Plain text: a file, a block between blank lines or a line is a document.
+    """Plain text with one document per file, block of lines, or line.
 
     Args:
-        documents: "file": a file is a document, held in memory as a whole.
-            "blank_lines": blank lines separate documents, and a line is a paragraph,
-            as `seg-tf readers --output` writes them. "lines": a line is a document of
-            one paragraph.
-        hard_wrapped: whether line ends within a paragraph are mere line breaks.
-            "yes": blank lines separate paragraphs, whose lines are joined by a space (a
-            hyphen at the end of a line stays). "no": every line that is not blank is a
-            paragraph. "auto": see `is_hard_wrapped`; "no" if a file contains many
-            documents. With documents=blank_lines, "yes" joins the lines of a document
-            to one paragraph.
-        encoding: see `base.TextReader`.
+        documents: str. "file": each file is a document and is loaded into memory whole.
+            "blank_lines": blank lines separate documents and each line is a paragraph,
+            as in the output of `seg-tf readers --output`. "lines": each line is a
+            document with one paragraph.
+        hard_wrapped: str. Whether line ends within a paragraph are mere line breaks.
+            "yes": blank lines separate paragraphs, whose lines are joined by spaces (a
+            hyphen at the end of a line stays). "no": every non-blank line is a
+            paragraph. "auto": see `is_hard_wrapped`, but "no" if a file contains many
+            documents. With documents=blank_lines, "yes" joins all lines of a document.
+        encoding: str. See `base.TextReader`.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".text")
@@ -42,12 +38,8 @@ class PlainTextReader(base.TextReader):
 
     def __post_init__(self):
         super().__post_init__()
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise ValueError(
-                    f"`{name}` must be one of {choices}. "
-                    f"Received: {getattr(self, name)!r}"
-                )
+        check_choice("documents", self.documents, ("file", "blank_lines", "lines"))
+        check_choice("hard_wrapped", self.hard_wrapped, ("auto", "yes", "no"))
 
     def read_stream(
         self, stream: io.BufferedReader, source: str
@@ -105,18 +97,16 @@ class PlainTextReader(base.TextReader):
 
 
 def is_hard_wrapped(lines: Sequence[str]) -> bool:
-    """Decides if the line ends of a file are mere line breaks.
+    """Returns whether the line ends of a file are mere line breaks.
 
-    The test considers lines that another line follows directly. They are wrapped if
+    Only lines that are directly followed by another line are considered. The text is
+    hard-wrapped if both of the following hold:
 
-    * at least nine in ten of them have at most 100 characters (if a line is a
-      paragraph or a sentence, more of them are longer), and
-    * blank lines separate the paragraphs; or, in a file without blank lines, which may
-      be one paragraph, the lines nearly fill a common width: their median is at least
-      three quarters of the longest.
-
-    Args:
-        lines: stripped lines of a file; blank ones are empty.
+    * At least nine in ten of these lines have at most 100 characters. If each line were
+      a paragraph or a sentence, more of them would be longer.
+    * Blank lines (empty strings) separate paragraphs. A file without blank lines may be
+      one paragraph. Then the lines must nearly fill a common width: their median length
+      is at least three quarters of the longest.
     """
     lines = "\n".join(lines).strip("\n").split("\n")
     lengths = [
@@ -131,7 +121,7 @@ def is_hard_wrapped(lines: Sequence[str]) -> bool:
 
 
 def breaks_sentences(lines: Sequence[str]) -> bool:
-    """True if most lines that another line follows do not end as sentences do."""
+    """Returns whether most lines that precede another line end within a sentence."""
     ends = [
         line.endswith(_SENTENCE_ENDS)
         for line, following in itertools.pairwise(lines)

@@ -1,4 +1,4 @@
-"""Docstrings of installed Python packages: a corpus that every machine has."""
+"""Reads the docstrings of installed Python packages as a corpus."""
 
 import ast
 import dataclasses
@@ -16,17 +16,17 @@ from typing import ClassVar
 from data_pipelines.readers import base, streams
 from data_pipelines.readers.streams import DocumentError
 from seg_tf import file_listing
+from seg_tf.file_listing import PassOver, Path, ignore
 
-# The packages that an installation of this project brings along. Development tools are
-# left out, so that the corpus is the same with and without them.
+# The packages that are installed with this project, without development tools, so that
+# the corpus is the same with and without them.
 _PACKAGES = """
 PIL absl contourpy dateutil flatbuffers fontTools google/protobuf grpc h5py
 huggingface_hub keras keras_hub markdown matplotlib ml_collections mpl_toolkits numpy
 optree packaging pyparsing requests rich tensorboard tensorflow tensorflow_text urllib3
 werkzeug
 """
-# Tests; vendored code; modules that only re-export names; programs; tables of test
-# cases.
+# Tests, vendored code, modules that only re-export names, programs, test data.
 _SKIPPED_FOLDER = re.compile(
     r"tests?|testing|testdata|(?:site|dist)-packages|_?vendor(?:ed)?|extern"
     r"|_api|_tf_keras|idlelib|lib2to3|turtledemo|ensurepip"
@@ -37,12 +37,12 @@ _HOLDERS = (ast.stmt, ast.excepthandler, ast.match_case)
 
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _UNDERLINE = re.compile(r"([-=~^#*+\"'`.])\1{2,}$")
-# Sections (numpydoc's names) of entries, not of sentences.
+# Sections (named as in numpydoc) that contain entries instead of sentences.
 _LIST_SECTIONS = re.compile(
     r"(?:other )?parameters|attributes|methods|returns|yields|receives|raises|warns"
     r"|see also|references|(?:keyword )?arguments|args"
 )
-# Doctests, directives and comments of reST, fields, list items, quotes, tables.
+# Doctests, reST directives and comments, fields, list items, quotes, tables.
 _NO_PROSE_LINE = re.compile(
     r">>>|\.{2,3}\s|:\w[^:]*:\s|@\w|[-*+•>$%#]\s|\(?(?:\d{1,3}|\w)[.)]\s|\[\d+\]|\||\+-"
 )
@@ -55,7 +55,7 @@ _BOILERPLATE = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE_START = re.compile(r"[\"'(]?[^\W\d_]")
-# A colon ends "It fails. Do instead:", but not the mere "There are two ways:".
+# A colon may end a second sentence, "It fails. Do instead:", but not the only one.
 _SENTENCE_END = re.compile(r"[.!?][\"')\]]*(?:$| .*:$)")
 _LETTERS = r"[^\W\d_]+"
 _WORD = re.compile(
@@ -68,35 +68,31 @@ _MIN_WORD_SHARE = 0.85
 
 @dataclasses.dataclass(frozen=True)
 class PythonDocsReader(base.FileReader):
-    """Docstrings of installed Python packages: a corpus that every machine has.
+    """Docstrings of installed Python packages, a corpus available on every machine.
 
-    A module is a document. Its docstrings come in source order: first the module's,
-    then its classes' and functions'. `prose_paragraphs` selects their paragraphs; one
-    that a module repeats verbatim is taken once. A module without prose is no document
-    and is not reported. Nothing is imported or run.
+    Each module is a document. Its docstrings come in source order: first the module's,
+    then those of its classes and functions. Only the `prose_paragraphs` of a docstring
+    are used, without repetitions within a module. Modules without prose are skipped and
+    not reported. No code is imported or run.
 
-    The input is a file, folder or glob of Python files as for other formats; or empty:
-    the standard library and the packages that this project depends on, as installed for
-    the running interpreter, without tests.
+    The input is a file, folder or glob of Python files, as for other formats. If it is
+    empty, the reader uses the standard library and the packages that this project
+    depends on, as installed for the running interpreter, without tests.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".py",)
 
     def files(
-        self,
-        input_path: str | os.PathLike[str],
-        pass_over: file_listing.PassOver = lambda reason, path: None,
-    ) -> list[file_listing.Path]:
+        self, input_path: str | os.PathLike[str], pass_over: PassOver = ignore
+    ) -> list[Path]:
         files = super().files(input_path, pass_over) if input_path else _installed()
-        # Packages are full of empty `__init__.py`, which are no failed downloads.
+        # Packages contain many empty `__init__.py`, which are not failed downloads.
         for path in files if input_path else ():
             if not path.stat().st_size:
                 pass_over(base.EMPTY, path)
         return [path for path in files if path.stat().st_size]
 
-    def source_name(
-        self, path: file_listing.Path, input_path: str | os.PathLike[str]
-    ) -> str:
+    def source_name(self, path: Path, input_path: str | os.PathLike[str]) -> str:
         named = super().source_name
         return named(path, input_path) if input_path else _installed_name(path)
 
@@ -105,7 +101,7 @@ class PythonDocsReader(base.FileReader):
     ) -> Iterator[base.Document | base.RejectedDocument]:
         code = streams.read_all(stream, self.max_document_bytes)
         if b'"""' not in code and b"'''" not in code:
-            return  # Parsing costs far more than looking for docstrings.
+            return  # Parsing is far slower than searching for docstrings.
         paragraphs = dict.fromkeys(
             paragraph
             for docstring in _docstrings(code)
@@ -117,7 +113,7 @@ class PythonDocsReader(base.FileReader):
 
 
 def _docstrings(code: bytes) -> Iterator[str]:
-    """Docstrings of a module and of all classes and functions in it, in order."""
+    """Yields the docstrings of a module and its classes and functions, in order."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Invalid escapes and the like.
         try:
@@ -130,7 +126,7 @@ def _docstrings(code: bytes) -> Iterator[str]:
                 f"{error.args[0] if error.args else error!r}.",
                 location,
             ) from error
-    # Not recursive: each `elif` is a level, and generated code has thousands.
+    # Not recursive, because each `elif` adds a level and generated code has thousands.
     while nodes:
         node = nodes.pop()
         if isinstance(node, _DOCUMENTED) and (docstring := ast.get_docstring(node)):
@@ -141,7 +137,7 @@ def _docstrings(code: bytes) -> Iterator[str]:
 
 @functools.cache
 def _roots() -> tuple[pathlib.Path, pathlib.Path, pathlib.Path]:
-    """Folders of installed modules; packages may be inside the library's, the last."""
+    """Returns the folders of installed modules. Packages may be inside the last one."""
     paths = sysconfig.get_paths()
     return tuple(pathlib.Path(paths[name]) for name in ("purelib", "platlib", "stdlib"))
 
@@ -173,13 +169,13 @@ def prose_paragraphs(docstring: str) -> Iterator[str]:
 
     Blank lines separate paragraphs. A paragraph is left out if
 
-    * one of its lines is indented (code, parameter lists, quotations) or in a fenced
-      block;
-    * one of its lines begins like a doctest, list item, field, directive or table row;
-    * it is in a section of entries, such as numpydoc's "Parameters";
+    * one of its lines is indented (code, parameter lists, quotations),
+    * one of its lines is in a fenced block, or begins like a doctest, list item, field,
+      directive or table row,
+    * it is in a section of entries, such as numpydoc's "Parameters", or
     * `is_prose` rejects it.
 
-    Marks of code, emphasis, links and roles are removed, their text stays.
+    Markup for code, emphasis, links and roles is removed and its text kept.
     """
     lines, is_fenced = [], False
     for line in docstring.split("\n"):
@@ -202,11 +198,12 @@ def prose_paragraphs(docstring: str) -> Iterator[str]:
 
 
 def is_prose(paragraph: str) -> bool:
-    """Recognises a paragraph of sentences, as opposed to a list or code.
+    """Returns whether a paragraph consists of sentences, as opposed to a list or code.
 
-    It is printable, begins with a letter and ends as sentences do, does more than
-    announce a list or code, is no licence boilerplate, and has at least five words,
-    which make up 85 % of it; the rest are names with underscores, numbers, formulas.
+    A paragraph of prose is printable, begins with a letter, ends like a sentence, does
+    not only announce a list or code and is not license boilerplate. It has at least
+    five words, and at least 85 % of its tokens are words, as opposed to names with
+    underscores, numbers or formulas.
     """
     tokens = paragraph.split()
     return bool(
@@ -220,7 +217,7 @@ def is_prose(paragraph: str) -> bool:
 
 
 def strip_marks(paragraph: str) -> str:
-    """Removes the inline marks of reStructuredText and Markdown."""
+    """Removes the inline markup of reStructuredText and Markdown."""
 
     def role_text(match: re.Match[str]) -> str:
         # `Door <house.Door>` shows its first half, `~house.Door` its last name.

@@ -1,4 +1,4 @@
-"""Files as streams of UTF-8: compression, encodings, lines, and where damage is."""
+"""Opens files as UTF-8 streams: decompression, encodings, lines and error locations."""
 
 import bz2
 import codecs
@@ -22,9 +22,9 @@ from seg_tf import file_listing, remote_files
 UTF_8 = "utf-8"
 _BUFFER_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 16
-# Bytes per request to a remote file; larger requests would look stalled on a slow line.
+# Bytes per request to a remote file. Larger ones look stalled on a slow connection.
 _BLOCK_BYTES = 1 << 22
-# Compressed bytes at a time. Zeros grow thirty thousandfold with Zstandard.
+# Compressed bytes to read at a time. Zstandard can expand zeros by a factor of 30,000.
 _COMPRESSED_BYTES = 1 << 11
 _MAX_OUTPUT_BYTES = 1 << 25
 # Name, suffix, first bytes ("BZh" may also begin plain text), decompressor.
@@ -43,7 +43,7 @@ _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]
 
 
 class DocumentError(Exception):
-    """A document, or the rest of a file, cannot be read: see `RejectedDocument`."""
+    """A document or the rest of a file cannot be read. See `RejectedDocument`."""
 
     def __init__(self, reason: str, message: str, location: str = ""):
         super().__init__(message)
@@ -51,11 +51,11 @@ class DocumentError(Exception):
 
 
 class _DamagedError(DocumentError):
-    """The rest of a stream is lost; the location is added later."""
+    """The rest of a stream is lost. The location is set later."""
 
 
 def too_long(max_bytes: int, location: str = "") -> DocumentError:
-    """The error for a document that is larger than `max_document_megabytes`."""
+    """Returns the error for a document larger than `max_document_megabytes`."""
     return DocumentError(
         "too_long_document",
         f"Expected at most {max_bytes / 1e6:,g} MB of text in a document, found more. "
@@ -69,12 +69,9 @@ def too_long(max_bytes: int, location: str = "") -> DocumentError:
 
 @contextlib.contextmanager
 def open_binary(path: file_listing.Path) -> Iterator[io.BufferedReader]:
-    """Opens a file unchanged; a DocumentError, in the block too, if it cannot."""
+    """Context manager that opens a file and turns OSErrors into DocumentErrors."""
     try:
-        with (
-            open_raw(path) as raw,
-            io.BufferedReader(raw, _BUFFER_BYTES) as stream,
-        ):
+        with open_raw(path) as raw, io.BufferedReader(raw, _BUFFER_BYTES) as stream:
             yield stream
     except UnreachableError:
         raise
@@ -89,14 +86,14 @@ def open_binary(path: file_listing.Path) -> Iterator[io.BufferedReader]:
 def open_text(
     path: file_listing.Path, encoding: str = UTF_8
 ) -> Iterator[io.BufferedReader]:
-    """Opens a file as a stream of UTF-8, decompressed, after its byte order mark.
+    """Context manager that opens a file as UTF-8 text, decompressed and without a BOM.
 
     The compression is detected from the first bytes, not from the name. The file
-    objects of fsspec and of the standard library are not used: some end silently where
-    a file is cut off or a later stream is damaged.
+    objects of fsspec and the standard library are not used, because some of them end
+    silently where a file is truncated or a later stream is damaged.
 
-    A DocumentError is raised if the file is unreadable, empty, truncated, damaged or
-    not in its `encoding`, a result of `codec_name`.
+    Raises DocumentError if the file is unreadable, empty, truncated, damaged or not in
+    its `encoding`, a result of `codec_name`.
     """
     with open_binary(path) as stream:
         try:
@@ -116,7 +113,7 @@ def open_text(
 
 
 class _Chunks(io.RawIOBase):
-    """A stream over an iterator of bytes."""
+    """A raw stream over an iterator of bytes."""
 
     def __init__(self, chunks: Iterator[bytes]):
         super().__init__()
@@ -142,7 +139,7 @@ class _Chunks(io.RawIOBase):
 def _decompressed(
     stream: io.BufferedReader, path: file_listing.Path
 ) -> Iterator[bytes] | None:
-    """The decompressed parts of a file; None if it is not compressed."""
+    """Returns the decompressed parts of a file, or None if it is not compressed."""
     first_bytes = stream.peek(4)[:4]
     for name, _, magic, new_decompressor in _COMPRESSIONS:
         if re.match(magic, first_bytes):
@@ -162,12 +159,12 @@ def _decompress(
 ) -> Iterator[bytes]:
     """Decompresses all streams, members or frames of a file."""
     decompressor = None
-    # Not `read`, which would lose what precedes a lost connection.
+    # `read` would lose the data before a lost connection.
     while data := stream.read1(_COMPRESSED_BYTES):
-        # Those of bzip2 and xz can stop early.
+        # The decompressors of bzip2 and xz can stop early.
         while data or not getattr(decompressor, "needs_input", True):
             if decompressor is None:
-                # Zeros may pad the last block of a tape.
+                # The last block of a tape may be padded with zeros.
                 if not (data := data.lstrip(b"\0")):
                     break
                 decompressor = new_decompressor()
@@ -177,8 +174,8 @@ def _decompress(
             except (OSError, lzma.LZMAError, zlib.error, zstandard.ZstdError) as error:
                 raise _DamagedError(
                     f"damaged_{name}",
-                    f"Expected sound {name} data, found damaged data ({error}). What "
-                    "precedes was read.",
+                    f"Expected valid {name} data, found damaged data ({error}). The "
+                    "text before it was read.",
                 ) from error
             data = b""
             if decompressor.eof:
@@ -186,13 +183,13 @@ def _decompress(
     if decompressor is not None:
         raise _DamagedError(
             f"truncated_{name}",
-            f"Expected the {name} end mark, found the end of the file, which was cut "
-            "off, perhaps on its way here. What precedes was read.",
+            f"Expected the {name} end mark, found the end of the file, which is "
+            "truncated. The text before it was read.",
         )
 
 
 def codec_name(encoding: str) -> str:
-    """Python's name of an encoding, or a ValueError; `utf-8-sig` becomes `"utf-8"`."""
+    """Returns Python's name of an encoding. Raises ValueError if it is unknown."""
     try:
         "a".encode(encoding)
         name = codecs.lookup(encoding).name
@@ -224,14 +221,14 @@ def _transcoded(stream: io.BufferedReader, encoding: str) -> Iterator[bytes]:
 
 
 class Line(NamedTuple):
-    """A line of a file, with its end."""
+    """A line of a file, including its line end."""
 
     number: int
     data: bytes
 
 
 def lines(stream: io.BufferedReader, max_bytes: int) -> Iterator[Line]:
-    """The lines of a stream; a DocumentError ends it at one that is too long."""
+    """Yields the lines of a stream. Raises DocumentError at a line that is too long."""
     for number in itertools.count(1):
         data = stream.readline(max_bytes + 1)
         if len(data) > max_bytes:
@@ -250,25 +247,25 @@ class Block:
         self._data = bytearray(first.data)
 
     def add(self, line: Line) -> None:
-        """Appends a line; a DocumentError if the document becomes too long."""
+        """Appends a line. Raises DocumentError if the document becomes too long."""
         self._data += line.data
         if len(self._data) > self._max_bytes:
             raise too_long(self._max_bytes, f"line {self.first.number}")
 
     def decode(self) -> str:
-        r"""The text, with `\n` as line end."""
+        r"""Returns the text, with `\n` as line end."""
         return decode(bytes(self._data), self.first.number)
 
 
 def read_document(stream: io.BufferedReader, max_bytes: int) -> str:
-    """Reads and decodes the rest of a stream, which is one document."""
+    """Reads and decodes the rest of a stream as one document."""
     return decode(read_all(stream, max_bytes))
 
 
 def read_all(stream: io.BufferedReader, max_bytes: int) -> bytes:
     """Reads the rest of a stream.
 
-    A DocumentError is raised, and memory freed, if it is longer than `max_bytes`.
+    Raises DocumentError, and frees the memory, if it is longer than `max_bytes`.
     """
     parts, num_bytes = [], 0
     while part := stream.read(_BUFFER_BYTES):
@@ -280,11 +277,11 @@ def read_all(stream: io.BufferedReader, max_bytes: int) -> bytes:
 
 
 def decode(data: bytes, first_line: int = 1) -> str:
-    r"""Decodes a document of UTF-8 and replaces its line ends by `\n`.
+    r"""Decodes a UTF-8 document and replaces its line ends with `\n`.
 
-    A DocumentError is raised if `data`, which begins in line `first_line` of its file,
-    is not UTF-8, or has a NUL byte, which binary files and UTF-16 have and text does
-    not.
+    `first_line` is the line number of the beginning of `data` in its file. Raises
+    DocumentError if `data` is not UTF-8 or contains a NUL byte, which occurs in binary
+    files and UTF-16 but not in text.
     """
     try:
         text = data.decode()
@@ -304,19 +301,19 @@ def decode(data: bytes, first_line: int = 1) -> str:
 
 
 def unify_line_ends(text: str) -> str:
-    r"""Replaces `\r\n` and `\r` by `\n`."""
+    r"""Replaces `\r\n` and `\r` with `\n`."""
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def split_lines(text: str) -> list[str]:
-    r"""The lines that are not blank, stripped; only `\n` separates lines."""
+    r"""Returns the non-blank lines, stripped. Only `\n` separates lines."""
     return [stripped for line in text.split("\n") if (stripped := line.strip())]
 
 
 def unescape_entities(text: str) -> str:
-    """Replaces entities such as `&amp;` and `&#8211;` by their characters.
+    """Replaces entities such as `&amp;` and `&#8211;` with their characters.
 
-    Unlike `html.unescape`, it keeps anything without a semicolon, such as `AT&T`.
+    Unlike `html.unescape`, this keeps text without a semicolon, such as `AT&T`.
     """
 
     def unescape(match: re.Match[str]) -> str:
@@ -329,22 +326,22 @@ def unescape_entities(text: str) -> str:
 
 
 class UnreachableError(OSError):
-    """A remote file cannot be reached. The file itself may be fine.
+    """A remote file cannot be reached, although the file itself may be fine.
 
-    Reading stops: the file must not be left out of a corpus for this reason.
+    Reading stops, because the file must not be left out of a corpus for this reason.
     """
 
 
 def open_raw(path: file_listing.Path) -> io.RawIOBase:
-    """Opens a local or remote file, seekable.
+    """Opens a local or remote file as a seekable stream.
 
-    Errors are OSErrors if it is local, and UnreachableErrors if it is remote.
+    Raises OSError for a local file and UnreachableError for a remote one.
     """
     return io.FileIO(path) if isinstance(path, pathlib.Path) else _Remote(path)
 
 
 def version(path: file_listing.Path) -> tuple:
-    """Size, times and inode; one changes when a file is written to."""
+    """Returns size, times and inode. At least one changes when a file is modified."""
     is_local = isinstance(path, pathlib.Path)
     status = path.stat() if is_local else _reach(path, path.stat)
     return status.st_size, status.st_mtime, status.st_ctime, status.st_ino
@@ -353,7 +350,7 @@ def version(path: file_listing.Path) -> tuple:
 def checksum(
     path: file_listing.Path, on_read: Callable[[int], object] = lambda num_bytes: None
 ) -> str:
-    """SHA-256 of a file, in hexadecimal; `on_read` receives the sizes of its parts."""
+    """Returns the SHA-256 of a file as hexadecimal. Reports progress to `on_read`."""
     digest = hashlib.sha256()
     with open_raw(path) as raw:
         while chunk := raw.read(_BUFFER_BYTES):
@@ -363,18 +360,18 @@ def checksum(
 
 
 def _reach(path: file_listing.Path, call: Callable[[], Any]) -> Any:
-    """Calls storage, with retries; each kind of storage has its own exceptions."""
+    """Calls a storage function with retries. Raises UnreachableError if it fails."""
     try:
         return remote_files.with_retries(str(path), call)
     except Exception as error:
         raise UnreachableError(
-            f"{path}: cannot be read: {type(error).__name__}: {error}. What "
-            "is finished is kept: run the same command again when it can be"
+            f"{path}: cannot be read: {type(error).__name__}: {error}. Finished "
+            "work is kept: run the same command again later"
         ) from error
 
 
 class _Remote(io.RawIOBase):
-    """A remote file, which is opened anew after a failure."""
+    """A remote file that is reopened after a failure."""
 
     def __init__(self, path: file_listing.Path):
         super().__init__()
@@ -396,7 +393,7 @@ class _Remote(io.RawIOBase):
 
     def readinto(self, buffer: bytearray | memoryview) -> int:
         def attempt() -> tuple[Any, bytes]:
-            # An attempt that stalled may still be using the last one's file.
+            # An attempt that stalled may still be using the previous file object.
             file, self._file = self._file, None
             file = file or self._path.open("rb", block_size=_BLOCK_BYTES)
             if file.tell() != self._position:

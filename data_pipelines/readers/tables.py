@@ -1,4 +1,4 @@
-"""Tables whose rows are documents: CSV and TSV, Parquet."""
+"""Reads tables whose rows are documents: CSV, TSV and Parquet."""
 
 import csv
 import dataclasses
@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 from data_pipelines.readers import base, json_lines, streams
 from data_pipelines.readers.streams import DocumentError
-from seg_tf import file_listing
+from seg_tf.file_listing import PassOver, Path, ignore
 
-# The limit of Python's module is global; `max_document_megabytes` is this reader's.
+# The limit of Python's module is global. `max_document_megabytes` limits each reader.
 csv.field_size_limit(sys.maxsize)
 _QUOTES_HINT = "The option `quotes=false` treats quotation marks as text."
 _BATCH_ROWS = 256
@@ -23,19 +23,19 @@ _BUFFER_BYTES = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class CsvReader(base.TextReader):
-    """CSV and TSV: a row is a document, its text in a column that the header names.
+    """CSV and TSV with one document per row, its text in a column named in the header.
 
-    Line ends in the text separate paragraphs. Fields may be quoted, with line ends in
-    them and `""` for a quotation mark. A row whose number of fields differs from the
-    header's, or whose quotation marks do not match, is rejected with its line number.
+    Line ends in the text separate paragraphs. Quoted fields may contain line ends, and
+    `""` for a quotation mark. A row is rejected with its line number if its number of
+    fields differs from the header's or its quotation marks do not match.
 
     Args:
-        text_field: name of the column that holds the text.
-        title_field: name of the column that holds the title, if there is one.
-        delimiter: a character, or `tab`; empty is a tab in files named `.tsv`, and a
-            comma in others.
-        quotes: whether quotation marks quote; without, they are text.
-        encoding: see `base.TextReader`.
+        text_field: str. Name of the text column.
+        title_field: str. Name of the title column, if there is one.
+        delimiter: str. A character or `tab`. If empty, a tab in files named `.tsv` and
+            a comma in other files.
+        quotes: bool. Whether quotation marks enclose fields. If False, they are text.
+        encoding: str. See `base.TextReader`.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".tsv")
@@ -70,7 +70,7 @@ class CsvReader(base.TextReader):
                     # The row is rejected once its end is found.
                     errors.append(error)
                     text = line.data.decode("utf-8", "replace").replace("\r", "\n")
-                # Decoding reveals the line ends of old Macs, `\r`.
+                # Decoding may reveal `\r` line ends of old Macs.
                 yield from (f"{part}\n" for part in text.removesuffix("\n").split("\n"))
 
         is_tabbed = ".tsv" in pathlib.PurePath(source.lower()).suffixes[-2:]
@@ -122,10 +122,10 @@ class CsvReader(base.TextReader):
 
 
 def import_extra(name: str, package: str = "") -> ModuleType:
-    """Imports a package of the extra `corpora`, late: other formats do without.
+    """Imports a package of the extra `corpora`, which other formats do not need.
 
     Raises:
-        ValueError: if it is not installed.
+        ValueError: if the package is not installed.
     """
     try:
         return importlib.import_module(name)
@@ -138,22 +138,22 @@ def import_extra(name: str, package: str = "") -> ModuleType:
 
 @dataclasses.dataclass(frozen=True)
 class TableReader(base.FileReader):
-    """Base class of readers of rows with typed columns, which implement `rows`."""
+    """Base class of readers of rows with typed columns. Subclasses implement `rows`."""
 
     text_field: str = "text"
     title_field: str = "title"
 
-    def rows(self, path: file_listing.Path) -> Iterator[Mapping[str, Any]]:
-        """Yields the rows of a file; each library raises other exceptions."""
+    def rows(self, path: Path) -> Iterator[Mapping[str, Any]]:
+        """Yields the rows of a file. May raise any exception of its library."""
         raise NotImplementedError
 
     def read_file(
-        self, path: file_listing.Path, source: str
+        self, path: Path, source: str
     ) -> Iterator[base.Document | base.RejectedDocument]:
         number = 0
         try:
             for number, row in enumerate(self.rows(path), 1):
-                if number == 1:  # A column that is missing is missing in all rows.
+                if number == 1:  # A missing column is missing in all rows.
                     json_lines.find_text(row, self.text_field)
                 yield self._to_document(row, source, f"row {number}")
         except (DocumentError, streams.UnreachableError):
@@ -166,7 +166,7 @@ class TableReader(base.FileReader):
             message = " ".join(str(error).split()).rstrip(".")[:300]
             raise DocumentError(
                 "damaged_table",
-                f"Expected sound rows, found: {message}. What precedes was read.",
+                f"Expected valid rows, found: {message}. The rows before were read.",
                 f"after row {number}" if number else "",
             ) from error
 
@@ -182,35 +182,31 @@ class TableReader(base.FileReader):
         return base.to_document(paragraphs, source, location, title)
 
     def title_and_paragraphs(self, title: str, text: str) -> tuple[str, list[str]]:
-        """Splits a text into paragraphs."""
+        """Returns the title and the paragraphs of a text, its non-blank lines."""
         return title, streams.split_lines(text)
 
 
 @dataclasses.dataclass(frozen=True)
 class ParquetReader(TableReader):
-    """Parquet: a row is a document, its text in a column.
+    """Parquet with one document per row, its text in one column.
 
-    Row groups are read in pieces. As in JSON lines, dots name a field of a nested
-    column, `content.text`, and the text may be a list of paragraphs. Strings may be
-    stored as such, as bytes that are UTF-8, or as dictionaries of these. Line ends in
-    the text separate paragraphs. Rows are counted from 1.
+    Row groups are read in batches. As for JSON lines, dots select a field of a nested
+    column, as in `content.text`, and the text may be a list of paragraphs. Text may be
+    stored as strings, as UTF-8 bytes, or as dictionaries of either. Line ends in the
+    text separate paragraphs. Row numbers start at 1.
 
     Args:
-        text_field: name of the column that holds the text.
-        title_field: name of the column that holds the title, if there is one.
+        text_field: str. Name of the text column.
+        title_field: str. Name of the title column, if there is one.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
 
-    def files(
-        self,
-        input_path: str,
-        pass_over: file_listing.PassOver = lambda reason, path: None,
-    ) -> list[file_listing.Path]:
+    def files(self, input_path: str, pass_over: PassOver = ignore) -> list[Path]:
         import_extra("pyarrow")
         return super().files(input_path, pass_over)
 
-    def rows(self, path: file_listing.Path) -> Iterator[Mapping[str, Any]]:
+    def rows(self, path: Path) -> Iterator[Mapping[str, Any]]:
         parquet = import_extra("pyarrow.parquet")
         with (
             streams.open_binary(path) as file,
@@ -220,7 +216,7 @@ class ParquetReader(TableReader):
                 [n for n in table.schema_arrow.names if f"{field}.".startswith(f"{n}.")]
                 for field in (self.text_field, self.title_field)
             )
-            # The error about a missing text lists all names.
+            # Read all columns for the error message about a missing text column.
             columns = [*text, *title] if text else None
             for batch in table.iter_batches(
                 _BATCH_ROWS, columns=columns, use_threads=False

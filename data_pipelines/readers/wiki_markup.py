@@ -1,8 +1,8 @@
-"""From wikitext to the paragraphs that readers of the page see.
+"""Converts wikitext to the paragraphs that are visible on the page.
 
-`_render` turns the tree that mwparserfromhell parses into text with marks: control
-characters, which neither XML nor wikitext can contain, where blocks end and where
-something was left out. `tidy` turns that into paragraphs.
+`_render` turns the tree that mwparserfromhell parses into text with marks. The marks
+are control characters, which neither XML nor wikitext can contain, and show where
+blocks end and where something was left out. `tidy` turns this text into paragraphs.
 """
 
 import calendar
@@ -19,7 +19,7 @@ _BREAK = "\x01"  # A paragraph ends here.
 _HEADING = "\x02"  # A heading follows, its level (a digit) first.
 _REMOVED = "\x03"  # Something was left out here.
 _ITEM = "\x04"  # A list item follows, up to the end of the line.
-_APOSTROPHE = "\x05"  # An apostrophe that is no markup.
+_APOSTROPHE = "\x05"  # An apostrophe that is not markup.
 
 # === Templates ===
 
@@ -29,7 +29,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 class Arguments(list[str]):
-    """The unnamed arguments of a template, rendered; the rest are `named`."""
+    """The rendered unnamed arguments of a template. Other arguments are in `named`."""
 
     named: dict[str, str]
 
@@ -38,7 +38,7 @@ Show = Callable[[Arguments], str]
 
 
 def _shows(text: str, number: int | None = None) -> Show:
-    """Shows a text, and after it the argument with a number, if that is not empty."""
+    """Returns a function that shows `text`, or `text` before a nonempty argument."""
     if number is None:
         return lambda arguments: text
     return lambda arguments: "".join(
@@ -87,11 +87,11 @@ TEMPLATES: dict[str, Show] = {
     "as of": _as_of,
     "nihongo": _nihongo,
 }
-"""Templates that show text, such as `{{lang|fr|mot}}`; all others are left out.
+"""Templates that show text, such as `{{lang|fr|mot}}`. All others are left out.
 
-Maps a name in lower case (`lang-` for `lang-fr`, `lang-de` and so on) to a function of
-the `Arguments`. It returns the text, or "" to leave the template out. A module that is
-named as `--format=module:Reader` may add to it, and import `MediaWikiReader as Reader`.
+Maps a lowercase name (`lang-` for `lang-fr`, `lang-de` and so on) to a function of the
+`Arguments`, which returns the text, or "" to leave the template out. A custom module
+for `--format=module:Reader` can add entries and import `MediaWikiReader as Reader`.
 """
 _PARSER_FUNCTIONS: dict[str, Callable[[str], str]] = {
     "formatnum": str,
@@ -105,8 +105,8 @@ _QUOTATIONS = _words("blockquote bquote cquote poemquote quotation quote rquote"
 # === From markup to paragraphs ===
 
 MAX_CHARACTERS_READ = 20_000_000
-"""For each opening that is never closed the parser reads the rest of the page. Reading
-this many characters takes it some seconds."""
+"""Maximum number of characters to parse because of unclosed markup: a few seconds. The
+parser reads the rest of the page for each unclosed opening."""
 # Openings and closings. Tables begin lines; `|}` also ends `{{cite|url=|}}`.
 _PAIRS = tuple(
     (re.compile(opening, re.I | re.M), re.compile(closing, re.I))
@@ -114,7 +114,7 @@ _PAIRS = tuple(
         (r"\{\{", r"\}\}"),
         (r"\[(?=\[|[a-z]+:|//)", r"\]"),
         (r"^[ \t:]*\{\|", r"\|\}"),
-        # A tag that does not end itself, and neither `<http://…>` nor `<name@host>`.
+        # Tags, except for self-closing ones, `<http://…>` and `<name@host>`.
         (
             r"<(?!(?:br|d[dt]|hr|img|li|t[dhr]|wbr)\b)[a-z][a-z0-9]*\b(?![:@.])"
             r"(?![^<>]{0,1000}/>)",
@@ -123,13 +123,13 @@ _PAIRS = tuple(
     )
 )
 
-# Left out with their content.
+# Tags that are left out, including their content.
 _DROPPED_TAGS = _words(
     "categorytree ce chem code gallery graph hiero imagemap includeonly indicator "
     "inputbox mapframe maplink math pre ref references rp rt score section source "
     "style syntaxhighlight table templatedata templatestyles timeline"
 )
-# Begin and end a paragraph.
+# Tags that begin and end a paragraph.
 _BLOCK_TAGS = _words(
     "blockquote center dd div dl dt h1 h2 h3 h4 h5 h6 hr li ol p poem tbody td th tr ul"
 )
@@ -146,7 +146,7 @@ SWITCH = re.compile(
     r"|EXPECTUNUSEDCATEGORY|NO(?:CONTENT|TITLE)CONVERT|NOCC|NOTC|(?:NO)?INDEX|START|END"
     r"|STATICREDIRECT|DISAMBIG|ARCHIVEDTALK|NOTALK|NOGLOBAL)__"
 )
-# Remains of markup that the parser finds unclosed.
+# Remains of markup that the parser found unclosed.
 _UNCLOSED = re.compile(r"^\{\{.*$|\{\{+|\}\}+|\[\[|\]\]", re.MULTILINE)
 _STRAY_TAG = re.compile(
     r"</?(?:(?P<block>blockquote|center|d[dlt]|div|gallery|h[1-6]|hr|li|ol|p|poem|pre"
@@ -161,14 +161,14 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
 def to_paragraphs(markup: str) -> list[str]:
-    """The paragraphs, headings and list items of a page, without markup.
+    """Returns the paragraphs, headings and list items of a page, without markup.
 
     Headings of empty sections are left out.
 
     Raises:
-        DocumentError: if the markup cannot be parsed, or not in a reasonable time.
+        DocumentError: if the markup cannot be parsed, or only in unreasonable time.
     """
-    # The whole line of a comment that is alone on it goes.
+    # A comment that fills a line is removed with its line.
     markup = _COMMENT.sub("", _CONTROLS.sub("", markup))
     num_unclosed = sum(
         max(0, len(opening.findall(markup)) - len(closing.findall(markup)))
@@ -181,7 +181,7 @@ def to_paragraphs(markup: str) -> list[str]:
             f"in {len(markup):,} characters: parsing it would take minutes.",
         )
     try:
-        # Bold and italics are removed line by line, with regard to apostrophes.
+        # `_without_quotes` removes bold and italics, because apostrophes are ambiguous.
         rendered = _render(mwparserfromhell.parse(markup, skip_style_tags=True).nodes)
     except (mwparserfromhell.parser.ParserError, RecursionError, ValueError) as error:
         raise DocumentError(
@@ -196,7 +196,7 @@ def _render(parts: Iterable[nodes.Node]) -> str:
 
 
 def _inline(code: mwparserfromhell.wikicode.Wikicode | None) -> str:
-    """Renders what cannot contain the end of a paragraph: labels, headings."""
+    """Renders labels and headings, which cannot contain paragraph ends."""
     rendered = "" if code is None else _render(code.nodes)
     return re.sub(f"[{_BREAK}{_ITEM}\n]|{_HEADING}\\d", " ", rendered)
 
@@ -244,7 +244,7 @@ def _template(node: nodes.Template) -> str:
     show = TEMPLATES.get("lang-" if name.startswith("lang-") else name)
     if show is None and name not in _QUOTATIONS:
         return _REMOVED
-    # The unnamed arguments, `1=` among them; of several with a number the last counts.
+    # Unnamed arguments may also be written as `1=`. The last one with a number counts.
     values = {str(argument.name).strip(): argument.value for argument in node.params}
     last = max(map(int, filter(_NUMBER.fullmatch, values)), default=0)
     arguments = Arguments(
@@ -301,21 +301,18 @@ _RENDERERS: dict[type[nodes.Node], Callable] = {
 
 # === From rendered text to paragraphs ===
 
-# Around what was left out, and nowhere else: empty brackets, lonely commas. None may
-# begin inside a run that it would have to read to the end: a line can have any number
-# of spaces, commas and marks.
-_RUNS = (
-    (r"\x03{2,}", _REMOVED),
-    (r"\x03(?: \x03){2,}", f"{_REMOVED} {_REMOVED}"),
-)
+# Remove empty brackets and stray commas, but only around removed text. To avoid
+# quadratic time, no pattern may begin inside a run of spaces, commas and marks that it
+# would have to read to the end.
+_RUNS = ((r"\x03{2,}", _REMOVED), (r"\x03(?: \x03){2,}", f"{_REMOVED} {_REMOVED}"))
 _CLEANINGS = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        # Words that something separated do not run together.
+        # Words around removed text must not run together.
         (r"(?<=\w)\x03+(?=\w)", " "),
         (r"\s+", " "),
         *_RUNS,
-        # A link whose address was a template.
+        # A link whose address is a template.
         (r"\[\x03 (\w[^\[\]\x03]{0,300})\]", r"\1"),
         (r"^\s*\x03[\s\x03]*[,.;:)](?=[\s\x03])[\s\x03]*", ""),
         (
@@ -339,7 +336,7 @@ _QUOTES = re.compile(r"('{2,})")
 
 
 def tidy(rendered: str) -> list[str]:
-    """The paragraphs and headings of rendered text; headings need text below them."""
+    """Returns the paragraphs of rendered text, without headings of empty sections."""
     blocks: list[tuple[int, str]] = []  # Level (0 for paragraphs) and text.
 
     def add(level: int, text: str) -> None:
@@ -366,7 +363,7 @@ def tidy(rendered: str) -> list[str]:
                 paragraph.append(_without_quotes(line))
         add(0, " ".join(paragraph))
     paragraphs = []
-    # Level of the headings that have text below them, from the end upwards.
+    # From the end upwards: headings above this level have text below them.
     level_with_text = 0
     for level, text in reversed(blocks):
         if not level or level < level_with_text:
@@ -376,7 +373,7 @@ def tidy(rendered: str) -> list[str]:
 
 
 def _without_quotes(line: str) -> str:
-    """Removes the marks of bold and italics, as MediaWiki pairs them in a line."""
+    """Removes the marks of bold and italics, paired within a line as in MediaWiki."""
     if "''" not in line:
         return line
     parts = _QUOTES.split(line)
@@ -389,8 +386,8 @@ def _without_quotes(line: str) -> str:
     num_bold = sum(size in (3, 5) for size in sizes)
     num_italic = sum(size in (2, 5) for size in sizes)
     if num_bold % 2 and num_italic % 2:
-        # One bold mark that does not pair up is an apostrophe and italics: preferably
-        # one after a word of one letter, as in l'''amour'', or after another word.
+        # One unpaired bold mark is an apostrophe followed by italics: preferably a mark
+        # after a one-letter word, as in l'''amour'', otherwise after a longer word.
         candidates: dict[int, int] = {}
         for number, size in enumerate(sizes):
             before = parts[2 * number]

@@ -1,4 +1,4 @@
-"""Wikipedia articles extracted by others: WikiExtractor's output, WikiText."""
+"""Reads extracted Wikipedia articles: the output of WikiExtractor, and WikiText."""
 
 import dataclasses
 import io
@@ -13,8 +13,8 @@ from data_pipelines.readers.streams import DocumentError
 _ID = re.compile(rb'<doc id="([^"]*)"')
 # Quotation marks in titles are not escaped: title=""Heroes"".
 _TITLE = re.compile(r'\stitle="(.*)"\s*>\s*$')
-# Tags that WikiExtractor's versions leave in. Other tags may be text, as in an article
-# on HTML.
+# Tags that some versions of WikiExtractor keep. Other tags may be text, for example in
+# an article on HTML.
 _LINE_BREAK = re.compile(r"</?br\b[^<>\n]*>", re.IGNORECASE)
 _STRAY_TAG = re.compile(
     r"</a>|<a\s+href=[^<>\n]*>|</?(?:chem|dd|dfn|div|dl|dt|gallery|includeonly|ins|li"
@@ -22,25 +22,28 @@ _STRAY_TAG = re.compile(
     r"|span|sub|sup|table|td|templatestyles|th|tr|ul)\b[^<>\n]*>",
     re.IGNORECASE,
 )
-# Older versions mark headings, to which they add a full stop, and list items.
+# Older versions mark list items and headings, and add a period to headings.
 _SECTION = re.compile(r"^Section::::(.*?)\.?$", re.MULTILINE)
 _BULLET = re.compile(r"^BULLET::::(?:-|\d+\.)?[ \t]*", re.MULTILINE)
-# What remains of brackets whose content was left out; `main()` is text.
-_EMPTY_BRACKETS = re.compile(r"(?:(?<![ \t])[ \t]++|^)\([ \t,;:]*+\)", re.MULTILINE)
+# Remains of brackets whose content was removed, unlike `main()`. The second expression
+# is slow because it tries every space of a text.
+_BRACKETS = re.compile(r"\([ \t,;:]*+\)")
+_EMPTY_BRACKETS = re.compile(
+    rf"(?:(?<![ \t])[ \t]++|^){_BRACKETS.pattern}", re.MULTILINE
+)
 # ` = Title = `; a section is ` = = Section = = `.
 _WIKITEXT_TITLE = re.compile(rb"= (?!= ).*[^=] =$", re.DOTALL)
 
 
 @dataclasses.dataclass(frozen=True)
 class WikiExtractorReader(json_lines.JsonLinesReader):
-    """WikiExtractor's output: Wikipedia articles as `<doc>` blocks or as JSON lines.
+    """WikiExtractor's output, Wikipedia articles as `<doc>` blocks or as JSON lines.
 
-    The first line decides which of the two a file contains. Every line that is not
-    blank is a paragraph, headings included. Entities such as `&amp;` are replaced.
-    Remains of markup are removed: tags (`<br>`, `</dl>`, `<a href=…>`), switches
-    (`__NOTOC__`), the marks `Section::::` and `BULLET::::`, and brackets that are
-    empty. The title is the first paragraph. An article without a line of text is
-    rejected, even if it has a title.
+    The format of a file is detected from its first line. The title is the first
+    paragraph, and every non-blank line is a paragraph, including headings. Entities
+    such as `&amp;` are replaced. Remains of markup are removed: tags (`<br>`, `</dl>`,
+    `<a href=…>`), switches (`__NOTOC__`), the marks `Section::::` and `BULLET::::`, and
+    empty brackets. An article without text is rejected, even if it has a title.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = ()
@@ -76,8 +79,10 @@ class WikiExtractorReader(json_lines.JsonLinesReader):
             text = wiki_markup.SWITCH.sub("", text)
         if "::::" in text:
             text = _BULLET.sub("", _SECTION.sub(r"\1", text))
-        paragraphs = streams.split_lines(_EMPTY_BRACKETS.sub("", text))
-        # Blocks repeat the title as their first line, JSON does not.
+        if _BRACKETS.search(text):
+            text = _EMPTY_BRACKETS.sub("", text)
+        paragraphs = streams.split_lines(text)
+        # Blocks repeat the title in their first line, but JSON does not.
         if title and paragraphs and " ".join(paragraphs[0].split()) == title:
             del paragraphs[0]
         if paragraphs and title:
@@ -88,7 +93,7 @@ class WikiExtractorReader(json_lines.JsonLinesReader):
 def _blocks(
     stream: io.BufferedReader, max_bytes: int
 ) -> Iterator[streams.Block | DocumentError]:
-    """Splits a file into blocks from `<doc …>` to before `</doc>`, and errors."""
+    """Yields the blocks of a file from `<doc …>` up to `</doc>`, and errors."""
     block, has_blocks, is_reported = None, False, False
 
     def truncated(end: str) -> DocumentError:
@@ -131,13 +136,13 @@ def _location(header: streams.Line) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class WikiTextReader(base.TextReader):
-    """WikiText-2 and -103: tokenised Wikipedia articles, many to a file.
+    """WikiText-2 and WikiText-103, tokenized Wikipedia articles with many per file.
 
-    A line that is not blank is a paragraph. Titles and headings (` = = … = = `) keep
-    their marks, and words stay tokenised, `<unk>` included. A document
-    begins at a line ` = Title = ` with a blank line (or the edge of the file) on either
-    side; otherwise, a line of a formula such as ` = 1 rad / s … = ` would be a title.
-    Text before the first title is a document without one.
+    Each non-blank line is a paragraph. Titles and headings (` = = … = = `) keep their
+    marks. Words stay tokenized, including `<unk>`. A document begins at a title line,
+    ` = Title = `, between blank lines (or the edges of the file). Otherwise, a line of
+    a formula such as ` = 1 rad / s … = ` would be a title. Text before the first title
+    is a document without a title.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".tokens", ".raw", ".txt")
@@ -161,7 +166,7 @@ class WikiTextReader(base.TextReader):
     def _articles(
         self, stream: io.BufferedReader
     ) -> Iterator[tuple[streams.Block, bool]]:
-        """Yields the articles, and whether they begin with a title."""
+        """Yields the articles and whether each begins with a title."""
         max_bytes = self.max_document_bytes
         article, has_title, previous_is_blank = None, False, True
         lines = streams.lines(stream, max_bytes)

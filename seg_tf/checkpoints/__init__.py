@@ -1,1 +1,1 @@
-"""Checkpoint folders: what they hold, and models read from them."""
+"""Checkpoint folders, and the models loaded from them."""

@@ -1,13 +1,13 @@
-"""Files of a checkpoint folder: how they are written, checked and read.
+"""Writes, checks and reads the files of a checkpoint folder.
 
 * `encoder.weights.h5`: the encoder's weights in Keras's format.
 * `training_state.npz`: every other variable that the next update depends on. These are
-  the objectives' weights, the optimizer, the loss scale, the counters, the open log
-  interval and the memory of a model that has one. Dropout has no state: each step
-  derives it from the seed and the number of the sample.
-* `vocab.txt` and `sentence_parameters.json`, if the inputs know of text: tokens and
-  tables of the sentence splitter, so that the model can be used without other files.
-* `state.json`: counters, the run's config, and the checksums of all files.
+  the objectives' weights, the optimizer state, the loss scale, the counters, the sums
+  of the unfinished log interval, and the memory of recurrent models. Dropout has no
+  state: each step derives its seeds from the run's seed and the sample number.
+* `vocab.txt` and `sentence_parameters.json`: the vocabulary and the sentence splitter's
+  tables. Both are absent if the run does not know how its text was prepared.
+* `state.json`: the counters, the run's config, and the checksums of all other files.
 """
 
 import math
@@ -30,7 +30,7 @@ STATE_FILE = "state.json"
 WEIGHT_FILES = (ENCODER_FILE, TRAINING_STATE_FILE)
 _FORMAT_VERSION = 4
 _MAX_STATE_BYTES = 2**24
-# A file may have holes and so any size; one of these takes minutes to read at most.
+# Sparse files can claim any size. Reading a file of these sizes takes minutes.
 _MAX_BYTES = {ENCODER_FILE: 2**36, TRAINING_STATE_FILE: 2**38}
 _MAX_OTHER_BYTES = 2**28
 _EMPTY: Mapping[str, Any] = types.MappingProxyType({})
@@ -44,15 +44,11 @@ def write(
     other_files: Mapping[str, bytes] = _EMPTY,
     training: Mapping[str, Iterable[Any]] = _EMPTY,
 ) -> None:
-    """Writes all files into an existing folder; files already there become part of it.
+    """Writes a checkpoint into an existing folder, including any files already in it.
 
-    Args:
-        folder: the folder.
-        encoder: the encoder.
-        objectives: name -> objective.
-        state: content of `state.json` besides the checksums.
-        other_files: name -> content, such as those of `TextPreparation.files`.
-        training: further variables, by group, which a run needs to continue.
+    `state` is the content of `state.json` without the checksums. `other_files` maps
+    file names to contents, for example `TextPreparation.files()`. `training` maps group
+    names to the further variables that a run needs to resume.
     """
     encoder.save_weights(folder / ENCODER_FILE)
     variables = _by_name(encoder, objectives, training)
@@ -66,7 +62,7 @@ def write(
 
 
 def write_state(folder: pathlib.Path, state: Mapping[str, Any]) -> None:
-    """Writes `state.json` atomically, with its own checksum in it."""
+    """Writes `state.json` atomically, including a checksum of its content."""
     content = {name: value for name, value in state.items() if name != "checksum"}
     content["checksum"] = files.content_checksum(content)
     files.write_json(folder / STATE_FILE, content)
@@ -76,8 +72,8 @@ def read_state(folder: pathlib.Path) -> dict[str, Any]:
     """Reads and checks `state.json`.
 
     Raises:
-        DamagedCheckpointError: if it is missing or was changed.
-        CheckpointError: if it has another format.
+        DamagedCheckpointError: if the file is missing, was changed or is not valid.
+        CheckpointError: if the file has another format version.
     """
     path = folder / STATE_FILE
     with reading(path):
@@ -110,11 +106,7 @@ def read_state(folder: pathlib.Path) -> dict[str, Any]:
 
 
 def check(folder: pathlib.Path, state: Mapping[str, Any], names: list[str]) -> None:
-    """Compares files of `folder` with the checksums in its state.
-
-    Raises:
-        DamagedCheckpointError: naming the file and both checksums.
-    """
+    """Raises `DamagedCheckpointError` if a file is missing or its checksum differs."""
     for name in names:
         path, expected = folder / name, state["checksums"][name]
         with reading(path):
@@ -133,17 +125,10 @@ def restore(
     training: Mapping[str, Iterable[Any]] = _EMPTY,
     cast: bool = False,
 ) -> None:
-    """Sets the variables of a built model to their values in a checkpoint.
+    """Restores the variables of a built model from a checkpoint.
 
-    Args:
-        folder: the checkpoint.
-        encoder: of the same model.
-        objectives: of the same model.
-        training: as for `write`; without it, those in `folder` are ignored.
-        cast: whether variables may have another dtype policy than in `folder`.
-
-    Raises:
-        CheckpointError: if the folder belongs to another model.
+    `training` is as in `write`. Groups that it does not name are ignored. With `cast`,
+    the model may have a different dtype policy than the checkpoint.
     """
     weight_files.load_hdf5(folder / ENCODER_FILE, encoder)
     restore_others(folder, encoder, objectives, training, cast)
@@ -156,13 +141,13 @@ def restore_others(
     training: Mapping[str, Iterable[Any]] = _EMPTY,
     cast: bool = False,
 ) -> None:
-    """Like `restore`, without the encoder's variables."""
+    """Restores all variables except the encoder's weights. See `restore`."""
     variables = _by_name(encoder, objectives, training)
     weight_files.load_npz(folder / TRAINING_STATE_FILE, variables, cast)
 
 
 def objective_variables(encoder: Any, objectives: Mapping[str, Any]) -> list[Any]:
-    """Weights of the objectives that the encoder does not have, each once."""
+    """Returns the objectives' weights that are not the encoder's, each only once."""
     weights = {
         id(variable): variable
         for objective in objectives.values()
@@ -176,21 +161,12 @@ def objective_variables(encoder: Any, objectives: Mapping[str, Any]) -> list[Any
 def _by_name(
     encoder: Any, objectives: Mapping[str, Any], training: Mapping[str, Iterable[Any]]
 ) -> dict[str, Any]:
-    """Variables by their names in the archive, without the encoder's."""
+    """Maps names in the archive to variables, without the encoder's weights."""
     groups = {"objectives": objective_variables(encoder, objectives), **training}
-    # Numbers make the names unique. Keras numbers the layers of a process, so paths of
-    # one variable differ between two builds of a model.
+    # Numbers make the names unique. Paths are not used, because Keras numbers layers
+    # per process, so the path of a variable differs between two builds of a model.
     return {
         f"{group}.{number:05d}.{variable.name}": variable
         for group, variables in groups.items()
         for number, variable in enumerate(variables)
     }
-
-
-def weights_checksum(folder: pathlib.Path) -> str:
-    """Checksum of the encoder's weights in a checkpoint.
-
-    Raises:
-        CheckpointError: if its state cannot be read.
-    """
-    return read_state(folder)["checksums"][ENCODER_FILE]

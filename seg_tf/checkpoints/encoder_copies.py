@@ -1,4 +1,4 @@
-"""Copies of pretrained models: for fine-tuning and export, and in half precision."""
+"""Copies pretrained models for fine-tuning, export and half-precision checkpoints."""
 
 import contextlib
 import pathlib
@@ -10,12 +10,13 @@ import numpy as np
 
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import Pretrained, assemble
+from seg_tf.layers.common import under_dtype_policy
 
 
 def copy_encoder(
     pretrained: Pretrained, *, randomly_initialized: bool = False
 ) -> keras.Model:
-    """Copies an encoder under the current dtype policy; a row is one window."""
+    """Copies an encoder under the current dtype policy, with one window per row."""
     encoder = pretrained.encoder
     config = {**encoder.get_config(), "dtype": keras.config.dtype_policy()}
     if "packed_windows" in config:
@@ -28,19 +29,8 @@ def copy_encoder(
 
 
 @contextlib.contextmanager
-def under_dtype_policy(policy: keras.DTypePolicy | str | None) -> Iterator[None]:
-    """Creates layers inside under a dtype policy; None keeps the current one."""
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(policy or before)
-    try:
-        yield
-    finally:
-        keras.config.set_dtype_policy(before)
-
-
-@contextlib.contextmanager
 def seeded(seed: int | None) -> Iterator[None]:
-    """Seeds weights and dropout of layers created inside; None leaves them unseeded."""
+    """Context manager that seeds layers created inside it, unless `seed` is None."""
     if seed is None:
         yield
         return
@@ -54,18 +44,15 @@ def seeded(seed: int | None) -> Iterator[None]:
 
 
 def write_half_precision(pretrained: Pretrained, folder: pathlib.Path) -> None:
-    """Writes a model as a checkpoint a sixth of the size of a run's.
+    """Writes a float16 checkpoint, about a sixth of the size of a run's checkpoint.
 
-    A run can start from it, but no run continues from it. Weights are rounded to
-    float16 and loaded as float32.
-
-    Raises:
-        ValueError: if a weight is beyond the range of float16.
+    New runs can start from it, but no run can resume from it. Loading converts weights
+    to float32. Raises a `ValueError` if a weight exceeds the range of float16.
     """
     source = pretrained.folder
     with under_dtype_policy("float16"):
         encoder, objectives = assemble(pretrained.config, pretrained.encoder.vocab_size)
-    # From the files, since the loaded model may have been trained further.
+    # Read the files, because the loaded model may have been trained further.
     contents.restore(source, encoder, objectives, cast=True)
     heads = contents.objective_variables(encoder, objectives)
     for variable in (*encoder.weights, *heads):

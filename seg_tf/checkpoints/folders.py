@@ -1,4 +1,4 @@
-"""Folders of checkpoints: their names, the best of them, and which one is read."""
+"""Names, lists and finds checkpoint folders."""
 
 import contextlib
 import pathlib
@@ -17,18 +17,18 @@ _INCLUDED = pathlib.Path(__file__).parent.parent / "presets"
 
 
 def name(updates: int) -> str:
-    """`update-00001000` for the checkpoint after 1,000 updates."""
+    """Returns a checkpoint's folder name, such as `update-00001000`."""
     return f"update-{updates:08d}"
 
 
 def updates_of(folder: pathlib.Path) -> int | None:
-    """Updates in the name of a folder; None for any other name."""
+    """Returns the update number in a folder's name, or None for any other name."""
     match = _NAME.fullmatch(folder.name)
     return int(match[1]) if match else None
 
 
 def existing(folder: pathlib.Path) -> list[int]:
-    """Updates of the checkpoints in `folder`, in ascending order."""
+    """Returns the update numbers of the checkpoints in `folder`, in ascending order."""
     if not folder.is_dir():
         return []
     updates = map(updates_of, folder.iterdir())
@@ -36,14 +36,14 @@ def existing(folder: pathlib.Path) -> list[int]:
 
 
 def included() -> list[str]:
-    """Names of the pretrained models that the package includes."""
+    """Returns the names of the pretrained models that the package includes."""
     return sorted(
         path.parent.name for path in _INCLUDED.glob(f"*/{contents.STATE_FILE}")
     )
 
 
 def validation_losses(folder: pathlib.Path) -> dict[int, float]:
-    """Validation losses of the checkpoints in `folder` that have one, by updates."""
+    """Maps update numbers to validation losses, for checkpoints that have one."""
     losses = {}
     for updates in existing(folder):
         path = folder / name(updates)
@@ -54,28 +54,24 @@ def validation_losses(folder: pathlib.Path) -> dict[int, float]:
 
 
 def best(folder: pathlib.Path) -> int | None:
-    """Updates of the checkpoint with the lowest validation loss, if any."""
+    """Returns the update number with the lowest validation loss, or None."""
     losses = validation_losses(folder)
     return min(losses, key=lambda updates: (losses[updates], updates), default=None)
 
 
 def read(folder: pathlib.Path) -> dict[str, Any]:
-    """Reads a checkpoint's state after checking all of its files.
-
-    Raises:
-        DamagedCheckpointError: naming the file, and what was expected.
-    """
+    """Reads a checkpoint's state after checking all of its files."""
     state = contents.read_state(folder)
     if updates_of(folder) not in (None, state.get("updates")):
         raise DamagedCheckpointError(
-            f"{folder}: its state is that of update {state.get('updates')}"
+            f"{folder}: its state belongs to update {state.get('updates')}"
         )
     contents.check(folder, state, sorted(state["checksums"]))
     return state
 
 
 def is_checkpoint(path: pathlib.Path) -> bool:
-    """True if `find_checkpoint` finds a checkpoint by this path."""
+    """Returns whether `find_checkpoint` finds a checkpoint for this path."""
     path = _included_folder(path)
     return (path / contents.STATE_FILE).exists() or bool(existing(path / "checkpoints"))
 
@@ -83,14 +79,14 @@ def is_checkpoint(path: pathlib.Path) -> bool:
 def find_checkpoint(
     path: pathlib.Path, argument: str = "checkpoint_dir"
 ) -> pathlib.Path:
-    """The checkpoint that a path refers to.
+    """Returns the checkpoint folder that a path refers to.
 
-    That is a checkpoint; the output folder of a run, for its best checkpoint by
-    validation loss (without a validation, the newest); or the name of an included
-    model, if there is no such folder.
+    The path is a checkpoint folder, a run's output folder, or the name of an included
+    model. In an output folder, the checkpoint with the lowest validation loss is chosen
+    or, without validations, the newest one.
 
     Raises:
-        CheckpointError: naming the argument, if there is no checkpoint.
+        CheckpointError: if there is no checkpoint. The message names `argument`.
     """
     path = _included_folder(path)
     if (path / contents.STATE_FILE).exists():
@@ -102,14 +98,14 @@ def find_checkpoint(
         raise CheckpointError(
             f"`{argument}` must be {' or '.join(known)}. Received: {path}, which has "
             f"no {contents.STATE_FILE} and no checkpoints/update-*. `seg-tf "
-            "import-weights` converts the weights of other programs"
+            "import-weights` converts the weights of other libraries"
         )
     chosen = best(checkpoints)
     return checkpoints / name(updates[-1] if chosen is None else chosen)
 
 
 def _included_folder(path: pathlib.Path) -> pathlib.Path:
-    """The folder of an included model, if `path` is its name and no folder."""
+    """Returns an included model's folder if `path` is its name, otherwise `path`."""
     if path.exists() or str(path) not in included():
         return path
     return _INCLUDED / path

@@ -1,4 +1,4 @@
-"""Models from checkpoints: to use them on text, or to start a run from."""
+"""Loads models from checkpoints, to apply them to text or to start new runs."""
 
 import dataclasses
 import pathlib
@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-# Importing these modules registers what the configs of checkpoints name.
+# Importing these modules registers the classes that checkpoint configs name.
 import seg_tf.data.inputs
 import seg_tf.models
 import seg_tf.objectives  # noqa: F401
@@ -22,7 +22,7 @@ from seg_tf.config import (
     from_config_dict,
     to_dict,
 )
-from seg_tf.config.base import typed
+from seg_tf.config.base import check_choice, typed
 from seg_tf.layouts.layout import Layout
 from seg_tf.text import encoding
 from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE, VOCABULARY_FILE
@@ -33,16 +33,15 @@ from seg_tf.text.splitters import SentenceParameters, make_splitter, read_parame
 from seg_tf.text.vocabulary import TokenTable
 
 
-def load_encoder(
-    checkpoint_dir: str | pathlib.Path,
-) -> tuple[keras.Model, RunConfig]:
-    """Loads the encoder of a checkpoint, and the config of its run.
+def load_encoder(checkpoint_dir: str | pathlib.Path) -> tuple[keras.Model, RunConfig]:
+    """Loads a checkpoint's encoder and the config of its run.
 
     Args:
-        checkpoint_dir: as for `seg_tf.checkpoints.folders.find_checkpoint`.
+        checkpoint_dir: str or path. A checkpoint folder, a run's output folder, or the
+            name of an included model.
 
     Raises:
-        CheckpointError: if there is no checkpoint, or it is damaged.
+        CheckpointError: if there is no checkpoint or it is damaged.
 
     Example:
     ```
@@ -64,18 +63,18 @@ class Pretrained:
     """A checkpoint's model and its text preprocessing.
 
     Attributes:
-        encoder: with its weights. An encoder with a table of token types reads the
-            feature `token_type`.
-        objectives: name -> objective, with its weights.
-        config: config of the run.
-        vocabulary: the word pieces, or the words.
-        tokenizer: one of `seg_tf.text.encoding.TOKENIZERS`.
-        normalization: changes to text before words are looked up.
-        sentence_splitter: name and checksum of the run's splitter, if they are known.
-        folder: the checkpoint.
-        weights_checksum: checksum of the encoder's weights.
-        sentence_parameters: the English ones, if the checkpoint has none.
-        finetuning_learning_rate: recommended rate, if the checkpoint names one.
+        encoder: the encoder with its weights. If it has a token type table, it reads
+            the feature `token_type`.
+        objectives: the objectives by name, with their weights.
+        config: the run's config.
+        vocabulary: the vocabulary of word pieces or words.
+        tokenizer: a key of `seg_tf.text.encoding.TOKENIZERS`.
+        normalization: the normalization applied to text before tokenization.
+        sentence_splitter: name and checksum of the run's splitter, empty if unknown.
+        folder: the checkpoint folder.
+        weights_checksum: SHA-256 of the file with the encoder's weights.
+        sentence_parameters: the sentence splitter's tables. They default to English.
+        finetuning_learning_rate: the recommended learning rate, or None.
     """
 
     encoder: keras.Model
@@ -93,17 +92,17 @@ class Pretrained:
     finetuning_learning_rate: float | None = None
 
     def text_encoder(self) -> Any:
-        """The encoder from text to the model's ids, and back."""
+        """Returns an encoder that converts text to token ids and back."""
         return encoding.text_encoder(
             self.tokenizer, self.vocabulary, self.normalization
         )
 
     def splitter(self) -> Splitter:
-        """The splitter of paragraphs into sentences."""
+        """Returns the function that splits paragraphs into sentences."""
         return make_splitter(self.sentence_parameters)
 
     def objective(self, kind: type, described: str) -> Any:
-        """The objective of a class; `described` is for the error if there is none."""
+        """Returns the objective of class `kind`. `described` names it in errors."""
         for objective in self.objectives.values():
             if isinstance(objective, kind):
                 return objective
@@ -115,12 +114,12 @@ class Pretrained:
     def layout(
         self, max_length: int | None = None, *, for_spans: bool = False
     ) -> Layout:
-        """Rows of texts as the model reads them, by the config of its inputs.
+        """Returns the layout that arranges texts into the model's input rows.
 
         Args:
-            max_length: maximum number of positions of an example; None is that of
-                pretraining.
-            for_spans: whether rows contain a question and a context with the answer.
+            max_length: int. Maximum number of positions per example. If None, the
+                length used in pretraining.
+            for_spans: bool. Whether rows contain a question and its context.
         """
         inputs = self.config.inputs
         layout_class = type(inputs).implementation.layout
@@ -144,22 +143,18 @@ class Pretrained:
 def load_pretrained(
     checkpoint_dir: str | pathlib.Path,
     vocab_file: str | pathlib.Path | None = None,
-    lower_case: bool | None = None,
     model_settings: Mapping[str, Any] | None = None,
     sentence_function: str | None = None,
 ) -> Pretrained:
-    """Loads encoder, objectives and vocabulary of a checkpoint.
+    """Loads a checkpoint's model with its text preprocessing.
 
     Args:
-        checkpoint_dir: as for `load_encoder`.
-        vocab_file: the run's vocabulary, for a checkpoint without one.
-        lower_case: for a checkpoint that does not say; None infers it from the
-            vocabulary (`seg_tf.text.normalization`).
-        model_settings: fields of the model's config to change. No weight may depend on
-            them, as for `memory_length`.
-        sentence_function: `module:function`, the function that splits text into
-            sentences, if the checkpoint names one. Such a function is code, and only
-            runs if it is named here too.
+        checkpoint_dir: str or path. See `load_encoder`.
+        vocab_file: str or path. The run's vocabulary, for a checkpoint without one.
+        model_settings: dict. Fields of the model's config to change, such as
+            `memory_length`. They must not affect any weight.
+        sentence_function: str. `module:function`. If the checkpoint's sentence splitter
+            is a Python function, it only runs if it is also named here.
 
     Raises:
         CheckpointError: if there is no checkpoint, it is damaged or lacks a vocabulary,
@@ -172,17 +167,12 @@ def load_pretrained(
         text = {name: value for name, value in described.items() if value is not None}
         splitter = dict(text.get("sentence_splitter", {}))
         tokenizer = text.get("tokenizer", encoding.WORD_PIECES)
-        encoding.check_tokenizer(tokenizer)
+        check_choice("tokenizer", tokenizer, encoding.TOKENIZERS)
         vocabulary = _vocabulary(folder, state, tokenizer, vocab_file)
-        if "lower_case" not in text:
-            normalization = choose_normalization(vocabulary, lower_case)
-        else:
+        if "lower_case" in text:
             normalization = Normalization.from_described(text)
-            if lower_case not in (None, normalization.lower_case):
-                raise CheckpointError(
-                    "`lower_case` must be as in the run of the checkpoint. Received: "
-                    f"lower_case={lower_case}, {folder} says {normalization.lower_case}"
-                )
+        else:
+            normalization = choose_normalization(vocabulary)
         config = read_config(folder, state)
         for name, value in (model_settings or {}).items():
             if name not in {field.name for field in dataclasses.fields(config.model)}:
@@ -218,11 +208,7 @@ def restore_weights(
     config: RunConfig,
     vocabulary: Mapping[str, Any],
 ) -> None:
-    """Starts a new run from the weights of a checkpoint, and nothing else of it.
-
-    Raises:
-        CheckpointError: if the checkpoint is damaged or of another model.
-    """
+    """Loads only the weights of a checkpoint, to start a new run from them."""
     state = folders.read(folder)
     before, now = (
         {
@@ -234,18 +220,18 @@ def restore_weights(
     differences = differing_settings(before, now)
     if differences:
         raise CheckpointError(
-            f"{folder}: its weights are of another model. It differs in "
+            f"{folder}: its weights belong to another model. It differs in "
             + "; ".join(differences)
-            + ". `seg-tf import-weights` transfers the weights that both have"
+            + ". `seg-tf import-weights` transfers the weights that both models have"
         )
     contents.restore(folder, encoder, objectives)
 
 
 def build_encoder(model: Any, vocab_size: int) -> keras.Model:
-    """Builds an encoder for use after pretraining, with new weights.
+    """Builds a newly initialized encoder for use after pretraining.
 
-    With a table of token types it reads the feature `token_type`, unlike in
-    pretraining, where all rows are of one text.
+    If it has a token type table, it reads the feature `token_type`. In pretraining it
+    does not, because each row contains a single text.
     """
     has_types = getattr(model, "num_token_types", 0) > 0
     extra = {"reads_token_types": True} if has_types else {}
@@ -253,13 +239,13 @@ def build_encoder(model: Any, vocab_size: int) -> keras.Model:
 
 
 def assemble(config: RunConfig, vocab_size: int) -> tuple[keras.Model, dict[str, Any]]:
-    """Builds encoder and objectives of a run, with every weight created."""
+    """Builds a run's encoder and objectives, and creates all of their weights."""
     encoder = build_encoder(config.model, vocab_size)
     objectives = {
         name: build_from(objective, encoder=encoder)
         for name, objective in config.objectives.items()
     }
-    # A batch of every feature. Rows of blocks have at least the length of one block.
+    # A batch with every feature. Block encoders need rows of at least one block.
     length = getattr(encoder, "block_length", 2)
     sizes = {"B": 1, "L": length, "P": 1, "C": 3, "S": 2, "N": 2}
     specs = features.tensor_specs(features.FEATURES, sizes)
@@ -273,11 +259,7 @@ def assemble(config: RunConfig, vocab_size: int) -> tuple[keras.Model, dict[str,
 
 
 def read_config(folder: pathlib.Path, state: Mapping[str, Any]) -> RunConfig:
-    """The config of a checkpoint's run.
-
-    Raises:
-        CheckpointError: if it is not valid.
-    """
+    """Reads the run's config from a checkpoint's state."""
     with reading(folder / contents.STATE_FILE, "`config` is not valid"):
         config = from_config_dict(state["config"])
         return typed("config", config, RunConfig)
@@ -286,14 +268,9 @@ def read_config(folder: pathlib.Path, state: Mapping[str, Any]) -> RunConfig:
 def _build(
     folder: pathlib.Path, config: RunConfig, state: Mapping[str, Any]
 ) -> tuple[keras.Model, dict[str, Any]]:
-    """Like `assemble`, for a config that may claim any size.
-
-    Raises:
-        CheckpointError: if the files have fewer weights than the config needs, or the
-            config makes no model.
-    """
+    """Calls `assemble` after comparing the config's sizes with the weight files."""
     path = folder / contents.STATE_FILE
-    with reading(path, "`config` makes no model"):
+    with reading(path, "`config` is not a valid model"):
         vocab_size = typed("vocab_size", state.get("vocab_size"), int)
         claims = [("model", config.model, vocab_size, contents.ENCODER_FILE)]
         width = getattr(config.model, "hidden_size", 1)
@@ -302,12 +279,12 @@ def _build(
             claims.append((f"objectives.{name}", objective, width, file))
         for name, part, size, file in claims:
             least = part.least_weights(size) if hasattr(part, "least_weights") else 0
-            # Half precision has two bytes for a weight.
+            # In half precision, a weight takes two bytes.
             most = weight_files.MAX_COMPRESSION * (folder / file).stat().st_size // 2
             if least > most:
                 raise CheckpointError(
-                    f"{path}: `config.{name}` must match {file}, which has {most:,} "
-                    f"weights at most. Received: settings that need at least {least:,}"
+                    f"{path}: `config.{name}` must match {file}, which has at most "
+                    f"{most:,} weights. Received: settings that need at least {least:,}"
                 )
         return assemble(config, vocab_size)
 
@@ -321,8 +298,8 @@ def _vocabulary(
     expected = state.get("vocab_checksum")
     if vocab_file is None and VOCABULARY_FILE not in state["checksums"]:
         raise CheckpointError(
-            f"{folder}: the checkpoint holds no {VOCABULARY_FILE}, and neither did the "
-            f"records. Give their vocabulary (sha256 {expected}) by `--vocab_file`"
+            f"{folder}: the checkpoint has no {VOCABULARY_FILE}, and the records had "
+            f"none. Pass their vocabulary (sha256 {expected}) by `vocab_file`"
         )
     path = vocab_file or folder / VOCABULARY_FILE
     try:

@@ -1,4 +1,4 @@
-"""Files of weights, checked while they are read, as anyone may have written them."""
+"""Reads and writes weight files, which are checked because they may be untrusted."""
 
 import collections
 import contextlib
@@ -19,16 +19,16 @@ _SLACK_BYTES = 2**20
 
 
 class CheckpointError(ValueError):
-    """A checkpoint could not be written, or no intact one could be read."""
+    """Raised if a checkpoint cannot be written, or no intact one can be read."""
 
 
 class DamagedCheckpointError(CheckpointError):
-    """A file of a checkpoint is missing, changed or malformed."""
+    """Raised if a file of a checkpoint is missing, changed or malformed."""
 
 
 @contextlib.contextmanager
 def reading(path: pathlib.Path, what: str = "cannot be read") -> Iterator[None]:
-    """Raises every error inside as a `DamagedCheckpointError` that names the file."""
+    """Context manager that re-raises errors as `DamagedCheckpointError` with `path`."""
     try:
         yield
     except CheckpointError:
@@ -47,7 +47,7 @@ def reading(path: pathlib.Path, what: str = "cannot be read") -> Iterator[None]:
 
 
 def _hdf5_shapes(path: pathlib.Path) -> list[tuple[int, ...]]:
-    """Shapes of the arrays of an HDF5 file, which must hold nothing else."""
+    """Returns the array shapes of an HDF5 file, which must only contain floats."""
     arrays: list[h5py.Dataset] = []
 
     def check(name: str, item: h5py.Group | h5py.Dataset) -> None:
@@ -73,11 +73,7 @@ def _hdf5_shapes(path: pathlib.Path) -> list[tuple[int, ...]]:
 
 
 def load_hdf5(path: pathlib.Path, model: Any) -> None:
-    """Loads the weights of an HDF5 file into a built Keras model.
-
-    Raises:
-        CheckpointError: if one is missing, left over, of another shape or not finite.
-    """
+    """Loads the weights of a built Keras model from an HDF5 file of the same shapes."""
     stored = collections.Counter(_hdf5_shapes(path))
     expected = collections.Counter(tuple(weight.shape) for weight in model.weights)
     if stored != expected:
@@ -87,7 +83,7 @@ def load_hdf5(path: pathlib.Path, model: Any) -> None:
             f"{dict(stored - expected)!s:.200}"
         )
     with reading(path):
-        # Each layer asks for its own arrays; with the same number of them none is left.
+        # Each layer reads its own arrays. As the numbers agree, none is left over.
         model.load_weights(path)
     for weight in model.weights:
         _check_finite(np.asarray(weight.value), f"{path}: {weight.path}")
@@ -97,7 +93,7 @@ def load_hdf5(path: pathlib.Path, model: Any) -> None:
 
 
 def write_npz(path: pathlib.Path, variables: Mapping[str, Any]) -> None:
-    """Like `numpy.savez`, but with one variable at a time in memory."""
+    """Writes an archive like `numpy.savez`, with one variable at a time in memory."""
     with zipfile.ZipFile(path, "w", allowZip64=True) as archive:
         for name, variable in variables.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
@@ -107,12 +103,7 @@ def write_npz(path: pathlib.Path, variables: Mapping[str, Any]) -> None:
 def read_npz(
     path: pathlib.Path, groups: Container[str] | None = None
 ) -> dict[str, np.ndarray]:
-    """The arrays of an archive, by name; of some groups, or of all.
-
-    Raises:
-        DamagedCheckpointError: if it is no archive of numbers, or claims far more
-            memory than it has bytes.
-    """
+    """Reads the arrays of an archive by name, from all groups or only `groups`."""
     arrays = {}
     with reading(path):
         with zipfile.ZipFile(path) as archive:
@@ -122,10 +113,10 @@ def read_npz(
             for name in archive.files:
                 if groups is None or _number(name)[0] in groups:
                     value = archive[name]
-                    if value.dtype == np.dtype("V2"):  # no name for it in NumPy's files
+                    if value.dtype == np.dtype("V2"):  # NumPy cannot name bfloat16
                         value = value.view(_BFLOAT16)
                     if value.dtype.kind not in "fiub" and value.dtype != _BFLOAT16:
-                        raise ValueError(f"{name} is {value.dtype}, which is no number")
+                        raise ValueError(f"{name} is {value.dtype}, not numeric")
                     arrays[name] = value
     return arrays
 
@@ -133,12 +124,7 @@ def read_npz(
 def load_npz(
     path: pathlib.Path, variables: Mapping[str, Any], cast: bool = False
 ) -> None:
-    """Sets variables to the values that an archive has under their numbers.
-
-    Raises:
-        CheckpointError: if one is missing, left over, of another type or shape, or
-            not finite.
-    """
+    """Assigns an archive's values to variables with the same group and number."""
     groups = {_number(name)[0] for name in variables}
     arrays = read_npz(path, groups)
     stored = {_number(name): (name, value) for name, value in arrays.items()}
@@ -166,14 +152,14 @@ def load_npz(
 
 
 def _number(name: str) -> tuple[str, ...]:
-    """Group and number of a name in the archive; the rest differs between builds."""
+    """Returns group and number of an archive name. The rest differs between builds."""
     return tuple(name.split(".")[:2])
 
 
 def _can_hold(dtype: np.dtype, value: np.ndarray) -> bool:
-    """True if `dtype` represents every number of `value` exactly.
+    """Returns whether `dtype` represents every number in `value` exactly.
 
-    The engines count in integers of different widths, and exported weights are float16.
+    The engines use counters of different widths, and exported weights are float16.
     """
     if value.dtype.kind == dtype.kind == "i":
         return np.array_equal(value, value.astype(dtype))

@@ -1,1 +1,1 @@
-"""Commands for pretrained models and their files: `seg-tf NAME`."""
+"""Commands of `seg-tf` for pretrained models and their files."""

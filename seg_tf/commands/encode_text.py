@@ -1,21 +1,21 @@
-r"""Writes a vector for every sentence of texts of any length, in context.
+r"""Encodes each sentence of one or more texts as a vector, in context.
 
   seg-tf encode-text --checkpoint=runs/reat_small --text=chapters/ --output_dir=vectors
 
-Each file is one text; encode books by chapter, one file each. A ReAT reads a text in
-one pass: every sentence sees all others. Other encoders read it in rows of whole
-sentences, which do not see each other.
+Each file is one text of any length. Split books into one file per chapter. ReAT encodes
+a text in one pass, so every sentence sees all other sentences. Other encoders split it
+into rows of whole sentences that do not see each other.
 
-Each text gets a NumPy archive, <name of the file>.npz:
+The vectors of each text are written to a NumPy archive, <file name>.npz:
 
   vectors     float32 (S, D): the pooled <SS> of each sentence (ReAT), the output at its
               [SENT] (SLM), or the mean over its word pieces (BERT, SegaBERT)
-  sentences   JSON: the S sentences, a list
-  paragraphs  int32 (S,), paragraph of each sentence, from 0
-  settings    JSON: text, weights and settings that the vectors depend on
+  sentences   JSON list of the S sentences
+  paragraphs  int32 (S,): paragraph index of each sentence, from 0
+  settings    JSON object: text, weights and settings that the vectors depend on
 
-The vector of a sentence longer than the model's blocks, or rows, is the mean over its
-parts.
+A sentence longer than the model's blocks or rows is encoded in parts, and its vector is
+the mean over the parts.
 """
 
 import dataclasses
@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from seg_tf import command_line, files, output_paths
-from seg_tf.commands import model_flags, text_flags
+from seg_tf import command_line, files
+from seg_tf.commands import model_flags
 from seg_tf.inference import texts
 from seg_tf.inference.sentence_encoder import SentenceEncoder
 
@@ -37,17 +37,17 @@ _FORMAT_VERSION = 2
 
 def define_flags() -> None:
     model_flags.define_model_flags()
-    text_flags.define_text_flags()
-    flags.DEFINE_list("text", [], "Text files or folders, comma-separated.")
-    flags.DEFINE_string("output_dir", None, "Folder of the archives.", required=True)
+    model_flags.define_text_flags()
+    flags.DEFINE_list("text", [], "Comma-separated text files or folders.")
+    flags.DEFINE_string("output_dir", None, "Folder for the archives.", required=True)
 
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     sources = texts.list_files(values.text)
-    folder = output_paths.folder_path(values.output_dir)
+    folder = command_line.folder_path(values.output_dir)
     for path in sources.values():  # before anything is encoded
-        if not text_flags.read_paragraphs(path):
+        if not model_flags.read_paragraphs(path):
             raise ValueError(f"`--text` must hold a sentence. Received: {path}")
     pretrained = model_flags.load_model()
     splitter, capacity = pretrained.splitter(), pretrained.layout().text_capacity
@@ -58,12 +58,12 @@ def main(_: Sequence[str]) -> None:
         "weights_sha256": pretrained.weights_checksum,
         "vocab_sha256": pretrained.vocabulary.checksum,
         **pretrained.normalization.described(),
-        "sentence_splitter": splitter.name,
-        "sentence_parameters_sha256": splitter.parameters_checksum,
+        "sentence_splitter": splitter.parameters.name,
+        "sentence_parameters_sha256": splitter.parameters.checksum,
         **dataclasses.asdict(capacity),
     }
     for name, path in sources.items():
-        document = text_flags.read_paragraphs(path)
+        document = model_flags.read_paragraphs(path)
         sentences = list(texts.split_documents([document], name, splitter))
         begin = time.perf_counter()
         (encoded,) = encoder.encode_documents([sentences])
@@ -82,7 +82,7 @@ def main(_: Sequence[str]) -> None:
             np.savez_compressed(
                 file,
                 vectors=encoded.vectors,
-                # In an array of strings each would be as long as the longest.
+                # An array of strings would pad each one to the longest.
                 sentences=_json_array([sentence.text for sentence in sentences]),
                 paragraphs=np.array([one.paragraph for one in sentences], np.int32),
                 settings=_json_array({"text": text, **facts, **settings}),

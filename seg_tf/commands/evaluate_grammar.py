@@ -1,10 +1,10 @@
-"""Scores masked language models on BLiMP's minimal pairs, without training.
+"""Scores masked language models on BLiMP's minimal pairs, without fine-tuning.
 
   seg-tf evaluate-grammar --checkpoint=segabert_mini_en,bert_mini_en --data_dir=blimp
 
-prints how often, in percent, the grammatical sentence of a pair has the higher
-pseudo-log-likelihood, for each model and field of BLiMP. Chance is 50. All 67 files
-take an hour; --pairs=20 takes a minute.
+prints, for each model and BLiMP field, the percentage of pairs whose grammatical
+sentence has the higher pseudo-log-likelihood. Chance is 50. All 67 files take an hour.
+With --pairs=20 they take a minute.
 """
 
 from collections.abc import Sequence
@@ -20,8 +20,8 @@ from seg_tf.tasks import blimp
 def define_flags() -> None:
     model_flags.define_model_flags(several=True)
     model_flags.define_output_flag()
-    flags.DEFINE_string("data_dir", None, "Folder of BLiMP's files.", required=True)
-    flags.DEFINE_integer("pairs", None, "Read the first N pairs of each file only.", 1)
+    flags.DEFINE_string("data_dir", None, "Folder of the BLiMP files.", required=True)
+    flags.DEFINE_integer("pairs", None, "Read only the first N pairs of each file.", 1)
 
 
 def main(_: Sequence[str]) -> None:

@@ -3,14 +3,14 @@ r"""Measures the perplexity of a text under a (Sega-)Transformer-XL.
   seg-tf evaluate-perplexity --checkpoint=runs/sega_transformer_xl_base \
     --text=wikitext-103/wiki.test.tokens
 
-An `<eos>` follows the last word of a paragraph; a line of plain text is one. Several
-texts (--text given again, or a folder) are read as one. --records_dir reads the
-validation documents of records instead.
+In plain text, each line is a paragraph. An `<eos>` follows the last word of each
+paragraph. Several texts (repeated --text flags, or a folder) are read as one.
+--records_dir evaluates the validation documents of records instead.
 
-A text is read in one lane, so that only the first words lack memory; records are read
-in the lanes of the validation of training. The loss in nats and the perplexity are over
-the predicted words and, for WikiText, over its standard count of tokens, which includes
-an `<eos>` for every blank line (docs/language_modelling.md).
+A text is read as a single stream (lane), so that only the first words lack memory.
+Records are read in as many lanes as in validation during training. The loss (in nats)
+and perplexity are per predicted word and, for WikiText, also per token of its standard
+count, which includes an `<eos>` for each blank line (docs/language_modelling.md).
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ import numpy as np
 from absl import flags
 
 from seg_tf import command_line
-from seg_tf.commands import model_flags, text_flags
+from seg_tf.commands import model_flags
 from seg_tf.config import build_from
 from seg_tf.inference import texts
 from seg_tf.inference.language_model import LanguageModel, check_lanes, standard_count
@@ -32,19 +32,19 @@ from seg_tf.inference.language_model import LanguageModel, check_lanes, standard
 def define_flags() -> None:
     model_flags.define_model_flags()
     model_flags.define_memory_flag()
-    text_flags.define_text_flags()
+    model_flags.define_text_flags()
     model_flags.define_output_flag("the result as JSON")
-    flags.DEFINE_multi_string("text", [], "A text file or a folder of them.")
-    flags.DEFINE_string("records_dir", None, "Records of words, instead of a text.")
-    flags.DEFINE_enum("split", "validation", ["validation", "train"], "Their split.")
+    flags.DEFINE_multi_string("text", [], "Text file or folder; may be repeated.")
+    flags.DEFINE_string("records_dir", None, "Folder of word records to read instead.")
+    flags.DEFINE_enum("split", "validation", ["validation", "train"], "Record split.")
     flags.DEFINE_integer(
-        "target_length", None, "Words of a segment. Default: as in training.", 1
+        "target_length", None, "Words per segment. Default: as in training.", 1
     )
     flags.DEFINE_integer(
         "lanes",
         None,
-        "Parts of the text that are read in parallel. Default: 1, or as in the "
-        "validation of training for records.",
+        "Number of parts of the text that are read in parallel. Default: 1; for "
+        "records, as in validation during training.",
         lower_bound=1,
     )
 
@@ -63,7 +63,7 @@ def main(_: Sequence[str]) -> None:
     target_length = values.target_length or model.inputs.target_length
     num_standard_tokens = None
     if sources:
-        paragraphs = map(text_flags.read_paragraphs, sources.values())
+        paragraphs = map(model_flags.read_paragraphs, sources.values())
         text = model.word_text(itertools.chain.from_iterable(paragraphs))
         num_lanes, num_words = values.lanes or 1, len(text.token_ids)
         batches = text.segments(num_lanes, target_length)
@@ -100,7 +100,7 @@ def main(_: Sequence[str]) -> None:
 def _records(
     model: LanguageModel, target_length: int, num_lanes: int
 ) -> tuple[int, Iterable[dict[str, Any]]]:
-    """Number of words of the records, and their batches."""
+    """Returns the number of words in the records, and their batches."""
     folder, split = pathlib.Path(flags.FLAGS.records_dir), flags.FLAGS.split
     config = dataclasses.replace(
         model.inputs, target_length=target_length, validation_lanes=num_lanes
@@ -116,7 +116,7 @@ def _records(
         )
     num_words = inputs.manifest.count("pieces", split)
     check_lanes(num_words, num_lanes)
-    # All lanes are one batch, so that each keeps its row.
+    # Each batch contains all lanes, so that each lane keeps its row.
     dataset = inputs.validation_dataset(num_lanes, split=split)
     return num_words, dataset.as_numpy_iterator()
 

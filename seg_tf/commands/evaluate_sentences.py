@@ -1,12 +1,12 @@
-r"""Scores sentence splitters against a treebank with annotated sentences.
+r"""Evaluates sentence splitters on a treebank with annotated sentences.
 
   seg-tf evaluate-sentences --gold=en_ewt-ud-test.conllu \
     --sentence_parameters=english,universal --errors=20
 
---gold is a CoNLL-U file with `# newpar` where paragraphs begin, as in Universal
-Dependencies. The command prints precision, recall and F1 of the ends of sentences
-inside paragraphs, and overall, where the ends of paragraphs are given. --errors lists
-the first false (+) and missed (-) ends.
+--gold is a CoNLL-U file in which `# newpar` marks the beginning of each paragraph, as
+in Universal Dependencies. The command prints precision, recall and F1 of sentence ends
+inside paragraphs, and of all sentence ends, where paragraph ends count as correct.
+--errors lists the first false (+) and missed (-) ends.
 """
 
 import pathlib
@@ -20,18 +20,18 @@ from seg_tf.text.splitters import load_parameters, make_splitter
 
 _CONTEXT = 30
 
-# A paragraph -> start and stop of each sentence.
+# Maps a paragraph to the start and stop of each sentence.
 Spans = Callable[[str], Iterable[tuple[int, int]]]
 
 
 class GoldParagraph(NamedTuple):
-    """A paragraph and the ends of its sentences, the last at the end of the text."""
+    """A paragraph and the end offsets of its sentences, including the last one."""
 
     text: str
     ends: tuple[int, ...]
 
     def inner_ends(self, spans: Spans) -> tuple[set[int], set[int]]:
-        """Ends inside the paragraph: a splitter's, and the true ones."""
+        """Returns the predicted and the true sentence ends inside the paragraph."""
         predicted = {stop for _, stop in spans(self.text)}
         return predicted - {len(self.text)}, set(self.ends) - {len(self.text)}
 
@@ -39,7 +39,7 @@ class GoldParagraph(NamedTuple):
 def read_gold(path: pathlib.Path) -> list[GoldParagraph]:
     """Reads the paragraphs of a CoNLL-U file.
 
-    Sentences are joined by a blank, or by nothing after SpaceAfter=No.
+    Sentences are joined by a space, or directly after `SpaceAfter=No`.
     """
     paragraphs: list[tuple[str, list[int]]] = []
     for block in path.read_text(encoding="utf-8").split("\n\n"):
@@ -64,7 +64,7 @@ def read_gold(path: pathlib.Path) -> list[GoldParagraph]:
 def boundary_scores(
     spans: Spans, paragraphs: Sequence[GoldParagraph], *, paragraph_ends: bool = False
 ) -> tuple[float, float, float]:
-    """Precision, recall and F1 of ends of sentences, inside paragraphs or of all."""
+    """Computes precision, recall and F1 of inner sentence ends, or of all of them."""
     ends = [paragraph.inner_ends(spans) for paragraph in paragraphs]
     right, num_predicted, num_gold = (
         sum(map(len, sets)) + len(paragraphs) * paragraph_ends
@@ -82,11 +82,11 @@ def boundary_scores(
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("gold", None, "CoNLL-U file.", required=True)
+    flags.DEFINE_string("gold", None, "Annotated CoNLL-U file.", required=True)
     flags.DEFINE_list(
-        "sentence_parameters", ["english"], "Splitters, named as for `build-records`."
+        "sentence_parameters", ["english"], "Splitters, as for `build-records`."
     )
-    flags.DEFINE_integer("errors", 0, "List this many errors of each splitter.", 0)
+    flags.DEFINE_integer("errors", 0, "Number of errors to list per splitter.", 0)
 
 
 def main(_: Sequence[str]) -> None:

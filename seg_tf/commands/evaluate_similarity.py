@@ -1,14 +1,14 @@
-r"""Scores sentence vectors by how similar people find the sentences, without training.
+r"""Evaluates sentence vectors on semantic similarity tasks, without fine-tuning.
 
   seg-tf evaluate-similarity --data_dir=similarity \
     --checkpoint=runs/segabert_base,runs/bert_base --baseline
 
-prints Spearman's correlation, times 100, of the cosines of sentence pairs with people's
-scores, for each model and set. The vector is the mean over the word pieces, or a ReAT's
-pooled <SS>. --baseline adds each model with new weights. --data_dir contains the sets
-as downloaded:
+prints, for each model and set, Spearman's correlation (times 100) between the cosine
+similarities of sentence pairs and human scores. A sentence's vector is the mean over
+its word pieces, or the pooled <SS> of ReAT. --baseline adds each model with random
+weights. --data_dir contains the downloaded sets:
 
-  sts12 … sts16   STS12-en-test and so on; the correlation is over all parts together
+  sts12 … sts16   STS12-en-test and so on; one correlation over all parts
   sts-b           STS-B/dev.tsv of GLUE
   sts-b-test      STSBenchmark/sts-test.csv
   sick-r          SICK/SICK_test_annotated.txt
@@ -22,8 +22,8 @@ from absl import flags
 
 from seg_tf import command_line
 from seg_tf.commands import model_flags
+from seg_tf.inference.probes import evaluate_similarity
 from seg_tf.inference.sentence_encoder import SentenceEncoder
-from seg_tf.inference.similarity import evaluate_similarity
 from seg_tf.tasks import similarity
 
 
@@ -32,9 +32,9 @@ def define_flags() -> None:
     model_flags.define_output_flag()
     flags.DEFINE_string("data_dir", None, "Folder of the sets.", required=True)
     names = ", ".join(similarity.NAMES)
-    flags.DEFINE_list("sets", ["sts-b"], f"Sets, comma-separated: {names}; or all.")
-    flags.DEFINE_bool("baseline", False, "Score each model with new weights, too.")
-    flags.DEFINE_integer("seed", 1, "Seed of the new weights.")
+    flags.DEFINE_list("sets", ["sts-b"], f"Comma-separated sets: {names}; or all.")
+    flags.DEFINE_bool("baseline", False, "Also score each model with random weights.")
+    flags.DEFINE_integer("seed", 1, "Seed of the random weights.")
 
 
 def main(_: Sequence[str]) -> None:
@@ -42,13 +42,12 @@ def main(_: Sequence[str]) -> None:
     output = model_flags.output_file()
     names = similarity.NAMES if values.sets == ["all"] else values.sets
     sets = {name: similarity.read(name, values.data_dir) for name in names}
-    for name, task in sets.items():
-        if task.num_unscored:
-            print(f"{name}: {task.num_unscored:,} pairs without a score are left out")
-    texts = {
-        text for task in sets.values() for pair in task.pairs for text in pair.texts
-    }
-    counts = [f"{len(task.pairs):,}" for task in sets.values()]
+    for name, scored in sets.items():
+        if count := scored.num_unscored:
+            print(f"{name}: {count:,} pairs without a score are left out")
+    pairs = [scored.pairs for scored in sets.values()]
+    texts = {text for some in pairs for pair in some for text in pair.texts}
+    counts = [f"{len(some):,}" for some in pairs]
     rows, table = [], [["model", "", *sets, "mean"], ["pairs", "", *counts, ""]]
     for pretrained in model_flags.load_models():
         for is_new in (False, True) if values.baseline else (False,):
@@ -61,7 +60,7 @@ def main(_: Sequence[str]) -> None:
             if num_cut:
                 print(
                     f"{run}: {num_cut:,} of {len(texts):,} sentences are longer than a "
-                    "row and were cut",
+                    "row and were truncated",
                     file=sys.stderr,
                 )
             folder = str(pretrained.folder)

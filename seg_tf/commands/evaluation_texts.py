@@ -1,11 +1,11 @@
-r"""Collects the texts of evaluation sets, to exclude them from a corpus.
+r"""Collects the texts of evaluation sets, to exclude them from training corpora.
 
   seg-tf evaluation-texts --data_dir=glue,discoeval \
     --squad=squad/dev-v1.1.json,squad/dev-v2.0.json --output=evaluation.txt
   seg-tf build-records --evaluation_texts=evaluation.txt …
 
-writes, one per line, the texts of all dev and test splits of GLUE, DiscoEval and RACE
-whose files exist, and contexts and questions of SQuAD's files.
+writes the texts of all dev and test splits of GLUE, DiscoEval and RACE whose files
+exist, and the contexts and questions of the SQuAD files, one text per line.
 """
 
 import contextlib
@@ -14,19 +14,19 @@ from collections.abc import Iterator, Sequence
 
 from absl import flags
 
-from seg_tf import command_line, files, output_paths, tasks
+from seg_tf import command_line, files, tasks
 from seg_tf.tasks import squad
 
 
 def define_flags() -> None:
-    flags.DEFINE_list("data_dir", [], "Folders of benchmarks, comma-separated.")
-    flags.DEFINE_list("squad", [], "SQuAD files, comma-separated.")
+    flags.DEFINE_list("data_dir", [], "Comma-separated benchmark folders.")
+    flags.DEFINE_list("squad", [], "Comma-separated SQuAD files.")
     flags.DEFINE_string("output", None, "Text file to write.", required=True)
 
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    output = output_paths.file_path(values.output, "output")
+    output = command_line.file_path(values.output, "output")
     unique: dict[str, None] = {}
     for name, texts in _sets():
         lines = [" ".join(text.split()) for text in texts]
@@ -43,9 +43,9 @@ def main(_: Sequence[str]) -> None:
 
 
 def _sets() -> Iterator[tuple[str, list[str]]]:
-    """Yields names and texts of the sets whose files exist."""
+    """Yields the name and the texts of each set whose files exist."""
     for folder, name in itertools.product(flags.FLAGS.data_dir, tasks.names()):
-        # A model that has read training splits has no unfair advantage.
+        # Pretraining on training splits gives no unfair advantage.
         for split in tasks.get(name).split_names:
             if not split.startswith("train"):
                 with contextlib.suppress(FileNotFoundError):

@@ -1,15 +1,15 @@
-r"""Exports a model as a SavedModel that takes text.
+r"""Exports a model as a SavedModel that accepts text.
 
   seg-tf export --checkpoint=runs/segabert_base --output_dir=exported/segabert
 
-Sentence splitting, word pieces and indices are part of the graph, so a process that
-loads it needs only TensorFlow and tensorflow-text. A pretrained encoder has the
-signatures `serving_default` (documents), `encode_pairs` and `encode_ids` (the features
-of rows); a fine-tuned model, which is detected, has `serving_default`. docs/export.md
-lists inputs and outputs.
+Sentence splitting, tokenization and index computation are part of the graph, so serving
+it requires only TensorFlow and tensorflow-text. A pretrained encoder has the signatures
+`serving_default` (documents), `encode_pairs` and `encode_ids` (row features). A
+fine-tuned model, which is detected automatically, has only `serving_default`.
+docs/export.md lists the inputs and outputs.
 
---formats=saved_model,onnx also writes `encode_ids` as encode_ids.onnx, which is run in
-onnxruntime and compared with the model first.
+--formats=saved_model,onnx also writes `encode_ids` as encode_ids.onnx, after comparing
+its outputs in onnxruntime with the model's.
 """
 
 import time
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from seg_tf import command_line, output_paths
+from seg_tf import command_line
 from seg_tf.commands import model_flags
 from seg_tf.export import onnx_file, saved_model
 from seg_tf.finetuning import SpanExtractor
@@ -37,16 +37,16 @@ def define_flags() -> None:
     flags.DEFINE_integer(
         "max_answer_pieces", 30, "Maximum length of an answer in word pieces.", 1
     )
-    flags.DEFINE_integer("num_best", 1, "Answers per question.", lower_bound=1)
+    flags.DEFINE_integer("num_best", 1, "Number of answers to return.", lower_bound=1)
     flags.DEFINE_float(
-        "null_threshold", None, "For SQuAD 2.0: odds above which there is no answer."
+        "null_threshold", None, "For SQuAD 2.0: odds above which the answer is empty."
     )
 
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    folder = output_paths.folder_path(values.output_dir)
-    # Refuse what can be refused before loading the model.
+    folder = command_line.folder_path(values.output_dir)
+    # Reject invalid arguments before loading the model.
     saved_model.check_output_dir(folder, values.overwrite)
     saved_model.check_formats(values.formats)
     begin = time.perf_counter()

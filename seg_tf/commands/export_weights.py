@@ -1,20 +1,20 @@
-r"""Writes a pretrained model for other programs or users, with a model card.
+r"""Exports a pretrained model's weights for other libraries, with a model card.
 
   seg-tf export-weights --checkpoint=runs/bert_base --to=hugging_face \
     --output_dir=exported/bert_base --manifest_file=records/manifest.json
 
 Formats:
 
-  hugging_face  config.json, model.safetensors, vocab.txt, tokenizer_config.json; only
-                for BERT
-  keras_hub     a preset with tokenizer and preprocessor, for `from_preset`; for models
-                that compute what keras-hub's BertBackbone does
-  keras         model.keras, for `keras.saving.load_model` with this package
-  checkpoint    a checkpoint of this package: encoder and objectives in half precision
-                without the optimizer, a seventh of the size, and log.jsonl
+  hugging_face  config.json, model.safetensors, vocab.txt and tokenizer_config.json,
+                only for BERT
+  keras_hub     a preset with tokenizer and preprocessor, for `from_preset`, only for
+                models that compute the same outputs as keras-hub's BertBackbone
+  keras         model.keras, for `keras.saving.load_model`, which needs this package
+  checkpoint    a checkpoint of this package with log.jsonl: encoder and objectives in
+                half precision without the optimizer, a seventh of the size
 
-The model card, README.md, lists model, text, recipe, every deviation from the paper,
-and checksums.
+The model card (README.md) describes the model, text and recipe, and lists deviations
+from the paper and checksums.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from seg_tf import command_line, output_paths
+from seg_tf import command_line, files
 from seg_tf.checkpoints import encoder_copies
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
@@ -38,24 +38,24 @@ _FORMATS = ("checkpoint", "hugging_face", "keras_hub", "keras")
 def define_flags() -> None:
     model_flags.define_model_flags()
     flags.DEFINE_enum("to", None, _FORMATS, "Format to write.", required=True)
-    flags.DEFINE_string("output_dir", None, "Folder, new or empty.", required=True)
+    flags.DEFINE_string("output_dir", None, "New or empty folder.", required=True)
     flags.DEFINE_string(
         "manifest_file", None, "manifest.json of the run's records, for the card."
     )
-    flags.DEFINE_string("introduction_file", None, "Markdown, for the top of the card.")
+    flags.DEFINE_string("introduction_file", None, "Markdown for the top of the card.")
     flags.DEFINE_float(
         "finetuning_learning_rate",
         None,
-        "Default learning rate of fine-tuning, with --to=checkpoint.",
+        "Default learning rate for fine-tuning. Requires --to=checkpoint.",
         lower_bound=0.0,
     )
 
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    output_dir = output_paths.folder_path(values.output_dir)
-    # Refuse what can be refused before loading the model.
-    output_paths.check_new_folder(output_dir)
+    output_dir = command_line.folder_path(values.output_dir)
+    # Reject invalid arguments before loading the model.
+    files.check_new_folder(output_dir)
     learning_rate = values.finetuning_learning_rate
     if learning_rate is not None and values.to != "checkpoint":
         raise ValueError(
@@ -81,7 +81,7 @@ def main(_: Sequence[str]) -> None:
             f"{pretrained.folder}: fine-tuned; its encoder is written without its head",
             flush=True,
         )
-    with output_paths.new_folder(output_dir) as unfinished:
+    with files.new_folder(output_dir) as unfinished:
         _write(pretrained, unfinished)
         model_card.write_model_card(
             pretrained,

@@ -1,13 +1,13 @@
-r"""Fills the masks in texts, with a pretrained masked language model.
+r"""Fills masks in texts with a pretrained masked language model.
 
   seg-tf fill-mask "She opened the [MASK] and went into the house."
 
-prints the most probable word pieces for each [MASK], with their probabilities. Several
-texts are several arguments, or the lines of a file (`-` is stdin):
+prints the most probable word pieces for each [MASK], with their probabilities. Pass
+several texts as separate arguments, or as the lines of a file (`-` is stdin):
 
   seg-tf fill-mask --checkpoint=runs/segabert_base --file=masked.txt --num_best=10
 
-The default is an included model.
+By default, the command uses a model that is included in the package.
 """
 
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ _TEXTS_PER_BATCH = 16
 
 def define_flags() -> None:
     model_flags.define_model_flags(default=_INCLUDED)
-    flags.DEFINE_string("file", None, "File with a text on each line; `-` is stdin.")
+    flags.DEFINE_string("file", None, "File with one text per line; `-` is stdin.")
     flags.DEFINE_integer(
-        "num_best", 5, "Word pieces to print for each mask.", lower_bound=1
+        "num_best", 5, "Number of word pieces to print per mask.", lower_bound=1
     )
 
 
@@ -35,7 +35,7 @@ def main(argv: Sequence[str]) -> None:
     texts = argv[1:] + (model_flags.read_lines(values.file) if values.file else [])
     if not texts:
         raise ValueError(
-            "Give texts with [MASK] as arguments, or --file. Received: none"
+            "Pass texts with [MASK] as arguments, or --file. Received: none"
         )
     filler = MaskFiller(model_flags.load_model())
     for begin in range(0, len(texts), _TEXTS_PER_BATCH):

@@ -1,23 +1,22 @@
-r"""Finds the sentences of a corpus whose meaning in context is nearest to a query's.
+r"""Finds the sentences of a corpus that are closest in meaning to a query.
 
   seg-tf find-sentences --checkpoint=runs/slm_base --corpus=books/ \
     --index_dir=books_index \
     --query="The waterwheel hammered on. Otherwise there was silence."
 
-The last sentence of a query is searched for; those before it are its context. A
+The last sentence of a query is searched for. The sentences before it are its context. A
 sentence's vector is the output at its [SENT] (section 5.3 of the SLM paper), its pooled
-<SS> (ReAT), or the mean over its word pieces; similarity is the cosine. The mean cosine
-of two sentences of the corpus is printed first, as a scale.
+<SS> (ReAT), or the mean over its word pieces. Similarity is the cosine. For comparison,
+the command first prints the mean cosine of two sentences of the corpus.
 
-In plain text, a line is a paragraph and a blank line ends a document; other formats are
-read by their names, or by --format. The vectors go to --index_dir. Once they are there,
---corpus may be left out:
+In plain text, each line is a paragraph and blank lines separate documents. Other
+formats are detected from the file name, or set by --format. The vectors are saved in
+--index_dir. Once they exist, --corpus can be omitted:
 
   seg-tf find-sentences --checkpoint=runs/slm_base --index_dir=books_index \
     --queries=examples/discourse_queries.txt --num_neighbours=10 --output=near.jsonl
 """
 
-import json
 import pathlib
 import sys
 from collections.abc import Iterator, Sequence
@@ -25,9 +24,9 @@ from typing import Any
 
 from absl import flags
 
-from seg_tf import command_line, files, output_paths
+from seg_tf import command_line
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.commands import model_flags, text_flags
+from seg_tf.commands import model_flags
 from seg_tf.inference import texts
 from seg_tf.inference.corpus import CorpusVectors, describe, encode_corpus
 from seg_tf.inference.sentence_encoder import (
@@ -40,28 +39,28 @@ from seg_tf.inference.texts import Sentence
 
 def define_flags() -> None:
     model_flags.define_model_flags()
-    text_flags.define_text_flags()
-    model_flags.define_output_flag("the neighbours as JSON lines, instead of printing,")
-    flags.DEFINE_list("corpus", [], "Text files or folders, comma-separated.")
-    flags.DEFINE_multi_string("query", [], "A text; its last sentence is searched for.")
+    model_flags.define_text_flags()
+    model_flags.define_output_flag("the neighbors as JSON lines. Default: print them")
+    flags.DEFINE_list("corpus", [], "Comma-separated text files or folders.")
+    flags.DEFINE_multi_string("query", [], "Text whose last sentence is searched for.")
     flags.DEFINE_string(
-        "queries", None, "File with a query per line, maybe after a label and a tab."
+        "queries", None, "File with a query, or a label, tab and query, per line."
     )
     flags.DEFINE_string("index_dir", None, "Folder of the vectors.", required=True)
     flags.DEFINE_integer(
         "context_sentences",
         1,
-        "Sentences before a sentence that are encoded with it.",
+        "Number of preceding sentences to encode with each sentence.",
         lower_bound=0,
     )
     flags.DEFINE_enum(
         "vectors",
         None,
         ["sent", "mean"],
-        "The output at [SENT] or <SS>, the default for SLM and ReAT, or the mean over "
-        "the word pieces.",
+        "sent: the output at [SENT] or <SS>, the default for SLM and ReAT; mean: the "
+        "mean over the word pieces.",
     )
-    flags.DEFINE_integer("num_neighbours", 5, "Sentences to print for a query.", 1)
+    flags.DEFINE_integer("num_neighbours", 5, "Neighbors to print per query.", 1)
 
 
 def main(_: Sequence[str]) -> None:
@@ -73,11 +72,11 @@ def main(_: Sequence[str]) -> None:
             queries.append((label.strip() or None, query))
     if not (values.corpus or queries):
         raise ValueError("`--corpus` or `--query` must be given. Received: neither")
-    # Refuse bad input before a corpus is encoded for hours.
-    folder = output_paths.folder_path(values.index_dir, "index_dir")
+    # Reject invalid input before encoding a corpus, which may take hours.
+    folder = command_line.folder_path(values.index_dir, "index_dir")
     output = model_flags.output_file()
     sources = texts.list_files(values.corpus) if values.corpus else {}
-    # The vectors may be in a folder of the corpus.
+    # Skip the vectors if their folder is part of the corpus.
     sources = {
         name: path
         for name, path in sources.items()
@@ -127,9 +126,8 @@ def main(_: Sequence[str]) -> None:
     if output is None:
         print("\n".join(map(_describe, answers)))
         return
-    lines = (json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers)
-    files.write_text(output, "".join(lines))
-    print(f"Neighbours of {len(answers):,} queries: {output}")
+    model_flags.write_lines(output, answers)
+    print(f"Neighbors of {len(answers):,} queries: {output}")
 
 
 def _corpus(
@@ -139,13 +137,13 @@ def _corpus(
     encoder: SentenceEncoder,
     kind: str,
 ) -> CorpusVectors:
-    """Returns complete vectors: of the sources, or those in the folder."""
+    """Encodes the sources or, if there are none, opens the vectors in `folder`."""
     values, splitter = flags.FLAGS, pretrained.splitter()
     settings = {
         "context_sentences": values.context_sentences,
         "vectors": kind,
         **pretrained.normalization.described(),
-        "sentence_parameters_sha256": splitter.parameters_checksum,
+        "sentence_parameters_sha256": splitter.parameters.checksum,
     }
     checksums = (pretrained.weights_checksum, pretrained.vocabulary.checksum)
     if sources:
@@ -154,7 +152,7 @@ def _corpus(
 
         def read() -> Iterator[Sentence]:
             for name, path in sources.items():
-                documents = text_flags.read_documents(path)
+                documents = model_flags.read_documents(path)
                 yield from texts.split_documents(documents, name, splitter)
 
         return encode_corpus(
@@ -165,14 +163,14 @@ def _corpus(
             lambda total: command_line.progress_bar(total, "vectors", "sentence"),
         )
     corpus = CorpusVectors(folder)
-    # Any corpus will do, but queries must be encoded in the same way.
+    # Any corpus is valid, but queries must be encoded in the same way.
     expected = describe({}, *checksums, {**corpus.manifest["settings"], **settings})
     corpus.check_same({**expected, "corpus": corpus.manifest["corpus"]})
     return corpus
 
 
 def _describe(answer: dict[str, Any]) -> str:
-    """A query and its neighbours, for people."""
+    """Formats a query and its neighbors for printing."""
     label = f" ({answer['label']})" if "label" in answer else ""
     lines = ["", f"Query{label}: {_marked(answer['query'])}"]
     for near in answer["neighbours"]:

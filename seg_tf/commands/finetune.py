@@ -3,26 +3,26 @@ r"""Fine-tunes a pretrained encoder on tasks and reports scores.
   seg-tf finetune --task=glue/mrpc --data_dir=glue \
     --checkpoint=runs/segabert_tiny --output_dir=finetuned/mrpc
 
-A trial is one training, with one setting and one seed. Every setting is tried with
-every seed; a paper's settings and number of seeds are --grid=paper:
+A trial is one training run with one setting and one seed. Every setting is combined
+with every seed. Use --grid=paper for the settings and number of seeds of a paper:
 
   … --learning_rate=2e-5,3e-5,5e-5 --batch_size=16,32 --epochs=3,4 --seeds=1,2,3
 
---output_dir has, for each task, trials/ (scores and predictions), results.csv and
-summary.txt. An interrupted command resumes with the first unfinished trial when it is
-repeated; with further values or seeds it runs the missing trials. A trial that diverges
-does not stop the others.
+--output_dir contains, for each task, trials/ (scores and predictions), results.csv and
+summary.txt. If an interrupted command is repeated, it resumes with the first unfinished
+trial. With more values or seeds, it runs the missing trials. A trial that diverges does
+not stop the other trials.
 
-Baselines are the most frequent label, and the same model without pretraining:
+The baselines are the most frequent label and the same model without pretraining:
 
   … --output_dir=finetuned/mrpc_random --randomly_initialized
 
-DiscoEval's tasks are fine-tuned, or probed on vectors of the frozen encoder:
+DiscoEval tasks can be fine-tuned, or probed with vectors of the frozen encoder:
 
   … --task=discoeval/sp/rocstory --probe=per_sentence --seeds=1,2,3
 
-On several processes (horovodrun -np 4 seg-tf finetune …), each runs its share of the
-trials. `seg-tf tasks` lists the tasks; docs/fine_tuning.md explains them.
+Several processes (horovodrun -np 4 seg-tf finetune …) divide the trials among them.
+`seg-tf tasks` lists the tasks, and docs/fine_tuning.md explains them.
 """
 
 import dataclasses
@@ -33,24 +33,24 @@ from typing import Any
 
 from absl import flags
 
-from seg_tf import command_line, output_paths
+from seg_tf import command_line
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.finetuning import runners, trial_report, trials
 from seg_tf.finetuning.probing import MODES
 from seg_tf.finetuning.trials import ADVICE, TaskRunner, Trial, TrialsFolder
 from seg_tf.interop import convert
-from seg_tf.training import distribution, engine, horovod_distribution, trackers
+from seg_tf.training import distribution, engine, tensorflow_engine, trackers
 from seg_tf.training.errors import TrainingStopped
 
-# Flags whose values may differ between hosts; the content of these files may not.
+# Flags whose values may differ between hosts, unlike the content of these files.
 _PATHS = ("checkpoint", "data_dir", "output_dir")
 _DTYPE_POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 
 
 @dataclasses.dataclass(frozen=True)
 class _Job:
-    """The trials of a task, finished ones too."""
+    """All trials of a task, including finished ones."""
 
     runner: TaskRunner
     folder: TrialsFolder
@@ -59,7 +59,7 @@ class _Job:
 
 
 class _Numbers(flags.ArgumentParser[list]):
-    """Numbers, comma-separated."""
+    """Parser for comma-separated numbers."""
 
     def __init__(self, kind: type):
         self._kind = kind
@@ -72,14 +72,14 @@ def define_flags() -> None:
     model_flags.define_model_flags()
 
     # === Task and files ===
-    flags.DEFINE_list("task", None, "Tasks, comma-separated.", required=True)
+    flags.DEFINE_list("task", None, "Comma-separated tasks.", required=True)
     flags.DEFINE_string(
-        "data_dir", None, "Folder of the benchmark, or of the task.", required=True
+        "data_dir", None, "Folder of the benchmark or of the task.", required=True
     )
-    flags.DEFINE_string("output_dir", None, "Folder to write to.", required=True)
-    flags.DEFINE_integer("limit", None, "Train on the first N examples only.", 1)
+    flags.DEFINE_string("output_dir", None, "Output folder.", required=True)
+    flags.DEFINE_integer("limit", None, "Train only on the first N examples.", 1)
     flags.DEFINE_integer(
-        "dev_limit", None, "Answer the first N questions of SQuAD's dev split only.", 1
+        "dev_limit", None, "Answer only the first N questions of SQuAD's dev split.", 1
     )
 
     # === Settings of trials ===
@@ -87,63 +87,63 @@ def define_flags() -> None:
         "grid",
         None,
         list(runners.GRIDS),
-        "Settings of a paper; `paper` is that of the checkpoint's model.",
+        "Settings of a paper; `paper` is the paper of the checkpoint's model.",
     )
     for name, kind, text in (
         (
             "learning_rate",
             float,
-            "Peak learning rates. Default: the checkpoint's, or 3e-5.",
+            "peak learning rates. Default: the checkpoint's, or 3e-5.",
         ),
-        ("batch_size", int, "Examples per update. Default: 32."),
-        ("epochs", int, "Passes over the training examples. Default: 3."),
-        ("seeds", int, "Seeds of every setting. Default: 1, or those of --grid."),
+        ("batch_size", int, "numbers of examples per update. Default: 32."),
+        ("epochs", int, "numbers of training epochs. Default: 3."),
+        ("seeds", int, "seeds for every setting. Default: 1, or as in --grid."),
     ):
-        flags.DEFINE(_Numbers(kind), name, "", f"Comma-separated. {text}")
+        flags.DEFINE(_Numbers(kind), name, "", f"Comma-separated {text}")
     for name in runners.OPTIMIZER_FLAGS:
-        flags.DEFINE_float(name, None, "Of AdamW. Default: that of --grid, or BERT's.")
+        flags.DEFINE_float(name, None, "AdamW setting. Default: --grid's, or BERT's.")
     flags.DEFINE_integer(
         "early_stopping",
         None,
-        "End a trial after N epochs without a better score on dev; report the best.",
+        "Stop a trial after N epochs without a better dev score, and report the best.",
         lower_bound=1,
     )
 
     # === Model ===
     flags.DEFINE_integer(
-        "max_length", None, "Row length. Default: that of --grid, or of pretraining.", 1
+        "max_length", None, "Maximum length. Default: as in --grid, or pretraining.", 1
     )
-    flags.DEFINE_bool("randomly_initialized", False, "Start from new weights.")
+    flags.DEFINE_bool("randomly_initialized", False, "Start from random weights.")
     flags.DEFINE_bool(
-        "freeze_encoder", False, "Train only the head. Default: that of --grid."
+        "freeze_encoder", False, "Train only the head. Default: as in --grid."
     )
     flags.DEFINE_enum(
         "probe",
         None,
         list(MODES),
-        "Train DiscoEval's probe on vectors of the frozen encoder, of every sentence "
-        "separately or of all sentences of an example together.",
+        "Train DiscoEval's probe on vectors of the frozen encoder, which encodes "
+        "sentences separately (per_sentence) or all sentences of an example (joint).",
     )
     flags.DEFINE_enum("dtype_policy", "float32", list(_DTYPE_POLICIES), "Precision.")
 
     # === Output ===
     flags.DEFINE_bool(
-        "predict_test", False, "Also predict test splits, for GLUE's leaderboard."
+        "predict_test", False, "Also predict the test splits, for GLUE's leaderboard."
     )
     flags.DEFINE_bool("save_model", False, "Save the model of every trial.")
-    flags.DEFINE_bool("dry_run", False, "Print the trials and change nothing.")
+    flags.DEFINE_bool("dry_run", False, "Print the trials without running them.")
     flags.DEFINE_list(
-        "callbacks", [], "Functions package.module:function that make Keras callbacks."
+        "callbacks", [], "Functions that create Keras callbacks: module:function,…"
     )
 
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    # Processes that have finished their share wait for the others.
+    # Processes that have finished their trials wait for the other processes.
     os.environ.setdefault("HOROVOD_STALL_CHECK_DISABLE", "1")
-    processes = horovod_distribution.join()
+    processes = tensorflow_engine.join()
     report = print if processes.is_chief else lambda _: None
-    output_paths.folder_path(values.output_dir)
+    command_line.folder_path(values.output_dir)
     names = list(dict.fromkeys(values.task))
     present = [name for name in values if values[name].present]
     compared = {f"--{n}": values[n].value for n in present if n not in _PATHS}
@@ -160,18 +160,18 @@ def main(_: Sequence[str]) -> None:
             for name, folder in zip(names, folders, strict=True)
         ]
 
-    # All errors in arguments and files, before anything is trained.
+    # Report all errors in arguments and files before training.
     jobs = processes.call_together(make_jobs)
     processes.check_agreement({job.runner.name: job.settings for job in jobs})
     if values.dry_run:
-        report("Nothing was written; without --dry_run these trials are run")
+        report("Nothing was written. Omit --dry_run to run these trials")
         return
     num_trials, diverged = sum(len(job.trials) for job in jobs), []
     while jobs:
-        # Removed from the list, so that its model is freed afterwards.
+        # Remove the job from the list, so that its model is freed afterwards.
         job = jobs.pop(0)
         diverged += _run(job, factories, processes, report)
-    # The chief only: a launcher would end it, still writing, if another process failed.
+    # Only the chief fails: if another process did, the launcher might stop the chief.
     if diverged and processes.is_chief:
         raise TrainingStopped(
             f"{len(diverged):,} of {num_trials:,} trials diverged and have no scores: "
@@ -180,10 +180,9 @@ def main(_: Sequence[str]) -> None:
 
 
 def _load_model(
-    processes: distribution.Distribution,
-    report: Callable[[str], Any],
+    processes: distribution.Distribution, report: Callable[[str], Any]
 ) -> Pretrained:
-    """The model of `--checkpoint`; one of another program is converted."""
+    """Loads the model of `--checkpoint`, converting weights of other libraries."""
     values = flags.FLAGS
     checkpoint = convert.find_initial(
         values.checkpoint,
@@ -257,7 +256,7 @@ def _run(
     processes: distribution.Distribution,
     report: Callable[[str], Any],
 ) -> list[str]:
-    """Runs unfinished trials; returns those that diverged, of all processes."""
+    """Runs unfinished trials and returns the diverged trials of all processes."""
     values = flags.FLAGS
     runner, folder = job.runner, job.folder
     name = runner.name
@@ -266,7 +265,7 @@ def _run(
     if processes.is_chief:
         folder.prepare(job.settings)
     unfinished = [trial for trial in job.trials if not folder.is_finished(trial)]
-    # The chief decides: other processes may look after some trials have finished.
+    # The chief decides: other processes might check after some trials have finished.
     unfinished = processes.broadcast_object(unfinished)
     failed = trials.run_trials(
         runner,

@@ -1,19 +1,19 @@
-r"""Converts weights of another program or model to a checkpoint.
+r"""Converts weights from another library or model to a checkpoint.
 
   seg-tf import-weights --from=uncased_L-12_H-768_A-12 --output_dir=runs/google_bert
 
-reads a BERT of one of these formats (docs/interop.md):
+reads a BERT model in one of these formats (docs/interop.md):
 
   google        bert_model.ckpt.*, bert_config.json, vocab.txt (BERT's authors, TF 1)
   hugging_face  config.json, model.safetensors and vocab.txt or tokenizer.json
-  segabert      the same, as SegaBERT's authors released it
+  segabert      the same files, as released by SegaBERT's authors
   keras_hub     a preset folder of a BertBackbone
 
---from=hf://organisation/name downloads a model of the Hugging Face hub. With --config,
-another model starts from the weights; pretraining with the same --config then takes
-the checkpoint as --initial_checkpoint. A report of loaded, new and unmatched weights,
-and of the windows for which the two models are equal, is printed and written to
-import_report.txt.
+--from=hf://organization/name downloads a model from the Hugging Face Hub. With
+--config, the weights initialize the model of that config, and pretraining with the same
+--config accepts the checkpoint as --initial_checkpoint. A report of loaded, new and
+unmatched weights, and of the windows for which the two models are equal, is printed and
+written to import_report.txt.
 """
 
 import pathlib
@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from absl import flags
 from ml_collections import config_flags
 
-from seg_tf import command_line, output_paths
+from seg_tf import command_line, files
 from seg_tf.commands import run_flags
 from seg_tf.config import from_config_dict
 from seg_tf.interop import convert
@@ -31,30 +31,30 @@ from seg_tf.text.normalization import define_normalization_flags
 
 def define_flags() -> None:
     config_flags.DEFINE_config_file(
-        "config", None, "Config whose model gets the weights; its fields are flags too."
+        "config", None, "Config of the model to initialize; its fields are flags, too."
     )
     flags.DEFINE_string(
         "from",
         None,
-        "Folder, prefix of a TensorFlow checkpoint, or hf://organisation/name, maybe "
-        "with @revision.",
+        "Folder, prefix of a TensorFlow checkpoint, or hf://organization/name with an "
+        "optional @revision.",
         required=True,
     )
     flags.DEFINE_string("output_dir", None, "Checkpoint to write.", required=True)
     flags.DEFINE_string(
-        "vocab_file", None, "Its vocab.txt, if there is none next to the weights."
+        "vocab_file", None, "The model's vocab.txt, if it is not next to the weights."
     )
     define_normalization_flags(
-        "Lower-case text and, without --nostrip_accents, strip accents. This flag and "
-        "the next two override the files of the source. Default: as these say, or else "
-        "the vocabulary's rows; capital letters in more than 1 % make it cased.",
+        "Lowercase text and, without --nostrip_accents, strip accents. This flag and "
+        "the next two override the files of the source. Default: as in these files, or "
+        "cased if more than 1 % of the vocabulary's rows have capital letters.",
     )
 
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    output_dir = output_paths.folder_path(values.output_dir)
-    output_paths.check_new_folder(output_dir)
+    output_dir = command_line.folder_path(values.output_dir)
+    files.check_new_folder(output_dir)
     config = values.config and from_config_dict(values.config)
     overridden = config_flags.get_override_values(values["config"]) if config else ()
     report = convert.convert(

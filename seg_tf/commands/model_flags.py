@@ -1,13 +1,19 @@
-"""Flags shared by the commands that use a pretrained model."""
+"""Flags, input texts and outputs of the commands that use a pretrained model."""
 
 import dataclasses
+import json
+import os
 import pathlib
+import shutil
 import sys
+import tempfile
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from absl import flags
 
-from seg_tf import files, output_paths
+from data_pipelines import readers
+from seg_tf import command_line, files
 from seg_tf.checkpoints import folders
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
 from seg_tf.inference import texts
@@ -17,24 +23,22 @@ STDIN = "-"
 
 
 def define_model_flags(*, several: bool = False, default: str | None = None) -> None:
-    """Defines the flags that name a model and say how it reads text.
+    """Defines flags for one or several checkpoints and for sentence splitting.
 
-    Args:
-        several: whether `--checkpoint` may name several, for `load_models`.
-        default: the default model; None makes the flag a required one.
+    If `default` is None, `--checkpoint` is required.
     """
     define = flags.DEFINE_list if several else flags.DEFINE_string
     define(
         "checkpoint",
         default,
         f"Checkpoint, output folder of a run, or {', '.join(folders.included())}"
-        + ("; or several, comma-separated." if several else "."),
+        + (". Several are comma-separated." if several else "."),
         required=default is None,
     )
     flags.DEFINE_string(
         "sentence_parameters",
         None,
-        f"{PARAMETERS_HELP} Default: the checkpoint's, else english.",
+        f"{PARAMETERS_HELP} Default: the checkpoint's, or english.",
     )
     flags.DEFINE_string("sentence_function", None, FUNCTION_HELP)
 
@@ -42,11 +46,9 @@ def define_model_flags(*, several: bool = False, default: str | None = None) -> 
 def load_model(
     checkpoint: str | pathlib.Path | None = None, **settings: Any
 ) -> Pretrained:
-    """Loads a model with the sentence splitter that the flags name.
+    """Loads a model, by default `--checkpoint`, with the splitter set by the flags.
 
-    Args:
-        checkpoint: the model; None is the one of `--checkpoint`.
-        **settings: settings of the model that replace those of training.
+    `settings` override fields of the model's config.
     """
     return with_sentence_parameters(
         load_pretrained(
@@ -63,9 +65,9 @@ def load_models() -> list[Pretrained]:
 
 
 def with_sentence_parameters(pretrained: Pretrained) -> Pretrained:
-    """The model with the splitter of `--sentence_parameters`, if the flag is set.
+    """Applies the splitter of `--sentence_parameters` to a model, if the flag is set.
 
-    A note on stderr says if the model was trained with another one.
+    Prints a note to stderr if the model was trained with a different splitter.
     """
     values = flags.FLAGS
     if values.sentence_parameters is not None:
@@ -86,13 +88,69 @@ def with_sentence_parameters(pretrained: Pretrained) -> Pretrained:
 
 
 def sentence_function() -> str | None:
-    """The function that a checkpoint may name; None if its parameters are not used."""
+    """Returns `--sentence_function`, or None if `--sentence_parameters` is set."""
     values = flags.FLAGS
     return None if values.sentence_parameters else values.sentence_function
 
 
+def define_memory_flag() -> None:
+    flags.DEFINE_integer(
+        "memory_length",
+        None,
+        "Number of previous words to attend to. Default: as in training.",
+        lower_bound=0,
+    )
+
+
+def load_language_model() -> Pretrained:
+    """Loads the model of `--checkpoint` with a memory of `--memory_length` words."""
+    length = flags.FLAGS.memory_length
+    return load_model(**({} if length is None else {"memory_length": length}))
+
+
+# --- Texts ------------------------------------------------------------------------
+
+
+def define_text_flags() -> None:
+    """Defines `--format` and `--reader_options`."""
+    flags.DEFINE_string(
+        "format",
+        None,
+        f"Format of the texts: {', '.join(readers.FORMATS)}, or package.module:Reader. "
+        "Default: the format of the file's extension (CSV, JSON lines, Markdown, "
+        "Parquet), or plain text with one paragraph per line and blank lines between "
+        "documents. Lines that look hard-wrapped are joined, with a warning.",
+    )
+    flags.DEFINE_list(
+        "reader_options",
+        [],
+        "Comma-separated format options as name=value, such as encoding=cp1252. See "
+        "docs/sources.md.",
+    )
+
+
+def read_documents(path: str | os.PathLike[str]) -> Iterator[tuple[str, ...]]:
+    """Yields the paragraphs of each document in a file, or in stdin for `STDIN`."""
+    if str(path) == STDIN:
+        # Readers need a seekable file.
+        with tempfile.TemporaryDirectory() as folder:
+            copy = pathlib.Path(folder, "stdin")
+            with open(copy, "wb") as file:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+            yield from read_documents(copy)
+        return
+    options = readers.parse_options(flags.FLAGS.reader_options)
+    for document in readers.read_texts(path, flags.FLAGS.format, **options):
+        yield document.paragraphs
+
+
+def read_paragraphs(path: str | os.PathLike[str]) -> list[str]:
+    """Returns the paragraphs of all documents in a file, or in stdin for `STDIN`."""
+    return [text for paragraphs in read_documents(path) for text in paragraphs]
+
+
 def read_lines(path: str) -> list[str]:
-    """The lines of a text file, or of `STDIN`, stripped and without blank ones."""
+    """Returns the stripped, nonblank lines of a text file, or of stdin for `STDIN`."""
     if path == STDIN:
         lines = list(texts.decode_lines(sys.stdin.buffer, "stdin"))
     else:
@@ -101,33 +159,27 @@ def read_lines(path: str) -> list[str]:
     return list(filter(None, map(str.strip, lines)))
 
 
+# --- Results ----------------------------------------------------------------------
+
+
 def define_output_flag(what: str = "the scores as JSON") -> None:
-    flags.DEFINE_string("output", None, f"File to write {what} to.")
+    flags.DEFINE_string("output", None, f"Output file for {what}.")
 
 
 def output_file() -> pathlib.Path | None:
-    """The file of `--output`, refused before long work if it cannot be written."""
+    """Returns the path of `--output`, or None, after checking its parent folder."""
     value = flags.FLAGS.output
-    return None if value is None else output_paths.file_path(value, "output")
+    return None if value is None else command_line.file_path(value, "output")
+
+
+def write_lines(output: pathlib.Path, records: Iterable[Any]) -> None:
+    """Writes each record as a line of JSON to a file."""
+    lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    files.write_text(output, "".join(lines))
 
 
 def write_result(output: pathlib.Path | None, result: Any) -> None:
-    """Writes JSON to the file of `--output`, if there is one."""
+    """Writes a result as JSON and prints the path, unless `output` is None."""
     if output is not None:
         files.write_json(output, result)
         print(f"Written: {output}")
-
-
-def define_memory_flag() -> None:
-    flags.DEFINE_integer(
-        "memory_length",
-        None,
-        "Previous words that each word attends to. Default: as in training.",
-        lower_bound=0,
-    )
-
-
-def load_language_model() -> Pretrained:
-    """Loads the model with the memory of `--memory_length`."""
-    length = flags.FLAGS.memory_length
-    return load_model(**({} if length is None else {"memory_length": length}))

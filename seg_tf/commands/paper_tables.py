@@ -1,10 +1,10 @@
-r"""Prints the tables of a paper as Markdown, with the figures of your runs.
+r"""Prints the tables of a paper as Markdown, with the results of your runs.
 
   seg-tf paper-tables --paper=segatron --runs=runs,finetuning > segatron.md
 
-Results below --runs are recognised by their contents (docs/paper_tables.md). Of several
-settings, the best on dev is reported; of its seeds, what the paper reports, the mean or
-the best. Notes below each table say what was done differently.
+Results in the folders of --runs are recognized by their contents (see
+docs/paper_tables.md). The table reports the setting with the best dev score and, as in
+the paper, the mean or the best of its seeds. Notes list differences from the paper.
 """
 
 import dataclasses
@@ -29,9 +29,9 @@ from seg_tf.tasks.finetuning_settings import Recipe
 from seg_tf.training import run_folder
 
 _SIZE = "base"
-# Folders inside runs without any of these files.
+# Subfolders of runs that contain no results.
 _PRUNED = ("checkpoints", "trials", "tensorboard", "records")
-# Metrics that choose among trials, where their name in a trial is not the task's.
+# Metrics that rank trials, if their names in a trial differ from the task's.
 _MAIN_METRICS = {
     "glue/mnli": "matched_accuracy",
     "squad/v1.1": "f1",
@@ -40,14 +40,10 @@ _MAIN_METRICS = {
 
 
 class Results:
-    """Trials, perplexities, runs and submissions below folders.
-
-    Raises:
-        ValueError: if a folder is missing, or two have the same results.
-    """
+    """Trials, perplexities, training logs and submission scores found in folders."""
 
     def __init__(self, paths: Sequence[pathlib.Path]):
-        # (run, task or kind) -> a `TrialsFolder`, JSON or a `RunConfig`.
+        # Maps (run, task or kind) to a `TrialsFolder`, JSON or a `RunConfig`.
         self._results: dict[tuple[str, str], Any] = {}
         self._paths: dict[tuple[str, str], pathlib.Path] = {}
         for path in paths:
@@ -62,7 +58,7 @@ class Results:
         if file.name == "settings.json":
             folder = TrialsFolder(file.parent)
             settings = folder.settings()
-            # Baselines and our own probes are in no table.
+            # No table has randomly initialized baselines or probes.
             is_aside = settings.get("randomly_initialized") or settings.get("probe")
             if "task" in settings and not is_aside:
                 self._add(settings["run"], settings["task"], folder, folder.path)
@@ -91,7 +87,7 @@ class Results:
         return {run for run, _ in self._paths}
 
     def measure(self, row: Row, table: Table) -> dict[str, RunFigure]:
-        """The figures of a row, by the names of the table's columns."""
+        """Returns the figures of a row, by column name."""
         measured: dict[str, RunFigure] = {}
         for name, figure in table.columns.items():
             if isinstance(figure, tables.Average):
@@ -154,14 +150,14 @@ class Results:
 
 
 def _recipe(name: str, task: str) -> Recipe | None:
-    """The paper's recipe; None if the table's paper has none."""
+    """Returns the recipe `name` for a task, or None if `name` is empty."""
     return finetuning_settings.get(name, task) if name else None
 
 
 def _chosen(
     trials: Sequence[Trial], recipe: Recipe | None, task: str
 ) -> Sequence[Trial]:
-    """The reported trials: the best one, or all seeds of the best setting."""
+    """Returns the trials to report: the best one, or all seeds of the best setting."""
     main_metric = _MAIN_METRICS.get(task) or tasks.get(task).main_metric
     if recipe and recipe.score == "best":
         return [trial_report.best_trial(trials, main_metric)]
@@ -191,11 +187,11 @@ def _differences(
 
 
 def define_flags() -> None:
-    flags.DEFINE_enum("paper", None, list(tables.TABLES), "The paper.", required=True)
+    flags.DEFINE_enum("paper", None, list(tables.TABLES), "Paper.", required=True)
     flags.DEFINE_list(
-        "runs", None, "Folders of runs and trials, comma-separated.", required=True
+        "runs", None, "Comma-separated folders of runs and trials.", required=True
     )
-    flags.DEFINE_string("size", _SIZE, "Size of runs to fill rows of base models with.")
+    flags.DEFINE_string("size", _SIZE, "Size of the runs in rows of base models.")
 
 
 def main(_: Sequence[str]) -> None:
@@ -211,7 +207,7 @@ def main(_: Sequence[str]) -> None:
 
 
 def _with_size(table: Table, size: str) -> Table:
-    """`table` with runs of `size` in its rows of base models."""
+    """Replaces the runs in a table's rows of base models by runs of another size."""
     rows = []
     for row in table.rows:
         parts = [size if part == _SIZE else part for part in row.run.split("_")]

@@ -1,15 +1,15 @@
-r"""Draws what pretrained encoders attend to in a text, as heat maps.
+r"""Draws attention heat maps of pretrained encoders on a text.
 
   seg-tf plot-attention --checkpoint=runs/segabert_base,runs/bert_base \
     --text=article.txt --output=attention.pdf --layers=0,11
 
-There is a panel for each layer, with the mean over its heads (Segatron, section 4.5 and
-figures 3 to 7); --heads=all or --heads=0,3 draws single heads. Rows attend to columns.
-Several models are drawn above each other, on as much of the text as all of them take.
+There is one panel per layer, with the mean over its heads (Segatron, section 4.5 and
+figures 3 to 7). --heads=all or --heads=0,3 draws individual heads. Rows attend to
+columns. Several models are drawn above each other, on the part of the text that all of
+them can read.
 
-The command prints the shares of the word pieces' attention: to their sentence, to their
-paragraph (including that sentence), and to special tokens, each with its ratio to that
-of uniform attention.
+The command prints the fraction of attention from word pieces to their sentence, their
+paragraph (with that sentence) and special tokens, with its ratio to uniform attention.
 """
 
 import dataclasses
@@ -19,9 +19,9 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from seg_tf import command_line, file_listing, files, output_paths
+from seg_tf import command_line, file_listing, files
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.commands import model_flags, text_flags
+from seg_tf.commands import model_flags
 from seg_tf.inference import attention
 from seg_tf.inference.attention import AttentionMaps
 from seg_tf.layouts.layout import TextCapacity
@@ -32,23 +32,23 @@ _ALL, _MEAN = "all", "mean"
 
 def define_flags() -> None:
     model_flags.define_model_flags(several=True)
-    text_flags.define_text_flags()
+    model_flags.define_text_flags()
     flags.DEFINE_string("text", None, "Text file; `-` is stdin.", required=True)
-    flags.DEFINE_string("output", "attention.png", "A PNG, PDF or SVG, by its name.")
-    flags.DEFINE_list("layers", [_ALL], "Layers, from 0, comma-separated, or `all`.")
-    flags.DEFINE_list("heads", [_MEAN], "Heads, as the layers, or their `mean`.")
+    flags.DEFINE_string("output", "attention.png", "PNG, PDF or SVG file.")
+    flags.DEFINE_list("layers", [_ALL], "Comma-separated layers, from 0, or `all`.")
+    flags.DEFINE_list("heads", [_MEAN], "Comma-separated heads, `all`, or `mean`.")
 
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    # Refuse bad input before a model is loaded.
-    output = output_paths.file_path(values.output, "output")
-    paragraphs = text_flags.read_paragraphs(values.text)
+    # Reject invalid input before loading a model.
+    output = command_line.file_path(values.output, "output")
+    paragraphs = model_flags.read_paragraphs(values.text)
     if not paragraphs:
         raise ValueError(f"`--text` must hold a sentence. Received: {values.text}")
     names = file_listing.short_names(values.checkpoint)
     models = dict(zip(names, model_flags.load_models(), strict=True))
-    # Those that all models have.
+    # Draw only layers and heads that all models have.
     encoders = [model.encoder for model in models.values()]
     layers = _numbers("layers", min(encoder.num_layers for encoder in encoders))
     heads: list[int | None] = [None]
@@ -61,13 +61,13 @@ def main(_: Sequence[str]) -> None:
     with files.written_aside(output) as aside:
         figure.savefig(aside, format=output.suffix[1:].lower(), dpi=_DOTS_PER_INCH)
     for name, model in maps.items():
-        print(f"{name}: {model.window}. Where their attention goes:")
+        print(f"{name}: {model.window}. Attention by target:")
         print(f"{_shares(model, panels)}\n")
     print(f"Written: {output}")
 
 
 def _shares(maps: AttentionMaps, panels: Sequence[tuple[int, int | None]]) -> str:
-    """A table of where the attention of a model's layers and heads goes."""
+    """Formats a table of the attention to each target, with one row per panel."""
     uniform = attention.attention_shares(maps.uniform(), maps.window)
     rows = {
         f"layer {layer}, head {_MEAN if head is None else head}": (
@@ -88,7 +88,7 @@ def _shares(maps: AttentionMaps, panels: Sequence[tuple[int, int | None]]) -> st
 def _maps(
     models: dict[str, Pretrained], paragraphs: Sequence[str]
 ) -> dict[str, AttentionMaps]:
-    """Attention of each model on as much text as all of them take."""
+    """Computes the attention of each model on the text that all models can read."""
     capacities = map(attention.window_capacity, models.values())
     limits = zip(*map(dataclasses.astuple, capacities), strict=True)
     capacity = TextCapacity(
@@ -112,7 +112,7 @@ def _maps(
 
 
 def _numbers(name: str, count: int) -> list[int]:
-    """The numbers of a flag, each below `count`."""
+    """Parses the layers or heads in a flag, each below `count`."""
     texts = flags.FLAGS[name].value
     if texts == [_ALL]:
         return list(range(count))

@@ -1,11 +1,11 @@
-r"""Plots the validation losses, or other metrics, of several runs, as a PNG.
+r"""Plots validation losses or other metrics of several runs as a PNG.
 
   seg-tf plot-runs --runs=runs/slm_tiny --output=unshuffling.png \
     --metric=masked_lm_loss,sentence_unshuffling_pointer_accuracy
 
-Each metric of the runs' log.jsonl has a panel, with the score of guessing dashed. If
-the objectives of runs differ, the losses of those that they share are drawn instead of
-totals.
+Each metric in the runs' log.jsonl has a panel, in which a dashed line shows the score
+of guessing. If the runs have different objectives, the losses of their common
+objectives are drawn instead of the total loss.
 """
 
 import pathlib
@@ -19,11 +19,11 @@ from seg_tf.training import plots
 
 def define_flags() -> None:
     flags.DEFINE_list(
-        "runs", None, "Output folders of runs, comma-separated.", required=True
+        "runs", None, "Comma-separated output folders of runs.", required=True
     )
-    flags.DEFINE_string("output", "curves.png", "The PNG to write.")
-    flags.DEFINE_list("metric", [plots.LOSS], "Metrics to draw, comma-separated.")
-    flags.DEFINE_bool("training", False, "Draw the values of training too.")
+    flags.DEFINE_string("output", "curves.png", "PNG file to write.")
+    flags.DEFINE_list("metric", [plots.LOSS], "Comma-separated metrics to draw.")
+    flags.DEFINE_bool("training", False, "Also draw training values.")
 
 
 def main(_: Sequence[str]) -> None:

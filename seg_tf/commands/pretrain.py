@@ -2,31 +2,31 @@ r"""Pretrains a text encoder on records.
 
   seg-tf pretrain --config=segabert_tiny --records_dir=records
 
-A config is an included run (`seg-tf configs` lists them) or a Python file, maybe with a
-variant after a colon. Any field can be overridden:
+A config is an included run (`seg-tf configs` lists them) or a Python file, optionally
+followed by a colon and a variant. Any field can be overridden:
 
   --config.optimizer.learning_rate=3e-4 --config.training.clip_norm=None
   --config.model.index_tables.token_index=512
 
-A run writes checkpoints, log.jsonl, events for TensorBoard and loss_curve.png to
---output_dir. After a kill, Ctrl-C or SIGTERM, the same command resumes it; on a CPU the
-result is bit-identical to an uninterrupted run. --dry_run prints the plan and changes
-nothing; --dry_run --measure=5 also makes five updates, to estimate the time.
+A run writes checkpoints, log.jsonl, TensorBoard events and loss_curve.png to
+--output_dir. After a kill, Ctrl-C or SIGTERM, the same command resumes the run. On a
+CPU, the result is bit-identical to an uninterrupted run. --dry_run prints the plan and
+changes nothing. With --measure=5, it also runs five updates to estimate the time.
 
-On several processes, config.training.batch_size is the global batch:
+With several processes, config.training.batch_size is the global batch size:
 
   horovodrun -np 16 -H host1:8,host2:8 seg-tf pretrain --config=…
 
-With --engine=jax, each process is started with $JAX_COORDINATOR_ADDRESS (host:port of
-process 0), $JAX_NUM_PROCESSES and $JAX_PROCESS_ID. Records may be a mixture of folders
-with weights: --records_dir=wikipedia:3,books:1. docs/pretraining.md has more.
+With --engine=jax, start each process with $JAX_COORDINATOR_ADDRESS (host:port of
+process 0), $JAX_NUM_PROCESSES and $JAX_PROCESS_ID. Records can be a weighted mixture of
+folders: --records_dir=wikipedia:3,books:1. See docs/pretraining.md for details.
 """
 
 import os
 import sys
 from collections.abc import Sequence
 
-# Before TensorFlow is imported; without a GPU its only error is that there is none.
+# Must precede the import of TensorFlow. Level 3 hides its error about a missing GPU.
 os.environ.setdefault(
     "TF_CPP_MIN_LOG_LEVEL", "2" if os.path.exists("/dev/nvidiactl") else "3"
 )
@@ -41,39 +41,39 @@ from seg_tf.training import engine
 
 def define_flags() -> None:
     config_flags.DEFINE_config_file(
-        "config", None, "Included run, FILE or FILE:VARIANT; its fields are flags too."
+        "config", None, "Included run, FILE or FILE:VARIANT; its fields are flags."
     )
     flags.mark_flag_as_required("config")
     flags.DEFINE_string(
         "records_dir",
         None,
-        "Folder of records, several with weights, or their URLs. Default: "
+        "Folder or URL of records, or several, comma-separated, with weights. Default: "
         "config.records_dir.",
     )
     flags.DEFINE_float(
         "cache_gigabytes",
         None,
-        "Size of the cache of records at a URL. Default: 50, or the last value.",
+        "Cache size for records at a URL. Default: the previous value, or 50.",
         lower_bound=0.001,
     )
-    flags.DEFINE_string("output_dir", None, "Default: runs/<name of the config>.")
+    flags.DEFINE_string("output_dir", None, "Default: runs/<config name>.")
     flags.DEFINE_string(
         "initial_checkpoint",
         None,
-        "Checkpoint, run, or weights of another program (a folder or hf://…), whose "
-        "weights a new run starts from.",
+        "Checkpoint, run, or model of another library (a folder or hf://…), whose "
+        "weights initialize a new run.",
     )
-    flags.DEFINE_bool("dry_run", False, "Print the plan and touch nothing.")
+    flags.DEFINE_bool("dry_run", False, "Print the plan and change nothing.")
     flags.DEFINE_integer(
-        "measure", None, "With --dry_run: make N updates and print the time.", 1
+        "measure", None, "With --dry_run, run N updates and print the time.", 1
     )
     flags.DEFINE_enum(
         "engine",
         "tensorflow",
         engine.NAMES,
-        "TensorFlow, with Horovod between processes, or JAX.",
+        "TensorFlow (with Horovod for several processes) or JAX.",
     )
-    flags.DEFINE_bool("overwrite", False, "Remove the run in --output_dir first.")
+    flags.DEFINE_bool("overwrite", False, "Delete the run in --output_dir first.")
     run_flags.define_tracker_flags()
 
 
@@ -89,7 +89,8 @@ def main(argv: Sequence[str]) -> None:
         config = from_config_dict(values.config)
     except ValueError as error:
         sys.exit(f"error: {error}")
-    # TensorFlow takes seconds to import, so wrong flags are reported before.
+    # Importing TensorFlow takes seconds, so invalid flags are reported first.
+    from seg_tf.inference.probes import Probes
     from seg_tf.interop import convert
     from seg_tf.training import command
 
@@ -101,6 +102,7 @@ def main(argv: Sequence[str]) -> None:
             output_dir=values.output_dir or f"runs/{config.name}",
             initial_checkpoint=values.initial_checkpoint,
             find_initial=convert.find_initial,
+            make_probes=Probes,
             asked=frozenset(config_flags.get_override_values(values["config"])),
             dry_run=values.dry_run,
             measure=values.measure,

@@ -1,23 +1,22 @@
-r"""Puts the sentences of texts in order, with a pretrained SLM.
+r"""Reorders the shuffled sentences of texts with a pretrained SLM.
 
   seg-tf reorder-sentences --checkpoint=runs/slm_base --sentences=shuffled.txt
 
-reads one sentence per line and prints them in the predicted order, each with its place
-as given and the model's confidence: the probability of this sentence among those not
-placed before it. --text splits a file into sentences first. Without a file, stdin is
-read.
+reads one sentence per line and prints the sentences in the predicted order, each with
+its input position and the model's confidence: the probability of this sentence among
+the remaining sentences. --text splits a file into sentences first. Without a file,
+stdin is read.
 
-A text of more sentences than the model was pretrained on is ordered in groups of
-consecutive sentences. With --output, each file becomes a line of JSON.
+A text with more sentences than the model was pretrained on is ordered in groups of
+consecutive sentences. With --output, each file becomes one line of JSON.
 """
 
-import json
 from collections.abc import Sequence
 
 from absl import flags
 
-from seg_tf import command_line, files
-from seg_tf.commands import model_flags, text_flags
+from seg_tf import command_line
+from seg_tf.commands import model_flags
 from seg_tf.inference import texts
 from seg_tf.inference.ordering import OrderedGroup, SentenceOrderer
 from seg_tf.inference.texts import Sentence
@@ -25,10 +24,10 @@ from seg_tf.inference.texts import Sentence
 
 def define_flags() -> None:
     model_flags.define_model_flags()
-    text_flags.define_text_flags()
-    model_flags.define_output_flag("the orders as JSON lines, instead of printing,")
-    flags.DEFINE_list("text", [], "Text files or folders, comma-separated.")
-    flags.DEFINE_list("sentences", [], "The same, with one sentence per line.")
+    model_flags.define_text_flags()
+    model_flags.define_output_flag("the orders as JSON lines. Default: print them")
+    flags.DEFINE_list("text", [], "Comma-separated text files or folders.")
+    flags.DEFINE_list("sentences", [], "The same, but with one sentence per line.")
 
 
 def main(_: Sequence[str]) -> None:
@@ -37,9 +36,9 @@ def main(_: Sequence[str]) -> None:
         raise ValueError(
             "Only one of `--text` and `--sentences` can be given. Received: both"
         )
-    paths = values.text or values.sentences or [text_flags.STDIN]
-    if paths == [text_flags.STDIN]:
-        sources = {"stdin": text_flags.STDIN}
+    paths = values.text or values.sentences or [model_flags.STDIN]
+    if paths == [model_flags.STDIN]:
+        sources = {"stdin": model_flags.STDIN}
     else:
         sources = {name: str(path) for name, path in texts.list_files(paths).items()}
     output = model_flags.output_file()
@@ -52,19 +51,18 @@ def main(_: Sequence[str]) -> None:
             lines = model_flags.read_lines(path)
             documents.append([Sentence(line, name) for line in lines])
         else:
-            document = text_flags.read_paragraphs(path)
+            document = model_flags.read_paragraphs(path)
             documents.append(list(texts.split_documents([document], name, splitter)))
     orders = orderer.order(documents)
     if output is None:
         for sentences, groups in zip(documents, orders, strict=True):
             print(_describe(sentences, groups))
         return
-    records = [
+    records = (
         {"source": name, "groups": _to_json(sentences, groups)}
         for name, sentences, groups in zip(sources, documents, orders, strict=True)
-    ]
-    records = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-    files.write_text(output, "".join(records))
+    )
+    model_flags.write_lines(output, records)
     print(f"{len(sources):,} texts in order: {output}")
 
 
@@ -85,8 +83,8 @@ def _to_json(
 
 
 def _describe(sentences: Sequence[Sentence], groups: Sequence[OrderedGroup]) -> str:
-    """The order of one text, for people."""
-    lines = [] if sentences else ["There is no sentence in it."]
+    """Formats the predicted order of one text for printing."""
+    lines = [] if sentences else ["The text has no sentences."]
     for group in groups:
         last = group.first + len(group.order)
         lines += [
@@ -97,7 +95,7 @@ def _describe(sentences: Sequence[Sentence], groups: Sequence[OrderedGroup]) -> 
         for place, (number, confidence) in enumerate(
             zip(group.order, group.confidences, strict=True), start=group.first + 1
         ):
-            note = "  [longer than a row: cut]" if number in group.cut else ""
+            note = "  [truncated to one row]" if number in group.cut else ""
             lines.append(
                 f"{place:5d}  {number + 1:8d}  {confidence:10.3f}  "
                 f"{sentences[number].text}{note}"

@@ -1,6 +1,6 @@
-"""Flags of runs: `--config` with its fields, and experiment trackers.
+"""Flags for the config of a run and for experiment trackers.
 
-Nothing here imports TensorFlow, so that wrong flags are reported at once.
+This module does not import TensorFlow, so that invalid flags are reported quickly.
 """
 
 import importlib.util
@@ -14,11 +14,11 @@ from collections.abc import Sequence
 import ml_collections
 from absl import app, flags
 
-# Commands that define them show them in their --help.
+# Show these flags in the --help of the commands that define them.
 flags.disclaim_key_flags()
 
 CONFIGS = pathlib.Path(__file__).resolve().parents[1] / "configs"
-"""The folder of the included runs."""
+"""Folder of the included configs."""
 _TRACKERS = {
     "wandb": "Weights & Biases: --wandb=PROJECT, or --wandb for $WANDB_PROJECT",
     "mlflow": "MLflow: --mlflow=EXPERIMENT, or --mlflow for $MLFLOW_EXPERIMENT_NAME",
@@ -26,8 +26,8 @@ _TRACKERS = {
 
 
 def parse_flags(argv: Sequence[str]) -> list[str]:
-    """For `app.run(main, flags_parser=parse_flags)`; needs a flag named `config`."""
-    # The value may be the next argument.
+    """Parses flags, including `--config`, as the `flags_parser` of `app.run`."""
+    # The value may be in the next argument.
     joined = re.sub(r"(^|\0)--?config[=\0]", r"\1--config=", "\0".join(argv))
     arguments = joined.split("\0")
     for number, argument in enumerate(arguments):
@@ -37,17 +37,15 @@ def parse_flags(argv: Sequence[str]) -> list[str]:
             arguments[number] = f"--config={file}"
     try:
         return app.parse_flags_with_usage(arguments)
-    # What ml_collections raises for a field that does not exist.
+    # ml_collections raises these errors for fields that do not exist.
     except (AttributeError, KeyError, TypeError, ValueError, OSError) as error:
         sys.exit(f"error: `--config`: {' '.join(str(error).split())}")
 
 
 def config_file(value: str) -> str:
-    """The `FILE:VARIANT` of an included run such as `segabert_tiny`.
+    """Resolves an included run, such as `segabert_tiny`, to `FILE:VARIANT`.
 
-    Args:
-        value: name of a run, of a family, or `FAMILY:VARIANT`; anything else is
-            returned unchanged.
+    `value` is a run, a family or `FAMILY:VARIANT`. Other values are returned as is.
     """
     name, colon, variant = value.partition(":")
     families = [] if pathlib.Path(name).is_file() else CONFIGS.glob("[!_]*.py")
@@ -61,7 +59,7 @@ def config_file(value: str) -> str:
 
 
 def load_config(value: str) -> ml_collections.ConfigDict:
-    """The config of `FILE` or `FILE:VARIANT`; one line and exit 1 if there is none."""
+    """Loads the config of `FILE` or `FILE:VARIANT`, or exits with a one-line error."""
     name, colon, variant = value.partition(":")
     if not pathlib.Path(name).is_file():
         sys.exit(
@@ -78,15 +76,15 @@ def load_config(value: str) -> ml_collections.ConfigDict:
 
 
 class _OptionalValue(flags.ArgumentParser[str | None]):
-    """Value of a flag that may be given without one: `--name`, `--name=value`."""
+    """Parser for flags with an optional value: `--name` or `--name=value`."""
 
     def parse(self, argument: str) -> str | None:
-        # What absl passes for a flag without a value.
+        # absl passes "true" for `--name` and "false" for `--noname`.
         return {"true": "", "false": None}.get(argument, argument)
 
 
 def define_tracker_flags() -> None:
-    """Defines a flag for each tracker; `chosen_trackers` reads them."""
+    """Defines a flag for each experiment tracker."""
     for name, text in _TRACKERS.items():
         text = f"Also send the log to {text}."
         flag = flags.Flag(_OptionalValue(), None, name, None, text, boolean=True)
@@ -94,11 +92,7 @@ def define_tracker_flags() -> None:
 
 
 def chosen_trackers() -> dict[str, str]:
-    """Project or experiment by tracker, for those in use; "" is the default.
-
-    Raises:
-        ValueError: if its package is not installed, naming the extra.
-    """
+    """Maps each requested tracker to its project or experiment, "" for the default."""
     values = {name: flags.FLAGS[name].value for name in _TRACKERS}
     chosen = {name: value for name, value in values.items() if value is not None}
     for name in chosen:

@@ -1,21 +1,21 @@
-r"""Trains the tables of the Punkt sentence splitter on plain text.
+r"""Trains the Punkt sentence splitter on plain text.
 
-  # The built-in English table (docs/languages.md has its --description, too).
+  # The built-in English tables (docs/languages.md also has their --description).
   seg-tf train-punkt --name=punkt-english-2 \
       --input='wikipedia/AA/wiki_*' --input='books/*/*.md' --every=8 \
       --corrections=seg_tf/text/data/english_corrections.toml \
       --output=seg_tf/text/data/english_punkt.json
 
-No annotation is needed, only a lot of text in one language, a paragraph per line. Lines
-that start with < or # are left out, so that WikiExtractor's output and Markdown books
-can be used unchanged. The tables are sorted JSON, the same bytes for the same input.
+Training needs no annotation, only a large text in one language with one paragraph per
+line. Lines that start with < or # are skipped, so that WikiExtractor's output and
+Markdown books can be used. The tables are JSON, byte-identical for the same input.
 
-Method: Kiss and Strunk's measures grow with the size of the text, and on much text
-one stray "Mr" without its period outweighs thousands with it. So NLTK's trainer is
-run on shards of the text, and what enough shards agree on is kept. Two rounds:
-abbreviations first, then everything else with these abbreviations given.
+Kiss and Strunk's statistics grow with the size of the text. In a large text, one stray
+"Mr" without its period outweighs thousands with it. Therefore NLTK's trainer is run on
+shards of the text, and entries on which enough shards agree are kept. The first round
+learns abbreviations. The second round learns everything else, given the abbreviations.
 
-Training needs the package nltk (part of the extra "dev"); splitting does not.
+Training needs the package nltk (part of the "dev" extra). Splitting does not.
 """
 
 import collections
@@ -39,32 +39,23 @@ from seg_tf.text.punkt_parameters import (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """Thresholds for the parameters that are kept; the fields are flags.
+    """Thresholds for keeping learned entries. Each field is a flag."""
 
-    Attributes:
-        abbreviation_shard_size: characters of a shard, first round.
-        shard_size: characters of a shard, second round.
-        abbreviation_share: share of the shards that must classify a word as an
-            abbreviation, out of those in which it occurs at least twice, or once with
-            a period inside.
-        starter_share: share of the shards that must classify a word as a sentence
-            starter, out of those in which it occurs.
-        min_shards: shards that must agree in any case.
-        min_collocation_count: occurrences of a collocation in a shard.
-        min_capitalised_count: capitals after a period for a word to be listed.
-    """
-
+    # Minimum characters per shard in the first and in the second round.
     abbreviation_shard_size: int = 500_000
     shard_size: int = 2_000_000
+    # Fraction of shards that must classify a word as an abbreviation, among those in
+    # which it occurs at least twice, or once with a period inside.
     abbreviation_share: float = 0.1
+    # The same for sentence starters, among the shards in which the word occurs.
     starter_share: float = 0.2
-    min_shards: int = 2
-    min_collocation_count: int = 3
-    min_capitalised_count: int = 3
+    min_shards: int = 2  # minimum number of shards that must agree
+    min_collocation_count: int = 3  # occurrences in a shard
+    min_capitalised_count: int = 3  # capitalized occurrences after a period
 
 
 def make_shards(paragraphs: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Groups paragraphs into lists of at least `size` characters, the last less."""
+    """Groups paragraphs into lists of at least `size` characters, except the last."""
     shard, length = [], 0
     for paragraph in paragraphs:
         shard.append(paragraph)
@@ -79,13 +70,13 @@ def make_shards(paragraphs: Iterable[str], size: int) -> Iterator[list[str]]:
 def learn_abbreviations(
     shards: Iterable[list[str]], options: TrainingOptions
 ) -> frozenset[str]:
-    """The types that enough shards classify as abbreviations."""
+    """Returns the types that enough shards classify as abbreviations."""
     from nltk.tokenize import punkt
 
     votes, voters = collections.Counter(), collections.Counter()
     for shard in shards:
         trainer = punkt.PunktTrainer()
-        # Our tokens are the same, but faster; lines make no difference here.
+        # `tokenize` is faster and gives the same tokens. Line breaks do not matter.
         tokens = itertools.chain.from_iterable(map(tokenize, shard))
         trainer.train_tokens(list(tokens), finalize=False)
         trainer.find_abbrev_types()
@@ -106,11 +97,11 @@ def learn_tables(
     options: TrainingOptions,
     corrections: PunktCorrections,
 ) -> PunktParameters:
-    """The tables of the second round, without entries that decide nothing."""
+    """Learns the tables of the second round, without entries that have no effect."""
     from nltk.tokenize import punkt
 
     class TrainerWithAbbreviations(punkt.PunktTrainer):
-        """Neither looks for abbreviations nor drops any."""
+        """Trainer that keeps the given abbreviations and learns no other ones."""
 
         ABBREV_BACKOFF = 0
         INCLUDE_ABBREV_COLLOCS = True
@@ -161,7 +152,7 @@ def learn_tables(
 
 
 def _count_types(shard: list[str]) -> collections.Counter:
-    """Number of occurrences of each type, with or without a final period."""
+    """Counts the occurrences of each type, with or without a final period."""
     return collections.Counter(
         type_of(token).removesuffix(".")
         for tokens in map(tokenize, shard)
@@ -173,22 +164,22 @@ def define_flags() -> None:
     flags.DEFINE_multi_string(
         "input", None, "Text file, folder or glob; may be repeated.", required=True
     )
-    flags.DEFINE_integer("every", 1, "Use every n-th of the sorted files only.", 1)
+    flags.DEFINE_integer("every", 1, "Use only every N-th of the sorted files.", 1)
     flags.DEFINE_string(
-        "corrections", None, "TOML of entries that tables must or must not contain."
+        "corrections", None, "TOML file of entries to add to or remove from the tables."
     )
     flags.DEFINE_string("output", None, "JSON file to write.", required=True)
-    flags.DEFINE_string("name", "punkt-custom", "Name of the table, for manifests.")
-    flags.DEFINE_string("description", "", "Description of the text, for the file.")
+    flags.DEFINE_string("name", "punkt-custom", "Name of the tables, for manifests.")
+    flags.DEFINE_string("description", "", "Description of the text, for the output.")
     flags.DEFINE_string(
         "terminators",
         "",
-        "Characters that end a sentence wherever they occur; universal: "
+        "Characters that end a sentence wherever they occur. `universal` means "
         f"{UNIVERSAL_TERMINATORS}",
     )
     for field in dataclasses.fields(TrainingOptions):
         define = flags.DEFINE_float if field.type is float else flags.DEFINE_integer
-        define(field.name, field.default, "Threshold.", lower_bound=0)
+        define(field.name, field.default, "Training option.", lower_bound=0)
 
 
 def main(_: Sequence[str]) -> None:
@@ -249,7 +240,7 @@ def main(_: Sequence[str]) -> None:
         f"{values.output}: {len(abbreviations)} abbreviations, "
         f"{len(parameters.collocations)} collocations, "
         f"{len(parameters.sentence_starters)} sentence starters, "
-        f"capitalisation of {len(parameters.orthographic_context)} words"
+        f"capitalization of {len(parameters.orthographic_context)} words"
     )
 
 

@@ -1,9 +1,9 @@
-"""Frozen dataclasses, one per component, and how a run's config is overridden.
+"""Frozen config dataclasses, one per component, and overrides of a run's config.
 
-A run is one `RunConfig`. `build_from` unpacks a part of it into plain arguments of the
-class that it configures, so layers, models and pipelines never see a config. A new
-model, objective, optimizer or form of inputs is a new, registered dataclass, and a
-class that is `configured_by` it. Configs of inputs are in `seg_tf.data.configs`.
+A run is one `RunConfig`. `build_from` unpacks each part of it into plain arguments of
+the class that it configures, so layers, models and pipelines never see a config. To add
+a model, objective, optimizer or input pipeline, register a new dataclass and decorate a
+class with `configured_by`. Input configs are in `seg_tf.data.configs`.
 """
 
 from seg_tf.config.base import (
@@ -39,4 +39,5 @@ from seg_tf.config.run import (
     config_getter,
     describe_taken,
     follow_source,
+    named_runs,
 )

@@ -1,8 +1,8 @@
-"""Config dataclasses: their ranges, what they configure, and their form as JSON.
+"""Ranges, implementations and serialization of config dataclasses.
 
-A config class is registered by its name, under which a saved run restores it. The class
-that it configures is decorated with `configured_by` where it is defined; so readers of
-configs need no list of components.
+A config class is registered under its name, from which a saved run restores it. The
+class that it configures is decorated with `configured_by` where it is defined, so no
+central list of components is needed.
 """
 
 import dataclasses
@@ -26,15 +26,15 @@ _Implementation = TypeVar("_Implementation", bound=Callable[..., Any])
 
 
 def register_config(cls: _Class) -> _Class:
-    """Class decorator: lets a config of this class be restored by its name."""
+    """Class decorator that registers a config class under its name."""
     _REGISTRY[cls.__name__] = cls
     return cls
 
 
 def configured_by(config: Any) -> Callable[[_Implementation], _Implementation]:
-    """Decorator of a class or function that `build_from` calls for this config.
+    """Returns a decorator for the class or function that `build_from` calls.
 
-    Subclasses of the config build the same unless they have an implementation too.
+    Subclasses of the config use the same implementation unless they have another one.
     """
 
     def decorate(implementation: _Implementation) -> _Implementation:
@@ -45,7 +45,7 @@ def configured_by(config: Any) -> Callable[[_Implementation], _Implementation]:
 
 
 def build_from(config: Any, **extra: Any) -> Any:
-    """Builds what `config` configures, from its fields and `extra`, which override."""
+    """Builds the object that `config` configures. `extra` overrides its fields."""
     implementation = getattr(type(config), "implementation", None)
     if implementation is None:
         raise ValueError(
@@ -58,12 +58,12 @@ def build_from(config: Any, **extra: Any) -> Any:
     return implementation(**{**fields, **extra})
 
 
-# Ranges of the numbers in a config, declared in its type hints: a field
-# `num_layers: Count` is an int from 1 on.
+# Ranges of numbers in a config. They are declared in its type hints: a field
+# `num_layers: Count` is an int of at least 1.
 
 
 class Range(NamedTuple):
-    """Numbers from `low` to `high`, as `rule` says."""
+    """Numbers from `low` to `high`. Error messages state `rule`."""
 
     rule: str
     low: float
@@ -83,7 +83,7 @@ Dropout = Annotated[float, Range("be at least 0 and below 1", 0, _BELOW_1)]
 
 
 def check_ranges(config: Any) -> None:
-    """Raises a ValueError if a field is not a number in the range of its type hint."""
+    """Raises ValueError if a field is not a number in the range of its type hint."""
     for name, allowed, is_optional in _ranges(config.__class__):
         value = getattr(config, name)
         if value is None and is_optional:
@@ -95,9 +95,24 @@ def check_ranges(config: Any) -> None:
             )
 
 
+class Ranged:
+    """Base of dataclasses whose fields are checked against their ranges."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+
+def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
+    """Raises ValueError unless the argument's value is one of `choices`."""
+    if value not in choices:
+        raise ValueError(
+            f"`{name}` must be one of {', '.join(choices)}. Received: {value!r}"
+        )
+
+
 @functools.cache
 def _ranges(cls: type) -> tuple[tuple[str, Range, bool], ...]:
-    """Fields with a range: name, range, and whether they may be None."""
+    """Returns name, range and whether None is allowed for each field with a range."""
     hints = typing.get_type_hints(cls, include_extras=True)
     return tuple(
         (field.name, allowed, types.NoneType in _alternatives(hints[field.name]))
@@ -108,7 +123,7 @@ def _ranges(cls: type) -> tuple[tuple[str, Range, bool], ...]:
 
 
 def to_dict(config: Any) -> Any:
-    """The config as JSON values; the class of each dataclass is its `type`."""
+    """Converts a config to JSON values. `type` is the class name of a dataclass."""
     if dataclasses.is_dataclass(config):
         fields = {
             field.name: to_dict(getattr(config, field.name))
@@ -121,12 +136,12 @@ def to_dict(config: Any) -> Any:
 
 
 def to_config_dict(config: Any) -> ml_collections.ConfigDict:
-    """The config as a `ConfigDict`, whose fields flags can override."""
+    """Converts a config to a `ConfigDict`, whose fields can be overridden by flags."""
     return ml_collections.ConfigDict(_overridable(config), sort_keys=False)
 
 
 def _overridable(config: Any) -> Any:
-    """`to_dict` for `ConfigDict`: optional fields accept None and values."""
+    """Converts a config to values whose optional fields `ConfigDict` can override."""
     if isinstance(config, Mapping):
         return {name: _overridable(value) for name, value in config.items()}
     if not dataclasses.is_dataclass(config):
@@ -136,18 +151,17 @@ def _overridable(config: Any) -> Any:
     for field in dataclasses.fields(config):
         value = _overridable(getattr(config, field.name))
         if types.NoneType in _alternatives(hints[field.name]):
-            # A ConfigDict fixes the type of a field to the type of its first value.
+            # A ConfigDict restricts a field to the type of its first value.
             value = ml_collections.FieldReference(value, field_type=object)
         values[field.name] = value
     return values
 
 
 def from_config_dict(values: Any) -> Any:
-    """The frozen config of a result of `to_config_dict` or `to_dict`.
+    """Restores the frozen config from a result of `to_config_dict` or `to_dict`.
 
-    Raises:
-        ValueError: if a `type` is unknown, a field is unknown or missing, or a value
-            is invalid.
+    Raises ValueError if a `type` or field is unknown, a field is missing, or a value is
+    invalid.
     """
     if isinstance(values, list):
         return tuple(values)
@@ -171,12 +185,12 @@ def from_config_dict(values: Any) -> Any:
     }
     try:
         return cls(**arguments)
-    except TypeError as error:  # Which names the missing fields.
+    except TypeError as error:  # The message names the missing fields.
         raise ValueError(f"`{type_name}`: {error}") from error
 
 
 def typed(name: str, value: Any, hint: Any) -> Any:
-    """Returns `value` if a field's type hint allows it; int passes for float."""
+    """Checks a value against a type hint and returns it, with int cast to float."""
     is_config = isinstance(hint, type) and dataclasses.is_dataclass(hint)
     if is_config and not isinstance(value, hint):
         raise ValueError(
@@ -191,7 +205,7 @@ def typed(name: str, value: Any, hint: Any) -> Any:
         return tuple(typed(f"{name}[…]", item, item_hint) for item in value)
     if Any in kinds or type(value) in kinds:
         return value
-    # A mapping or a config may be of a subclass. A bool is no int.
+    # Subclasses of a mapping or config are accepted. A bool is not an int.
     if isinstance(value, kinds) and not isinstance(value, bool):
         return value
     if float in kinds and type(value) is int:
@@ -203,7 +217,7 @@ def typed(name: str, value: Any, hint: Any) -> Any:
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:
-    """The types of a hint such as `int | None`."""
+    """Returns the types of a union such as `int | None`, or the hint itself."""
     is_union = typing.get_origin(hint) in (types.UnionType, typing.Union)
     return typing.get_args(hint) if is_union else (hint,)
 
@@ -211,11 +225,11 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
 def differing_settings(
     before: Mapping[str, Any], now: Mapping[str, Any], free: Collection[str] = ()
 ) -> list[str]:
-    """`name: value there, value now` of every setting that differs and is not free.
+    """Lists the settings that differ as `name: value there, value now`.
 
-    Nested mappings give dotted names.
+    Ignores the settings in `free`. Nested mappings have dotted names.
     """
-    # Through JSON, so that a tuple equals the list that is read back.
+    # Convert through JSON, so that a tuple equals the list that is read back.
     old, new = flat(before), flat(json.loads(json.dumps(now)))
     return [
         f"{name}: {old.get(name, 'absent')} there, {new.get(name, 'absent')} now"
@@ -225,7 +239,7 @@ def differing_settings(
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings by their dotted names."""
+    """Flattens nested settings to dotted names."""
     settings: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):

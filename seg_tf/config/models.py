@@ -9,15 +9,15 @@ from seg_tf.config.base import (
     Count,
     Dropout,
     NonNegative,
+    Ranged,
     Share,
     Whole,
-    check_ranges,
     register_config,
 )
 
 
 def attention_rate(model: "EncoderConfig | ReATConfig") -> float:
-    """Dropout rate of attention weights: `dropout` unless a separate rate is set."""
+    """Returns the dropout rate of attention weights, by default `dropout`."""
     rate = model.attention_dropout
     return model.dropout if rate is None else rate
 
@@ -25,40 +25,37 @@ def attention_rate(model: "EncoderConfig | ReATConfig") -> float:
 def _attention_activations(
     model: "EncoderConfig | ReATConfig", num_heads: int, num_keys: int
 ) -> int:
-    """Stored numbers of a position's attention weights: none without dropout."""
+    """Returns the stored numbers per position for attention, 0 without dropout."""
     return 3 * num_heads * num_keys if attention_rate(model) else 0
 
 
 def _matrices(width: int, intermediate_size: int) -> int:
-    """Weights of a layer's matrices: four for attention, two for the feed-forward."""
+    """Counts the weights in the attention and feed-forward matrices of a layer."""
     return width * (4 * width + 2 * intermediate_size)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _ModelConfig:
-    """Base of model configs."""
+class _ModelConfig(Ranged):
+    """Base class of model configs."""
 
-    # Model arguments for recomputing layers in the backward pass.
+    # Model arguments for gradient checkpointing.
     recomputing_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(
         {"recompute_layers": True}
     )
 
     vocab_size: Count | None = None
 
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
     @property
     def inputs_arguments(self) -> Mapping[str, Any]:
-        """Arguments that the input pipeline gets from the model."""
+        """Arguments of the input pipeline that depend on the model."""
         return {"vocab_size": self.vocab_size}
 
     def row_activations(
         self, inputs: Any, vocab_size: int, recompute_layers: bool = False
     ) -> int:
-        """Approximate numbers that a row of `inputs` stores for the backward pass.
+        """Estimates how many numbers a row of `inputs` stores for the backward pass.
 
-        Recomputed layers store their inputs, and one layer's inside at a time.
+        Recomputed layers store only their inputs, except for one layer at a time.
         """
         layers = self._layers(inputs)
         if recompute_layers:
@@ -69,7 +66,7 @@ class _ModelConfig:
         return inputs.row_length * (numbers + self._output_activations(vocab_size))
 
     def _layers(self, inputs: Any) -> list[tuple[int, int, int]]:
-        """For each kind of layer: number, input width, stored numbers per position."""
+        """Returns (num_layers, width, numbers per position) for each kind of layer."""
         raise NotImplementedError
 
     def _output_activations(self, vocab_size: int) -> int:
@@ -79,10 +76,10 @@ class _ModelConfig:
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EncoderConfig(_ModelConfig):
-    """Arguments of `seg_tf.models.Encoder`. Defaults are the base SegaBERT.
+    """Arguments of `seg_tf.models.Encoder`. Defaults to SegaBERT base.
 
-    With an `attention_dropout` of 0, layers do not store the attention weights of all
-    pairs; None uses `dropout`. `vocab_size` None uses the records' vocabulary.
+    If `attention_dropout` is None, it equals `dropout`. If it is 0, layers do not store
+    attention weights. If `vocab_size` is None, the records' vocabulary size is used.
     """
 
     index_tables: Mapping[str, int] = dataclasses.field(
@@ -118,7 +115,7 @@ class EncoderConfig(_ModelConfig):
                 )
 
     def least_weights(self, vocab_size: int) -> int:
-        """Lower bound on the weights: those of tables and matrices."""
+        """Returns a lower bound on the number of weights: tables and matrices."""
         rows = vocab_size + sum(self.index_tables.values())
         return self.hidden_size * rows + self.num_layers * _matrices(
             self.hidden_size, self.intermediate_size
@@ -126,13 +123,13 @@ class EncoderConfig(_ModelConfig):
 
     @property
     def inputs_arguments(self) -> Mapping[str, Any]:
-        # Rotary indices have no table that limits them.
+        # Rotary indices are not limited by a table.
         caps = {**dict.fromkeys(self.rotary_shares, 2**30), **self.index_tables}
         return {"index_tables": caps, "vocab_size": self.vocab_size}
 
     @property
     def has_bert_layers(self) -> bool:
-        """Returns True for BERT's layers, with no positions inside attention."""
+        """True for BERT's layers, without positions inside attention."""
         return self.trunk == "bert" and not self.rotary_shares
 
     def _layers(self, inputs: Any) -> list[tuple[int, int, int]]:
@@ -147,7 +144,7 @@ class EncoderConfig(_ModelConfig):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReATConfig(_ModelConfig):
-    """Arguments of `seg_tf.models.ReAT`. Defaults are the base model."""
+    """Arguments of `seg_tf.models.ReAT`. Defaults to the base model."""
 
     block_length: Count = 128
     max_sentences: Count = 128
@@ -181,7 +178,7 @@ class ReATConfig(_ModelConfig):
         return {"index_tables": index_tables, "vocab_size": self.vocab_size}
 
     def _layers(self, inputs: Any) -> list[tuple[int, int, int]]:
-        # Positions attend to their block; in alpha layers also to all sentences.
+        # Positions attend to their block and, in alpha layers, also to all sentences.
         num_keys = self.block_length
         sentence_layer = (
             20 * self.hidden_size
@@ -203,9 +200,9 @@ class ReATConfig(_ModelConfig):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TransformerXLConfig(_ModelConfig):
-    """Arguments of `seg_tf.models.TransformerXL`. Defaults are the base Sega model."""
+    """Arguments of `seg_tf.models.TransformerXL`. Defaults to the base Sega model."""
 
-    # Model arguments under XLA.
+    # Model arguments for compilation with XLA.
     compiled_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(
         {"static_shapes": True}
     )
@@ -245,34 +242,31 @@ class TransformerXLConfig(_ModelConfig):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _ObjectiveConfig:
-    # Factor of its loss in the sum.
+class _ObjectiveConfig(Ranged):
+    # Weight of this loss in the total loss.
     loss_weight: NonNegative = 1.0
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
 
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MaskedLMConfig(_ObjectiveConfig):
-    """Masked language modelling over gathered positions (Devlin et al., 2018)."""
+    """Masked language modeling at gathered positions (Devlin et al., 2018)."""
 
-    # Whether it has the `vocab_multiple` of the run.
+    # Whether the objective pads its logits to the run's `vocab_multiple`.
     pads_vocabulary: ClassVar[bool] = True
 
 
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SentenceUnshufflingConfig(_ObjectiveConfig):
-    """Sentence unshuffling by a Sequence Reconstructor (SLM, section 2.1).
+    """Sentence unshuffling with a Sequence Reconstructor (SLM, section 2.1).
 
     Attributes:
-        num_layers: layers of the reconstructor; their sizes are the encoder's.
-        scale_pointers: divide pointer logits by the root of the width, as attention
-            does; equation 2 has no scale.
-        normalize_first: normalise the inputs of the reconstructor's blocks (pre-norm),
-            not their outputs.
+        num_layers: number of reconstructor layers, which have the encoder's sizes.
+        scale_pointers: whether to divide pointer logits by the square root of the width
+            like attention logits, unlike equation 2.
+        normalize_first: whether to normalize the inputs of the reconstructor's blocks
+            (pre-norm) instead of their outputs.
     """
 
     num_layers: Count = 3
@@ -280,20 +274,20 @@ class SentenceUnshufflingConfig(_ObjectiveConfig):
     normalize_first: bool = False
 
     def least_weights(self, hidden_size: int) -> int:
-        """Lower bound on the weights: the eight matrices of its attention."""
+        """Returns a lower bound on the number of weights: the attention matrices."""
         return self.num_layers * 8 * hidden_size**2
 
 
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExchangeSentenceConfig(_ObjectiveConfig):
-    """Detection of sentences moved within their text (ReAT, section II.E)."""
+    """Detection of sentences that were moved within their text (ReAT, section II.E)."""
 
 
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CausalLMConfig(_ObjectiveConfig):
-    """Prediction of the next word by an adaptive softmax (Transformer-XL)."""
+    """Prediction of the next word with an adaptive softmax (Transformer-XL)."""
 
     pads_vocabulary: ClassVar[bool] = True
     compiled_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(

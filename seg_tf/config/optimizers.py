@@ -1,4 +1,4 @@
-"""Configs of optimizers and their schedules."""
+"""Configs of optimizers and their learning rate schedules."""
 
 import dataclasses
 
@@ -7,26 +7,26 @@ from seg_tf.config.base import (
     Dropout,
     NonNegative,
     Positive,
+    Ranged,
     Share,
-    check_ranges,
     register_config,
 )
 
 
 def share_of_run(num_updates: int, share: float) -> int:
-    """Updates of a share of a run; at least one."""
+    """Returns the number of updates in a fraction of a run, at least one."""
     return max(1, round(num_updates * share))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _AdamFamilyConfig:
-    """Settings of every optimizer with two moments and a warm-up.
+class _AdamFamilyConfig(Ranged):
+    """Settings of optimizers with two moments and a warmup.
 
     Attributes:
-        learning_rate: the effective, global peak rate.
-        warmup_updates: updates of linear warm-up.
-        end_learning_rate: the rate at the end of the decay.
-        weight_decay: LayerNorm and biases are never decayed.
+        learning_rate: peak learning rate for the global batch.
+        warmup_updates: number of updates of linear warmup.
+        end_learning_rate: learning rate at the end of the decay.
+        weight_decay: weight decay rate. LayerNorm and bias weights are never decayed.
     """
 
     learning_rate: NonNegative = 1e-4
@@ -37,25 +37,22 @@ class _AdamFamilyConfig:
     beta_2: Dropout = 0.999
     epsilon: Positive = 1e-6
 
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
     def decay_begin(self, num_updates: int) -> int | None:
-        """Updates that a run of this length shares with all longer ones, if any."""
+        """Returns the last update that does not depend on `num_updates`, or None."""
         return None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _DecayingConfig(_AdamFamilyConfig):
-    """Settings of optimizers whose rate falls after the warm-up.
+    """Settings of optimizers whose learning rate decays after the warmup.
 
     Attributes:
-        warmup_updates: updates of linear warm-up; None uses `warmup_share`.
-        warmup_share: share of the run for the warm-up if `warmup_updates` is None.
-        decay_updates: updates until the end rate is reached, possibly more than those
-            of the run; None uses the whole run.
-        decay_from_start: whether the decay is counted from the first update, not
-            from the end of the warm-up, where the rate then drops.
+        warmup_updates: number of linear warmup updates. If None, uses `warmup_share`.
+        warmup_share: warmup fraction of the run if `warmup_updates` is None.
+        decay_updates: number of updates until the end rate is reached, which may exceed
+            the length of the run. If None, the length of the run.
+        decay_from_start: whether the decay is computed from the first update instead of
+            the end of the warmup. The rate then drops when the warmup ends.
     """
 
     warmup_share: Share = 0.01
@@ -83,10 +80,10 @@ class _DecayingConfig(_AdamFamilyConfig):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AdamWConfig(_DecayingConfig):
-    """AdamW with linear warm-up and polynomial decay; defaults are BERT's.
+    """AdamW with linear warmup and polynomial decay. Defaults to BERT's settings.
 
     Attributes:
-        decay_power: 1 is linear decay.
+        decay_power: exponent of the decay. 1 is linear.
     """
 
     decay_power: Positive = 1.0
@@ -95,7 +92,7 @@ class AdamWConfig(_DecayingConfig):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CosineAdamWConfig(_DecayingConfig):
-    """Adam with cosine decay; defaults are Transformer-XL's."""
+    """Adam with cosine decay. Defaults to Transformer-XL's settings."""
 
     learning_rate: NonNegative = 2.5e-4
     warmup_updates: int | None = 0
@@ -107,12 +104,12 @@ class CosineAdamWConfig(_DecayingConfig):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LambConfig(_DecayingConfig):
-    """LAMB (You et al., 2019), the same schedule; defaults are NVIDIA's, phase 1.
+    """LAMB (You et al., 2019) with polynomial decay. Defaults to NVIDIA's phase 1.
 
     Attributes:
-        decay_power: 1 is linear decay.
-        adapt_excluded: whether LayerNorm and biases, which are not decayed, have a
-            trust ratio too.
+        decay_power: exponent of the decay. 1 is linear.
+        adapt_excluded: whether the trust ratio also applies to LayerNorm and bias
+            weights, which are never decayed.
     """
 
     learning_rate: NonNegative = 6e-3
@@ -124,10 +121,11 @@ class LambConfig(_DecayingConfig):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StableAdamWConfig(_AdamFamilyConfig):
-    """AdamW with a warm-up–stable–decay schedule (Hu et al., 2024, section 4).
+    """AdamW with a warmup–stable–decay schedule (Hu et al., 2024, section 4).
 
-    The rate rises linearly, stays at its peak and falls linearly over the last share of
-    the run. Before the decay nothing depends on the length, so a run can be lengthened.
+    The rate rises linearly, stays at its peak and falls linearly over the last fraction
+    of the run. Updates before the decay do not depend on the length of the run, so a
+    run can be extended.
     """
 
     warmup_updates: int = 1_000
@@ -154,16 +152,15 @@ class StableAdamWConfig(_AdamFamilyConfig):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MuonConfig(StableAdamWConfig):
-    """Muon (Jordan et al., 2024) for hidden matrices, AdamW for everything else.
+    """Muon (Jordan et al., 2024) for hidden matrices, AdamW for all other weights.
 
-    Both follow the schedule of `StableAdamWConfig`, each with a separate peak. On a CPU
+    Both follow the schedule of `StableAdamWConfig`, with separate peak rates. On a CPU,
     Muon is not worth its cost.
 
     Attributes:
-        learning_rate: peak rate of AdamW, which logs report.
-        matrix_learning_rate: peak rate of the hidden matrices, which falls to the same
-            share of its peak as AdamW's.
-        momentum: decay of the matrices' momentum.
+        learning_rate: peak rate of AdamW, which is logged.
+        matrix_learning_rate: peak rate of Muon, which decays in proportion to AdamW's.
+        momentum: decay rate of Muon's momentum.
     """
 
     learning_rate: Positive = 2e-3

@@ -1,4 +1,4 @@
-"""A whole run: its length, batch and precision, and what it writes on the way."""
+"""The config of a run: length, batch, precision and outputs."""
 
 import dataclasses
 import re
@@ -11,8 +11,10 @@ import ml_collections
 from seg_tf.config.base import (
     Count,
     Positive,
+    Ranged,
     Seed,
     Whole,
+    check_choice,
     check_ranges,
     register_config,
     to_config_dict,
@@ -26,58 +28,56 @@ _REFERENCE = re.compile(r"[\w.]+:\w+")
 
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LossScaleConfig:
-    """Dynamic loss scale, used with the dtype policy `mixed_float16` only.
+class LossScaleConfig(Ranged):
+    """Dynamic loss scale, used only with the dtype policy `mixed_float16`.
 
-    It doubles after `growth_interval` updates without overflow.
+    The scale doubles after `growth_interval` updates without overflow.
     """
 
     initial: Positive = 2.0**15
     growth_interval: Count = 2_000
     floor: Positive = 1.0
 
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
 
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """Length of a run, its batch, and its outputs.
+    """Length of a run, its batch and its outputs.
 
     Attributes:
-        num_updates: updates of the whole run; the schedule ends with them. The only
-            setting of the training itself that may change when a run is resumed.
-        batch_size: rows of an update, of all processes together.
-        micro_batch_size: rows that a process computes at once; gradients of its share
-            are accumulated. None computes the whole share at once.
-        clip_norm: bound on the global gradient norm; None does not clip.
-        max_skipped_steps: number of consecutive steps that may be skipped because loss
-            or gradient is not finite; one more ends the run.
-        seed: of initial weights, dropout, the order of samples and their masks.
+        num_updates: number of updates in the run, at which the schedule ends. The only
+            setting affecting the weights that may change when a run is resumed.
+        batch_size: number of rows per update, over all processes.
+        micro_batch_size: number of rows that a process computes at once, with gradient
+            accumulation. If None, a process computes all its rows at once.
+        clip_norm: maximum global gradient norm. None disables clipping.
+        max_skipped_steps: number of consecutive steps that may be skipped because the
+            loss or gradient is not finite. One more ends the run.
+        seed: random seed of initial weights, dropout, sample order and masks.
         dtype_policy: Keras dtype policy of the model.
-        loss_scale: loss scale of `mixed_float16`.
-        recompute_layers: whether the backward pass computes each transformer layer
-            again: less memory for one more forward pass.
-        compress_gradients: whether gradients travel between processes as float16;
-            without the loss scale of `mixed_float16` those below 6e-8 become 0.
-        gradient_groups: groups in which gradients are summed over processes; without
-            XLA, the sum of one group travels while the next is computed.
-        jit_compile: whether XLA compiles the gradients and the update. None does so
-            on a GPU, unless `deterministic_ops` is true; JAX always does.
-        vocab_multiple: multiple to which the logits of words are padded; None uses 8
-            on a GPU, where that is faster, and 1 elsewhere. Checkpoints do not change.
-        deterministic_ops: whether TensorFlow only uses kernels that give the same bits
-            each time. None does so without a GPU; on a GPU they are slow, exclude
-            `jit_compile`, and make resumed runs equal to uninterrupted ones.
-        log_interval: updates between two rows of the log.
-        validation_interval: updates between two validations; 0 trains without any.
-        validation_batches: maximum number of batches of a validation.
-        checkpoint_interval: updates between two checkpoints.
-        keep_checkpoints: number of newest checkpoints to keep; the best one by
-            validation loss stays too.
-        callbacks: Keras callbacks, each `"package.module:function"`, which is called
-            with the run's folder and returns one.
+        loss_scale: loss scale for `mixed_float16`.
+        recompute_layers: whether to use gradient checkpointing, which recomputes each
+            transformer layer in the backward pass to save memory.
+        compress_gradients: whether to send gradients between processes as float16.
+            Without the loss scale of `mixed_float16`, values below 6e-8 become 0.
+        gradient_groups: number of groups in which gradients are summed over processes.
+            Without XLA, one group is sent while the next is computed.
+        jit_compile: whether XLA compiles the gradients and the update. If None, only on
+            a GPU without `deterministic_ops`. JAX always compiles.
+        vocab_multiple: multiple to which vocabulary logits are padded. If None, 8 on a
+            GPU, where this is faster, and 1 elsewhere. Checkpoints do not change.
+        deterministic_ops: whether TensorFlow uses only deterministic kernels. If None,
+            only without a GPU. On a GPU, these kernels are slow, exclude `jit_compile`,
+            and make resumed runs identical to uninterrupted ones.
+        log_interval: number of updates between log rows.
+        validation_interval: number of updates between validations. 0 disables them.
+        validation_batches: maximum number of batches per validation.
+        checkpoint_interval: number of updates between checkpoints.
+        keep_checkpoints: number of newest checkpoints to keep, besides the best one.
+        callbacks: functions as `"package.module:function"`, each called with the run's
+            folder to create a Keras callback.
+        probes: downstream measures to add to each validation, as `"blimp=FOLDER"` and
+            `"sts-b=FOLDER"` (see `seg_tf.inference.probes.Probes`).
     """
 
     num_updates: Count = 500_000
@@ -100,6 +100,7 @@ class TrainingConfig:
     checkpoint_interval: Count = 5_000
     keep_checkpoints: Count = 3
     callbacks: tuple[str, ...] = ()
+    probes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -109,11 +110,7 @@ class TrainingConfig:
                 "`micro_batch_size` must divide `batch_size`. "
                 f"Received: micro_batch_size={size}, batch_size={self.batch_size}"
             )
-        if self.dtype_policy not in _DTYPE_POLICIES:
-            raise ValueError(
-                f"`dtype_policy` must be one of {', '.join(_DTYPE_POLICIES)}. "
-                f"Received: dtype_policy={self.dtype_policy!r}"
-            )
+        check_choice("dtype_policy", self.dtype_policy, _DTYPE_POLICIES)
         if not isinstance(self.callbacks, tuple) or not all(
             isinstance(name, str) and _REFERENCE.fullmatch(name)
             for name in self.callbacks
@@ -127,17 +124,17 @@ class TrainingConfig:
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """One pretraining run: everything that its result depends on except the text.
+    """One pretraining run: everything that determines its result, except the text.
 
     Attributes:
-        name: short name, used for folders and titles.
-        paper: the column of `seg_tf.papers` to compare the run with.
-        records_dir: folder of the records, or a mixture of several with weights,
-            "wikipedia:3,books:1"; the flag `--records_dir` overrides it.
+        name: short name for folders and titles (see `named_runs`).
+        paper: column of `seg_tf.papers` to compare the run with.
+        records_dir: folder of the records, or a weighted mixture of several, such as
+            "wikipedia:3,books:1". Overridden by the flag `--records_dir`.
     """
 
-    name: str
-    paper: str
+    name: str = ""
+    paper: str = ""
     inputs: Any
     model: Any = EncoderConfig()
     objectives: Mapping[str, Any] = dataclasses.field(
@@ -161,7 +158,7 @@ class RunConfig:
                     f"`{name}` must be a config, with the name of its class as `type`. "
                     f"Received: {name}={part!r}"
                 )
-        # A user's optimizer need not have a schedule.
+        # Custom optimizers need not have a schedule.
         if hasattr(self.optimizer, "check_length"):
             self.optimizer.check_length(self.training.num_updates)
         tables = getattr(self.model, "index_tables", {})
@@ -177,23 +174,40 @@ class RunConfig:
                 )
 
     def decay_begin(self, num_updates: int) -> int | None:
-        """Updates that the run, of this length, shares with all longer ones, if any."""
+        """Returns the last update that does not depend on `num_updates`, or None."""
         if not hasattr(self.optimizer, "decay_begin"):
             return None
         return self.optimizer.decay_begin(num_updates)
 
 
+def named_runs(family: str, **runs: RunConfig) -> dict[str, RunConfig]:
+    """Names each variant of a config file `family_variant`.
+
+    The name is also the default of `paper`, the column to compare the run with.
+    """
+    named = {}
+    for variant, run in runs.items():
+        name = f"{family}_{variant}"
+        named[variant] = dataclasses.replace(run, name=name, paper=run.paper or name)
+    return named
+
+
 def config_getter(
     runs: Mapping[str, RunConfig],
 ) -> Callable[[str], ml_collections.ConfigDict]:
-    """The `get_config` of a config file: its variants, every field open to flags."""
+    """Returns the `get_config` function of a config file.
+
+    It returns the config of a variant. Flags can override every field. A name without a
+    size, such as `modern`, selects the tiny variant.
+    """
 
     def get_config(variant: str = "tiny") -> ml_collections.ConfigDict:
-        if variant not in runs:
+        run = runs.get(variant) or runs.get(f"{variant}_tiny")
+        if run is None:
             raise ValueError(
                 f"`variant` must be one of {', '.join(runs)}. Received: {variant!r}"
             )
-        return to_config_dict(runs[variant])
+        return to_config_dict(run)
 
     return get_config
 
@@ -201,15 +215,12 @@ def config_getter(
 def follow_source(
     config: RunConfig, source: Mapping[str, Any], user_fields: Collection[str]
 ) -> tuple[RunConfig, dict[str, tuple[Any, Any]]]:
-    """Adopts the settings of the weights that a run of an encoder starts from.
+    """Adapts an encoder's config to the pretrained weights that it starts from.
 
-    Epsilon and GELU are the source's. Token types and the tables that both have get
-    the source's rows if it has more, so that no row of it is lost. Fields that the user
-    set, such as `model.layer_norm_epsilon`, stay.
-
-    Returns:
-        The config, and path -> (value of the config, value of the source) of every
-        adopted setting.
+    Epsilon and GELU are taken from the source. Token types and common index tables get
+    the source's size if it is larger, so that no pretrained row is lost. Fields that
+    the user has set, such as `model.layer_norm_epsilon`, stay. The second result maps
+    the path of every adopted setting to (value of the config, value of the source).
     """
     model = config.model
     if not isinstance(model, EncoderConfig):
@@ -224,7 +235,7 @@ def follow_source(
             adopted[path] = (ours, theirs)
         return theirs
 
-    # Weights of another program depend on these, but no tensor's shape reveals them.
+    # Weights of other libraries depend on these, but no tensor shape reveals them.
     changes: dict[str, Any] = {
         name: adopt(name, getattr(model, name), source[name])
         for name in ("layer_norm_epsilon", "approximate_gelu")
@@ -245,7 +256,7 @@ def follow_source(
 
 
 def describe_taken(adopted: Mapping[str, tuple[Any, Any]]) -> str:
-    """The adopted settings, on one line: `model.approximate_gelu=True (False)`."""
+    """Formats the settings: `model.approximate_gelu=True (the config says False)`."""
     return "; ".join(
         f"{path}={theirs} (the config says {ours})"
         for path, (ours, theirs) in adopted.items()

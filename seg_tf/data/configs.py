@@ -6,9 +6,17 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 from seg_tf.config import register_config
-from seg_tf.config.base import Count, Fraction, Range, Rate, Share, check_ranges
+from seg_tf.config.base import (
+    Count,
+    Fraction,
+    Range,
+    Ranged,
+    Rate,
+    Share,
+    check_choice,
+    check_ranges,
+)
 
-EXCHANGE_WITHIN = ("text", "row")
 # At least one word next to <SS>, <Attn> and </s>.
 _SentenceLength = Annotated[int, Range("be at least 4", 4)]
 
@@ -52,7 +60,7 @@ class SpanMaskingConfig(MaskingConfig):
 
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class WindowInputsConfig:
+class WindowInputsConfig(Ranged):
     """One window of a document per row: `[CLS] pieces [SEP]`, padded to a length.
 
     Attributes:
@@ -74,9 +82,6 @@ class WindowInputsConfig:
     masking: MaskingConfig = MaskingConfig()
     block_rows: Count | None = None
     blocks_at_once: Count = 64
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     @property
     def row_length(self) -> int:
@@ -181,16 +186,12 @@ class ReATInputsConfig(WindowInputsConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.exchange_within not in EXCHANGE_WITHIN:
-            raise ValueError(
-                f"`exchange_within` must be one of {', '.join(EXCHANGE_WITHIN)}. "
-                f"Received: {self.exchange_within!r}"
-            )
+        check_choice("exchange_within", self.exchange_within, ("text", "row"))
 
 
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LaneInputsConfig:
+class LaneInputsConfig(Ranged):
     """A corpus as one stream of words, read in parallel lanes (Transformer-XL).
 
     A batch has a row for every lane, its next `target_length` words; the next batch
@@ -207,9 +208,6 @@ class LaneInputsConfig:
 
     target_length: Count = 150
     validation_lanes: Count = 10
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     @property
     def row_length(self) -> int:

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import pathlib
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import tensorflow as tf
 
@@ -33,7 +34,7 @@ from seg_tf.text.encoding import TextPreparation
 
 @dataclasses.dataclass(frozen=True)
 class MixtureSource:
-    """A source of a mixture, as `seg_tf.training.inputs.Inputs` has them."""
+    """A source of a mixture, as `seg_tf.training.build.Inputs` has them."""
 
     weight: int
     inputs: WindowInputs
@@ -94,15 +95,11 @@ class MixtureInputs(SampledInputs):
         return total / sum(source.weight for source in sources)
 
     def validation_dataset(
-        self,
-        batch_size: int,
-        max_samples: int | None = None,
-        rank: int = 0,
-        num_ranks: int = 1,
+        self, batch_size: int, max_samples: int | None = None, **rank: Any
     ) -> tf.data.Dataset:
         """Held-out batches, source after source, `max_samples` of each."""
         datasets = (
-            inputs.validation_dataset(batch_size, max_samples, rank, num_ranks)
+            inputs.validation_dataset(batch_size, max_samples, **rank)
             for inputs in self._inputs
         )
         return functools.reduce(tf.data.Dataset.concatenate, datasets)

@@ -6,6 +6,7 @@ Shape key: B lanes, L target length, T words of a split.
 import functools
 import pathlib
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -161,17 +162,10 @@ class LaneInputs(RecordInputs):
         return lanes * _divide_up(_divide_up(num_targets, lanes), self._target_length)
 
     def train_dataset(
-        self,
-        batch_size: int,
-        first_sample: int = 0,
-        rank: int = 0,
-        num_ranks: int = 1,
-        micro_batch_size: int | None = None,
+        self, batch_size: int, first_sample: int = 0, **rank: Any
     ) -> tf.data.Dataset:
         """Endless batches with one row per lane; each continues the previous one."""
-        share = sample_order.share_of_rank(
-            batch_size, rank, num_ranks, micro_batch_size
-        )
+        share = sample_order.share_of_rank(batch_size, **rank)
         if first_sample % batch_size:
             raise ValueError(
                 "`first_sample` must be a multiple of `batch_size`, because all lanes "

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from seg_tf import files
-from seg_tf.config.base import typed
+from seg_tf.config.base import check_choice, typed
 from seg_tf.data import record_schema
 from seg_tf.text import encoding
 from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE, TextPreparation
@@ -107,17 +107,14 @@ class Manifest:
         names = self.splits if split is None else (split,)
         return [shard for name in names for shard in self.splits[name]]
 
-    def counts(self) -> dict[str, Any]:
-        """The totals of all shards, then those of each split."""
+    def save(self, folder: pathlib.Path) -> None:
+        """Writes `manifest.json`, which begins with the totals, also by split."""
         totals, *split_totals = (
             {name: self.count(name, split) for name in COUNTS} | self.text_counts(split)
             for split in (None, *SPLITS)
         )
-        return totals | dict(zip(SPLITS, split_totals, strict=True))
-
-    def save(self, folder: pathlib.Path) -> None:
-        """Writes `manifest.json`, which begins with the totals."""
-        head = {"schema_version": SCHEMA_VERSION, "counts": self.counts()}
+        counts = totals | dict(zip(SPLITS, split_totals, strict=True))
+        head = {"schema_version": SCHEMA_VERSION, "counts": counts}
         files.write_json(folder / FILE_NAME, head | dataclasses.asdict(self))
 
     @classmethod
@@ -153,21 +150,24 @@ class Manifest:
         return cls(**{**values, "splits": splits, "sources": tuple(values["sources"])})
 
 
+# Types of the entries; the single item of a list is the type of all.
 _MANIFEST = {
     "schema_version": int,
     "counts": dict,
     **typing.get_type_hints(Manifest),
-    "sources": list,
-}
-_VOCABULARY = {
-    "file": str,
-    "size": int,
-    "sha256": str,
-    "lower_case": bool,
-    "strip_accents": bool | None,
-    "split_ideographs": bool | None,
-    "special_ids": dict,
-    "tokenizer": str,
+    "vocabulary": {
+        "file": str,
+        "size": int,
+        "sha256": str,
+        "lower_case": bool,
+        "strip_accents": bool | None,
+        "split_ideographs": bool | None,
+        "special_ids": dict,
+        "tokenizer": str,
+    },
+    "sentence_splitter": {"name": str, "parameters_sha256": str},
+    "sources": [{"file": str, "bytes": int, "sha256": str}],
+    "splits": {split: [typing.get_type_hints(Shard)] for split in SPLITS},
 }
 _SPECIAL_IDS = {
     encoding.WORD_PIECES: dict.fromkeys(("pad", "unk", "cls", "sep", "mask"), int),
@@ -180,21 +180,10 @@ def _check(values: Any) -> None:
     """Raises a ValueError at the first entry of a manifest that is invalid."""
     _check_types("manifest", values, _MANIFEST)
     vocabulary, length = values["vocabulary"], values.get("window_length")
-    _check_types("vocabulary", vocabulary, _VOCABULARY)
-    encoding.check_tokenizer(vocabulary["tokenizer"])
+    check_choice("tokenizer", vocabulary["tokenizer"], encoding.TOKENIZERS)
     special_ids = vocabulary["special_ids"]
     _check_types("special_ids", special_ids, _SPECIAL_IDS[vocabulary["tokenizer"]])
-    _check_types(
-        "sentence_splitter",
-        values["sentence_splitter"],
-        {"name": str, "parameters_sha256": str},
-    )
-    _check_types("splits", values["splits"], dict.fromkeys(SPLITS, list))
-    for source in values["sources"]:
-        _check_types("sources[…]", source, {"file": str, "bytes": int, "sha256": str})
     shards = [shard for split in SPLITS for shard in values["splits"][split]]
-    for shard in shards:
-        _check_types("splits[…]", shard, typing.get_type_hints(Shard))
     ids = [*special_ids.values(), 0]
     widths = [values["number_widths"].get(name) for name in record_schema.NUMBER_LISTS]
     for rule, is_valid in {
@@ -222,15 +211,20 @@ def _check(values: Any) -> None:
             raise ValueError(f"`file` must be a name. Received: {entry['file']!r}")
 
 
-def _check_types(name: str, values: Any, hints: Mapping[str, Any]) -> None:
-    typed(name, values, dict)
-    for entry, hint in hints.items():
-        typed(f"{name}.{entry}", values.get(entry), hint)
-    if unknown := values.keys() - hints.keys():
-        raise ValueError(
-            f"`{name}` has entries that this version of the project does not know: "
-            f"{sorted(unknown)}"
-        )
+def _check_types(name: str, value: Any, hint: Any) -> None:
+    if isinstance(hint, list):
+        for item in typed(name, value, list):
+            _check_types(f"{name}[…]", item, hint[0])
+    elif isinstance(hint, dict):
+        if unknown := typed(name, value, dict).keys() - hint.keys():
+            raise ValueError(
+                f"`{name}` has entries that this version of the project does not know: "
+                f"{sorted(unknown)}"
+            )
+        for entry, inner in hint.items():
+            _check_types(f"{name}.{entry}", value.get(entry), inner)
+    else:
+        typed(name, value, hint)
 
 
 def shard_name(split: str, number: int) -> str:

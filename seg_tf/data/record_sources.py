@@ -34,11 +34,9 @@ def parse(
 
     An existing folder of records is the only source, with any characters in its
     name. Otherwise folders are separated by commas, each with its weight after the last
-    colon. They are sorted by name, and weights are divided by their greatest common
-    divisor, so that two spellings of a mixture are equal.
-
-    Returns:
-        The sources by name: the end of the path, as short as is unique.
+    colon. They are sorted by name, the end of the path that is as short as is unique,
+    and weights are divided by their greatest common divisor, so that two spellings of a
+    mixture are equal.
     """
     items = [(records_dir or "", 1)]
     if records_dir and _is_mixture(records_dir):

@@ -41,7 +41,10 @@ class Blocks:
 
 
 def share_of_rank(
-    batch_size: int, rank: int, num_ranks: int, micro_batch_size: int | None = None
+    batch_size: int,
+    rank: int = 0,
+    num_ranks: int = 1,
+    micro_batch_size: int | None = None,
 ) -> Share:
     """Splits the global batch among ranks, without overlap or loss.
 

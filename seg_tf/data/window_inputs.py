@@ -26,22 +26,15 @@ class SampledInputs:
     """Inputs whose rows are read by the numbers of samples."""
 
     def train_function(self) -> ReadSamples:
-        """Graph function from the numbers of training samples to their features."""
+        """Maps the numbers of training samples to their features, in the graph."""
         raise NotImplementedError
 
     def train_dataset(
-        self,
-        batch_size: int,
-        first_sample: int = 0,
-        rank: int = 0,
-        num_ranks: int = 1,
-        micro_batch_size: int | None = None,
+        self, batch_size: int, first_sample: int = 0, **rank: Any
     ) -> tf.data.Dataset:
         """Endless batches, each epoch in another order; see `Inputs`."""
         make_features = self.train_function()
-        share = sample_order.share_of_rank(
-            batch_size, rank, num_ranks, micro_batch_size
-        )
+        share = sample_order.share_of_rank(batch_size, **rank)
 
         def make_batch(step: tf.Tensor) -> Features:
             return make_features(sample_order.rank_samples(step, first_sample, share))
@@ -218,23 +211,19 @@ class WindowInputs(SampledInputs, RecordInputs):
         return self._traced_once("train", make_features)
 
     def validation_dataset(
-        self,
-        batch_size: int,
-        max_samples: int | None = None,
-        rank: int = 0,
-        num_ranks: int = 1,
+        self, batch_size: int, max_samples: int | None = None, **rank: Any
     ) -> tf.data.Dataset:
         """Held-out batches, the same samples and masks each time; see `Inputs`.
 
         In the last batch, ranks may have fewer rows, or none. `max_samples` selects a
         fixed random subset.
         """
-        share = sample_order.share_of_rank(batch_size, rank, num_ranks)
+        share = sample_order.share_of_rank(batch_size, **rank)
         rows = self._nonempty_split("validation")
         stream = randomness.key(self._seed, randomness.VALIDATION_SAMPLES)
-        num_samples = rows.count
-        if max_samples is not None:
-            num_samples = min(num_samples, max_samples)
+        num_samples = (
+            rows.count if max_samples is None else min(rows.count, max_samples)
+        )
         make_features = self._traced_once(
             "validation", lambda samples: self._features(samples, rows, stream)
         )

@@ -1,1 +1,1 @@
-"""Pretrained and fine-tuned models as SavedModels that take text."""
+"""Exports pretrained and fine-tuned models as SavedModels that take text."""

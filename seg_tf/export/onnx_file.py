@@ -1,7 +1,7 @@
-"""`encode_ids` as an ONNX file, compared with the model in onnxruntime.
+"""Converts `encode_ids` to ONNX and checks the result in onnxruntime.
 
-The file takes the features of any number of rows of any length. ONNX has no operators
-that split text into sentences and word pieces.
+The ONNX model takes the features of any number of rows of any length. It does not take
+text, since ONNX has no operators that split text into sentences and word pieces.
 """
 
 import importlib.util
@@ -18,13 +18,12 @@ from seg_tf.text.vocabulary import TokenTable
 
 FILE_NAME = "encode_ids.onnx"
 _OPSET = 18
-# Largest accepted difference from the model, relative to the largest value of an output
-# if that is above 1.
+# Tolerance relative to an output's largest absolute value, or absolute if that is < 1.
 _TOLERANCE = 1e-4
 
 
 def check_packages() -> None:
-    """Raises a `ValueError` if a package that `convert` needs is not installed."""
+    """Raises a `ValueError` if a package that `convert` needs is missing."""
     for package in ("tf2onnx", "onnx", "onnxruntime"):
         if importlib.util.find_spec(package) is None:
             raise ValueError(
@@ -34,13 +33,10 @@ def check_packages() -> None:
 
 
 def convert(model: ServedModel, vocabulary: TokenTable) -> tuple[bytes, float]:
-    """Converts `encode_ids` and compares the result on random words of the vocabulary.
+    """Converts `encode_ids` to ONNX and compares the results on random texts.
 
-    Returns:
-        The content of the file, and the largest absolute difference of an output.
-
-    Raises:
-        ValueError: if the outputs differ by more than rounding explains.
+    Returns the file's content and the largest absolute difference, if rounding errors
+    can explain it. Otherwise raises a `ValueError`.
     """
     import onnxruntime
     import tf2onnx
@@ -48,7 +44,7 @@ def convert(model: ServedModel, vocabulary: TokenTable) -> tuple[bytes, float]:
     encode = _numeric_outputs(model)
     logger = logging.getLogger("tf2onnx")
     level = logger.level
-    # It warns about each operator with a custom handler.
+    # tf2onnx warns about each operator with a custom handler.
     logger.setLevel(logging.ERROR)
     try:
         onnx_model, _ = tf2onnx.convert.from_function(
@@ -67,7 +63,7 @@ def convert(model: ServedModel, vocabulary: TokenTable) -> tuple[bytes, float]:
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     words = [token for token in vocabulary.tokens if token[0] not in "[#."]
     generator, difference = random.Random(0), 0.0
-    # A text, and several of other lengths.
+    # One text, then three texts of other lengths.
     for counts in ((1,), (3, 1, 12)):
         sentences = (" ".join(generator.choices(words, k=7)) + ".\n" for _ in range(99))
         texts = ["".join(next(sentences) for _ in range(count)) for count in counts]
@@ -83,7 +79,7 @@ def convert(model: ServedModel, vocabulary: TokenTable) -> tuple[bytes, float]:
 
 
 def _numeric_outputs(model: ServedModel) -> tf.types.experimental.GenericFunction:
-    """`encode_ids` without strings; an output named like a feature is `output_…`."""
+    """Returns `encode_ids` with numeric outputs, renamed if they clash with inputs."""
     encode_ids = model.functions["encode_ids"]
     specs = encode_ids.structured_input_signature[1]
 
@@ -100,7 +96,7 @@ def _numeric_outputs(model: ServedModel) -> tf.types.experimental.GenericFunctio
 
 
 def _convert_erfc(context: Any, node: Any, name: str, _: Any) -> None:
-    """Handles TensorFlow's `Erfc` (exact GELU), which tf2onnx lacks, as 1 - erf(x)."""
+    """Converts TensorFlow's `Erfc` (exact GELU), which tf2onnx lacks, to 1 - erf(x)."""
     result = node.output[0]
     shape, dtype = context.get_shape(result), context.get_dtype(result)
     context.remove_node(node.name)
@@ -112,7 +108,7 @@ def _convert_erfc(context: Any, node: Any, name: str, _: Any) -> None:
 
 
 def _compare(name: str, expected: np.ndarray, output: np.ndarray) -> float:
-    """Largest difference of an output; an error if rounding does not explain it."""
+    """Returns an output's largest difference. Raises above the tolerance."""
     expected = expected.astype(np.float64)
     difference = float(np.max(np.abs(expected - output), initial=0.0))
     allowed = _TOLERANCE * max(1.0, float(np.max(np.abs(expected), initial=0.0)))

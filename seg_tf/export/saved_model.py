@@ -1,4 +1,4 @@
-"""Writes exported models: a folder appears under its name as a whole or not at all."""
+"""Writes exported models. A folder appears complete or not at all."""
 
 import contextlib
 import pathlib
@@ -20,13 +20,13 @@ _FORMAT_VERSION = 1
 
 
 def check_output_dir(folder: pathlib.Path, overwrite: bool) -> None:
-    """Raises ValueError unless a folder is new, or may be overwritten as an export."""
+    """Raises a `ValueError` unless a folder is new, empty or a replaceable export."""
     files.check_not_in_use(folder.absolute())
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     names = ("saved_model.pb", onnx_file.FILE_NAME)
     if not any((folder / name).is_file() for name in names):
-        reason = "which is something else"
+        reason = "which is not an exported model"
     elif not overwrite:
         reason = "which contains an exported model; --overwrite replaces it"
     else:
@@ -37,7 +37,7 @@ def check_output_dir(folder: pathlib.Path, overwrite: bool) -> None:
 
 
 def check_formats(formats: Sequence[str]) -> None:
-    """Raises ValueError for an unknown format, or one without its packages."""
+    """Raises a `ValueError` if a format is unknown or its packages are missing."""
     if not formats or not {SAVED_MODEL, ONNX}.issuperset(formats):
         raise ValueError(
             f"`formats` must be {SAVED_MODEL}, {ONNX} or both. Received: "
@@ -56,20 +56,20 @@ def write(
     overwrite: bool = False,
     formats: Sequence[str] = (SAVED_MODEL,),
 ) -> None:
-    """Writes a model, and `export.json` with its origin.
+    """Exports a model and writes an `export.json` that describes its origin.
 
     Args:
-        model: the model.
-        folder: a new folder.
-        pretrained: the checkpoint, or the saved task, of the model.
-        settings: further entries of `export.json`.
-        overwrite: whether to replace an exported model.
-        formats: "saved_model", "onnx" or both. The ONNX file contains only
-            `encode_ids`, and is compared with the model.
+        model: `ServedModel` to export.
+        folder: path. A new or empty folder.
+        pretrained: the checkpoint or saved task that the model was loaded from.
+        settings: dict. Further entries of `export.json`.
+        overwrite: bool. Whether to replace an exported model in `folder`.
+        formats: "saved_model", "onnx" or both. The ONNX file only contains
+            `encode_ids`, and its outputs are compared with the model's.
 
     Raises:
-        ValueError: if the folder contains something else, a format or its packages are
-            unknown, or the ONNX file differs from the model. Nothing is written then.
+        ValueError: if the folder contains anything else, a format is unknown or lacks
+            its packages, or the ONNX file differs from the model. Nothing is written.
     """
     check_output_dir(folder, overwrite)
     check_formats(formats)
@@ -100,13 +100,13 @@ def write(
 
 
 def describe(folder: pathlib.Path) -> dict[str, Any]:
-    """Reads `export.json` of an exported model."""
+    """Reads the `export.json` of an exported model."""
     return files.read_json(folder / DESCRIPTION_FILE)
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Hides TensorFlow's messages about single files, but no warnings."""
+    """Context manager that hides Abseil's log messages below warnings."""
     before = logging.get_verbosity()
     logging.set_verbosity(logging.WARNING)
     try:

@@ -1,7 +1,7 @@
-"""Models as signatures of SavedModels: encoders, classifiers, span extractors.
+"""Defines the SavedModel signatures of encoders, classifiers and span extractors.
 
 Shape key: B texts or questions, L row length, M sentences, D width, C classes, W
-windows, N answers to a question.
+windows, N answers per question.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,19 +23,19 @@ from seg_tf.preprocessing import (
 
 Outputs = dict[str, tf.Tensor]
 
-# Windows of long contexts are encoded in batches, to limit memory.
+# Windows of long contexts are encoded in batches to limit memory use.
 _WINDOWS_PER_BATCH = 32
 
 
 class ServedModel(tf.Module):
-    """Content of a SavedModel: its signatures and their weights.
+    """Base class of the modules saved as SavedModels, with signatures and weights.
 
-    A SavedModel contains all attributes, so the Keras model must not be one.
+    A SavedModel contains all attributes, so the Keras model must not be one of them.
 
     Attributes:
-        functions: name -> function of each signature. In all, `encode_ids` takes the
-            features of rows.
-        rows_of_texts: converts texts, string `(B,)`, to features for `encode_ids`.
+        functions: dict. Signature functions by name. All models have `encode_ids`,
+            which takes the features of rows.
+        rows_of_texts: function from texts, string `(B,)`, to features of `encode_ids`.
     """
 
     functions: Mapping[str, Callable[..., Outputs]]
@@ -48,10 +48,10 @@ class ServedModel(tf.Module):
         names: Sequence[str],
         compute: Callable[[Features], Outputs],
     ) -> Any:
-        """Tracks the weights; returns the signature that takes features of rows."""
+        """Tracks the model's weights and returns the signature `encode_ids`."""
         self.weights = [variable.value for variable in model.variables]
 
-        # A signature has named arguments, one for each feature.
+        # A signature has one named argument per feature.
         @tf.function(autograph=False)
         def encode_ids(**features: tf.Tensor) -> Outputs:
             return compute(_check_features(features, encoder))
@@ -67,7 +67,7 @@ def _text_specs(*names: str) -> list[tf.TensorSpec]:
 
 
 def _check_features(features: Features, encoder: keras.Model) -> Features:
-    """Checks a caller's features in the graph, where -1 would be the last row."""
+    """Checks in the graph that ids and indices are within their embedding tables."""
     rows = {"token_ids": encoder.vocab_size, **getattr(encoder, "index_caps", {})}
     checks = []
     for name, values in features.items():
@@ -82,14 +82,14 @@ def _check_features(features: Features, encoder: keras.Model) -> Features:
 
 
 class ServedEncoder(ServedModel):
-    """A pretrained encoder. `docs/export.md` has a table of its outputs.
+    """A pretrained encoder to serve. `docs/export.md` lists its outputs.
 
     Signatures:
-        serving_default: takes `text`, string `(B,)`. A line is a paragraph. Reads up to
-            the last sentence that fits into a row of pretraining, or a part of the
-            first.
+        serving_default: takes `text`, string `(B,)`, one paragraph per line. Reads the
+            sentences that fit into a row, or the beginning of a long first sentence.
         encode_pairs: takes `text` and `second_text`, string `(B,)`, in one row as in
-            fine-tuning, each as a paragraph of one sentence. The longer text is cut.
+            fine-tuning, each as one sentence. The longer text is truncated.
+        encode_ids: takes the features of rows.
     """
 
     def __init__(self, pretrained: Pretrained, preprocessor: DocumentPreprocessor):
@@ -117,7 +117,7 @@ class ServedEncoder(ServedModel):
         def encode_text(text: tf.Tensor) -> Outputs:
             trees, features = preprocessor.read(text)
             outputs = encode_with_ids(features)
-            # Rows of empty texts have a sentence, which the texts do not have.
+            # The row of an empty text has a sentence, although the text has none.
             limit = tf.shape(outputs["sentence_mask"])[1]
             mask = tf.sequence_mask(trees.num_sentences, limit)
             sentences = tf.pad(trees.sentences, [[0, 0], [0, limit]])[:, :limit]
@@ -147,15 +147,15 @@ class ServedEncoder(ServedModel):
 
 
 class ServedClassifier(ServedModel):
-    """A classifier or a regression; `docs/export.md` has a table of its outputs.
+    """A classifier or regressor to serve. `docs/export.md` lists its outputs.
 
-    `serving_default` takes `text`, string `(B,)`, and for pairs `second_text`. As in
-    fine-tuning, a text is one sentence, and the longest is cut to fit a row.
+    `serving_default` takes `text`, string `(B,)`, and for pairs also `second_text`. As
+    in fine-tuning, each text is one sentence. The longest text is truncated to fit.
 
     Args:
         classifier: a `TextClassifier`.
-        preprocessor: converts texts to rows.
-        labels: names of the classes in order; empty for a regression.
+        preprocessor: `TextPreprocessor` that converts texts to rows.
+        labels: list of str. Names of the classes in order, empty for a regressor.
     """
 
     def __init__(
@@ -196,19 +196,19 @@ class ServedClassifier(ServedModel):
 
 
 class ServedExtractor(ServedModel):
-    """A model that answers questions; `docs/export.md` has a table of its outputs.
+    """A question answering model to serve. `docs/export.md` lists its outputs.
 
-    `serving_default` takes `question` and `context`, string `(B,)`. Windows of the
-    context are read, and the answer chosen, as in fine-tuning on SQuAD. `encode_ids`
-    returns the logits `start` and `end`, float32 `(B, L)`.
+    `serving_default` takes `question` and `context`, string `(B,)`. It splits contexts
+    into windows and selects answers as in fine-tuning on SQuAD. `encode_ids` returns
+    the logits `start` and `end`, float32 `(B, L)`.
 
     Args:
         extractor: a `SpanExtractor`.
-        preprocessor: converts questions and contexts to rows.
-        max_answer_pieces: maximum length of an answer.
-        num_best: N.
-        null_threshold: odds above which there is no answer; None always answers
-            (SQuAD 1.1).
+        preprocessor: `SpanPreprocessor` that converts questions and contexts to rows.
+        max_answer_pieces: int. Maximum number of word pieces in an answer.
+        num_best: int. Number of answers per question, N.
+        null_threshold: float. The answer is empty if the output `null_odds` is above
+            this threshold. If None, every question is answered (SQuAD 1.1).
     """
 
     def __init__(
@@ -276,13 +276,13 @@ class ServedExtractor(ServedModel):
 
 
 def _token_features(extractor: keras.Model) -> list[str]:
-    """Features that answers depend on: all but the pointer to sentences."""
+    """Returns the extractor's features without the sentence pointer's inputs."""
     pointer = ("candidate_positions", "can_hold_answer")
     return [name for name in extractor.feature_names if name not in pointer]
 
 
 def _logits(extractor: keras.Model, features: Features) -> Outputs:
-    """Logits of rows; a pointer to sentences, used in training only, gets `[CLS]`."""
+    """Computes start and end logits, with dummy inputs for the sentence pointer."""
     features = {name: features[name] for name in _token_features(extractor)}
     if extractor.points_at_sentences:
         zeros = tf.zeros_like(features["token_ids"][:, :1])
@@ -292,7 +292,7 @@ def _logits(extractor: keras.Model, features: Features) -> Outputs:
 
 
 def _batched_logits(extractor: keras.Model, features: Features) -> Outputs:
-    """Float32 `(W, L)`: logits of all rows, computed in batches."""
+    """Computes the start and end logits, float32 `(W, L)`, in batches of windows."""
     num_windows, row_length = tf.unstack(tf.shape(features["token_ids"]))
 
     def add_batch(begin: tf.Tensor, logits: Outputs) -> tuple[tf.Tensor, Outputs]:

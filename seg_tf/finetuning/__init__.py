@@ -1,4 +1,4 @@
-"""Fine-tuning pretrained encoders on tasks: Keras models, and batches for them.
+"""Keras models and batches for fine-tuning pretrained encoders on tasks.
 
 ```python
 classifier = TextClassifier.from_preset("runs/segabert_base", num_classes=2)
@@ -7,13 +7,12 @@ classifier.save_to_preset("reviews")
 classifier.export("served")
 ```
 
-The checkpoint (BERT, SegaBERT, SLM or ReAT) determines what the encoder reads. `texts`
+The checkpoint (BERT, SegaBERT, SLM or ReAT) determines the encoder's features. `texts`
 are strings, or tuples of strings (`num_texts=2` for pairs). `seg-tf finetune` runs
-whole tasks of benchmarks, by `seg_tf.finetuning.runners`.
+benchmark tasks with `seg_tf.finetuning.runners`.
 """
 
 from seg_tf.checkpoints.pretrained import load_pretrained
-from seg_tf.finetuning.batches import text_batches
 from seg_tf.finetuning.optimizer import finetuning_optimizer
 from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.spans import SpanExamples
@@ -25,5 +24,4 @@ __all__ = [
     "TextClassifier",
     "finetuning_optimizer",
     "load_pretrained",
-    "text_batches",
 ]

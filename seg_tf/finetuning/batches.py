@@ -1,10 +1,10 @@
-"""Texts, labels and weights as batches for Keras.
+"""Converts texts, labels and sample weights to batches for Keras.
 
-Every text goes through the `TextPreprocessor` of its classifier. `TextExamples` holds
-what fits into memory: texts are encoded once, and the rows of a batch have similar
-lengths. A `tf.data.Dataset` of strings is mapped by the preprocessor itself.
+Texts are encoded by the `TextPreprocessor` of the classifier. `TextExamples` is for
+texts that fit into memory: they are encoded once, and batches have rows of similar
+length. A `tf.data.Dataset` of strings is mapped by the preprocessor directly.
 
-Shape key: E examples, R sizes of a row.
+Shape key: E examples.
 """
 
 import itertools
@@ -16,7 +16,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.features import FEATURES
 from seg_tf.layouts.rows import Example, Segment
 from seg_tf.preprocessing import TextPreprocessor
@@ -26,49 +25,16 @@ _CHUNK_SIZE = 1024
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-def text_batches(
-    pretrained: Pretrained,
-    texts: Any,
-    labels: Any = None,
-    *,
-    batch_size: int,
-    seed: int | None = None,
-    max_length: int | None = None,
-    report: Callable[[str], Any] = print,
-) -> tf.data.Dataset:
-    """Batches of the features that the encoder of a checkpoint reads.
-
-    Args:
-        pretrained: a result of `load_pretrained`.
-        texts: a sequence of texts, or of tuples of texts.
-        labels: numbers of classes, or floats for a regression, `(E,)` or `(E, 1)`.
-        batch_size: examples per batch; the last one may have fewer.
-        seed: seed of the order, which differs each time; None keeps that of `texts`.
-        max_length: as for `TextPreprocessor`.
-        report: called with a line of text if examples were cut.
-
-    Returns:
-        Finite dataset of features, or of pairs of features and labels.
-    """
-    texts = to_tuples(texts)
-    preprocessor = TextPreprocessor(pretrained, len(texts[0]), max_length)
-    examples = TextExamples(preprocessor, texts, labels, report=report)
-    return examples.batches(batch_size, seed)
-
-
 class TextExamples:
     """Texts and labels, encoded once, for batches of any size and order.
 
     Args:
         preprocessor: preprocessor of the model.
-        texts: as for `to_tuples`.
-        labels: as for `text_batches`, or None.
+        texts: examples in any form that `to_tuples` accepts.
+        labels: class indices, or floats for regression, `(E,)` or `(E, 1)`.
         sample_weight: array-like `(E,)`, weights in the loss, or None.
-        num_classes: number of classes; None accepts any finite labels.
-        report: called with a line of text if examples were cut.
-
-    Raises:
-        ValueError: if there is no example, or texts, labels or weights are invalid.
+        num_classes: int. Number of classes. If None, any finite labels are valid.
+        report: called with a message if examples were truncated.
     """
 
     def __init__(
@@ -119,7 +85,7 @@ class TextExamples:
         num_rows = size * self._num_choices
         if num_cut:
             report(
-                f"Cut, because they are longer than {preprocessor.capacity} word "
+                f"Truncated, because longer than {preprocessor.capacity} word "
                 f"pieces: {num_cut:,} of {num_rows:,} rows"
             )
         shapes = [self._layout.row_shape(self._example(row)) for row in range(num_rows)]
@@ -127,11 +93,11 @@ class TextExamples:
         self._row_shapes = by_example.max(axis=1)
 
     def batches(self, batch_size: int, seed: int | None = None) -> tf.data.Dataset:
-        """A dataset of batches, in a new order each time.
+        """Returns a finite dataset of batches, shuffled in each epoch.
 
-        Examples of similar length share a batch. In a regression they do not: where
-        scores depend on the length, as in STS-B, the mean score would differ from batch
-        to batch.
+        If `seed` is None, batches keep the order of the examples. Otherwise examples of
+        similar length share a batch, except in regression: scores may depend on the
+        length, as in STS-B, and the mean score would vary between batches.
         """
         is_regression = self._labels is not None and self._labels.dtype.kind == "f"
         return row_batches(
@@ -143,7 +109,7 @@ class TextExamples:
         )
 
     def _example(self, row: int) -> Example:
-        # In fine-tuning each text is a paragraph of one sentence (SegaBERT, sections
+        # In fine-tuning, each text is a paragraph of one sentence (Segatron, sections
         # 2.3 and 3.2).
         return tuple(
             Segment(pieces[splits[row] : splits[row + 1]], text, paragraph=text)
@@ -173,7 +139,7 @@ def row_batches(
     seed: int | None,
     by_shape: bool = True,
 ) -> tf.data.Dataset:
-    """A finite dataset of batches, in a new order each time."""
+    """Returns a finite dataset of batches. With a seed, each epoch is shuffled."""
     if batch_size < 1:
         raise ValueError(
             f"`batch_size` must be at least 1. Received: batch_size={batch_size}"
@@ -206,10 +172,10 @@ def row_batches(
 def batches_by_shape(
     row_shapes: np.ndarray, batch_size: int, generator: np.random.Generator
 ) -> list[np.ndarray]:
-    """Numbers of the examples of random batches, each of one row shape if possible.
+    """Draws random batches of example indices, each of one row shape if possible.
 
-    The remainders of neighbouring shapes share batches, so that there are
-    `ceil(E / batch_size)` batches, all but one of them full.
+    The remaining examples of neighboring shapes share batches, so there are
+    `ceil(E / batch_size)` batches, and at most one of them is not full.
     """
     order = generator.permutation(len(row_shapes))
     _, kinds = np.unique(row_shapes[order], axis=0, return_inverse=True)
@@ -231,7 +197,7 @@ def _chunks(numbers: np.ndarray, size: int) -> list[np.ndarray]:
 
 
 def is_text(values: Any) -> bool:
-    """Returns True for texts in any form, or an empty list; False for features."""
+    """Returns whether values are texts in any form. Empty lists count as texts."""
     if isinstance(values, str | bytes):
         return True
     if tf.is_tensor(values):
@@ -246,16 +212,13 @@ def is_text(values: Any) -> bool:
 
 
 def to_tuples(texts: Any, num_texts: int | None = None) -> list[tuple[str, ...]]:
-    """Examples as tuples of texts.
+    """Converts examples to tuples of texts.
 
     Args:
-        texts: a sequence, array or tensor of strings, or of tuples of strings. A tuple
-            of `num_texts` lists, arrays or tensors holds all first texts, all second
-            texts and so on, as for keras-hub.
-        num_texts: texts of an example; None uses the number of the first.
-
-    Raises:
-        ValueError: if there is no example, or one has a different number of texts.
+        texts: a sequence, array or tensor of strings, or of tuples of strings. As in
+            keras-hub, it may also be a tuple of `num_texts` lists, arrays or tensors:
+            all first texts, all second texts and so on.
+        num_texts: int. Texts per example. If None, as many as in the first example.
     """
     if (
         isinstance(texts, tuple)
@@ -291,12 +254,12 @@ def to_tuples(texts: Any, num_texts: int | None = None) -> list[tuple[str, ...]]
 
 
 def utf8(text: str) -> bytes:
-    """A text for the graph; half a surrogate pair, which has no UTF-8, is U+FFFD."""
+    """Encodes a text as UTF-8. Unpaired surrogates are replaced by U+FFFD."""
     return _SURROGATES.sub("\ufffd", text).encode()
 
 
 def _to_list(values: Any) -> Any:
-    """Tensors, arrays and columns of a table as lists; other values unchanged."""
+    """Converts tensors, arrays and data frame columns to lists."""
     for method in ("numpy", "to_numpy", "tolist"):
         if hasattr(values, method):
             values = getattr(values, method)()
@@ -306,7 +269,7 @@ def _to_list(values: Any) -> Any:
 def check_labels(
     labels: Any, num_examples: int, num_classes: int | None
 ) -> np.ndarray | None:
-    """Labels as an int32 or float32 array `(E,)`; None stays None."""
+    """Checks labels and converts them to an int32 or float32 array `(E,)`."""
     if labels is None:
         return None
     labels = np.asarray(labels)

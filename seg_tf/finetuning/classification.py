@@ -1,6 +1,6 @@
-"""Trials of classification and regression: GLUE, RACE, and DiscoEval fine-tuned.
+"""Runs trials of classification and regression tasks: GLUE, RACE and DiscoEval.
 
-Shape key: E examples, C outputs for each.
+Shape key: E examples, C outputs per example.
 """
 
 import contextlib
@@ -17,28 +17,31 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.batches import TextExamples
 from seg_tf.finetuning.optimizer import BERT_SETTINGS, ReusableModel
 from seg_tf.finetuning.text_classifier import TextClassifier
-from seg_tf.finetuning.trials import MODEL_FOLDER, DevScores, Result, check_finite
+from seg_tf.finetuning.trials import (
+    MODEL_FOLDER,
+    Callbacks,
+    DevScores,
+    Result,
+    Trial,
+    check_finite,
+)
 from seg_tf.preprocessing import TextPreprocessor
 from seg_tf.tasks import Task, task
-from seg_tf.tasks.finetuning_settings import OptimizerSettings, Setting
+from seg_tf.tasks.finetuning_settings import OptimizerSettings
 
-# Without gradients, more examples fit into memory than in training.
+# Inference needs less memory than training.
 _BATCH_SIZE = 64
 
 
 class ClassificationRunner:
-    """A `TaskRunner` of a task of `seg_tf.tasks`.
+    """A `TaskRunner` for the tasks of `seg_tf.tasks`.
 
-    Scores are the task's metrics on the dev split. Of MNLI's two dev splits, whose
-    scores have the prefixes "matched_" and "mismatched_", the first ranks settings. The
-    logs of every epoch have the scores and the split's `loss`.
+    Scores are the task's metrics on the dev split. The scores of MNLI's two dev splits
+    have the prefixes "matched_" and "mismatched_", and the first split ranks settings.
+    The logs of every epoch contain the scores and the split's `loss`.
 
-    `limit` trains on the first N examples only; every trial predicts the test splits
-    and saves its model on request. `options` are those of `TextClassifier.from_preset`.
-
-    Raises:
-        ValueError: if files are not valid, or texts do not fit.
-        OSError: if a file is missing.
+    `limit` is the number of training examples to use. `predict_test` and `save_model`
+    apply to each trial. `options` are passed to `TextClassifier.from_preset`.
     """
 
     def __init__(
@@ -80,7 +83,7 @@ class ClassificationRunner:
             return _Split(task, name, data_dir, limit, preprocessor, report)
 
         self._train = read(task, "train", limit)
-        # By the prefix of their scores, as in "matched_"; "" for "dev".
+        # Maps the prefix of the scores, such as "matched_", to the split.
         self._dev = {
             name.removeprefix("dev").removeprefix("_") + "_" * (name != "dev"): split
             for name in task.split_names
@@ -92,13 +95,13 @@ class ClassificationRunner:
             names = [name for name in task.split_names if name.startswith("test")]
             self._test = [read(task, name) for name in names]
             if task.name == "glue/mnli":
-                # Its models predict the diagnostic set, which some downloads lack.
+                # MNLI models predict the diagnostic set, which some downloads lack.
                 with contextlib.suppress(FileNotFoundError):
                     self._test.append(read(tasks.get("glue/ax"), "test"))
         self.name = task.name
         self.num_examples = len(self._train.labels)
         self.main_metric = next(iter(self._dev)) + task.main_metric
-        # The mean score, or the most frequent label.
+        # Always predict the mean score or the most frequent label.
         labels = self._train.labels
         guess = float(np.mean(labels))
         if not task.is_regression:
@@ -110,24 +113,20 @@ class ClassificationRunner:
         }
 
     def describe(self) -> dict[str, Any]:
-        """Checksums of everything that scores and saved models depend on."""
+        """Returns checksums of everything that scores and saved models depend on."""
         checksums = {
             split.name: tasks.checksum(split.examples)
             for split in (self._train, *self._dev.values(), *self._test)
         }
         if self._saves_model:
-            # Texts are sentences here, and may be documents where the model is served.
+            # Training texts are single sentences, but served texts may be documents.
             checksums["sentence_splitter"] = self._sentence_checksum
         return checksums
 
     def run(
-        self,
-        setting: Setting,
-        seed: int,
-        folder: pathlib.Path,
-        callbacks: Sequence[keras.callbacks.Callback] = (),
+        self, trial: Trial, folder: pathlib.Path, callbacks: Callbacks = ()
     ) -> Result:
-        """As `TaskRunner.run`. Writes `<split>_predictions.tsv`."""
+        """Runs a trial and writes `<split>_predictions.tsv`. See `TaskRunner.run`."""
 
         def score_epoch(model: TextClassifier) -> dict[str, float]:
             scores: dict[str, float] = {}
@@ -140,9 +139,8 @@ class ClassificationRunner:
             return scores
 
         model, epochs = self._model.train(
-            self._train.encoded.batches(setting.batch_size, seed),
-            seed,
-            setting,
+            self._train.encoded.batches(trial.setting.batch_size, trial.seed),
+            trial,
             [DevScores(score_epoch), *callbacks],
         )
         if self._saves_model:
@@ -160,7 +158,7 @@ class ClassificationRunner:
 
 
 class _Split:
-    """A split in the order of its file, encoded once."""
+    """The examples of a split in the order of its file, encoded once."""
 
     def __init__(
         self,
@@ -183,17 +181,17 @@ class _Split:
         )
 
     def outputs(self, model: keras.Model) -> np.ndarray:
-        """The model's outputs for every example: `(E, C)`."""
+        """Returns the model's outputs for every example: `(E, C)`."""
         outputs = model.predict(self.encoded.batches(_BATCH_SIZE), verbose=0)
         check_finite(outputs, f"{self.task.name}, {self.name}")
         return outputs
 
     def predictions(self, outputs: np.ndarray) -> np.ndarray:
-        """Numbers of labels, or scores clipped to the task's range: `(E,)`."""
+        """Converts outputs to class indices, or clips scores to the range: `(E,)`."""
         if self.task.score_range:
             return np.clip(outputs[:, 0], *self.task.score_range)
         return outputs.argmax(axis=1)
 
     def scores(self, predictions: Sequence[int | float]) -> dict[str, float]:
-        """The metrics of the task."""
+        """Computes the metrics of the task."""
         return task.compute(self.task, self.labels, predictions)

@@ -1,17 +1,17 @@
-"""The optimizer of fine-tuning, and one compiled model for many trainings."""
+"""The optimizer for fine-tuning, and a compiled model for several training runs."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
-from seg_tf.checkpoints.encoder_copies import under_dtype_policy
-from seg_tf.tasks.finetuning_settings import OptimizerSettings, Setting
-from seg_tf.training import devices
-from seg_tf.training.optimizers import optimizer
-from seg_tf.training.optimizers.adamw import AdamW
+from seg_tf.finetuning.trials import Callbacks, Trial
+from seg_tf.layers.common import under_dtype_policy
+from seg_tf.tasks.finetuning_settings import OptimizerSettings
+from seg_tf.training.optimizers import AdamW, build_scheduled
+from seg_tf.training.tensorflow_engine import TensorFlowEngine
 
 BERT_SETTINGS = OptimizerSettings()
 DEFAULT_LEARNING_RATE = 3e-5
@@ -19,17 +19,17 @@ DEFAULT_LEARNING_RATE = 3e-5
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """A learning rate that rises over the first updates, then falls linearly to 0.
+    """Learning rate schedule with linear warmup and linear decay to 0.
 
-    Its numbers are variables, so that a compiled model can be trained again with other
+    Its settings are variables, so that a compiled model can be trained again with other
     values.
 
     Args:
-        learning_rate: float. The peak.
-        num_updates: int. Updates of the whole training.
-        warmup_share: float. Share of the updates in which the rate rises.
-        for_one_fit: bool. Whether `TextClassifier.fit` made the schedule, and the next
-            call replaces it.
+        learning_rate: float. Peak learning rate.
+        num_updates: int. Total number of updates.
+        warmup_share: float. Fraction of the updates in which the rate rises.
+        for_one_fit: bool. Whether `TextClassifier.fit` created the schedule. The next
+            call then replaces it.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.set(learning_rate, num_updates)
 
     def set(self, learning_rate: float, num_updates: int) -> None:
-        """Sets the schedule of another training."""
+        """Changes the peak and the length of the schedule."""
         self._peak.assign(learning_rate)
         self._num_updates.assign(num_updates)
         self._warmup_updates.assign(round(self.warmup_share * num_updates))
 
     def __call__(self, step: Any) -> Any:
-        """Rate of the update after `step` updates, a float32 scalar."""
+        """Returns the float32 learning rate of the update after `step` updates."""
 
         def ratio(count: Any, total: Any) -> Any:
             total = ops.cast(ops.maximum(total, 1), "float32")
@@ -79,15 +79,15 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 
 def finetuning_optimizer(learning_rate: float, num_updates: int) -> AdamW:
-    """AdamW as BERT is fine-tuned with it, for `compile`.
+    """Creates AdamW with BERT's fine-tuning settings, for `compile`.
 
-    The rate rises over the first tenth of the updates and falls to 0. Weights other
-    than those of LayerNorm and biases decay by 0.01 of it; gradients are clipped to a
+    The learning rate rises over the first tenth of the updates and then falls to 0. The
+    weight decay is 0.01, except for biases and LayerNorm. Gradients are clipped to a
     global norm of 1.
 
     Args:
-        learning_rate: the peak.
-        num_updates: updates of the whole training: batches times epochs.
+        learning_rate: float. Peak learning rate.
+        num_updates: int. Total number of updates, the batches times the epochs.
     """
     return scheduled_optimizer(LinearWarmupDecay(learning_rate, num_updates))
 
@@ -95,8 +95,8 @@ def finetuning_optimizer(learning_rate: float, num_updates: int) -> AdamW:
 def scheduled_optimizer(
     schedule: LinearWarmupDecay, settings: OptimizerSettings = BERT_SETTINGS
 ) -> AdamW:
-    """As `finetuning_optimizer`, with a schedule that can be set again."""
-    return optimizer.build_scheduled(
+    """Like `finetuning_optimizer`, but with a given schedule and settings."""
+    return build_scheduled(
         AdamW,
         lambda **_: schedule,
         num_updates=1,
@@ -109,10 +109,10 @@ def scheduled_optimizer(
 
 
 class ReusableModel:
-    """Compiles a model once, and resets it to a new state for every training.
+    """A model that is compiled once, and reset before every training run.
 
-    Tracing the graph of a training step takes longer than some trials do, and
-    TensorFlow never frees one.
+    Tracing the graph of a training step takes longer than some trials, and TensorFlow
+    never frees traced graphs.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class ReusableModel:
         self._model: keras.Model | None = None
 
     def start(self, seed: int, learning_rate: float, num_updates: int) -> keras.Model:
-        """The model, ready for `fit`, equal to a newly compiled one."""
+        """Returns the model in the state of a newly compiled model."""
         with under_dtype_policy(self._policy):
             new = self._make(seed)
         if self._model is None:
@@ -139,14 +139,14 @@ class ReusableModel:
                 scheduled_optimizer(self._schedule, self._optimizer_settings),
                 self._make_loss(new),
                 # Compiling every row length takes a CPU longer than it saves.
-                jit_compile=devices.has_gpu(),
+                jit_compile=TensorFlowEngine().has_gpu(),
             )
-            # In float16 there is a loss scale around the optimizer.
+            # In float16, the optimizer is wrapped in a loss-scaling optimizer.
             new.optimizer.build(new.trainable_variables)
             self._optimizer_state = [
                 (variable, variable.numpy()) for variable in new.optimizer.variables
             ]
-        # All state: weights, and the generators of dropout.
+        # Reset the weights and the seed generators of dropout.
         for value, variable in zip(new.variables, self._model.variables, strict=True):
             variable.assign(value)
         for variable, value in self._optimizer_state:
@@ -155,15 +155,12 @@ class ReusableModel:
         return self._model
 
     def train(
-        self,
-        batches: Any,
-        seed: int,
-        setting: Setting,
-        callbacks: Sequence[keras.callbacks.Callback],
+        self, batches: Any, trial: Trial, callbacks: Callbacks
     ) -> tuple[keras.Model, list[dict[str, float]]]:
-        """The model after `fit` on `batches`, and the logs of its epochs."""
+        """Trains the model on `batches`, and returns it with the logs of its epochs."""
+        setting = trial.setting
         num_updates = len(batches) * setting.epochs
-        model = self.start(seed, setting.learning_rate, num_updates)
+        model = self.start(trial.seed, setting.learning_rate, num_updates)
         history = model.fit(
             batches, epochs=setting.epochs, verbose=0, callbacks=callbacks
         ).history

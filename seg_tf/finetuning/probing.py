@@ -1,6 +1,6 @@
-"""DiscoEval's probes (Chen et al., 2019): classifiers on vectors of a frozen encoder.
+"""Trains DiscoEval's probes (Chen et al., 2019) on vectors of a frozen encoder.
 
-Shape key: E examples, N texts of each, D width.
+Shape key: E examples, N texts per example, D width.
 """
 
 import dataclasses
@@ -15,29 +15,27 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf import command_line, tasks
-from seg_tf.checkpoints.encoder_copies import seeded, under_dtype_policy
+from seg_tf.checkpoints.encoder_copies import seeded
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.finetuning.trials import DEV, Result
+from seg_tf.finetuning.trials import DEV, Callbacks, Result, Trial
 from seg_tf.inference.sentence_encoder import SentenceEncoder
+from seg_tf.layers.common import under_dtype_policy
 from seg_tf.tasks import Task, task
 from seg_tf.tasks.discoeval import ProbeSettings, combine_vectors, settings_of
-from seg_tf.tasks.finetuning_settings import Recipe, Setting
+from seg_tf.tasks.finetuning_settings import Recipe
 
 PER_SENTENCE, JOINT = "per_sentence", "joint"
 MODES = (PER_SENTENCE, JOINT)
-# Those of PyTorch's Adam, which the benchmark's code leaves unchanged.
+# Defaults of PyTorch's Adam, which the benchmark's code uses.
 _LEARNING_RATE = 1e-3
 _EPSILON = 1e-8
 
 
 def probe_recipe(task: Task | str) -> Recipe:
-    """The only setting of a task's probe.
+    """Returns the recipe of a task's probe, which has a single setting.
 
-    Its epochs are the maximum number of evaluations on dev, over all strengths of the
-    penalty together.
-
-    Raises:
-        ValueError: if the task is not DiscoEval's.
+    Its `epochs` are the maximum number of evaluations on dev, summed over all L2
+    penalties.
     """
     settings = settings_of(tasks.get(task))
     return Recipe(
@@ -50,28 +48,15 @@ def probe_recipe(task: Task | str) -> Recipe:
 class ProbeRunner:
     """A `TaskRunner` that trains DiscoEval's probe on vectors of a frozen encoder.
 
-    The constructor reads the files. The first trial encodes the texts; others only
-    train the probe. The protocol (`seg_tf.tasks.discoeval.ProbeSettings`) fixes
-    everything but the seed.
+    The constructor reads the files, and the first trial encodes the texts. Later trials
+    only train the probe. `seg_tf.tasks.discoeval.ProbeSettings` fixes everything except
+    the seed. The test split may be missing.
 
-    Args:
-        pretrained: a model that `load_pretrained` returned.
-        task: a task of DiscoEval, or its name.
-        data_dir: folder of the benchmark, or of the task; test may be missing.
-        mode: "per_sentence" gives each text a separate row, as DiscoEval's code
-            does; "joint" puts the texts of an example into one row, where they see
-            each other.
-        randomly_initialized: whether each trial has an encoder with new weights, drawn
-            by its seed.
-        max_length: maximum row length; None uses that of pretraining.
-        dtype_policy: precision of the encoder. The probe computes in float32.
-        limit: number of training examples; None uses all.
-        report: called with lines of text: what was cut, and what is missing.
-
-    Raises:
-        OSError: if train or dev is missing, naming the file.
-        ValueError: if the task is not DiscoEval's, a file is damaged, or the encoder
-            does not support `mode`.
+    In `mode` "per_sentence", each text has a separate row, as in DiscoEval's code. In
+    "joint", the texts of an example share a row and see each other. If
+    `randomly_initialized` is True, each trial draws new encoder weights with its seed.
+    The probe computes in float32, and the encoder in `dtype_policy`. Other arguments
+    are as for `ClassificationRunner`.
     """
 
     main_metric = "accuracy"
@@ -124,32 +109,27 @@ class ProbeRunner:
             self.baseline |= self._scores(split, predictions)
 
     def describe(self) -> dict[str, Any]:
-        """Checksums of the files that the scores of a trial depend on."""
+        """Returns checksums of the files that scores depend on."""
         return {
             split: tasks.checksum(examples)
             for split, examples in self._examples.items()
         }
 
     def run(
-        self,
-        setting: Setting,
-        seed: int,
-        folder: pathlib.Path,
-        callbacks: Sequence[keras.callbacks.Callback] = (),
+        self, trial: Trial, folder: pathlib.Path, callbacks: Callbacks = ()
     ) -> Result:
-        """As `TaskRunner.run`. The protocol fixes the setting; no callback is called.
+        """Runs a trial. Its setting and the callbacks are ignored.
 
-        Returns:
-            `accuracy` on dev; `test_accuracy` if there is test; and `l2`, the chosen
-            strength. The logs are those of every evaluation on dev.
+        The scores are the dev `accuracy`, `test_accuracy` if there is a test split, and
+        the chosen penalty `l2`. There is one log entry per evaluation on dev.
         """
-        features = self._encode(seed if self._randomly_initialized else None)
+        features = self._encode(trial.seed if self._randomly_initialized else None)
         probes = train_probes(
             (features["train"], self._labels["train"]),
             (features["dev"], self._labels["dev"]),
             len(self._task.labels),
             self._settings,
-            seed,
+            trial.seed,
         )
         best = max(probes, key=lambda probe: max(probe.accuracies))
         scores: dict[str, float] = {}
@@ -169,9 +149,9 @@ class ProbeRunner:
         return {**scores, "l2": best.l2}, logs
 
     def _encode(self, encoder_seed: int | None) -> Mapping[str, np.ndarray]:
-        """The probe's input for every split, kept for the last encoder.
+        """Returns the probe's inputs for every split, cached for the last encoder.
 
-        `encoder_seed` is the seed of new weights; None keeps the checkpoint's.
+        `encoder_seed` is the seed of random weights, or None for the checkpoint's.
         """
         if encoder_seed in self._features:
             return self._features[encoder_seed]
@@ -188,7 +168,7 @@ class ProbeRunner:
             texts = [example.texts for example in examples]
             vectors, num_cut = encode_examples(encoder, texts, self._row_texts, title)
             if num_cut:
-                self._report(f"{title}: {num_cut:,} rows were too long and cut")
+                self._report(f"{title}: {num_cut:,} long rows were truncated")
             features[split] = combine_vectors(self._settings.features, vectors)
         self._features = {encoder_seed: features}
         return features
@@ -205,10 +185,10 @@ def encode_examples(
     row_texts: int = 1,
     title: str = "vectors",
 ) -> tuple[np.ndarray, int]:
-    """Vectors of every text of every example, and how many rows were cut.
+    """Encodes every text of every example as a vector.
 
-    Equal rows are encoded once. `row_texts` is 1, or the number of texts of an example.
-    The vectors are a float32 array `(E, N, D)`.
+    Equal rows are encoded once. `row_texts` is 1 or the number of texts per example.
+    Returns a float32 array `(E, N, D)` and the number of truncated rows.
     """
     rows = [
         example[begin : begin + row_texts]
@@ -227,12 +207,9 @@ def encode_examples(
 
 @dataclasses.dataclass(frozen=True)
 class Probe:
-    """A trained probe.
+    """A probe with its best weights on dev, and the accuracy of each dev evaluation.
 
-    Attributes:
-        model: a Keras model with the weights that were best on dev.
-        l2: strength of its penalty.
-        accuracies: accuracy of each evaluation on dev.
+    `l2` is the strength of its penalty.
     """
 
     model: keras.Model
@@ -243,9 +220,9 @@ class Probe:
 def make_probe(
     num_features: int, num_classes: int, hidden_size: int, l2: float, seed: int
 ) -> keras.Model:
-    """A Keras model: logistic regression, or with a hidden layer of sigmoids.
+    """Creates a logistic regression, with a sigmoid hidden layer if `hidden_size` > 0.
 
-    Kernels and biases start uniformly below 1 / sqrt(inputs), as in PyTorch. The
+    Kernels and biases are drawn uniformly within ±1 / sqrt(inputs), as in PyTorch. The
     penalty is l2 / 2 times the sum of squares of both, whose gradient is the weight
     decay of PyTorch's Adam.
     """
@@ -274,7 +251,7 @@ def make_probe(
 
 
 def predict(model: keras.Model, features: np.ndarray) -> np.ndarray:
-    """The label with the largest logit for each example."""
+    """Returns the index of the largest logit for each example."""
     return np.argmax(model(tf.constant(features)), axis=1)
 
 
@@ -285,17 +262,11 @@ def train_probes(
     settings: ProbeSettings,
     seed: int,
 ) -> list[Probe]:
-    """Trains a probe with each of the settings' `l2`, with early stopping on dev.
+    """Trains one probe for each penalty in `settings.l2`, with early stopping on dev.
 
-    All start from the same weights and see the examples in the same order, as in the
-    benchmark's code.
-
-    Args:
-        train: float32 features `(E, features)` and integer labels `(E,)`.
-        dev: the same for early stopping.
-        num_classes: number of labels.
-        settings: the protocol.
-        seed: seed of initial weights, and of the order of the examples in each pass.
+    `train` and `dev` are pairs of float32 features `(E, features)` and integer labels
+    `(E,)`. All probes start from the same weights and read the examples in the same
+    order, both drawn by the seed, as in the benchmark's code.
     """
     probes = []
     for l2 in settings.l2:
@@ -306,7 +277,7 @@ def train_probes(
         model.compile(
             keras.optimizers.Adam(_LEARNING_RATE, epsilon=_EPSILON),
             keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-            # A pass is one graph: with so small a model, a graph for each batch takes
+            # One graph call per pass. For such a small model, one call per batch takes
             # several times as long.
             steps_per_execution=len(batches),
             jit_compile=False,
@@ -323,7 +294,7 @@ def train_probes(
 def shuffled_batches(
     features: np.ndarray, labels: np.ndarray, batch_size: int, seed: int
 ) -> tf.data.Dataset:
-    """Batches in a new order each time; the last one may have fewer examples."""
+    """Returns a dataset of batches that is reshuffled in every epoch."""
     generator = np.random.default_rng(seed)
     examples = tf.constant(features), tf.constant(labels)
     orders = tf.data.Dataset.from_generator(
@@ -339,7 +310,7 @@ def shuffled_batches(
 
 
 class DevStopping(keras.callbacks.Callback):
-    """Evaluates on dev after some passes, and ends a training by the protocol."""
+    """Callback that evaluates on dev and stops training as in `ProbeSettings`."""
 
     def __init__(self, dev: tuple[np.ndarray, np.ndarray], settings: ProbeSettings):
         super().__init__()
@@ -357,7 +328,7 @@ class DevStopping(keras.callbacks.Callback):
         if accuracy > max(self.accuracies, default=-1.0):
             self.best_weights = self.model.get_weights()
         else:
-            # In total: an improvement in between does not reset the count.
+            # An improvement does not reset the count.
             self._num_failures += 1
         self.accuracies.append(accuracy)
         self.model.stop_training = self._num_failures > self._settings.tenacity

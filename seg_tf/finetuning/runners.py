@@ -1,4 +1,4 @@
-"""Runner, flags and settings of each task."""
+"""Selects the runner, flags and settings for a task."""
 
 import dataclasses
 import pathlib
@@ -7,6 +7,7 @@ from typing import Any
 
 from seg_tf import tasks
 from seg_tf.checkpoints.pretrained import Pretrained
+from seg_tf.config.base import check_choice
 from seg_tf.finetuning import squad
 from seg_tf.finetuning.classification import ClassificationRunner
 from seg_tf.finetuning.optimizer import BERT_SETTINGS, DEFAULT_LEARNING_RATE
@@ -17,13 +18,13 @@ from seg_tf.tasks import finetuning_settings
 from seg_tf.tasks.finetuning_settings import OptimizerSettings, Recipe
 
 OPTIMIZER_FLAGS = tuple(field.name for field in dataclasses.fields(OptimizerSettings))
-# The grid of the paper of the checkpoint's model.
+# Selects the grid in the paper of the checkpoint's model.
 PAPER = "paper"
 GRIDS = (PAPER, *finetuning_settings.RECIPES)
 
 CLASSIFICATION, SQUAD, PROBE = "classification", "SQuAD", "probes"
 _COMMON_OPTIONS = ("limit", "max_length", "randomly_initialized", "dtype_policy")
-# Arguments of each kind's runner, and its other flags.
+# Maps each kind of task to the arguments of its runner.
 OPTIONS = {
     CLASSIFICATION: (
         *_COMMON_OPTIONS,
@@ -44,23 +45,15 @@ _FLAGS = {
 
 
 def kind_of_task(task: str, probe: str | None = None) -> str:
-    """The kind of a task, a key of `OPTIONS`, for fine-tuning or for a probe.
-
-    Raises:
-        ValueError: if there is no such task.
-    """
-    tasks.check_name(task, (*tasks.names(), *squad.TASKS))
+    """Returns the kind of a task, a key of `OPTIONS`."""
+    check_choice("task", task, (*tasks.names(), *squad.TASKS))
     if task in squad.TASKS:
         return SQUAD
     return CLASSIFICATION if probe is None else PROBE
 
 
 def check_flags(task: str, names: Collection[str], probe: str | None = None) -> None:
-    """Checks that the flags that were set apply to a task.
-
-    Raises:
-        ValueError: if there is no such task, or a flag does not apply.
-    """
+    """Raises a ValueError if a flag in `names` does not apply to a task."""
     kind = kind_of_task(task, probe)
     for name in names:
         kinds = [other for other, known in _FLAGS.items() if name in known]
@@ -81,13 +74,7 @@ def make_runner(
     probe: str | None = None,
     report: Callable[[str], Any] = print,
 ) -> TaskRunner:
-    """The runner of a task, with the `OPTIONS` of its kind.
-
-    Raises:
-        ValueError: if there is no such task, the model does not support it, or files
-            are not valid.
-        OSError: if a file is missing.
-    """
+    """Creates a task's runner. `options` must contain all `OPTIONS` of its kind."""
     kind = kind_of_task(task, probe)
     arguments = {name: options[name] for name in OPTIONS[kind]} | {"report": report}
     if probe is not None and kind == PROBE:
@@ -102,14 +89,11 @@ def make_recipe(
     grid: str | None = None,
     *,
     probe: str | None = None,
-    learning_rates: Sequence[float] = (),
-    batch_sizes: Sequence[int] = (),
-    epochs: Sequence[int] = (),
+    **chosen: Sequence[Any],
 ) -> Recipe:
-    """A paper's settings for a task, or BERT's; given values replace its own.
+    """Returns the settings to try for a task: a paper's `grid`, or the defaults.
 
-    Raises:
-        ValueError: if a value is not positive and finite, or there is no such grid.
+    `chosen` values of `learning_rates`, `batch_sizes` and `epochs` replace the grid's.
     """
     if probe is not None:
         return probe_recipe(task)
@@ -126,10 +110,5 @@ def make_recipe(
             )
     if grid:
         recipe = finetuning_settings.get(grid, task)
-    chosen = {
-        "learning_rates": tuple(learning_rates),
-        "batch_sizes": tuple(batch_sizes),
-        "epochs": tuple(epochs),
-    }
-    chosen = {name: values for name, values in chosen.items() if values}
-    return dataclasses.replace(recipe, **chosen)
+    values = {name: tuple(some) for name, some in chosen.items() if some}
+    return dataclasses.replace(recipe, **values)

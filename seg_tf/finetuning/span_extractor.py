@@ -1,4 +1,4 @@
-"""Extractive question answering: where in a context the answer starts and ends."""
+"""A model for extractive question answering."""
 
 # Shape key: B batch, L row length, D width of the encoder, C candidates.
 
@@ -17,39 +17,39 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.export.served import ServedExtractor
 from seg_tf.finetuning.text_task import TextTask
 from seg_tf.inference.texts import check_texts
-from seg_tf.layers.common import checked_names, feature_inputs
+from seg_tf.layers.common import feature_inputs
 from seg_tf.ops.attention import gather_vectors
 from seg_tf.preprocessing import SpanPreprocessor, window_sizes
 
 # Far below any logit, and finite in every precision.
 _IMPOSSIBLE = -1e9
 
-# Settings of a saved task that determine its windows.
+# Settings of a saved task that determine how contexts are split into windows.
 _WINDOW_SETTINGS = ("max_length", "stride", "max_question_pieces")
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class SpanExtractor(TextTask):
-    """An encoder and pointers to the first and the last piece of the answer.
+    """An encoder with pointers to the first and the last word piece of the answer.
 
     The logit of a position is an affine function of its vector (BERT, section 4.2).
-    A model of sentences points at the answer's sentence too, by the vectors of
-    `[SENT]`, and is trained on the sum of the three losses (SLM, section 2.2 and figure
-    4). `[CLS]` means no answer.
+    SLM also points to the answer's sentence, based on the vectors at `[SENT]`, and is
+    trained on the sum of the three losses (SLM, section 2.2 and figure 4). Pointing to
+    `[CLS]` means that there is no answer.
 
     Args:
-        encoder: from features to a sequence `(B, L, D)`. It becomes part of the model
+        encoder: maps features to a sequence `(B, L, D)`. It becomes part of the model
             and is trained with it.
-        points_at_sentences: bool. Whether there is a pointer to sentences.
+        points_at_sentences: bool. Whether to add a pointer to sentences.
 
     Call arguments:
-        inputs: dict of the features that `feature_names` names: the encoder's,
+        inputs: dict of the features in `feature_names`: the encoder's features,
             bool `can_answer` `(B, L)` and, for the pointer to sentences, int
             `candidate_positions` and bool `can_hold_answer`, both `(B, C)`.
 
     Returns:
         Dict of float32 logits `start` and `end` `(B, L)` and, with a pointer to
-        sentences, `sentence` `(B, C)`. Where there can be no answer they are -1e9.
+        sentences, `sentence` `(B, C)`. Positions that cannot be answers have -1e9.
     """
 
     def __init__(
@@ -99,7 +99,6 @@ class SpanExtractor(TextTask):
         self.points_at_sentences = points_at_sentences
 
     @classmethod
-    @checked_names
     def from_preset(
         cls,
         folder: str | pathlib.Path | Pretrained,
@@ -113,15 +112,11 @@ class SpanExtractor(TextTask):
         name: str | None = None,
         sentence_function: str | None = None,
     ) -> Self:
-        """An extractor on a pretrained encoder, or a saved extractor.
+        """Creates an extractor from a pretrained encoder, or loads a saved extractor.
 
-        `max_length`, `stride` and `max_question_pieces` are as for `window_sizes`, the
-        rest as for `TextClassifier.from_preset`. `points_at_sentences` is True by
-        default for a model of sentences.
-
-        Raises:
-            CheckpointError: if there is no checkpoint, or it is damaged.
-            ValueError: if an argument is unknown or does not fit the checkpoint.
+        `max_length`, `stride` and `max_question_pieces` are as for `window_sizes`. By
+        default, `points_at_sentences` is True for SLM only. Other arguments are as for
+        `TextClassifier.from_preset`.
         """
         settings = {
             "max_length": max_length,
@@ -155,27 +150,24 @@ class SpanExtractor(TextTask):
 
     @functools.cached_property
     def preprocessor(self) -> SpanPreprocessor:
-        """Makes rows of questions and contexts in a graph, for `tf.data` too."""
+        """Converts questions and contexts to rows, also in `tf.data` pipelines."""
         pretrained = self.prepared()
         sizes = {name: self.settings[name] for name in _WINDOW_SETTINGS}
         return SpanPreprocessor(pretrained, window_sizes(pretrained, **sizes))
 
     def answer(
-        self,
-        questions: Sequence[str],
-        contexts: Sequence[str],
-        **choice: Any,
+        self, questions: Sequence[str], contexts: Sequence[str], **choice: Any
     ) -> dict[str, np.ndarray]:
-        """Answers to questions, cut out of contexts.
+        """Answers questions with passages of contexts.
 
         Args:
-            questions: at least one.
-            contexts: one for each question; lines are paragraphs.
+            questions: sequence of one or more questions.
+            contexts: one context per question. Each line is a paragraph.
             **choice: `max_answer_pieces`, `num_best` and `null_threshold` of
                 `seg_tf.export.served.ServedExtractor`.
 
         Returns:
-            The outputs of `ServedExtractor`, such as `answer`.
+            Dict of the outputs of `ServedExtractor`, such as `answer`.
         """
         questions = check_texts(questions, "questions")
         contexts = check_texts(contexts, "contexts")
@@ -192,6 +184,6 @@ class SpanExtractor(TextTask):
         return ServedExtractor(self, self.preprocessor, **choice)
 
     def losses_of_pointers(self) -> dict[str, keras.losses.Loss]:
-        """The loss of each output, for `compile`, which takes their sum."""
+        """Returns the loss of each output, for `compile`, which adds the losses."""
         make = keras.losses.SparseCategoricalCrossentropy
         return {name: make(from_logits=True) for name in self.output}

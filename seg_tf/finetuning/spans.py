@@ -1,7 +1,6 @@
-"""Questions about contexts as batches of windows, and the answers of a model.
+"""Splits questions and contexts into batches of windows, and ranks predicted answers.
 
-Shape key: W windows, L row length, N positions or candidates that a pointer may point
-at, K pieces of some windows.
+Shape key: W windows, N positions or candidates of a pointer, K pieces, Q questions.
 """
 
 from typing import Any
@@ -33,25 +32,21 @@ _PAIRS = tf.TensorSpec([None, 2], tf.float64)
 
 
 class SpanExamples:
-    """The windows in which questions are read, for batches of any size and order.
+    """Windows of questions and contexts, for batches of any size and order.
 
     Texts are encoded once, by the `SpanPreprocessor` of an extractor. Rows are laid out
     batch by batch, in a graph on the CPU.
 
     Args:
-        pretrained: a BERT, BERT with P.S., SegaBERT, SLM or a mixture.
-        data: questions and contexts. Of several answers the first is the label.
+        pretrained: BERT, BERT with P.S., SegaBERT, SLM or a mixture.
+        data: questions and contexts. The first of several answers is the label.
         **sizes: as for `window_sizes`.
 
     Attributes:
-        windows: the windows of a question are adjacent, in the order of the context.
-        answers: first and last piece of the answer to each question, int32 `(Q,)`
-            each, counted through all contexts; the last is before the first where there
-            is none.
-
-    Raises:
-        ValueError: if a context has no word piece, the model is another one, or it
-            embeds fewer positions.
+        windows: all windows. The windows of a question are adjacent, in context order.
+        answers: first and last word piece of each answer, two int32 tensors `(Q,)`,
+            numbered over all contexts. If there is no answer, the last piece precedes
+            the first.
     """
 
     def __init__(self, pretrained: Pretrained, data: SquadFile, **sizes: int | None):
@@ -114,19 +109,19 @@ class SpanExamples:
         return len(self.windows.questions)
 
     def batches(self, batch_size: int, seed: int | None = None) -> tf.data.Dataset:
-        """Batches for a `SpanExtractor`; without a seed in the order of the windows.
+        """Returns batches for a `SpanExtractor`, shuffled if there is a seed.
 
         Returns:
-            Finite dataset of pairs of features and labels: positions `start` and `end`
-            and, for a model of sentences, `sentence`, the candidate whose sentence the
-            answer starts in. Without an answer all are 0, the position of `[CLS]`.
+            Finite dataset of pairs of features and labels. The labels are the positions
+            `start` and `end` and, for SLM, `sentence`, the candidate of the sentence in
+            which the answer starts. If there is no answer, all are 0, for `[CLS]`.
         """
         return row_batches(self.make_batch, self._row_shapes, batch_size, seed)
 
     def make_batch(
         self, numbers: np.ndarray, row_shape: tuple[int, ...] | None = None
     ) -> Any:
-        """Features and labels of some windows, as arrays."""
+        """Returns the features and labels of the windows `numbers`, as arrays."""
         if row_shape is None:
             row_shape = tuple(self._row_shapes[numbers].max(axis=0))
         with tf.device("CPU"):
@@ -149,18 +144,11 @@ class SpanExamples:
 
 
 class AnswerRanker:
-    """Predicts answers to the questions of `SpanExamples`, with any model.
+    """Predicts answers to the questions of `SpanExamples` with a `SpanExtractor`.
 
-    Call arguments:
-        model: a `SpanExtractor`.
-
-    Returns:
-        The best answers to each question; and the loss, the mean over the windows of
-        the sum over all pointers. A pointer to sentences counts only in the loss: it is
-        there for what the encoder learns from it (SLM, section 2.2).
-
-    Raises:
-        TrainingDiverged: if logits are not finite.
+    Calls return the best answers to each question, and the loss: the sum over the
+    pointers, averaged over the windows. The pointer to sentences affects only the loss,
+    as an auxiliary task for the encoder (SLM, section 2.2).
     """
 
     def __init__(
@@ -219,10 +207,10 @@ class AnswerRanker:
         ends: np.ndarray,
         nulls: np.ndarray,
     ) -> list[RankedAnswers]:
-        """The best answers to some questions. The number of the first is `begin`.
+        """Returns the best answers to consecutive questions, starting at `begin`.
 
-        `rows` are the numbers of their windows; `starts` and `ends`, float64 `(K,)`,
-        the logits of first and last piece, `nulls`, float64 `(W, 2)`, of `[CLS]`.
+        `rows` are the numbers of their windows. `starts` and `ends`, float64 `(K,)`,
+        are the logits of all word pieces, and `nulls`, float64 `(W, 2)`, of `[CLS]`.
         """
         windows = self._examples.windows.take(tf.constant(rows, tf.int32))
         with tf.device("CPU"):

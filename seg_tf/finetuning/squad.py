@@ -1,9 +1,9 @@
-"""Trials of SQuAD: files as windows, training, answers to the dev questions."""
+"""Runs trials of SQuAD 1.1 and 2.0."""
 
 import dataclasses
 import hashlib
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -13,27 +13,29 @@ from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.finetuning.optimizer import BERT_SETTINGS, ReusableModel
 from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.spans import AnswerRanker, SpanExamples
-from seg_tf.finetuning.trials import MODEL_FOLDER, DevScores, Result
+from seg_tf.finetuning.trials import (
+    MODEL_FOLDER,
+    Callbacks,
+    DevScores,
+    Result,
+    Trial,
+)
 from seg_tf.preprocessing import window_sizes
 from seg_tf.tasks import squad
-from seg_tf.tasks.finetuning_settings import OptimizerSettings, Setting
+from seg_tf.tasks.finetuning_settings import OptimizerSettings
 
 TASKS = ("squad/v1.1", "squad/v2.0")
 
 
 class SquadRunner:
-    """A `TaskRunner` of SQuAD, version 1.1 or 2.0.
+    """A `TaskRunner` for SQuAD 1.1 and 2.0.
 
-    Questions and contexts are read as Segatron fine-tunes (section 3.2), for SLM as in
-    its section 2.2; windows, training targets and the ranking of answers are those of
-    BERT's published code. A window without the answer points at `[CLS]`. Scores are
-    those of `seg_tf.tasks.squad.score_answers`; the logs of every epoch have them, and
-    the `loss` on the windows of the dev file. Arguments are as for
-    `ClassificationRunner`; `dev_limit` answers the first N questions only.
-
-    Raises:
-        ValueError: if the model cannot point at answers, or files are not valid.
-        OSError: if a file is missing.
+    Rows are laid out as in Segatron (section 3.2) or SLM (section 2.2). Windows,
+    training targets and the ranking of answers follow BERT's published code. A window
+    without the answer points to `[CLS]`. The scores are computed by
+    `seg_tf.tasks.squad.score_answers`. The logs of every epoch contain the scores and
+    the `loss` on the dev windows. Arguments are as for `ClassificationRunner`, and
+    `dev_limit` is the number of dev questions to answer.
     """
 
     main_metric = "f1"
@@ -69,7 +71,7 @@ class SquadRunner:
             optimizer,
         )
         version = task.removeprefix("squad/")
-        # Both before encoding, which takes long, because one may be missing.
+        # Read both files before the slow encoding, because one may be missing.
         train = squad.read_split(data_dir, version, "train", limit, report)
         dev = squad.read_split(data_dir, version, "dev", dev_limit, report)
         self._train, self._dev = (
@@ -80,7 +82,7 @@ class SquadRunner:
             num_cut = int(np.count_nonzero(examples.questions.is_cut))
             report(
                 f"{task}: {what} on {len(examples.questions.contexts):,} questions "
-                f"({num_cut:,} of them cut) in {len(examples):,} windows of "
+                f"({num_cut:,} of them truncated) in {len(examples):,} windows of "
                 f"{examples.data.source}"
             )
         self._rank = AnswerRanker(self._dev)
@@ -89,7 +91,7 @@ class SquadRunner:
         self.baseline = squad.evaluate(dev, never)
 
     def describe(self) -> dict[str, Any]:
-        """Checksums of the files, and how texts are read."""
+        """Returns file checksums and text settings that the scores depend on."""
         checksums = {
             split: hashlib.sha256(
                 repr(examples.data.passages).encode("utf-8", "replace")
@@ -103,16 +105,12 @@ class SquadRunner:
         }
 
     def run(
-        self,
-        setting: Setting,
-        seed: int,
-        folder: pathlib.Path,
-        callbacks: Sequence[keras.callbacks.Callback] = (),
+        self, trial: Trial, folder: pathlib.Path, callbacks: Callbacks = ()
     ) -> Result:
-        """As `TaskRunner.run`.
+        """Runs a trial and writes its predictions. See `TaskRunner.run`.
 
-        Writes `predictions.json`, `nbest_predictions.json` and, for version 2.0,
-        `null_odds.json`, as BERT's published code does.
+        Like BERT's published code, it writes `predictions.json`,
+        `nbest_predictions.json` and, for version 2.0, `null_odds.json`.
         """
 
         def score(model: keras.Model) -> dict[str, float]:
@@ -120,14 +118,13 @@ class SquadRunner:
             return {"loss": loss, **squad.score_answers(self._dev.data, answers)}
 
         model, epochs = self._model.train(
-            self._train.batches(setting.batch_size, seed),
-            seed,
-            setting,
+            self._train.batches(trial.setting.batch_size, trial.seed),
+            trial,
             [DevScores(score), *callbacks],
         )
         if self._saves_model:
             model.save_to_preset(folder / MODEL_FOLDER)
-        # Again, because a callback may have restored the weights of another epoch.
+        # Score again, because a callback may have restored weights of another epoch.
         answers, _ = self._rank(model)
         scores = squad.score_answers(self._dev.data, answers)
         squad.write_predictions(folder, answers, scores.get("null_threshold", 0.0))

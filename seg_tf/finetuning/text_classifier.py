@@ -1,6 +1,6 @@
-"""Classification of texts and pairs of texts, regression, and multiple choice."""
+"""A model for text classification, regression and multiple choice."""
 
-# Shape key: B batch, V vectors that the head reads, D width of the encoder.
+# Shape key: B batch, L row length, V input vectors of the head, D encoder width.
 
 import functools
 import math
@@ -25,24 +25,24 @@ from seg_tf.finetuning.optimizer import (
 )
 from seg_tf.finetuning.text_task import TextTask
 from seg_tf.interop import weights as foreign_weights
-from seg_tf.layers.common import Dropout, checked_names, feature_inputs
+from seg_tf.layers.common import Dropout, feature_inputs
 from seg_tf.layouts.layout import TextReadout
 from seg_tf.preprocessing import TextPreprocessor
-from seg_tf.training import devices
+from seg_tf.training.tensorflow_engine import TensorFlowEngine
 
 _BATCH_SIZE = 32
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class TextClassifier(TextTask):
-    """An encoder, dropout and an affine layer on the vectors of the texts.
+    """An encoder with dropout and a dense layer on the vectors of the texts.
 
-    The vectors depend on the encoder (see `seg_tf.layouts.layout`): the pooled
-    `[CLS]` (BERT, SegaBERT), `[CLS]` and `[SENT]`s (SLM, section 2.2 and figure 4), or
-    the pooled `<SS>`s (ReAT, section III), concatenated.
+    The vectors depend on the encoder (see `seg_tf.layouts.layout`) and are
+    concatenated: the pooled `[CLS]` (BERT, SegaBERT), `[CLS]` and all `[SENT]` (SLM,
+    section 2.2 and figure 4), or all pooled `<SS>` (ReAT, section III).
 
-    The model takes texts as well as batches of features. With one class it is a
-    regression.
+    `fit`, `evaluate` and `predict` accept texts as well as batches of features. A model
+    with one class is a regression model.
 
     Example:
     ```
@@ -53,23 +53,23 @@ class TextClassifier(TextTask):
     ```
 
     Args:
-        encoder: from features to a sequence `(B, L, D)`. It becomes part of the model
+        encoder: maps features to a sequence `(B, L, D)`. It becomes part of the model
             and is trained with it.
-        readout: which vectors the head reads.
-        num_classes: int. Outputs.
-        dropout: float. Rate before the affine layer.
-        freeze_encoder: bool. Whether the encoder keeps its weights; then there is no
-            dropout in it either.
-        multiple_choice: bool. Whether the classes are answers. Each answer has a row
-            and is scored by the same weights: a batch has `B * num_classes` rows, in
-            the order of the examples.
+        readout: selects the input vectors of the head.
+        num_classes: int. Number of classes or answers. 1 is regression.
+        dropout: float. Dropout rate before the dense layer.
+        freeze_encoder: bool. Whether to freeze the encoder's weights and to run it in
+            inference mode, without dropout.
+        multiple_choice: bool. Whether the classes are answers. Each answer has a
+            separate row and is scored by the same weights. A batch has
+            `B * num_classes` rows, in the order of the examples.
 
     Call arguments:
-        inputs: dict of the features that `feature_names` names. Others are left alone.
+        inputs: dict of the features in `feature_names`. Other entries are ignored.
 
     Returns:
-        Logits, or the numbers of a regression: float32 tensor `(B, num_classes)`
-        for any dtype policy.
+        Logits, or the predicted values of a regression: float32 tensor
+        `(B, num_classes)` for any dtype policy.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class TextClassifier(TextTask):
             logits = ops.reshape(logits, (-1, num_classes))
         super().__init__(inputs=inputs, outputs=logits, name=name, trainable=trainable)
         if freeze_encoder:
-            # Afterwards: what `trainable` sets, it sets in all parts.
+            # Last, because setting `trainable` of the model sets it in all layers.
             self.encoder.trainable = False
 
         # === Config ===
@@ -131,7 +131,6 @@ class TextClassifier(TextTask):
         self.multiple_choice = multiple_choice
 
     @classmethod
-    @checked_names
     def from_preset(
         cls,
         folder: str | pathlib.Path | Pretrained,
@@ -148,33 +147,34 @@ class TextClassifier(TextTask):
         name: str | None = None,
         sentence_function: str | None = None,
     ) -> Self:
-        """A classifier on a pretrained encoder, or a saved classifier.
+        """Creates a classifier from a pretrained encoder, or loads a saved classifier.
 
-        Settings that are given for a saved classifier must be equal to its own.
+        Settings of a saved classifier can be omitted and must not be changed.
 
         Args:
-            folder: a run or a checkpoint, `hf://organisation/name`, or the folder of a
+            folder: a run or a checkpoint, `hf://organization/name`, or the folder of a
                 Hugging Face or keras-hub BERT, whose encoder gets a new head; a folder
-                of `save_to_preset`; or a result of `load_pretrained`, whose encoder is
-                copied.
-            num_classes: outputs; 1 is a regression. None is one for each of `labels`.
-            num_texts: texts of an example: 2 for pairs. None is 1.
-            num_choices: answers of a multiple choice. Each answer is a row of two
-                texts, the shared text and its own. None is 1.
-            labels: names of the classes, in the order of their numbers.
-            max_length: maximum row length; None uses that of pretraining.
-            dropout: as for the class; None is 0.1.
-            freeze_encoder: as for the class.
-            randomly_initialized: whether the encoder starts from new weights, as a
+                written by `save_to_preset`; or a result of `load_pretrained`, whose
+                encoder is copied.
+            num_classes: int. Number of classes; 1 is regression. If None, the number of
+                `labels`.
+            num_texts: int. Texts per example: 2 for pairs. Defaults to 1.
+            num_choices: int. Answers per example for multiple choice. Each answer has a
+                row with the shared text. Defaults to 1.
+            labels: names of the classes, in the order of their indices.
+            max_length: int. Maximum row length. If None, the length of pretraining.
+            dropout: float. Dropout rate before the dense layer. Defaults to 0.1.
+            freeze_encoder: bool. Whether to train only the head.
+            randomly_initialized: bool. Whether to use random encoder weights, as a
                 baseline.
-            seed: seed of new weights and of dropout; None draws from Python's
-                generator, as Keras does.
-            name: name of the model.
+            seed: int. Seed of new weights and dropout. If None, Python's `random` draws
+                one, as in Keras.
+            name: str. Name of the model.
             sentence_function: as for `load_pretrained`.
 
         Raises:
             CheckpointError: if there is no checkpoint, or it is damaged.
-            ValueError: if an argument is unknown or does not fit the checkpoint.
+            ValueError: if an argument does not match the checkpoint.
         """
         settings = {
             "num_classes": num_classes,
@@ -217,7 +217,7 @@ class TextClassifier(TextTask):
         task = cls(
             encoder, readout, num_classes, dropout, freeze_encoder, is_choice, name
         )
-        # That of an imported BERT, as in transformers.
+        # Use the pooler of an imported BERT, as transformers does.
         pooler = foreign_weights.read_pooler(pretrained.folder)
         if pooler and task.pooler and not randomly_initialized:
             task.pooler.set_weights([pooler["pooler/kernel"], pooler["pooler/bias"]])
@@ -237,7 +237,7 @@ class TextClassifier(TextTask):
 
     @functools.cached_property
     def preprocessor(self) -> TextPreprocessor:
-        """Makes rows of texts: `dataset.map(classifier.preprocessor)`."""
+        """Converts texts to features, for `dataset.map(classifier.preprocessor)`."""
         return TextPreprocessor(
             self.prepared(),
             num_texts=self.settings["num_texts"],
@@ -259,29 +259,29 @@ class TextClassifier(TextTask):
         learning_rate: float | None = None,
         **arguments: Any,
     ) -> keras.callbacks.History:
-        """As `keras.Model.fit`, and on texts.
+        """Like `keras.Model.fit`, but also accepts texts.
 
-        Unless you called `compile`, every call trains as BERT is fine-tuned: a new
+        Unless you called `compile`, every call trains with BERT's settings: a new
         AdamW, whose learning rate rises over a tenth of the updates and falls to 0.
 
         Args:
             x: a sequence, array or tensor of texts, or of tuples of texts; for
                 `num_texts=2` also a tuple of all first and all second texts; a
                 `tf.data.Dataset` of batches of texts and labels; or features.
-            y: labels of texts, as numbers or names.
-            batch_size: examples per update; None is 32.
-            epochs: passes over the examples.
-            validation_data: texts and labels, and perhaps weights, or batches.
-            validation_split: share of the texts, the last ones, to validate on.
+            y: labels of the texts, as class indices or names.
+            batch_size: int. Number of examples per update. Defaults to 32.
+            epochs: int. Number of epochs.
+            validation_data: texts, labels and optionally sample weights, or batches.
+            validation_split: float. Fraction of the texts, at the end, to validate on.
             sample_weight: weights of the examples in the loss.
-            seed: seed of the order of texts.
-            learning_rate: the peak. None uses the rate of the previous call, or of the
-                checkpoint, or 3e-5.
-            **arguments: further ones of `keras.Model.fit`.
+            seed: int. Seed for shuffling the texts.
+            learning_rate: float. Peak learning rate. If None, the rate of the previous
+                call, or of the checkpoint, or 3e-5.
+            **arguments: other arguments of `keras.Model.fit`.
 
         Raises:
-            ValueError: if texts or labels are invalid; if `learning_rate` is not
-                positive and finite, or is given for a model that you compiled.
+            ValueError: if texts or labels are invalid, if `learning_rate` is not
+                positive and finite, or if it is given for a model that you compiled.
         """
         if is_text(x) and validation_split:
             texts = to_tuples(x, self.preprocessor.num_texts)
@@ -328,7 +328,7 @@ class TextClassifier(TextTask):
         sample_weight: Any = None,
         **arguments: Any,
     ) -> Any:
-        """As `keras.Model.evaluate`, and on texts with their labels."""
+        """Like `keras.Model.evaluate`, but also accepts texts and their labels."""
         if not self.compiled:
             self._compile(None, 1)
         data = self._keras_data(x, y, sample_weight, batch_size)
@@ -337,7 +337,7 @@ class TextClassifier(TextTask):
     def predict(
         self, x: Any, batch_size: int | None = None, **arguments: Any
     ) -> np.ndarray:
-        """Logits `(E, num_classes)`, as `keras.Model.predict`, and of texts."""
+        """Like `keras.Model.predict`, but also accepts texts. Returns the logits."""
         if is_text(x):
             examples = TextExamples(self.preprocessor, x)
             x, batch_size = examples.batches(batch_size or _BATCH_SIZE), None
@@ -346,14 +346,11 @@ class TextClassifier(TextTask):
     def predict_labels(
         self, x: Any, batch_size: int | None = None, **arguments: Any
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The most likely class of each text. Arguments are as for `predict`.
+        """Returns the most likely class of each text. Arguments are as for `predict`.
 
         Returns:
-            Names of the classes `(E,)`, their numbers for a model without `labels`; and
-            the probabilities of all classes, float `(E, num_classes)`.
-
-        Raises:
-            ValueError: for a regression.
+            Class names `(E,)`, or class indices for a model without `labels`, and the
+            probabilities of all classes, float `(E, num_classes)`.
         """
         if self.num_classes == 1:
             raise ValueError(
@@ -383,7 +380,7 @@ class TextClassifier(TextTask):
         batch_size: int | None = None,
         seed: int | None = None,
     ) -> dict[str, Any]:
-        """Arguments of Keras's methods, in which texts have become rows."""
+        """Returns arguments for Keras's methods, with texts converted to batches."""
         if not is_text(x):
             data = {"y": y, "sample_weight": sample_weight, "batch_size": batch_size}
             data = {name: value for name, value in data.items() if value is not None}
@@ -402,7 +399,7 @@ class TextClassifier(TextTask):
                 )
             labels = np.array([names[word] for word in words])
         elif self.num_classes == 1 and labels.dtype.kind in "iu":
-            labels = labels.astype(np.float32)  # whole scores are no classes
+            labels = labels.astype(np.float32)  # integer scores are not classes
         num_classes = self.num_classes if self.num_classes > 1 else None
         examples = TextExamples(
             self.preprocessor, x, labels, sample_weight, num_classes=num_classes
@@ -410,7 +407,7 @@ class TextClassifier(TextTask):
         return {"x": examples.batches(batch_size or _BATCH_SIZE, seed)}
 
     def _with_rows(self, batches: Any) -> Any:
-        """Batches of texts as rows; anything else unchanged."""
+        """Maps datasets of texts to features, and returns other values unchanged."""
         if not isinstance(batches, tf.data.Dataset):
             return batches
         texts, labels, _ = keras.utils.unpack_x_y_sample_weight(batches.element_spec)
@@ -435,8 +432,8 @@ class TextClassifier(TextTask):
         return mapped.prefetch(tf.data.AUTOTUNE)
 
     def _schedule(self) -> LinearWarmupDecay | None:
-        """The fine-tuning schedule of the compiled optimizer, if any."""
-        # In float16 there is a loss scale around the optimizer.
+        """Returns the fine-tuning schedule of the compiled optimizer, or None."""
+        # In float16, the optimizer is wrapped in a loss-scaling optimizer.
         optimizer = getattr(self, "optimizer", None)
         optimizer = getattr(optimizer, "inner_optimizer", optimizer)
         schedule = getattr(optimizer, "_learning_rate", None)
@@ -457,25 +454,25 @@ class TextClassifier(TextTask):
                 f"learning_rate={learning_rate}"
             )
         schedule = LinearWarmupDecay(learning_rate, num_updates, for_one_fit=True)
-        # An object, because Keras creates the variables of a metric given by name
-        # while the step is traced, and traces it again.
+        # For a metric given by name, Keras would create variables while it traces the
+        # step, and trace the step again.
         accuracy = keras.metrics.SparseCategoricalAccuracy("accuracy")
         self.compile(
             scheduled_optimizer(schedule),
             self.loss_of_labels(),
             metrics=[accuracy] if self.num_classes > 1 else [],
-            jit_compile=devices.has_gpu(),
+            jit_compile=TensorFlowEngine().has_gpu(),
         )
 
     def loss_of_labels(self) -> keras.losses.Loss:
-        """The loss for `compile`: cross-entropy, or for one class the squared error."""
+        """Returns the loss for `compile`: cross-entropy, or mean squared error."""
         if self.num_classes == 1:
             return keras.losses.MeanSquaredError()
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
 class _WithoutDropout(keras.layers.Layer):
-    """Calls a model in inference mode, although a functional model is trained."""
+    """Layer that always calls a model in inference mode, even during training."""
 
     def __init__(self, model: keras.Model, **kwargs: Any):
         super().__init__(autocast=False, **kwargs)
@@ -486,7 +483,7 @@ class _WithoutDropout(keras.layers.Layer):
 
 
 def _with_cardinality(batches: Any) -> Any:
-    """A dataset with a known number of batches, which are counted if necessary."""
+    """Counts the batches of a dataset of unknown cardinality, and asserts the count."""
     if (
         isinstance(batches, tf.data.Dataset)
         and int(batches.cardinality()) == tf.data.UNKNOWN_CARDINALITY
@@ -497,7 +494,7 @@ def _with_cardinality(batches: Any) -> Any:
 
 
 def _num_batches(batches: Any) -> int:
-    """Batches per epoch, for the schedule of the learning rate."""
+    """Returns the number of batches per epoch, for the learning rate schedule."""
     number = tf.data.INFINITE_CARDINALITY
     if isinstance(batches, tf.data.Dataset):
         number = int(batches.cardinality())

@@ -1,4 +1,4 @@
-"""Fine-tuned models as keras-hub's tasks: loaded from a preset, saved, exported."""
+"""Base class of fine-tuned models, which loads, saves and exports them."""
 
 import dataclasses
 import inspect
@@ -11,15 +11,15 @@ from typing import Any, Self
 import keras
 import tensorflow as tf
 
-from seg_tf import files, output_paths
+from seg_tf import files
 from seg_tf.checkpoints import contents, folders
 from seg_tf.checkpoints.encoder_copies import seeded
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.config import from_config_dict, to_dict
 from seg_tf.export import saved_model
 from seg_tf.export.served import ServedModel
-from seg_tf.interop.presets import load_preset
-from seg_tf.layers.common import checked_names, select_features
+from seg_tf.interop import load_preset
+from seg_tf.layers.common import select_features
 from seg_tf.text.encoding import (
     SENTENCE_PARAMETERS_FILE,
     VOCABULARY_FILE,
@@ -29,23 +29,23 @@ from seg_tf.text.encoding import (
 from seg_tf.text.normalization import Normalization
 from seg_tf.text.splitters import read_parameters
 
-# Settings that are not saved: a task has all of its weights.
+# Values of settings that a saved task may lack.
 _UNSAVED = {"num_choices": 1, "randomly_initialized": False}
 
 
 class TextTask(keras.Model):
-    """An encoder with a head, and all that is needed to use both on text.
+    """An encoder with a head, and everything needed to use them on text.
 
-    A saved task is a checkpoint whose only objective is the head: commands that read a
-    checkpoint read it too, with the fine-tuned encoder.
+    A saved task is a checkpoint whose only objective is the head. Commands that read
+    checkpoints can also read a saved task, and use its fine-tuned encoder.
 
     Attributes:
-        pretrained: vocabulary, casing and row form, with the model's own encoder; None
-            for a model that was built from an encoder, without text.
-        settings: arguments of `from_preset` that a copy of the model needs.
+        pretrained: the model's encoder with its vocabulary and text settings. None for
+            a model that was built from an encoder only.
+        settings: arguments of `from_preset` that recreate the model.
 
     Call arguments:
-        inputs: dict of the features in `feature_names`. Others are ignored.
+        inputs: dict of the features in `feature_names`. Other entries are ignored.
     """
 
     pretrained: Pretrained | None = None
@@ -60,10 +60,10 @@ class TextTask(keras.Model):
         return super().__call__(select_features(inputs, self.feature_names), **kwargs)
 
     def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
-        """As `keras.Model.fit`; datasets, which shuffle themselves, give no warning."""
+        """Like `keras.Model.fit`, but `shuffle` is False by default for datasets."""
         kwargs.setdefault("shuffle", not isinstance(x, tf.data.Dataset))
         if self.compiled and not self.optimizer.built:
-            # Variables created while the step is traced cause a second tracing.
+            # If variables are created during tracing, the step is traced twice.
             self.optimizer.build(self.trainable_variables)
         return super().fit(x, *args, **kwargs)
 
@@ -86,11 +86,10 @@ class TextTask(keras.Model):
     # === Presets ===
 
     @classmethod
-    @checked_names
     def from_preset(
         cls, folder: str | pathlib.Path, *, sentence_function: str | None = None
     ) -> Self:
-        """A saved task; each class has further settings for new ones.
+        """Loads a saved task. Subclasses also create new tasks.
 
         Args:
             folder: a folder written by `save_to_preset`.
@@ -106,9 +105,9 @@ class TextTask(keras.Model):
         seed: int | None = None,
         settings: Mapping[str, Any] = MappingProxyType({}),
     ) -> Self:
-        """A new task on the encoder of a checkpoint, or a saved task.
+        """Creates a task on the encoder of a checkpoint, or loads a saved task.
 
-        Settings that are None were not given.
+        Settings with the value None are ignored.
         """
         settings = {key: value for key, value in settings.items() if value is not None}
         with seeded(seed):
@@ -134,7 +133,7 @@ class TextTask(keras.Model):
                     )
             settings |= saved["settings"]
             task = classes[saved["class"]]._create(pretrained, **settings)
-        # The encoder has its weights already.
+        # The encoder already has its weights.
         contents.restore_others(
             pretrained.folder, task.encoder, {"task": task}, cast=True
         )
@@ -142,7 +141,7 @@ class TextTask(keras.Model):
 
     @classmethod
     def _create(cls, pretrained: Pretrained, **settings: Any) -> Self:
-        """A new task on a copy of the encoder of a checkpoint."""
+        """Creates a task on a copy of a pretrained encoder."""
         raise NotImplementedError
 
     def _set_origin(self, pretrained: Pretrained, settings: Mapping[str, Any]) -> Self:
@@ -153,7 +152,7 @@ class TextTask(keras.Model):
         return self
 
     def prepared(self) -> Pretrained:
-        """Vocabulary and row form of the model, which must have them."""
+        """Returns `pretrained`, or raises a ValueError if it is None."""
         if self.pretrained is None:
             raise ValueError(
                 f"{self.name!r} was built without a preset, so it reads features, not "
@@ -170,15 +169,11 @@ class TextTask(keras.Model):
 
         Args:
             folder: a new folder.
-            overwrite: whether a saved task in `folder` is replaced.
-
-        Raises:
-            ValueError: if the model has no vocabulary, or `folder` holds something
-                that may not be replaced.
+            overwrite: bool. Whether to replace a saved task in `folder`.
         """
         text, state = self._text_and_state()
         folder = pathlib.Path(folder).absolute()
-        make = output_paths.new_folder
+        make = files.new_folder
         has_state = (folder / contents.STATE_FILE).is_file()
         if overwrite and has_state and is_saved_task(folder):
             make = files.written_aside
@@ -189,7 +184,7 @@ class TextTask(keras.Model):
             )
 
     def _text_and_state(self) -> tuple[TextPreparation, dict[str, Any]]:
-        """Settings and text preparation that a copy of the model needs."""
+        """Returns the text preparation and the state to save with the model."""
         pretrained = self.prepared()
         vocabulary = pretrained.vocabulary
         parameters = pretrained.sentence_parameters
@@ -214,7 +209,7 @@ class TextTask(keras.Model):
         }
 
     def save_assets(self, dir_path: str) -> None:
-        """Called by Keras: a `.keras` file contains the vocabulary too."""
+        """Saves the vocabulary and settings. Keras calls it to write `.keras` files."""
         if self.pretrained is None:
             return
         text, state = self._text_and_state()
@@ -224,7 +219,7 @@ class TextTask(keras.Model):
         files.write_json(folder / contents.STATE_FILE, state)
 
     def load_assets(self, dir_path: str) -> None:
-        """Called by Keras."""
+        """Loads the vocabulary and settings. Keras calls it to read `.keras` files."""
         folder = pathlib.Path(dir_path)
         if not (folder / contents.STATE_FILE).is_file():
             return
@@ -252,17 +247,13 @@ class TextTask(keras.Model):
         formats: Sequence[str] = (saved_model.SAVED_MODEL,),
         **choice: Any,
     ) -> None:
-        """Writes a SavedModel that takes text.
+        """Exports a SavedModel that accepts text.
 
         Args:
             folder: a new folder.
-            overwrite: whether an existing exported model is replaced.
+            overwrite: bool. Whether to replace an existing exported model.
             formats: "saved_model", "onnx" (`seg_tf.export.onnx_file`) or both.
-            **choice: for a `SpanExtractor`: as for `answer`.
-
-        Raises:
-            ValueError: if `folder` holds something else, or the model has no
-                vocabulary.
+            **choice: for a `SpanExtractor`, as for `SpanExtractor.answer`.
         """
         saved_model.write(
             self._served(**choice),
@@ -274,11 +265,11 @@ class TextTask(keras.Model):
         )
 
     def _served(self, **choice: Any) -> ServedModel:
-        """The model that `export` saves."""
+        """Creates the model that `export` saves."""
         raise NotImplementedError
 
 
 def is_saved_task(folder: str | pathlib.Path) -> bool:
-    """Returns True for a folder of `save_to_preset`, False for other checkpoints."""
+    """Returns whether a checkpoint was written by `TextTask.save_to_preset`."""
     checkpoint = folders.find_checkpoint(pathlib.Path(folder), "checkpoint")
     return "task" in contents.read_state(checkpoint)

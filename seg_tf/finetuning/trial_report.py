@@ -1,4 +1,4 @@
-"""Report on a folder of trials: a table, and files for a leaderboard."""
+"""Writes tables of trial results, and prediction files for the GLUE leaderboard."""
 
 import csv
 import io
@@ -12,18 +12,18 @@ from seg_tf.finetuning.trials import Setting, TaskRunner, Trial, TrialsFolder
 from seg_tf.tasks import glue
 
 SUBMISSION_FOLDER = "submission"
-# Values chosen on dev, among the scores.
+# Entries of the scores that are not metrics but values chosen on dev.
 _CHOICES = ("l2", "null_threshold")
 
 
 def best_setting(trials: Sequence[Trial], main_metric: str) -> list[Trial]:
-    """The trials of the first setting with the highest mean."""
+    """Returns the trials of the first setting with the highest mean score."""
     groups = _by_setting(trials).values()
     return max(groups, key=lambda group: _mean_score(group, main_metric))
 
 
 def best_trial(trials: Sequence[Trial], main_metric: str) -> Trial:
-    """The first trial with the highest main metric."""
+    """Returns the first trial with the highest main metric."""
     return max(trials, key=lambda trial: trial.scores[main_metric])
 
 
@@ -39,7 +39,7 @@ def _mean_score(trials: Sequence[Trial], name: str) -> float:
 
 
 def write_report(folder: TrialsFolder, runner: TaskRunner) -> str:
-    """Writes `results.csv` and `summary.txt`, and returns the latter."""
+    """Writes `results.csv` and `summary.txt`, and returns the summary."""
     trials, main_metric = folder.finished(), runner.main_metric
     best = best_trial(trials, main_metric)
     text = (
@@ -54,7 +54,7 @@ def write_report(folder: TrialsFolder, runner: TaskRunner) -> str:
 
 
 def write_csv(trials: Sequence[Trial], path: pathlib.Path) -> None:
-    """Writes a row for each trial: setting, seed, epochs trained, scores."""
+    """Writes a CSV row for each trial: setting, seed, epochs trained and scores."""
     score_names = list(dict.fromkeys(name for trial in trials for name in trial.scores))
     fields = ("learning_rate", "batch_size", "epochs")
     output = io.StringIO()
@@ -70,7 +70,7 @@ def write_csv(trials: Sequence[Trial], path: pathlib.Path) -> None:
 def summary(
     trials: Sequence[Trial], main_metric: str, baseline: Mapping[str, float]
 ) -> str:
-    """A table with a line for each setting, the best marked, and for the baseline."""
+    """Formats a table of all settings and the baseline. The best setting has a `*`."""
     best = best_setting(trials, main_metric)
     hidden = (main_metric, *_CHOICES)
     names = [name for name in best[0].scores if name not in hidden]
@@ -95,15 +95,15 @@ def _shown(value: float | None) -> str:
 def write_submission(
     folder: TrialsFolder, runner: TaskRunner, output_dir: pathlib.Path
 ) -> None:
-    """Copies the best trial's predictions of GLUE's test sets for the leaderboard."""
+    """Writes the best trial's GLUE test predictions in the leaderboard's format."""
     best = best_trial(folder.finished(), runner.main_metric)
     for name, (task, split) in glue.COLUMNS.items():
-        # A model of MNLI predicts the diagnostic set too.
+        # An MNLI model also predicts the diagnostic set.
         task_name = "glue/mnli" if name == "AX" else task.name
         path = best.folder / f"{split}_predictions.tsv"
         if task_name == runner.name and path.exists():
             rows = [line.split("\t") for line in path.read_text("utf-8").splitlines()]
             output_dir.mkdir(parents=True, exist_ok=True)
-            # MRPC's test set may have labels, between index and prediction.
+            # MRPC's test set may have labels between index and prediction.
             text = "".join(f"{row[0]}\t{row[-1]}\n" for row in rows)
             files.write_text(output_dir / f"{name}.tsv", text)

@@ -1,9 +1,9 @@
-"""Trials: trainings of a task with settings × seeds, in one folder.
+"""Runs a task's trials, one per setting and seed, and keeps the results in a folder.
 
-The folder holds `settings.json`, common to all trials, and `trials`, with a folder for
-each finished trial: `trial.json` (setting, seed, scores, logs of the epochs), its
-predictions and, on request, its model. A trial whose JSON exists is not run again; an
-interrupted one starts from the beginning.
+The folder contains `settings.json`, which applies to all trials, and `trials`, with a
+folder for each finished trial: `trial.json` (setting, seed, scores and epoch logs), the
+predictions and, on request, the model. Trials whose JSON exists are not run again.
+Interrupted trials start from the beginning.
 """
 
 import dataclasses
@@ -22,20 +22,21 @@ from seg_tf.tasks.finetuning_settings import Setting
 from seg_tf.training import trackers
 
 TRIAL_FILE = "trial.json"
-# Of `settings.json` and `trial.json`.
+# Version of `settings.json` and `trial.json`.
 VERSION = 3
-# Before the names of scores in the logs of an epoch.
+# Prefix of dev scores in the epoch logs.
 DEV = "dev_"
-# In the folder of a trial.
+# Subfolder of a trial's folder.
 MODEL_FOLDER = "model"
 ADVICE = "A lower learning rate, or another dtype policy, may help"
 
+Callbacks = Sequence[keras.callbacks.Callback]
 # Scores on the dev split, and the logs of every epoch.
 Result = tuple[dict[str, float], list[dict[str, float]]]
 
 
 class TrainingDiverged(ValueError):
-    """A training whose outputs are not finite; other trials may succeed."""
+    """Raised if a model's outputs are not finite. Other trials may succeed."""
 
 
 def check_finite(outputs: np.ndarray, described: str) -> None:
@@ -48,7 +49,7 @@ def check_finite(outputs: np.ndarray, described: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """A setting and a seed and, once it is finished, the results of the training."""
+    """A training run with one setting and one seed, and its results once finished."""
 
     setting: Setting
     seed: int
@@ -58,7 +59,7 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """Name of its folder."""
+        """Name of the trial's folder."""
         setting = self.setting
         return (
             f"lr={setting.learning_rate}_batch={setting.batch_size}_"
@@ -70,10 +71,10 @@ class Trial:
 
 
 class TaskRunner(Protocol):
-    """Trains models of one task, from one checkpoint.
+    """Trains models for one task from one checkpoint.
 
-    Files are read and texts encoded once, for all trials. `main_metric` is the score
-    that ranks settings, `baseline` the scores without a model.
+    Files are read and texts are encoded once for all trials. `main_metric` is the score
+    that ranks settings. `baseline` has the scores of a constant prediction.
     """
 
     name: str
@@ -82,16 +83,12 @@ class TaskRunner(Protocol):
     num_examples: int
 
     def describe(self) -> dict[str, Any]:
-        """JSON-able values that scores depend on, above all checksums of files."""
+        """Returns JSON values that scores depend on, such as file checksums."""
 
     def run(
-        self,
-        setting: Setting,
-        seed: int,
-        folder: pathlib.Path,
-        callbacks: Sequence[keras.callbacks.Callback] = (),
+        self, trial: Trial, folder: pathlib.Path, callbacks: Callbacks = ()
     ) -> Result:
-        """Trains one model and writes its predictions into a folder.
+        """Trains one model, writes its predictions to a folder and returns its scores.
 
         Raises:
             TrainingDiverged: if the model's outputs are not finite.
@@ -99,9 +96,9 @@ class TaskRunner(Protocol):
 
 
 class DevScores(keras.callbacks.Callback):
-    """Adds scores to the logs of every epoch, as `dev_<score>`, and prints the logs.
+    """Callback that adds scores to the epoch logs, as `dev_<score>`, and prints them.
 
-    Metrics such as F1 need all predictions together.
+    It computes metrics such as F1, which require all predictions at once.
     """
 
     def __init__(self, score: Callable[[keras.Model], Mapping[str, float]]):
@@ -117,13 +114,13 @@ class DevScores(keras.callbacks.Callback):
 
 
 def all_trials(settings: Iterable[Setting], seeds: Sequence[int]) -> list[Trial]:
-    """Every setting with every seed, without repetitions."""
+    """Combines every setting with every seed, without duplicates."""
     pairs = itertools.product(settings, seeds)
     return list(dict.fromkeys(itertools.starmap(Trial, pairs)))
 
 
 class TrialsFolder:
-    """The folder of a task's trials."""
+    """The folder that contains the trials of a task."""
 
     def __init__(self, path: pathlib.Path):
         self.path = path
@@ -131,7 +128,7 @@ class TrialsFolder:
         self._trials = path / "trials"
 
     def check(self, settings: Mapping[str, Any]) -> None:
-        """Raises a ValueError if existing trials were run with other settings."""
+        """Raises a ValueError if existing trials have different settings."""
         if not self._settings_file.exists():
             return
         differences = differing_settings(self.settings(), settings)
@@ -143,21 +140,17 @@ class TrialsFolder:
             )
 
     def prepare(self, settings: Mapping[str, Any]) -> None:
-        """Checks and writes the settings, and removes interrupted trials."""
+        """Checks and writes the settings, and deletes interrupted trials."""
         self.check(settings)
         self._trials.mkdir(parents=True, exist_ok=True)
         files.remove_leftovers(self._trials)
         files.write_json(self._settings_file, {"version": VERSION, **settings})
 
     def settings(self) -> dict[str, Any]:
-        """Settings that the trials share.
-
-        Raises:
-            ValueError: if the trials are of another version.
-        """
+        """Reads the settings that apply to all trials."""
         settings = files.read_json(self._settings_file)
         version = settings.pop("version", 1)
-        # Other programs may have files of this name.
+        # Other programs may write files with this name.
         if "task" in settings and version != VERSION:
             raise ValueError(
                 f"{self._settings_file}: `version` must be {VERSION}. Received: "
@@ -173,7 +166,7 @@ class TrialsFolder:
         return (self.trial_folder(trial) / TRIAL_FILE).exists()
 
     def finished(self) -> list[Trial]:
-        """All finished trials, in the order of their settings and seeds."""
+        """Returns all finished trials, sorted by setting and seed."""
         trials = []
         for path in self._trials.glob(f"[!.]*/{TRIAL_FILE}"):
             content = files.read_json(path)
@@ -193,13 +186,11 @@ def run_trials(
     patience: int | None = None,
     factories: Iterable[trackers.CallbackFactory] = (),
 ) -> list[Trial]:
-    """Runs trials one after another, and continues after those that diverge.
+    """Runs trials one after another, and returns the trials that diverged.
 
-    The folder of a trial appears when it is finished. `patience` is that of early
-    stopping; `factories` make Keras callbacks for every trial.
-
-    Returns:
-        Trials that diverged, and have no scores.
+    The folder of a trial appears when the trial is finished. Diverged trials have no
+    folder and no scores. `patience` is for early stopping, in epochs; None disables it.
+    `factories` create Keras callbacks for every trial.
     """
     diverged = []
     for number, trial in enumerate(trials, start=1):
@@ -221,9 +212,7 @@ def run_trials(
             with files.written_aside(path) as unfinished:
                 unfinished.mkdir()
                 callbacks += trackers.make_callbacks(factories, unfinished)
-                scores, epochs = runner.run(
-                    trial.setting, trial.seed, unfinished, callbacks
-                )
+                scores, epochs = runner.run(trial, unfinished, callbacks)
                 content = {
                     "setting": dataclasses.asdict(trial.setting),
                     "seed": trial.seed,

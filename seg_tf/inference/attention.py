@@ -1,4 +1,4 @@
-"""Attention weights of a pretrained encoder on a text: shares, and heat maps.
+"""Computes, summarizes and plots a pretrained encoder's attention on a text.
 
 Shape key: K layers, H heads, L positions.
 """
@@ -28,20 +28,14 @@ from seg_tf.text.vocabulary import SENT
 class TextWindow:
     """A text laid out as in pretraining, without padding.
 
-    Attributes:
-        features: the encoder's features, each `(1, L)`.
-        tokens: L tokens, special ones included.
-        paragraphs: int `(L,)`, paragraph of the window, from 0. `[CLS]` belongs to the
-            first, `[SEP]` to the last.
-        sentences: int `(L,)`, sentence of the window, from 0.
-        is_piece: bool `(L,)`, False for special tokens.
+    `[CLS]` belongs to the first sentence and paragraph, `[SEP]` to the last.
     """
 
-    features: Mapping[str, np.ndarray]
-    tokens: tuple[str, ...]
-    paragraphs: np.ndarray
-    sentences: np.ndarray
-    is_piece: np.ndarray
+    features: Mapping[str, np.ndarray]  # inputs of the encoder, each `(1, L)`
+    tokens: tuple[str, ...]  # L tokens, including special tokens
+    paragraphs: np.ndarray  # int `(L,)`, paragraph of each token, from 0
+    sentences: np.ndarray  # int `(L,)`, sentence of each token, from 0
+    is_piece: np.ndarray  # bool `(L,)`, False for special tokens
 
     def __str__(self) -> str:
         return (
@@ -59,7 +53,7 @@ class TextWindow:
 
 
 def window_capacity(pretrained: Pretrained) -> TextCapacity:
-    """Capacity of the windows that a model was trained on; else a ValueError."""
+    """Returns a model's window capacity. Raises a ValueError if it has no windows."""
     if not isinstance(pretrained.encoder, Encoder):
         raise ValueError(
             "`checkpoint` must be of an encoder that reads windows (BERT, BERT with "
@@ -73,7 +67,7 @@ def window_capacity(pretrained: Pretrained) -> TextCapacity:
 def read_tree(
     paragraphs: Sequence[str], pretrained: Pretrained, splitter: Splitter
 ) -> DocumentTree:
-    """Sentences and word pieces of a text, as in records; a ValueError if none."""
+    """Splits a text into sentences and word pieces. Raises a ValueError if empty."""
     encode = pretrained.text_encoder().encode
     (tree,) = TreeBuilder(splitter.split, encode).build([paragraphs])
     if not len(tree.token_ids):
@@ -85,9 +79,9 @@ def read_tree(
 
 
 def first_window(tree: DocumentTree, capacity: TextCapacity) -> DocumentTree:
-    """The beginning of a text that fits in a window.
+    """Truncates a text to the sentences that fit in a window, as in records.
 
-    As in records: whole sentences, or a part of the first one if it is too long.
+    If the first sentence is too long, it is truncated.
     """
     ends = np.cumsum(tree.sentence_lengths)
     count = max(int(np.searchsorted(ends, capacity.num_pieces, side="right")), 1)
@@ -105,7 +99,7 @@ def first_window(tree: DocumentTree, capacity: TextCapacity) -> DocumentTree:
 
 
 def lay_out(tree: DocumentTree, pretrained: Pretrained) -> TextWindow:
-    """Lays out a text that fits in a window as in pretraining, sentences in order."""
+    """Lays out a text that fits in a window as in pretraining, without shuffling."""
     layout = pretrained.layout()
     features = {
         name: values.numpy()
@@ -121,7 +115,7 @@ def lay_out(tree: DocumentTree, pretrained: Pretrained) -> TextWindow:
     tokens = pretrained.vocabulary.tokens_of(token_ids)
     return TextWindow(
         features={name: features[name] for name in pretrained.encoder.feature_names},
-        # [SENT] by that name, for any row of the vocabulary.
+        # The vocabulary may have another name for the row of [SENT].
         tokens=tuple(
             SENT if token_id == layout.sent_id else token
             for token_id, token in zip(token_ids, tokens, strict=True)
@@ -137,24 +131,24 @@ def lay_out(tree: DocumentTree, pretrained: Pretrained) -> TextWindow:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AttentionMaps:
-    """Attention weights of each position of a text, in every layer and head.
+    """Attention weights between all positions of a text, in every layer and head.
 
     Attributes:
-        weights: float32 `(K, H, L, L)`; `weights[layer, head, query, key]`. The weights
-            of a query sum to 1.
-        window: the text.
+        weights: float32 array `(K, H, L, L)`, indexed by layer, head, query and key.
+            The weights of each query sum to 1.
+        window: the text as laid out for the encoder.
     """
 
     weights: np.ndarray
     window: TextWindow
 
     def map(self, layer: int, head: int | None = None) -> np.ndarray:
-        """Weights of a head, or the mean of a layer's: `(L, L)`."""
+        """Returns the weights `(L, L)` of a head, or the mean over a layer's heads."""
         weights = self.weights[layer]
         return weights.mean(axis=0) if head is None else weights[head]
 
     def uniform(self) -> np.ndarray:
-        """Weights `(L, L)` if every position attended to all positions alike."""
+        """Returns weights `(L, L)` that attend equally to all positions."""
         length = len(self.window.tokens)
         return np.full((length, length), 1 / length)
 
@@ -162,7 +156,7 @@ class AttentionMaps:
 def attention_maps(encoder: Encoder, window: TextWindow) -> AttentionMaps:
     """Computes the attention of all layers and heads (Segatron, section 4.5).
 
-    The encoder's own layers compute it, in their precision, without dropout.
+    The encoder's layers compute it in their compute dtype, in inference mode.
     """
     layers = encoder.transformer_layers
     layer_inputs = keras.Model(encoder.input, [layer.input for layer in layers])
@@ -175,11 +169,11 @@ def attention_maps(encoder: Encoder, window: TextWindow) -> AttentionMaps:
 
 
 def attention_shares(weights: np.ndarray, window: TextWindow) -> dict[str, float]:
-    """Shares of the word pieces' attention `(L, L)`, by its target.
+    """Computes the fraction of the word pieces' attention `(L, L)` to each target.
 
-    These are `same_sentence`; `same_paragraph`, including the same sentence; and
-    `special_tokens`. Special tokens do not count as queries. As keys they belong to no
-    sentence. The rest goes to other paragraphs.
+    The targets are `same_sentence`, `same_paragraph` (which includes the sentence) and
+    `special_tokens`. The rest goes to other paragraphs. Special tokens do not count as
+    queries and, as keys, belong to no sentence.
     """
     is_piece = window.is_piece
     weights = weights[is_piece].astype("float64")
@@ -197,13 +191,13 @@ def attention_shares(weights: np.ndarray, window: TextWindow) -> dict[str, float
     }
 
 
-# Weights above this quantile have one colour: a few tokens draw nearly all attention.
+# Weights above this quantile have one color: a few tokens draw nearly all attention.
 _BRIGHTEST_QUANTILE = 0.99
 _MAX_COLUMNS = 4
 _PANEL_INCHES = (4.2, 4.5)
-# Of titles, colour bars and the legend.
+# Height of the titles and color bars, and of the legend.
 _OTHER_INCHES = 0.8
-# The longest text whose tokens can be read at the axes.
+# Maximum number of tokens that are legible at the axes.
 _MAX_TOKENS_SHOWN = 48
 _BOUNDARIES = {
     "paragraph": {"color": "tab:red", "linestyle": "-", "linewidth": 0.9},
@@ -216,11 +210,11 @@ def heat_maps(
     panels: Sequence[tuple[int, int | None]],
     title: str,
 ) -> Figure:
-    """Draws the attention of models on one text (Segatron, figure 3).
+    """Draws the attention of several models on one text (Segatron, figure 3).
 
-    Models, by name, are above each other. Their panels of one layer and head share a
-    colour scale, from 0 to the 99 % quantile of all weights of these panels. A head of
-    None is the mean of the heads. All models have all panels.
+    The models, by name, are drawn above each other. Each of the `panels` is a layer and
+    a head, or None for the mean over heads, and is drawn for all models, with a common
+    color scale from 0 to the 99 % quantile of the weights.
     """
     num_columns = min(len(panels), _MAX_COLUMNS)
     num_lines = -(-len(panels) // num_columns)
@@ -234,7 +228,7 @@ def heat_maps(
     grid = figure.subplots(num_lines * len(models), num_columns, squeeze=False)
     for axes in grid.flat:
         axes.set_axis_off()
-    # Every panel has a column of axes, one for each model.
+    # Each panel has a column of axes, one axes per model.
     columns = grid.reshape(num_lines, len(models), num_columns).swapaxes(1, 2)
     columns = columns.reshape(-1, len(models))
     for (layer, head), column in zip(panels, columns, strict=False):
@@ -265,7 +259,7 @@ def heat_maps(
 
 
 def _mark_structure(axes: Axes, window: TextWindow) -> None:
-    """Draws the boundaries of sentences and paragraphs, and labels the axes."""
+    """Draws sentence and paragraph boundaries, and labels the axes."""
     is_paragraph = np.diff(window.paragraphs) > 0
     is_sentence = (np.diff(window.sentences) > 0) & ~is_paragraph
     for name, starts in (("sentence", is_sentence), ("paragraph", is_paragraph)):

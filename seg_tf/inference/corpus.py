@@ -1,10 +1,10 @@
-"""Vectors of all sentences of a corpus, in a folder, and exact search among them.
+"""Saves sentence vectors of a corpus in a folder, and searches them exactly.
 
   manifest.json      weights, corpus and settings of the vectors
   vectors-00000.npy  the first vectors, float32 `(N, D)`; and so on
-  sentences.jsonl    the sentences, each after those it was encoded with
+  sentences.jsonl    each sentence, preceded by its context
 
-The folder appears as a whole or not at all.
+The folder is written atomically.
 """
 
 import dataclasses
@@ -24,14 +24,14 @@ from seg_tf.inference.texts import Sentence, in_context
 MANIFEST_FILE = "manifest.json"
 _SENTENCES_FILE = "sentences.jsonl"
 _FORMAT_VERSION = 3
-# Sentences that are encoded, and vectors that are searched, at a time.
+# Number of sentences to encode, and of vectors to search, at a time.
 _AT_A_TIME = 4_096
 
 
 class CorpusVectors:
-    """A folder of vectors, whose `manifest` has their settings and number.
+    """A folder of sentence vectors, with their number and settings in `manifest`.
 
-    A manifest that is missing, damaged or of another version is a ValueError.
+    Raises a ValueError if the manifest is missing, damaged or of another version.
     """
 
     def __init__(self, folder: pathlib.Path):
@@ -53,7 +53,7 @@ class CorpusVectors:
             )
 
     def check_same(self, expected: Mapping[str, Any]) -> None:
-        """Raises a ValueError where the manifest differs from `expected`."""
+        """Raises a ValueError if the manifest differs from `expected`."""
         values = {name: self.manifest[name] for name in expected}
         if differences := differing_settings(values, expected):
             raise ValueError(
@@ -64,14 +64,14 @@ class CorpusVectors:
             )
 
     def parts(self) -> Iterator[np.ndarray]:
-        """The vectors, so many at a time that memory stays small."""
+        """Yields the vectors in arrays that fit into memory."""
         return map(np.load, sorted(self.folder.glob("vectors-*.npy")))
 
     def nearest(self, queries: np.ndarray, count: int) -> list[list[tuple[int, float]]]:
-        """Finds the nearest vectors to queries `(Q, D)` of length 1, by comparing all.
+        """Finds the vectors nearest to `queries`, unit vectors `(Q, D)`, exactly.
 
-        Returns up to `count` pairs of the sentence's number and the cosine for each
-        query, the nearest first; equal cosines in the order of the sentences.
+        Returns up to `count` pairs of sentence number and cosine for each query, the
+        nearest first. Ties are in the order of the sentences.
         """
         best = np.empty((len(queries), 0), np.float32)
         numbers, begin = np.empty((len(queries), 0), np.int64), 0
@@ -90,7 +90,7 @@ class CorpusVectors:
         ]
 
     def sentences(self, numbers: Iterable[int]) -> dict[int, list[Sentence]]:
-        """Sentences by number, each after those it was encoded with."""
+        """Maps each number to its sentence, preceded by the context sentences."""
         numbers = set(numbers)
         with open(self.folder / _SENTENCES_FILE, encoding="utf-8") as file:
             return {
@@ -106,7 +106,7 @@ def describe(
     vocab_checksum: str,
     settings: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Settings that the vectors of a corpus depend on, for their manifest."""
+    """Returns everything that the vectors of a corpus depend on, for the manifest."""
     return {
         "weights_sha256": weights_checksum,
         "vocab_sha256": vocab_checksum,
@@ -126,20 +126,11 @@ def encode_corpus(
     progress: Callable[[int], Any],
     report: Callable[[str], Any] = print,
 ) -> CorpusVectors:
-    """Encodes the sentences of a corpus, unless the folder has them.
+    """Encodes the sentences of a corpus, unless the folder already contains them.
 
-    Args:
-        folder: folder of the vectors, written as a whole or not at all.
-        read_sentences: begins to stream the sentences of the corpus, which is done
-            twice: to count them, and to encode them.
-        encoder: the encoder.
-        description: result of `describe`. Its settings `context_sentences` and
-            `vectors` are used.
-        progress: creates a progress bar for a number of sentences.
-        report: called with lines of text.
-
-    Raises:
-        ValueError: if the folder contains something else, or the corpus no sentence.
+    The folder is written atomically. Sentences are read twice, to count and to encode
+    them. `description` is a result of `describe`, and its settings must include
+    `context_sentences` and `vectors`. `progress` creates a progress bar.
     """
     if (folder / MANIFEST_FILE).exists():
         corpus = CorpusVectors(folder)
@@ -176,5 +167,5 @@ def encode_corpus(
         manifest = {"format_version": _FORMAT_VERSION, **manifest}
         files.write_json(unfinished / MANIFEST_FILE, manifest)
     if total_cut:
-        report(f"Sentences longer than a row, which were cut: {total_cut:,}")
+        report(f"Sentences that were truncated to one row: {total_cut:,}")
     return CorpusVectors(folder)

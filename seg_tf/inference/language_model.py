@@ -1,7 +1,9 @@
-"""A pretrained language model with memory: generation, and perplexity of texts.
+"""Generates text and measures perplexity with a pretrained Transformer-XL.
 
-Shape key: n words of the text, B lanes, L target length.
+Shape key: n words of the text, B lanes, L target length, V vocabulary size.
 """
+
+from __future__ import annotations
 
 import dataclasses
 import itertools
@@ -15,20 +17,23 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.inference.generation import Sampling, TextGenerator, word_counters
-from seg_tf.interop.presets import FromPreset
+from seg_tf.interop import FromPreset
 from seg_tf.objectives.causal_lm import CausalLM
 from seg_tf.text import encoding
+from seg_tf.text.encoding import WHITESPACE
 from seg_tf.text.tree import DocumentTree, TreeBuilder
 from seg_tf.text.vocabulary import WordVocabulary
 
-# Of an article; headings of its sections have more signs, ` = = Heading = = `.
+# Title of an article. Section headings have more signs, ` = = Heading = = `.
 _TITLE = re.compile(r"= (?!=).*(?<!=) =")
+# Marks without a space before or after them, if words are split at punctuation.
+_CLOSING = frozenset(".,;:!?)]}%…")
+_OPENING = frozenset("([{")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class WordText:
-    """Words of texts that are read as one, their sentences and paragraphs, `(n,)`."""
+    """Words of one or more texts, and the sentence and paragraph of each: `(n,)`."""
 
     token_ids: np.ndarray
     sentences: np.ndarray
@@ -37,10 +42,10 @@ class WordText:
     def segments(
         self, num_lanes: int, target_length: int
     ) -> Iterator[dict[str, np.ndarray]]:
-        """Yields the text in lanes side by side, a batch `(B, L)` for every time step.
+        """Splits the text into parallel lanes, and yields batches of segments `(B, L)`.
 
-        Every word but the first is to be predicted, by one lane. As in validation, the
-        last segments are padded, without words to predict.
+        Each row of a batch continues the same row of the previous batch. Every word but
+        the first is a target once. As in validation, the last segments are padded.
         """
         num_words = len(self.token_ids)
         check_lanes(num_words, num_lanes)
@@ -66,18 +71,18 @@ class WordText:
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """Sum of negative log probabilities, in nats, of words, some of them `<unk>`."""
+    """Total loss of the predicted words in nats, and counts of words and `<unk>`."""
 
     loss_sum: float
     num_predicted: int
     num_unknown: int
 
     def loss(self, num_tokens: int | None = None) -> float:
-        """Nats per token, of `num_tokens`; None means the predicted words."""
+        """Returns the loss per token. By default, tokens are the predicted words."""
         return self.loss_sum / (num_tokens or self.num_predicted)
 
     def perplexity(self, num_tokens: int | None = None) -> float:
-        """The exponential of `loss`; infinity if it overflows."""
+        """Returns the exponential of `loss`, or infinity if it overflows."""
         try:
             return math.exp(self.loss(num_tokens))
         except OverflowError:
@@ -88,11 +93,11 @@ class LanguageModel(FromPreset):
     """A (Sega-)Transformer-XL with its vocabulary and text preprocessing.
 
     Attributes:
-        encoder: maps words and memory to vectors and memory.
-        objective: maps vectors to losses, or probabilities, of the next words.
-        vocabulary: the words.
-        inputs: config of the inputs of training.
-        tokenizer: one of `seg_tf.text.encoding.TOKENIZERS`.
+        encoder: the decoder, which maps words and memory to hidden states and memory.
+        objective: maps hidden states to losses or log probabilities of the next words.
+        vocabulary: vocabulary of the model.
+        inputs: config of the training inputs.
+        tokenizer: name of the tokenizer, one of `seg_tf.text.encoding.TOKENIZERS`.
 
     Example:
     ```
@@ -115,7 +120,7 @@ class LanguageModel(FromPreset):
         )
 
     def tree(self, paragraphs: Sequence[str]) -> DocumentTree:
-        """Words and sentences of paragraphs as in training, without `<eos>`."""
+        """Splits text into sentences and words as in training, without `<eos>`."""
         return self._builder.build([paragraphs])[0]
 
     def generate(
@@ -125,10 +130,10 @@ class LanguageModel(FromPreset):
         sampling: Sampling | None = None,
         seed: int = 0,
     ) -> str:
-        """Returns a prompt, whose last line is continued, and sampled words.
+        """Continues the last line of a prompt with sampled words.
 
-        `num_words` includes ends of paragraphs. Without `sampling`, words are sampled
-        from the full distribution.
+        `num_words` includes ends of paragraphs. If `sampling` is None, words are
+        sampled from the full distribution. Returns the prompt and the words.
         """
         generator = TextGenerator(self, prompt)
         words = generator.sample(sampling or Sampling(), np.random.default_rng(seed))
@@ -136,7 +141,7 @@ class LanguageModel(FromPreset):
         return prompt + "".join(spelled)
 
     def word_text(self, paragraphs: Iterable[str]) -> WordText:
-        """Returns the words of paragraphs; an `<eos>` ends each that has any."""
+        """Returns the words of paragraphs, with an `<eos>` after each paragraph."""
         tree = self.tree(list(filter(str.strip, paragraphs)))
         tree = tree.with_paragraph_ends(self.vocabulary.eos_id)
         return WordText(tree.token_ids.astype(np.int32), *word_counters(tree))
@@ -146,12 +151,15 @@ class LanguageModel(FromPreset):
         batches: Iterable[Mapping[str, np.ndarray]],
         on_progress: Callable[[int], Any] = bool,
     ) -> Measured:
-        """Sums the losses of all words to be predicted; a ValueError if there are none.
+        """Sums the losses of all predicted words.
 
         Args:
-            batches: features of causal LM, all of one shape. Each row continues the
-                same row of the previous batch.
-            on_progress: called with the number of words of each batch.
+            batches: features for causal language modeling, all of one shape. Each row
+                continues the same row of the previous batch.
+            on_progress: called with the number of predicted words in each batch.
+
+        Raises:
+            ValueError: if there are no words to predict.
         """
         names = (*self.encoder.feature_names, "target_ids", "padding_mask")
 
@@ -168,7 +176,7 @@ class LanguageModel(FromPreset):
                 memory = self.encoder.initial_memory(len(batch["token_ids"]))
                 of = tf.TensorSpec.from_tensor
                 specs = tf.nest.map_structure(of, (features, memory))
-                # Concrete: TensorFlow warns if functions are traced again and again.
+                # Concrete: TensorFlow warns if functions are retraced repeatedly.
                 step = tf.function(run, autograph=False).get_concrete_function(*specs)
             loss, memory = step(features, memory)
             loss_sum += float(loss)
@@ -182,10 +190,10 @@ class LanguageModel(FromPreset):
 
 
 def standard_count(paths: Iterable[pathlib.Path]) -> int | None:
-    """Counts WikiText's tokens: words between white space, and all ends of lines.
+    """Counts WikiText's tokens: whitespace-separated words, and ends of lines.
 
-    Returns None unless every file has titles such as ` = Homarus gammarus = `, each
-    between blank lines.
+    Returns None unless every file has a title such as ` = Homarus gammarus = ` between
+    blank lines.
     """
     count = 0
     for path in paths:
@@ -203,10 +211,205 @@ def standard_count(paths: Iterable[pathlib.Path]) -> int | None:
 
 
 def check_lanes(num_words: int, num_lanes: int) -> None:
-    """Raises a ValueError unless there is a word to predict for every lane."""
+    """Raises a ValueError unless every lane has a word to predict."""
     if num_words - 1 < num_lanes:
         raise ValueError(
             "There must be a word to predict for each of the `lanes`, and one before "
             f"them all. Received: {num_words:,} words, <eos> included, for "
             f"{num_lanes:,} lanes"
         )
+
+
+# --- Generation ---------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """Options for sampling the next word: temperature, top-k and top-p.
+
+    Attributes:
+        temperature: float. Values below 1 favor probable words. 0 always selects the
+            most probable word.
+        top_k: int. Samples only from the `top_k` most probable words; 0 means no limit.
+        top_p: float. Samples only from the smallest set of most probable words whose
+            total probability, among the `top_k`, is at least `top_p`.
+    """
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+
+    def __post_init__(self):
+        if self.temperature < 0 or self.top_k < 0 or not 0 < self.top_p <= 1:
+            raise ValueError(
+                "`temperature` and `top_k` must be at least 0, `top_p` above 0 and at "
+                f"most 1. Received: temperature={self.temperature}, "
+                f"top_k={self.top_k}, top_p={self.top_p}"
+            )
+
+    def choose(self, log_probabilities: np.ndarray, random: np.random.Generator) -> int:
+        """Samples an index from log probabilities `(V,)`, normalized or not."""
+        order = np.argsort(-log_probabilities, kind="stable")
+        order = order[np.isfinite(log_probabilities[order])]
+        if self.temperature == 0:
+            return int(order[0])
+        order = order[: self.top_k or None]
+        differences = log_probabilities[order] - log_probabilities[order[0]]
+        sums = np.cumsum(np.exp(differences / self.temperature))
+        sums = sums[: 1 + np.searchsorted(sums, self.top_p * sums[-1])]
+        return int(order[np.searchsorted(sums, random.random() * sums[-1], "right")])
+
+
+def word_counters(tree: DocumentTree) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the sentence and paragraph of every word, from 0, each int64 `(n,)`."""
+    sentences = np.arange(len(tree.sentence_lengths))
+    paragraphs = np.repeat(
+        np.arange(len(tree.paragraph_lengths)), tree.paragraph_lengths
+    )
+    return (
+        np.repeat(sentences, tree.sentence_lengths),
+        np.repeat(paragraphs, tree.sentence_lengths),
+    )
+
+
+class GrowingText:
+    """A prompt and its continuation, with the sentence and paragraph of each word.
+
+    The text begins with an `<eos>`, as if a paragraph had ended before it. The last
+    line of the prompt is continued, unless a blank line follows it. Punkt decides
+    whether a word begins a sentence, given the paragraph up to the word.
+
+    Attributes:
+        token_ids: int array of `<eos>` and the words of the prompt.
+        sentences, paragraphs: int64 arrays. Sentence and paragraph of each, from 0.
+    """
+
+    def __init__(self, model: LanguageModel, prompt: str = ""):
+        self._model = model
+        *lines, last = map(str.strip, prompt.removesuffix("\n").split("\n"))
+        eos_id = model.vocabulary.eos_id
+        tree = model.tree(list(filter(None, lines))).with_paragraph_ends(eos_id)
+        sentences, paragraphs = word_counters(tree)
+        open_ = model.tree([last])
+        self._text = last if len(open_.token_ids) else ""  # of the open paragraph
+        self._paragraph = 1 + len(tree.paragraph_lengths)
+        self._first_sentence = 1 + len(tree.sentence_lengths)
+        self.token_ids = np.concatenate([[eos_id], tree.token_ids, open_.token_ids])
+        first = self._first_sentence, self._paragraph
+        self.sentences, self.paragraphs = (
+            np.concatenate([[0], 1 + before, start + last_line])
+            for before, last_line, start in zip(
+                (sentences, paragraphs), word_counters(open_), first, strict=True
+            )
+        )
+        self._sentence = int(self.sentences[-1])
+
+    @property
+    def begins_paragraph(self) -> bool:
+        """Returns whether the next word begins a paragraph."""
+        return not self._text
+
+    def spell(self, token_id: int) -> str:
+        """Returns the next word as text, preceded by a space if necessary."""
+        if token_id == self._model.vocabulary.eos_id:
+            return "\n"
+        (word,) = self._model.vocabulary.tokens_of([token_id])
+        # Punkt expects punctuation attached to the words. The tokenizer splits it off.
+        is_joined = self._model.tokenizer != WHITESPACE and (
+            word in _CLOSING or self._text[-1:] in _OPENING
+        )
+        return word if self.begins_paragraph or is_joined else f" {word}"
+
+    def append(self, token_id: int) -> tuple[int, int]:
+        """Appends a word or an `<eos>`, and returns its sentence and paragraph."""
+        paragraph = self._paragraph
+        if token_id == self._model.vocabulary.eos_id:
+            self._text = ""
+            self._paragraph += 1
+            self._first_sentence = self._sentence + 1
+        else:
+            self._text += self.spell(token_id)
+            num_sentences = len(self._model.tree([self._text]).sentence_lengths)
+            # Punkt may revise its decision about a mark. Counters never decrease.
+            self._sentence = max(
+                self._sentence, self._first_sentence + num_sentences - 1
+            )
+        return self._sentence, paragraph
+
+
+class TextGenerator:
+    """Samples the words that follow a prompt.
+
+    The prompt is read in segments, as in training. Each later word is a separate
+    segment that attends to the memory. If the memory contains the whole text, the
+    probabilities equal the probabilities in a single pass.
+
+    Attributes:
+        text: the prompt and all words appended to it.
+        log_probabilities: float64 array `(V,)`. Distribution of the next word.
+    """
+
+    def __init__(self, model: LanguageModel, prompt: str = ""):
+        self.text = GrowingText(model, prompt)
+        self._model = model
+        self._memory = model.encoder.initial_memory(1)
+        self._num_read = 0
+        names, words = model.encoder.feature_names, tf.TensorSpec([1, None], tf.int32)
+        signature = (
+            dict.fromkeys(names, words),
+            tf.nest.map_structure(tf.TensorSpec.from_tensor, self._memory),
+        )
+
+        def run(features: Mapping[str, Any], memory: Mapping[str, Any]) -> tuple:
+            hidden, memory = model.encoder({**features, **memory}, training=False)
+            return model.objective.log_probabilities(hidden[:, -1]), memory
+
+        self._step = tf.function(
+            run, autograph=False, input_signature=signature
+        ).get_concrete_function()
+        text = self.text
+        for begin in range(0, len(text.token_ids), model.inputs.target_length):
+            words = slice(begin, begin + model.inputs.target_length)
+            self._read(
+                text.token_ids[words], text.sentences[words], text.paragraphs[words]
+            )
+
+    def append(self, token_id: int) -> None:
+        """Appends a word, and computes the distribution of the next word."""
+        sentence, paragraph = self.text.append(token_id)
+        self._read([token_id], [sentence], [paragraph])
+
+    def sample(self, sampling: Sampling, random: np.random.Generator) -> Iterator[int]:
+        """Yields sampled words indefinitely.
+
+        A word is appended to the text when the next one is requested. `<unk>` is never
+        sampled. Paragraphs are never empty, as in training.
+        """
+        vocabulary = self._model.vocabulary
+        while True:
+            allowed = self.log_probabilities.copy()
+            allowed[vocabulary.unk_id] = -np.inf
+            if self.text.begins_paragraph:
+                allowed[vocabulary.eos_id] = -np.inf
+            token_id = sampling.choose(allowed, random)
+            yield token_id
+            self.append(token_id)
+
+    def _read(
+        self,
+        token_ids: Sequence[int],
+        sentences: Sequence[int],
+        paragraphs: Sequence[int],
+    ) -> None:
+        values = {
+            "token_ids": token_ids,
+            "stream_token": self._num_read + np.arange(len(token_ids)),
+            "stream_sentence": sentences,
+            "stream_paragraph": paragraphs,
+        }
+        features = {
+            name: tf.constant([list(row)], tf.int32) for name, row in values.items()
+        }
+        log_probabilities, self._memory = self._step(features, self._memory)
+        self.log_probabilities = log_probabilities.numpy()[0].astype(np.float64)
+        self._num_read += len(token_ids)

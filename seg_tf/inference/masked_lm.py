@@ -1,4 +1,4 @@
-"""Uses of a masked-LM head: filling masks, and scoring sentences.
+"""Fills masks and scores sentences with a masked language model.
 
 Shape key: B masked rows, L row length, D width, V vocabulary.
 """
@@ -13,7 +13,7 @@ import tensorflow as tf
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.inference.row_encoder import make_row
 from seg_tf.inference.texts import check_texts, split_text
-from seg_tf.interop.presets import FromPreset
+from seg_tf.interop import FromPreset
 from seg_tf.layouts.rows import Example, Segment, num_pieces
 from seg_tf.objectives.masked_lm import MaskedLM
 from seg_tf.tasks.blimp import MinimalPair
@@ -25,12 +25,12 @@ _TOKENS_PER_BATCH = 16_384
 class SentenceScorer(FromPreset):
     """Scores sentences by pseudo-log-likelihood (Salazar et al., 2020, equation 1).
 
-    Each word piece in turn is replaced by `[MASK]`; the score is the sum of the log
-    probabilities of the pieces in their places. Each sentence has a separate row.
+    Each word piece in turn is replaced by `[MASK]`. The score is the sum of the log
+    probabilities of the masked pieces. Each sentence has a separate row.
 
     Args:
-        pretrained: a model of windows, pretrained with `MaskedLM`; any other one
-            is a ValueError.
+        pretrained: a model pretrained on windows with `MaskedLM`. Other models raise
+            a ValueError.
 
     Example:
     ```
@@ -75,10 +75,10 @@ class SentenceScorer(FromPreset):
     def score(
         self, sentences: Sequence[str], on_progress: Callable[[int], Any] = bool
     ) -> np.ndarray:
-        """Returns the pseudo-log-likelihood of each sentence, in nats, as float64.
+        """Returns the pseudo-log-likelihoods of sentences, in nats, as float64.
 
-        `on_progress` gets the number of masked rows of each finished batch. A sentence
-        that does not fit into a row, or has no word piece, is a ValueError.
+        `on_progress` is called with the number of masked rows in each finished batch.
+        Raises a ValueError if a sentence is empty or does not fit into a row.
         """
         ids, lengths = self._encode(sentences)
         for sentence, length in zip(sentences, lengths.tolist(), strict=True):
@@ -90,7 +90,7 @@ class SentenceScorer(FromPreset):
         examples = [
             (Segment(pieces),) for pieces in np.split(ids, np.cumsum(lengths)[:-1])
         ]
-        # Sentences of one length are batched, and each length is compiled once.
+        # Batches contain sentences of equal length, so each length is compiled once.
         shapes = list(map(self._layout.row_shape, examples))
         scores = np.zeros(len(sentences))
         for shape in sorted(set(shapes)):
@@ -113,7 +113,7 @@ class SentenceScorer(FromPreset):
         return scores
 
     def count(self, sentences: Sequence[str]) -> int:
-        """Number of masked rows that `score` computes."""
+        """Returns the number of masked rows that `score` will compute."""
         return int(self._encode(sentences)[1].sum())
 
 
@@ -122,14 +122,14 @@ def evaluate_minimal_pairs(
     pairs: Sequence[MinimalPair],
     on_progress: Callable[[int], Any] = bool,
 ) -> dict[str, float]:
-    """Share of pairs whose grammatical sentence has the higher score.
+    """Computes how often the grammatical sentence of a pair has the higher score.
 
-    Equal scores count as half, so that a model that scores everything equally has 0.5.
-    `on_progress` is as for `SentenceScorer.score`.
+    Ties count as half, so a model that scores all sentences equally has accuracy 0.5.
+    `on_progress` is passed to `SentenceScorer.score`.
 
     Returns:
-        The accuracy of each phenomenon and field, and as "accuracy" the mean over the
-        phenomena (Warstadt et al., 2020, section 4).
+        Dict with the accuracy of each phenomenon and field, and "accuracy", the mean
+        over phenomena (Warstadt et al., 2020, section 4).
     """
     sentences = [text for pair in pairs for text in (pair.good, pair.bad)]
     numbers = {text: number for number, text in enumerate(dict.fromkeys(sentences))}
@@ -150,17 +150,17 @@ def evaluate_minimal_pairs(
 
 
 class Filling(NamedTuple):
-    """A word piece for a mask, and its predicted probability."""
+    """A candidate word piece for a mask, and its predicted probability."""
 
     piece: str
     probability: float
 
 
 class MaskFiller(FromPreset):
-    """Predicts the word pieces behind each `[MASK]` of a text (Devlin et al., 2018).
+    """Predicts the word piece at each `[MASK]` of a text (Devlin et al., 2018).
 
     Args:
-        pretrained: a model pretrained with `MaskedLM`; any other is a ValueError.
+        pretrained: a model pretrained with `MaskedLM`. Other models raise a ValueError.
 
     Example:
     ```
@@ -184,8 +184,8 @@ class MaskFiller(FromPreset):
     ) -> list[list[list[Filling]]]:
         """Returns the `num_best` most probable pieces for each mask of each text.
 
-        Texts are encoded in one batch; a line is a paragraph. There must be one at
-        least, each with a `[MASK]` and no longer than a row of the model.
+        Texts are encoded in one batch, and each line is a paragraph. Raises a
+        ValueError if `texts` is empty, or if a text has no `[MASK]` or is too long.
         """
         examples = [self._example(text) for text in check_texts(texts, "texts")]
         shapes = zip(*map(self._layout.row_shape, examples), strict=True)

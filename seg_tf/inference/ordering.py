@@ -1,4 +1,4 @@
-"""Puts shuffled sentences in order, as SLM was pretrained to do."""
+"""Restores the order of shuffled sentences with a pretrained SLM."""
 
 import dataclasses
 import math
@@ -11,7 +11,7 @@ import tensorflow as tf
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.inference.row_encoder import RowEncoder, make_row
 from seg_tf.inference.texts import Sentence, split_text
-from seg_tf.interop.presets import FromPreset
+from seg_tf.interop import FromPreset
 from seg_tf.layouts.rows import Segment
 from seg_tf.objectives.sentence_unshuffling import SentenceUnshuffling
 from seg_tf.ops.attention import gather_vectors
@@ -19,14 +19,13 @@ from seg_tf.ops.attention import gather_vectors
 
 @dataclasses.dataclass(frozen=True)
 class OrderedGroup:
-    """Consecutive sentences of a text, ordered on their own.
+    """The predicted order of a group of consecutive sentences.
 
     Attributes:
-        first: number of the first sentence as given, from 0.
-        order: number of the sentence at each place of the predicted order.
-        confidences: for each place the predicted probability of this sentence among
-            those not placed before.
-        cut: numbers of the sentences that are longer than a row, and were cut.
+        first: index of the group's first sentence in the input text.
+        order: index in the input text of each sentence, in the predicted order.
+        confidences: probability of each sentence in `order` among the remaining ones.
+        cut: indices of the sentences that were truncated to fit in a row.
     """
 
     first: int
@@ -36,7 +35,7 @@ class OrderedGroup:
 
     @property
     def confidence(self) -> float:
-        """Probability of the whole order: the product over its places."""
+        """Probability of the whole order, the product of `confidences`."""
         return math.prod(self.confidences)
 
 
@@ -47,7 +46,7 @@ class SentenceOrderer(FromPreset):
     sentences.
 
     Args:
-        pretrained: an SLM; any other model is a ValueError.
+        pretrained: an SLM. Other models raise a ValueError.
 
     Example:
     ```
@@ -85,7 +84,10 @@ class SentenceOrderer(FromPreset):
         self._splitter = pretrained.splitter()
 
     def predict(self, documents: Sequence[str]) -> list[list[str]]:
-        """Returns the sentences of each text, whose lines are paragraphs, in order."""
+        """Returns the sentences of each text in the predicted order.
+
+        Each line of a text is a paragraph.
+        """
         sentences = [split_text(document, self._splitter) for document in documents]
         return [
             [text[number].text for group in groups for number in group.order]
@@ -93,10 +95,7 @@ class SentenceOrderer(FromPreset):
         ]
 
     def order(self, texts: Sequence[Sequence[Sentence]]) -> list[list[OrderedGroup]]:
-        """Returns the groups of each text, in the order of its sentences.
-
-        A text without sentences has none.
-        """
+        """Returns the ordered groups of each text, or none for an empty text."""
         longest, rows, places = self._layout.capacity(1), [], []
         for number, text in enumerate(texts):
             ids, counts = self._encode([sentence.text for sentence in text])
@@ -119,7 +118,7 @@ class SentenceOrderer(FromPreset):
         return ordered
 
     def _groups(self, pieces: Sequence[np.ndarray]) -> Iterator[tuple[int, int]]:
-        """Start and stop of each group of sentences that fit in a row."""
+        """Yields the start and stop of each group of sentences that fits in a row."""
         begin = 0
         for end in range(1, 1 + len(pieces)):
             if end == len(pieces) or not self._layout.fits(

@@ -1,6 +1,6 @@
-"""Runs a pretrained encoder on rows of any number and length.
+"""Runs a pretrained encoder on any number of rows of any length.
 
-Shape key: B rows, L row length, S segments of a row, D width.
+Shape key: B rows, L row length, D width.
 """
 
 import dataclasses
@@ -16,17 +16,17 @@ from seg_tf.layouts.rows import Example, Segment, trees_of
 from seg_tf.ops.attention import mean_vectors
 from seg_tf.text.graph.trees import Trees
 
-# Approximate number of positions in a batch.
+# Maximum number of positions in a batch, unless a single row has more.
 _TOKENS_PER_BATCH = 8_192
 
-# (encoder, sequence output `(B, L, D)`, features) -> tensors whose first axis is B.
+# Maps encoder, sequence output `(B, L, D)` and features to tensors with B rows.
 Compute = Callable[[keras.Model, tf.Tensor, Features], Sequence[tf.Tensor]]
 
 
 def make_row(
     pieces: Sequence[np.ndarray], paragraphs: Sequence[int]
 ) -> tuple[Segment, ...]:
-    """A row of consecutive sentences, each with its ids and paragraph, from index 0."""
+    """Returns a row of consecutive sentences, given the ids and paragraph of each."""
     segments: list[Segment] = []
     number, previous = 0, None
     for ids, paragraph in zip(pieces, paragraphs, strict=True):
@@ -39,17 +39,14 @@ def make_row(
 
 
 class RowEncoder:
-    """Lays out examples as rows, encodes them and computes something from each row.
+    """Lays out examples as rows, encodes them and applies `compute` to the outputs.
 
     Rows of similar length are batched. The result for a row does not depend on the
     rest of its batch, except for rounding. One graph serves all row lengths.
 
-    Args:
-        encoder: an encoder of texts.
-        layout: the layout of its rows.
-        compute: what to compute from the encoder's float32 output.
-        num_columns: segments that all rows are padded to, for static shapes in
-            `compute`; None pads to the longest example of a batch.
+    `compute` receives the encoder's output in float32. `num_columns` is the number of
+    segments to which rows are padded, for static shapes in `compute`. If it is None,
+    rows are padded to the most segments in their batch.
     """
 
     def __init__(
@@ -74,17 +71,17 @@ class RowEncoder:
         signature["pieces"] = tf.TensorSpec([None, None], tf.int32)
         signature["num_sentences"] = tf.TensorSpec([None], tf.int32)
         function = tf.function(run, input_signature=[signature], autograph=False)
-        # Concrete, because TensorFlow takes several functions made of the same lines
-        # for one that is compiled again and again, and warns.
+        # Concrete, because TensorFlow warns about retracing if it sees several
+        # functions that are created by the same lines.
         self._run = function.get_concrete_function()
 
     def __call__(
         self, examples: Sequence[Example], on_progress: Callable[[int], Any] = bool
     ) -> list[tuple[np.ndarray, ...]]:
-        """The results of each example, one array per tensor of `compute`.
+        """Returns the results for each example, one array per tensor of `compute`.
 
-        Examples fit into a row and have at least one segment. Results are padded as in
-        their batch. `on_progress` gets the number of rows of each finished batch.
+        Each example must have a segment and fit into a row. Results are padded as in
+        their batch. `on_progress` is called with the number of rows in each batch.
         """
         results: list[tuple[np.ndarray, ...]] = [()] * len(examples)
         for numbers in self._batches(examples):
@@ -100,7 +97,7 @@ class RowEncoder:
         lengths = [self._layout.num_tokens(example) for example in examples]
         batches: list[list[int]] = []
         for number in np.argsort(lengths, kind="stable").tolist():
-            # The newest row is the longest, to which the batch is padded.
+            # Batches are padded to the newest row, which is the longest.
             size = (len(batches[-1]) + 1) * lengths[number] if batches else np.inf
             if size <= _TOKENS_PER_BATCH:
                 batches[-1].append(number)
@@ -112,6 +109,6 @@ class RowEncoder:
 def means_of_pieces(
     encoder: keras.Model, sequence_BLD: tf.Tensor, features: Features
 ) -> Sequence[tf.Tensor]:
-    """Mean over the word pieces of each segment; 0 for a segment without pieces."""
+    """Averages the outputs at each segment's word pieces. Empty segments give 0."""
     number_BL = features["sentence_number"]
     return [mean_vectors(sequence_BLD, number_BL, tf.reduce_max(number_BL))[0]]

@@ -1,13 +1,11 @@
-"""Vectors of texts, sentences and passages from a pretrained encoder.
+"""Encodes texts, sentences and passages as vectors with a pretrained encoder.
 
-Shape key: N texts, S sentences, P passages, T texts of a row, D width.
+Shape key: N texts, S sentences, P passages, T texts per row, D width.
 """
 
 import bisect
 import dataclasses
 import functools
-import hashlib
-import json
 import pathlib
 import re
 import warnings
@@ -19,38 +17,37 @@ import tensorflow as tf
 
 from seg_tf.checkpoints.encoder_copies import copy_encoder, seeded
 from seg_tf.checkpoints.pretrained import Pretrained
-from seg_tf.config import to_dict
 from seg_tf.export import saved_model
 from seg_tf.export.served import ServedEncoder
 from seg_tf.inference import row_encoder
 from seg_tf.inference.attention import first_window
 from seg_tf.inference.row_encoder import RowEncoder, make_row
 from seg_tf.inference.texts import Sentence, check_texts, split_text
-from seg_tf.interop.presets import FromPreset
+from seg_tf.interop import FromPreset
 from seg_tf.layouts.rows import Example, Segment, num_pieces
 from seg_tf.preprocessing import DocumentPreprocessor, cut_longest
 from seg_tf.text.tree import TreeBuilder
 from seg_tf.text.word_pieces import PieceOffsets
 
 CLS, MEAN, SENT = "cls", "mean", "sent"
-# Means over the pieces of 4,000 sentences of Wikipedia, books or C4 stay below 0.82.
-# [SENT] vectors with unrelated neighbours start at 0.98 (the included models).
+# "mean" vectors of 4,000 sentences of Wikipedia, books or C4 stay below 0.82. Useless
+# [SENT] vectors start at 0.98 (the included models).
 _MAX_MEAN_COSINE = 0.95
-# Fewer sentences may really be alike.
+# Fewer sentences may really be similar.
 _MIN_VECTORS = 10
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class EncodedText:
-    """The sentences of a text, each in the context of the others.
+    """The sentences of a text, encoded in the context of the text.
 
     Attributes:
         sentences: S sentences.
         vectors: float32 array `(S, D)`; 0 for a sentence without word pieces.
-        num_parts: number of sentences, each part of a long one counted.
-        num_positions: positions they take, with special tokens, without padding.
-        num_passes: rows, which do not see each other.
+        num_parts: number of sentences, where each part of a long sentence counts.
+        num_positions: number of positions with special tokens and without padding.
+        num_passes: number of rows, which do not see each other.
     """
 
     sentences: tuple[str, ...]
@@ -62,10 +59,10 @@ class EncodedText:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class EncodedPassages:
-    """Passages of a document, each in the context of the document.
+    """Passages of a document, encoded in the context of the document.
 
     Attributes:
-        spans: P pairs of the first character and the one after the last.
+        spans: P pairs of start and stop characters.
         vectors: float32 array `(P, D)`; 0 for a passage without word pieces.
     """
 
@@ -77,23 +74,23 @@ class SentenceEncoder(FromPreset):
     r"""Encodes texts, their sentences and passages with a pretrained encoder.
 
     Rows are laid out as in pretraining, so sentences are encoded in the context of
-    their text; a line of a text is a paragraph. There are up to three kinds of
+    their text. Each line of a text is a paragraph. There are up to three kinds of
     `vectors`:
 
-    * "mean": the mean of the outputs at the word pieces (all models but ReAT);
-    * "sent": the output at a sentence's `[SENT]` (SLM), or its pooled `<SS>` (ReAT),
-      the default of these models;
-    * "cls": the output at `[CLS]`, of whole rows (all models but ReAT).
+    * "mean": the mean of the outputs at the word pieces (all models except ReAT);
+    * "sent": the output at a sentence's `[SENT]` (SLM) or its pooled `<SS>` (ReAT), the
+      default for these models;
+    * "cls": the output at a row's `[CLS]` (all models except ReAT).
 
-    Methods raise a ValueError for kinds that the model lacks and for no texts. `encode`
-    and `encode_sentences` warn if cosines hardly distinguish the vectors.
+    Methods raise a ValueError if the model lacks the kind or there are no texts.
+    `encode` and `encode_sentences` warn if cosines hardly distinguish the vectors.
 
     Args:
-        pretrained: a model that `load_pretrained` returned. Its encoder is copied.
-        max_length: maximum row length; None uses that of pretraining.
-        randomly_initialized: whether to replace the encoder's weights by new ones, as
-            a baseline that shows the effect of pretraining.
-        seed: seed of the new weights.
+        pretrained: a result of `load_pretrained`. Its encoder is copied.
+        max_length: int. Maximum row length. If None, the length of pretraining.
+        randomly_initialized: bool. Whether to replace the encoder's weights by random
+            weights, as a baseline that shows the effect of pretraining.
+        seed: int. Seed of the random weights.
 
     Attributes:
         layout: layout of the rows.
@@ -133,7 +130,7 @@ class SentenceEncoder(FromPreset):
             SENT: lambda encoder, sequence, features: [
                 self.layout.sentence_vectors(encoder, sequence, features)[0]
             ],
-            # The output at every position, and the number of its segment from 1.
+            # The output at every position, and its segment number, from 1.
             "pieces": lambda encoder, sequence, features: [
                 sequence,
                 features["sentence_number"],
@@ -146,9 +143,9 @@ class SentenceEncoder(FromPreset):
     def choose_vectors(
         self, vectors: str | None = None, *, allow_cls: bool = False
     ) -> str:
-        """Checks the kind of vectors, or returns the default kind of the model.
+        """Checks a kind of vectors, or returns the model's default kind if None.
 
-        None is "sent" for SLM and ReAT; otherwise "mean" or, with `allow_cls`, "cls".
+        Defaults are "sent" for SLM and ReAT, otherwise "mean" ("cls" if `allow_cls`).
         """
         known = [kind for kind in self._kinds if allow_cls or kind != CLS]
         if vectors is None:
@@ -161,11 +158,11 @@ class SentenceEncoder(FromPreset):
         return vectors
 
     def encode(self, texts: Sequence[str], vectors: str = MEAN) -> np.ndarray:
-        """Encodes each text as one vector: float32 `(N, D)`.
+        """Encodes each text as one vector. Returns a float32 array `(N, D)`.
 
-        A text that is longer than a row is read up to the last sentence that fits.
-        "sent" is the mean over the sentences; a ReAT's "mean" is the same. The mean of
-        a text without word pieces is 0.
+        A text that is longer than a row is truncated to the sentences that fit. "sent"
+        is the mean over the sentences, and so is "mean" for ReAT. The mean of a text
+        without word pieces is 0.
         """
         texts = check_texts(texts, "texts")
         if vectors == MEAN and MEAN not in self._kinds:
@@ -180,7 +177,7 @@ class SentenceEncoder(FromPreset):
             paragraphs = np.repeat(
                 np.arange(len(tree.paragraph_lengths)), tree.paragraph_lengths
             )
-            # A text without a piece has an empty sentence.
+            # A text without word pieces becomes an empty sentence.
             examples.append(make_row(pieces, paragraphs.tolist() or [0]))
         encoded = []
         for example, row in zip(
@@ -202,8 +199,8 @@ class SentenceEncoder(FromPreset):
     ) -> list[EncodedText]:
         """Encodes each sentence of each text in the context of its text.
 
-        A text that does not fit into a row is read in stretches of whole sentences
-        that do not see each other.
+        A text that does not fit into a row is split into several rows of whole
+        sentences, which do not see each other.
         """
         documents = [
             split_text(text, self._splitter) for text in check_texts(texts, "texts")
@@ -215,7 +212,7 @@ class SentenceEncoder(FromPreset):
     def encode_documents(
         self, documents: Sequence[Sequence[Sentence]], vectors: str | None = None
     ) -> list[EncodedText]:
-        """Encodes documents that are split into sentences; see `encode_sentences`."""
+        """Like `encode_sentences`, for documents already split into sentences."""
         laid_out = [self._stretches(sentences) for sentences in documents]
         examples = [example for stretches, _ in laid_out for example in stretches]
         rows = iter(self._encode_rows(examples, self.choose_vectors(vectors)))
@@ -243,13 +240,13 @@ class SentenceEncoder(FromPreset):
     ) -> EncodedPassages:
         """Encodes passages of a document in the context of the document.
 
-        The whole document is encoded, as by `encode_sentences`; then the outputs at the
-        word pieces of each passage are averaged ("late chunking"; Günther et al., 2024,
-        section 3). A ReAT's vectors are those of sentences, so a passage is the mean
-        over the sentences that overlap it.
+        The whole document is encoded as in `encode_sentences`. Then the outputs at the
+        word pieces of each passage are averaged ("late chunking", Günther et al., 2024,
+        section 3). For ReAT, a passage is the mean over the vectors of the sentences
+        that overlap it.
 
-        `spans` are pairs of the first character and the one after the last; None takes
-        the paragraphs. A span that is not part of the document is a ValueError.
+        `spans` are pairs of start and stop characters. If None, the passages are the
+        paragraphs. Raises a ValueError if a span is not inside the document.
         """
         (document,) = check_texts([document], "document")
         if spans is None:
@@ -292,14 +289,14 @@ class SentenceEncoder(FromPreset):
     def encode_in_context(
         self, groups: Sequence[Sequence[Sentence]], vectors: str | None = None
     ) -> tuple[np.ndarray, int]:
-        """Encodes the last sentence of each group together with those before it.
+        """Encodes the last sentence of each group in the context of the group.
 
-        SLM, section 5.3. If a group does not fit into a row, its first sentences are
-        left out. A last sentence that does not fit is cut.
+        See SLM, section 5.3. If a group does not fit into a row, its first sentences
+        are dropped. If the last sentence alone does not fit, it is truncated.
 
         Returns:
-            float32 array `(number of groups, D)` of vectors of length 1, and how many
-            sentences were cut.
+            float32 array `(number of groups, D)` of unit vectors, and the number of
+            truncated sentences.
         """
         pieces = iter(self._spell([sentence for group in groups for sentence in group]))
         longest, num_cut, examples = self.layout.capacity(1), 0, []
@@ -320,15 +317,15 @@ class SentenceEncoder(FromPreset):
         vectors: str | None = None,
         on_progress: Callable[[int], Any] = bool,
     ) -> tuple[np.ndarray, int]:
-        """Encodes T texts that share a row as in fine-tuning.
+        """Encodes rows of T texts, laid out as in fine-tuning.
 
-        Each text is a paragraph of one sentence (Segatron, sections 2.3 and 3.2). The
-        longest texts of a row that is too long are cut. Models without "sent" have
-        "cls" by default, which requires T = 1. `on_progress` gets the number of rows of
-        each finished batch.
+        Each text is a paragraph of one sentence (Segatron, sections 2.3 and 3.2). If a
+        row is too long, its longest texts are truncated. Models without "sent" use
+        "cls" by default, which requires T = 1. `on_progress` is called with the number
+        of rows in each batch.
 
         Returns:
-            float32 array `(number of rows, T, D)`, and how many rows were cut.
+            float32 array `(number of rows, T, D)`, and the number of truncated rows.
         """
         num_texts = len(rows[0])
         vectors = self.choose_vectors(vectors, allow_cls=True)
@@ -348,22 +345,6 @@ class SentenceEncoder(FromPreset):
         encoded = self._encode_rows(examples, vectors, on_progress)
         return np.array(encoded), int((short < lengths).any(axis=1).sum())
 
-    def describe(self) -> dict[str, Any]:
-        """Settings and checksum on which all vectors depend, apart from the texts."""
-        pretrained = self._pretrained
-        model = json.dumps(to_dict(pretrained.config.model))
-        checksum = hashlib.sha256(model.encode())
-        for weight in self._encoder.get_weights():
-            checksum.update(np.ascontiguousarray(weight).tobytes())
-        return {
-            "max_length": self.layout.max_length,
-            "tokenizer": pretrained.tokenizer,
-            **pretrained.normalization.described(),
-            "vocab_sha256": pretrained.vocabulary.checksum,
-            "dtype_policy": self._encoder.dtype_policy.name,
-            "encoder_sha256": checksum.hexdigest(),
-        }
-
     # === SavedModel ===
 
     @functools.cached_property
@@ -371,7 +352,7 @@ class SentenceEncoder(FromPreset):
         return ServedEncoder(self._pretrained, DocumentPreprocessor(self._pretrained))
 
     def predict(self, texts: Sequence[str]) -> dict[str, np.ndarray]:
-        """Returns the outputs of the exported model, a `ServedEncoder`, on a batch."""
+        """Returns the outputs of the exported model, a `ServedEncoder`, for texts."""
         texts = check_texts(texts, "texts")
         outputs = self._served.functions["serving_default"](tf.constant(texts))
         return {name: values.numpy() for name, values in outputs.items()}
@@ -382,7 +363,7 @@ class SentenceEncoder(FromPreset):
         overwrite: bool = False,
         formats: Sequence[str] = (saved_model.SAVED_MODEL,),
     ) -> None:
-        """Writes a SavedModel that takes text, as `seg_tf.export.saved_model.write`."""
+        """Exports a SavedModel that accepts text. See `seg_tf.export.saved_model`."""
         capacity = self.layout.text_capacity
         saved_model.write(
             self._served,
@@ -405,10 +386,10 @@ class SentenceEncoder(FromPreset):
     def _stretches(
         self, sentences: Sequence[Sentence]
     ) -> tuple[list[Example], np.ndarray]:
-        """Rows of a document, and bool `(parts,)`: where a sentence begins.
+        """Splits a document into rows, and marks the parts that begin a sentence.
 
-        Sentences that are too long for the model become several parts. There are few
-        rows, of similar length, and where possible they end with a sentence.
+        A part is a sentence, or a piece of a sentence that is too long for the model.
+        Rows are few, of similar length, and end with a sentence where possible.
         """
         if not sentences:
             return [], np.zeros(0, bool)
@@ -428,7 +409,7 @@ class SentenceEncoder(FromPreset):
         stretches, begin = [], 0
         while begin < len(parts):
             left = len(parts) - begin
-            # Each part has a position at least.
+            # Each part has at least one position.
             most = 1 + bisect.bisect_left(
                 range(2, min(left, self.layout.max_length) + 1),
                 True,
@@ -447,7 +428,7 @@ class SentenceEncoder(FromPreset):
         kind: str,
         on_progress: Callable[[int], Any] = bool,
     ) -> list[np.ndarray]:
-        """Vectors of the segments of each example; those after the last piece are 0."""
+        """Encodes the segments of each example. Empty segments at the end give 0."""
         return [
             np.pad(row, [(0, max(0, len(example) - len(row))), (0, 0)])[: len(example)]
             for example, (row,) in zip(
@@ -457,7 +438,7 @@ class SentenceEncoder(FromPreset):
 
 
 def _places(document: str, sentences: Sequence[Sentence]) -> list[int]:
-    """First character of each sentence in the document."""
+    """Returns the start character of each sentence in the document."""
     places, end = [], 0
     for sentence in sentences:
         begin = document.find(sentence.text, end)
@@ -475,15 +456,15 @@ def _places(document: str, sentences: Sequence[Sentence]) -> list[int]:
 
 
 def normalize(vectors: np.ndarray) -> np.ndarray:
-    """Vectors `(N, D)` divided by their lengths; a zero vector stays zero."""
+    """Divides vectors `(N, D)` by their norms. Zero vectors stay zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.where(lengths > 0, lengths, 1)
 
 
 def mean_cosine(vectors: Iterable[np.ndarray]) -> float | None:
-    """Mean cosine of two different vectors of length 1, in parts `(N, D)` of a corpus.
+    """Returns the mean cosine of all pairs of unit vectors, in arrays `(N, D)`.
 
-    None if there are fewer than 10 vectors.
+    Returns None if there are fewer than 10 vectors.
     """
     count, total, squares = 0, np.zeros(()), 0.0
     for some in vectors:
@@ -492,12 +473,12 @@ def mean_cosine(vectors: Iterable[np.ndarray]) -> float | None:
         squares += float(np.vdot(some, some))
     if count < _MIN_VECTORS:
         return None
-    # The squared length of the sum counts each vector with itself and each pair twice.
+    # The squared norm of the sum counts each vector with itself and each pair twice.
     return (float(total @ total) - squares) / (count * (count - 1))
 
 
 def cosine_warning(mean: float | None) -> str | None:
-    """Warning if a `mean_cosine` says that cosines hardly distinguish the vectors."""
+    """Returns a warning if the mean cosine shows that the vectors are too similar."""
     if mean is None or mean < _MAX_MEAN_COSINE:
         return None
     return (

@@ -1,4 +1,4 @@
-"""Texts as models read them: files, documents, sentences and their contexts."""
+"""Lists and decodes text files, and splits documents into sentences with context."""
 
 from __future__ import annotations
 
@@ -16,27 +16,16 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence and its location.
-
-    Attributes:
-        text: the sentence.
-        file: name of the file, or of another source.
-        document: number of the document in the file, from 1.
-        paragraph: number of the paragraph in the document, from 0.
-    """
+    """A sentence and its location in a file."""
 
     text: str
-    file: str = ""
-    document: int = 1
-    paragraph: int = 0
+    file: str = ""  # name of the file, or of another source
+    document: int = 1  # number in the file, from 1
+    paragraph: int = 0  # number in the document, from 0
 
 
 def check_texts(texts: Iterable[str], argument: str) -> list[str]:
-    """Returns the texts of an argument as a list.
-
-    Raises:
-        ValueError: if there are none, `texts` is a string, or an item is not.
-    """
+    """Returns texts as a list. Raises a ValueError if they are not strings or empty."""
     if isinstance(texts, str):
         raise ValueError(
             f"`{argument}` must be a sequence of texts. Received: the string "
@@ -54,22 +43,14 @@ def check_texts(texts: Iterable[str], argument: str) -> list[str]:
 
 
 def list_files(paths: Sequence[str]) -> dict[str, pathlib.Path]:
-    """Lists files, and the files of folders without hidden ones, recursively.
+    """Lists the files of paths by name, in the order of `file_listing.list_files`.
 
-    Returns:
-        Name -> file, in the order of `paths`, sorted within a folder. Names are
-        relative to the folder, and must be unique.
+    Names are relative to the folder. Raises a ValueError if they are not unique.
     """
     sources: dict[str, pathlib.Path] = {}
-    for text in paths:
-        path = pathlib.Path(text).expanduser()
-        if not path.exists():
-            raise ValueError(f"No such file or folder. Received: {text!r}")
-        names = {
-            file_listing.relative_name(file, path): file
-            for file in file_listing.walk(path)
-        }
-        for name, file in sorted(names.items()):
+    for path in paths:
+        for file in file_listing.list_files(path):
+            name = file_listing.relative_name(file, path)
             if name in sources:
                 raise ValueError(
                     f"Names of files must be unique. Received: {sources[name]} and "
@@ -84,7 +65,7 @@ def list_files(paths: Sequence[str]) -> dict[str, pathlib.Path]:
 
 
 def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
-    """Decodes all lines of a file, without byte order mark; an error names the line."""
+    """Decodes UTF-8 lines without byte order mark. Errors name the file and line."""
     for number, line in enumerate(lines, start=1):
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -98,7 +79,7 @@ def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
 def split_documents(
     documents: Iterable[Iterable[str]], name: str, splitter: Splitter
 ) -> Iterator[Sentence]:
-    """Splits the documents of the file `name`, as paragraphs, into sentences."""
+    """Splits documents, given as paragraphs of the file `name`, into sentences."""
     for document, paragraphs in enumerate(documents, start=1):
         split = filter(None, map(splitter.split, paragraphs))
         for paragraph, sentences in enumerate(split):
@@ -107,16 +88,16 @@ def split_documents(
 
 
 def split_text(text: str, splitter: Splitter) -> list[Sentence]:
-    """Splits one document, whose lines are paragraphs, ignoring blank lines."""
+    """Splits a document into sentences. Each nonblank line is a paragraph."""
     return list(split_documents([text.split("\n")], "", splitter))
 
 
 def in_context(
     sentences: Iterable[Sentence], context_sentences: int
 ) -> Iterator[tuple[Sentence, ...]]:
-    """Yields each sentence after up to `context_sentences` previous ones.
+    """Yields each sentence, preceded by up to `context_sentences` previous sentences.
 
-    The context of a sentence comes from its document.
+    The context is limited to the document of the sentence.
     """
     window = collections.deque(maxlen=context_sentences + 1)
     document = None

@@ -1,1 +1,53 @@
-"""Weights from and to the formats of others."""
+"""Imports and exports other libraries' weights, and loads models by `from_preset`."""
+
+import pathlib
+import warnings
+from typing import Self
+
+from seg_tf.checkpoints import folders
+from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
+
+
+def load_preset(
+    preset: str | pathlib.Path, sentence_function: str | None = None
+) -> Pretrained:
+    """Loads a checkpoint, or converts another library's model to one.
+
+    Conversions are cached in `$XDG_CACHE_HOME/seg_tf`. Warns if a converted encoder
+    differs from its source. See `FromPreset.from_preset`.
+    """
+    folder = pathlib.Path(preset)
+    if not folders.is_checkpoint(folder):
+        # Slow to import.
+        from seg_tf.interop import convert
+
+        def warn(report: convert.ImportReport) -> None:
+            if not report.equal_for:
+                warnings.warn(report.equality(), stacklevel=6)
+
+        folder = convert.find_initial(preset, "checkpoint_dir", report=warn)
+    return load_pretrained(folder, sentence_function=sentence_function)
+
+
+class FromPreset:
+    """Base class of models that can be constructed from a `Pretrained` alone."""
+
+    def __init__(self, pretrained: Pretrained):
+        raise NotImplementedError
+
+    @classmethod
+    def from_preset(
+        cls, preset: str | pathlib.Path, *, sentence_function: str | None = None
+    ) -> Self:
+        """Creates an instance from a pretrained model.
+
+        Args:
+            preset: str or path. An included model's name, `hf://organization/name`, or
+                the folder of a run, checkpoint, saved task or another library's model.
+            sentence_function: str. See `load_pretrained`.
+
+        Raises:
+            CheckpointError: if there is no such model or it is damaged.
+            ValueError: if this class does not support the model.
+        """
+        return cls(load_preset(preset, sentence_function))

@@ -1,4 +1,4 @@
-"""Converts weights of other programs, or of other models of ours, to a checkpoint."""
+"""Converts other libraries' models, or this package's other models, to checkpoints."""
 
 import dataclasses
 import pathlib
@@ -10,15 +10,9 @@ import huggingface_hub
 import keras
 import numpy as np
 
-from seg_tf import files, output_paths, papers
+from seg_tf import files, papers
 from seg_tf.checkpoints import contents, folders, pretrained
-from seg_tf.checkpoints.encoder_copies import under_dtype_policy
-from seg_tf.config import (
-    RunConfig,
-    describe_taken,
-    follow_source,
-    to_dict,
-)
+from seg_tf.config import RunConfig, describe_taken, follow_source, to_dict
 from seg_tf.data.configs import WindowInputsConfig
 from seg_tf.interop import google, hugging_face, keras_hub, weights
 from seg_tf.interop.weights import (
@@ -29,6 +23,7 @@ from seg_tf.interop.weights import (
     ForeignModel,
     ForeignWeightsError,
 )
+from seg_tf.layers.common import under_dtype_policy
 from seg_tf.objectives.masked_lm import MaskedLM
 from seg_tf.text.encoding import (
     SENTENCE_PARAMETERS_FILE,
@@ -52,9 +47,9 @@ REPORT_FILE = "import_report.txt"
 _READERS: tuple[Any, ...] = (keras_hub, hugging_face, google)
 _DESCRIPTIONS = ("*config.json", "tokenizer.json", VOCABULARY_FILE)
 _MAX_WINDOW = 512
-# Settings that change outputs but not the shape of weights.
+# Settings that change outputs but not the shapes of weights.
 _OUTPUT_SETTINGS = ("layer_norm_epsilon", "approximate_gelu")
-# Names in the report; the others are counted.
+# Maximum number of names listed in the report. Further names are only counted.
 _MAX_NAMES = 12
 _HUB = "hf://"
 
@@ -62,27 +57,15 @@ _HUB = "hf://"
 # === Sources ===
 
 
-def is_foreign(source: str | pathlib.Path) -> bool:
-    """True for a source that looks like one of another program's."""
-    is_remote = str(source).startswith(_HUB)
-    return is_remote or _find_reader(pathlib.Path(source)) is not None
-
-
 def _find_reader(path: pathlib.Path) -> Any:
     return next((reader for reader in _READERS if reader.matches(path)), None)
 
 
 def open_model(source: str | pathlib.Path) -> ForeignModel:
-    """Opens a foreign checkpoint in any of `FORMATS`.
+    """Reads another library's model in any of `FORMATS`.
 
-    Args:
-        source: a folder, the prefix of a TensorFlow checkpoint's files, or
-            `hf://organisation/name`, maybe with `@` and a branch, tag or commit.
-
-    Raises:
-        OSError: if a file cannot be read.
-        ForeignWeightsError: if the format is unknown, or the checkpoint is damaged or
-            cannot be downloaded.
+    `source` is a folder, a TensorFlow checkpoint prefix, or `hf://organization/name`,
+    optionally followed by `@` and a branch, tag or commit.
     """
     is_remote = str(source).startswith(_HUB)
     path = download(str(source)) if is_remote else pathlib.Path(source)
@@ -93,14 +76,14 @@ def open_model(source: str | pathlib.Path) -> ForeignModel:
         reason = "a checkpoint of this package; use `--initial_checkpoint`"
     raise ForeignWeightsError(
         f"`--from` must be one of: {'; '.join(FORMATS.values())}; or "
-        f"hf://organisation/name. Received: {source}, {reason}"
+        f"hf://organization/name. Received: {source}, {reason}"
     )
 
 
 def download(url: str) -> pathlib.Path:
-    """Downloads the files to be read of a model of the hub; returns their folder.
+    """Downloads a Hugging Face Hub model and returns its local folder.
 
-    The config comes first, so that unreadable models cost no download of weights.
+    The config comes first, so that unsupported models fail before the weights follow.
     """
     name, _, revision = url.removeprefix(_HUB).partition("@")
     folder = _fetch(name, revision or None, _DESCRIPTIONS)
@@ -112,13 +95,13 @@ def download(url: str) -> pathlib.Path:
 
 
 def _fetch(name: str, revision: str | None, patterns: Iterable[str]) -> pathlib.Path:
-    """Folder of a revision, with the files that match a pattern."""
+    """Downloads the files of a revision that match a pattern. Returns their folder."""
     try:
         folder = huggingface_hub.snapshot_download(
             repo_id=name, revision=revision, allow_patterns=list(patterns)
         )
     except (OSError, ValueError) as error:
-        # The hub's FileNotFoundError is about the cache; its cause is the reason.
+        # The hub's FileNotFoundError is about the cache. Its cause is the real reason.
         cause = error.__cause__ if isinstance(error, FileNotFoundError) else None
         reason = str(cause or error).strip().partition("\n")[0]
         raise ForeignWeightsError(
@@ -130,7 +113,7 @@ def _fetch(name: str, revision: str | None, patterns: Iterable[str]) -> pathlib.
 
 
 def open_checkpoint(folder: pathlib.Path) -> ForeignModel:
-    """Opens the encoder and the masked-LM head of a checkpoint of this package."""
+    """Reads the encoder and masked-LM head of one of this package's checkpoints."""
     source = pretrained.load_pretrained(folder)
     folder, model = source.folder, source.config.model
     _check_layers(model, f"{folder}, the run {source.config.name!r}")
@@ -169,22 +152,17 @@ def _check_layers(model: Any, received: str) -> None:
         )
 
 
-# === Tables that another model starts from ===
+# === Embedding tables for another model ===
 
 
 @dataclasses.dataclass(frozen=True)
 class StartingTables:
-    """Tables of an encoder: values and origin of each, and what they achieve.
-
-    Attributes:
-        unused: tables of the source that nothing was taken from.
-        equal_for: the windows for which the encoder equals its source, if any.
-    """
+    """The initial values of an encoder's embedding tables, and their origins."""
 
     values: dict[str, np.ndarray]
     origins: dict[str, str]
-    unused: list[str]
-    equal_for: str
+    unused: list[str]  # source tables that are not used
+    equal_for: str  # windows for which the encoder equals its source, if any
 
 
 def starting_tables(
@@ -194,20 +172,20 @@ def starting_tables(
     vocab_size: int,
     cls_id: int,
 ) -> StartingTables:
-    """Returns tables with which an encoder equals the model it came from, if possible.
+    """Returns tables with which an encoder equals its source model, if possible.
 
-    Tables that both have are copied. Tables that the source lacks start at zero, which
-    changes nothing. That is sufficient for BERT with P.S. and for SLM, which keep
-    BERT's positions. SegaBERT has none: its token index restarts in every sentence.
-    Within the first sentence of a window it is BERT's position less one, as `[CLS]`
-    shares index 0 with the first piece. So row t of the token table becomes BERT's
-    position t + 1, and the vector of `[CLS]`, which occurs at position 0 only, absorbs
-    the difference of the positions 0 and 1. SegaBERT then equals BERT on windows of one
-    sentence. On several sentences it cannot: the start of a sentence is no function of
-    its paragraph and sentence index.
+    Tables that both models have are copied. Tables that the source lacks start at zero
+    and change nothing. This suffices for BERT with P.S. and SLM, which keep BERT's
+    positions. SegaBERT has no positions: its token index restarts in every sentence.
+    In a window's first sentence, it is BERT's position minus one, because `[CLS]`
+    shares index 0 with the first word piece. So row t of the token table becomes BERT's
+    position t + 1, and the vector of `[CLS]`, which only occurs at position 0, absorbs
+    the difference between positions 0 and 1. SegaBERT then equals BERT on windows of
+    one sentence. With more sentences it cannot, because the start of a sentence is not
+    a function of its paragraph and sentence indices.
 
-    `source` has the other model's tables by our names. The other arguments are rows of
-    the encoder's tables, and the id of `[CLS]`.
+    `source` has the source's tables by our names. `index_tables`, `num_token_types` and
+    `vocab_size` are numbers of rows in the encoder's tables.
     """
     positions, tokens = f"{TABLES}position_index", f"{TABLES}token_index"
     values = {WORDS: source[WORDS][:vocab_size]}
@@ -221,10 +199,10 @@ def starting_tables(
             origins[name] = _describe_rows(source[name], rows)
         elif name == tokens and positions in unused:
             values[name] = _resize(source[positions][1:], rows)
-            origins[name] = "the source's positions from 1 on"
+            origins[name] = "the source's positions, starting at 1"
             values[WORDS] = values[WORDS].copy()
             values[WORDS][cls_id] += source[positions][0] - source[positions][1]
-            origins[WORDS] += "; position 0 less position 1 added to [CLS]"
+            origins[WORDS] += "; position 0 minus position 1 added to [CLS]"
             unused.remove(positions)
             equal_for = "windows of one sentence"
         else:
@@ -244,7 +222,7 @@ def starting_tables(
 
 
 def _resize(table: np.ndarray, rows: int) -> np.ndarray:
-    """The first rows of a table, with the last repeated as needed."""
+    """Truncates a table to `rows` rows, or extends it by repeating its last row."""
     return table[np.minimum(np.arange(rows), len(table) - 1)]
 
 
@@ -259,32 +237,24 @@ def _describe_rows(table: np.ndarray, rows: int) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class ImportReport:
-    """Report of an import: the origin of every weight.
+    """Report of an import, with the origin of every weight.
 
-    Attributes:
-        checksums: file -> SHA-256.
-        num_loaded: number of weights that were loaded unchanged.
-        tables: our table -> its origin.
-        new: our weights with new values.
-        unmatched: tensors without a weight of ours.
-        missing: the unmatched tensors that the source's encoder may compute with.
-        adopted: setting adopted from the source -> (the config's, the source's).
-        settings: other setting that differs -> (the model's, the source's).
-        equal_for: windows for which the encoder equals its source, if any.
+    `adopted` has the settings taken from the source, `settings` those that still
+    differ. Both map names to (value in the config, value in the source).
     """
 
     format: str
     source: str
-    checksums: Mapping[str, str]
-    num_loaded: int
-    tables: Mapping[str, str]
-    new: tuple[str, ...]
-    unmatched: tuple[str, ...]
-    missing: tuple[str, ...]
+    checksums: Mapping[str, str]  # SHA-256 by file name
+    num_loaded: int  # number of weights that were loaded unchanged
+    tables: Mapping[str, str]  # our table -> its origin
+    new: tuple[str, ...]  # our weights that were initialized at random
+    unmatched: tuple[str, ...]  # source tensors that are not used
+    missing: tuple[str, ...]  # unmatched tensors that the source's encoder may use
     adopted: Mapping[str, tuple[Any, Any]]
     settings: Mapping[str, tuple[Any, Any]]
     notes: tuple[str, ...]
-    equal_for: str
+    equal_for: str  # windows for which the encoder equals its source, if any
 
     def to_text(self) -> str:
         lines = [
@@ -302,7 +272,7 @@ class ImportReport:
         return "\n".join([*lines, self.equality()])
 
     def equality(self) -> str:
-        """States the windows for which the encoder equals its source."""
+        """Describes the windows for which the encoder equals its source."""
         start = "Equal to the source: for"
         if not self.equal_for:
             reason = "no window; its encoder may compute with unmatched tensors"
@@ -332,26 +302,26 @@ def convert(
     fixed: Collection[str] | None = None,
     **normalization: bool | None,
 ) -> ImportReport:
-    """Writes a checkpoint with a foreign model's weights and without an optimizer.
+    """Writes a checkpoint with a source model's weights, without optimizer state.
 
     Args:
-        foreign: the model.
-        output_dir: the checkpoint's folder, new or empty; written as a whole or not at
-            all.
-        config: the run whose model gets the weights; None keeps the architecture.
-        vocab_file: vocabulary, if the foreign folder has none.
+        foreign: the source model.
+        output_dir: path. A new or empty folder. It appears complete or not at all.
+        config: config of a run whose model gets the weights. If None, the source's
+            architecture is used.
+        vocab_file: path. The vocabulary, if the source has none.
         fixed: paths of fields of `config` that must not change, such as
-            `model.layer_norm_epsilon`; other fields that change outputs follow the
-            foreign model (`seg_tf.config.follow_source`). None fixes all.
-        **normalization: fields of `seg_tf.text.normalization.Normalization`; None or
-            omitted takes the foreign model's or, without one, the vocabulary's.
+            `model.layer_norm_epsilon`. Other fields that affect outputs follow the
+            source (`seg_tf.config.follow_source`). If None, no field changes.
+        **normalization: fields of `seg_tf.text.normalization.Normalization`. Values
+            default to the source's or, if unknown, are derived from the vocabulary.
 
     Raises:
-        ForeignWeightsError: if a tensor is absent, damaged or of another shape, naming
-            it; if the weights do not fit the config, or the vocabulary the weights.
+        ForeignWeightsError: if a tensor is missing, damaged or has an unexpected shape,
+            or if config, weights and vocabulary do not fit together.
         ValueError: if the vocabulary is not valid, or the folder is in use.
     """
-    output_paths.check_new_folder(output_dir)
+    files.check_new_folder(output_dir)
     config = config or _own_config(foreign)
     _check_config(config, foreign)
     adopted: Mapping[str, tuple[Any, Any]] = {}
@@ -397,11 +367,8 @@ def convert(
     heads = contents.objective_variables(encoder, objectives)
     unused = [sources.pop(name) for name in tables.unused]
     unmatched = sorted(foreign.tensors.keys() - sources.values())
-    missing = [
-        name
-        for name in unmatched
-        if name in unused or foreign.names.is_of_encoder(name)
-    ]
+    is_of_encoder = foreign.names.is_of_encoder
+    missing = [name for name in unmatched if name in unused or is_of_encoder(name)]
     report = ImportReport(
         format=foreign.format,
         source=foreign.source,
@@ -439,7 +406,7 @@ def convert(
         "validation": None,
         "text": text.described(),
     }
-    with output_paths.new_folder(output_dir) as unfinished:
+    with files.new_folder(output_dir) as unfinished:
         path = unfinished / REPORT_FILE
         path.write_text(report.to_text() + "\n", encoding="utf-8")
         if has_pooler:
@@ -449,7 +416,7 @@ def convert(
 
 
 def _own_config(foreign: ForeignModel) -> RunConfig:
-    """Config of a BERT, or of a SegaBERT, with the foreign architecture."""
+    """Returns a BERT or SegaBERT config with the source's architecture."""
     rows = foreign.model.index_tables
     is_segabert = "token_index" in rows
     tables = weights.SEGABERT_TABLES if is_segabert else ("position_index",)
@@ -475,7 +442,7 @@ def _own_config(foreign: ForeignModel) -> RunConfig:
 
 
 def _check_config(config: RunConfig, foreign: ForeignModel) -> None:
-    """Raises for other layers or heads; shapes reveal all other differences."""
+    """Checks layers and heads. Tensor shapes reveal all other differences."""
     _check_layers(config.model, f"the config {config.name!r}")
     for name in ("num_layers", "num_heads"):
         ours, theirs = getattr(config.model, name), getattr(foreign.model, name)
@@ -491,7 +458,7 @@ def _prepare_text(
     vocab_file: pathlib.Path | None,
     settings: Mapping[str, bool | None],
 ) -> tuple[Vocabulary, TextPreparation, list[str]]:
-    """The vocabulary, how text is converted to its pieces, and notes."""
+    """Returns the vocabulary, the text preparation, and notes for the report."""
     source = vocab_file or foreign.vocabulary
     if source is None:
         raise ValueError(
@@ -500,7 +467,7 @@ def _prepare_text(
     where, rows = f"the tokenizer of {foreign.source}", source
     if isinstance(source, pathlib.Path):
         where, rows = str(source), decode_lines(source.read_bytes(), str(source))
-    # Of equal rows, programs use the last.
+    # If rows are equal, tokenizers use the last one.
     ids = {token: number for number, token in enumerate(rows)}
     unusable = {
         number
@@ -543,11 +510,7 @@ def _prepare_text(
     return vocabulary, text, notes
 
 
-# === The checkpoint that a command or a class starts from ===
-
-
-def _print(report: ImportReport) -> None:
-    print(report.to_text())
+# === The checkpoint that a command or class starts from ===
 
 
 def find_initial(
@@ -557,38 +520,37 @@ def find_initial(
     fixed: Collection[str] = (),
     *,
     processes: Distribution | None = None,
-    report: Callable[[ImportReport], Any] = _print,
+    report: Callable[[ImportReport], Any] = lambda report: print(report.to_text()),
 ) -> pathlib.Path:
-    """The checkpoint that an argument names, converted if it is of another model.
+    """Returns the checkpoint folder that an argument names, converted if necessary.
 
-    Weights of other programs are converted and, with a config, those of another of our
-    encoders: once, into `$XDG_CACHE_HOME/seg_tf`.
+    Other libraries' models are converted. With a config, checkpoints of other encoders
+    are converted, too. Conversions are cached in `$XDG_CACHE_HOME/seg_tf`.
 
     Args:
-        source: a checkpoint of ours, a run's output folder, or a source of
-            `open_model`.
-        argument: the argument, for messages.
-        config: the run to be started; None keeps the model's architecture.
+        source: str or path. A checkpoint, a run's output folder, an included model's
+            name, or a source of `open_model`.
+        argument: str. Name of the argument in error messages.
+        config: config of the run to start. If None, the architecture does not change.
         fixed: paths of the fields of `config` that the user set.
-        processes: all processes of the run; None is this process only.
-        report: called with the report of a conversion.
+        processes: `Distribution` with all processes of the run, if there are several.
+        report: function that is called with the report of a conversion.
 
     Raises:
         CheckpointError: if there is no such checkpoint.
         ForeignWeightsError: if the weights cannot be read or do not fit.
     """
-    path = pathlib.Path(source)
-    is_ours = folders.is_checkpoint(path) or not is_foreign(source)
+    path, is_remote = pathlib.Path(source), str(source).startswith(_HUB)
+    is_ours = not (is_remote or _find_reader(path)) or folders.is_checkpoint(path)
     if is_ours:
         path = folders.find_checkpoint(path, argument)
         if config is None or not _is_other_encoder(path, config, fixed):
             return path
 
     def convert_once() -> pathlib.Path:
-        is_remote = str(source).startswith(_HUB)
         folder = download(str(source)) if is_remote else path
         paths = folder.rglob("*") if folder.is_dir() else folder.parent.iterdir()
-        # Everything that the weights depend on.
+        # Everything that the converted weights depend on.
         request = {
             "files": sorted(
                 [str(file), file.stat().st_size, file.stat().st_mtime_ns]
@@ -624,7 +586,7 @@ def find_initial(
 def _is_other_encoder(
     folder: pathlib.Path, config: RunConfig, fixed: Collection[str]
 ) -> bool:
-    """True for a checkpoint of another encoder with BERT's layers than the config's."""
+    """Returns whether a BERT-like checkpoint differs from the config's BERT model."""
     state = contents.read_state(folder)
     source = pretrained.read_config(folder, state)
     models = (source.model, config.model)

@@ -1,4 +1,4 @@
-"""BERT in TF 1 checkpoints, as its authors released it."""
+"""Reads BERT from TF 1 checkpoints such as its authors released."""
 
 import pathlib
 import re
@@ -15,17 +15,12 @@ _OPTIMIZER = re.compile(r"/(adam|lamb)_|^global_step")
 
 
 def matches(path: pathlib.Path) -> bool:
-    """True for a prefix of a checkpoint's files, and for a folder with one."""
+    """Returns whether a path is a checkpoint prefix, or a folder with one."""
     return (path / CONFIG_FILE).is_file() or _find_prefix(path) is not None
 
 
 def read(path: pathlib.Path) -> ForeignModel:
-    """Opens a checkpoint, with the `bert_config.json` and `vocab.txt` next to it.
-
-    Raises:
-        OSError: if a file cannot be read.
-        ForeignWeightsError: if the checkpoint is damaged or not BERT's.
-    """
+    """Reads a checkpoint and the `bert_config.json` and `vocab.txt` next to it."""
     prefix = _find_prefix(path)
     if prefix is None:
         raise ForeignWeightsError(f"{path}: must have a checkpoint. Found: no *.index")
@@ -36,7 +31,7 @@ def read(path: pathlib.Path) -> ForeignModel:
             for name in reader.get_variable_to_shape_map()
             if not _OPTIMIZER.search(name)
         }
-    # What TensorFlow raises for damaged files.
+    # TensorFlow raises any of these for damaged files.
     except (tf.errors.OpError, RuntimeError, ValueError, IndexError) as error:
         raise ForeignWeightsError(
             f"{prefix}: damaged, cut short or not a TensorFlow checkpoint: "

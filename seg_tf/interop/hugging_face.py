@@ -1,4 +1,4 @@
-"""BERT as Hugging Face stores it, and SegaBERT as its authors did: in and out."""
+"""Reads and writes BERT in Hugging Face's format, and reads the original SegaBERT."""
 
 import dataclasses
 import pathlib
@@ -11,7 +11,7 @@ import safetensors
 import safetensors.numpy
 import tokenizers
 
-from seg_tf import files, output_paths
+from seg_tf import files
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.interop import weights
 from seg_tf.interop.weights import HUGGING_FACE, ForeignModel, ForeignWeightsError
@@ -23,8 +23,9 @@ CONFIG_FILE, VOCABULARY_FILE = "config.json", "vocab.txt"
 WEIGHTS_FILE = "model.safetensors"
 INDEX_FILE = f"{WEIGHTS_FILE}.index.json"
 TOKENIZER_FILES = ("tokenizer_config.json", "tokenizer.json")
+ADDED_FILE = "added_tokens.json"
 DOWNLOADS = (WEIGHTS_FILE, INDEX_FILE, "model-*-of-*.safetensors")
-# The authors' pretraining; their published configs are those of fine-tuning.
+# SegaBERT's value in pretraining. The published configs are from fine-tuning.
 _AUTHORS_EPSILON = 1e-5
 _REQUIRED = {
     "model_type": "bert",
@@ -38,37 +39,32 @@ _OUTPUT_TABLES = ("cls.predictions.decoder.weight", "cls.predictions.decoder_wei
 
 
 def matches(folder: pathlib.Path) -> bool:
-    """True for a config of Hugging Face's form; early ones have no `model_type`."""
+    """Returns whether a folder has a Hugging Face config, even without `model_type`."""
     config = weights.read_settings(folder / CONFIG_FILE, optional=True)
     return not config.keys().isdisjoint(("model_type", "hidden_size"))
 
 
 def check(folder: pathlib.Path) -> None:
-    """Raises `ForeignWeightsError` for a model that our encoders cannot be."""
+    """Raises `ForeignWeightsError` if our encoders cannot represent the model."""
     path = folder / CONFIG_FILE
     weights.require(path, weights.read_settings(path), _REQUIRED)
 
 
 def read(folder: pathlib.Path) -> ForeignModel:
-    """Opens a folder with `config.json` and `model.safetensors`, maybe in shards.
-
-    Raises:
-        OSError: if a file cannot be read.
-        ForeignWeightsError: if one is damaged, or if our encoders cannot be the model.
-    """
+    """Reads a folder with `config.json` and a `model.safetensors` or its shards."""
     check(folder)
     paths = _weight_files(folder)
     tensors: dict[str, np.ndarray] = {}
     for path in paths:
-        path.stat()  # a missing file is an error that names it
+        path.stat()  # raises an error that names a missing file
         if path.suffix == ".json":
             continue
         try:
             tensors |= safetensors.numpy.load_file(path)
         except (safetensors.SafetensorError, ValueError, KeyError, TypeError) as error:
             raise ForeignWeightsError(
-                f"{path}: damaged, cut short or without numbers of a type that NumPy "
-                f"has: {error}"
+                f"{path}: damaged, cut short or of a dtype that NumPy does not have: "
+                f"{error}"
             ) from error
     tensors, notes = _in_usual_form(tensors, folder)
     features = ("position_index", "token_type", *weights.SEGABERT_TABLES)
@@ -98,7 +94,7 @@ def read(folder: pathlib.Path) -> ForeignModel:
 
 
 def _weight_files(folder: pathlib.Path) -> tuple[pathlib.Path, ...]:
-    """`model.safetensors`, or the index of its shards and these."""
+    """Returns the path of `model.safetensors`, or of the index and its shards."""
     if (folder / WEIGHTS_FILE).is_file():
         return (folder / WEIGHTS_FILE,)
     index = folder / INDEX_FILE
@@ -109,7 +105,7 @@ def _weight_files(folder: pathlib.Path) -> tuple[pathlib.Path, ...]:
             "name, tensor in torch.load(path, weights_only=True).items()}, …)`"
         )
     names = {*weights.read_settings(index).get("weight_map", {}).values()}
-    # Other folders were not downloaded with the index.
+    # Files in other folders are not downloaded.
     if not all(isinstance(name, str) and "/" not in name for name in names):
         raise ForeignWeightsError(f"{index}: `weight_map` must name files next to it")
     return (index, *(folder / name for name in sorted(names)))
@@ -118,10 +114,10 @@ def _weight_files(folder: pathlib.Path) -> tuple[pathlib.Path, ...]:
 def _in_usual_form(
     tensors: Mapping[str, np.ndarray], folder: pathlib.Path
 ) -> tuple[dict[str, np.ndarray], list[str]]:
-    """Tensors in the form of a `BertForPreTraining` of today, and notes.
+    """Converts tensors to today's `BertForPreTraining` format. Also returns notes.
 
-    Bare encoders lack the prefix, early ones name LayerNorm's weights as TensorFlow,
-    and SegaBERT's authors built on Megatron-LM, which packs query, key and value.
+    Encoders without a head lack the prefix, and early ones use TensorFlow's names for
+    LayerNorm. SegaBERT is based on Megatron-LM, which packs query, key and value.
     """
     has_prefix = any(name.startswith("bert.") for name in tensors)
     usual, notes = {}, []
@@ -157,9 +153,9 @@ def _in_usual_form(
 # === Tokenizer ===
 
 _CLASSES = (None, "BertTokenizer", "BertTokenizerFast")
-# Their behavior is defined by tokenizer.json.
+# The behavior of these classes is defined by tokenizer.json.
 _GENERAL_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
-# Values with which Hugging Face's tokenizers compute what ours does.
+# Settings with which Hugging Face's tokenizers agree with ours.
 _CONFIG = {
     "do_basic_tokenize": True,
     "do_word_tokenize": True,
@@ -181,7 +177,7 @@ _FAST = {
     "continuing_subword_prefix": CONTINUATION,
     "max_input_chars_per_word": MAX_CHARACTERS_PER_WORD,
 }
-# Setting of `Normalization` -> key of tokenizer_config.json and of tokenizer.json.
+# `Normalization` setting -> keys in tokenizer_config.json and tokenizer.json.
 _KEYS = {
     "lower_case": ("do_lower_case", "lowercase"),
     "strip_accents": ("strip_accents", "strip_accents"),
@@ -194,14 +190,8 @@ def read_tokenizer(
 ) -> tuple[dict[str, Any], pathlib.Path | tuple[str, ...] | None, list[str]]:
     """Reads a tokenizer's files, any of which may be missing.
 
-    Returns:
-        Its settings of `Normalization`, None where no file says; the vocabulary, a
-        file or its rows, if there is one; notes for the report.
-
-    Raises:
-        OSError: if a file cannot be read.
-        ForeignWeightsError: naming file and key, if our tokenizer cannot do what a
-            setting says.
+    Returns the `Normalization` settings (None where unknown), the vocabulary (a file,
+    its rows or None), and notes for the report.
     """
     path, fast_path = (folder / name for name in TOKENIZER_FILES)
     config = weights.read_settings(path, optional=True)
@@ -212,7 +202,7 @@ def read_tokenizer(
         if (name := values.get("tokenizer_class")) not in classes:
             raise ForeignWeightsError(
                 f"{file}: `tokenizer_class` must be one of {classes[1:]}, or our "
-                f"tokenizer gives other ids. Found: {name!r:.60}"
+                f"tokenizer would return other ids. Found: {name!r:.60}"
             )
     weights.require(path, config, _CONFIG)
     settings = {name: config.get(key) for name, (key, _) in _KEYS.items()}
@@ -221,15 +211,22 @@ def read_tokenizer(
             raise ForeignWeightsError(
                 f"{path}: `{key}` must be true or false. Found: {settings[name]!r:.60}"
             )
-        # Where transformers has the class of a BERT, its config takes precedence.
+        # If transformers uses a BERT tokenizer, its config takes precedence.
         if fast and (
             key not in config or config.get("tokenizer_class") not in _CLASSES
         ):
             settings[name] = getattr(fast.normalizer, fast_key)
     if settings["split_ideographs"] is None and config:
         settings["split_ideographs"] = True
+    loose = weights.read_settings(folder / ADDED_FILE, optional=True)
     try:
-        added = {
+        added = {int(number): (token, False) for token, number in loose.items()}
+    except (TypeError, ValueError) as error:
+        raise ForeignWeightsError(
+            f"{folder / ADDED_FILE}: must have ids by their tokens: {error}"
+        ) from error
+    try:
+        added |= {
             int(number): (token["content"], token.get("special"))
             for number, token in config.get("added_tokens_decoder", {}).items()
         }
@@ -280,29 +277,21 @@ def _open_fast(path: pathlib.Path) -> tokenizers.Tokenizer:
             value = getattr(parts[owner], key)
         if value != expected:
             raise ForeignWeightsError(
-                f"{path}: `{key}` must be {expected!r}, or our tokenizer gives other "
-                f"ids. Found: {value!r:.60}"
+                f"{path}: `{key}` must be {expected!r}, or our tokenizer would return "
+                f"other ids. Found: {value!r:.60}"
             )
     return tokenizer
 
 
-# === Out ===
+# === Export ===
 
 
 def write(pretrained: Pretrained, folder: pathlib.Path) -> None:
-    """Writes a BERT as config.json, model.safetensors and a tokenizer's files.
+    """Writes a BERT as config.json, model.safetensors and tokenizer files.
 
-    A trained masked-LM head and an imported pooler are included. A model without token
-    types gets a table of two rows of zeros, which changes nothing.
-
-    Args:
-        pretrained: a BERT, whose only index table is that of positions.
-        folder: new or empty; written as a whole or not at all.
-
-    Raises:
-        ForeignWeightsError: if the model is no such BERT.
-        ValueError: if the folder is in use.
-        OSError: if it cannot be written.
+    A trained masked-LM head and an imported pooler are included. If the model has no
+    token types, its token type table has two rows of zeros. `folder` must be new or
+    empty. It appears complete or not at all.
     """
     encoder, normalization = pretrained.encoder, pretrained.normalization
     weights.check_is_bert(pretrained)
@@ -336,13 +325,13 @@ def write(pretrained: Pretrained, folder: pathlib.Path) -> None:
         "tokenizer_class": "BertTokenizer",
         "do_lower_case": normalization.lower_case,
         "do_basic_tokenize": True,
-        # Null follows `do_lower_case`, here too.
+        # As in ours, null means that `do_lower_case` decides.
         "strip_accents": normalization.described().get("strip_accents"),
         "tokenize_chinese_chars": normalization.split_ideographs,
         "model_max_length": max_length,
         **{f"{token.strip('[]').lower()}_token": token for token in SPECIAL_TOKENS},
     }
-    with output_paths.new_folder(folder) as unfinished:
+    with files.new_folder(folder) as unfinished:
         files.write_json(unfinished / CONFIG_FILE, config)
         path = unfinished / WEIGHTS_FILE
         # Readers require the framework's name.

@@ -1,4 +1,4 @@
-"""BERT as keras-hub's `BertBackbone`, and encoders as Keras files: in and out."""
+"""Reads and writes keras-hub's `BertBackbone`, and writes encoders as Keras files."""
 
 import pathlib
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import keras_hub
 import numpy as np
 
-from seg_tf import files, output_paths
+from seg_tf import files
 from seg_tf.checkpoints.encoder_copies import copy_encoder
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.config import EncoderConfig
@@ -27,35 +27,30 @@ _SIZES = (
 _EPSILON = 1e-12
 
 
-# === In ===
+# === Import ===
 
 
 def matches(folder: pathlib.Path) -> bool:
-    """True for the config of a Keras model."""
+    """Returns whether a folder has the config of a Keras model."""
     config = weights.read_settings(folder / CONFIG_FILE, optional=True)
     return "registered_name" in config
 
 
 def check(folder: pathlib.Path) -> None:
-    """Raises `ForeignWeightsError` for a preset of another class."""
+    """Raises `ForeignWeightsError` unless the preset is a `BertBackbone`."""
     path = folder / CONFIG_FILE
     expected = {"registered_name": "keras_hub>BertBackbone"}
     weights.require(path, weights.read_settings(path), expected)
 
 
 def read(folder: pathlib.Path) -> ForeignModel:
-    """Opens the preset of a `BertBackbone`, as `save_to_preset` writes it.
-
-    Raises:
-        OSError: if a file cannot be read.
-        ForeignWeightsError: if it is of another class, or keras-hub cannot load it.
-    """
+    """Reads the preset of a `BertBackbone`, as `save_to_preset` writes it."""
     check(folder)
     weight_files = tuple(sorted(folder.glob("model*.weights.h5")))
     try:
         sizes = weights.read_settings(folder / CONFIG_FILE)["config"]
         words, layers, _, width, inner, length, types = (int(sizes[s]) for s in _SIZES)
-        # keras-hub would build a thousand million layers before it reads a weight.
+        # keras-hub would build a billion layers before it reads a weight.
         count = width * (words + length + types + layers * (4 * width + 2 * inner))
         if count > (size := sum(path.stat().st_size for path in weight_files)):
             raise ValueError(
@@ -63,7 +58,7 @@ def read(folder: pathlib.Path) -> ForeignModel:
                 f"bytes. Found: a model of {count:,} numbers"
             )
         backbone = keras_hub.models.BertBackbone.from_preset(str(folder))
-    # Keras and h5py raise any class for files that are damaged or of another shape.
+    # Keras and h5py raise all kinds of errors for damaged or mismatched files.
     except Exception as error:
         raise ForeignWeightsError(
             f"{folder}: keras-hub cannot load the model: {' '.join(str(error).split())}"
@@ -92,7 +87,7 @@ def read(folder: pathlib.Path) -> ForeignModel:
 
 
 def _normalization(path: pathlib.Path) -> dict[str, Any]:
-    """Settings of a preset's tokenizer, which must compute what ours does."""
+    """Reads a preset's tokenizer settings, which must agree with our tokenizer."""
     config = weights.read_settings(path, optional=True)
     weights.require(path, config, {"registered_name": "keras_hub>BertTokenizer"})
     if not (arguments := config.get("config")):
@@ -104,7 +99,7 @@ def _normalization(path: pathlib.Path) -> dict[str, Any]:
         "special_tokens_in_strings": False,
     }
     weights.require(path, arguments, expected)
-    # Presets do not save `split_on_cjk`: their tokenizers always split.
+    # Presets do not save `split_on_cjk`, so their tokenizers always split.
     return {
         "lower_case": bool(arguments.get("lowercase")),
         "strip_accents": bool(arguments.get("strip_accents")),
@@ -112,19 +107,15 @@ def _normalization(path: pathlib.Path) -> dict[str, Any]:
     }
 
 
-# === Out ===
+# === Export ===
 
 
 def write_keras_file(pretrained: Pretrained, path: pathlib.Path) -> None:
-    """Writes the encoder of any model as a file for `keras.saving.load_model`.
+    """Writes any model's encoder as a file for `keras.saving.load_model`.
 
-    Readers need this package, with the module of the model's class imported. The file
-    has no tokenizer. An encoder with a table of token types reads `token_type`, the
-    number of the text. For an encoder like BERT, a row is one window.
-
-    Raises:
-        ValueError: if the name does not end in `.keras`.
-        OSError: if the file cannot be written.
+    To load it, first import the module of the model's class from this package. The file
+    has no tokenizer. If the encoder has a token type table, it reads `token_type`, the
+    number of the text. BERT-like encoders read one window per row.
     """
     encoder = pretrained.encoder
     if isinstance(encoder, Encoder):
@@ -136,22 +127,13 @@ def write_keras_file(pretrained: Pretrained, path: pathlib.Path) -> None:
 def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> None:
     """Writes a `BertBackbone` with its tokenizer and preprocessor as a preset.
 
-    It has the imported pooler, or else a new one.
-
-    Args:
-        pretrained: a BERT that computes what keras-hub's does.
-        folder: new or empty; written as a whole or not at all.
-
-    Raises:
-        ForeignWeightsError: if the model is no such BERT, or presets cannot save its
-            normalization.
-        ValueError: if the folder is in use.
-        OSError: if it cannot be written.
+    Its pooler is the imported one, otherwise a new one. `folder` must be new or empty.
+    It appears complete or not at all.
     """
     encoder, normalization = pretrained.encoder, pretrained.normalization
     weights.check_is_bert(pretrained)
     reasons = {
-        "its GELU is exact, keras-hub's is by tanh": not encoder.approximate_gelu,
+        "its GELU is exact, keras-hub's is approximate": not encoder.approximate_gelu,
         f"its LayerNorm's epsilon is {encoder.layer_norm_epsilon:g}, keras-hub's "
         f"{_EPSILON:g}": encoder.layer_norm_epsilon != _EPSILON,
         "its text is not split at ideographs, and tokenizers of keras-hub do not save "
@@ -180,13 +162,13 @@ def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> None:
         variables[weights.KERAS_HUB.name(weight)].assign(value)
     tokenizer = keras_hub.tokenizers.BertTokenizer(
         vocabulary=list(pretrained.vocabulary.tokens),
-        # keras-hub's defaults differ.
+        # The defaults of keras-hub differ.
         lowercase=normalization.lower_case,
         strip_accents=normalization.strip_accents,
     )
     preprocessor = keras_hub.models.BertTextClassifierPreprocessor(
         tokenizer, sequence_length=backbone.max_sequence_length
     )
-    with output_paths.new_folder(folder) as unfinished:
+    with files.new_folder(folder) as unfinished:
         backbone.save_to_preset(str(unfinished))
         preprocessor.save_to_preset(str(unfinished))

@@ -1,4 +1,4 @@
-"""A Markdown page about a model: its architecture, training and deviations."""
+"""Writes a Markdown page about a model's architecture, training and deviations."""
 
 import pathlib
 from collections.abc import Iterator, Mapping
@@ -19,17 +19,10 @@ def write_model_card(
     introduction: str = "",
     manifest_file: pathlib.Path | None = None,
 ) -> pathlib.Path:
-    """Writes `README.md` into the folder of an exported model.
+    """Writes `README.md` into an exported model's folder and returns its path.
 
-    Args:
-        pretrained: the exported model.
-        folder: the folder. The page lists checksums of its files.
-        introduction: Markdown for the top of the page.
-        manifest_file: `manifest.json` of the run's records, to be listed too.
-
-    Raises:
-        ValueError: if the manifest is not of the run's records.
-        OSError: if the page cannot be written.
+    The page begins with `introduction`, in Markdown. It lists the checksums of the
+    folder's files and the values in `manifest_file`, the manifest of the run's records.
     """
     path, config = folder / CARD_FILE, pretrained.config
     state, vocabulary = contents.read_state(pretrained.folder), pretrained.vocabulary
@@ -97,8 +90,8 @@ def _data(state: Mapping[str, Any], manifest_file: pathlib.Path | None) -> str:
             manifest[name] = f"{len(value):,}" if isinstance(value, list) else value
     if imported := state.get("imported"):
         return (
-            f"Weights from {imported['source']} ({imported['format']}); see there for "
-            f"their training data.\n\n{_table(imported['checksums'])}"
+            f"Weights from {imported['source']} ({imported['format']}). See the source "
+            f"for their training data.\n\n{_table(imported['checksums'])}"
         )
     if "task" in state:
         return "This fine-tuned model does not record its training data."

@@ -1,6 +1,6 @@
-"""Weights of other programs: names and forms of their tensors, and reading them.
+"""Maps other libraries' tensors to our weights, and reads them.
 
-Weights have the paths of our encoder's variables.
+The name of a weight is the path of our encoder's variable.
 """
 
 import dataclasses
@@ -24,11 +24,11 @@ WORDS, OUTPUT_BIAS = "token_embedding/embeddings", "head/output_bias"
 TABLES = "index_embedding/"
 TOKEN_TYPES = f"{TABLES}token_type"
 SEGABERT_TABLES = ("paragraph_index", "sentence_index", "token_index")
-# Rows that a token table may have after the last token.
+# Upper bound on the padding rows after a token table's last token.
 MAX_PADDING = 1024
 POOLER_FILE = "pooler.npz"
-# Parts of names that an encoder's output does not depend on: counters, heads, and the
-# state of optimizers.
+# Parts of the names of tensors that an encoder's output does not depend on: counters,
+# heads and optimizer state.
 _HARMLESS = re.compile(
     r"(^|[./])(position_ids|token_type_ids|cls|head|seq_relationship|next_sentence"
     r"|sentence_prediction|classifier|qa_outputs|pooler|pooler_transform|pooled_dense"
@@ -39,12 +39,12 @@ _HARMLESS = re.compile(
 
 
 class ForeignWeightsError(ValueError):
-    """Weights are damaged, incomplete or of another model; nothing was loaded."""
+    """Raised if weights are damaged, incomplete or from an unsupported model."""
 
 
-# === Names and forms ===
+# === Names and formats ===
 
-# In this order, from our path to the name in TF 1 checkpoints of BERT's authors.
+# Replacements, in this order, from our paths to names in BERT's TF 1 checkpoints.
 _RENAMED = {
     "transformer_layer_": "bert/encoder/layer_",
     "self_attention_layer_norm": "attention/output/LayerNorm",
@@ -57,7 +57,7 @@ _RENAMED = {
     "token_embedding/embeddings": "bert/embeddings/word_embeddings",
     "index_embedding/position_index": "bert/embeddings/position_embeddings",
     "index_embedding/token_type": "bert/embeddings/token_type_embeddings",
-    # Of SegaBERT's authors.
+    # From SegaBERT's authors.
     "index_embedding/paragraph_index": "bert/embeddings/para_position_embeddings",
     "index_embedding/sentence_index": "bert/embeddings/sent_position_embeddings",
     "index_embedding/token_index": "bert/embeddings/token_position_embeddings",
@@ -96,25 +96,22 @@ def _keras_hub_name(weight: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class TensorNames:
-    """Names and forms of the tensors in which a program stores our weights.
+    """Names and shapes of the tensors in which a library stores our weights.
 
-    Attributes:
-        name: our weight -> their name.
-        encoder: start of the names of an encoder.
-        kernels: "heads" for `(D, H, K)` and `(H, K, D)`, as in Keras; "matrix" for
-            `(inputs, outputs)`; "transposed" for `(outputs, inputs)`.
+    `kernels` is the shape of attention kernels: "heads", as in Keras, `(D, H, K)` or
+    `(H, K, D)`; "matrix", `(inputs, outputs)`; "transposed", `(outputs, inputs)`.
     """
 
-    name: Callable[[str], str]
-    encoder: str = ""
+    name: Callable[[str], str]  # our weight -> their name
+    encoder: str = ""  # prefix of the encoder's names
     kernels: str = "heads"
 
     def is_of_encoder(self, name: str) -> bool:
-        """True if the program's encoder may compute with a tensor of that name."""
+        """Returns whether the library's encoder may use a tensor of that name."""
         return name.startswith(self.encoder) and not _HARMLESS.search(name)
 
     def stored_shape(self, weight: str, shape: Collection[Any]) -> tuple[Any, ...]:
-        """Shape of the tensor that holds a weight; None is any size."""
+        """Returns the shape in which a weight is stored. None stands for any size."""
         shape = tuple(shape)
         if self.kernels == "heads" or None in shape:
             return shape
@@ -149,40 +146,30 @@ KERAS_HUB = TensorNames(_keras_hub_name)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ForeignModel:
-    """A foreign checkpoint: its tensors, settings and vocabulary.
+    """The tensors, settings and vocabulary of a model to import.
 
-    Attributes:
-        format: a key of `seg_tf.interop.convert.FORMATS`.
-        source: its path, for messages.
-        tensors: name -> array.
-        names: names and forms of the tensors.
-        model: its settings, and the rows of all tables.
-        vocabulary: vocabulary file, or its rows; None if there is none.
-        normalization: settings of `seg_tf.text.normalization.Normalization` in its
-            files; the vocabulary determines the others.
-        sentence_splitter: name and checksum of its sentence splitter, if known.
-        sentence_parameters: content of the splitter's file, as in `TextPreparation`.
-        notes: lines for the report.
-        files: the files with the weights.
+    `normalization` has the `Normalization` settings that the model's files contain. The
+    others are derived from the vocabulary.
     """
 
-    format: str
-    source: str
+    format: str  # a key of `seg_tf.interop.convert.FORMATS`
+    source: str  # path in messages
     tensors: Mapping[str, np.ndarray]
     names: TensorNames
-    model: EncoderConfig
-    vocabulary: pathlib.Path | tuple[str, ...] | None = None
+    model: EncoderConfig  # with the sizes of all tables
+    vocabulary: pathlib.Path | tuple[str, ...] | None = None  # file or rows
     normalization: Mapping[str, bool | None] = dataclasses.field(default_factory=dict)
+    # Name and checksum of the splitter, if known, and the content of its file.
     sentence_splitter: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     sentence_parameters: bytes | None = None
-    notes: tuple[str, ...] = ()
-    files: tuple[pathlib.Path, ...] = ()
+    notes: tuple[str, ...] = ()  # for the report
+    files: tuple[pathlib.Path, ...] = ()  # with the weights
 
 
-# === Settings of other programs ===
+# === Settings of other libraries ===
 
-# `hidden_act` -> whether it is GELU by tanh. `gelu` is that in Google's code, and GELU
-# by erf in Hugging Face's.
+# `hidden_act` -> whether it is the tanh approximation of GELU. `gelu` is approximate in
+# Google's code and exact in Hugging Face's.
 _ACTIVATIONS = {
     "gelu": None,
     "gelu_new": True,
@@ -198,7 +185,7 @@ _SIZES = {
 
 
 def read_settings(path: pathlib.Path, *, optional: bool = False) -> dict[str, Any]:
-    """The object in a JSON file; empty if an `optional` file is missing."""
+    """Reads a JSON object from a file. Returns {} if an `optional` file is missing."""
     if optional and not path.is_file():
         return {}
     values = files.read_json(path)
@@ -212,7 +199,7 @@ def read_settings(path: pathlib.Path, *, optional: bool = False) -> dict[str, An
 def require(
     path: pathlib.Path, values: Mapping[str, Any], expected: Mapping[str, Any]
 ) -> None:
-    """Raises if a value in a file is present, not null, and not the expected one."""
+    """Raises `ForeignWeightsError` if a value that is not null is unexpected."""
     for name, value in expected.items():
         actual = values.get(name)
         if isinstance(actual, Mapping):  # a token with its options
@@ -231,17 +218,10 @@ def read_model(
     *,
     plain_gelu: bool,
 ) -> EncoderConfig:
-    """The model in a config of Google's or Hugging Face's.
+    """Reads Google's or Hugging Face's config and checks it against the tensors.
 
-    Args:
-        path: the config.
-        tensors: the tensors, which must have the sizes of the config.
-        names: their names and forms.
-        tables: index features that may have a table, or `token_type`.
-        plain_gelu: whether `gelu` is GELU by tanh.
-
-    Raises:
-        ForeignWeightsError: naming file and setting, if our encoders cannot be it.
+    `tables` are the features that may have a table. If `plain_gelu` is true, `gelu`
+    means the tanh approximation.
     """
     values = read_settings(path)
     activation = values.get("hidden_act", "gelu")
@@ -291,19 +271,10 @@ def read_model(
 def read(
     foreign: ForeignModel, variables: Mapping[str, Any], width: int
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Reads the weights of a model of ours; pooler and masked-LM head may be absent.
+    """Reads the weights of one of our models. Pooler and masked-LM head are optional.
 
-    Args:
-        foreign: the source.
-        variables: the model's variables, as from `named_variables`.
-        width: the model's `D`.
-
-    Returns:
-        Our weight -> float32 array, and our weight -> its tensor.
-
-    Raises:
-        ForeignWeightsError: naming the tensor, if one is absent, not finite or of
-            another shape.
+    `variables` is the result of `named_variables`, `width` is the hidden size. Returns
+    two dicts that map our weights to float32 arrays and to names of source tensors.
     """
     shapes = {
         name: tuple(variable.shape)
@@ -334,7 +305,7 @@ def read(
         if stored.dtype.kind != "f" or not np.isfinite(stored).all():
             raise ForeignWeightsError(
                 f"{foreign.source}: the tensor {name!r} must have finite numbers of a "
-                f"floating-point type. Found: {stored.dtype}, or others"
+                f"floating-point type. Found: {stored.dtype}, or NaN or infinity"
             )
         values[weight] = foreign.names.to_ours(weight, stored, shape)
     rows = len(values[WORDS])
@@ -357,37 +328,37 @@ def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
 
 
 def list_tables(model: Any) -> tuple[str, ...]:
-    """Features that an encoder, or its config, has tables for."""
+    """Returns the features for which an encoder, or its config, has a table."""
     return (*model.index_tables, *(("token_type",) if model.num_token_types else ()))
 
 
 def named_variables(encoder: Any, objectives: Mapping[str, Any]) -> dict[str, Any]:
-    """The variables of an encoder, and of its masked-LM head if it has one."""
+    """Returns the variables of an encoder and its masked-LM head, if any, by name."""
     variables = {variable.path: variable for variable in encoder.weights}
     for objective in objectives.values():
         if isinstance(objective, MaskedLM):
             for variable in objective.head.weights:
                 _, head, name = f"/{variable.path}".rpartition(f"/{HEAD}")
-                # The head has the token table, too, under another path.
+                # The head also has the token table, under another path.
                 if head and not any(variable is other for other in encoder.weights):
                     variables[HEAD + name] = variable
     return variables
 
 
 def has_trained_head(pretrained: Pretrained) -> bool:
-    """True if a checkpoint's masked-LM head was trained, here or at its source."""
+    """Returns whether the masked-LM head was trained, by us or by the source."""
     imported = contents.read_state(pretrained.folder).get("imported") or {}
     has_head = any(isinstance(o, MaskedLM) for o in pretrained.objectives.values())
     return has_head and not any(f"/{HEAD}" in path for path in imported.get("new", ()))
 
 
 def check_is_bert(pretrained: Pretrained) -> None:
-    """Raises `ForeignWeightsError` unless other programs' BERT can be the model."""
+    """Raises `ForeignWeightsError` if the model differs from other libraries' BERT."""
     encoder = pretrained.encoder
     tables = list(getattr(encoder, "index_tables", ()))
     if not getattr(encoder, "has_bert_layers", False) or tables != ["position_index"]:
         raise ForeignWeightsError(
-            "BERT of other programs embeds positions only: the model must have BERT's "
+            "BERT in other libraries only embeds positions: the model must have BERT's "
             "layers and only the table position_index. Any encoder can be written as "
             f"a Keras file, --to=keras. Received: {pretrained.config.name!r}, "
             f"{type(encoder).__name__} with {', '.join(tables) or 'no table'}, "
@@ -398,14 +369,14 @@ def check_is_bert(pretrained: Pretrained) -> None:
 def exported_values(
     pretrained: Pretrained, *, with_head: bool
 ) -> dict[str, np.ndarray]:
-    """Weights for another program's BERT: two token types, and a pooler if imported."""
+    """Returns weights for another library's BERT, with two token types or more."""
     encoder = pretrained.encoder
     variables = named_variables(encoder, pretrained.objectives if with_head else {})
     values = {
         name: np.asarray(variable.value, np.float32)
         for name, variable in variables.items()
     }
-    # Tokenizers give the second text of a pair the type 1.
+    # Tokenizers assign type 1 to the second text of a pair.
     zeros = np.zeros((1, encoder.hidden_size), np.float32)
     types = values.get(TOKEN_TYPES, zeros)
     values[TOKEN_TYPES] = types if len(types) > 1 else types.repeat(2, 0)
@@ -419,7 +390,7 @@ def write_pooler(folder: pathlib.Path, values: Mapping[str, np.ndarray]) -> None
 
 
 def read_pooler(folder: pathlib.Path) -> dict[str, np.ndarray] | None:
-    """A checkpoint's `pooler/kernel` `(D, D)` and `pooler/bias` `(D,)`, if present."""
+    """Reads `pooler/kernel` `(D, D)` and `pooler/bias` `(D,)`, or returns None."""
     path = folder / POOLER_FILE
     if not path.is_file():
         return None

@@ -1,4 +1,4 @@
-"""Keras layers of the models."""
+"""Keras layers of the encoders and language models."""
 
 from seg_tf.layers.adaptive import AdaptiveEmbedding, AdaptiveSoftmax
 from seg_tf.layers.attention import MultiHeadAttention

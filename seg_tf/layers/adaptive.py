@@ -1,8 +1,8 @@
-"""Adaptive word vectors and softmax: narrower and cheaper for rare words."""
+"""Adaptive embeddings and softmax, which are narrower and cheaper for rare words."""
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -11,12 +11,12 @@ from keras import ops
 from seg_tf.layers.common import ArgumentsConfig
 from seg_tf.ops.losses import pad_vocabulary
 
-# Shape key: B batch, L sequence length, N positions, M positions of a tail, D hidden
-# size, V words of a part, E width of their vectors, T tails.
+# Shape key: B batch, L sequence length, N positions, M positions with targets in a
+# tail, D hidden size, V words of a part, E width of their vectors, T tails.
 
 
 class Part(NamedTuple):
-    """Words `begin` to `end` of neighbouring ranks, whose vectors have width `E`."""
+    """Words `begin` to `end - 1` by frequency rank, with vectors of one width."""
 
     begin: int
     end: int
@@ -25,21 +25,21 @@ class Part(NamedTuple):
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class AdaptiveEmbedding(ArgumentsConfig, keras.layers.Layer):
-    """Vectors of words that are numbered by falling frequency.
+    """Embeds words that are numbered by decreasing frequency.
 
     The cutoffs divide the words into a head of frequent words and tails of rarer words.
     Part i has vectors of width `embedding_size // tail_divisor**i` and a matrix that
-    projects them to the hidden size (Baevski and Auli, 2019, section 3). With a
-    `tail_divisor` of 1 there is a single table, projected only if its width is not the
-    hidden size. Vectors are multiplied by the square root of the hidden size, as in
-    Transformer-XL. `AdaptiveSoftmax` predicts words with the same vectors.
+    projects them to the hidden size (Baevski and Auli, 2019, section 3). If
+    `tail_divisor` is 1, there is a single table, which is projected only if its width
+    differs from the hidden size. Vectors are multiplied by the square root of the
+    hidden size, as in Transformer-XL. `AdaptiveSoftmax` shares the vectors.
 
     Args:
         vocab_size: int. Number of words.
         hidden_size: int. Width `D` of the output.
-        embedding_size: int. Width of the vectors of the head.
-        cutoffs: sequence of int. The first word of each tail, rising; may be empty.
-        tail_divisor: int. Factor by which each part is narrower than the one before.
+        embedding_size: int. Width of the head's vectors.
+        cutoffs: sequence of int. First word of each tail, increasing; may be empty.
+        tail_divisor: int. Factor by which each part is narrower than the previous part.
         initializer_range: float. Initial standard deviation of the tables.
         projection_range: float. Initial standard deviation of the projections.
 
@@ -116,7 +116,7 @@ class AdaptiveEmbedding(ArgumentsConfig, keras.layers.Layer):
     def add_projection(
         self, layer: keras.layers.Layer, name: str, width: int
     ) -> keras.Variable:
-        """Adds a matrix `(E, D)` with this initializer to a layer."""
+        """Adds a projection matrix `(E, D)` to a layer."""
         return layer.add_weight(
             name=name,
             shape=(width, self.hidden_size),
@@ -128,8 +128,8 @@ class AdaptiveEmbedding(ArgumentsConfig, keras.layers.Layer):
         if self.tail_divisor == 1:
             sum_BLD = self._vectors(0, token_ids)
         else:
-            # Every part is looked up at every position, so shapes do not depend on the
-            # words. The projections of tails are narrow and cheap.
+            # Every part is looked up at every position, so that shapes do not depend on
+            # the words. The projections of tails are narrow and cheap.
             sum_BLD = 0
             for number, part in enumerate(self.parts):
                 rows_BL = ops.clip(token_ids - part.begin, 0, part.end - part.begin - 1)
@@ -143,7 +143,7 @@ class AdaptiveEmbedding(ArgumentsConfig, keras.layers.Layer):
         return (*token_ids_shape, self.hidden_size)
 
     def part_tables(self) -> list[Any]:
-        """The word vectors `(V, E)` of each part, in the compute dtype."""
+        """Returns the word vectors `(V, E)` of each part in the compute dtype."""
         if self.tail_divisor == 1:
             tables = split_rows(self._tables[0], self.cutoffs)
         else:
@@ -151,7 +151,7 @@ class AdaptiveEmbedding(ArgumentsConfig, keras.layers.Layer):
         return [ops.cast(table_VE, self.compute_dtype) for table_VE in tables]
 
     def part_projections(self) -> list[Any]:
-        """The matrix `(E, D)` of each part in the compute dtype, or None."""
+        """Returns each projection `(E, D)`, or None, in the compute dtype."""
         if not self.is_projected:
             return [None] * len(self.parts)
         projections = [
@@ -160,7 +160,7 @@ class AdaptiveEmbedding(ArgumentsConfig, keras.layers.Layer):
         return projections * (len(self.parts) if self.tail_divisor == 1 else 1)
 
     def _vectors(self, number: int, rows_BL: Any, is_in_part_BL1: Any = None) -> Any:
-        """Rows of a table, projected and scaled; 0 outside the part."""
+        """Looks up rows of a table, projects and scales them. Other words give 0."""
         table_VE = self._tables[number]
         # See `IndexEmbedding` for the reshape.
         vectors_BLE = ops.take(ops.reshape(table_VE, table_VE.shape), rows_BL, axis=0)
@@ -189,41 +189,41 @@ class AdaptiveEmbedding(ArgumentsConfig, keras.layers.Layer):
 
 
 def split_rows(table: Any, cutoffs: Sequence[int]) -> list[Any]:
-    """The rows before, between and after the cutoffs."""
-    # The gradient of a split is one concatenation; slices would each have a gradient of
-    # the table's size.
+    """Splits the rows of a table at the cutoffs."""
+    # The gradient of a split is a single concatenation. Each slice would have a
+    # gradient as large as the table.
     if not cutoffs:
         return [ops.convert_to_tensor(table)]
     return list(ops.split(table, list(cutoffs), axis=0))
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class AdaptiveSoftmax(keras.layers.Layer):
-    """Distribution of the next word over a head and tails (Grave et al., 2017).
+class AdaptiveSoftmax(ArgumentsConfig, keras.layers.Layer):
+    """Computes the loss of target words with an adaptive softmax (Grave et al., 2017).
 
-    The head is a softmax over its words and the tails, which have a vector each; a tail
-    is a softmax over its words:
+    The head is a softmax over its words and the tails, each of which has a vector. A
+    tail is a softmax over its words:
 
         P(w) = P(w | head)                       for a word of the head
-        P(w) = P(tail | head) * P(w | tail)      for another
+        P(w) = P(tail | head) * P(w | tail)      for a word of a tail
 
-    so a tail is computed only at its own targets. Word vectors and the projections of
-    tails are shared with the embedding. The head has a separate projection, as in
-    Transformer-XL, unless the embedding has none. Products are computed in the compute
-    dtype, softmaxes in float32.
+    Therefore a tail is computed only at its own targets. The word vectors and the
+    projections of tails are shared with the embedding. The head has a separate
+    projection, as in Transformer-XL, unless the embedding has none. Matrix products are
+    computed in the compute dtype, and softmaxes in float32.
 
     Args:
-        embedding: `AdaptiveEmbedding` with the words, parts and vectors.
+        embedding: `AdaptiveEmbedding` that defines the words, parts and vectors.
         static_shapes: bool. Whether to compute every tail at every position, for XLA
-            and JAX: the same results at the cost of a softmax over all words.
-        vocab_multiple: int. Multiple to which the words of every part are padded for
-            GPU kernels; results are the same for any.
+            and JAX. Results are the same, at the cost of a softmax over all words.
+        vocab_multiple: int. The number of words in each part is padded to a multiple of
+            it, for faster GPU kernels. Results do not change.
 
     Call arguments:
         hidden: float tensor `(…, D)`.
         targets: int tensor `(…)`, each below the embedding's `vocab_size`.
-        weights: float or bool tensor `(…)`, factors of the losses; None is 1. No tail
-            is computed for a weight of 0, unless `static_shapes`.
+        weights: float or bool tensor `(…)`, factors of the losses, or None. Unless
+            `static_shapes` is True, tails skip positions with weight 0.
 
     Returns:
         float32 tensor `(…)`: the weighted negative log probability of each target.
@@ -247,7 +247,7 @@ class AdaptiveSoftmax(keras.layers.Layer):
         vocab_multiple: int = 1,
         **kwargs: Any,
     ):
-        # Losses and weights stay float32; factors of products are cast in `call`.
+        # Losses and weights stay in float32. Matrices are cast in `call`.
         super().__init__(autocast=False, **kwargs)
         self.embedding = embedding
         self.static_shapes = static_shapes
@@ -320,7 +320,7 @@ class AdaptiveSoftmax(keras.layers.Layer):
         return keras.KerasTensor(targets.shape, "float32")
 
     def log_probabilities(self, hidden: Any) -> Any:
-        """Log probability of every word, float32 `(…, V)`, from states `(…, D)`."""
+        """Returns log probabilities of all words, float32 `(…, vocab_size)`."""
         hidden_ND = self._flatten(hidden)
         head, *tails = (
             ops.log_softmax(_logits(hidden_ND, *layer))
@@ -338,7 +338,7 @@ class AdaptiveSoftmax(keras.layers.Layer):
         return ops.reshape(ops.cast(hidden, self.compute_dtype), (-1, size))
 
     def _output_layers(self) -> list[tuple[Any, Any, Any]]:
-        """Projection, vectors and bias of the head and of each tail."""
+        """Returns the projection, vectors and bias of the head and of each tail."""
         tables = self.embedding.part_tables()
         projections = self.embedding.part_projections()
         biases = split_rows(ops.cast(self._bias, "float32"), self.embedding.cutoffs)
@@ -352,29 +352,16 @@ class AdaptiveSoftmax(keras.layers.Layer):
         return list(zip(projections, tables, biases, strict=True))
 
     def _columns(self, targets_N: Any) -> Any:
-        """The right column of the head: the word's, or its tail's."""
+        """Returns the head's logit index for each target: its word or its tail."""
         head, *tails = self.embedding.parts
         columns_N = ops.minimum(targets_N, head.end)
         for tail in tails[1:]:
             columns_N += ops.cast(targets_N >= tail.begin, columns_N.dtype)
         return columns_N
 
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "embedding": keras.saving.serialize_keras_object(self.embedding),
-            "static_shapes": self.static_shapes,
-            "vocab_multiple": self.vocab_multiple,
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> "AdaptiveSoftmax":
-        embedding = keras.saving.deserialize_keras_object(config["embedding"])
-        return cls(**{**config, "embedding": embedding})
-
 
 def _logits(hidden_ND: Any, projection_ED: Any, vectors_VE: Any, bias_V: Any) -> Any:
-    """Scores `(N, V)` in float32, of products in the dtype of the arguments."""
+    """Returns float32 logits `(N, V)`. Products are in the dtype of the arguments."""
     if projection_ED is not None:
         hidden_ND = ops.matmul(hidden_ND, ops.transpose(projection_ED))
     logits_NV = ops.matmul(hidden_ND, ops.transpose(vectors_VE))
@@ -382,5 +369,5 @@ def _logits(hidden_ND: Any, projection_ED: Any, vectors_VE: Any, bias_V: Any) ->
 
 
 def _cross_entropy(logits_NV: Any, words_N: Any) -> Any:
-    # One operator, which keeps one array of the size of the logits for the gradient.
+    # A fused operation keeps only one array as large as the logits for the gradient.
     return ops.sparse_categorical_crossentropy(words_N, logits_NV, from_logits=True)

@@ -13,29 +13,29 @@ from seg_tf.ops.attention import attention_weights, fused_attention, rotate
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class MultiHeadAttention(ArgumentsConfig, keras.layers.Layer):
-    """`keras.layers.MultiHeadAttention`, with the same weights, in less memory.
+    """Multi-head attention in which queries see only the keys of their group.
 
-    Dropout on the attention weights needs all `(B, H, T, K)` of them. With a rate of 0,
-    `seg_tf.ops.attention.fused_attention` needs memory for T + K only.
+    It has the same variables as `keras.layers.MultiHeadAttention`. With attention
+    dropout, memory grows with T * K, otherwise with T + K (`fused_attention`).
 
     Args:
-        num_heads: int. Attention heads, which share the width.
-        dropout: float. Rate on the attention weights.
-        kernel_initializer: initializer of every kernel.
+        num_heads: int. Number of attention heads. Must divide the width.
+        dropout: float. Dropout rate of the attention weights.
+        kernel_initializer: initializer of the kernels.
         use_bias: bool. Whether the projections have biases.
-        output_initializer: initializer of the output's kernel; None is
+        output_initializer: initializer of the output projection's kernel. Defaults to
             `kernel_initializer`.
         window: int. Width of local attention, as for
-            `seg_tf.ops.attention.visible_keys`; None is global.
+            `seg_tf.ops.attention.visible_keys`. If None, attention is global.
 
     Call arguments:
         query: float tensor `(B, T, D)`.
-        value: float tensor `(B, K, D)`, which the keys are computed from as well.
-        query_group: int tensor `(B, T)`, or `(B, 1)` if all queries have the same.
-        key_group: int tensor `(B, K)`; a query sees the keys of its group.
-        rotation: float tensor `(B, T, E)` from `seg_tf.ops.attention.rotations`, which
-            rotates queries and keys; None rotates nothing.
-        training: bool. Whether there is dropout.
+        value: float tensor `(B, K, D)`, from which keys are also computed.
+        query_group: int tensor `(B, T)`, or `(B, 1)` if all queries are in one group.
+        key_group: int tensor `(B, K)`. A query sees the keys of its group.
+        rotation: float tensor `(B, T, E)` from `seg_tf.ops.attention.rotations` that
+            rotates queries and keys, or None.
+        training: bool. Whether to apply dropout.
 
     Returns:
         Tensor `(B, T, D)` in the compute dtype.
@@ -68,7 +68,7 @@ class MultiHeadAttention(ArgumentsConfig, keras.layers.Layer):
     def build(self, query_shape: Any, value_shape: Any) -> None:
         hidden_size = query_shape[-1]
         heads = (self.num_heads, hidden_size // self.num_heads)
-        # The names of attributes and layers, which are Keras's, are in checkpoints.
+        # Checkpoints contain these names, which are the names in Keras's layer.
         self.query_dense = self._projection("query", query_shape, heads)
         self.key_dense = self._projection("key", value_shape, heads)
         self.value_dense = self._projection("value", value_shape, heads)
@@ -117,7 +117,7 @@ class MultiHeadAttention(ArgumentsConfig, keras.layers.Layer):
         key_group: Any,
         rotation: Any = None,
     ) -> Any:
-        """Attention weights `(B, H, T, K)` of a call, without dropout."""
+        """Returns the attention weights `(B, H, T, K)` of a call, without dropout."""
         query_BTHE, key_BKHE = self._query_and_key(query, value, rotation)
         return attention_weights(
             query_BTHE, key_BKHE, query_group, key_group, self.window
@@ -139,7 +139,7 @@ class MultiHeadAttention(ArgumentsConfig, keras.layers.Layer):
             "btd,dhe->bthe",
             output_shape=(None, *heads),
             bias_axes="he" if self.use_bias else None,
-            # One initializer draws the same numbers at every call.
+            # The same initializer would draw the same numbers at every call.
             kernel_initializer=self.kernel_initializer.clone(),
             dtype=self.dtype_policy,
             name=name,

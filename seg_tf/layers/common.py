@@ -1,12 +1,12 @@
-"""Shared by layers: configs, features, dropout, GELU, and recomputation."""
+"""Utilities for layers: configs, features, dropout, GELU, gradient checkpointing."""
 
-import difflib
+import contextlib
 import functools
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -14,14 +14,11 @@ from keras import ops
 
 from seg_tf.features import FEATURES, tensor_specs
 
-_Parameters = ParamSpec("_Parameters")
-_Result = TypeVar("_Result")
-
 
 def with_arguments(
     config: Mapping[str, Any], instance: Any, cls: type
 ) -> dict[str, Any]:
-    """The config of a base class, plus the constructor arguments of `cls`."""
+    """Returns the config of a base class, plus the constructor arguments of `cls`."""
     values = dict(config)
     for name, parameter in inspect.signature(cls).parameters.items():
         # Keras's own arguments are in the config of the base class.
@@ -35,9 +32,9 @@ def with_arguments(
 
 
 class ArgumentsConfig:
-    """Mixin for Keras layers and models whose config is their constructor's arguments.
+    """Mixin for Keras layers and models whose config contains constructor arguments.
 
-    Each argument is stored in the attribute with its name.
+    Each argument must be stored in an attribute with its name.
     """
 
     def get_config(self) -> dict[str, Any]:
@@ -48,32 +45,33 @@ class ArgumentsConfig:
                 config = with_arguments(config, self, cls)
         return config
 
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Any:
+        # `get_config` returns layers as objects: Keras serializes them, and recognizes
+        # a layer that a model uses twice.
+        arguments = dict(config)
+        for name, value in config.items():
+            if isinstance(value, keras.layers.Layer):  # another model's
+                value = keras.saving.serialize_keras_object(value)
+            if isinstance(value, dict) and "registered_name" in value:
+                arguments[name] = keras.saving.deserialize_keras_object(value)
+        parent: Any = super()
+        return parent.from_config(arguments)
 
-def checked_names(
-    function: Callable[_Parameters, _Result],
-) -> Callable[_Parameters, _Result]:
-    """Makes a class method suggest the nearest name for an unknown argument."""
-    known = list(inspect.signature(function).parameters)[1:]
 
-    @functools.wraps(function)
-    def checked(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-        for name, value in kwargs.items():
-            if name not in known:
-                close = difflib.get_close_matches(name, known, n=1)
-                hint = f"Did you mean `{close[0]}`? " if close else ""
-                owner: Any = args[0]
-                raise ValueError(
-                    f"`{name}` must be one of the arguments of `{owner.__name__}."
-                    f"{function.__name__}`: {', '.join(known)}. {hint}"
-                    f"Received: {name}={value!r}"
-                )
-        return function(*args, **kwargs)
-
-    return checked
+@contextlib.contextmanager
+def under_dtype_policy(policy: keras.DTypePolicy | str | None) -> Iterator[None]:
+    """Context manager that sets Keras's dtype policy. None keeps the current one."""
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy or before)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
 
 
 def select_features(inputs: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Selects features by name; raises a ValueError if one is missing."""
+    """Selects features by name. Raises a ValueError if one is missing."""
     missing = [name for name in names if name not in inputs]
     if missing:
         raise ValueError(
@@ -84,7 +82,7 @@ def select_features(inputs: Mapping[str, Any], names: Iterable[str]) -> dict[str
 
 
 def feature_inputs(names: Iterable[str]) -> dict[str, Any]:
-    """Keras inputs of features of the batch contract, every dimension dynamic."""
+    """Creates Keras inputs for features, with dynamic dimensions, by name."""
     sizes = {letter: None for feature in FEATURES.values() for letter in feature.shape}
     return {
         name: keras.Input(batch_shape=shape, dtype=dtype, name=name)
@@ -94,13 +92,13 @@ def feature_inputs(names: Iterable[str]) -> dict[str, Any]:
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class Dropout(keras.layers.Dropout):
-    """`keras.layers.Dropout`, drawn and scaled in float32.
+    """`keras.layers.Dropout` that draws and scales in float32.
 
-    Keras draws or scales in the dtype of the inputs: in bfloat16 a rate of 0.1 then
-    drops 10.13 % of the inputs on TensorFlow.
+    Keras draws or scales in the dtype of the inputs. On TensorFlow in bfloat16, a rate
+    of 0.1 then drops 10.13 % of the inputs.
 
-    On JAX the draws are hashes of the entries' numbers. With the generator of
-    `jax.random` an update of BERT base, 256 rows of 128, takes 11 % longer on an H200.
+    On JAX, random bits are hashes of entry indices. With `jax.random`, an update of
+    BERT base with 256 rows of length 128 takes 11 % longer on an H200.
     """
 
     def call(self, inputs: Any, training: bool = False) -> Any:
@@ -119,16 +117,10 @@ class Dropout(keras.layers.Dropout):
 
 
 def hashed_bits(shape: Sequence[int], seed: Any) -> Any:
-    """Random bits: MurmurHash3's finaliser of the entry's number and a seed.
+    """Hashes entry indices and a seed to random bits with MurmurHash3's finalizer.
 
-    Each entry needs a dozen operations, which XLA fuses with those that use them.
-
-    Args:
-        shape: shape of the result, of up to 2**32 entries.
-        seed: two integers, `(2,)`.
-
-    Returns:
-        uint32 tensor of this shape.
+    Each entry takes a dozen operations, which XLA fuses with their consumers. `shape`
+    has at most 2**32 entries, and `seed` is an int tensor `(2,)`. Returns uint32.
     """
     bits = ops.reshape(ops.arange(math.prod(shape), dtype="uint32"), shape)
     for word in ops.unstack(ops.cast(seed, "uint32"), 2):
@@ -142,29 +134,29 @@ def hashed_bits(shape: Sequence[int], seed: Any) -> Any:
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 def tanh_gelu(inputs: Any) -> Any:
-    """GELU in its tanh approximation."""
+    """Computes the tanh approximation of GELU."""
     return ops.gelu(inputs, approximate=True)
 
 
 def gelu(approximate: bool) -> Callable[[Any], Any]:
-    """GELU in the tanh form of BERT's published code, or exact, as in most ports."""
+    """Returns GELU: the tanh form of BERT's published code, or the exact form."""
     return tanh_gelu if approximate else keras.activations.gelu
 
 
 def mark_hidden_matrix(kernel: Any, input_axes: int = 1) -> None:
     """Marks a kernel that maps hidden states to hidden states, for Muon.
 
-    `input_axes` is the number of leading axes that are contracted with the input.
+    `input_axes` is the number of leading axes that are contracted with the inputs.
     """
     inputs, outputs = kernel.shape[:input_axes], kernel.shape[input_axes:]
     kernel.hidden_matrix_shape = math.prod(inputs), math.prod(outputs)
 
 
 def recomputable(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator of `call`, for layers with an attribute `recompute`.
+    """Adds gradient checkpointing to the `call` of a layer with attribute `recompute`.
 
-    If it is true, a call with `training=True` keeps only its arguments for the backward
-    pass, which repeats the call with the same weights and the same dropout. The layer
+    If it is True, a call with `training=True` stores only its arguments, and the
+    backward pass repeats the call with the same weights and the same dropout. The layer
     must return one tensor. (`keras.RematScope` does not work inside a `tf.function`.)
     """
     signature = inspect.signature(call)
@@ -174,14 +166,14 @@ def recomputable(call: Callable[..., Any]) -> Callable[..., Any]:
         arguments = signature.bind(self, *args, **kwargs).arguments
         if not (self.recompute and arguments.get("training")):
             return call(self, *args, **kwargs)
-        # Variables among the arguments, such as shared ones, are read here.
+        # Read variables among the arguments, such as shared weights.
         leaves = [
             leaf.value if isinstance(leaf, keras.Variable) else leaf
             for leaf in keras.tree.flatten((args, kwargs))
         ]
         are_tensors = [ops.is_tensor(leaf) for leaf in leaves]
         variables, weights = self.variables, {id(weight) for weight in self.weights}
-        # The states of dropout's generators.
+        # States of the seed generators of dropout.
         states = [state for state in variables if id(state) not in weights]
 
         def compute(values: Sequence[Any], tensors: Sequence[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Embeddings of word pieces and their indices."""
+"""Layers that embed word pieces and their indices."""
 
 import math
 from collections.abc import Mapping
@@ -16,21 +16,21 @@ from seg_tf.ops import relative_logits
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class IndexEmbedding(ArgumentsConfig, keras.layers.Layer):
-    """Sums one learned vector for every index feature that has a table.
+    """Sums the learned embeddings of several index features.
 
-    With `position_index` only, this is BERT's position embedding; with
-    `paragraph_index`, `sentence_index` and `token_index` it is SegaBERT's (Segatron,
-    section 3.2). The sum is computed in the dtype of the tables and rounded to the
-    compute dtype once.
+    With `position_index` only, this is BERT's position embedding. With
+    `paragraph_index`, `sentence_index` and `token_index`, it is SegaBERT's embedding
+    (Segatron, section 3.2). The sum is computed in the dtype of the tables and then
+    cast to the compute dtype.
 
     Args:
-        tables: mapping of feature name to the rows of its table.
+        tables: dict that maps each feature name to the number of rows in its table.
         hidden_size: int. Width `D` of the output.
-        embeddings_initializer: initializer of every table.
+        embeddings_initializer: initializer of the tables.
 
     Call arguments:
-        features: dict of int tensors `(B, L)`, each below its table's rows; those not
-            named in `tables` are ignored.
+        features: dict of int tensors `(B, L)`, each below the number of rows in its
+            table. Features without a table are ignored.
 
     Returns:
         Tensor `(B, L, D)` in the layer's compute dtype.
@@ -49,7 +49,7 @@ class IndexEmbedding(ArgumentsConfig, keras.layers.Layer):
         embeddings_initializer: Any = "uniform",
         **kwargs: Any,
     ):
-        # Tables are summed in their dtype; indices need no cast.
+        # Tables are summed in their own dtype. Indices need no cast.
         super().__init__(autocast=False, **kwargs)
         # Weights are saved in this order.
         self.tables = dict(sorted(tables.items()))
@@ -61,7 +61,7 @@ class IndexEmbedding(ArgumentsConfig, keras.layers.Layer):
             name: self.add_weight(
                 name=name,
                 shape=(rows, self.hidden_size),
-                # One initializer draws the same numbers at every call.
+                # The same initializer would draw the same numbers at every call.
                 initializer=self.embeddings_initializer.clone(),
                 autocast=False,
             )
@@ -72,9 +72,9 @@ class IndexEmbedding(ArgumentsConfig, keras.layers.Layer):
         features = select_features(features, self.tables)
         sum_BLD = None
         for name, table in self.embeddings.items():
-            # The gradient of gathering from a variable is a list of rows. If a row
-            # occurs twice, Keras's Adam sums squares where it has to square the sum.
-            # After a reshape the gradient is an ordinary tensor, which is also faster.
+            # Gathering from a variable has a sparse gradient. If a row occurs twice in
+            # it, Keras's Adam sums the squares instead of squaring the sum. After a
+            # reshape, the gradient is a dense tensor, which is also faster.
             table_RD = ops.reshape(table, (self.tables[name], self.hidden_size))
             vectors_BLD = ops.take(table_RD, features[name], axis=0)
             sum_BLD = vectors_BLD if sum_BLD is None else sum_BLD + vectors_BLD
@@ -89,10 +89,10 @@ class IndexEmbedding(ArgumentsConfig, keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class SinusoidalTable(keras.initializers.Initializer):
-    """Row k starts as the sinusoids of position k (Transformer, section 3.5).
+    """Initializer that sets row k to the sinusoids of position k.
 
-    Args:
-        stddev: float. Root mean square of the entries.
+    See Vaswani et al., 2017, section 3.5. `stddev` is the root mean square of the
+    entries.
     """
 
     def __init__(self, stddev: float):
@@ -100,9 +100,9 @@ class SinusoidalTable(keras.initializers.Initializer):
 
     def __call__(self, shape: tuple[int, int], dtype: Any = None) -> Any:
         rows, width = shape
-        # An odd width ends with half a wave.
+        # If the width is odd, the last pair of sine and cosine is truncated.
         vectors = relative_logits.position_vectors(ops.arange(rows), width + width % 2)
-        # The mean square of a sine is a half.
+        # The mean square of a sine is 1/2.
         return ops.cast(math.sqrt(2) * self.stddev * vectors[:, :width], dtype)
 
     def get_config(self) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class SinusoidalTable(keras.initializers.Initializer):
 
 
 class EmbeddingLayers(NamedTuple):
-    """Layers that sum the embeddings of tokens and indices, as in BERT.
+    """Layers that embed tokens and indices, then apply a norm and dropout, as in BERT.
 
     `indices` is None if only tokens are embedded.
     """
@@ -138,7 +138,7 @@ def embedding_layers(
     initializer: keras.initializers.Initializer,
     dtype: Any,
 ) -> EmbeddingLayers:
-    """The layers that embed word pieces and their indices."""
+    """Creates the layers that embed word pieces and their indices."""
     if vocab_size is None or vocab_size < 1:
         raise ValueError(
             "`vocab_size` must be at least 1. A config without it uses the records' "
@@ -151,7 +151,7 @@ def embedding_layers(
         dtype=dtype,
         name="token_embedding",
     )
-    # Unset, a half-precision policy would compute the logits in float32.
+    # By default, the logits would be in float32 even under a half-precision policy.
     tokens.reverse_dtype = tokens.compute_dtype
     indices = index_tables and IndexEmbedding(
         index_tables,

@@ -1,4 +1,4 @@
-"""ReAT's layers: within sentences, and between the sentences of a text."""
+"""ReAT's transformer layers within and across the sentences of a text."""
 
 from typing import Any
 
@@ -14,22 +14,22 @@ from seg_tf.ops.attention import gather_vectors
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class SentenceTransformerLayer(TransformerLayer):
-    """BERT's transformer layer within each sentence (ReAT, section II.B).
+    """BERT's transformer layer, applied within each sentence (ReAT, section II.B).
 
-    The paper computes a padded array of sentences × positions. Here short sentences
-    share a block of positions, and a mask separates them. The results are the same.
+    The paper pads each sentence to a separate row. Here, short sentences share a block
+    of positions, and a mask separates them. The results are the same.
 
     Args:
         intermediate_size: int. Width inside the feed-forward block.
-        num_heads: int. Attention heads, which share the width.
-        block_length: int. `T`, which divides `L`; no sentence crosses a multiple of it.
-        **kwargs: further arguments of `TransformerLayer`.
+        num_heads: int. Number of attention heads. Must divide the width.
+        block_length: int. `T`, which divides `L`. No sentence crosses a multiple of it.
+        **kwargs: other arguments of `TransformerLayer`.
 
     Call arguments:
         hidden: float tensor `(B, L, D)`.
-        sentence_number: int tensor `(B, L)`: positions with the same number see each
-            other. 0 at padding.
-        training: bool. Whether there is dropout.
+        sentence_number: int tensor `(B, L)`, 0 at padding. Positions with the same
+            number see each other.
+        training: bool. Whether to apply dropout.
 
     Returns:
         Tensor `(B, L, D)` in the compute dtype, undefined at padding.
@@ -86,23 +86,23 @@ class SentenceTransformerLayer(TransformerLayer):
 class AlphaTransformerLayer(TransformerLayer):
     """An alpha transformer layer (ReAT, section II.C and figure 2).
 
-    Four blocks, each followed by a residual connection and LayerNorm: attention inside
-    the sentence, feed-forward, *attention token mixing*, and a second feed-forward with
-    separate weights. In mixing, every position attends to the `<Attn>` positions of its
-    text. This is the only computation across sentences.
+    It has four blocks, each followed by a residual connection and LayerNorm: attention
+    within the sentence, feed-forward, *attention token mixing*, and a second
+    feed-forward block. In mixing, every position attends to the `<Attn>` positions of
+    its text. This is the only computation across sentences.
 
     Args:
         intermediate_size: int. Width inside both feed-forward blocks.
-        num_heads: int. Heads of both attentions, which share the width.
-        **kwargs: further arguments of `SentenceTransformerLayer`.
+        num_heads: int. Number of heads in both attention blocks.
+        block_length, **kwargs: as for `SentenceTransformerLayer`.
 
     Call arguments:
         hidden: float tensor `(B, L, D)`.
-        sentence_number: int tensor `(B, L)`, number of the sentence; 0 at padding.
-        text_number: int tensor `(B, L)`, number of the text; 0 at padding.
-        attention_positions: int tensor `(B, N)`, positions of the `<Attn>`.
+        sentence_number: int tensor `(B, L)`, number of the sentence, 0 at padding.
+        text_number: int tensor `(B, L)`, number of the text, 0 at padding.
+        attention_positions: int tensor `(B, N)`, position of each sentence's `<Attn>`.
         sentence_mask: bool tensor `(B, N)`, False at empty slots.
-        training: bool. Whether there is dropout.
+        training: bool. Whether to apply dropout.
 
     Returns:
         Tensor `(B, L, D)` in the compute dtype, undefined at padding.

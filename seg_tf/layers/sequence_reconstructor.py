@@ -1,4 +1,4 @@
-"""SLM's decoder, which points at the sentences of a row one after another."""
+"""SLM's decoder, which predicts the order of the sentences in a row."""
 
 # Shape key: B batch, C candidates, S steps, D hidden size.
 
@@ -11,35 +11,35 @@ from keras import ops
 from seg_tf.layers.common import ArgumentsConfig, gelu
 from seg_tf.ops.attention import gather_vectors
 
-# Logit of a forbidden candidate: finite, so that rows of padding have no NaN.
+# Logit of an excluded candidate: finite, so that rows of padding give no NaN.
 _NEVER = -1e9
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class SequenceReconstructor(ArgumentsConfig, keras.layers.Layer):
-    """SLM's Sequence Reconstructor: a transformer decoder that points (section 2.1).
+    """A transformer decoder with a pointer to the next sentence (SLM, section 2.1).
 
-    Step i reads the candidate that step i - 1 points at (`[CLS]` at first), attends to
-    those read so far and to all candidates, and points at the next one by the inner
-    product of its output with each candidate (eq. 1 and 2).
+    Step i reads the candidate selected by step i - 1, or `[CLS]` at first. It attends
+    to the candidates read so far and to all candidates. The logits of the next
+    candidate are inner products of its output with all candidates (eq. 1 and 2).
 
-    Neither candidates nor steps have positions: permuting the candidates permutes the
-    logits. The caller passes them in an order that does not depend on the gold order.
+    Neither candidates nor steps have position embeddings, so permuting the candidates
+    permutes the logits. The order of the candidates must not depend on the gold order.
 
     Args:
-        num_layers: int. Decoder layers.
+        num_layers: int. Number of decoder layers.
         num_heads, …, approximate_gelu: as for `seg_tf.models.Encoder`.
-        scale_pointers: bool. Whether the inner products are divided by the root of the
-            width, as in attention. Eq. 2 does not.
-        normalize_first: bool. Whether layers are pre-norm instead of post-norm; the
-            outputs of the last layer are then not normalised.
+        scale_pointers: bool. Whether to divide the inner products by the square root of
+            the width, as in attention but not in eq. 2.
+        normalize_first: bool. Whether layers are pre-norm instead of post-norm. The
+            outputs of the last layer are then not normalized.
 
     Call arguments:
         candidates: float tensor `(B, C, D)`: `[CLS]`, the sentences, `[SEP]`, padding.
         candidate_mask: bool tensor `(B, C)`, False at padding.
-        gold_candidates: int tensor `(B, S)`: the candidate that each step should point
-            at. The next step reads it.
-        training: bool. Whether there is dropout.
+        gold_candidates: int tensor `(B, S)`, correct candidate of each step. The next
+            step reads it.
+        training: bool. Whether to apply dropout.
 
     Returns:
         Logits, a float32 tensor `(B, S, C)`, undefined after a row's last step.
@@ -120,7 +120,7 @@ class SequenceReconstructor(ArgumentsConfig, keras.layers.Layer):
                 training=training,
             )
         scale = hidden_BSD.shape[-1] ** -0.5 if self.scale_pointers else 1.0
-        # Eq. 2, whose products are too large for half precision.
+        # Eq. 2 in float32, because the products are too large for half precision.
         logits_BSC = ops.einsum(
             "bsd,bcd->bsc",
             ops.cast(hidden_BSD, "float32"),
@@ -130,15 +130,15 @@ class SequenceReconstructor(ArgumentsConfig, keras.layers.Layer):
         return ops.where(mask_B1C, logits_BSC, _NEVER)
 
     def decode(self, candidates: Any, candidate_mask: Any) -> tuple[Any, Any]:
-        """Points at the likeliest candidate at each step, and reads it at the next.
+        """Decodes an order greedily, with the most probable candidate at each step.
 
         Earlier choices, `[CLS]` and padding are excluded, and `[SEP]` is allowed only
-        after every sentence. There are no gradients.
+        after all sentences. There are no gradients.
 
         Returns:
-            The order, int32 `(B, S)` with S = C - 1: the candidate of each step,
-            `[SEP]` after all sentences, then 0. And the probability of each among the
-            remaining candidates, float32 `(B, S)`.
+            Two tensors `(B, S)` with S = C - 1: the int32 candidate of each step
+            (`[SEP]` after all sentences, then 0), and its float32 probability among the
+            remaining candidates.
         """
         mask_BC = ops.cast(candidate_mask, "bool")
         batch, num_candidates = ops.shape(mask_BC)
@@ -148,14 +148,14 @@ class SequenceReconstructor(ArgumentsConfig, keras.layers.Layer):
 
         def point(step: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
             left_BC, order_BS, probabilities_BS = state
-            # Attention is causal: this step does not see the unknown later ones.
+            # Attention is causal: this step does not see later, unknown steps.
             logits_BSC = self(candidates, mask_BC, order_BS, training=False)
             sentences_BC = ops.logical_and(left_BC, is_sentence_BC)
             any_B1 = ops.any(sentences_BC, axis=1, keepdims=True)
             allowed_BC = ops.where(any_B1, sentences_BC, left_BC)
             logits_BC = ops.take(logits_BSC, step, axis=1)
             logits_BC = ops.where(allowed_BC, logits_BC, _NEVER)
-            # Slot 0 with probability 0 after the last step.
+            # After the last step, the result is slot 0 with probability 0.
             slot_B1 = ops.argmax(logits_BC, axis=1, keepdims=True)
             slot_B1 = ops.cast(slot_B1, "int32")
             probability_B1 = ops.where(

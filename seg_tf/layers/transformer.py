@@ -1,4 +1,4 @@
-"""The transformer layers of BERT's trunk and of the modern trunk."""
+"""Transformer layers of BERT and of the modern architecture."""
 
 from typing import Any
 
@@ -19,19 +19,19 @@ from seg_tf.layers.common import (
 
 
 class TransformerLayer(ArgumentsConfig, keras.layers.Layer):
-    """Base of the transformer layers of encoders.
+    """Base class of the encoders' transformer layers.
 
     Args:
         intermediate_size: int. Width inside the feed-forward blocks.
-        num_heads: int. Attention heads, which share the width.
-        dropout: float. Rate after each block.
-        attention_dropout: float. Rate on the attention weights.
-        layer_norm_epsilon: float.
+        num_heads: int. Number of attention heads. Must divide the width.
+        dropout: float. Dropout rate after each block.
+        attention_dropout: float. Dropout rate of the attention weights.
+        layer_norm_epsilon: float. Epsilon of the norms.
         initializer_range: float. Standard deviation of the truncated normal
-            distribution that kernels start from.
-        approximate_gelu: bool. GELU by tanh instead of erf.
-        recompute: bool. Whether the backward pass of training recomputes the layer
-            instead of keeping its inner values (`seg_tf.layers.common.recomputable`).
+            distribution that initializes kernels.
+        approximate_gelu: bool. Whether to use the tanh approximation of GELU.
+        recompute: bool. Whether to use gradient checkpointing: the backward pass
+            recomputes the layer (`seg_tf.layers.common.recomputable`).
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class TransformerLayer(ArgumentsConfig, keras.layers.Layer):
         self._initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
 
     def compute_output_shape(self, hidden_shape: Any, **other_shapes: Any) -> Any:
-        # To infer it, Keras on JAX would call the layer with a row length that the
-        # block length of ReAT's layers does not divide.
+        # Otherwise, Keras on JAX would infer the shape by a call with a row length that
+        # is not a multiple of ReAT's block length.
         return hidden_shape
 
     def _inner_arguments(self) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class TransformerLayer(ArgumentsConfig, keras.layers.Layer):
     def _dense(
         self, name: str, size: int, input_size: int, **arguments: Any
     ) -> keras.layers.Dense:
-        # An initializer draws the same numbers at every call.
+        # The same initializer would draw the same numbers at every call.
         arguments.setdefault("kernel_initializer", self._initializer.clone())
         dense = keras.layers.Dense(
             size, dtype=self.dtype_policy, name=name, **arguments
@@ -101,18 +101,16 @@ class TransformerLayer(ArgumentsConfig, keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class TransformerEncoder(TransformerLayer):
-    """BERT's post-norm layer: attention and feed-forward, each with a residual.
+    """BERT's post-norm transformer layer.
 
-    Weights, their names and results equal a post-norm
-    `keras_hub.layers.TransformerEncoder`'s, which has one rate of dropout. The class
-    name is part of the names in checkpoints. Arguments are as for `TransformerLayer`.
+    Weights, weight names and results are the same as in a post-norm
+    `keras_hub.layers.TransformerEncoder`, which has a single dropout rate. Checkpoints
+    contain the class name. Arguments are as for `TransformerLayer`.
 
     Call arguments:
         hidden: float tensor `(B, L, D)`.
-        query_group: as for `MultiHeadAttention`, like the following arguments.
-        key_group: see there.
-        rotation: see there.
-        training: bool. Whether there is dropout.
+        query_group, key_group, rotation: as for `MultiHeadAttention`.
+        training: bool. Whether to apply dropout.
 
     Returns:
         Tensor `(B, L, D)` in the compute dtype.
@@ -125,7 +123,7 @@ class TransformerEncoder(TransformerLayer):
     """
 
     def build(self, hidden_shape: Any) -> None:
-        # The names of attributes and layers, which are keras-hub's, are in checkpoints.
+        # Checkpoints contain these names, which are the names in keras-hub's layer.
         size = hidden_shape[-1]
         self._self_attention_layer = self._attention("self_attention_layer")
         self._self_attention_layer.build(hidden_shape, hidden_shape)
@@ -163,7 +161,7 @@ class TransformerEncoder(TransformerLayer):
         return self._feedforward_layer_norm(inner_BLD + hidden_BLD)
 
     def attention_weights(self, hidden: Any, *arguments: Any) -> Any:
-        """Attention weights `(B, H, L, L)` of a call, without dropout."""
+        """Returns the attention weights `(B, H, L, L)` of a call, without dropout."""
         return self._self_attention_layer.attention_weights(hidden, hidden, *arguments)
 
 
@@ -171,7 +169,7 @@ class TransformerEncoder(TransformerLayer):
 class ModernTransformerLayer(TransformerLayer):
     """A pre-norm transformer layer with RMSNorm and without biases.
 
-    With `x` the input:
+    For an input `x`, the layer computes:
 
         x = x + attention(RMSNorm(x))
         x = x + feedforward(RMSNorm(x))
@@ -182,11 +180,11 @@ class ModernTransformerLayer(TransformerLayer):
     so the layer starts as the identity (Zhang et al., 2019, arXiv:1901.09321).
 
     Args:
-        intermediate_size: as for `TransformerLayer`, like all but the last two.
+        intermediate_size, num_heads, **kwargs: as for `TransformerLayer`.
         gated: bool. Whether the feed-forward block is a gated GELU.
-        window: int. Width of local attention; None is global.
+        window: int. Width of local attention. If None, attention is global.
 
-    Call arguments are those of `TransformerEncoder`.
+    Call arguments are as for `TransformerEncoder`.
 
     Returns:
         Tensor `(B, L, D)` in the compute dtype.
@@ -202,27 +200,11 @@ class ModernTransformerLayer(TransformerLayer):
         self,
         intermediate_size: int,
         num_heads: int,
-        dropout: float = 0.0,
-        attention_dropout: float = 0.0,
-        layer_norm_epsilon: float = 1e-6,
-        initializer_range: float = 0.02,
-        approximate_gelu: bool = False,
-        recompute: bool = False,
         gated: bool = False,
         window: int | None = None,
         **kwargs: Any,
     ):
-        super().__init__(
-            intermediate_size,
-            num_heads,
-            dropout,
-            attention_dropout,
-            layer_norm_epsilon,
-            initializer_range,
-            approximate_gelu,
-            recompute,
-            **kwargs,
-        )
+        super().__init__(intermediate_size, num_heads, **kwargs)
         self.gated = gated
         self.window = window
 
@@ -274,7 +256,7 @@ class ModernTransformerLayer(TransformerLayer):
         return hidden_BLD + self._feedforward_dropout(inner_BLD, training=training)
 
     def attention_weights(self, hidden: Any, *arguments: Any) -> Any:
-        """Attention weights `(B, H, L, L)` of a call, without dropout."""
+        """Returns the attention weights `(B, H, L, L)` of a call, without dropout."""
         normed_BLD = self._attention_norm(hidden)
         return self._attention_layer.attention_weights(
             normed_BLD, normed_BLD, *arguments

@@ -1,4 +1,4 @@
-"""Transformer-XL's layer: relative positions in a stream, attention with memory."""
+"""Transformer-XL's layers, with relative positions and memory."""
 
 import math
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ from seg_tf.ops.relative_logits import (
     position_vectors,
 )
 
-# Shape key: B batch, T queries, M memory, K keys (M + T), D hidden size or width of a
-# part, H heads, E head size, S runs of keys with equal indices, U distances that occur,
-# P parts.
+# Shape key: B batch, T queries, M memory length, K keys (M + T), D hidden size or width
+# of a part, H heads, E head size, S runs of keys with equal indices, U distinct
+# distances, P parts.
 
 # The parts of a relative position vector and of the indices, in this order.
 PARTS = ("token", "sentence", "paragraph")
@@ -34,28 +34,28 @@ PARTS = ("token", "sentence", "paragraph")
 class RelativePositions(ArgumentsConfig, keras.layers.Layer):
     """Prepares the relative position vectors of Segatron's eq. 3, once for all layers.
 
-    Indices count through a whole stream, tokens without a gap. A memory key whose token
-    number does not lead up to the first query counts as absent, so memory from
-    elsewhere in the stream is ignored. Sentences and paragraphs may have any numbers.
+    Token, sentence and paragraph indices continue through a whole stream. Token indices
+    must be consecutive: memory that does not directly precede the first query is
+    ignored. Sentence and paragraph indices are arbitrary.
 
-    Dropout drops entries of R at each distance, for all pairs at that distance, as in
-    Transformer-XL.
+    As in Transformer-XL, dropout drops entries of the vector of a distance for all
+    pairs at that distance.
 
     Args:
-        width: int. D, width of the position vector.
-        parts: the parts of the vector, some of `("token", "sentence", "paragraph")` in
-            this order. `("token",)` is Transformer-XL.
-        dropout: float.
-        static_shapes: bool. Whether no shape depends on the text, as XLA and JAX need:
-            slower, with the same results, except that dropout of sentences and
-            paragraphs is drawn for every row instead of every distance.
+        width: int. Width D of the position vector.
+        parts: parts of the vector, some of `("token", "sentence", "paragraph")` in this
+            order. `("token",)` is Transformer-XL.
+        dropout: float. Dropout rate of the position vectors.
+        static_shapes: bool. Whether shapes must not depend on the text, for XLA and
+            JAX. This is slower and gives the same results, except that dropout of
+            sentences and paragraphs is drawn per row instead of per distance.
 
     Call arguments:
-        indices: int tensor `(B, T, 3)`: token, sentence and paragraph of the queries.
-        memory_indices: int tensor `(B, M, 3)`: the same for the keys before them.
+        indices: int tensor `(B, T, 3)`: token, sentence and paragraph of each query.
+        memory_indices: int tensor `(B, M, 3)`: the same for the keys in memory.
 
     Returns:
-        The positions, and the mask of keys that a query sees, bool `(B, 1, T, K)`.
+        The positions, and a bool mask `(B, 1, T, K)` of the keys that each query sees.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class RelativePositions(ArgumentsConfig, keras.layers.Layer):
         memory_indices = ops.cast(memory_indices, "int32")
         is_there_BM = _is_before(memory_indices[:, :, 0], indices[:, :1, 0])
         mask = _visible(is_there_BM, ops.shape(indices)[1])
-        # Small numbers have exact angles. Absent keys do not matter.
+        # Small numbers have exact angles. Absent keys are masked.
         indices_BTP = indices - indices[:, :1]
         memory_BMP = ops.where(
             is_there_BM[:, :, None], memory_indices - indices[:, :1], 0
@@ -156,14 +156,14 @@ class RelativePositions(ArgumentsConfig, keras.layers.Layer):
 
 
 def _is_before(tokens_BM: Any, first_B1: Any) -> Any:
-    """Mask of the memory's tokens that directly precede the first query."""
+    """Returns a mask of the memory tokens that directly precede the first query."""
     size = ops.shape(tokens_BM)[1]
-    # Differences remain right if an int32 counter overflows.
+    # Differences remain correct if an int32 counter overflows.
     return ops.equal(tokens_BM - first_B1, ops.arange(-size, 0, dtype="int32"))
 
 
 def _visible(is_there_BM: Any, num_queries: Any) -> Any:
-    """Mask of keys that are neither after a query nor absent: bool (B, 1, T, K)."""
+    """Returns the causal mask of keys, without absent memory: bool `(B, 1, T, K)`."""
     memory_B1TM = ops.repeat(is_there_BM[:, None, None, :], num_queries, axis=2)
     places_T = ops.arange(num_queries, dtype="int32")
     causal_TT = places_T[None, :] <= places_T[:, None]
@@ -173,7 +173,7 @@ def _visible(is_there_BM: Any, num_queries: Any) -> Any:
 
 
 def _runs(segments_BKP: Any) -> tuple[Any, Any]:
-    """Runs of keys with equal indices of the segments."""
+    """Returns the segment indices of each run of keys, and masks of the runs' keys."""
     differs = ops.not_equal(segments_BKP[:, 1:], segments_BKP[:, :-1])
     begins_BK = ops.pad(ops.any(differs, axis=-1), [[0, 0], [1, 0]])
     run_BK = ops.cumsum(ops.cast(begins_BK, "int32"), axis=1)
@@ -185,7 +185,7 @@ def _runs(segments_BKP: Any) -> tuple[Any, Any]:
 
 
 def _distances(index_BS: Any, query_run_BTS: Any) -> tuple[Any, Any]:
-    """The distances that occur between queries and runs."""
+    """Returns the distinct distances, and for each query and run an index into them."""
     query_run_BT1 = ops.argmax(ops.cast(query_run_BTS, "int32"), axis=-1)[..., None]
     index_BTS = ops.take_along_axis(index_BS[:, None, :], query_run_BT1, axis=2)
     distance_BTS = index_BTS - index_BS[:, None, :]
@@ -203,27 +203,27 @@ _MASKED = -1e4
 class SegmentRelativeAttention(ArgumentsConfig, keras.layers.Layer):
     """Relative multi-head attention with memory (Segatron, eq. 1 and 3).
 
-    The logit of query i and key j is, divided by the root of the head size,
+    The logit of query i and key j is
 
         (W_q E_i + u)^T W_k E_j + (W_q E_i + v)^T W_R R_ij
 
-    with R_ij prepared by `RelativePositions`: tokens, sentences and paragraphs for
-    Sega-Transformer-XL, tokens only for Transformer-XL (Dai et al., 2019, section 3.3).
-    No projection has a separate bias.
+    divided by the square root of the head size. `RelativePositions` prepares R_ij, with
+    tokens, sentences and paragraphs for Sega-Transformer-XL and only tokens for
+    Transformer-XL (Dai et al., 2019, section 3.3). Projections have no other biases.
 
     Args:
-        num_heads: int.
-        head_size: int. Heads need not share the hidden size.
-        dropout: float. Rate on the attention weights.
-        kernel_initializer: initializer of every kernel.
+        num_heads: int. Number of attention heads.
+        head_size: int. Size of each head, independent of the hidden size.
+        dropout: float. Dropout rate of the attention weights.
+        kernel_initializer: initializer of the kernels.
 
     Call arguments:
-        hidden: `(B, T, D)`, the segment.
-        memory: `(B, M, D)`, hidden states of the tokens before it.
+        hidden: float tensor `(B, T, D)`, the segment.
+        memory: float tensor `(B, M, D)`, hidden states of the preceding tokens.
         positions: the positions from `RelativePositions`.
-        mask: the mask from `RelativePositions`, bool `(B, 1, T, K)`.
-        content_bias: u, `(H, E)`; Transformer-XL shares it between layers.
-        position_bias: v, `(H, E)`.
+        mask: the bool mask `(B, 1, T, K)` from `RelativePositions`.
+        content_bias: u, `(H, E)`. Transformer-XL shares it between layers.
+        position_bias: v, `(H, E)`, shared likewise.
 
     Returns:
         Tensor `(B, T, D)`.
@@ -292,7 +292,7 @@ class SegmentRelativeAttention(ArgumentsConfig, keras.layers.Layer):
         return hidden_shape
 
     def _add_kernel(self, name: str, shape: tuple[int, ...], axes: int = 1) -> Any:
-        # An initializer draws the same numbers at every call.
+        # The same initializer would draw the same numbers at every call.
         initializer = self.kernel_initializer.clone()
         kernel = self.add_weight(name=name, shape=shape, initializer=initializer)
         mark_hidden_matrix(kernel, axes)
@@ -301,12 +301,11 @@ class SegmentRelativeAttention(ArgumentsConfig, keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class TransformerXLLayer(ArgumentsConfig, keras.layers.Layer):
-    """Post-norm layer around `SegmentRelativeAttention` (Dai et al., 2019).
+    """Post-norm transformer layer with `SegmentRelativeAttention` (Dai et al., 2019).
 
-    Call arguments and result are those of `SegmentRelativeAttention`.
-
-    `dropout` is the rate after the attention, inside and after the feed-forward block;
-    the other arguments are as for `seg_tf.layers.transformer.TransformerLayer`.
+    Call arguments and outputs are as for `SegmentRelativeAttention`. `dropout` is the
+    rate after the attention, and inside and after the feed-forward block. Other
+    arguments are as for `seg_tf.layers.transformer.TransformerLayer`.
     """
 
     def __init__(
@@ -351,7 +350,7 @@ class TransformerXLLayer(ArgumentsConfig, keras.layers.Layer):
         self.output_dense.build((*hidden_shape[:-1], self.intermediate_size))
         self.output_layer_norm = self._layer_norm("output_layer_norm")
         self.output_layer_norm.build(hidden_shape)
-        # Shared: each call draws a new mask.
+        # Dropout is shared, because each call draws a new mask.
         self.dropout_layer = Dropout(
             self.dropout, dtype=self.dtype_policy, name="dropout"
         )

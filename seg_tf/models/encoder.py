@@ -1,4 +1,4 @@
-"""The encoder: token and index embeddings under BERT's or modern transformer layers."""
+"""An encoder with index embeddings and BERT's or modern transformer layers."""
 
 # Shape key: B batch, L sequence length, D hidden size.
 
@@ -23,7 +23,7 @@ _WINDOW_NUMBER = "window_number"
 @configured_by(EncoderConfig)
 @keras.saving.register_keras_serializable(package="seg_tf")
 class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
-    """An encoder whose positions are any indices of the batch contract.
+    """A transformer encoder whose positions are any of several index features.
 
     `index_tables` defines the model (Segatron, section 3.2 and table 6):
 
@@ -33,58 +33,57 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
     * BERT with P.S.: `{"position_index": 512, "paragraph_index": 50,
       "sentence_index": 100}`.
 
-    `trunk` selects the layers. In BERT's trunk the sum of token and index embeddings
-    goes through LayerNorm and dropout and then through post-norm transformer layers. In
-    the modern trunk all norms are RMSNorms and there are no biases: one norm after the
-    embeddings, one before both blocks of each `ModernTransformerLayer` and one at the
-    end. There is no pooler: nothing in pretraining would train it.
+    `trunk` selects the layers. In BERT's trunk, the sum of token and index embeddings
+    is passed through LayerNorm, dropout and post-norm transformer layers. In the modern
+    trunk, all norms are RMSNorms and there are no biases. It has one norm after the
+    embeddings, one before each block of a `ModernTransformerLayer` and one at the end.
+    There is no pooler, because pretraining would not train it.
 
-    With `rotary_shares` attention also depends on the distance between query and key,
+    With `rotary_shares`, attention also depends on the distance between query and key,
     in either trunk (`seg_tf.ops.attention.rotations`).
 
     Args:
-        vocab_size: int. Rows of the token table.
-        index_tables: mapping of index feature to the rows of its table.
-        num_layers: int. Transformer layers.
+        vocab_size: int. Number of rows in the token table.
+        index_tables: dict that maps each index feature to its number of rows.
+        num_layers: int. Number of transformer layers.
         hidden_size: int. Width `D`.
-        num_heads: int. Attention heads, which share the width.
+        num_heads: int. Number of attention heads. Must divide the width.
         intermediate_size: int. Width inside the feed-forward blocks.
-        dropout: float. Rate after the embeddings and after both blocks of a layer.
-        attention_dropout: float. Rate on the attention weights; None is `dropout`. With
-            0, no layer holds the weights of all pairs
+        dropout: float. Dropout rate after the embeddings and after each block.
+        attention_dropout: float. Dropout rate of the attention weights. Defaults to
+            `dropout`. With 0, attention needs less memory
             (`seg_tf.ops.attention.fused_attention`).
-        layer_norm_epsilon: float.
+        layer_norm_epsilon: float. Epsilon of the norms.
         initializer_range: float. Standard deviation of the truncated normal
-            distribution that kernels and tables start from.
-        approximate_gelu: bool. GELU by tanh, as in BERT's published code, instead of
-            erf.
-        num_token_types: int. Rows of a token-type table whose row 0 is added at every
-            position, as in the code of SegaBERT's authors; 0 has no table.
+            distribution that initializes kernels and tables.
+        approximate_gelu: bool. Whether to use the tanh approximation of GELU, as in
+            BERT's published code.
+        num_token_types: int. Rows of a token type table whose row 0 is added at every
+            position, as in the code of SegaBERT's authors. 0 means no table.
         reads_token_types: bool. Whether the feature `token_type` selects the row of
             that table, as in encoders loaded by `seg_tf.checkpoints.pretrained`. The
             weights are the same.
-        packed_windows: bool. Whether a row may contain several windows, distinguished
-            by the feature `window_number`, that do not see each other. The weights are
+        packed_windows: bool. Whether a row may contain several windows that do not see
+            each other, distinguished by the feature `window_number`. The weights are
             the same.
-        recompute_layers: bool. Whether the backward pass of training recomputes each
-            transformer layer: slower, in less memory, with the same results.
+        recompute_layers: bool. Whether to use gradient checkpointing, which is slower,
+            needs less memory and does not change the results.
         trunk: str. `"bert"` or `"modern"`.
-        rotary_shares: mapping of index feature to its share of a head's dimensions,
-            relative to the sum of all shares; None or an empty mapping has no rotary
-            positions.
+        rotary_shares: dict that maps each index feature with rotary positions to its
+            fraction of a head's dimensions, relative to the sum of all values. Empty or
+            None means no rotary positions.
         gated: bool. Whether the modern trunk's feed-forward blocks are gated GELUs
             instead of squared ReLUs.
-        local_window: int. Width of local attention in the modern trunk; None has global
-            attention in all layers.
-        global_every: int. With `local_window`, every layer whose number this divides
-            has global attention: with 3, layers 0, 3, 6 and so on.
+        local_window: int. Width of local attention in the modern trunk. If None, all
+            layers have global attention.
+        global_every: int. With `local_window`, layers whose number is a multiple of
+            this have global attention: with 3, layers 0, 3, 6 and so on.
         dtype, name, trainable: as for `keras.Model`.
 
     Call arguments:
         inputs: dict of tensors `(B, L)`: int `token_ids`, bool or int `padding_mask`,
-            an int tensor for every index table, int `window_number` with
-            `packed_windows`, and int `token_type` with `reads_token_types`. Other
-            entries are ignored.
+            each index feature (int), int `window_number` with `packed_windows`, and int
+            `token_type` with `reads_token_types`. Other entries are ignored.
 
     Returns:
         Tensor `(B, L, D)` in the compute dtype, undefined where `padding_mask` is
@@ -234,7 +233,7 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
 
     @property
     def has_bert_layers(self) -> bool:
-        """Returns True for BERT's layers, with no positions inside attention."""
+        """Returns whether layers are BERT's, without rotary positions."""
         return self.trunk == "bert" and not self.rotary_shares
 
     @property
@@ -247,7 +246,7 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
 
     @property
     def index_caps(self) -> dict[str, int]:
-        """Bound of every index: the rows of its table, token types included."""
+        """Exclusive upper bound of each index feature, including token types."""
         return {**dict.fromkeys(self.rotary_shares, 2**30), **self._tables}
 
     @property
@@ -260,16 +259,16 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
 
 
 def _attention_groups(inputs: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Groups of queries and keys: all tokens, or the query's window.
+    """Returns the groups of queries and keys: all tokens, or the tokens of a window.
 
-    Next to packed windows, padding sees padding, so that no softmax is empty.
+    With packed windows, padding sees padding, so that no softmax is empty.
     """
     is_token_BL = ops.cast(inputs["padding_mask"], "bool")
     if _WINDOW_NUMBER in inputs:
         number_BL = ops.where(is_token_BL, inputs[_WINDOW_NUMBER], -1)
         return number_BL, number_BL
-    # Reduced to length 1. A slice of a row of unknown length would have unknown length
-    # too, as if each query had a separate group.
+    # Reduce rows to length 1. The static length of a slice could be unknown, as if each
+    # query had a separate group.
     one_group_B1 = ops.ones_like(ops.any(is_token_BL, axis=1, keepdims=True))
     return ops.cast(one_group_B1, "int32"), ops.cast(is_token_BL, "int32")
 

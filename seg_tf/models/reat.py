@@ -1,6 +1,6 @@
-"""ReAT: layers within sentences, then layers across the sentences of a text."""
+"""ReAT, an encoder with layers within sentences and across the sentences of a text."""
 
-# Shape key: B batch, L row length, N sentences of a row, H and A hidden sizes.
+# Shape key: B batch, L row length, N sentences per row, H and A hidden sizes.
 
 import math
 from collections.abc import Mapping
@@ -36,30 +36,29 @@ _FEATURES = (
 class ReAT(ArgumentsConfig, keras_hub.models.Backbone):
     """Long Text Encoder Representations with Attention Tokens (Kawano and Shimizu).
 
-    A row of a batch contains the sentences of one or more texts, each `<SS> <Attn>
-    words </s>` with positions from 0, in any order and with any padding:
-    `sentence_number` and `text_number` group them. Token and position embeddings go
-    through LayerNorm and dropout, transformer layers inside each sentence, and an
-    affine layer to the width of the alpha layers. Then the embedding of the sentence's
-    place in its text is added, and alpha layers follow (section II.B and figure 1).
+    A row of a batch contains the sentences of one or more texts, in any order and with
+    any padding. `sentence_number` and `text_number` group the positions. A sentence is
+    `<SS> <Attn> words </s>`, with positions from 0. Token and position embeddings pass
+    through LayerNorm, dropout, transformer layers within each sentence, and a dense
+    layer. Then the embedding of the sentence's position in its text is added, and alpha
+    layers follow (section II.B and figure 1).
 
     Args:
-        vocab_size: int. Rows of the token table.
-        block_length: int. Positions of a block, so the maximum length of a sentence;
-            rows of the position table.
-        max_sentences: int. Sentences of a text: rows of the sentence-position table.
-        num_sentence_layers: int. Transformer layers inside sentences.
-        num_alpha_layers: int. Alpha layers.
-        hidden_size: int. Width `H` of the embeddings and the first layers.
+        vocab_size: int. Number of rows in the token table.
+        block_length: int. Length of a block, which is the maximum length of a sentence
+            and the number of rows in the position table.
+        max_sentences: int. Maximum number of sentences in a text.
+        num_sentence_layers: int. Number of transformer layers within sentences.
+        num_alpha_layers: int. Number of alpha layers.
+        hidden_size: int. Width `H` of the embeddings and the sentence layers.
         alpha_hidden_size: int. Width `A` of the alpha layers.
-        num_heads: int. Attention heads of the first layers.
-        alpha_num_heads: int. Attention heads of the alpha layers.
-        intermediate_size: int. Width inside the feed-forward blocks of the first
-            layers.
-        alpha_intermediate_size: int. The same for the alpha layers.
-        pooler: layer that `pool` applies to `<SS>`; None creates a dense layer with
-            tanh. It is part of the config, so a saved model that calls `pool` is loaded
-            with a single pooler.
+        num_heads: int. Number of attention heads in the sentence layers.
+        alpha_num_heads: int. Number of attention heads in the alpha layers.
+        intermediate_size: int. Feed-forward width in the sentence layers.
+        alpha_intermediate_size: int. Feed-forward width in the alpha layers.
+        pooler: layer that `pool` applies to `<SS>`. If None, a dense layer with tanh is
+            created. It is part of the config, so that a saved model that calls `pool`
+            is loaded with a single pooler.
         dropout, …, dtype, name, trainable: as for `seg_tf.models.Encoder`.
 
     Call arguments:
@@ -69,8 +68,8 @@ class ReAT(ArgumentsConfig, keras_hub.models.Backbone):
             multiple of `block_length`. Other entries are ignored.
 
     Returns:
-        Tensor `(B, L, A)` in the compute dtype, undefined at padding. `pool` turns it
-        into vectors of sentences.
+        Tensor `(B, L, A)` in the compute dtype, undefined at padding. `pool` converts
+        it to sentence vectors.
     """
 
     def __init__(
@@ -165,7 +164,7 @@ class ReAT(ArgumentsConfig, keras_hub.models.Backbone):
         self.sentence_position_embedding = IndexEmbedding(
             {"sentence_position": max_sentences},
             alpha_hidden_size,
-            # As large as the affine map of a LayerNorm's output, to which it is added.
+            # The scale of the dense layer's output, to which it is added.
             embeddings_initializer=SinusoidalTable(
                 initializer_range * math.sqrt(hidden_size)
             ),
@@ -227,16 +226,5 @@ class ReAT(ArgumentsConfig, keras_hub.models.Backbone):
         return super().__call__(select_features(inputs, self.feature_names), **kwargs)
 
     def pool(self, sequence_output: Any, sentence_starts: Any) -> Any:
-        """Sentence vectors `(B, N, A)`: the pooler at the sentences' `<SS>`."""
+        """Returns sentence vectors `(B, N, A)`, the pooled outputs at `<SS>`."""
         return self.pooler(gather_vectors(sequence_output, sentence_starts))
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> "ReAT":
-        # `get_config` returns the pooler itself. Keras serialises it, and recognises it
-        # where a model uses it twice.
-        pooler = config.get("pooler")
-        if isinstance(pooler, keras.layers.Layer):  # another model's
-            pooler = keras.saving.serialize_keras_object(pooler)
-        if pooler is not None:
-            pooler = keras.saving.deserialize_keras_object(pooler)
-        return super().from_config({**config, "pooler": pooler})

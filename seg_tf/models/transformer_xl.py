@@ -1,6 +1,6 @@
-"""Transformer-XL and Sega-Transformer-XL: decoders with memory of earlier segments."""
+"""Transformer-XL and Sega-Transformer-XL, decoders with memory of earlier segments."""
 
-# Shape key: B batch, T tokens of a segment, M memory, N layers, D hidden size.
+# Shape key: B batch, T segment length, M memory length, N layers, D hidden size.
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,51 +15,51 @@ from seg_tf.layers.transformer_xl import PARTS, RelativePositions, TransformerXL
 
 _INDICES = tuple(f"stream_{part}" for part in PARTS)
 _MEMORY = ("memory_hidden", "memory_indices")
-# Token number of memory that was never filled, and so counts as absent.
+# Token index of empty memory, which is masked.
 _NOWHERE = -(2**31)
 
 
 @configured_by(TransformerXLConfig)
 @keras.saving.register_keras_serializable(package="seg_tf")
 class TransformerXL(ArgumentsConfig, keras.Model):
-    """A language model's decoder with memory and relative positions.
+    """The decoder of a language model, with memory and relative positions.
 
     `position_parts` defines the model (Segatron, section 2.1): `("token",)` is
-    Transformer-XL (Dai et al., 2019), all three parts are Sega-Transformer-XL.
+    Transformer-XL (Dai et al., 2019), and all three parts are Sega-Transformer-XL.
 
-    Memory is an input and an output: the input of every layer at the last
-    `memory_length` tokens, and their positions in the stream. Memory whose positions do
-    not lead up to the segment is ignored. No gradient flows into it.
+    The memory is both an input and an output. It contains the inputs of every layer at
+    the last `memory_length` tokens, and the tokens' indices in the stream. Memory that
+    does not directly precede the segment is ignored. Gradients do not flow into it.
 
     Args:
-        vocab_size: int.
+        vocab_size: int. Number of words.
         position_parts: parts of the relative position vector.
-        num_layers: int. N.
-        hidden_size: int. D.
-        num_heads: int.
-        head_size: int.
+        num_layers: int. Number of layers `N`.
+        hidden_size: int. Width `D`.
+        num_heads: int. Number of attention heads.
+        head_size: int. Size of each attention head.
         intermediate_size: int. Width inside the feed-forward blocks.
-        memory_length: int. M; the weights are the same for any.
-        dropout: float. Rate after the embedding, on the position vectors, in the layers
-            and on the output.
-        attention_dropout: float. Rate on the attention weights.
+        memory_length: int. `M`, on which the weights do not depend.
+        dropout: float. Dropout rate of the embeddings, the position vectors, the layers
+            and the output.
+        attention_dropout: float. Dropout rate of the attention weights.
         cutoffs, embedding_size, tail_divisor, projection_range: as for
             `seg_tf.layers.AdaptiveEmbedding`.
-        layer_norm_epsilon: float.
+        layer_norm_epsilon: float. Epsilon of LayerNorm.
         initializer_range: float. Standard deviation of the normal distribution that
-            weights start from.
-        static_shapes: bool. Whether no shape depends on the text, as XLA and JAX need.
-            Slower, with the same results.
+            initializes the weights.
+        static_shapes: bool. Whether shapes must not depend on the text, for XLA and
+            JAX. This is slower.
         recompute_layers, dtype: as for `seg_tf.models.Encoder`.
 
     Call arguments:
         inputs: dict of int tensors `(B, T)` `token_ids`, `stream_token`,
-            `stream_sentence` and `stream_paragraph`, and the memory that the previous
-            segment returned: `memory_hidden` `(B, N, M, D)` and `memory_indices`
-            `(B, M, 3)`. Without them it is empty. Other entries are ignored.
+            `stream_sentence` and `stream_paragraph`, and optionally the memory that the
+            previous call returned: `memory_hidden` `(B, N, M, D)` and `memory_indices`
+            `(B, M, 3)`. By default, it is empty. Other entries are ignored.
 
     Returns:
-        The output, `(B, T, D)`, and a dict of the memory for the next segment.
+        The output `(B, T, D)`, and a dict of the memory for the next segment.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class TransformerXL(ArgumentsConfig, keras.Model):
         self.build()
 
     def build(self, input_shape: Any = None) -> None:
-        """Creates all weights; none depends on the shape of the inputs."""
+        """Creates all weights, which do not depend on the input shape."""
         self.token_embedding.build()
         for layer in self.transformer_layers:
             layer.build((None, None, self.hidden_size))
@@ -161,7 +161,7 @@ class TransformerXL(ArgumentsConfig, keras.Model):
         return ("token_ids", *_INDICES)
 
     def initial_memory(self, num_rows: Any) -> dict[str, Any]:
-        """Empty memory: `{name: tensor (num_rows, …)}`."""
+        """Returns empty memory: `{name: tensor (num_rows, …)}`."""
         size = self.memory_length
         hidden = (num_rows, self.num_layers, size, self.hidden_size)
         indices = (num_rows, size, len(_INDICES))
@@ -209,7 +209,7 @@ class TransformerXL(ArgumentsConfig, keras.Model):
         return hidden_BTD, memory
 
     def _newest(self, memory: Any, added: Any, axis: int) -> Any:
-        """The last M entries of both along an axis."""
+        """Returns the last M entries of `memory` followed by `added` along an axis."""
         if not self.memory_length:
             return memory
         both = ops.concatenate([memory, ops.cast(added, memory.dtype)], axis=axis)

@@ -1,4 +1,4 @@
-"""Objectives of pretraining."""
+"""Pretraining objectives."""
 
 from seg_tf.objectives.causal_lm import CausalLM
 from seg_tf.objectives.exchange_sentence import ExchangeSentence

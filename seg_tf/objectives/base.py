@@ -1,17 +1,19 @@
-"""Contract between an objective and the training step."""
+"""Defines the interface between objectives and the training step."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, Self
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
 
 import keras
 
 from seg_tf.layers.common import ArgumentsConfig
 
+Features = Mapping[str, Any]
+
 
 class ObjectiveOutput(NamedTuple):
-    """Loss and metrics of one batch, each as a sum and its weight, float32 scalars.
+    """Loss and metrics of one batch, each as float32 scalars (sum, weight).
 
-    They are added over micro-batches and ranks; only the training step divides.
+    Both are summed over micro-batches and ranks. Only the training step divides them.
     """
 
     loss: tuple[Any, Any]
@@ -19,39 +21,39 @@ class ObjectiveOutput(NamedTuple):
 
 
 class Objective(Protocol):
-    """A layer that computes the loss and the metrics of a sequence output.
+    """A layer that computes a loss and metrics from an encoder's sequence output.
 
     An objective may also have a method `derived_metrics(results)`, which computes
-    further metrics from its `loss` and metrics, each divided by its weight.
+    further metrics from its `loss` and metrics after division by their weights.
 
     Attributes:
-        loss_weight: factor of the loss in the total.
+        loss_weight: float. Weight of the loss in the total loss.
     """
 
     loss_weight: float
 
-    def count(self, features: Mapping[str, Any]) -> Any:
-        """Denominator of the loss, computed from the features.
+    def count(self, features: Features) -> Any:
+        """Computes the denominator of the loss from the features.
 
         The training step sums it over all micro-batches and ranks.
         """
 
     def __call__(
-        self, sequence_output: Any, features: Mapping[str, Any], training: bool
+        self, sequence_output: Any, features: Features, training: bool
     ) -> ObjectiveOutput:
-        """Loss, with the weight `count(features)`, and metrics of a batch.
+        """Computes a batch's metrics and its loss, whose weight is `count(features)`.
 
-        Expensive metrics may be left out if `training`.
+        If `training` is true, expensive metrics may be omitted.
         """
 
 
 class ObjectiveLayer(ArgumentsConfig, keras.layers.Layer):
-    """An objective with weights, on the output of one encoder.
+    """Base class of objectives that are layers on an encoder's output.
 
     Args:
         encoder: the encoder whose output is read. It determines sizes, initializer and
             dtype policy.
-        loss_weight: float. Factor of this loss in the training step's total.
+        loss_weight: float. Weight of this loss in the total loss.
     """
 
     def __init__(self, encoder: Any, loss_weight: float = 1.0, **kwargs: Any):
@@ -59,41 +61,3 @@ class ObjectiveLayer(ArgumentsConfig, keras.layers.Layer):
         super().__init__(autocast=False, **kwargs)
         self.encoder = encoder
         self.loss_weight = loss_weight
-
-    def count(self, features: Mapping[str, Any]) -> Any:
-        raise NotImplementedError
-
-    def call(
-        self,
-        sequence_output: Any,
-        features: Mapping[str, Any],
-        training: bool | None = None,
-    ) -> ObjectiveOutput:
-        raise NotImplementedError
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "encoder": keras.saving.serialize_keras_object(self.encoder),
-            "loss_weight": self.loss_weight,
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
-        encoder = keras.saving.deserialize_keras_object(config["encoder"])
-        return cls(**{**config, "encoder": encoder})
-
-
-def check_features(
-    features: Mapping[str, Any], names: Sequence[str], inputs: str
-) -> None:
-    """Raises a ValueError if a batch lacks features.
-
-    `inputs` is the config whose inputs contain them.
-    """
-    missing = [name for name in names if name not in features]
-    if missing:
-        raise ValueError(
-            f"`features` must contain {list(names)}, like the inputs of `{inputs}`. It "
-            f"lacks {missing}. Received: {sorted(features)}"
-        )

@@ -1,4 +1,4 @@
-"""Causal language modelling: predict the next word."""
+"""Causal language modeling, which predicts the next word."""
 
 # Shape key: B batch, L sequence length, D hidden size, V vocabulary.
 
@@ -10,32 +10,32 @@ from keras import ops
 
 from seg_tf.config import CausalLMConfig, configured_by
 from seg_tf.layers.adaptive import AdaptiveEmbedding, AdaptiveSoftmax
-from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput
+from seg_tf.objectives.base import Features, ObjectiveLayer, ObjectiveOutput
 
 
 @configured_by(CausalLMConfig)
 @keras.saving.register_keras_serializable(package="seg_tf")
 class CausalLM(ObjectiveLayer):
-    """Transformer-XL's loss: an adaptive softmax at every position (Dai et al., 2019).
+    """Transformer-XL's loss, with an adaptive softmax (Dai et al., 2019).
 
-    The loss is in nats, so its exponential is the perplexity. There is no accuracy,
-    which would need the probabilities of all words.
+    The loss is in nats, so its exponential is the perplexity. There is no accuracy
+    metric, because it would need the probabilities of all words.
 
     Args:
         encoder: the decoder whose output is read. Its `token_embedding`, an
-            `AdaptiveEmbedding`, is tied to the softmax, which has its dtype policy.
-        loss_weight: as for `ObjectiveLayer`.
-        static_shapes, vocab_multiple: as for `seg_tf.layers.AdaptiveSoftmax`.
+            `AdaptiveEmbedding`, is tied to the softmax. They share a dtype policy.
+        loss_weight: float. Weight of this loss in the total loss.
+        static_shapes: bool. See `seg_tf.layers.AdaptiveSoftmax`.
+        vocab_multiple: int. See `seg_tf.layers.AdaptiveSoftmax`.
 
     Call arguments:
         sequence_output: float tensor `(B, L, D)` from the encoder.
-        features: dict with `target_ids` int `(B, L)` and bool or int `padding_mask`
-            `(B, L)`, True at words to predict.
-        training: ignored; the softmax has no dropout.
+        features: dict with int `target_ids` `(B, L)` and bool or int `padding_mask`
+            `(B, L)`, which is True at words to predict.
+        training: bool. Ignored, because the softmax has no dropout.
 
     Returns:
-        `ObjectiveOutput` without metrics. A batch without predictions has loss
-        `(0, 0)`.
+        `ObjectiveOutput` without metrics. Its loss is `(0, 0)` without predictions.
     """
 
     def __init__(
@@ -67,18 +67,15 @@ class CausalLM(ObjectiveLayer):
         self.softmax.build(sequence_output_shape)
 
     def log_probabilities(self, sequence_output: Any) -> Any:
-        """Log probability of every next word, float32 `(B, L, V)`."""
+        """Computes the log probabilities of all next words, float32 `(B, L, V)`."""
         return self.softmax.log_probabilities(sequence_output)
 
-    def count(self, features: Mapping[str, Any]) -> Any:
-        """Number of predicted words of a batch, a float32 scalar."""
+    def count(self, features: Features) -> Any:
+        """Returns the number of predicted words in a batch, a float32 scalar."""
         return ops.sum(ops.cast(features["padding_mask"], "float32"))
 
     def call(
-        self,
-        sequence_output: Any,
-        features: Mapping[str, Any],
-        training: bool | None = None,
+        self, sequence_output: Any, features: Features, training: bool | None = None
     ) -> ObjectiveOutput:
         losses_BL = self.softmax(
             sequence_output, features["target_ids"], features["padding_mask"]
@@ -88,5 +85,5 @@ class CausalLM(ObjectiveLayer):
         )
 
     def derived_metrics(self, results: Mapping[str, Any]) -> dict[str, Any]:
-        """The perplexity."""
+        """Computes the perplexity from the mean loss."""
         return {"perplexity": ops.exp(results["loss"])}

@@ -1,6 +1,6 @@
-"""Exchange sentence prediction: was this sentence of the text moved elsewhere?"""
+"""Exchange sentence prediction, which detects sentences that were moved."""
 
-# Shape key: B batch, L row length, N sentences of a row, D hidden size.
+# Shape key: B batch, L row length, N sentences per row, D hidden size.
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,8 @@ import keras
 from keras import ops
 
 from seg_tf.config import ExchangeSentenceConfig, configured_by
-from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput, check_features
+from seg_tf.layers.common import select_features
+from seg_tf.objectives.base import Features, ObjectiveLayer, ObjectiveOutput
 from seg_tf.ops.losses import (
     binary_counts,
     binary_summary,
@@ -24,27 +25,27 @@ _FEATURES = ("sentence_starts", "is_moved", "can_move")
 @configured_by(ExchangeSentenceConfig)
 @keras.saving.register_keras_serializable(package="seg_tf")
 class ExchangeSentence(ObjectiveLayer):
-    """ReAT's second objective (section II.E): was this sentence displaced?
+    """ReAT's second objective, which detects displaced sentences (section II.E).
 
-    An affine classifier reads the pooled `<SS>` of each sentence. Texts of one sentence
-    do not count. The majority class alone has an accuracy of 0.8 at the paper's rate
-    (the paper reports 0.797): see the other metrics.
+    A linear classifier reads the pooled `<SS>` of each sentence. Texts of one sentence
+    do not count. At the paper's rate, always predicting the majority class reaches an
+    accuracy of 0.8 (the paper reports 0.797), so other metrics are more informative.
 
     Args:
-        encoder: the model whose output is read and whose `pool` computes the vectors of
-            sentences.
-        loss_weight: as for `ObjectiveLayer`.
+        encoder: the model whose output is read and whose `pool` computes the sentence
+            vectors.
+        loss_weight: float. Weight of this loss in the total loss.
 
     Call arguments:
         sequence_output: float tensor `(B, L, D)` from the encoder.
         features: dict with int `sentence_starts` `(B, N)` and bool `is_moved` and
             `can_move` `(B, N)`.
-        training: ignored; the classifier has no dropout.
+        training: bool. Ignored, because the classifier has no dropout.
 
     Returns:
-        `ObjectiveOutput` with the metrics of `binary_counts` and `counts_at_rate`, for
-        which moved sentences are positive, and `pair_accuracy`. A batch without
-        sentences has loss `(0, 0)`.
+        `ObjectiveOutput` with `pair_accuracy` and the metrics of `binary_counts` and
+        `counts_at_rate`. Moved sentences are the positive class. Without sentences that
+        count, the loss is `(0, 0)`.
     """
 
     def __init__(self, encoder: Any, loss_weight: float = 1.0, **kwargs: Any):
@@ -61,17 +62,14 @@ class ExchangeSentence(ObjectiveLayer):
     def build(self, sequence_output_shape: Any, features_shape: Any = None) -> None:
         self.classifier.build((None, None, sequence_output_shape[-1]))
 
-    def count(self, features: Mapping[str, Any]) -> Any:
-        """Number of sentences of a batch that could be moved, a float32 scalar."""
+    def count(self, features: Features) -> Any:
+        """Returns the number of a batch's sentences that count, a float32 scalar."""
         return ops.sum(ops.cast(features["can_move"], "float32"))
 
     def call(
-        self,
-        sequence_output: Any,
-        features: Mapping[str, Any],
-        training: bool | None = None,
+        self, sequence_output: Any, features: Features, training: bool | None = None
     ) -> ObjectiveOutput:
-        check_features(features, _FEATURES, "ReATInputsConfig")
+        select_features(features, _FEATURES)
         pooled_BND = self.encoder.pool(sequence_output, features["sentence_starts"])
         logits_BN2 = self.classifier(pooled_BND)
         is_moved_BN = ops.cast(features["is_moved"], "bool")
@@ -88,5 +86,5 @@ class ExchangeSentence(ObjectiveLayer):
         )
 
     def derived_metrics(self, results: Mapping[str, Any]) -> dict[str, Any]:
-        """Majority accuracy, balanced accuracies and MCC."""
+        """Computes the majority accuracy, the balanced accuracies and the MCC."""
         return binary_summary(results)

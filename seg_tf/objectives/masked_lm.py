@@ -1,8 +1,7 @@
-"""Masked language modelling: predict the word pieces that were masked."""
+"""Masked language modeling, which predicts masked word pieces."""
 
 # Shape key: B batch, L sequence length, D hidden size, P predictions, V vocabulary.
 
-from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -11,34 +10,34 @@ from keras import ops
 
 from seg_tf.config import MaskedLMConfig, configured_by
 from seg_tf.layers.common import gelu
-from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput
+from seg_tf.objectives.base import Features, ObjectiveLayer, ObjectiveOutput
 from seg_tf.ops.losses import masked_accuracy, masked_cross_entropy, pad_vocabulary
 
 
 @configured_by(MaskedLMConfig)
 @keras.saving.register_keras_serializable(package="seg_tf")
 class MaskedLM(ObjectiveLayer):
-    """BERT's masked-LM head and loss over gathered positions (Devlin et al., 2018).
+    """BERT's masked-LM head and loss at the masked positions (Devlin et al., 2018).
 
-    A dense layer, GELU and LayerNorm, then the transposed token table of the encoder
-    and a bias. The modern trunk ends with a norm, so its head has neither dense layer
-    nor norm. Logits exist only at the `P` positions to predict.
+    The head is a dense layer with GELU and LayerNorm, followed by the encoder's
+    transposed token embedding and a bias. The modern trunk ends with a norm, so its
+    head has neither dense layer nor norm. Logits only exist at `P` positions.
 
     Args:
-        encoder: the encoder whose output is read. Its token table is tied to the head,
-            which has its sizes, epsilon and dtype policy.
-        loss_weight: as for `ObjectiveLayer`.
-        vocab_multiple: int. Multiple to which the logits of the loss are padded for GPU
-            kernels; results are the same for any.
+        encoder: the encoder whose output is read. Its token embedding is tied to the
+            head, which uses the same sizes, epsilon and dtype policy.
+        loss_weight: float. Weight of this loss in the total loss.
+        vocab_multiple: int. Pads the vocabulary dimension of the logits to a multiple
+            of this, for GPU kernels. Results do not depend on it.
 
     Call arguments:
         sequence_output: float tensor `(B, L, D)` from the encoder.
         features: dict with `masked_positions` int `(B, P)`, `masked_ids` int `(B, P)`
             and `masked_weights` float `(B, P)`.
-        training: ignored; the head has no dropout.
+        training: bool. Ignored, because the head has no dropout.
 
     Returns:
-        `ObjectiveOutput` with metric `accuracy`. A batch without predictions has loss
+        `ObjectiveOutput` with the metric `accuracy`. Without predictions, the loss is
         `(0, 0)`.
     """
 
@@ -69,18 +68,15 @@ class MaskedLM(ObjectiveLayer):
         self.head.build(sequence_output_shape)
 
     def logits(self, sequence_output: Any, masked_positions: Any) -> Any:
-        """Scores `(B, P, V)` of every word piece at the given positions."""
+        """Computes the logits `(B, P, V)` of all word pieces at the given positions."""
         return self.head(sequence_output, masked_positions)
 
-    def count(self, features: Mapping[str, Any]) -> Any:
-        """Number of predictions of a batch, a float32 scalar."""
+    def count(self, features: Features) -> Any:
+        """Returns the number of predictions in a batch, a float32 scalar."""
         return ops.sum(ops.cast(features["masked_weights"], "float32"))
 
     def call(
-        self,
-        sequence_output: Any,
-        features: Mapping[str, Any],
-        training: bool | None = None,
+        self, sequence_output: Any, features: Features, training: bool | None = None
     ) -> ObjectiveOutput:
         logits_BPV = self.head(
             sequence_output,
@@ -96,7 +92,7 @@ class MaskedLM(ObjectiveLayer):
 
 
 class _Head(keras_hub.layers.MaskedLMHead):
-    """keras-hub's head, with padded logits, and optionally without dense layer."""
+    """keras-hub's masked-LM head with padded logits and an optional dense layer."""
 
     def __init__(self, has_dense: bool, **kwargs: Any):
         super().__init__(**kwargs)

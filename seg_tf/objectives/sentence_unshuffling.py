@@ -1,16 +1,16 @@
-"""Sentence unshuffling: point at the sentences of a row in their gold order."""
+"""Sentence unshuffling, which points at a row's sentences in their gold order."""
 
 # Shape key: B batch, L sequence length, D hidden size, C candidates, S steps.
 
-from collections.abc import Mapping
 from typing import Any
 
 import keras
 from keras import ops
 
 from seg_tf.config import SentenceUnshufflingConfig, configured_by
+from seg_tf.layers.common import select_features
 from seg_tf.layers.sequence_reconstructor import SequenceReconstructor
-from seg_tf.objectives.base import ObjectiveLayer, ObjectiveOutput, check_features
+from seg_tf.objectives.base import Features, ObjectiveLayer, ObjectiveOutput
 from seg_tf.ops import order_metrics
 from seg_tf.ops.attention import gather_vectors
 from seg_tf.ops.losses import masked_accuracy, masked_cross_entropy
@@ -28,42 +28,42 @@ _FEATURES = (
 @configured_by(SentenceUnshufflingConfig)
 @keras.saving.register_keras_serializable(package="seg_tf")
 class SentenceUnshuffling(ObjectiveLayer):
-    """SLM's sentence-level language modelling (section 2.1, eq. 1 to 3).
+    """SLM's sentence-level language modeling (section 2.1, eq. 1 to 3).
 
     A Sequence Reconstructor reads only the encoder's outputs at `[CLS]`, at the
-    `[SENT]`s as presented and at `[SEP]`, and points at the sentences in gold order,
+    `[SENT]`s as presented and at `[SEP]`. It points at the sentences in gold order,
     then at `[SEP]`. The loss of a row is the mean over its steps, even if its sentences
     were not shuffled.
 
-    Metrics are over the shuffled rows of two or more sentences. Each has its `chance`,
-    the score of a guess, and the score of `longest_first`, sorting by length.
+    Metrics cover shuffled rows with at least two sentences. They come with two
+    baselines: `chance`, a random guess, and `longest_first`, sorting by length.
 
     Args:
-        encoder: the encoder whose output is read. The reconstructor has its sizes,
-            dropout, epsilon, activation, initializer and dtype policy.
-        num_layers, scale_pointers, normalize_first: as for
+        encoder: the encoder whose output is read. The reconstructor uses the same
+            sizes, dropout, epsilon, activation, initializer and dtype policy.
+        num_layers, scale_pointers, normalize_first: arguments of
             `seg_tf.layers.SequenceReconstructor`.
-        loss_weight: as for `ObjectiveLayer`.
+        loss_weight: float. Weight of this loss in the total loss.
 
     Call arguments:
         sequence_output: float tensor `(B, L, D)` from the encoder.
         features: dict with int `candidate_positions` `(B, C)`, bool `candidate_mask`
             `(B, C)`, int `gold_candidates`, `gold_lengths` and `gold_paragraphs`
             `(B, S)` with S = C - 1, and bool `is_shuffled` `(B,)`.
-        training: bool. Whether there is dropout, and no decoding.
+        training: bool. Whether to apply dropout and skip the metrics of decoding.
 
     Returns:
         `ObjectiveOutput` with these metrics:
 
-        * `pointer_accuracy`, `pointer_chance`, `pointer_longest_first`: steps that
-          point at the right one if all earlier steps did, without the one of `[SEP]`.
-          Chance is a guess among the sentences left.
-        * Unless `training`, of the decoded order: `position_accuracy`, places with the
-          right sentence; `perfect_match`, rows with the right order; `kendall_tau`, and
-          `kendall_tau_in_paragraphs`, over pairs of sentences in one paragraph, whose
-          chance is 0. Each has its `…_longest_first`, the first two a `…_chance`.
+        * `pointer_accuracy`, `pointer_chance`, `pointer_longest_first`: fraction of
+          steps that point at the right sentence, given the gold order before it,
+          without the step for `[SEP]`.
+        * Unless `training`, metrics of the decoded order: `position_accuracy`, fraction
+          of positions with the right sentence; `perfect_match`, fraction of rows in the
+          right order; `kendall_tau` and `kendall_tau_in_paragraphs`, whose chance is 0.
+          All have a `…_longest_first`, and the first two also a `…_chance`.
 
-        A batch without candidates has loss `(0, 0)`.
+        Without candidates, the loss is `(0, 0)`.
     """
 
     def __init__(
@@ -96,18 +96,15 @@ class SentenceUnshuffling(ObjectiveLayer):
     def build(self, sequence_output_shape: Any, features_shape: Any = None) -> None:
         self.reconstructor.build((None, None, sequence_output_shape[-1]))
 
-    def count(self, features: Mapping[str, Any]) -> Any:
-        """Number of rows of a batch that have candidates, a float32 scalar."""
+    def count(self, features: Features) -> Any:
+        """Returns the number of a batch's rows with candidates, a float32 scalar."""
         has_candidates_B = ops.any(ops.cast(features["candidate_mask"], "bool"), axis=1)
         return ops.sum(ops.cast(has_candidates_B, "float32"))
 
     def call(
-        self,
-        sequence_output: Any,
-        features: Mapping[str, Any],
-        training: bool | None = None,
+        self, sequence_output: Any, features: Features, training: bool | None = None
     ) -> ObjectiveOutput:
-        check_features(features, _FEATURES, "SentenceInputsConfig")
+        select_features(features, _FEATURES)
         mask_BC = ops.cast(features["candidate_mask"], "bool")
         gold_BS = features["gold_candidates"]
         candidates_BCD = gather_vectors(
@@ -135,7 +132,7 @@ class SentenceUnshuffling(ObjectiveLayer):
 def _pointer_metrics(
     logits_BSC: Any, gold_BS: Any, lengths_BS: Any, num_sentences_B: Any, weights_B: Any
 ) -> dict[str, tuple[Any, Any]]:
-    """Metrics of the pointers, without the step of `[SEP]`."""
+    """Computes the metrics of the pointers, without the step for `[SEP]`."""
     weights_BS = _first(num_sentences_B, gold_BS) * weights_B[:, None]
     return {
         "pointer_accuracy": masked_accuracy(logits_BSC, gold_BS, weights_BS),
@@ -149,9 +146,9 @@ def _pointer_metrics(
 
 
 def _order_metrics(
-    order_BS: Any, features: Mapping[str, Any], num_sentences_B: Any, weights_B: Any
+    order_BS: Any, features: Features, num_sentences_B: Any, weights_B: Any
 ) -> dict[str, tuple[Any, Any]]:
-    """Metrics of the decoded order, and of the longest sentences first."""
+    """Computes the metrics of the decoded order, and their baselines."""
     gold_BS, paragraphs_BS = features["gold_candidates"], features["gold_paragraphs"]
     rows = (num_sentences_B, weights_B)
     longest_first_BS = order_metrics.longest_first(
@@ -178,6 +175,6 @@ def _order_metrics(
 
 
 def _first(counts_B: Any, gold_BS: Any) -> Any:
-    """1 at the first `counts_B` steps of each row, otherwise 0: float32 (B, S)."""
+    """Returns 1.0 at the first `counts_B` steps of each row, otherwise 0.0."""
     is_step_BS = order_metrics.is_place(counts_B, ops.shape(gold_BS)[1])
     return ops.cast(is_step_BS, "float32")

@@ -1,4 +1,4 @@
-"""Operations of the layers and objectives, on any backend of Keras."""
+"""Operations that layers and objectives use, on any Keras backend."""
 
 from seg_tf.ops.attention import (
     attention_weights,

@@ -1,4 +1,4 @@
-"""Attention among positions of equal groups, rotary positions, gathered vectors."""
+"""Functions for attention within groups, rotary positions and gathering vectors."""
 
 import math
 from collections.abc import Mapping
@@ -14,17 +14,17 @@ from keras import ops
 def visible_keys(
     query_group: Any, key_group: Any, num_queries: Any, window: int | None = None
 ) -> Any:
-    """Attention mask: a query sees the keys of its group, within a window.
+    """Returns a mask in which queries attend to keys of their group, within a window.
 
     Args:
-        query_group: int tensor `(B, T)`, or `(B, 1)` if all queries have the same.
+        query_group: int tensor `(B, T)`, or `(B, 1)` if all queries share a group.
         key_group: int tensor `(B, K)`.
-        num_queries: T.
-        window: width of local attention: a query sees keys at most `window // 2`
-            positions away. None is global attention.
+        num_queries: int or int tensor `()`. Number of queries, T.
+        window: int. Width of local attention. A query sees keys at most `window // 2`
+            positions away. If None, attention is global.
 
     Returns:
-        Bool tensor `(B, T, K)`, or `(B, 1, K)` if it is the same for all queries.
+        Bool tensor `(B, T, K)`, or `(B, 1, K)` if all queries have the same mask.
     """
     sees = ops.equal(ops.expand_dims(query_group, 2), ops.expand_dims(key_group, 1))
     if window is None:
@@ -42,16 +42,16 @@ def attention_weights(
     key_group: Any = None,
     window: int | None = None,
 ) -> Any:
-    """Softmax over the keys that a query sees, as `keras.layers.MultiHeadAttention`.
+    """Computes the attention weights of `keras.layers.MultiHeadAttention`.
 
     Args:
         query: tensor `(B, T, H, E)`.
         key: tensor `(B, K, H, E)`.
-        query_group, key_group, window: as for `visible_keys`; None makes all keys
-            visible.
+        query_group, key_group, window: see `visible_keys`. If `query_group` is None,
+            all keys are visible.
 
     Returns:
-        Tensor `(B, H, T, K)`. A query that sees no key has equal weights.
+        Tensor `(B, H, T, K)`. For a query that sees no key, all weights are equal.
     """
     query = query * ops.cast(1 / math.sqrt(query.shape[-1]), query.dtype)
     logits_BHTK = ops.einsum("bkhe,bthe->bhtk", key, query)
@@ -72,17 +72,17 @@ def fused_attention(
     key_group: Any,
     window: int | None = None,
 ) -> Any:
-    """Attention without dropout, in the backend's most memory-efficient form.
+    """Computes attention without dropout in the backend's most memory-efficient way.
 
-    On TensorFlow that is `seg_tf.ops.tensorflow_gradients.attention`, which recomputes
-    the weights in the backward pass, a block of queries at a time. On JAX it is
-    `jax.nn.dot_product_attention`: flash attention where JAX supports the device, dtype
-    and sizes, unless `keras.config.disable_flash_attention()` was called.
+    On TensorFlow, `seg_tf.ops.tensorflow_gradients.attention` recomputes the weights in
+    the backward pass, one block of queries at a time. JAX uses
+    `jax.nn.dot_product_attention`, which is flash attention if JAX supports the device,
+    dtype and sizes, unless `keras.config.disable_flash_attention()` was called.
 
     Args:
         query: tensor `(B, T, H, E)`.
         key, value: tensors `(B, K, H, E)`.
-        query_group, key_group, window: as for `visible_keys`.
+        query_group, key_group, window: see `visible_keys`.
 
     Returns:
         Tensor `(B, T, H, E)`.
@@ -107,9 +107,9 @@ def fused_attention(
 
 
 def rotary_sizes(head_size: int, shares: Mapping[str, float]) -> dict[str, int]:
-    """Dimensions of a head that each index rotates.
+    """Splits a head's `head_size` dimensions among the indices that rotate them.
 
-    Shares are relative to their sum; sizes are sorted by name, even, and sum to E.
+    Sizes are proportional to `shares`, sorted by name, and must be even integers.
 
     Example:
     >>> rotary_sizes(64, {"position_index": 2, "token_index": 1, "sentence_index": 1})
@@ -132,15 +132,15 @@ def rotary_sizes(head_size: int, shares: Mapping[str, float]) -> dict[str, int]:
 def rotations(
     indices: Mapping[str, Any], sizes: Mapping[str, int], base: float = 10_000.0
 ) -> Any:
-    """Cosines and sines of the angles by which queries and keys are rotated.
+    """Computes the cosines and sines of the angles that rotate queries and keys.
 
-    An index m with d dimensions of a head rotates pair j by `m * base**(-2j/d)` (Su et
-    al., 2021, section 3.2.2). Each index rotates its own pairs, so the product of a
-    query and a key depends on their distance in every index. Token and sentence are the
-    two levels of BiPE (He et al., 2024, arXiv:2401.16421).
+    An index m that rotates d dimensions of a head rotates their pair j by
+    `m * base**(-2j/d)` (Su et al., 2021, section 3.2.2). Indices rotate different
+    pairs, so the product of a query and a key depends on their distance in every index.
+    Token and sentence index are BiPE's two levels (He et al., 2024, arXiv:2401.16421).
 
     Returns:
-        Float32 tensor `(B, L, E)`: the cosines of the E/2 pairs, then the sines.
+        Float32 tensor `(B, L, E)` with the cosines of E/2 pairs, then their sines.
     """
     angles = []
     for name, size in sizes.items():
@@ -152,7 +152,7 @@ def rotations(
 
 
 def rotate(vectors: Any, rotation: Any) -> Any:
-    """Rotates queries or keys `(B, L, H, E)`: pair j is dimensions j and j + E/2."""
+    """Rotates the dimension pairs (j, j + E/2) of queries or keys `(B, L, H, E)`."""
     cosine, sine = ops.split(ops.expand_dims(rotation, 2), 2, axis=-1)
     first, second = ops.split(vectors, 2, axis=-1)
     return ops.concatenate(
@@ -160,25 +160,25 @@ def rotate(vectors: Any, rotation: Any) -> Any:
     )
 
 
-# Shape key: B batch, L sequence length, D hidden size, P positions, N numbers.
+# Shape key: B batch, L sequence length, D hidden size, P positions, N groups.
 
 
 def gather_vectors(sequence: Any, positions: Any) -> Any:
-    """The vectors `(B, P, D)` of a sequence `(B, L, D)` at int positions `(B, P)`."""
+    """Gathers the vectors `(B, P, D)` at int positions `(B, P)` of `(B, L, D)`."""
     return ops.take_along_axis(sequence, ops.expand_dims(positions, 2), axis=1)
 
 
 def mean_vectors(sequence: Any, numbers: Any, count: Any) -> tuple[Any, Any]:
-    """Means over the vectors of each number from 1 on.
+    """Averages the vectors of each group.
 
     Args:
         sequence: tensor `(B, L, D)`.
-        numbers: int tensor `(B, L)`; vectors with 0 do not count.
-        count: int, or int tensor `()`: the highest number, N.
+        numbers: int tensor `(B, L)`. Group of each vector, 1 to N, or 0 to ignore it.
+        count: int or int tensor `()`. Number of groups, N.
 
     Returns:
-        Tensor `(B, N, D)` of the dtype of `sequence`, 0 for a number without a vector,
-        and the mask of numbers with one, bool `(B, N)`.
+        Tensor `(B, N, D)` with the dtype of `sequence`, 0 for empty groups, and a bool
+        tensor `(B, N)`, False for empty groups.
     """
     numbers_N1 = ops.expand_dims(ops.arange(1, 1 + count, dtype="int32"), 1)
     belongs_BNL = ops.equal(ops.expand_dims(numbers, 1), numbers_N1)

@@ -1,6 +1,6 @@
-"""Losses and metrics as `(sum, weight)`, and output layers padded for GPUs.
+"""Computes losses and metrics as `(sum, weight)`, and pads output layers for GPUs.
 
-Only the training step divides.
+Only the training step divides sums by weights.
 """
 
 from collections.abc import Mapping
@@ -8,16 +8,16 @@ from typing import Any
 
 from keras import ops
 
-# Shape key: B batch, P predictions, N answers of a row, V vocabulary, D width.
+# Shape key: B batch, P predictions, N labels per row, V vocabulary, D width.
 
 
 def masked_cross_entropy(logits: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
-    """Cross entropy of integer labels, weighted and summed.
+    """Computes the weighted sum of the cross entropy of integer labels.
 
     Args:
-        logits: float tensor `(..., V)`; the softmax is computed in float32.
-        labels: int tensor `(...)`, each below V, even where the weight is 0.
-        weights: float tensor `(...)`; 0 leaves a label out.
+        logits: float tensor `(..., V)`. The softmax is computed in float32.
+        labels: int tensor `(...)`. Must be below V, even where the weight is 0.
+        weights: float tensor `(...)`. Labels with weight 0 are ignored.
 
     Returns:
         The weighted sum and the sum of the weights, float32 scalars. If all weights
@@ -31,9 +31,9 @@ def masked_cross_entropy(logits: Any, labels: Any, weights: Any) -> tuple[Any, A
 
 
 def masked_accuracy(logits: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
-    """Weighted number of labels with the largest logit, and the sum of the weights.
+    """Returns the weighted number of correct argmax predictions, and the total weight.
 
-    Arguments are those of `masked_cross_entropy`.
+    For the arguments, see `masked_cross_entropy`.
     """
     hits_BP = ops.equal(ops.argmax(logits, axis=-1), ops.cast(labels, "int32"))
     weights = ops.cast(weights, "float32")
@@ -43,11 +43,11 @@ def masked_accuracy(logits: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
 def binary_counts(
     predictions: Any, labels: Any, weights: Any
 ) -> dict[str, tuple[Any, Any]]:
-    """Metrics of binary classification that can be summed over batches.
+    """Computes the metrics of binary classification that can be summed over batches.
 
-    Predictions and labels are bool tensors, weights a float tensor, all of one shape;
-    a weight of 0 leaves an answer out. `positive_rate` is the share of positive labels,
-    `predicted_rate` of positive predictions.
+    `predictions` and `labels` are bool tensors, `weights` is a float tensor of the same
+    shape. Entries with weight 0 are ignored. `positive_rate` is the fraction of
+    positive labels, `predicted_rate` the fraction of positive predictions.
     """
     weights = ops.cast(weights, "float32")
     is_positive, is_predicted = (
@@ -70,11 +70,11 @@ def binary_counts(
 def counts_at_rate(
     scores: Any, labels: Any, weights: Any
 ) -> dict[str, tuple[Any, Any]]:
-    """Recall and specificity with the share of positives as the threshold.
+    """Computes recall and specificity at a threshold equal to the positive rate.
 
-    With few positives, hardly any probability exceeds 0.5. The share of positives is
-    the threshold of the best balanced accuracy. Arguments are those of `binary_counts`,
-    with `scores`, the log-odds of a positive. Returns `recall_at_rate` and
+    If positives are rare, hardly any probability exceeds 0.5. The positive rate is the
+    threshold with the best balanced accuracy. `scores` are the log-odds of a positive.
+    For the other arguments, see `binary_counts`. Returns `recall_at_rate` and
     `specificity_at_rate`.
     """
     weights = ops.cast(weights, "float32")
@@ -86,11 +86,11 @@ def counts_at_rate(
 
 
 def pair_accuracy(scores: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
-    """Share of pairs of a row in which the positive outscores the negative.
+    """Counts pairs within a row in which the positive scores above the negative.
 
-    This is the area under the ROC curve within rows, 0.5 by chance. Arguments are those
-    of `counts_at_rate`, of shape `(B, N)`. Returns the number of such pairs, where ties
-    count half, and the number of all pairs of a positive and a negative.
+    The ratio is the area under the ROC curve within rows, 0.5 by chance. For the
+    arguments, of shape `(B, N)`, see `counts_at_rate`. Returns the number of such
+    pairs, with ties counting half, and the number of positive-negative pairs.
     """
     scores_BN = ops.cast(scores, "float32")
     weights_BN = ops.cast(weights, "float32")
@@ -102,12 +102,12 @@ def pair_accuracy(scores: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
 
 
 def binary_summary(results: Mapping[str, Any]) -> dict[str, Any]:
-    """Metrics that cannot be summed over batches, from those that can.
+    """Computes metrics that cannot be summed over batches.
 
-    From the quotients of `binary_counts` and, optionally, `counts_at_rate`:
-    `majority_accuracy` of the more frequent answer; `balanced_accuracy`, the mean of
-    recall and specificity, and `balanced_accuracy_at_rate`; and `mcc`, Matthews'
-    correlation coefficient, 0 for 0 / 0.
+    `results` has the ratios of `binary_counts` and, optionally, `counts_at_rate`.
+    Returns `majority_accuracy`, of always predicting the more frequent class;
+    `balanced_accuracy`, the mean of recall and specificity, also `…_at_rate`; and the
+    Matthews correlation coefficient `mcc`, 0 where it is undefined.
     """
     positive, predicted = results["positive_rate"], results["predicted_rate"]
     covariance = results["recall"] * positive - positive * predicted
@@ -125,15 +125,15 @@ def binary_summary(results: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-# Far below any logit, so that its probability is exactly 0; float16 holds it.
+# Far below any logit, so that its probability is exactly 0, but finite in float16.
 _NEVER = -3e4
 
 
 def pad_vocabulary(table: Any, bias: Any, multiple: int) -> tuple[Any, Any]:
-    """Pads the vocabulary of an output layer to a size that suits GPU kernels.
+    """Pads an output layer's vocabulary to a multiple, to suit GPU kernels.
 
-    Tensor cores are slow unless rows of logits begin at a multiple of 16 bytes (8
-    numbers of half precision). The padding of the table `(V, D)` and bias `(V,)` has
+    Tensor cores are slow unless rows of logits begin at multiples of 16 bytes (8
+    half-precision numbers). The padding of `table` `(V, D)` and `bias` `(V,)` has
     probability 0 and gradient 0.
     """
     missing = -table.shape[0] % multiple

@@ -1,18 +1,18 @@
-"""Metrics of sentence ordering, as `(sum, weight)`.
+"""Computes sentence ordering metrics as `(sum, weight)`.
 
-Arguments that the functions share:
+The functions share these arguments:
 
-* `order` and `gold`, int tensors `(B, S)`, name a sentence for each of the first
-  `num_sentences` places of a row. Both are permutations of the same names there;
-  later places have no meaning;
-* `num_sentences` is an int tensor `(B,)`;
-* `weights`, a float tensor `(B,)`, leaves a row out where it is 0.
+* `order`, `gold`: int tensors `(B, S)`. Sentence ids at the first `num_sentences`
+  positions of a row, both a permutation of the same ids. Later positions are ignored.
+* `num_sentences`: int tensor `(B,)`. Number of sentences in each row, N.
+* `weights`: float tensor `(B,)`. Rows with weight 0 are ignored.
+* `num_places`: int. Number of positions, S.
 
-Metrics return two float32 scalars. Compare each with its chance, the score of a guess,
-and with the score of `longest_first`, an order that needs no reading.
+Metrics return two float32 scalars. Compare each metric with its chance, the score of a
+random guess, and with the score of `longest_first`, which ignores the text.
 """
 
-# Shape key: B batch, S places of an order.
+# Shape key: B batch, S positions of an order.
 
 from typing import Any
 
@@ -22,19 +22,19 @@ from keras import ops
 def position_accuracy(
     order: Any, gold: Any, num_sentences: Any, weights: Any
 ) -> tuple[Any, Any]:
-    """Places with the right sentence, over all places."""
+    """Computes the fraction of positions with the right sentence."""
     return _over_places(_hits(order, gold, num_sentences), num_sentences, weights)
 
 
 def position_chance(num_sentences: Any, weights: Any) -> tuple[Any, Any]:
-    """`position_accuracy` of a random order: 1 / N at each of N places."""
+    """Computes the expected `position_accuracy` of random orders, one hit per row."""
     return _over_places(ops.ones_like(weights), num_sentences, weights)
 
 
 def perfect_match(
     order: Any, gold: Any, num_sentences: Any, weights: Any
 ) -> tuple[Any, Any]:
-    """Rows whose whole order is right, over all rows."""
+    """Computes the fraction of rows whose order is entirely right."""
     hits_B = _hits(order, gold, num_sentences)
     return _over_rows(ops.equal(hits_B, ops.cast(num_sentences, "float32")), weights)
 
@@ -42,7 +42,7 @@ def perfect_match(
 def perfect_match_chance(
     num_sentences: Any, weights: Any, num_places: int
 ) -> tuple[Any, Any]:
-    """`perfect_match` of a random order: 1 / N!. `num_places` is S."""
+    """Computes the expected `perfect_match` of a random order, 1 / N! per row."""
     factors_BS = _inverse_choices(num_sentences, num_places, beyond=1.0)
     return _over_rows(ops.prod(factors_BS, axis=1), weights)
 
@@ -50,18 +50,18 @@ def perfect_match_chance(
 def pointer_chance(
     num_sentences: Any, weights: Any, num_places: int
 ) -> tuple[Any, Any]:
-    """Hits of guesses among the sentences not yet placed: 1 / (N - i) at step i.
+    """Computes the expected accuracy of guessing among the remaining sentences.
 
-    Over all steps of all rows. `num_places` is S.
+    It is 1 / (N - i) at step i, averaged over all steps of all rows.
     """
     chances_BS = _inverse_choices(num_sentences, num_places, beyond=0.0)
     return _over_places(ops.sum(chances_BS, axis=1), num_sentences, weights)
 
 
 def longest_first(gold: Any, lengths: Any, num_sentences: Any) -> Any:
-    """An order, int32 `(B, S)`: the longest sentence first, ties by name.
+    """Returns an order, int32 `(B, S)`, by decreasing length, then by sentence id.
 
-    `lengths`, int `(B, S)`, are the lengths of the sentences of `gold`.
+    `lengths`, int `(B, S)`, has the length of each sentence in `gold`.
     """
     keys_BS = _length_keys(gold, lengths, num_sentences)
     ranking_BS = ops.argsort(-keys_BS, axis=1)
@@ -71,7 +71,7 @@ def longest_first(gold: Any, lengths: Any, num_sentences: Any) -> Any:
 def pointer_longest_first(
     gold: Any, lengths: Any, num_sentences: Any, weights: Any
 ) -> tuple[Any, Any]:
-    """Hits of guessing the longest of the sentences not yet placed, over all steps."""
+    """Computes the accuracy of always choosing the longest remaining sentence."""
     num_places = ops.shape(gold)[1]
     keys_BS = _length_keys(gold, lengths, num_sentences)
     places_S = ops.arange(num_places, dtype="int32")
@@ -90,10 +90,10 @@ def pointer_longest_first(
 def kendall_tau(
     order: Any, gold: Any, num_sentences: Any, weights: Any, groups: Any = None
 ) -> tuple[Any, Any]:
-    """Kendall's rank correlation of order and gold, summed over rows.
+    """Computes Kendall's rank correlation between `order` and `gold` over rows.
 
-    Rows without a pair have no weight. With `groups`, int `(B, S)`, such as the
-    paragraph of each sentence of `gold`, only pairs within a group count.
+    Rows without pairs are ignored. With `groups`, int `(B, S)`, for example the
+    paragraph of each sentence in `gold`, only pairs within a group count.
     """
     is_place_BS = is_place(num_sentences, ops.shape(order)[1])
     order, gold = ops.cast(order, "int32"), ops.cast(gold, "int32")
@@ -102,7 +102,7 @@ def kendall_tau(
         ops.equal(order[:, :, None], gold[:, None, :]), is_place_BS[:, None, :]
     )
     gold_place_BS = ops.sum(ops.cast(same_BSS, "int32") * places_S, axis=2)
-    # 1 if the later of two places has the later sentence, otherwise -1.
+    # 1 if the later of two positions has the later sentence, otherwise -1.
     signs_BSS = ops.sign(gold_place_BS[:, None, :] - gold_place_BS[:, :, None])
     is_pair_BSS = ops.logical_and(
         ops.less(places_S[:, None], places_S[None, :]), is_place_BS[:, None, :]
@@ -120,7 +120,7 @@ def kendall_tau(
 
 
 def is_place(num_sentences: Any, num_places: Any) -> Any:
-    """True at the first N places of a row: bool `(B, S)`. `num_places` is S."""
+    """Returns a bool mask `(B, S)` of the first N positions of each row."""
     places_S = ops.arange(num_places, dtype="int32")
     return ops.less(places_S, ops.cast(num_sentences, "int32")[:, None])
 
@@ -137,7 +137,7 @@ def _over_places(values_B: Any, num_sentences: Any, weights: Any) -> tuple[Any, 
 
 
 def _length_keys(gold: Any, lengths: Any, num_sentences: Any) -> Any:
-    """Numbers that are larger for longer sentences, -1 at padding: int32 (B, S)."""
+    """Returns int32 sort keys `(B, S)`, larger for longer sentences, -1 at padding."""
     num_places = ops.shape(gold)[1]
     keys_BS = ops.cast(lengths, "int32") * (num_places + 1)
     keys_BS += num_places - ops.cast(gold, "int32")
@@ -145,7 +145,7 @@ def _length_keys(gold: Any, lengths: Any, num_sentences: Any) -> Any:
 
 
 def _hits(order: Any, gold: Any, num_sentences: Any) -> Any:
-    """Number of places with the right sentence in each row: float32 (B,)."""
+    """Counts the positions with the right sentence in each row, float32 `(B,)`."""
     hits_BS = ops.logical_and(
         ops.equal(ops.cast(order, "int32"), ops.cast(gold, "int32")),
         is_place(num_sentences, ops.shape(order)[1]),
@@ -154,7 +154,7 @@ def _hits(order: Any, gold: Any, num_sentences: Any) -> Any:
 
 
 def _inverse_choices(num_sentences: Any, num_places: int, beyond: float) -> Any:
-    """1 / (N - i) at place i of N, `beyond` after them: float32 (B, S)."""
+    """Returns 1 / (N - i) at position i < N, then `beyond`, float32 `(B, S)`."""
     places_S = ops.arange(num_places, dtype="float32")
     left_BS = ops.cast(num_sentences, "float32")[:, None] - places_S
     return ops.where(left_BS > 0, 1 / ops.maximum(left_BS, 1), beyond)

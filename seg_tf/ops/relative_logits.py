@@ -1,14 +1,14 @@
-"""Relative attention logits of Segatron's equation 3, exactly.
+"""Computes the relative attention logits of Segatron's equation 3 exactly.
 
 For query i and key j, eq. 3 has the product of W_q E_i + v with W_R R_ij, where R_ij
-are the sinusoids of three distances, R(t_i - t_j) | R(s_i - s_j) | R(p_i - p_j). There
-is such a vector for every pair, but there are few distances.
+concatenates the sinusoids of three distances, R(t_i - t_j) | R(s_i - s_j) |
+R(p_i - p_j). Every pair has such a vector, but only a few distinct distances occur.
 
-Tokens are numbered without a gap, so a query's products with all K distances, shifted
-by its place, are its logits (Transformer-XL, appendix B). Sentence and paragraph
-numbers stay constant over runs of keys. So each query is multiplied with the distances
-that occur, the products are picked for each run, and a product with ones and zeros
-copies them to the keys of the run.
+Token indices are consecutive, so a query's products with all K distances, shifted by
+the query's position, are its logits (Transformer-XL, appendix B). Sentence and
+paragraph indices are constant over runs of keys. So each query is multiplied with the
+distances that occur, the products are gathered for each run, and a matrix product with
+ones and zeros copies them to the keys of the run.
 """
 
 import math
@@ -18,7 +18,7 @@ from keras import ops
 
 # Shape key: B batch, T queries, K keys (memory first), H heads, E head size, D width of
 # a position vector, S runs of keys with equal indices, U distances that occur, F half
-# of the width of a part.
+# the width of a part.
 
 _LONGEST_WAVE = 10_000.0
 
@@ -26,8 +26,8 @@ _LONGEST_WAVE = 10_000.0
 def part_widths(width: int, num_parts: int) -> list[int]:
     """Splits the width of a position vector among its parts (Segatron, eq. 3).
 
-    All parts are equally wide and even, since half of each are sines. The last one
-    takes the rest: 410 in three is 136, 136 and 138.
+    Widths are even, because half of each part are sines. They are equal except for the
+    last one, which is the remainder: 410 is split into 136, 136 and 138.
     """
     share = width // num_parts
     share += share % 2
@@ -41,36 +41,36 @@ def part_widths(width: int, num_parts: int) -> list[int]:
 
 
 def angular_frequencies(width: int) -> list[float]:
-    """1 / 10000^(2i / width) for i below width / 2 (Segatron, eq. 2)."""
+    """Returns 1 / 10000^(2i / width) for i = 0 … width / 2 - 1 (Segatron, eq. 2)."""
     return [math.pow(_LONGEST_WAVE, -2 * i / width) for i in range(width // 2)]
 
 
 def angles(positions: Any, width: int) -> Any:
-    """Angles of the sinusoids of positions `(...)`: float32 tensor `(..., width / 2)`.
+    """Returns the sinusoids' angles, float32 `(..., width / 2)`, at positions `(...)`.
 
-    Keep positions small: the product with the frequencies is rounded to float32.
+    Keep positions small, because the angles are rounded to float32.
     """
     frequencies = ops.convert_to_tensor(angular_frequencies(width), dtype="float32")
     return ops.cast(positions, "float32")[..., None] * frequencies
 
 
 def position_vectors(positions: Any, width: int) -> Any:
-    """R of eq. 2: all sines, then all cosines: float32 tensor `(..., width)`."""
+    """Returns R of eq. 2, float32 `(..., width)`: all sines, then all cosines."""
     angle = angles(positions, width)
     return ops.concatenate([ops.sin(angle), ops.cos(angle)], axis=-1)
 
 
 class ExactPositions(NamedTuple):
-    """Positions of queries and keys as eq. 3 uses them.
+    """Positions of queries and keys in the form that eq. 3 needs.
 
     Attributes:
-        token_vectors: `(K, D_token)`, R of the distances K - 1 to 0; None without
-            tokens.
-        segment_vectors: for sentence and for paragraph, if they are parts,
-            `(U_part, D_part)`: R of each distance that occurs.
-        distances_to_runs: for each part, `(B, T, S)`: the number of the distance
-            between a query and a run.
-        runs_of_keys: `(B, S, K)`, 1 where a key belongs to a run, else 0.
+        token_vectors: tensor `(K, D_token)`. R of the distances K - 1 to 0, or None if
+            R has no token part.
+        segment_vectors: tensors `(U_part, D_part)` for the sentence and paragraph parts
+            of R. R of each distance that occurs.
+        distances_to_runs: int tensors `(B, T, S)` for the same parts. Index in U of the
+            distance between a query and a run.
+        runs_of_keys: tensor `(B, S, K)`. 1 if a key belongs to a run, otherwise 0.
     """
 
     token_vectors: Any
@@ -81,10 +81,10 @@ class ExactPositions(NamedTuple):
     def logits(
         self, content_query: Any, key: Any, position_query: Any, kernel: Any
     ) -> Any:
-        """Logits `(B, H, T, K)` by content and position.
+        """Computes the logits `(B, H, T, K)` from content and position.
 
-        The queries `(B, H, T, E)` have their biases; `kernel`, `(D, H, E)`, is W_R.
-        Behind a query's own place the token term is undefined.
+        The queries `(B, H, T, E)` include their biases. `kernel`, `(D, H, E)`, is W_R.
+        For keys after a query, the logits are undefined.
         """
         begin, token_terms, to_runs = 0, [], []
         if self.token_vectors is not None:
@@ -102,8 +102,8 @@ class ExactPositions(NamedTuple):
             begin = end
         if to_runs:
             to_runs_BHTS = sum(to_runs[1:], to_runs[0])
-            # A single product copies them to their keys and adds the content's, so no
-            # other array as large as the logits is held.
+            # A single product copies them to their keys and adds the content logits, so
+            # that no other array as large as the logits is needed.
             content_query = ops.concatenate([content_query, to_runs_BHTS], axis=-1)
             runs_BKS = ops.swapaxes(self.runs_of_keys, 1, 2)
             shape = (*ops.shape(key)[:3], ops.shape(runs_BKS)[2])
@@ -113,10 +113,10 @@ class ExactPositions(NamedTuple):
 
 
 class AnglesOfPart(NamedTuple):
-    """Sines and cosines of the angles of one part, in the order of their use below.
+    """Sines and cosines of the angles of one part of R.
 
     Attributes:
-        query: four tensors `(B, T, F)`, to which the dropout of R is applied.
+        query: sine, cosine, sine and cosine, `(B, T, F)`, after the dropout of R.
         key: cosine and sine, `(B, K, F)`.
     """
 
@@ -125,15 +125,15 @@ class AnglesOfPart(NamedTuple):
 
 
 class StaticPositions(NamedTuple):
-    """`ExactPositions` in static shapes, which do not depend on the text.
+    """Like `ExactPositions`, with static shapes that do not depend on the text.
 
-    Sine and cosine of a difference are sums of products,
+    The sine and cosine of a difference are sums of products
 
         z_sin sin w(a - b) + z_cos cos w(a - b)
             =   (z_sin sin wa + z_cos cos wa) cos wb
               + (z_cos sin wa - z_sin cos wa) sin wb
 
-    with z = W_R^T (W_q E_i + v), whose factors are computed for queries and for keys.
+    with z = W_R^T (W_q E_i + v). Their factors are computed per query and per key.
     """
 
     token_vectors: Any
@@ -142,7 +142,7 @@ class StaticPositions(NamedTuple):
     def logits(
         self, content_query: Any, key: Any, position_query: Any, kernel: Any
     ) -> Any:
-        """As `ExactPositions.logits`."""
+        """Computes the logits. See `ExactPositions.logits`."""
         begin, logits = 0, _content_logits(content_query, key)
         if self.token_vectors is not None:
             begin = self.token_vectors.shape[-1]
@@ -165,16 +165,16 @@ def _content_logits(query_BHTE: Any, key_BHKE: Any) -> Any:
 
 
 def _token_logits(query: Any, kernel: Any, vectors: Any) -> Any:
-    """Products with the vectors `(K, D)` of the distances K - 1 to 0, at their keys."""
+    """Computes the token part's logits from `vectors` of the distances K - 1 to 0."""
     vectors_KHE = ops.einsum("kd,dhe->khe", vectors, kernel)
     return shift(ops.einsum("bhte,khe->bhtk", query, vectors_KHE))
 
 
 def shift(products: Any) -> Any:
-    """Moves each query's products with distances K - 1, …, 0 to the keys there.
+    """Moves each query's products with the distances K - 1, …, 0 to their keys.
 
-    Entry (i, j) of `(B, H, T, K)` becomes the product at distance K - T + i - j, or an
-    undefined number where that is negative.
+    Entry (i, j) of `(B, H, T, K)` becomes the product at distance K - T + i - j. It is
+    undefined where that distance is negative.
     """
     batch, heads, queries, keys = ops.shape(products)
     padded = ops.pad(products, [[0, 0], [0, 0], [0, 0], [1, 0]])
@@ -183,7 +183,7 @@ def shift(products: Any) -> Any:
 
 
 def _chosen(products_BTUH: Any, numbers_BTS: Any) -> Any:
-    """The products with these distances, of all heads: (B, H, T, S)."""
+    """Gathers the products at the given distances for all heads, `(B, H, T, S)`."""
     batch, queries, distances, heads = ops.shape(products_BTUH)
     rows = ops.reshape(products_BTUH, (batch * queries * distances, heads))
     first_rows = distances * ops.arange(batch * queries, dtype="int32")
@@ -193,7 +193,7 @@ def _chosen(products_BTUH: Any, numbers_BTS: Any) -> Any:
 
 
 def _product(left_BHTX: Any, right_BXY: Any) -> Any:
-    """Product of matrices, the right one for all heads: two dimensions as one."""
+    """Multiplies `(B, H, T, X)` by `(B, X, Y)`, with heads and queries as one axis."""
     batch, heads, queries, inner = ops.shape(left_BHTX)
     rows = ops.reshape(left_BHTX, (batch, heads * queries, inner))
     product = ops.matmul(rows, right_BXY)

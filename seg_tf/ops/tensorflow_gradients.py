@@ -1,10 +1,10 @@
-"""Gradients on TensorFlow that recompute values of the forward pass.
+"""Gradient checkpointing and memory-efficient attention for TensorFlow.
 
-TensorFlow keeps all values for the backward pass and has no fused attention. JAX has
-`jax.checkpoint` and `jax.nn.dot_product_attention`.
+TensorFlow keeps all activations for the backward pass and has no fused attention. JAX
+has `jax.checkpoint` and `jax.nn.dot_product_attention`.
 """
 
-# Shape key: B batch, T queries, K keys, H heads, E head size, S queries of a block.
+# Shape key: B batch, T queries, K keys, H heads, E head size, S queries per block.
 
 import itertools
 import math
@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-# Size of a block: its weights for a row and head, unless there are very many keys.
+# Attention weights of a block per row and head. Very long sequences have more.
 _MOST_WEIGHTS = 2**19
 _FEWEST_QUERIES = 64
 # Logit of an invisible key.
@@ -28,12 +28,12 @@ def attention(
     key_group: tf.Tensor,
     window: int | None = None,
 ) -> tf.Tensor:
-    """Attention whose weights exist for a block of queries at a time.
+    """Computes attention one block of queries at a time.
 
-    The backward pass recomputes them, so memory grows with T + K instead of their
-    product (Rabe and Staats, 2021; Dao et al., 2022, appendix B). Arguments and result
-    are those of `seg_tf.ops.attention.fused_attention`. The output of a query that sees
-    no key is undefined, and so is its gradient.
+    The backward pass recomputes the weights, so memory grows with T + K instead of
+    T * K (Rabe and Staats, 2021; Dao et al., 2022, appendix B). Arguments and result
+    are those of `seg_tf.ops.attention.fused_attention`. If a query sees no key, its
+    output and gradient are undefined.
     """
 
     @tf.custom_gradient
@@ -57,7 +57,7 @@ def _attention(
     blocks = _QueryBlocks(_length(query), _length(key), query.dtype)
     query_BHTE = blocks.pad(query * scale)
     key_BHKE, value_BHKE = _swapped(key), _swapped(value)
-    # Shaped for `pad` and `cut`.
+    # Shaped as `pad` and `cut` expect.
     group_B1T1 = query_group[:, None, :, None]
     is_one_group = query_group.shape[1] == 1
     if not is_one_group:
@@ -87,7 +87,7 @@ def _attention(
 
     def backward(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
         upstream_BHTE = blocks.pad(upstream)
-        # For each query, the mean gradient of its weights under these weights.
+        # For each query, the mean of its weights' gradients, weighted by them.
         products = tf.cast(upstream, tf.float32) * tf.cast(output, tf.float32)
         mean_BHT1 = blocks.pad(tf.reduce_sum(products, axis=-1, keepdims=True))
 
@@ -119,9 +119,9 @@ def _attention(
 
 
 class _QueryBlocks:
-    """Queries in blocks of one size, the last one padded.
+    """Splits queries into blocks of equal size. The last block is padded.
 
-    Sizes are ints where they are known, since XLA needs them, and tensors otherwise.
+    Static sizes are ints, as XLA requires. Dynamic sizes are tensors.
     """
 
     def __init__(self, num_queries: Any, num_keys: Any, dtype: tf.DType):
@@ -134,12 +134,12 @@ class _QueryBlocks:
         self._size = -(-num_queries // self._number)
 
     def pad(self, queries_BTHE: tf.Tensor) -> tf.Tensor:
-        """The queries of each head, padded to whole blocks."""
+        """Transposes queries to `(B, H, T, E)` and pads them to whole blocks."""
         padding = self._number * self._size - self._num_queries
         return tf.pad(_swapped(queries_BTHE), [[0, 0], [0, 0], [0, padding], [0, 0]])
 
     def cut(self, queries_BHTE: tf.Tensor, number: Any) -> tf.Tensor:
-        """The queries of a block."""
+        """Returns the queries of a block, `(B, H, S, E)`."""
         begin = number * self._size
         return tf.slice(queries_BHTE, [0, 0, begin, 0], [-1, -1, self._size, -1])
 
@@ -148,8 +148,8 @@ class _QueryBlocks:
     ) -> tuple[tf.Tensor, ...]:
         """Calls a function on one block after another.
 
-        The function maps the number of a block and the sums so far to outputs `(B, H,
-        S, E)` and the new sums. Returns all outputs, `(B, T, H, E)`, and the sums.
+        The function maps a block's number and the current sums to outputs
+        `(B, H, S, E)` and new sums. Returns all outputs `(B, T, H, E)` and final sums.
         """
         if isinstance(self._number, int) and self._number == 1:
             output_BHTE, *new_sums = function(0, *sums)
@@ -165,7 +165,7 @@ class _QueryBlocks:
             lambda number, *_: number < self._number,
             next_block,
             (0, tf.TensorArray(self._dtype, self._number), *sums),
-            # Two blocks at once would need the memory of two.
+            # Two blocks in parallel would need twice the memory.
             parallel_iterations=1,
         )
         outputs_NBHSE = outputs.stack()
@@ -176,17 +176,17 @@ class _QueryBlocks:
 
 
 def _length(sequence: tf.Tensor) -> Any:
-    """Size of axis 1: a number where it is known."""
+    """Returns the size of axis 1, an int if it is static."""
     return tf.shape(sequence)[1] if sequence.shape[1] is None else sequence.shape[1]
 
 
 def _swapped(tensor: tf.Tensor) -> tf.Tensor:
-    """`(B, T, H, E)` as `(B, H, T, E)`, or back."""
+    """Transposes `(B, T, H, E)` to `(B, H, T, E)`, or back."""
     return tf.transpose(tensor, [0, 2, 1, 3])
 
 
 def _transposed_product(left_BHSK: tf.Tensor, right_BHSE: tf.Tensor) -> tf.Tensor:
-    """`(B, H, K, E)` in float32, a sum over the queries of a block."""
+    """Computes a float32 product `(B, H, K, E)`, summed over the block's queries."""
     left_BHSK = tf.cast(left_BHSK, right_BHSE.dtype)
     return tf.cast(tf.matmul(left_BHSK, right_BHSE, transpose_a=True), tf.float32)
 
@@ -196,11 +196,11 @@ def recomputed(
     weights: Sequence[tf.Tensor],
     tensors: Sequence[tf.Tensor],
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-    """Calls a function without keeping its values: the backward pass calls it again.
+    """Calls a function with gradient checkpointing.
 
-    `tf.recompute_grad` does the same, but adds to integers and copies the weights. The
-    function reads no variables, and returns the output that is differentiated, and
-    other tensors.
+    The backward pass calls it again. Unlike `tf.recompute_grad`, this neither copies
+    the weights nor adds to integers. The function must not read variables. It returns
+    the output to differentiate and a list of further tensors.
     """
     other_results: list[tf.Tensor] = []
     num_weights = len(weights)
@@ -211,9 +211,9 @@ def recomputed(
         are_floats = [value.dtype.is_floating for value in inputs]
 
         def backward(upstream: tf.Tensor) -> list[tf.Tensor | None]:
-            # A 0 that depends on `upstream`, though no compiler can know that it is 0.
-            # Otherwise TensorFlow and XLA would find the same products twice in the
-            # graph, compute them once and keep them.
+            # A 0 that depends on `upstream`, which no compiler can prove to be 0.
+            # Otherwise TensorFlow and XLA would merge the recomputation with the
+            # forward pass and keep its values.
             first = tf.reduce_sum(tf.reshape(upstream, [-1])[:1])
             zero = tf.where(tf.math.is_nan(first), first, tf.zeros_like(first))
             again = list(inputs)
@@ -229,6 +229,6 @@ def recomputed(
 
         return output, backward
 
-    # Variables, which a function must not read itself, are read here.
+    # Variables are read here, because the function must not read them.
     inputs = [tf.convert_to_tensor(value) for value in (*weights, *tensors)]
     return forward(*inputs), other_results

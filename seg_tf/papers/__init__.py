@@ -1,9 +1,9 @@
-"""The papers as data: their settings, their tables, and what a run does differently.
+"""The papers' settings and tables, and the deviations of runs from them.
 
-`settings.toml` and `tables.toml` hold each value of the four papers once, with its
-source. The recipe `paper` is what a paper says and, where it is silent, what BERT does,
-whose settings it takes over. The recipe `released` is what its authors' code does where
-that differs; a run that follows it deviates from the paper, and says so.
+`settings.toml` and `tables.toml` contain each value of the four papers once, with its
+source. The recipe `paper` has the paper's values and, where the paper is silent, BERT's
+values, on which it builds. The recipe `released` has the values of the authors' code
+where they differ. Runs that follow it report them as deviations from the paper.
 """
 
 from seg_tf.papers.settings import COLUMNS, Deviation, describe, deviations

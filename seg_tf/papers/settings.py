@@ -1,4 +1,4 @@
-"""Settings of pretraining in the papers, and the deviations of a run from them."""
+"""The papers' pretraining settings, and the deviations of a run from them."""
 
 import dataclasses
 import math
@@ -16,10 +16,10 @@ ABSENT = "absent"
 
 
 class PaperValue(NamedTuple):
-    """One setting of a paper.
+    """The value of a setting in a paper.
 
-    `value` may be a function that computes it for a run's config; `released` is the
-    value of the authors' code where it differs.
+    `value` may be a function that computes the value from a run's config. `released` is
+    the value in the authors' code if it differs.
     """
 
     value: Any
@@ -28,13 +28,13 @@ class PaperValue(NamedTuple):
 
 
 def _attention_dropout(config: RunConfig) -> float | None:
-    """0.1, or None where the run has a single dropout rate as well."""
+    """Returns 0.1, or None if the run has only one dropout rate."""
     rate = getattr(config.model, "attention_dropout", 0.1)
     return None if rate is None else 0.1
 
 
 def _mixed_precision(config: RunConfig) -> str:
-    """Any mixed policy: the paper does not name the half-precision type."""
+    """Accepts any mixed policy, because the paper names no half-precision type."""
     policy = config.training.dtype_policy
     return policy if policy.startswith("mixed_") else "mixed_float16"
 
@@ -43,13 +43,13 @@ def _whole_run(config: RunConfig) -> int:
     return config.training.num_updates
 
 
-# Values of settings.toml that depend on the run.
+# Values in settings.toml that depend on the run.
 _FUNCTIONS: Mapping[str, Callable[[RunConfig], Any]] = {
     "@one_percent": lambda config: max(1, round(_whole_run(config) / 100)),
     "@whole_run": _whole_run,
     "@attention_dropout": _attention_dropout,
     "@mixed_precision": _mixed_precision,
-    # 80 for 512 positions, otherwise in proportion (BERT has 20 for 128).
+    # 80 for 512 positions, and in proportion for others (BERT has 20 for 128).
     "@predictions": lambda config: math.ceil(
         getattr(config.inputs, "window_length", 512) * 80 / 512
     ),
@@ -74,7 +74,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def _column(groups: str, says_as_bert: str) -> dict[str, PaperValue]:
-    """The settings of `groups`; the first group that has a setting wins."""
+    """Merges the settings of `groups`. The first group with a setting wins."""
     values: dict[str, PaperValue] = {}
     released: dict[str, Any] = {}
     for group in groups.split():
@@ -91,8 +91,8 @@ def _column(groups: str, says_as_bert: str) -> dict[str, PaperValue]:
     }
 
 
-# By the names that `RunConfig.paper` may have ("segabert_base", "slm_base_plain", …):
-# a value for each setting, by its path in a config.
+# `RunConfig.paper` ("segabert_base", "slm_base_plain", …) -> path of a setting in the
+# config -> value.
 COLUMNS: Mapping[str, Mapping[str, PaperValue]] = {
     name: _column(groups, paper.get("bert", ""))
     for paper in _SETTINGS["papers"].values()
@@ -107,10 +107,10 @@ _NOT_COMPARED: Mapping[str, list[str]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Deviation:
-    """One setting in which a run departs from its paper.
+    """A setting in which a run deviates from its paper.
 
-    `setting` is its path in the config; `released` says whether the run has the value
-    of the authors' code.
+    `setting` is the path in the config. `released` is whether the run uses the value in
+    the authors' code.
     """
 
     setting: str
@@ -128,7 +128,7 @@ class Deviation:
 
 
 def deviations(config: RunConfig) -> list[Deviation]:
-    """Every setting in which a run departs from its column of `COLUMNS`."""
+    """Returns all settings in which a run deviates from its paper in `COLUMNS`."""
     if config.paper not in COLUMNS:
         raise ValueError(
             f"`paper` must be one of {', '.join(COLUMNS)}. "
@@ -148,7 +148,7 @@ def deviations(config: RunConfig) -> list[Deviation]:
 
 
 def describe(config: RunConfig) -> str:
-    """The deviations of a run from its paper as text, one per line."""
+    """Returns the deviations of a run from its paper as text, one per line."""
     deviating = deviations(config)
     return "\n".join(
         [
@@ -161,7 +161,7 @@ def describe(config: RunConfig) -> str:
 
 
 def read_setting(config: RunConfig, setting: str) -> Any:
-    """The value of a run that is compared with `setting`, or `ABSENT`."""
+    """Returns a run's value of `setting`, in the papers' form, or `ABSENT`."""
     value: Any = config
     for name in setting.split("."):
         if isinstance(value, Mapping):

@@ -1,6 +1,6 @@
-"""The papers' tables: rows are runs, columns are figures of these runs.
+"""Defines the papers' tables and renders them as Markdown.
 
-They are rendered as Markdown: the paper's figures, and ours below them.
+Rows are runs, and columns are figures. Our figures follow below the paper's.
 """
 
 import dataclasses
@@ -16,9 +16,9 @@ NOT_RUN = "not run"
 
 
 class FineTuned(NamedTuple):
-    """Mean score of fine-tuned models over tasks such as "glue/mrpc".
+    """Mean score of fine-tuned models on tasks such as "glue/mrpc".
 
-    The metric is prefixed by its split unless that is dev ("test_accuracy").
+    A metric that is not measured on dev starts with its split: "test_accuracy".
     """
 
     tasks: tuple[str, ...]
@@ -26,7 +26,7 @@ class FineTuned(NamedTuple):
 
 
 class Submitted(NamedTuple):
-    """A test score from GLUE's leaderboard, by the name of the column there."""
+    """Test score from the column named `column` of GLUE's leaderboard."""
 
     column: str
     metric: str
@@ -37,25 +37,25 @@ class Perplexity(NamedTuple):
 
 
 class Validated(NamedTuple):
-    """A share, in percent, of the last validation of pretraining."""
+    """Metric of the last validation in pretraining, in percent."""
 
     metric: str
 
 
 class BestSetting(NamedTuple):
-    """A value ("epochs", "learning_rate") of a task's best setting."""
+    """Value of "epochs" or "learning_rate" in a task's best setting."""
 
     name: str
 
 
 class ConfigValue(NamedTuple):
-    """A value of a run's config, as in "optimizer.learning_rate"."""
+    """Value in a run's config, for example "optimizer.learning_rate"."""
 
     path: str
 
 
 class Average(NamedTuple):
-    """Mean of other columns of the row, if it has all of them."""
+    """Mean of other columns of the row, if they all have values."""
 
     columns: tuple[str, ...]
 
@@ -68,43 +68,29 @@ Columns = Mapping[str, Figure]
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A model of a table.
+    """A table row, which is a model or, with `BestSetting` columns, a task."""
 
-    Attributes:
-        name: its name in the table.
-        run: name of its run's config, as in "segabert_base".
-        paper: the paper's figures by column.
-        task: the task of a row of `BestSetting`s.
-    """
-
-    name: str
-    run: str
-    paper: Mapping[str, Any]
-    task: str = ""
+    name: str  # in the table
+    run: str  # name of the config, for example "segabert_base"
+    paper: Mapping[str, Any]  # the paper's figures by column
+    task: str = ""  # only with `BestSetting` columns
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A table of a paper.
+    """A table of a paper, restricted to models that this package can train.
 
-    Attributes:
-        number: its number in the paper.
-        title: its subject.
-        columns: figures by the names of their columns.
-        rows: models that can be trained here; those of other works are left out.
-        recipe: key of `finetuning_settings.RECIPES`, which says whether a score is the
-            mean or the best of a setting's seeds.
-        decimals: digits after the point of a score.
-        notes: remarks, a line each.
+    `recipe` is a key of `finetuning_settings.RECIPES`. It determines whether a score is
+    the mean or the maximum over a setting's seeds.
     """
 
-    number: int
+    number: int  # in the paper
     title: str
     columns: Columns = dataclasses.field(default_factory=dict)
     rows: Sequence[Row] = ()
     recipe: str = ""
-    decimals: int = 1
-    notes: tuple[str, ...] = ()
+    decimals: int = 1  # of a score
+    notes: tuple[str, ...] = ()  # one per line
 
 
 # === Tables from tables.toml ===
@@ -113,7 +99,7 @@ _MNLI = {"MNLI-m": "matched_accuracy", "MNLI-mm": "mismatched_accuracy"}
 
 
 def _glue(split: str, qqp_metric: str, prefix: str = "") -> Columns:
-    """GLUE's nine columns and their average, on "dev" or "test"."""
+    """Returns GLUE's nine columns and their average on "dev" or "test"."""
     columns: dict[str, Figure] = {}
     for name in glue.PAPER_COLUMNS:
         task = glue.COLUMNS[name].task
@@ -214,25 +200,20 @@ def _table(
     return Table(columns=figures, rows=models, notes=tuple(notes), **arguments)
 
 
-# By the name of the paper; "segabert" is the first version of "segatron".
+# Tables by paper. "segabert" is the first version of "segatron".
 TABLES: Mapping[str, Sequence[Table]] = {
     paper: [_table(**table) for table in tables]
     for paper, tables in tomllib.loads(
         pathlib.Path(__file__).with_name("tables.toml").read_text(encoding="utf-8")
     ).items()
 }
-TITLES = {
-    "segatron": "Segatron",
-    "segabert": "SegaBERT",
-    "slm": "SLM",
-    "reat": "ReAT",
-}
+TITLES = {"segatron": "Segatron", "segabert": "SegaBERT", "slm": "SLM", "reat": "ReAT"}
 
 # === Rendering ===
 
 
 class RunFigure(NamedTuple):
-    """A figure of a run, None if it was not run, and its differences from the paper."""
+    """A run's figure, None if it was not run, and how it differs from the paper's."""
 
     value: Any = None
     caveats: tuple[str, ...] = ()
@@ -243,12 +224,9 @@ def render(
     measure: Callable[[Row, Table], Mapping[str, RunFigure]],
     paper: str,
 ) -> str:
-    """All tables of a paper as a page of Markdown.
+    """Renders all tables of a paper as a Markdown page.
 
-    Args:
-        tables: the tables.
-        measure: our figures of a table's row, by the names of the columns.
-        paper: name of the paper.
+    `measure` returns our figures for a row of a table, by column name.
     """
     blocks = [f"# Tables of {paper}: the paper's figures and ours"]
     for table in tables:

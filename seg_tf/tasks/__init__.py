@@ -12,22 +12,10 @@
 
 import os
 import pathlib
-from collections.abc import Collection
 
+from seg_tf.config.base import check_choice
 from seg_tf.tasks import discoeval, glue, race
 from seg_tf.tasks.task import Example, Split, Task, checksum, write_predictions
-
-__all__ = [
-    "Example",
-    "Split",
-    "Task",
-    "check_name",
-    "checksum",
-    "get",
-    "names",
-    "read",
-    "write_predictions",
-]
 
 _READERS = {
     task: benchmark.read
@@ -43,32 +31,17 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str | Task) -> Task:
-    """The task of that name.
-
-    Raises:
-        ValueError: if there is none.
-    """
+    """The task of that name; a ValueError if there is none."""
     if isinstance(name, Task):
         return name
-    check_name(name, _TASKS)
+    check_choice("task", name, _TASKS)
     return _TASKS[name]
 
 
-def check_name(name: str, known: Collection[str]) -> None:
-    """Raises a ValueError unless `name` is known."""
-    if name not in known:
-        raise ValueError(
-            f"`task` must be one of {', '.join(known)}. Received: {name!r}"
-        )
-
-
 def read(task: Task | str, data_dir: str | os.PathLike, split: str) -> list[Example]:
-    """All examples of a split, in the order of its file.
+    """All examples of a split of a task, in the order of its file.
 
-    Args:
-        task: a task that `get` returned, or its name.
-        data_dir: folder of the benchmark (it holds `MRPC`, say), or of the task.
-        split: name of the split, one of `task.split_names`.
+    `data_dir` is the folder of the benchmark (it holds `MRPC`, say), or of the task.
 
     Raises:
         ValueError: if there is no such task or split, or if the file is not valid:

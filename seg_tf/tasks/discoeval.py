@@ -171,10 +171,7 @@ _SETTINGS: Mapping[str, ProbeSettings] = {
     "sp": ProbeSettings(features="first_and_differences", l2=_L2_OF_SENTENCE_TASKS),
     "bso": ProbeSettings(features="pair_and_difference", l2=_L2_OF_SENTENCE_TASKS),
     "dc": ProbeSettings(
-        features="concatenated",
-        hidden_size=2_000,
-        passes_per_evaluation=15,
-        tenacity=8,
+        features="concatenated", hidden_size=2_000, passes_per_evaluation=15, tenacity=8
     ),
     "ssp": ProbeSettings(features="concatenated"),
     "pdtb": ProbeSettings(

@@ -11,8 +11,9 @@ A learning rate applies to the whole batch, on any number of devices.
 
 import dataclasses
 import itertools
-import math
 from collections.abc import Mapping
+
+from seg_tf.config.base import Count, Positive, Ranged, check_choice
 
 _SEGATRON = "Segatron (arXiv:2004.14996)"
 _SEGABERT = "SegaBERT (arXiv:2004.14996v1)"
@@ -20,23 +21,12 @@ _SLM = "SLM (arXiv:2010.16249)"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Setting:
-    """Hyperparameters that papers vary: highest rate, batch size, epochs.
+class Setting(Ranged):
+    """Hyperparameters that papers vary: highest rate, batch size, epochs."""
 
-    Raises:
-        ValueError: if one is not positive and finite.
-    """
-
-    learning_rate: float
-    batch_size: int
-    epochs: int
-
-    def __post_init__(self) -> None:
-        for name, value in dataclasses.asdict(self).items():
-            if not 0 < value < math.inf:
-                raise ValueError(
-                    f"`{name}` must be positive and finite. Received: {name}={value}"
-                )
+    learning_rate: Positive
+    batch_size: Count
+    epochs: Count
 
     def __str__(self) -> str:
         epochs = "1 epoch" if self.epochs == 1 else f"{self.epochs} epochs"
@@ -95,19 +85,9 @@ class Recipe:
 
 
 def get(recipe: str, task: str) -> Recipe:
-    """Settings that a paper tries for a task.
-
-    Raises:
-        ValueError: if there is no such recipe, or the paper does not have the task.
-    """
-    for name, value, known in (
-        ("recipe", recipe, RECIPES),
-        ("task", task, RECIPES.get(recipe, ())),
-    ):
-        if value not in known:
-            raise ValueError(
-                f"`{name}` must be one of {', '.join(known)}. Received: {value!r}"
-            )
+    """Settings that a paper tries for a task; a ValueError if there are none."""
+    check_choice("recipe", recipe, RECIPES)
+    check_choice("task", task, RECIPES[recipe])
     return RECIPES[recipe][task]
 
 

@@ -16,6 +16,7 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping
 
+from seg_tf.config.base import check_choice
 from seg_tf.tasks.task import Example, find_file, read_rows
 
 _YEARS = {f"sts{year}": f"STS{year}-en-test" for year in range(12, 17)}
@@ -54,11 +55,7 @@ class SimilaritySet:
 
 
 def read(name: str, data_dir: str | pathlib.Path) -> SimilaritySet:
-    """Reads a set.
-
-    Args:
-        name: one of `NAMES`.
-        data_dir: the folder that holds the set's folder, or that folder.
+    """Reads the set with one of `NAMES`, from its folder or the one that holds it.
 
     Raises:
         ValueError: if there is no such set, or a file is not valid: file and line are
@@ -68,10 +65,7 @@ def read(name: str, data_dir: str | pathlib.Path) -> SimilaritySet:
     data_dir = pathlib.Path(data_dir).expanduser()
     if name in _YEARS:
         return _read_year(data_dir, _YEARS[name])
-    if name not in _FILES:
-        raise ValueError(
-            f"`name` must be one of {', '.join(NAMES)}. Received: {name!r}"
-        )
+    check_choice("name", name, NAMES)
     folder, file, texts, score, lowest, headerless = _FILES[name]
     rows = read_rows(
         find_file(data_dir, folder, [file]),

@@ -97,11 +97,9 @@ def read(path: str | os.PathLike, *, for_training: bool = False) -> SquadFile:
     It is of version 2.0 if it says so (`"version": "v2.0"`), or if a question has
     `is_impossible`. Up to 5 % of the questions may be invalid, and are left out.
 
-    Args:
-        path: a JSON file in the official format.
-        for_training: whether every question needs an answer that occurs in its context,
-            or must be impossible. Answers are moved to the occurrence nearest to
-            `answer_start`, where no-break spaces equal spaces. Scores need only texts.
+    `for_training`, every question needs an answer that occurs in its context, or must
+    be impossible. Answers are moved to the occurrence nearest to `answer_start`, where
+    no-break spaces equal spaces. Scores need only texts.
 
     Raises:
         OSError: if it cannot be read.
@@ -186,14 +184,10 @@ def read_split(
     limit: int | None = None,
     report: Callable[[str], Any] = print,
 ) -> SquadFile:
-    """Reads the file of a split, `train-v1.1.json` for example.
+    """Reads a file such as `train-v1.1.json` in a folder, or in its folder `squad`.
 
-    Args:
-        data_dir: folder with the files, or with their folder `squad`.
-        version: "v1.1" or "v2.0".
-        split: "train" or "dev".
-        limit: read the first N questions only; None reads all.
-        report: called with a line if questions were left out.
+    `limit` reads the first N questions only. `report` is called with a line if
+    questions were left out.
     """
     folder, name = pathlib.Path(data_dir).expanduser(), f"{split}-{version}"
     places = (folder, folder / "squad")
@@ -327,9 +321,7 @@ def score_answers(
 
 
 def write_predictions(
-    folder: pathlib.Path,
-    answers: Sequence[RankedAnswers],
-    null_threshold: float = 0.0,
+    folder: pathlib.Path, answers: Sequence[RankedAnswers], null_threshold: float = 0.0
 ) -> None:
     """Writes answers under the names, and in the form, of BERT's published code.
 
@@ -364,12 +356,8 @@ def evaluate(data: SquadFile, predictions: Mapping[str, str]) -> dict[str, Any]:
     without a word an F1 of 0, version 2.0 an F1 of 1 if there is no answer. A question
     without a prediction scores 0.
 
-    Returns:
-        `exact`, `f1`, `total` and `missing_predictions`. In version 2.0 also the first
-        three for questions with and without an answer, `HasAns_…` and `NoAns_…`.
-
-    Raises:
-        ValueError: if no question has a prediction.
+    Returns `exact`, `f1`, `total` and `missing_predictions`; in version 2.0 also the
+    first three for questions with and without an answer, `HasAns_…` and `NoAns_…`.
     """
     questions = list(data.questions())
     if predictions.keys().isdisjoint(question.identifier for question in questions):

@@ -1,6 +1,7 @@
 """Tasks: examples, splits, tab-separated files, predictions and metrics."""
 
 import dataclasses
+import functools
 import hashlib
 import json
 import pathlib
@@ -12,6 +13,7 @@ import scipy.stats
 import sklearn.metrics
 
 from seg_tf import files
+from seg_tf.config.base import check_choice
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,13 +91,8 @@ class Task:
 
     def split(self, name: str) -> Split:
         """The split of that name. Raises a ValueError if there is none."""
-        for split in self.splits:
-            if split.name == name:
-                return split
-        raise ValueError(
-            f"`split` of {self.name} must be one of {', '.join(self.split_names)}. "
-            f"Received: {name!r}"
-        )
+        check_choice("split", name, self.split_names)
+        return self.splits[self.split_names.index(name)]
 
 
 def checksum(examples: Sequence[Example]) -> str:
@@ -199,18 +196,11 @@ def read_rows(
     on_short_row: Callable[[TableRow], None] | None = None,
     more_columns: bool = False,
 ) -> Iterator[TableRow]:
-    """Yields the rows of a UTF-8 file, each with one field for each column.
+    """Yields the rows of a UTF-8 file; a ValueError names file and line.
 
-    Args:
-        path: the file.
-        required: columns that must exist.
-        columns: names of the columns of a file without a header; otherwise the first
-            line has them.
-        on_short_row: called with rows that have too few fields, and are skipped.
-        more_columns: whether rows may have fields after those of `columns`.
-
-    Raises:
-        ValueError: if the file or a row is invalid; file and line are named.
+    A file without a header has `columns`, perhaps followed by `more_columns`; in others
+    the first line must name the `required` ones. `on_short_row` is called with rows
+    that have too few fields, and are skipped.
     """
     names = tuple(columns)
     is_empty = True
@@ -252,25 +242,23 @@ def f1(labels: np.ndarray, predictions: np.ndarray) -> float:
     return sklearn.metrics.f1_score(labels, predictions, pos_label=1, zero_division=0.0)
 
 
-def matthews(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """Matthews' correlation; with more than two labels its generalisation, R_K."""
-    return _correlation(sklearn.metrics.matthews_corrcoef, labels, predictions)
+def _correlation(
+    function: Callable, labels: np.ndarray, predictions: np.ndarray
+) -> float:
+    with warnings.catch_warnings():
+        # Of constant values, and of those that differ only in their last digits.
+        warnings.simplefilter("ignore")
+        result = function(labels.astype(float), predictions.astype(float))
+    return float(np.nan_to_num(getattr(result, "statistic", result)))
 
 
-def pearson(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """Pearson's linear correlation."""
-    return _correlation(scipy.stats.pearsonr, labels, predictions)
-
-
-def spearman(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """Spearman's rank correlation; ties share a rank."""
-    return _correlation(scipy.stats.spearmanr, labels, predictions)
-
-
+pearson = functools.partial(_correlation, scipy.stats.pearsonr)
+spearman = functools.partial(_correlation, scipy.stats.spearmanr)
 METRICS: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
     "accuracy": sklearn.metrics.accuracy_score,
     "f1": f1,
-    "matthews": matthews,
+    # With more than two labels its generalisation, R_K.
+    "matthews": functools.partial(_correlation, sklearn.metrics.matthews_corrcoef),
     "pearson": pearson,
     "spearman": spearman,
 }
@@ -279,14 +267,10 @@ METRICS: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
 def compute(
     task: Task, labels: Sequence[int | float], predictions: Sequence[int | float]
 ) -> dict[str, float]:
-    """All metrics of a task.
+    """All metrics of a task by name, the main one first.
 
-    Returns:
-        Name -> value, the main metric first.
-
-    Raises:
-        ValueError: if a label is unknown, or the numbers of labels and predictions
-            differ.
+    Raises a ValueError if a label is unknown, or the numbers of labels and predictions
+    differ.
     """
     if not len(labels) or None in labels or len(labels) != len(predictions):
         raise ValueError(
@@ -296,13 +280,3 @@ def compute(
         )
     known, predicted = np.asarray(labels), np.asarray(predictions)
     return {name: float(METRICS[name](known, predicted)) for name in task.metrics}
-
-
-def _correlation(
-    function: Callable, labels: np.ndarray, predictions: np.ndarray
-) -> float:
-    with warnings.catch_warnings():
-        # Of constant values, and of those that differ only in their last digits.
-        warnings.simplefilter("ignore")
-        result = function(labels.astype(float), predictions.astype(float))
-    return float(np.nan_to_num(getattr(result, "statistic", result)))

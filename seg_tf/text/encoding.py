@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from seg_tf.config.base import check_choice
 from seg_tf.text.normalization import (
     Normalization,
     check_texts,
@@ -133,7 +134,7 @@ class Words:
 
 def read_vocabulary(tokenizer: str, path: str | os.PathLike) -> TokenTable:
     """Reads the vocabulary file of one of `TOKENIZERS`."""
-    check_tokenizer(tokenizer)
+    check_choice("tokenizer", tokenizer, TOKENIZERS)
     table = Vocabulary if tokenizer == WORD_PIECES else WordVocabulary
     return table.from_file(path)
 
@@ -142,7 +143,7 @@ def text_encoder(
     tokenizer: str, vocabulary: TokenTable, normalization: Normalization | None = None
 ) -> WordPieces | Words:
     """Returns the encoder of one of `TOKENIZERS`: texts to ids and back."""
-    check_tokenizer(tokenizer)
+    check_choice("tokenizer", tokenizer, TOKENIZERS)
     if tokenizer != WORD_PIECES:
         return Words(vocabulary, tokenizer, normalization)
     from seg_tf.text.word_pieces import WordPieces
@@ -155,7 +156,7 @@ def sentence_splitter(tokenizer: str, splitter: Splitter) -> Callable[[str], lis
 
     Punkt ends a sentence inside WikiText's `@.@`, the point of a decimal number.
     """
-    check_tokenizer(tokenizer)
+    check_choice("tokenizer", tokenizer, TOKENIZERS)
     if tokenizer != WHITESPACE:
         return splitter.split
 
@@ -168,12 +169,3 @@ def sentence_splitter(tokenizer: str, splitter: Splitter) -> Callable[[str], lis
         return [paragraph[start:stop] for start, stop in joined]
 
     return split
-
-
-def check_tokenizer(tokenizer: str) -> None:
-    """Raises a ValueError if there is no such tokenizer."""
-    if tokenizer not in TOKENIZERS:
-        raise ValueError(
-            f"`tokenizer` must be one of {', '.join(TOKENIZERS)}. "
-            f"Received: {tokenizer!r}"
-        )

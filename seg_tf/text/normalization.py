@@ -174,10 +174,9 @@ def choose_normalization(
     strip_accents: bool | None = None,
     split_ideographs: bool | None = None,
 ) -> Normalization:
-    """Returns the normalization of text for a vocabulary.
+    """The normalization of text for a vocabulary, whose rows decide what is None.
 
-    Settings that are None are inferred from the rows, but `strip_accents` follows
-    `lower_case` if that is given.
+    But `strip_accents` follows `lower_case` if that is given.
     """
     inferred = inferred_normalization(vocabulary)
     if split_ideographs is None:
@@ -189,14 +188,9 @@ def choose_normalization(
     return Normalization(lower_case, strip_accents, split_ideographs)
 
 
-def define_normalization_flags(
-    lower_case_help: str, lower_case: bool | None = None
-) -> None:
-    """Defines `--lower_case`, `--strip_accents` and `--split_ideographs`.
-
-    `lower_case` is the default of the first; None lets the vocabulary decide.
-    """
-    flags.DEFINE_bool("lower_case", lower_case, lower_case_help)
+def define_normalization_flags(lower_case_help: str) -> None:
+    """Defines `--lower_case`, `--strip_accents` and `--split_ideographs`."""
+    flags.DEFINE_bool("lower_case", None, lower_case_help)
     flags.DEFINE_bool(
         "strip_accents",
         None,
@@ -206,6 +200,6 @@ def define_normalization_flags(
     )
     flags.DEFINE_bool(
         "split_ideographs",
-        None if lower_case is None else True,
+        None,
         "Make each Chinese character a word. Default: as the vocabulary's rows say.",
     )

@@ -282,14 +282,6 @@ class Splitter:
     def __init__(self, parameters: Any):
         self.parameters = parameters
 
-    @property
-    def name(self) -> str:
-        return self.parameters.name
-
-    @property
-    def parameters_checksum(self) -> str:
-        return self.parameters.checksum
-
     def __reduce__(self):
         return type(self), (self.parameters,)
 

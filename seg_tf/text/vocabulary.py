@@ -192,6 +192,6 @@ class WordVocabulary(TokenTable):
         if self.tokens[:1] != (EOS,) or UNKNOWN_WORD not in self.ids:
             raise ValueError(
                 f"A vocabulary of words must have {EOS} on line 1, and {UNKNOWN_WORD}, "
-                "as from `seg-tf build-word-vocab`. Received: "
+                "as from `seg-tf build-vocab --tokenizer=words`. Received: "
                 f"{self.source} ({self.size} tokens)"
             )

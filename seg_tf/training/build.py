@@ -7,27 +7,94 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import keras
 import numpy as np
 
-# Importing these modules registers what configs name.
+# Importing these modules registers the classes that configs name.
 import seg_tf.models
 import seg_tf.objectives
-import seg_tf.training.optimizers.optimizer  # noqa: F401
+import seg_tf.training.optimizers  # noqa: F401
 from seg_tf.config import RunConfig, TrainingConfig, build_from
+from seg_tf.layers.common import under_dtype_policy
 from seg_tf.training import engine
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.learner import Learner
 from seg_tf.training.step import Features, LaneMemory, NoLossScale, StepOptions
 
 if TYPE_CHECKING:
-    from seg_tf.data.record_sources import RecordSource
-    from seg_tf.training.inputs import Inputs
+    import tensorflow as tf
 
-# Numbers of half precision in 16 bytes, in which tensor cores read a row.
+    from seg_tf.data.record_sources import RecordSource
+    from seg_tf.text.encoding import TextPreparation
+
+# Tensor cores need rows that begin at multiples of 16 bytes, 8 half-precision numbers.
 _MULTIPLE_ON_GPU = 8
+
+
+class Inputs(Protocol):
+    """The batches of a run, in an order determined by the run's seed.
+
+    Attributes:
+        sources: dict. The sources of a mixture by name, empty for other inputs. Each
+            has a `weight`, `inputs`, and a function `num_samples` that maps a number of
+            mixture samples to the number drawn from the source.
+        vocab_size: int. Size of the records' vocabulary.
+        vocab_checksum: str. SHA-256 of the records' vocabulary.
+        text_preparation: conversion from text to ids, for checkpoints, or None.
+        num_train_samples: int. Number of samples, which are rows, per epoch.
+        num_validation_samples: int. Number of held-out samples.
+        fill: float. Fraction of training batch positions that are not padding.
+    """
+
+    @property
+    def sources(self) -> Mapping[str, Any]: ...
+    @property
+    def vocab_size(self) -> int: ...
+    @property
+    def vocab_checksum(self) -> str: ...
+    @property
+    def text_preparation(self) -> TextPreparation | None: ...
+    @property
+    def num_train_samples(self) -> int: ...
+    @property
+    def num_validation_samples(self) -> int: ...
+    @property
+    def fill(self) -> float: ...
+
+    def train_dataset(
+        self,
+        batch_size: int,
+        first_sample: int = 0,
+        *,
+        rank: int = 0,
+        num_ranks: int = 1,
+        micro_batch_size: int | None = None,
+    ) -> tf.data.Dataset:
+        """Returns an infinite dataset of `{feature name: tensor}` with a rank's rows.
+
+        Args:
+            batch_size: int. Number of rows in the global batch.
+            first_sample: int. Number of samples that the run has consumed.
+            rank: int. This process's rank.
+            num_ranks: int. Number of ranks.
+            micro_batch_size: int. A rank's number of rows is a multiple of it. If None,
+                all ranks get the same number of rows.
+        """
+
+    def validation_dataset(
+        self,
+        batch_size: int,
+        max_samples: int | None = None,
+        *,
+        rank: int = 0,
+        num_ranks: int = 1,
+    ) -> tf.data.Dataset:
+        """Returns a fixed sequence of held-out batches, equally long on every rank."""
+
+    def describe_sample(self, sample: int) -> str:
+        """Describes a training sample's position in the records, for messages."""
 
 
 def build_inputs(
@@ -37,15 +104,10 @@ def build_inputs(
 ) -> Inputs:
     """Builds the input pipeline of a run.
 
-    `records` is as in `--records_dir`, or the result of `record_sources.parse`.
-
-    Raises:
-        ValueError: if the records do not fit the config, or cannot be read, or the
-            processes cannot share the batch.
+    `records` is a value of `--records_dir` or the result of `record_sources.parse`.
     """
     from seg_tf.data import record_sources
     from seg_tf.data.inputs import MixtureInputs
-    from seg_tf.training.inputs import train_dataset, validation_datasets
 
     def read(folder: pathlib.Path) -> Any:
         return build_from(
@@ -81,12 +143,51 @@ def build_inputs(
     return inputs
 
 
+def train_dataset(
+    inputs: Inputs,
+    settings: TrainingConfig,
+    first_sample: int,
+    distribution: Distribution,
+) -> tf.data.Dataset:
+    """Returns this process's rows of all batches, starting at `first_sample`."""
+    return inputs.train_dataset(
+        batch_size=settings.batch_size,
+        first_sample=first_sample,
+        rank=distribution.rank,
+        num_ranks=distribution.size,
+        micro_batch_size=distribution.local_micro_batch_size(settings.micro_batch_size),
+    )
+
+
+def validation_datasets(
+    inputs: Inputs, settings: TrainingConfig, distribution: Distribution
+) -> dict[str, tf.data.Dataset]:
+    """Returns this process's validation datasets by source, "" if there is only one.
+
+    Without validation, the dict is empty. Every process gets the same number of
+    micro-batches. The samples do not depend on the number of processes.
+    """
+    if not settings.validation_interval:
+        return {}
+    micro_batch_size = settings.micro_batch_size or -(
+        -settings.batch_size // distribution.size
+    )
+    parts = {name: source.inputs for name, source in inputs.sources.items()}
+    return {
+        name: part.validation_dataset(
+            batch_size=micro_batch_size * distribution.size,
+            max_samples=settings.validation_batches * settings.batch_size,
+            rank=distribution.rank,
+            num_ranks=distribution.size,
+        )
+        for name, part in (parts or {"": inputs}).items()
+    }
+
+
 def build_learner(
     config: RunConfig, inputs: Inputs, distribution: Distribution | None = None
 ) -> Learner:
-    """Builds model, objectives and optimizer of a run for its records."""
-    from seg_tf.training.inputs import train_dataset
-
+    """Builds a run's model, objectives and optimizer for its inputs."""
     distribution = distribution or Distribution()
     spec = train_dataset(inputs, config.training, 0, distribution).element_spec
     batch = {
@@ -103,13 +204,10 @@ def build_learner_from_batch(
     batch: Features,
     distribution: Distribution | None = None,
 ) -> Learner:
-    """Builds model, objectives and optimizer for batches of one form.
+    """Builds a run's model, objectives and optimizer for batches like `batch`.
 
     `config.training.seed` determines initial weights and dropout. `batch` has the
-    shapes of training and any number of rows; its values do not matter.
-
-    Raises:
-        ValueError: if a setting needs another model.
+    features and shapes of training. Its values and number of rows do not matter.
     """
     settings, model = config.training, config.model
     if settings.recompute_layers and not hasattr(model, "recomputing_arguments"):
@@ -118,9 +216,7 @@ def build_learner_from_batch(
             f"recompute_layers=True, model of {type(model).__name__}"
         )
     keras.utils.set_random_seed(settings.seed)
-    policy_before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(settings.dtype_policy)
-    try:
+    with under_dtype_policy(settings.dtype_policy):
         encoder = build_from(
             model,
             vocab_size=vocab_size,
@@ -162,17 +258,15 @@ def build_learner_from_batch(
             memory=memories[0],
             validation_memory=memories[1],
         )
-    finally:
-        keras.config.set_dtype_policy(policy_before)
 
 
 def _engine_arguments(config: Any, settings: TrainingConfig) -> dict[str, Any]:
-    """Further arguments of a part of the model, for speed on the engine."""
+    """Returns constructor arguments that speed up a part of a model on the engine."""
     arguments: dict[str, Any] = {}
     if engine.current().compiles(settings):
         arguments |= getattr(config, "compiled_arguments", {})
     if getattr(config, "pads_vocabulary", False):
-        on_gpu = engine.current().devices.has_gpu()
+        on_gpu = engine.current().has_gpu()
         arguments["vocab_multiple"] = settings.vocab_multiple or (
             _MULTIPLE_ON_GPU if on_gpu else 1
         )

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: writing, keeping and restoring them."""
+"""Writes, removes and restores the checkpoints of a run."""
 
 import dataclasses
 import math
@@ -22,31 +22,23 @@ from seg_tf.training.learner import Learner
 class Checkpoints:
     """The folder `checkpoints` of a run.
 
-    A checkpoint is a folder `update-00001000`. Old ones are removed, except for the
-    newest `keep`, the one with the lowest validation loss, and the newest one from
-    before `decay_begin`, from which on longer runs differ.
-
-    Attributes:
-        folder: the folder, created with the first checkpoint.
-        keep: number of newest checkpoints that stay.
-        facts: facts about the run that each `state.json` contains.
-        text_preparation: steps from text to ids, or None if they are unknown.
-        report: called with each line to print.
-        decay_begin: updates; None if all depends on the length of the run.
+    Each checkpoint is a folder such as `update-00001000`. Old checkpoints are removed,
+    except for the newest `keep`, the one with the lowest validation loss, and the
+    newest one up to `decay_begin`, from which longer runs can continue.
     """
 
-    folder: pathlib.Path
+    folder: pathlib.Path  # created with the first checkpoint
     keep: int
-    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    text_preparation: TextPreparation | None = None
+    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # in each state
+    text_preparation: TextPreparation | None = None  # from text to ids, if known
     report: Callable[[str], None] = print
-    decay_begin: int | None = None
+    decay_begin: int | None = None  # None if the whole schedule depends on the length
 
     def path(self, updates: int) -> pathlib.Path:
         return self.folder / folders.name(updates)
 
     def updates(self) -> list[int]:
-        """Updates of the checkpoints, in ascending order."""
+        """Returns the update numbers of the checkpoints, in ascending order."""
         return folders.existing(self.folder)
 
     def save(
@@ -57,9 +49,9 @@ class Checkpoints:
         samples: int,
         validation: Mapping[str, float] | None = None,
     ) -> pathlib.Path:
-        """Writes a checkpoint, removes those that are no longer kept; returns its path.
+        """Writes a checkpoint, removes old ones, and returns the new path.
 
-        If it cannot be written, earlier checkpoints are intact.
+        Raises a `CheckpointError` on failure. Earlier checkpoints then stay intact.
         """
         final = self.path(updates)
         text, text_files = {}, {}
@@ -98,23 +90,23 @@ class Checkpoints:
         return final
 
     def record_validation(self, updates: int, results: Mapping[str, float]) -> None:
-        """Adds results to the checkpoint of `updates`, atomically."""
+        """Adds validation results to the checkpoint of `updates`, atomically."""
         folder = self.path(updates)
         state = contents.read_state(folder)
         contents.write_state(folder, {**state, "validation": dict(results)})
         self._remove_old()
 
     def best(self) -> int | None:
-        """Updates of the checkpoint with the lowest validation loss, if any."""
+        """Returns the update number with the lowest validation loss, or None."""
         return folders.best(self.folder)
 
     def best_loss(self) -> float | None:
         return min(folders.validation_losses(self.folder).values(), default=None)
 
     def newest_intact(self, at_most: int | None = None) -> dict[str, Any] | None:
-        """State of the newest undamaged checkpoint, of `at_most` updates; or None.
+        """Returns the state of the newest intact checkpoint, up to update `at_most`.
 
-        It is an error if there are checkpoints and all are damaged.
+        Returns None without checkpoints. Raises `CheckpointError` if all are damaged.
         """
         damaged = []
         for updates in reversed(self.updates()):
@@ -134,7 +126,7 @@ class Checkpoints:
     def set_aside_newer(self, updates: int) -> None:
         """Moves the checkpoints after `updates` to the folder `set_aside`.
 
-        They are damaged, or belong to the decay of a shorter run.
+        They are damaged or belong to a different learning rate decay.
         """
         aside = self.folder.parent / "set_aside"
         for newer in self.updates():
@@ -145,13 +137,13 @@ class Checkpoints:
                 self.path(newer).rename(target)
 
     def describe_newest(self) -> str:
-        """Names the newest checkpoint, as part of a message."""
+        """Returns a clause for messages that names the newest checkpoint."""
         if updates := self.updates():
             return f"The last checkpoint is {self.path(updates[-1])}"
-        return "No checkpoint was written before"
+        return "There is no checkpoint yet"
 
     def restore(self, learner: Learner, updates: int) -> None:
-        """Sets every variable of a learner to its value in a checkpoint."""
+        """Restores all variables of a learner from a checkpoint."""
         contents.restore(
             self.path(updates), learner.encoder, learner.objectives, _groups(learner)
         )
@@ -170,11 +162,11 @@ class Checkpoints:
 def choose_for_length(
     previous: int, config: RunConfig, checkpoints: Checkpoints
 ) -> Mapping[str, Any] | None:
-    """State of the checkpoint from which a run of `previous` updates continues.
+    """Returns the state of the checkpoint from which a run resumes, or None.
 
-    A warm-up–stable–decay run of another length goes back to its last checkpoint before
-    the decay, and then equals a run that had the new length from the start, bit for
-    bit. Any other run continues from its newest checkpoint.
+    `previous` is the run's former length. A warmup–stable–decay run with a new length
+    goes back to its last checkpoint before both decays. It is then bit-identical to a
+    run that had this length from the start. Other runs use their newest checkpoint.
     """
     length = config.training.num_updates
     state = checkpoints.newest_intact()
@@ -185,14 +177,14 @@ def choose_for_length(
             state = checkpoints.newest_intact(at_most=min(known)) or state
         updates = state["updates"] if state else 0
         checkpoints.report(
-            f"From update {updates:,} on the run has {length:,} updates, not "
-            f"{previous:,}"
+            f"After update {updates:,}, the run continues to {length:,} updates, not "
+            f"to {previous:,}"
         )
     return state
 
 
 def all_variables(learner: Learner) -> list[Any]:
-    """Everything that the next update depends on, in an order fixed by the model."""
+    """Returns all variables that the next update depends on, in a fixed order."""
     encoder, objectives = learner.encoder, learner.objectives
     variables = [*encoder.weights, *contents.objective_variables(encoder, objectives)]
     groups = _groups(learner).values()
@@ -200,7 +192,7 @@ def all_variables(learner: Learner) -> list[Any]:
 
 
 def num_bytes(variables: Iterable[Any]) -> int:
-    """Size of variables in memory."""
+    """Returns the total size of variables in bytes."""
     return sum(
         math.prod(v.shape) * np.dtype(keras.backend.standardize_dtype(v.dtype)).itemsize
         for v in variables
@@ -208,7 +200,7 @@ def num_bytes(variables: Iterable[Any]) -> int:
 
 
 def _groups(learner: Learner) -> dict[str, list[Any]]:
-    """Variables besides the weights, by their group in `training_state.npz`."""
+    """Returns all variables but the weights, by group in `training_state.npz`."""
     return {
         "counters": learner.counters,
         "optimizer": learner.optimizer.variables,

@@ -1,4 +1,4 @@
-"""The pretraining command, after its flags and its config have been read."""
+"""Runs the pretraining command after its flags and config have been parsed."""
 
 import contextlib
 import dataclasses
@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from seg_tf import command_line, output_paths, papers
+from seg_tf import command_line, papers
 from seg_tf.checkpoints import contents, folders, pretrained
 from seg_tf.checkpoints.weight_files import CheckpointError
 from seg_tf.command_table import in_called_form
@@ -25,26 +25,27 @@ from seg_tf.data import record_sources
 from seg_tf.training import build, dry_run, engine, run_folder, trackers
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import NonFiniteLossError, TrainingStopped
-from seg_tf.training.inputs import train_dataset
 from seg_tf.training.run_folder import RunFolder
-from seg_tf.training.trainer import Result, Trainer
+from seg_tf.training.trainer import Probe, Result, Trainer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Flags of the command besides the config; its `--help` documents them.
+    """The command's flags besides the config. Its `--help` documents them.
 
     Attributes:
-        find_initial: finds or converts the checkpoint that `--initial_checkpoint`
-            names: `seg_tf.interop.convert.find_initial`, which this package is below;
-            only needed with one.
-        asked: paths of the config's fields that flags set.
+        find_initial: `seg_tf.interop.convert.find_initial`, which finds or converts the
+            checkpoint named by `--initial_checkpoint`. It is passed in because this
+            package must not import `seg_tf.interop`.
+        make_probes: `seg_tf.inference.probes.Probes`, passed in for the same reason.
+        asked: paths of the config fields that flags set.
     """
 
     records_dir: str | None
     output_dir: str
     initial_checkpoint: str | None = None
     find_initial: Callable[..., pathlib.Path] | None = None
+    make_probes: Callable[..., Probe] | None = None
     asked: frozenset[str] = frozenset()
     dry_run: bool = False
     measure: int | None = None
@@ -54,14 +55,14 @@ class RunOptions:
 
 
 def run(config: RunConfig, options: RunOptions) -> None:
-    """Prints the plan of a run and, unless it is a dry run, trains."""
+    """Prints the plan of a run and, unless this is a dry run, trains."""
     command_line.raise_open_files()
     try:
         processes = engine.current().join()
     except (ValueError, TrainingStopped) as error:
         sys.exit(f"error: {error}")
     try:
-        # First, everything that decides what a rank does next.
+        # First compare everything that determines what a rank does next.
         names = ("dry_run", "measure", "overwrite")
         processes.check_agreement(
             {
@@ -78,7 +79,7 @@ def run(config: RunConfig, options: RunOptions) -> None:
         deviations = papers.describe(trainer.config)
     except (ValueError, OSError, CheckpointError, TrainingStopped) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
-        # A launcher ends all ranks when the first one exits; all print first.
+        # A launcher ends all ranks when the first one exits, so all print first.
         with contextlib.suppress(TrainingStopped):
             processes.gather(None)
         sys.exit(1)
@@ -91,16 +92,15 @@ def run(config: RunConfig, options: RunOptions) -> None:
 
 
 def _prepare(
-    config: RunConfig,
-    options: RunOptions,
-    processes: Distribution,
+    config: RunConfig, options: RunOptions, processes: Distribution
 ) -> Trainer:
-    """Checks a run and builds its trainer; writes nothing to its output folder."""
-    folder = RunFolder(output_paths.local_path(options.output_dir, "output_dir"))
+    """Checks a run and builds its trainer, without writing to its output folder."""
+    folder = RunFolder(command_line.local_path(options.output_dir, "output_dir"))
     factories = trackers.find_factories(
         config.training.callbacks, "config.training.callbacks"
     )
     initial = None
+    initial_weights = None
     if options.initial_checkpoint and options.find_initial:
         initial = options.find_initial(
             options.initial_checkpoint,
@@ -109,27 +109,31 @@ def _prepare(
             options.asked,
             processes=processes,
         )
+        checksums = contents.read_state(initial)["checksums"]
+        initial_weights = checksums[contents.ENCODER_FILE]
         config, settings = _adopt_settings(config, initial, options.asked)
         if settings and processes.is_chief:
             print(f"As in {initial}: {describe_taken(settings)}")
     sources = record_sources.parse(options.records_dir, options.cache_gigabytes)
-    description = run_folder.describe_run(
-        config,
-        record_sources.describe(sources),
-        contents.weights_checksum(initial) if initial else None,
-    )
+    described = record_sources.describe(sources)
+    description = run_folder.describe_run(config, described, initial_weights)
     if processes.is_chief:
         run_folder.check(folder, description, overwrite=options.overwrite)
-    engine.current().devices.set_determinism(
+    engine.current().set_determinism(
         config.training, print if processes.is_chief else lambda line: None
     )
     inputs = build.build_inputs(config, sources, processes)
+    learner = build.build_learner(config, inputs, processes)
+    probe = None
+    if config.training.probes and options.make_probes and processes.is_chief:
+        probe = options.make_probes(config, inputs)
     return Trainer(
         config,
         inputs,
-        build.build_learner(config, inputs, processes),
+        learner,
         folder,
         description,
+        probe=probe,
         overwrite=options.overwrite,
         initial_checkpoint=initial,
         callback_factories=factories,
@@ -139,7 +143,7 @@ def _prepare(
 def _adopt_settings(
     config: RunConfig, initial: pathlib.Path, set_by_user: frozenset[str]
 ) -> tuple[RunConfig, dict[str, tuple[Any, Any]]]:
-    """The config with the settings that imported weights were trained with."""
+    """Adopts the settings that imported weights were trained with."""
     state = contents.read_state(initial)
     source = pretrained.read_config(initial, state).model
     if not state.get("imported") or type(source) is not type(config.model):
@@ -150,7 +154,7 @@ def _adopt_settings(
 def _finish_dry_run(options: RunOptions, trainer: Trainer) -> None:
     is_chief = trainer.distribution.is_chief
     if options.measure:
-        batches = train_dataset(
+        batches = build.train_dataset(
             trainer.inputs, trainer.config.training, 0, trainer.distribution
         )
         try:
@@ -197,7 +201,7 @@ def _train(options: RunOptions, trainer: Trainer) -> None:
 
 
 def _describe_end(result: Result, folder: RunFolder, config: RunConfig) -> str:
-    """Closing lines of a run, with commands in the form of the call."""
+    """Returns the closing lines of a run, with suggestions for the next commands."""
     path = shlex.quote(str(folder.path))
     updates, last = result.updates, "none, as --config.training.validation_interval=0"
     if result.validation and result.best_updates is not None:
@@ -214,7 +218,7 @@ def _describe_end(result: Result, folder: RunFolder, config: RunConfig) -> str:
   fine-tune it          seg-tf finetune --checkpoint={path} --task=glue/mrpc \\
                           --data_dir=GLUE --output_dir=finetuned
   serve it              seg-tf export --checkpoint={path} --output_dir=exported"""
-    return f"""
+    return in_called_form(f"""
 Done after {result.updates:,} updates.
   validation loss  {last}
   checkpoint       {folder.checkpoints_folder / folders.name(updates)}
@@ -223,9 +227,8 @@ Done after {result.updates:,} updates.
 
 What to do next:
   look at the curves    tensorboard --logdir={path}
-  compare runs          {in_called_form("seg-tf plot-runs")} --runs={path}{training}\
-{in_called_form(use)}
+  compare runs          seg-tf plot-runs --runs={path}{training}{use}
   use the encoder       from seg_tf.checkpoints.pretrained import load_encoder
                         encoder, config = load_encoder("{folder.path}")
   train it for longer   the same command with
-                        --config.training.num_updates={2 * result.updates}"""
+                        --config.training.num_updates={2 * result.updates}""")

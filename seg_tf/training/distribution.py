@@ -1,4 +1,4 @@
-"""The processes that train together, and how a launcher describes them."""
+"""Defines the interface between the processes that train together."""
 
 import contextlib
 import os
@@ -11,27 +11,27 @@ from seg_tf.training.errors import TrainingStopped
 
 _Result = TypeVar("_Result")
 
-# Number of processes, as set by horovodrun with Gloo, Open MPI and other MPIs.
+# Number of processes, set by horovodrun with Gloo, Open MPI and other MPIs.
 _SIZES = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
-# Address by which processes of the engine jax connect, their number, and their rank.
+# Address at which JAX processes connect, number of processes, and rank.
 JAX_ADDRESS = "JAX_COORDINATOR_ADDRESS"
 JAX_PROCESSES, JAX_PROCESS = "JAX_NUM_PROCESSES", "JAX_PROCESS_ID"
 
 
 class Distribution:
-    """A run of one process; the interface of runs of several.
+    """A single process. Subclasses implement its interface for several processes.
 
     Attributes:
-        computes_together: whether a step is one computation of all processes, which
-            then have the same variables after it.
+        computes_together: bool. Whether all processes execute a step as one
+            computation, after which their variables are identical.
     """
 
     computes_together = False
 
     @property
     def rank(self) -> int:
-        """Number of this process, from 0."""
+        """Index of this process, starting at 0."""
         return 0
 
     @property
@@ -41,56 +41,56 @@ class Distribution:
 
     @property
     def is_chief(self) -> bool:
-        """True for the one process that writes checkpoints and logs."""
+        """Returns whether this is rank 0, which writes checkpoints and logs."""
         return self.rank == 0
 
     def sum(
         self, tensors: Sequence[Any], name: str, as_float16: bool = False
     ) -> list[Any]:
-        """Sums tensors of one dtype over the processes, in one operation.
+        """Sums tensors of one dtype over all processes in one operation.
 
-        Every process gets the same bits. Cannot be called inside a compiled function.
+        Results are bit-identical on all processes. XLA cannot compile this function.
 
         Args:
-            tensors: tensors with the same shapes on each process.
-            name: unique name of this sum, the same on each process.
-            as_float16: whether they are sent as float16.
+            tensors: list of tensors with the same shapes on all processes.
+            name: str. Unique name of this sum, the same on all processes.
+            as_float16: bool. Whether to send the tensors as float16.
         """
         return list(tensors)
 
     def local_micro_batch_size(self, micro_batch_size: int | None) -> int | None:
-        """Rows that a process reads together; None gives all equally many rows."""
+        """Returns the micro-batch size of this process, or None for equal shares."""
         return micro_batch_size
 
     def broadcast(self, variables: Sequence[Any]) -> None:
-        """Sets Keras variables to their values on the chief."""
+        """Sets Keras variables to the chief's values."""
 
     def broadcast_object(self, value: Any) -> Any:
-        """The chief's value."""
+        """Returns the chief's value on all processes."""
         return value
 
     def gather(self, value: Any) -> list[Any]:
-        """The values of all processes, in the order of their ranks."""
+        """Returns the values of all processes, ordered by rank."""
         return [value]
 
     def describe_failure(self) -> str:
-        """Message for the end of a run whose processes cannot exchange values."""
+        """Returns the message that explains a failed exchange between processes."""
         return (
             f"Rank {self.rank} of {self.size} ({socket.gethostname()}): a sum over the "
             "processes failed, because one of them failed, was stopped or could not be "
-            "reached. Its own output says more. Run the same command again to continue "
+            "reached. See its output for details. Run the same command again to resume "
             "from the newest checkpoint."
         )
 
     def check_agreement(self, facts: Mapping[str, Any]) -> None:
-        """Ends all ranks if their facts differ; called by all of them.
+        """Raises `TrainingStopped` on all ranks if their facts differ.
 
-        Only the folder of the records may differ.
+        All ranks must call it. Only the records folder may differ.
         """
         named = flat(facts)
         named.pop("config.records_dir", None)
         first, *rest = self.gather(named)
-        # The order matters: a config's index tables and their weights share it.
+        # The order matters, because it determines the order of a config's index tables.
         if all([*other.items()] == [*first.items()] for other in rest):
             return
         names = dict.fromkeys(name for facts in (first, *rest) for name in facts)
@@ -105,7 +105,7 @@ class Distribution:
         )
 
     def call_together(self, function: Callable[[], _Result]) -> _Result:
-        """Calls `function` on every rank; if it fails on one, all ranks stop."""
+        """Calls `function` on every rank. If it fails on one rank, all ranks stop."""
         failure = report = None
         try:
             result = function()
@@ -121,11 +121,11 @@ class Distribution:
 
     @contextlib.contextmanager
     def failures_explained(self) -> Iterator[None]:
-        """Raises `TrainingStopped` in place of a failed exchange of values."""
+        """Context manager that turns communication errors into `TrainingStopped`."""
         yield
 
 
 def number_launched() -> int:
-    """Number of processes that a launcher started, this one included."""
+    """Returns the number of processes that a launcher started, or 1 without one."""
     numbers = (os.environ[name] for name in _SIZES if os.environ.get(name))
     return int(next(numbers, 1))

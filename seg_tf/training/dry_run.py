@@ -1,4 +1,4 @@
-"""The plan of a run, which `--dry_run` prints, and its measured speed."""
+"""Describes the plan of a run for `--dry_run`, and measures its speed."""
 
 import datetime
 import math
@@ -9,22 +9,22 @@ from typing import Any
 
 from seg_tf.config import RunConfig
 from seg_tf.training import throughput
+from seg_tf.training.build import Inputs
 from seg_tf.training.checkpoint import num_bytes
-from seg_tf.training.inputs import Inputs
 from seg_tf.training.learner import Learner
 
 ACTIVATIONS = "activations, roughly"
-# The estimate leaves out TensorFlow itself, its buffers and XLA's.
+# The estimate omits TensorFlow itself, its buffers and XLA's buffers.
 _USABLE_SHARE = 0.9
 
 
 def tokens_per_update(config: RunConfig, inputs: Inputs) -> float:
-    """Tokens of all processes, without padding."""
+    """Returns the number of tokens per update on all processes, without padding."""
     return config.training.batch_size * config.inputs.row_length * inputs.fill
 
 
 def memory(config: RunConfig, inputs: Inputs, learner: Learner) -> dict[str, int]:
-    """Bytes of a process by purpose, without activations if those are unknown."""
+    """Estimates a process's memory by purpose, without activations if unknown."""
     weights = num_bytes(learner.trainable_variables)
     sizes = {
         "weights": weights,
@@ -45,7 +45,7 @@ def memory(config: RunConfig, inputs: Inputs, learner: Learner) -> dict[str, int
 
 
 def describe(config: RunConfig, inputs: Inputs, learner: Learner) -> str:
-    """The plan as text."""
+    """Returns the plan of a run as text."""
     training, options = config.training, learner.options
     num_samples = training.num_updates * training.batch_size
     lines = [
@@ -88,15 +88,15 @@ def describe(config: RunConfig, inputs: Inputs, learner: Learner) -> str:
 
 
 def measure(learner: Learner, batches: Iterator[Any], num_updates: int) -> list[float]:
-    """Seconds of each of `num_updates` updates, after one that builds the graph.
+    """Measures the seconds of each update, after a first one that builds the graph.
 
-    The updates change the weights of `learner`. Every process of a run calls it.
+    The updates change the weights of `learner`. All processes must call it.
     """
     seconds = []
     for _ in range(num_updates + 1):
         begin = time.perf_counter()
         learner.make_update(batches)
-        # Reading a variable that the update wrote waits for the device.
+        # Reading a variable that the update assigned waits for the device.
         int(learner.optimizer.iterations)
         seconds.append(time.perf_counter() - begin)
     return seconds[1:]
@@ -105,7 +105,7 @@ def measure(learner: Learner, batches: Iterator[Any], num_updates: int) -> list[
 def describe_measurement(
     seconds: list[float], config: RunConfig, inputs: Inputs
 ) -> str:
-    """The measured speed and the time of the whole run as text."""
+    """Returns the measured speed and the estimated time of the whole run as text."""
     mean = statistics.mean(seconds)
     speed = f"{tokens_per_update(config, inputs) / mean:,.0f} tokens a second"
     per_update = throughput.flops_per_update(config, inputs.vocab_size)

@@ -1,7 +1,7 @@
-"""The engine that computes a run, TensorFlow or JAX: chosen here and nowhere else.
+"""Chooses the engine that computes a run, TensorFlow or JAX.
 
-A process has one Keras backend from the moment Keras is imported. `choose` sets it
-before; `current` returns the class with everything that depends on it.
+Importing Keras fixes the backend of the process. `choose` sets it before. `current`
+returns the engine, an object with all methods that depend on the backend.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import platform
 import sys
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # which would import TensorFlow, and Keras
+if TYPE_CHECKING:  # imports TensorFlow and Keras
     from seg_tf.training.jax_engine import JaxEngine
     from seg_tf.training.tensorflow_engine import TensorFlowEngine
 
 NAMES = ("tensorflow", "jax")
-# Packages besides the engine whose versions results may depend on.
+# Packages besides the engine whose versions may affect results.
 _PACKAGES = ("seg_tf", "keras", "keras-hub", "numpy")
 
 
 def choose(name: str) -> None:
-    """Makes `name` the engine of this process, before Keras is imported."""
+    """Sets this process's engine. Must be called before Keras is imported."""
     if name == "jax" and importlib.util.find_spec(name) is None:
         raise ValueError(
             f"`--engine={name}` needs the package {name}, which is not installed: "
@@ -40,7 +40,7 @@ def choose(name: str) -> None:
 
 @functools.cache
 def current() -> TensorFlowEngine | JaxEngine:
-    """The engine of this process; `TensorFlowEngine` documents its methods."""
+    """Returns this process's engine. `TensorFlowEngine` documents its methods."""
     name = _backend()
     if name not in NAMES:
         raise ValueError(
@@ -53,7 +53,7 @@ def current() -> TensorFlowEngine | JaxEngine:
 
 
 def installed_versions() -> dict[str, str]:
-    """Versions of Python and of the packages that results may depend on."""
+    """Returns the versions of Python and of the packages that may affect results."""
     versions = {"python": platform.python_version()}
     for package in (*_PACKAGES, *current().packages):
         try:

@@ -1,4 +1,4 @@
-"""Errors and signals that end a run for a reason that its user can act on."""
+"""Errors and signals that end a run for a reason that users can act on."""
 
 import contextlib
 import signal
@@ -7,11 +7,11 @@ from typing import Any
 
 
 class TrainingStopped(Exception):
-    """A run ended early. Its message says why and what to do; no traceback is needed.
+    """Raised if a run ends early. The message explains why, without a traceback.
 
     Attributes:
-        exit_code: exit code of the process.
-        is_common: whether all processes of a run end like this, with the same message.
+        exit_code: int. Exit code of the process.
+        is_common: bool. Whether all processes of the run raise the same error.
     """
 
     exit_code = 1
@@ -19,17 +19,17 @@ class TrainingStopped(Exception):
 
 
 class OutputFolderError(TrainingStopped):
-    """The output folder contains another run, or is in use."""
+    """Raised if the output folder contains another run or is in use."""
 
 
 class NonFiniteLossError(TrainingStopped):
-    """Loss or gradient became infinite or not a number."""
+    """Raised if the loss or the gradient is infinite or NaN."""
 
     is_common = True
 
 
 class Interrupted(TrainingStopped):
-    """A signal asked the run to end; its state is in a checkpoint."""
+    """Raised if a signal stops the run, after its state was saved in a checkpoint."""
 
     is_common = True
 
@@ -39,7 +39,7 @@ class Interrupted(TrainingStopped):
 
 
 class StopRequest:
-    """The signal that asked the run to stop; falsy before there is one."""
+    """A signal that asked the run to stop. Falsy until a signal arrives."""
 
     signal_number: int | None = None
 
@@ -49,9 +49,9 @@ class StopRequest:
 
 @contextlib.contextmanager
 def stop_requests() -> Iterator[StopRequest]:
-    """Catches the first SIGTERM or SIGINT; a second one acts as before.
+    """Context manager that catches the first SIGTERM or SIGINT, but no later ones.
 
-    Outside the main thread, where Python cannot catch signals, nothing is caught.
+    Outside the main thread, where Python cannot install handlers, it catches none.
     """
     request = StopRequest()
     previous: dict[int, Any] = {}

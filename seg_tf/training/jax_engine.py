@@ -1,4 +1,4 @@
-"""JAX as the engine: processes that compute on all devices of their hosts."""
+"""Implements the JAX engine, whose processes compute on all devices of their hosts."""
 
 import atexit
 import contextlib
@@ -27,71 +27,20 @@ from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.step_jax import JaxStep, replicated, row_sharding
 
 _DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
-# Words that only errors of the exchange between processes contain.
+# Words that only occur in errors of the communication between processes.
 _EXCHANGE = re.compile(r"gloo|nccl|coordination", re.IGNORECASE)
 Batch = Mapping[str, Any]
 
 
-class JaxDevices:
-    """GPUs that JAX computes on; functions as in `seg_tf.training.devices`."""
-
-    def has_gpu(self) -> bool:
-        return jax.default_backend() == "gpu"
-
-    def gpu_name(self) -> str | None:
-        return jax.local_devices()[0].device_kind if self.has_gpu() else None
-
-    def gpu_memory_use(self) -> tuple[int, int] | None:
-        if not self.has_gpu():
-            return None
-        stats = jax.local_devices()[0].memory_stats()
-        return stats["bytes_in_use"], stats["peak_bytes_in_use"]
-
-    def gpu_memory_limit(self) -> int | None:
-        if not self.has_gpu():
-            return None
-        limit: int = jax.local_devices()[0].memory_stats()["bytes_limit"]
-        return limit
-
-    def uses_tensor_float_32(self) -> bool:
-        precision = getattr(jax.config, "jax_default_matmul_precision")  # noqa: B009
-        return precision in (None, "default", "tensorfloat32")
-
-    def num_used(self) -> int:
-        return jax.local_device_count() if self.has_gpu() else 1
-
-    def set_determinism(
-        self, settings: TrainingConfig, report: Callable[[str], None]
-    ) -> None:
-        """Checks that kernels are deterministic if `settings` ask for it.
-
-        XLA's kernels for CPUs are. Those for GPUs need a flag in the environment.
-        """
-        if not self.has_gpu() or _DETERMINISTIC in os.environ.get("XLA_FLAGS", ""):
-            return
-        if settings.deterministic_ops:
-            raise ValueError(
-                "`deterministic_ops` needs a flag of XLA in the environment on a GPU: "
-                f'XLA_FLAGS="{_DETERMINISTIC}". Received: deterministic_ops=True'
-            )
-        if settings.deterministic_ops is None:
-            report(
-                "Deterministic kernels are off: a run that is resumed on a GPU is "
-                "close to an uninterrupted one, not equal to it; "
-                f'XLA_FLAGS="{_DETERMINISTIC}" turns them on'
-            )
-
-
 class JaxEngine:
-    """Functions compiled by XLA; `TensorFlowEngine` documents the methods.
+    """The JAX engine. `TensorFlowEngine` documents its methods.
 
-    Sums and counts are float64 and int64, as on TensorFlow, which reads the batches
-    and does not use the GPUs.
+    Sums and counts are float64 and int64, as on TensorFlow. TensorFlow reads the
+    batches but does not use the GPUs.
     """
 
     packages: tuple[str, ...] = ("jax", "jaxlib")
     step_class: Any = JaxStep
-    devices: Any = JaxDevices()
 
     def __init__(self) -> None:
         jax.config.update("jax_enable_x64", True)
@@ -117,8 +66,8 @@ class JaxEngine:
 
     def traced(self, function: Callable[[Batch], Any], features: Batch) -> Any:
         results = []
-        # Eager calls would compile every operator separately. New variables get their
-        # values when the scope ends.
+        # Eager calls would compile every operator separately. New variables are
+        # initialized when the scope ends.
         with keras.StatelessScope():
             jax.eval_shape(lambda rows: results.append(function(rows)), features)
         return results[0]
@@ -129,7 +78,7 @@ class JaxEngine:
         variables: Callable[[], Iterable[Any]],
         rows_vary: bool = False,
     ) -> Callable[[Batch], Any]:
-        """Like `TensorFlowEngine.compiled`: values of variables go in and come out."""
+        """Compiles a function with its variables' values as inputs and outputs."""
         changing: list[Any] = []
 
         def pure(values: list[Any], features: Batch) -> tuple[Any, Any]:
@@ -149,7 +98,7 @@ class JaxEngine:
         def run(features: Batch) -> Any:
             if not changing:
                 changing.extend({id(v): v for v in variables()}.values())
-            # Values that were assigned since may be on other devices, which would
+            # Values assigned since the last call may be on other devices, which would
             # compile the function again.
             values = [
                 value
@@ -172,21 +121,69 @@ class JaxEngine:
     def num_request_rows(self) -> int:
         return step_jax.mesh().size // jax.process_count()
 
+    # --- Devices --------------------------------------------------------------------
+
+    def has_gpu(self) -> bool:
+        return jax.default_backend() == "gpu"
+
+    def gpu_name(self) -> str | None:
+        return jax.local_devices()[0].device_kind if self.has_gpu() else None
+
+    def gpu_memory_use(self) -> tuple[int, int] | None:
+        if not self.has_gpu():
+            return None
+        stats = jax.local_devices()[0].memory_stats()
+        return stats["bytes_in_use"], stats["peak_bytes_in_use"]
+
+    def gpu_memory_limit(self) -> int | None:
+        if not self.has_gpu():
+            return None
+        limit: int = jax.local_devices()[0].memory_stats()["bytes_limit"]
+        return limit
+
+    def uses_tensor_float_32(self) -> bool:
+        precision = getattr(jax.config, "jax_default_matmul_precision")  # noqa: B009
+        return precision in (None, "default", "tensorfloat32")
+
+    def num_devices(self) -> int:
+        return jax.local_device_count() if self.has_gpu() else 1
+
+    def set_determinism(
+        self, settings: TrainingConfig, report: Callable[[str], None]
+    ) -> None:
+        """Checks that kernels are deterministic if `settings` require it.
+
+        XLA's CPU kernels always are. Its GPU kernels need a flag in the environment.
+        """
+        if not self.has_gpu() or _DETERMINISTIC in os.environ.get("XLA_FLAGS", ""):
+            return
+        if settings.deterministic_ops:
+            raise ValueError(
+                "`deterministic_ops` needs a flag of XLA in the environment on a GPU: "
+                f'XLA_FLAGS="{_DETERMINISTIC}". Received: deterministic_ops=True'
+            )
+        if settings.deterministic_ops is None:
+            report(
+                "Deterministic kernels are off: a run that is resumed on a GPU is "
+                "close to an uninterrupted one, not equal to it; "
+                f'XLA_FLAGS="{_DETERMINISTIC}" turns them on'
+            )
+
 
 def _on_local_devices(value: np.ndarray) -> jax.Array:
-    """Rows of this process on its devices, part of an array of all processes."""
+    """Places this process's rows on its devices, as part of a global array."""
     sharding = row_sharding(len(value) * jax.process_count())
     return jax.make_array_from_process_local_data(sharding, value)
 
 
 def _on_all_devices(value: np.ndarray, sharding: Any = None) -> jax.Array:
-    """The same value of every process, on the devices of all."""
+    """Distributes a value, identical on all processes, to all devices."""
     sharding = sharding or row_sharding(len(value))
     return jax.make_array_from_callback(value.shape, sharding, lambda at: value[at])
 
 
 def _gather_rows(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The rows of all processes, in their order."""
+    """Concatenates the rows of all processes, ordered by rank."""
     if jax.process_count() == 1:
         return batch
     parts = JaxDistribution().gather(batch)
@@ -197,15 +194,15 @@ def _gather_rows(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _initialize() -> None:
-    """Connects to the other processes, if the environment has a coordinator's address.
+    """Connects to the other processes if the environment has a coordinator address.
 
-    Their number and this process's are in the environment too, or JAX finds them, as
-    under Slurm and Open MPI. Must be called before JAX looks for devices.
+    Number of processes and rank are also in the environment, or JAX detects them, for
+    example under Slurm and Open MPI. Must be called before JAX initializes devices.
     """
     address = os.environ.get(JAX_ADDRESS)
     if not address:
         return
-    # For processes that compute on CPUs.
+    # Needed by processes that compute on CPUs.
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     try:
         number, rank = (
@@ -222,10 +219,10 @@ def _initialize() -> None:
 
 
 class JaxDistribution(Distribution):
-    """The processes that `jax.distributed` connected.
+    """The processes connected by `jax.distributed`.
 
-    A step computes on the devices of all of them, so its sums are global already. Each
-    process reads equally many rows.
+    A step runs on the devices of all processes, so its sums are already global. All
+    processes read the same number of rows.
     """
 
     computes_together = True
@@ -277,7 +274,7 @@ class JaxDistribution(Distribution):
 
 
 def _exit_at_once() -> None:
-    """Skips JAX's own shutdown, which waits for the dead process and then aborts."""
+    """Exits without JAX's shutdown, which waits for the dead process and aborts."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(TrainingStopped.exit_code)

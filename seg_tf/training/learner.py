@@ -1,4 +1,4 @@
-"""The learner: an encoder with its objectives and optimizer, which a run updates."""
+"""Trains an encoder with its objectives and optimizer, update by update."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -19,14 +19,14 @@ from seg_tf.training.step import (
     pack_sums,
 )
 
-# Feature of a batch that says whether this process asks to stop.
+# Feature of a batch that is positive if this process requests a stop.
 _STOP_REQUEST = "stop_request"
 
 
 class Sums:
-    """Numerators and denominators of N metrics: a variable, float64 `(N, 2)`.
+    """Numerators and denominators of N metrics in a float64 variable `(N, 2)`.
 
-    float32 stops counting single predictions at 2**24, which a validation reaches.
+    float32 cannot count beyond 2**24, which a validation can reach.
     """
 
     def __init__(self, names: Iterable[str]):
@@ -34,14 +34,14 @@ class Sums:
         self.variable = _counter([len(self.names), 2])
 
     def add(self, numbers: Any) -> None:
-        """Adds `(2 * N,)` numbers: a numerator, then its denominator, per metric."""
+        """Adds numbers `(2 * N,)`, which are pairs of numerator and denominator."""
         self.variable.assign_add(ops.reshape(ops.cast(numbers, "float64"), (-1, 2)))
 
     def reset(self) -> None:
         self.variable.assign(np.zeros(self.variable.shape))
 
     def ratios(self) -> dict[str, Any]:
-        """Numerator over denominator of each metric; 0 where nothing was counted."""
+        """Returns each metric's numerator over denominator, or 0 for 0 / 0."""
         numerators, denominators = ops.convert_to_numpy(self.variable).T
         ratios = np.divide(
             numerators,
@@ -55,28 +55,28 @@ class Sums:
 class Learner:
     """Trains an encoder on the weighted sum of its objectives' losses.
 
-    Results of many batches are ratios of sums, and the same on every process.
+    Results over several batches are ratios of sums, identical on all processes.
 
-    An update is made from the first batch whose loss and gradient are finite; other
-    batches are skipped. The device computes one update while the host starts the next
-    one, so the outcome of an update is read one call later, or by `finish_update`.
+    An update uses the first batch with finite loss and gradient. Other batches are
+    skipped. The device computes one update while the host starts the next one, so the
+    outcome of an update is read one call later, or by `finish_update`.
 
     Args:
-        encoder: layer from a batch of features to a sequence `(B, L, D)`, and with
-            memory also to the memory for the next batch.
-        objectives: `seg_tf.objectives.base.Objective`s by name.
+        encoder: layer that maps a batch of features to a sequence `(B, L, D)` and, if
+            it has memory, also to the memory for the next batch.
+        objectives: dict. `seg_tf.objectives.base.Objective`s by name.
         optimizer: a Keras optimizer without clipping.
-        features: a batch with the shapes of training; its values do not matter.
-        options: options of the training step.
-        max_skipped_steps: greatest number of consecutive skipped batches.
-        memory: the encoder's memory between training steps.
-        validation_memory: its memory between the batches of a validation.
+        features: a batch with the shapes of training. Its values do not matter.
+        options: `StepOptions` of the training step.
+        max_skipped_steps: int. Maximum number of consecutive skipped batches.
+        memory: `LaneMemory` of the encoder between training steps.
+        validation_memory: `LaneMemory` of the encoder between validation batches.
 
     Attributes:
-        stop_requested: function that tells whether this process asks to stop.
-        stop_agreed: whether any process asked to stop, as of the last update or
-            validation batch that all processes have finished.
-        stop_training: set by a Keras callback to end the run.
+        stop_requested: function that returns whether this process requests a stop.
+        stop_agreed: bool. Whether any process had requested a stop at the last update
+            or validation batch that all processes have finished.
+        stop_training: bool. Keras callbacks set it to end the run.
     """
 
     def __init__(
@@ -103,8 +103,8 @@ class Learner:
         self.stop_training = False
         self._validation_memory = validation_memory or LaneMemory()
         self._max_skipped_steps = max_skipped_steps
-        # A step that the device may still be computing: whether it is finite, and the
-        # number of processes that ask to stop.
+        # Outcome of a step that the device may still be computing: whether it is
+        # finite, and the number of stop requests.
         self._in_flight: tuple[Any, Any] | None = None
         self._skipped = 0  # consecutive steps
         self._engine = engine.current()
@@ -119,7 +119,7 @@ class Learner:
 
         # A validation may measure more than training does.
         validation_names = names(training=False)
-        with keras.StatelessScope():  # drops the state that dropout leaves
+        with keras.StatelessScope():  # discards changes of dropout state
             training_names = names(training=True)
         self._interval = Sums([*training_names, "gradient_norm"])
         self._validation = Sums(validation_names)
@@ -144,22 +144,22 @@ class Learner:
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
-        """Weights of the encoder, then those that only the objectives have."""
+        """Trainable weights of encoder and objectives, without duplicates."""
         return self._unique("trainable_variables")
 
     @property
     def variables(self) -> list[keras.Variable]:
-        """All variables of encoder and objectives, with the states of dropout."""
+        """All variables of encoder and objectives, including dropout state."""
         return self._unique("variables")
 
     @property
     def random_states(self) -> list[keras.Variable]:
-        """States of the generators of dropout, which every step sets."""
+        """Seed generator states of dropout layers, which every step sets."""
         return [v for v in self.variables if v.path.endswith("seed_generator_state")]
 
     @property
     def counters(self) -> list[keras.Variable]:
-        """Sums, totals and learning rate, which checkpoints contain."""
+        """Interval sums, totals and learning rate, which are part of checkpoints."""
         return [self._interval.variable, self._totals, self._learning_rate]
 
     def _unique(self, attribute: str) -> list[keras.Variable]:
@@ -170,7 +170,7 @@ class Learner:
         return list(variables.values())
 
     def _changing_variables(self) -> list[Any]:
-        """All variables that a step or a validation reads or assigns."""
+        """Returns all variables that a step or a validation reads or assigns."""
         return [
             *self.variables,
             *self.optimizer.variables,
@@ -184,7 +184,7 @@ class Learner:
     # --- Updates --------------------------------------------------------------------
 
     def start_update(self, next_batch: Callable[[], Features]) -> None:
-        """Starts an update, then waits for the one before.
+        """Starts an update, then waits for the previous one.
 
         Raises:
             NonFiniteLossError: if too many consecutive batches had to be skipped.
@@ -196,23 +196,23 @@ class Learner:
             self._in_flight = self._start(next_batch)
 
     def finish_update(self, next_batch: Callable[[], Features]) -> None:
-        """Waits for the update that was started; every process calls it."""
+        """Waits for the update that was started. All processes must call it."""
         step, self._in_flight = self._in_flight, None
         while step is not None and not self._is_update(*step):
             step = self._start(next_batch)
 
     def make_update(self, batches: Iterator[Features]) -> None:
-        """Makes one update from the next batches and waits for it."""
+        """Makes one update from the next finite batch and waits for it."""
         self.start_update(lambda: next(batches))
         self.finish_update(lambda: next(batches))
 
     def train_step(self, features: Features) -> tuple[Any, Any]:
-        """One step from one batch; returns (finite, number of stop requests)."""
+        """Makes one step from a batch. Returns (finite, number of stop requests)."""
         features, stop_request = _pop_stop_request(features)
         result = self._step(features, self.memory.read(features), stop_request)
         self.memory.write(features, result.memory)
         finite = ops.cast(result.finite, "float64")
-        # Numbers that are not finite must not be added, not even times 0.
+        # Non-finite numbers must not be added, not even multiplied by 0.
         sums = ops.where(result.finite, result.sums, ops.zeros_like(result.sums))
         norm = ops.where(result.finite, result.gradient_norm, 0.0)
         norm = ops.stack([ops.cast(norm, "float64"), finite])
@@ -229,7 +229,7 @@ class Learner:
         return step
 
     def _is_update(self, finite: Any, stop_requests: Any) -> bool:
-        """Waits for a step; False if it was skipped."""
+        """Waits for a step and returns whether it was an update, not skipped."""
         self._note_stop_requests(stop_requests)
         self._skipped = 0 if finite else self._skipped + 1
         if self._skipped > self._max_skipped_steps:
@@ -244,7 +244,7 @@ class Learner:
         self._note_stop_requests(stop_requests)
 
     def validation_step(self, features: Features) -> Any:
-        """Measures one batch; returns the number of stop requests."""
+        """Evaluates one batch. Returns the number of stop requests."""
         features, stop_request = _pop_stop_request(features)
         memory = self._validation_memory
         results, after = self._forward({**features, **memory.read(features)}, False)
@@ -256,7 +256,7 @@ class Learner:
         return stop_requests
 
     def take_validation_results(self) -> dict[str, float]:
-        """Returns the results of the batches validated so far, and resets them."""
+        """Returns and resets the results of the batches validated so far."""
         results = self._with_total(self._validation.ratios())
         self._validation.reset()
         return results
@@ -269,12 +269,12 @@ class Learner:
 
     @property
     def samples(self) -> int:
-        """Samples of the input order that were read, including skipped ones."""
+        """Number of samples read, including those of skipped batches."""
         return int(self._totals[0])
 
     @property
     def tokens(self) -> int:
-        """Tokens read, without padding."""
+        """Number of tokens read, without padding."""
         return int(self._totals[1])
 
     @property
@@ -288,24 +288,24 @@ class Learner:
 
     @property
     def padding_share(self) -> float:
-        """Share of the positions of all training batches that were padding."""
+        """Fraction of the positions in all training batches that were padding."""
         positions = self.samples * self._row_length
         return 1 - self.tokens / positions if positions else 0.0
 
     def interval_results(self) -> dict[str, float]:
-        """Results of the training batches since `reset_interval`."""
+        """Returns the results of the training batches since `reset_interval`."""
         return self._with_total(self._interval.ratios())
 
     def reset_interval(self) -> None:
         self._interval.reset()
 
     def _with_total(self, results: Mapping[str, Any]) -> dict[str, float]:
-        """Adds metrics that objectives derive from results, and the total `loss`."""
+        """Adds the objectives' derived metrics and the total `loss` to results."""
         results, loss = dict(results), 0.0
         for name, objective in self.objectives.items():
             prefix = f"{name}_"
             metrics = {
-                # Arrays, as Keras would convert Python's floats to float32.
+                # Arrays, because Keras would convert Python floats to float32.
                 metric.removeprefix(prefix): np.asarray(value)
                 for metric, value in results.items()
                 if metric.startswith(prefix)
@@ -322,7 +322,7 @@ class Learner:
     def _forward(
         self, features: Features, training: bool
     ) -> tuple[Results, dict[str, Any]]:
-        """Results of the objectives, and the memory for the next batch."""
+        """Returns the objectives' results and the memory for the next batch."""
         output = self.encoder(features, training=training)
         sequence, memory = output if isinstance(output, tuple) else (output, {})
         results = {
@@ -337,10 +337,10 @@ class Learner:
         return self._engine.compiled(function, self._changing_variables, rows_vary)
 
     def _with_request(self, features: Features) -> Features:
-        """The batch with this process's stop request, once per device.
+        """Adds this process's stop request to a batch, once per device.
 
-        Variables cannot hold it: if several processes compute one step, they have the
-        same variables.
+        A variable cannot hold the request, because processes that compute a step
+        together must have identical variables.
         """
         rows, request = self._engine.num_request_rows(), float(self.stop_requested())
         return {**features, _STOP_REQUEST: np.full([rows, 1], request)}
@@ -350,7 +350,7 @@ class Learner:
 
 
 def _pop_stop_request(features: Features) -> tuple[dict[str, Any], Any]:
-    """A batch without its stop requests, and their sum; 0 if it has none."""
+    """Removes the stop requests from a batch. Also returns their sum, 0 if none."""
     features = dict(features)
     request = features.pop(_STOP_REQUEST, np.zeros([1, 1]))
     return features, ops.sum(ops.convert_to_tensor(request), axis=0)

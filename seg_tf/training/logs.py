@@ -1,4 +1,4 @@
-"""Writers of a run: its log, TensorBoard events, loss curve and checkpoints."""
+"""Writes the log, TensorBoard events, loss curve and checkpoints of a run."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class RunWriter:
-    """Writes checkpoints, log, loss curve and TensorBoard events of a trainer's run.
+    """Writes the checkpoints, log, loss curve and TensorBoard events of a run.
 
-    Rows that a previous process logged after the updates made are dropped, because they
-    will be written again. Sinks get the new rows.
+    If the run is resumed, log rows after its checkpoint are dropped, because they will
+    be written again. New rows are also sent to the trainer's sinks.
     """
 
     def __init__(self, trainer: Trainer):
@@ -36,14 +36,14 @@ class RunWriter:
         folder, updates = trainer.folder, trainer.updates
         self._saved = updates if updates in trainer.checkpoints.updates() else None
         self._log = RunLog(folder.log_file, updates, trainer.is_validated)
-        # Measuring them again would fetch the records of a bucket again.
+        # Taken from the log if possible, because computing them reads many records.
         self._levels = {
             name: value
             for row in self._log.validations[-1:]
             for name, value in row.items()
             if name.endswith(yardstick.ENDING)
         } or yardstick.losses_without_context(trainer.config, trainer.inputs)
-        # Made anew of the log, so that TensorBoard shows each update once.
+        # Events are rewritten from the log, so that TensorBoard shows each update once.
         for path in folder.events_folder.glob("events.out.tfevents*"):
             path.unlink()
         self._events = tf.summary.create_file_writer(str(folder.events_folder))
@@ -59,7 +59,7 @@ class RunWriter:
     def write_interval(
         self, updates: int, row: Mapping[str, float], figures: Mapping[str, float]
     ) -> None:
-        """Writes the results of a log interval, and its speed and memory."""
+        """Writes the results, speed and memory use of a log interval."""
         values = {"loss": row["loss"], "lr": f"{row['learning_rate']:.2e}"}
         self._write(TRAIN, updates, row, figures, values)
 
@@ -71,7 +71,7 @@ class RunWriter:
         learner: Learner,
     ) -> None:
         """Writes the results of a validation, and a checkpoint if they are the best."""
-        # The log comes first: a resumed run corrects the log by its checkpoint.
+        # The log is first, because a resumed run corrects it by its checkpoint.
         row = {**results, **self._levels}
         values = {"validation loss": results["loss"]}
         self._write(VALIDATION, updates, row, figures, values)
@@ -88,14 +88,11 @@ class RunWriter:
     def save(
         self, learner: Learner, validation: Mapping[str, float] | None = None
     ) -> None:
-        """Writes a checkpoint, unless this update has one."""
+        """Writes a checkpoint, unless this update already has one."""
         updates = learner.updates
         if self._saved != updates:
             self._checkpoints.save(
-                learner,
-                updates=updates,
-                samples=learner.samples,
-                validation=validation,
+                learner, updates=updates, samples=learner.samples, validation=validation
             )
             self._saved = updates
 
@@ -103,7 +100,7 @@ class RunWriter:
         """Draws the losses logged so far, if there are any."""
         if not self._log.rows:
             return
-        # With several objectives, the level belongs to masked LM, not to the total.
+        # With several objectives, the level is for masked LM, not for the total loss.
         levels = [name.removesuffix(yardstick.ENDING) for name in self._levels]
         plots.save_curves(
             {self._name: self._folder.path},
@@ -112,10 +109,10 @@ class RunWriter:
         )
 
     def close(self) -> None:
-        """Draws the curve, also of a run that fails, and closes the files."""
+        """Draws the loss curve, even if the run failed, and closes the files."""
         try:
             self.draw_curve()
-        except (OSError, ValueError) as error:  # not hiding why the run failed
+        except (OSError, ValueError) as error:  # must not hide the run's own error
             self._report(f"The loss curve was not drawn: {error}")
         self._events.close()
         self._display.close()
@@ -134,7 +131,7 @@ class RunWriter:
         self._display.show(updates, {**shown, **throughput.console_values(figures)})
 
     def _write_events(self, row: Mapping[str, Any]) -> dict[str, float]:
-        """Writes a row for TensorBoard; returns it under the names there."""
+        """Writes a row for TensorBoard and returns it with TensorBoard's names."""
         kind, updates = row["kind"], row["updates"]
         scalars = {
             f"{'health' if name in throughput.FIGURES else kind}/{name}": value
@@ -149,10 +146,10 @@ class RunWriter:
 
 
 class RunLog:
-    """`log.jsonl`, to which rows are appended under the number of updates made.
+    """The file `log.jsonl`, to which one row per log interval or validation is added.
 
-    An existing log is continued after `updates`, if `validated` after their validation.
-    Rows that a previous process wrote later are dropped.
+    Rows of an existing log after `updates` are dropped. The validation at `updates` is
+    also dropped, unless `validated` is true.
     """
 
     def __init__(self, path: pathlib.Path, updates: int = 0, validated: bool = False):
@@ -167,7 +164,7 @@ class RunLog:
 
     @property
     def validations(self) -> list[dict[str, Any]]:
-        """Rows of validations."""
+        """Rows of all validations."""
         return [row for row in self.rows if row["kind"] == VALIDATION]
 
     def write(

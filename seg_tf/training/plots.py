@@ -1,4 +1,4 @@
-"""Curves of one run or several: losses and any other metric of the log."""
+"""Plots the losses and other logged metrics of one or more runs."""
 
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _STYLES: dict[str, dict[str, Any]] = {
     VALIDATION: {"marker": "o", "markersize": 3},
 }
 _CHANCE: dict[str, Any] = {"linestyle": "--", "linewidth": 1, "alpha": 0.7}
-# Scores that need no model, by the ending of their names in a log.
+# Baselines by the ending of their names in a log.
 _BASELINES: dict[str, dict[str, Any]] = {
     "chance": _CHANCE,
     "without_context": _CHANCE,
@@ -32,18 +32,10 @@ def curves(
     metrics: Sequence[str] = (LOSS,),
     show_training: bool,
 ) -> Figure:
-    """Draws metrics against updates, and the baselines that the log has for them.
+    """Plots metrics against updates, with the baselines in the log.
 
-    Args:
-        runs: rows of the log of each run, by its name.
-        metrics: metrics to draw, a panel each. A panel leaves out runs that lack it.
-        show_training: whether to draw training as well as validation.
-
-    Returns:
-        A figure with one axes per metric. A run has the same colour in all.
-
-    Raises:
-        ValueError: if no run has one of the metrics.
+    `runs` maps names of runs to log rows. There is one panel per metric, which omits
+    runs without that metric. A run has the same color in all panels.
     """
     columns = min(len(metrics), 2)
     lines = -(-len(metrics) // columns)
@@ -96,11 +88,7 @@ def save_curves(
     metrics: Sequence[str] = (LOSS,),
     show_training: bool = True,
 ) -> None:
-    """Writes a PNG of the logs of runs, by name of run.
-
-    Raises:
-        ValueError: if a folder has no log, or no log has one of the metrics.
-    """
+    """Plots the logs of runs, given their folders by name, to a PNG file."""
     runs = {}
     for name, folder in run_folders.items():
         runs[name] = read_log(RunFolder(folder).log_file)

@@ -1,4 +1,4 @@
-"""The output folder of a run: its files, the run's identity, and its log."""
+"""Manages a run's output folder, with the run's identity and log."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from seg_tf.training.errors import OutputFolderError
 # Kinds of rows in a log.
 TRAIN, VALIDATION = "train", "validation"
 _LENGTH = "config.training.num_updates"
-# Settings that may change when a run is resumed. The gradient stays the same, except
-# for rounding and the units that dropout drops. Records are identified by checksums.
+# Settings that may change when a run is resumed. They only affect gradients by rounding
+# and by the choice of dropped units. Records are identified by checksums.
 _FREE_SETTINGS = {"config.name", "config.records_dir"} | {
     f"config.training.{name}"
     for name in (
@@ -40,7 +40,7 @@ _FREE_SETTINGS = {"config.name", "config.records_dir"} | {
 
 
 class RunFolder:
-    """Names of the files that a run writes below its `--output_dir`."""
+    """Paths of the files and folders that a run writes to its `--output_dir`."""
 
     def __init__(self, path: pathlib.Path):
         self.path = path
@@ -51,12 +51,12 @@ class RunFolder:
         self.curve_file = path / "loss_curve.png"
         self.events_folder = path / "tensorboard"
         self.checkpoints_folder = path / "checkpoints"
-        # Damaged checkpoints, and those of a decay that a longer run does not share.
+        # Checkpoints that are damaged or from a decay that a longer run does not share.
         self.set_aside_folder = path / "set_aside"
 
     @classmethod
     def of_checkpoint(cls, folder: pathlib.Path) -> RunFolder | None:
-        """The run that a checkpoint belongs to, if any."""
+        """Returns the folder of the run that a checkpoint belongs to, or None."""
         checkpoints = folder.resolve().parent
         run = cls(checkpoints.parent)
         return run if checkpoints == run.checkpoints_folder else None
@@ -66,13 +66,13 @@ class RunFolder:
         folders_ = (self.checkpoints_folder, self.events_folder, self.set_aside_folder)
         for folder in folders_:
             shutil.rmtree(folder, ignore_errors=True)
-        # `run.json` last, so that an interrupted removal still looks like the run.
+        # `run.json` is last, so that after an interruption the folder is still a run.
         files_ = (self.log_file, self.trackers_file, self.curve_file)
         for path in (*files_, self.deviations_file, self.run_file):
             path.unlink(missing_ok=True)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
-        """Keeps other processes from training into the same folder."""
+        """Returns a context manager that keeps other processes out of the folder."""
         self.path.mkdir(parents=True, exist_ok=True)
         return files.locked(
             self.path,
@@ -84,11 +84,9 @@ class RunFolder:
 
 
 def describe_run(
-    config: RunConfig,
-    records: Mapping[str, Any],
-    initial_weights: str | None = None,
+    config: RunConfig, records: Mapping[str, Any], initial_weights: str | None = None
 ) -> dict[str, Any]:
-    """Identity of a run, as plain values."""
+    """Returns the identity of a run as plain values, for `run.json`."""
     return {
         "config": to_dict(config),
         "records": dict(records),
@@ -97,10 +95,10 @@ def describe_run(
 
 
 def prepare(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> int:
-    """Prepares an output folder for a run, or refuses it as `check` does.
+    """Prepares an output folder for a run, after calling `check`.
 
-    Returns the `num_updates` of the run in the folder. If they are others, `record` has
-    to follow when the run has gone back to the checkpoint from which it continues.
+    Returns the `num_updates` of the run in the folder. If it changes, `run.json` is not
+    written yet, because the trainer must first go back to a checkpoint.
     """
     check(folder, run, overwrite=overwrite)
     if overwrite:
@@ -109,22 +107,12 @@ def prepare(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> in
     length = flat(run)[_LENGTH]
     previous: int = flat(_read(folder)).get(_LENGTH, length)
     if previous == length:
-        record(folder, run)
+        files.write_json(folder.run_file, run)
     return previous
 
 
-def record(folder: RunFolder, run: Mapping[str, Any]) -> None:
-    """Writes the run's file."""
-    files.write_json(folder.run_file, run)
-
-
 def check(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> None:
-    """Checks that a run may be written to a folder, without changing anything.
-
-    Raises:
-        OutputFolderError: if the folder contains another run, naming the settings that
-            differ.
-    """
+    """Raises `OutputFolderError` if a folder has a different run. Changes nothing."""
     if overwrite or not folder.run_file.exists():
         return
     differences = differing_settings(_read(folder), run, {*_FREE_SETTINGS, _LENGTH})
@@ -137,7 +125,7 @@ def check(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> None
 
 
 def _read(folder: RunFolder) -> dict[str, Any]:
-    """Content of the run's file, if there is one; new fields get their defaults."""
+    """Reads `run.json`, with defaults for new fields. Returns {} without a file."""
     if not folder.run_file.exists():
         return {}
     run = files.read_json(folder.run_file)
@@ -145,12 +133,9 @@ def _read(folder: RunFolder) -> dict[str, Any]:
 
 
 def read_log(path: pathlib.Path) -> list[dict[str, Any]]:
-    """Rows of a `log.jsonl`, one for each log interval and each validation, in order.
+    """Reads a `log.jsonl`, with one row per log interval and per validation.
 
-    A missing log has no rows. A last line that a kill cut off is left out.
-
-    Raises:
-        ValueError: if any other line is not JSON, naming the line.
+    A missing log has no rows. An incomplete last line, left by a kill, is ignored.
     """
     if not path.exists():
         return []

@@ -1,25 +1,25 @@
-"""The contract of a training step, and the parts that the steps of both engines share.
+"""Defines the training step's interface, and the parts that both engines share.
 
-The optimizer descends the weighted sum over objectives o of
+The optimizer minimizes the weighted sum over objectives o of
 
     S_o / G_o = (sum of losses of the global batch) / (sum of their weights)
 
-so k micro-batches of b rows, on any processes, give the gradient of one batch of k·b. A
-micro-batch m differentiates its share of that, F times enlarged:
+so k micro-batches of b rows, on any number of processes, give the gradient of one batch
+of k * b rows. Micro-batch m differentiates its part of this sum, multiplied by F:
 
     loss_scale * sum over o of loss_weight_o * S_om / (G_o / F)
 
-F is the power of two next to the number of micro-batches of the global batch, so that
-the loss has the size of the micro-batch's own mean; divided by G_o, gradients would
-underflow in float16. The update divides the sum by F again, in float32. Gradients that
-are sent as float16 are divided by the power of two next to the micro-batches of a
-process, so that they have the size of one micro-batch there too.
+F is the power of two nearest to the number of micro-batches in the global batch. It
+gives the loss the scale of the micro-batch's own mean. Without F, gradients would
+underflow in float16. The update divides the summed gradient by F in float32. Gradients
+that are sent as float16 are divided by the power of two nearest to the number of
+micro-batches per process, so that they also have the scale of one micro-batch.
 
-Dropout of a micro-batch is a function of the seed and of the number of its first
-sample, so it is the same on every process and after every restart.
+Dropout of a micro-batch depends only on the seed and the number of its first sample, so
+it is the same on all processes and after restarts.
 """
 
-# Shape key: B rows of a micro-batch, O objectives, N sums.
+# Shape key: B rows per micro-batch, O objectives, N sums.
 
 import dataclasses
 import math
@@ -41,26 +41,26 @@ Memory = Mapping[str, Any]
 
 
 class NoLossScale:
-    """The scale of precisions that need none."""
+    """Loss scale of 1, for precisions that need no loss scaling."""
 
     variables: tuple[()] = ()
 
     @property
     def value(self) -> Any:
-        """The factor of the loss, a float32 scalar."""
+        """Factor of the loss, a float32 scalar."""
         return ops.convert_to_tensor(1.0, "float32")
 
     def update(self, finite: Any) -> None:
-        """Adjusts the scale after a step with finite or non-finite gradients."""
+        """Adjusts the scale after a step, given whether its gradients are finite."""
 
 
 @configured_by(LossScaleConfig)
 class DynamicLossScale:
-    """Keeps float16 gradients from vanishing, as in the NVIDIA BERT recipe.
+    """Dynamic loss scale against underflow in float16, as in NVIDIA's BERT recipe.
 
-    Halves down to `floor` when a gradient overflows, doubles after `growth_interval`
-    good steps in a row. Keras's `LossScaleOptimizer` has no floor and unscales after
-    gradients were checked and clipped; here the training step does these in order.
+    The scale is halved, down to `floor`, if a gradient overflows, and doubled after
+    `growth_interval` consecutive finite steps. Keras's `LossScaleOptimizer` has no
+    floor and only unscales gradients after clipping. Here, they are unscaled first.
     """
 
     def __init__(self, initial: float, growth_interval: int, floor: float):
@@ -99,28 +99,28 @@ class DynamicLossScale:
 class StepOptions:
     """Options of a training step."""
 
-    micro_batch_size: int | None = None  # None computes all rows at once
-    clip_norm: float | None = None  # bound on the global gradient norm
+    micro_batch_size: int | None = None  # None processes all rows at once
+    clip_norm: float | None = None  # maximum global gradient norm
     loss_scale: NoLossScale | DynamicLossScale = dataclasses.field(
         default_factory=NoLossScale
     )
-    compress_gradients: bool = False  # whether they are sent as float16
-    gradient_groups: int = 4  # in which they are summed over the processes
-    jit_compile: bool = False  # gradients and update, not the sum between them
-    seed: int = 0  # of dropout
+    compress_gradients: bool = False  # whether gradients are sent as float16
+    gradient_groups: int = 4  # number of all-reduces for the gradients
+    jit_compile: bool = False  # compiles gradients and update, but no all-reduce
+    seed: int = 0  # seed of dropout
     distribution: Distribution = dataclasses.field(default_factory=Distribution)
 
 
 class LaneMemory:
-    """A model's memory of the text of each lane, between steps.
+    """A recurrent model's memory of each lane, stored between steps.
 
-    A batch has a row for every lane of a stream, and continues where the batch before
-    it stopped. Each process has the memory of all lanes. That of other processes' rows
-    is old until `collect`.
+    A batch has one row per lane of a stream and continues where the previous batch
+    stopped. Each process stores the memory of all lanes. The lanes of other processes
+    are outdated until `collect` is called.
 
     Args:
-        initial: memory of the lanes before any text, by name: tensors
-            `(number of lanes, …)`; none for a model without memory.
+        initial: dict. Initial memory by name, tensors `(number of lanes, …)`. Empty for
+            a model without memory.
     """
 
     def __init__(self, initial: Mapping[str, Any] = types.MappingProxyType({})):
@@ -140,11 +140,11 @@ class LaneMemory:
 
     @property
     def variables(self) -> tuple[Any, ...]:
-        """The memory of all lanes, for a checkpoint."""
+        """The memory of all lanes, for checkpoints."""
         return tuple(self._lanes.values())
 
     def read(self, features: Features) -> dict[str, Any]:
-        """The memory of the rows of a batch."""
+        """Returns the memory of a batch's rows."""
         return {
             name: ops.cast(
                 ops.take(variable.value, features["lane"], axis=0), self._dtypes[name]
@@ -153,12 +153,12 @@ class LaneMemory:
         }
 
     def write(self, features: Features, memory: Memory) -> None:
-        """Stores the memory that a model returned for these rows, if it is finite."""
+        """Stores the memory that a model returned for a batch, if it is finite."""
         if not self._lanes:
             return
         is_row = features["lane"][:, None] == ops.arange(self._num_lanes)[None, :]
-        # NaNs in the memory would persist forever. The old memory does not precede the
-        # next words, which models notice.
+        # NaNs in the memory would persist forever. Models detect that the old memory
+        # does not directly precede the next words.
         finite = [
             ops.all(ops.isfinite(value), axis=tuple(range(1, len(value.shape))))
             for value in memory.values()
@@ -166,18 +166,18 @@ class LaneMemory:
         ]
         is_row = ops.logical_and(is_row, ops.all(ops.stack(finite), axis=0)[:, None])
         written, rows = ops.any(is_row, axis=0), ops.argmax(is_row, axis=0)
-        # A choice, as deterministic kernels would copy a scatter through the host.
+        # `where`, because deterministic kernels would copy a scatter through the host.
         for name, variable in self._lanes.items():
             mask = ops.reshape(written, (-1,) + (1,) * (len(variable.shape) - 1))
             new = ops.cast(ops.take(memory[name], rows, axis=0), variable.dtype)
             variable.assign(ops.where(mask, new, variable.value))
 
     def own(self, features: Features) -> None:
-        """Must be called with each batch that this process trains on."""
+        """Records this process's lanes. Must be called with each training batch."""
         self._own = features.get("lane")
 
     def collect(self, distribution: Distribution) -> None:
-        """Gives every process the lanes of all processes; each has to call it."""
+        """Copies each process's lanes to all processes, which must all call this."""
         alone = distribution.size == 1 or distribution.computes_together
         if self._own is None or alone:
             return
@@ -192,40 +192,40 @@ class LaneMemory:
             variable.assign(ops.cast(total, variable.dtype))
 
     def share(self) -> None:
-        """Must be called after `variables` were set to the same on every process."""
+        """Marks all lanes as current, after all processes got identical `variables`."""
         self._own = None
 
 
 class StepResult(NamedTuple):
-    """Outcome of a step. All numbers belong to the global batch."""
+    """Outcome of a step. All numbers describe the global batch."""
 
-    finite: Any  # bool; if it is false, no weight has changed
-    sums: Any  # float64 `(N,)`, by `pack_sums`
+    finite: Any  # bool; no weight has changed if false
+    sums: Any  # float64 `(N,)`, from `pack_sums`
     gradient_norm: Any  # before clipping
     learning_rate: Any
     rows: Any
     tokens: Any  # without padding
-    stop_requests: Any  # float64 `(1,)`: processes that ask to stop
+    stop_requests: Any  # float64 `(1,)`: processes that request a stop
     memory: Memory  # of this process's rows
 
 
 class GlobalBatch(NamedTuple):
-    """Counts of the global batch, the same numbers on every process."""
+    """Counts of the global batch, identical on all processes."""
 
     loss_weights: Any  # float32 `(O,)`: denominator of each objective's loss
     rows: Any
     tokens: Any  # without padding
-    micro_batches: Any  # on all processes together
+    micro_batches: Any  # total over all processes
     processes: Any
-    stop_requests: Any  # float64 `(1,)`: processes that ask to stop
+    stop_requests: Any  # float64 `(1,)`: processes that request a stop
 
 
 @dataclasses.dataclass(eq=False, repr=False)
 class StepParts:
-    """Base class of the steps of both engines.
+    """Base class of both engines' training steps.
 
-    `forward` maps features of some rows to the result of each objective and the model's
-    memory of the rows. `num_sums` is N, the length of `pack_sums` for the results.
+    `forward` maps the features of rows to the results of all objectives and the memory
+    after the rows. `num_sums` is N, the number of values that `pack_sums` returns.
     """
 
     forward: Callable[[Features], tuple[Results, Memory]]
@@ -238,7 +238,7 @@ class StepParts:
 
 
 def named_pairs(results: Results) -> list[tuple[str, tuple[Any, Any]]]:
-    """(name, (sum, weight)) of every loss and metric of every objective."""
+    """Returns (name, (sum, weight)) for each loss and metric of each objective."""
     return [
         (f"{objective}_{name}", pair)
         for objective, result in results.items()
@@ -247,12 +247,12 @@ def named_pairs(results: Results) -> list[tuple[str, tuple[Any, Any]]]:
 
 
 def pack_sums(results: Results) -> Any:
-    """All sums and weights, as float64 `(N,)`: float32 cannot count to 2**24 + 1."""
+    """Stacks all sums and weights as float64 `(N,)`. float32 only counts to 2**24."""
     numbers = [number for _, pair in named_pairs(results) for number in pair]
     return ops.stack([ops.cast(number, "float64") for number in numbers])
 
 
 def nearest_power_of_two(number: Any) -> Any:
-    """The power of two next to a positive float64, as an exact float32."""
+    """Returns the power of two nearest to a positive float64, as float32."""
     exponent = ops.round(ops.log(number) / math.log(2.0))
     return ops.cast(2.0**exponent, "float32")

@@ -1,6 +1,6 @@
-"""One step on JAX: gradients of micro-batches, sum over devices, and the update."""
+"""Implements the training step on JAX."""
 
-# Shape key: R rows of all devices, B rows of a micro-batch, O objectives.
+# Shape key: R rows on all devices, B rows per micro-batch, O objectives.
 
 import functools
 from typing import Any
@@ -27,20 +27,20 @@ _ALL, _ROWS = PartitionSpec(), PartitionSpec(_AXIS)
 
 
 class JaxStep(StepParts):
-    """`seg_tf.training.step_tf.TrainingStep` on JAX.
+    """The JAX version of `seg_tf.training.step_tf.TrainingStep`.
 
-    The devices of all processes share a batch: each has R / devices rows and adds up
-    the gradients of its micro-batches, and the sums over the devices are part of the
-    compiled step. Everything else is replicated.
+    Batches are sharded over the devices of all processes. Each device accumulates the
+    gradients of its micro-batches. The sums over devices are part of the compiled step.
+    Everything else is replicated.
 
-    Called inside the function that `JaxEngine.compiled` compiles, where variables
+    Must be called in a function that `JaxEngine.compiled` compiles, where variables
     contain tracers.
     """
 
     def __call__(
         self, features: Features, memory: Memory, stop_requests: Any
     ) -> StepResult:
-        """Makes one step; arguments as for `TrainingStep`."""
+        """Makes one step. For the arguments, see `TrainingStep`."""
         batch = self._count(features, stop_requests)
         factor = nearest_power_of_two(batch.micro_batches)
         share = 1.0
@@ -55,7 +55,7 @@ class JaxStep(StepParts):
         return StepResult(finite, sums, norm, learning_rate, *counts, memory)
 
     def _count(self, features: Features, stop_requests: Any) -> GlobalBatch:
-        """Counts the batch of all devices."""
+        """Counts the rows, tokens and loss weights of the batch on all devices."""
         mask = features["padding_mask"]
         devices, rows = mesh().size, mask.shape[0]
         counts = [objective.count(features) for objective in self.objectives.values()]
@@ -69,11 +69,7 @@ class JaxStep(StepParts):
         )
 
     def _size(self, num_rows: int) -> int:
-        """B, for a number of rows of all devices.
-
-        Raises:
-            ValueError: if the devices cannot share the rows.
-        """
+        """Returns the micro-batch size, B, for the number of rows on all devices."""
         devices = mesh().size
         size = self.options.micro_batch_size or max(1, num_rows // devices)
         if num_rows % (devices * size):
@@ -87,7 +83,7 @@ class JaxStep(StepParts):
     def _accumulate(
         self, features: Features, memory: Memory, divisors: Any, share: Any
     ) -> tuple[list[Any], Any, Memory]:
-        """Sums of `_gradients` over all rows, and the memory of the rows."""
+        """Sums `_gradients` over all rows. Also returns the memory of the rows."""
         features = {**features, **memory}
         size = self._size(features["padding_mask"].shape[0])
         weights = [variable.value for variable in self.variables]
@@ -140,7 +136,7 @@ class JaxStep(StepParts):
     def _gradients(
         self, weights: list[Any], features: Features, divisors: Any, scale: Any
     ) -> tuple[list[Any], Any, Memory]:
-        """Scaled float32 gradients of the loss of some rows, their sums and memory."""
+        """Returns a micro-batch's scaled float32 gradients, sums and memory."""
         seeds = self._dropout_seeds(features["sample_number"][0])
 
         def scaled_loss(weights: list[Any]) -> tuple[Any, tuple[Any, Memory]]:
@@ -161,7 +157,7 @@ class JaxStep(StepParts):
         return [gradient.astype("float32") for gradient in gradients], sums, memory
 
     def _dropout_seeds(self, first_sample: Any) -> list[Any]:
-        """States of the generators of dropout for a micro-batch."""
+        """Returns the dropout seed generator states for a micro-batch."""
         key = jax.random.key(self.options.seed)
         for half in (first_sample >> 32, first_sample & 0xFFFFFFFF):
             key = jax.random.fold_in(key, half.astype("uint32"))
@@ -173,17 +169,17 @@ class JaxStep(StepParts):
         ]
 
     def _sum_over_devices(self, gradients: list[Any], share: Any) -> list[Any]:
-        """Sums over the devices, divided by `share`."""
+        """Sums gradients over the devices, divided by `share` if sent as float16."""
         if not self.options.compress_gradients:
             return lax.psum(gradients, _AXIS)
         gradients = [(gradient / share).astype("float16") for gradient in gradients]
         return [total.astype("float32") for total in lax.psum(gradients, _AXIS)]
 
     def _update(self, gradients: list[Any], sums: Any, factor: Any) -> tuple[Any, Any]:
-        """Unscales, checks, clips, updates; returns (finite, norm before clipping)."""
+        """Updates the weights. Returns (finite, gradient norm before clipping)."""
         scale = self.options.loss_scale.value * factor
         norm = jnp.sqrt(sum(jnp.sum(jnp.square(part)) for part in gradients)) / scale
-        # One entry that is not finite makes the norm so.
+        # A single non-finite entry makes the norm non-finite.
         finite = jnp.isfinite(norm) & jnp.all(jnp.isfinite(sums))
         multiplier = 1.0 / scale
         bound = self.options.clip_norm
@@ -195,7 +191,7 @@ class JaxStep(StepParts):
         weights, state = self.optimizer.stateless_apply(
             old_slots, [gradient * multiplier for gradient in gradients], old_weights
         )
-        # A branch would make the host wait for `finite`; a choice is fused into the
+        # A branch would make the host wait for `finite`. `where` is fused into the
         # loops that compute the update.
         for variable, value, old in zip(
             (*self.variables, *slots),
@@ -210,21 +206,21 @@ class JaxStep(StepParts):
 
 @functools.cache
 def mesh() -> jax.sharding.Mesh:
-    """All devices of all processes, which share the rows of a batch."""
+    """Returns the mesh of all devices of all processes."""
     return jax.sharding.Mesh(np.array(jax.devices()), (_AXIS,))
 
 
 def replicated() -> NamedSharding:
-    """Every device has the whole array."""
+    """Returns the sharding of arrays that are replicated on all devices."""
     return NamedSharding(mesh(), _ALL)
 
 
 def row_sharding(num_rows: int) -> NamedSharding:
-    """Every device has its rows; or all rows, if they cannot be shared evenly."""
+    """Returns a sharding by rows, or the replicated one if they cannot be split."""
     shared = num_rows % mesh().size == 0
     return NamedSharding(mesh(), _ROWS if shared else _ALL)
 
 
 def _divide(sum_: Any, weight: Any) -> Any:
-    """The quotient, 0 where the weight is 0."""
+    """Divides a sum by its weight, with 0 where the weight is 0."""
     return jnp.where(weight == 0, 0.0, sum_ / jnp.where(weight == 0, 1.0, weight))

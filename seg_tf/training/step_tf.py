@@ -1,6 +1,6 @@
-"""One step on TensorFlow: gradients of micro-batches, all-reduce, and the update."""
+"""Implements the training step on TensorFlow."""
 
-# Shape key: R rows of this process, B rows of a micro-batch, O objectives.
+# Shape key: R rows on this process, B rows per micro-batch, O objectives.
 
 import dataclasses
 import functools
@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from seg_tf.training.optimizers.adamw import dense
+from seg_tf.training.optimizers import dense
 from seg_tf.training.step import (
     Features,
     GlobalBatch,
@@ -24,10 +24,10 @@ from seg_tf.training.step import (
 
 @dataclasses.dataclass(eq=False, repr=False)
 class TrainingStep(StepParts):
-    """Updates the weights from one global batch, shared by all processes.
+    """Updates the weights from one global batch, which is split among all processes.
 
-    `seg_tf.training.step` has the formulas. All variables change after the last
-    all-reduce: if a process fails, the step has been made on all others, or on none.
+    `seg_tf.training.step` has the formulas. Weights and counters only change after the
+    last all-reduce, so if a process fails, all other processes make the step or none.
     """
 
     def __post_init__(self) -> None:
@@ -43,9 +43,9 @@ class TrainingStep(StepParts):
         """Makes one step.
 
         Args:
-            features: this process's rows `(R, …)`; R is a multiple of B.
-            memory: the model's memory of the text before them, `(R, …)`.
-            stop_requests: float64 `(1,)`: stop flag of this process.
+            features: dict of tensors `(R, …)`. This process's rows, a multiple of B.
+            memory: dict of tensors `(R, …)`. The model's memory before these rows.
+            stop_requests: float64 tensor `(1,)`. Stop flag of this process.
         """
         batch = self._count(features, stop_requests)
         factor = nearest_power_of_two(batch.micro_batches)
@@ -56,14 +56,14 @@ class TrainingStep(StepParts):
         (sums,) = self.options.distribution.sum([sums], "sums")
         learning_rate = tf.convert_to_tensor(self.optimizer.learning_rate)
         finite, norm = self._make_update(gradients, sums, factor)
-        # Counters may only change once nothing can fail any more.
+        # Counters may only change when nothing can fail anymore.
         with tf.control_dependencies([finite]):
             counts = (batch.rows, batch.tokens, batch.stop_requests)
             result = (sums, norm, learning_rate, *counts, memory)
             return StepResult(finite, *tf.nest.map_structure(tf.identity, result))
 
     def _count(self, features: Features, stop_requests: tf.Tensor) -> GlobalBatch:
-        """Counts the global batch before any gradient is taken."""
+        """Counts the global batch, before gradients are computed."""
         mask = features["padding_mask"]
         rows, size = tf.shape(mask)[0], self.options.micro_batch_size
         counts = [
@@ -129,7 +129,7 @@ class TrainingStep(StepParts):
             lambda begin, *_: begin < num_rows,
             add_next,
             (tf.constant(0), zeros, tf.zeros([self.num_sums], tf.float64), parts),
-            # Two micro-batches at once would need the memory of two.
+            # Two micro-batches in parallel would need twice the memory.
             parallel_iterations=1,
         )
         return gradients, sums, {name: part.concat() for name, part in memory.items()}
@@ -137,7 +137,7 @@ class TrainingStep(StepParts):
     def _gradients(
         self, features: Features, divisors: tf.Tensor
     ) -> tuple[list[tf.Tensor], tf.Tensor, Memory]:
-        """Scaled float32 gradients of the loss of some rows, their sums and memory."""
+        """Returns a micro-batch's scaled float32 gradients, sums and memory."""
         self._seed_dropout(features["sample_number"][0])
         with tf.GradientTape() as tape:
             results, memory = self.forward(features)
@@ -149,7 +149,7 @@ class TrainingStep(StepParts):
                 )
             ]
             loss = tf.add_n(terms) * self.options.loss_scale.value
-        # The tape makes zeros for TensorFlow's variables, not for those of Keras.
+        # The tape only returns zeros for TensorFlow variables, not for Keras variables.
         variables = [variable.value for variable in self.variables]
         gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
         gradients = [tf.cast(dense(gradient), tf.float32) for gradient in gradients]
@@ -172,14 +172,14 @@ class TrainingStep(StepParts):
     def _reduce(
         self, gradients: list[tf.Tensor], factor: tf.Tensor, batch: GlobalBatch
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """Sums gradients over the processes, in groups; returns the new factor too.
+        """Sums gradients over all processes in groups. Also returns the new factor.
 
         The last layers come first, so that they can be sent while the backward pass
-        computes the others.
+        computes the other gradients.
         """
         compress = self.options.compress_gradients
         if compress:
-            # In float32, and by the mean over processes: all must divide by the same.
+            # In float32, and by the mean over processes, so that all divide equally.
             share = nearest_power_of_two(batch.micro_batches / batch.processes)
             gradients = [gradient / share for gradient in gradients]
             factor /= share
@@ -201,10 +201,10 @@ class TrainingStep(StepParts):
     def _update(
         self, gradients: list[tf.Tensor], sums: tf.Tensor, factor: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Unscales, checks, clips, updates; returns (finite, norm before clipping)."""
+        """Updates the weights. Returns (finite, gradient norm before clipping)."""
         scale = self.options.loss_scale.value * factor
         norm = tf.linalg.global_norm(gradients) / scale
-        # One entry that is not finite makes the norm so.
+        # A single non-finite entry makes the norm non-finite.
         finite = tf.math.is_finite(norm) & tf.reduce_all(tf.math.is_finite(sums))
         # One pass over the gradients unscales and clips them.
         multiplier = 1.0 / scale
@@ -219,7 +219,7 @@ class TrainingStep(StepParts):
             return tf.constant(True)
 
         if self.options.jit_compile:
-            # A branch would make the host wait for `finite`; a choice is fused into
+            # A branch would make the host wait for `finite`. `where` is fused into
             # the loops that compute the update.
             changing = [*self.variables, *self.optimizer.variables]
             before = [tf.identity(variable.value) for variable in changing]
@@ -233,7 +233,7 @@ class TrainingStep(StepParts):
 
 
 def backward_groups(sizes: Sequence[int], number: int) -> list[list[int]]:
-    """Indices of gradients of these sizes in at most `number` groups, the last first.
+    """Splits indices into at most `number` groups of similar total size, last first.
 
     >>> backward_groups([4, 1, 1, 2], 2)
     [[3, 2, 1], [0]]

@@ -1,4 +1,4 @@
-"""Throughput of a training run: FLOPs, peak of the device, memory and speed."""
+"""Measures a run's FLOPs, speed and memory use, and the device's peak performance."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 
 def flops_per_update(config: RunConfig, vocab_size: int) -> int | None:
-    """Model FLOPs of an update, over all processes (Chowdhery et al., 2022, app. B).
+    """Computes the model FLOPs per update (Chowdhery et al., 2022, appendix B).
 
-    Counts matrix products of full rows. The backward pass has two products for each of
-    the forward pass. Recomputation does not count.
+    Counts the matrix products of full rows over all processes, with two products in the
+    backward pass for each one in the forward pass. Recomputation does not count.
 
-    None for a custom model or objective.
+    Returns None for a custom model or objective.
     """
     vocab_size = config.model.vocab_size or vocab_size
     flops = [_encoder_flops(config)]
@@ -52,7 +52,7 @@ def flops_per_update(config: RunConfig, vocab_size: int) -> int | None:
     return round(3 * config.training.batch_size * sum(known))
 
 
-# Of the forward pass of a row.
+# FLOPs of a row's forward pass.
 def _encoder_flops(config: RunConfig) -> float | None:
     model, inputs = config.model, config.inputs
     length, width = inputs.row_length, getattr(model, "hidden_size", 0)
@@ -79,7 +79,7 @@ def _encoder_flops(config: RunConfig) -> float | None:
         case TransformerXLConfig():
             keys = model.memory_length + length
             inner = model.num_heads * model.head_size
-            # Contents, positions and values each have a product of queries and keys.
+            # Content, positions and values each need a product of queries and keys.
             flops = model.num_layers * (
                 2 * _product(length + keys, width, inner)
                 + 3 * _product(length, keys, inner)
@@ -122,7 +122,7 @@ def _objective_flops(
             flops, begin = 0.0, 0
             ends = (*model.cutoffs, vocab_size)
             for end, part in zip(ends, _adaptive_widths(model), strict=True):
-                # Shares of the words by Zipf's law. All words need the head.
+                # Fraction of the words by Zipf's law. All words need the head.
                 total = math.log(vocab_size) + 0.5772
                 share = math.log(end / begin) / total if begin else 1.0
                 projection = _is_projected(model) * _product(width, part)
@@ -133,14 +133,14 @@ def _objective_flops(
 
 
 def _product(*sizes: float) -> float:
-    """A product of matrices: two FLOPs for each multiplication."""
+    """Returns the FLOPs of a matrix product, two per multiplication."""
     return 2 * math.prod(sizes)
 
 
 def _attention(
     queries: int, seen: int, width: int, num_keys: int | None = None
 ) -> float:
-    """Attention with four projections; each query sees `seen` of the keys."""
+    """Returns the FLOPs of attention, where each query sees `seen` keys."""
     keys = seen if num_keys is None else num_keys
     projections = 2 * _product(queries + keys, width, width)
     return projections + 2 * _product(queries, seen, width)
@@ -159,8 +159,8 @@ def _adaptive_widths(model: TransformerXLConfig) -> list[int]:
 
 # --- Peak of a device -----------------------------------------------------------
 
-# TFLOP/s of dense products from NVIDIA's data sheets, at boost clock: float32, half
-# precision, and float32 rounded to TensorFloat-32. GPUs without the last lack bfloat16.
+# TFLOP/s of dense products at boost clock from NVIDIA's data sheets: float32, half
+# precision, and TensorFloat-32. GPUs without TensorFloat-32 also lack bfloat16.
 _PEAKS = {
     "v100": (15.7, 125, None),
     "t4": (8.1, 65, None),
@@ -174,17 +174,17 @@ _PEAKS = {
     "rtx 3090": (35.6, 71, 35.6),
     "rtx 4090": (82.6, 165.2, 82.6),
 }
-# Words of a device's name that do not matter for its speed.
+# Words in device names that do not affect speed.
 _IRRELEVANT = re.compile(r"nvidia|tesla|geforce|\d+gb|hbm\d\w?|sxm\d?(-\d+gb)?")
 
 
 @functools.cache
 def find_peak(dtype: str) -> tuple[float, str]:
-    """Peak FLOP/s of this process's device for products of `dtype`, and its source."""
-    devices = engine.current().devices
-    name = devices.gpu_name()
+    """Returns the device's peak FLOP/s for `dtype` products, and its source."""
+    current = engine.current()
+    name = current.gpu_name()
     if name is not None:
-        tensor_float_32 = devices.uses_tensor_float_32()
+        tensor_float_32 = current.uses_tensor_float_32()
         known = peak_by_name(name, dtype, tensor_float_32=tensor_float_32)
         if known:
             return known, f"{dtype} on {name}, by its data sheet"
@@ -194,10 +194,10 @@ def find_peak(dtype: str) -> tuple[float, str]:
 def peak_by_name(
     device_name: str, dtype: str, *, tensor_float_32: bool = True
 ) -> float | None:
-    """Peak FLOP/s by the data sheet of a GPU, or None if it is not known.
+    """Returns the peak FLOP/s in a GPU's data sheet, or None for an unknown GPU.
 
-    The whole name by the driver, such as "NVIDIA A100-SXM4-80GB", has to be known, as a
-    laptop's GPU or a slice of a GPU is slower.
+    The driver's whole name must match, for example "NVIDIA A100-SXM4-80GB", because
+    laptop GPUs and slices of GPUs are slower.
     """
     words = re.split(r"[\s-]+", device_name.lower())
     model = " ".join(word for word in words if not _IRRELEVANT.fullmatch(word))
@@ -211,7 +211,7 @@ def peak_by_name(
 
 
 def measure_peak(dtype: str) -> float:
-    """FLOP/s of the fastest product of square matrices, of growing sizes."""
+    """Measures the FLOP/s of the fastest product of square matrices."""
     best = 0.0
     for size in (256, 512, 1024, 2048, 4096, 8192):
         matrix = ops.full((size, size), 1 / size, dtype)
@@ -230,11 +230,10 @@ def measure_peak(dtype: str) -> float:
 
 
 def memory_use() -> dict[str, int]:
-    """Bytes in use now, and their maximum since the process started.
+    """Returns the memory in use and its peak since the process started, in bytes.
 
-    Returns:
-        `host_memory_bytes` and `host_memory_peak_bytes`, the resident set size; with a
-        GPU, also `gpu_memory_bytes` and `gpu_memory_peak_bytes`, allocated by tensors.
+    `host_memory_…` is the resident set size. With a GPU, `gpu_memory_…` is the memory
+    allocated by tensors.
     """
     status = pathlib.Path("/proc/self/status").read_text()
     resident, peak = (
@@ -246,14 +245,14 @@ def memory_use() -> dict[str, int]:
         "host_memory_bytes": resident,
         "host_memory_peak_bytes": max(resident, peak),
     }
-    if (gpu := engine.current().devices.gpu_memory_use()) is not None:
+    if (gpu := engine.current().gpu_memory_use()) is not None:
         figures["gpu_memory_bytes"], figures["gpu_memory_peak_bytes"] = gpu
     return figures
 
 
 def available_memory() -> tuple[int, str]:
-    """Bytes that this process may use of its device, and the device's name."""
-    if (limit := engine.current().devices.gpu_memory_limit()) is not None:
+    """Returns the device memory for this process in bytes, and the device's name."""
+    if (limit := engine.current().gpu_memory_limit()) is not None:
         return limit, "the GPU"
     memory = psutil.virtual_memory().total
     with contextlib.suppress(OSError, ValueError):  # the limit of a container
@@ -266,7 +265,7 @@ def available_memory() -> tuple[int, str]:
 
 # --- Speed of a run -------------------------------------------------------------
 
-# Columns of the log. They depend on the machine, so equal runs may differ in them.
+# Columns of the log that depend on the machine. Identical runs may differ in them.
 FIGURES = (
     "tokens_per_second",
     "model_flops_utilization",
@@ -280,11 +279,11 @@ FIGURES = (
 
 
 class Throughput:
-    """Speed, data wait and memory of each log interval.
+    """Measures the speed, data wait and memory use of each log interval.
 
-    Speed and utilization are sums over all processes, other figures belong to this
-    process. The first update, which builds the graph, validations and checkpoints do
-    not count.
+    Speed and utilization are totals over all processes. The other figures are for this
+    process. The first update, which builds the graph, validations and checkpoints are
+    not measured.
     """
 
     def __init__(
@@ -299,23 +298,23 @@ class Throughput:
         self._begin = clock()
         self._updates: int | None = None
         self._tokens = 0.0
-        # Of the interval: its begin, seconds paused, seconds spent waiting for data.
+        # Begin of the interval, seconds paused, and seconds spent waiting for data.
         self._since = self._paused = self._waited = 0.0
 
     @property
     def is_measuring(self) -> bool:
-        """True after the first update."""
+        """Returns whether the first update is done."""
         return self._updates is not None
 
     def update_done(self, updates: int, read_tokens: Callable[[], float]) -> None:
-        """Starts measuring after the first update; `read_tokens` is called once."""
+        """Starts measuring after the first update, and only then reads the tokens."""
         if self._updates is None:
             self._start_interval(updates, read_tokens())
 
     def next_of(self, batches: Iterator[Any]) -> Any:
-        """Reads the next batch; the host's time for it counts as waiting for data.
+        """Reads the next batch and counts the time as waiting for data.
 
-        A GPU may still be computing the step before, so it waits at most as long.
+        This is an upper bound for a GPU, which may still compute the previous step.
         """
         begin = self._clock()
         batch = next(batches)
@@ -324,13 +323,13 @@ class Throughput:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Context whose time does not count."""
+        """Context manager whose time is not measured."""
         begin = self._clock()
         yield
         self._paused += self._clock() - begin
 
     def interval(self, updates: int, tokens: float) -> dict[str, float]:
-        """Figures since the last call, without speeds if no time was measured."""
+        """Returns the figures since the last call, without speeds if not measured."""
         seconds = self._clock() - self._since - self._paused
         new_updates, new_tokens = updates - (self._updates or 0), tokens - self._tokens
         figures = {}
@@ -344,7 +343,7 @@ class Throughput:
         return {**figures, **self.now()}
 
     def now(self) -> dict[str, float]:
-        """Memory, and seconds since this process started or resumed the run."""
+        """Returns the memory use and the seconds since this process began the run."""
         return {**memory_use(), "elapsed_seconds": self._clock() - self._begin}
 
     def _start_interval(self, updates: int, tokens: float) -> None:
@@ -353,15 +352,12 @@ class Throughput:
 
 
 def start(
-    config: RunConfig,
-    vocab_size: int,
-    learner: Learner,
-    report: Callable[[str], None],
+    config: RunConfig, vocab_size: int, learner: Learner, report: Callable[[str], None]
 ) -> Throughput:
-    """Finds the peak of all devices and starts the clock; every process calls it."""
+    """Finds the devices' total peak and starts measuring. All processes call it."""
     distribution = learner.options.distribution
     device_peak, source = find_peak(learner.encoder.compute_dtype)
-    num_devices = engine.current().devices.num_used()
+    num_devices = engine.current().num_devices()
     peak = sum(distribution.gather(device_peak * num_devices))
     flops = flops_per_update(config, vocab_size)
     if distribution.is_chief:
@@ -372,7 +368,7 @@ def start(
 
 
 def console_values(figures: Mapping[str, float]) -> dict[str, str]:
-    """Figures of a log row as short names and text, for a console."""
+    """Formats a log row's figures with short names for the console."""
     texts = {}
     if "tokens_per_second" in figures:
         texts["tokens/s"] = f"{figures['tokens_per_second']:,.0f}"

@@ -1,8 +1,8 @@
-"""Experiment trackers and users' callbacks, which receive the rows of a run's log.
+"""Sends a run's log to experiment trackers and to the user's callbacks.
 
 Both may have a method `on_log(updates, row)`, which is called on the first process. In
-pretraining, a row has the values of `log.jsonl` under TensorBoard's names; in
-fine-tuning, the values of an epoch.
+pretraining, a row has the values in `log.jsonl` under TensorBoard's names. In
+fine-tuning, it has an epoch's values.
 """
 
 import dataclasses
@@ -21,15 +21,15 @@ from seg_tf.training.errors import TrainingStopped
 CallbackFactory = Callable[[pathlib.Path], keras.callbacks.Callback]
 
 
-# The id of a tracker's run, and functions that log a row and end the run.
+# Id of a tracker's run, function that logs a row, and function that ends the run.
 _Opened = tuple[str, Callable[[int, Mapping[str, float]], Any], Callable[[bool], Any]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrackedRun:
-    """A run as trackers show it: title, settings, and the group that it belongs to.
+    """Name, settings and group of a run, as shown by trackers.
 
-    `id_file` has its id in each tracker, by which a resumed run continues there.
+    `id_file` stores the run's id in each tracker, so that a resumed run continues it.
     """
 
     name: str
@@ -51,7 +51,7 @@ def _open_wandb(project: str | None, run: TrackedRun, run_id: str | None) -> _Op
         config=dict(run.parameters),
         allow_val_change=True,
     )
-    # W&B's own step never decreases, but a run resumed from a checkpoint goes back.
+    # W&B's own step must not decrease, but runs go back when they are resumed.
     tracked.define_metric("updates")
     tracked.define_metric("*", step_metric="updates")
     return (
@@ -85,20 +85,14 @@ SERVICES = {"wandb": _open_wandb, "mlflow": _open_mlflow}  # by flag
 
 @dataclasses.dataclass
 class Tracker:
-    """Sends each row of the log to a tracker.
+    """Sends each row of the log to an experiment tracker.
 
-    A failing tracker never ends the training: its first failure is reported. The
+    A failing tracker never ends the training. Only its first failure is reported. The
     tracker's run starts with the first row, which only the first process receives.
-
-    Attributes:
-        name: key of `SERVICES`.
-        project: project or experiment; "" leaves it to the environment.
-        run: the run to track.
-        report: called with a line about the first failure.
     """
 
-    name: str
-    project: str
+    name: str  # key of `SERVICES`
+    project: str  # project or experiment; if empty, the environment decides
     run: TrackedRun
     report: Callable[[str], Any] = print
     _opened: _Opened | None = None
@@ -111,7 +105,7 @@ class Tracker:
             self._attempt(self._opened[1], updates, row)
 
     def close(self, error_type: type[BaseException] | None, *_: object) -> None:
-        """Ends the tracker's run; for `ExitStack.push`."""
+        """Ends the tracker's run. Can be passed to `ExitStack.push`."""
         if self._opened is not None:
             self._attempt(self._opened[2], error_type is None)
 
@@ -136,7 +130,7 @@ class Tracker:
 
 
 def find_factories(references: Sequence[str], argument: str) -> list[CallbackFactory]:
-    """Imports functions that make Keras callbacks, each `"package.module:function"`."""
+    """Imports functions `"package.module:function"` that create Keras callbacks."""
     factories: list[Any] = [load_function(name, argument) for name in references]
     return factories
 
@@ -144,11 +138,7 @@ def find_factories(references: Sequence[str], argument: str) -> list[CallbackFac
 def make_callbacks(
     factories: Iterable[CallbackFactory], folder: pathlib.Path
 ) -> list[keras.callbacks.Callback]:
-    """Calls each factory with the output folder, which is created if necessary.
-
-    Raises:
-        TrainingStopped: if a factory returns anything but a Keras callback.
-    """
+    """Creates callbacks by calling each factory with the output folder."""
     callbacks = []
     for factory in factories:
         folder.mkdir(parents=True, exist_ok=True)
@@ -163,7 +153,7 @@ def make_callbacks(
 
 
 def send_row(sinks: Iterable[Any], updates: int, row: Mapping[str, float]) -> None:
-    """Sends a row of the log to those trackers and callbacks that receive rows."""
+    """Sends a log row to all trackers and callbacks with a method `on_log`."""
     for sink in sinks:
         if hasattr(sink, "on_log"):
             sink.on_log(updates, dict(row))

@@ -1,4 +1,4 @@
-"""The training loop: one update after another, with logs, checkpoints, validations."""
+"""Implements the training loop, with logs, checkpoints and validations."""
 
 import contextlib
 import dataclasses
@@ -17,6 +17,7 @@ from seg_tf.checkpoints import pretrained
 from seg_tf.checkpoints.weight_files import CheckpointError
 from seg_tf.config import RunConfig
 from seg_tf.training import checkpoint, engine, run_folder, throughput
+from seg_tf.training.build import Inputs, train_dataset, validation_datasets
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.errors import (
     Interrupted,
@@ -25,7 +26,6 @@ from seg_tf.training.errors import (
     TrainingStopped,
     stop_requests,
 )
-from seg_tf.training.inputs import Inputs, train_dataset, validation_datasets
 from seg_tf.training.learner import Learner
 from seg_tf.training.logs import RunWriter
 from seg_tf.training.run_folder import RunFolder
@@ -39,8 +39,12 @@ _ADVICE = (
 )
 
 
+# From the encoder and the objectives to named measures.
+Probe = Callable[[keras.Model, Mapping[str, Any]], Mapping[str, float]]
+
+
 class Result(NamedTuple):
-    """Updates of a run, its last validation, and its best checkpoint, if any."""
+    """Number of updates of a run, its last validation and its best checkpoint."""
 
     updates: int
     validation: Mapping[str, float] | None
@@ -50,21 +54,23 @@ class Result(NamedTuple):
 
 @dataclasses.dataclass
 class Trainer:
-    """Trains a run to its end, starting from the contents of its output folder.
+    """Trains a run to its end. Resumes it if its output folder has a checkpoint.
 
-    Every process of a run has a trainer, and all trainers do the same at the same
-    update. Only the chief reads and writes the output folder; the other processes
+    Every process of a run has a trainer, and all trainers take the same actions at the
+    same update. Only the chief reads and writes the output folder. The other processes
     receive its state.
 
     Attributes:
-        description: `run_folder.describe_run` of the run.
-        overwrite: whether to remove the run in the folder first.
-        initial_checkpoint: checkpoint whose weights a new run starts from.
-        callback_factories: make Keras callbacks, given the output folder. A callback
-            that changes the training has to do so on all processes alike.
-        report: called with each line to print.
-        facts: facts about the run that every checkpoint contains.
-        sinks: trackers and callbacks, which receive each row of the log.
+        description: dict. Result of `run_folder.describe_run`.
+        overwrite: bool. Whether to remove an existing run in the folder first.
+        initial_checkpoint: path. Checkpoint whose weights a new run starts from.
+        callback_factories: functions from the output folder to a Keras callback. If a
+            callback affects training, it must do so equally on all processes.
+        probe: function from encoder and objectives to measures that are added to each
+            validation. The chief calls it.
+        report: function that prints a line.
+        facts: dict. Information about the run that is stored in every checkpoint.
+        sinks: trackers and callbacks that receive each row of the log.
     """
 
     config: RunConfig
@@ -75,6 +81,7 @@ class Trainer:
     overwrite: bool = False
     initial_checkpoint: pathlib.Path | None = None
     callback_factories: Sequence[CallbackFactory] = ()
+    probe: Probe | None = None
     report: Callable[[str], None] = print
 
     def __post_init__(self) -> None:
@@ -98,7 +105,7 @@ class Trainer:
             report=self.report,
             decay_begin=config.decay_begin(config.training.num_updates),
         )
-        # Updates before the last validation, and its results.
+        # Update number and results of the last validation.
         self._validation: tuple[int, dict[str, float]] | None = None
         self._settings = config.training
         self._writer: RunWriter | None = None  # of the chief
@@ -106,10 +113,10 @@ class Trainer:
         self._callbacks = keras.callbacks.CallbackList(model=self.learner)
 
     def train(self) -> Result:
-        """Resumes or starts the run and trains to its end; every process calls it.
+        """Resumes or starts the run and trains to its end. All processes must call it.
 
         Raises:
-            TrainingStopped: if the run ends early; its message says what to do.
+            TrainingStopped: if the run ends early. The message explains what to do.
         """
         with contextlib.ExitStack() as stack:
             self._stop_request = stack.enter_context(stop_requests())
@@ -149,7 +156,7 @@ class Trainer:
         )
         self._callbacks.on_train_begin()
         if self._is_due(settings.validation_interval) and not self.is_validated:
-            self._validate()  # the run was stopped between checkpoint and validation
+            self._validate()  # the run stopped between checkpoint and validation
         while self.updates < settings.num_updates and not learner.stop_training:
             learner.start_update(self._next_batch)
             self.updates += 1
@@ -177,16 +184,16 @@ class Trainer:
         return features
 
     def _is_due(self, interval: int) -> bool:
-        """True after every `interval` updates and at the end; never if it is 0."""
+        """Returns True at multiples of `interval` and at the end. 0 means never."""
         if not (interval and self.updates):
             return False
         at_end = self.updates >= self._settings.num_updates
         return at_end or self.updates % interval == 0
 
     def _needs_result(self) -> bool:
-        """True if the result of this update is needed before the next one starts.
+        """Returns whether to wait for this update before the next one starts.
 
-        The same on all processes, except that a single process stops at once.
+        All processes return the same. Only a run of one process stops immediately.
         """
         settings = self._settings
         return (
@@ -223,7 +230,7 @@ class Trainer:
                 self._writer.save(self.learner)
 
     def _stop_if_agreed(self) -> None:
-        """Writes a checkpoint and ends the run if any process was asked to stop."""
+        """Writes a checkpoint and ends the run if any process requested a stop."""
         if not self.learner.stop_agreed:
             return
         self.learner.finish_update(self._next_batch)
@@ -248,14 +255,17 @@ class Trainer:
     def _validate(self) -> None:
         """Validates and logs the results.
 
-        A mixture has the results of each source, as `SOURCE/loss` and so on, and their
-        means by weight, as `loss` and so on.
+        For a mixture, `SOURCE/loss` etc. are the results of each source, and `loss`
+        etc. are their weighted means.
         """
         with self._speed.paused():
             results = {
                 name: self._validate_on(batches)
                 for name, batches in self._validation_batches.items()
             }
+            probed: Mapping[str, float] = {}
+            if self.probe:
+                probed = self.probe(self.learner.encoder, self.learner.objectives)
         weights = [source.weight for source in self.inputs.sources.values()]
         means = {
             metric: float(
@@ -267,6 +277,7 @@ class Trainer:
         }
         for name, source_results in results.items() if weights else ():
             means |= {f"{name}/{key}": value for key, value in source_results.items()}
+        means |= probed
         bad = {name: value for name, value in means.items() if not math.isfinite(value)}
         if bad:
             raise NonFiniteLossError(f"the validation is not finite: {bad}")
@@ -290,7 +301,7 @@ class Trainer:
 
     @property
     def is_validated(self) -> bool:
-        """True if the validation after the last update was made."""
+        """Returns whether the model was validated after the last update."""
         return self._validation is not None and self._validation[0] == self.updates
 
     # --- Start ----------------------------------------------------------------------
@@ -319,10 +330,10 @@ class Trainer:
                 self.facts,
             )
             self.report(f"Starting from the weights of {self.initial_checkpoint}")
-        run_folder.record(self.folder, self.description)
+        files.write_json(self.folder.run_file, self.description)
 
     def _share_state(self) -> None:
-        """Gives every process the state of the chief."""
+        """Copies the chief's state to all processes."""
         self.distribution.broadcast(checkpoint.all_variables(self.learner))
         self.learner.memory.share()
         self._validation = self.distribution.broadcast_object(self._validation)
@@ -332,7 +343,7 @@ class Trainer:
 
     @contextlib.contextmanager
     def _readable_errors(self) -> Iterator[None]:
-        """Raises errors whose messages say what to do."""
+        """Context manager that raises errors with messages that explain what to do."""
         try:
             yield
         except NonFiniteLossError as error:

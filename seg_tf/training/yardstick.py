@@ -1,4 +1,4 @@
-"""Loss of a model that ignores the context: the yardstick of a validation loss."""
+"""Computes the loss of a model that ignores the context, as a reference value."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,14 +8,14 @@ import scipy.special
 import tensorflow as tf
 
 from seg_tf.config import CausalLMConfig, MaskedLMConfig, RunConfig
+from seg_tf.training.build import Inputs, validation_datasets
 from seg_tf.training.distribution import Distribution
-from seg_tf.training.inputs import Inputs, validation_datasets
 
-# Ending of the name, in the log, of the value that a metric has without context.
+# Suffix of the log's names for metrics of a model that ignores the context.
 ENDING = "_without_context"
-# A loss this far below the level shows that the model uses the context.
+# A loss this far below that level shows that the model uses the context.
 _MARGIN = 0.05
-# Targets counted per entry of the vocabulary; the finite sample adds about 0.01.
+# Targets counted per vocabulary entry. The finite sample adds about 0.01 to the loss.
 _TARGETS_PER_ENTRY = 50
 _MAX_BATCH_SIZE = 256
 
@@ -23,43 +23,34 @@ _MAX_BATCH_SIZE = 256
 def expected_losses(
     frequencies: np.ndarray, kept_rate: float, random_rate: float
 ) -> np.ndarray:
-    r"""Expected loss of each target for a model that sees only the input piece there.
+    r"""Computes each target's expected loss if only its own input piece is visible.
 
-    The input piece `x` is the target `t` with probability `k`, an entry drawn
-    uniformly from the `V` of the vocabulary with probability `r`, and `[MASK]`, which
-    is never a target, otherwise. By Bayes' rule the best prediction without context is
+    The input piece `x` is the target `t` with probability `k`, drawn uniformly from the
+    `V` entries of the vocabulary with probability `r`, and otherwise `[MASK]`, which is
+    never a target. By Bayes' rule, the best prediction without context is
 
         P(t | [MASK]) = p(t)
         P(t | x) = p(t) (k [x = t] + r / V) / (k p(x) + r / V)
 
     The mean of `-log P(t | x)` over `x` has a closed form for each `t`. Its mean over
-    `p` is the conditional entropy `H(t | x)`; without `k` and `r` it is `H(p)`.
+    `p` is the conditional entropy `H(t | x)`, or `H(p)` if `k` and `r` are 0.
 
-    Args:
-        frequencies: p, float array `(V,)`, all above 0, with sum 1.
-        kept_rate: k.
-        random_rate: r.
-
-    Returns:
-        Float array `(V,)`, in nats.
+    `frequencies` is p, `(V,)`, positive with sum 1. The result is `(V,)`, in nats.
     """
     random = random_rate / len(frequencies)
     total = kept_rate * frequencies + random
-    # Among the terms `w log(w / total)`, that of `x = t` has another weight.
+    # Among the terms `w log(w / total)`, only the one for `x = t` has another weight.
     different = scipy.special.rel_entr(random, total)
     same = scipy.special.rel_entr(kept_rate + random, total)
     return -np.log(frequencies) - (np.sum(different) - different + same)
 
 
 def losses_without_context(config: RunConfig, inputs: Inputs) -> dict[str, float]:
-    """Validation losses of a model that ignores the context.
+    """Computes the validation loss of a model that ignores the context.
 
-    The model knows how often each entry is a target in the first training rows, plus
-    one, and how masking replaces targets.
-
-    Returns:
-        `{NAME_loss_without_context: value}` for the objective of masked or causal LM,
-        after `loss_without_context` if there is no other objective.
+    The model knows how masking replaces targets, and each entry's target count in the
+    first training rows, plus one. Returns `{NAME_loss_without_context: value}` for the
+    masked or causal LM objective, and `loss_without_context` if it is the only one.
     """
     datasets = validation_datasets(inputs, config.training, Distribution())
     masking = getattr(config.inputs, "masking", None)
@@ -99,7 +90,7 @@ def _count_targets(
     vocab_size: int,
     enough: float = np.inf,
 ) -> np.ndarray:
-    """Counts of each entry in batches that together have `enough` targets."""
+    """Counts how often each entry is a target, until there are `enough` targets."""
     targets, count = [], 0
     for batch in dataset.as_numpy_iterator():
         ids, weights = (batch[name] for name in features)
@@ -113,9 +104,10 @@ def _count_targets(
 def plateau_message(
     validations: Sequence[Mapping[str, Any]], num_updates: int
 ) -> str | None:
-    """Reports once that a run is on the plateau of a model without context, or left it.
+    """Returns a message when a run is first found on the plateau, or leaves it.
 
-    Only validations after a tenth of the updates count.
+    The plateau is the loss of a model that ignores the context. Only validations after
+    the first tenth of the updates count. Otherwise returns None.
     """
     newest = validations[-1]
     level_name = next((name for name in newest if name.endswith(ENDING)), None)

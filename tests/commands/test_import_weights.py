@@ -88,7 +88,7 @@ def test_flags_win_over_the_source(tmp_path):
 
 def test_what_is_wrong_is_said_before_anything_is_written(tmp_path):
     (tmp_path / "mine").write_text("kept")
-    with pytest.raises(ValueError, match="`--output_dir` must be a folder"):
+    with pytest.raises(ValueError, match="The output must be new"):
         run(f"--output_dir={tmp_path}")
     with pytest.raises(ForeignWeightsError, match="of a ReATConfig"):
         run(f"--output_dir={tmp_path / 'new'}", "--config=configs/reat.py:tiny")

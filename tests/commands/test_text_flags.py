@@ -9,9 +9,9 @@ from seg_tf.commands import (
     encode_text,
     evaluate_perplexity,
     find_sentences,
+    model_flags,
     plot_attention,
     reorder_sentences,
-    text_flags,
 )
 from tests import command_calls
 
@@ -34,8 +34,8 @@ def read(path, *arguments):
     documents = []
     module = types.SimpleNamespace(
         __name__="command",
-        define_flags=text_flags.define_text_flags,
-        main=lambda _: documents.extend(map(list, text_flags.read_documents(path))),
+        define_flags=model_flags.define_text_flags,
+        main=lambda _: documents.extend(map(list, model_flags.read_documents(path))),
     )
     command_calls.run(module, *arguments)
     return documents

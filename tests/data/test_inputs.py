@@ -94,7 +94,7 @@ def test_validation_is_complete_the_same_each_time_and_shared_by_ranks(form):
         ranks = [
             [batch["sample_number"].numpy() for batch in dataset]
             for dataset in (
-                inputs.validation_dataset(batch_size, None, rank, 2)
+                inputs.validation_dataset(batch_size, rank=rank, num_ranks=2)
                 for rank in range(2)
             )
         ]

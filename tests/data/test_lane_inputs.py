@@ -202,7 +202,11 @@ def test_too_few_words_for_the_lanes_are_refused(records_dir, flat):
 def of_ranks(inputs, batch_size, num_ranks, max_samples=None):
     """The batches that each rank gets."""
     return [
-        batches(inputs.validation_dataset(batch_size, max_samples, rank, num_ranks))
+        batches(
+            inputs.validation_dataset(
+                batch_size, max_samples, rank=rank, num_ranks=num_ranks
+            )
+        )
         for rank in range(num_ranks)
     ]
 

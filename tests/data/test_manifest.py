@@ -65,7 +65,7 @@ def put(*path_and_value):
     [
         (put("schema_version", 1), r"format 1, .* format 2 only\. .* --overwrite"),
         (put("newer", 1), r"does not know: \['newer'\]"),
-        (put("splits", {"train": []}), "`splits.validation` must be list"),
+        (put("splits", {"train": []}), "splits.validation` must be list"),
         (put("splits", "train", 1, "file", "../x"), r"a name. Received: '\.\./x'"),
         (put("splits", "train", 0, "records", -1), "counts of `splits` must be at"),
         (put("splits", "train", 0, "records", 1.0), "records` must be int.*=1.0"),

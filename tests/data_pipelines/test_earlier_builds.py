@@ -45,7 +45,7 @@ def test_a_finished_build_stays_unchanged(corpus, built, monkeypatch):
             {"window_options": CUT_SENTENCES},
             r"finished build with another `options\.cut_sentences` .*True",
         ),
-        ("built", {"strict": True}, r"--strict requires all documents; left out: \d"),
+        ("built", {"max_rejected_share": 0.0}, "could not be read.*=0 allows"),
     ],
 )
 def test_another_build_is_not_overwritten(corpus, request, kind, overrides, message):

@@ -4,11 +4,11 @@ import os
 
 import pytest
 
+from data_pipelines import report
 from data_pipelines.builds.documents import build_documents, summary
 from data_pipelines.builds.windows import WindowOptions, build_windows
 from data_pipelines.readers import get_reader
 from data_pipelines.readers.base import describe_passed_over, passed_over_summary
-from data_pipelines.report import page
 from tests.data_pipelines import small_corpus
 
 
@@ -39,7 +39,7 @@ def test_builds_manifests_and_reports_name_them(tmp_path, text, caplog):
         entry = {"other_name": {"count": 2, "first": ["c", "sub/e.md"]}}
         assert manifest.passed_over == entry
         assert "passed over: 2 with a name" in summary(manifest)
-    page.write_report(tmp_path / "documents", tmp_path / "page.html")
+    report.write_report(tmp_path / "documents", tmp_path / "page.html")
     assert "(c, sub/e.md)" in (tmp_path / "page.html").read_text()
 
     # With two inputs, names begin with the split.

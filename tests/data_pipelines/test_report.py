@@ -8,10 +8,10 @@ import re
 import numpy as np
 import pytest
 
+from data_pipelines import report
 from data_pipelines.builds.windows import WindowOptions, build_windows
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
-from data_pipelines.report import page
-from data_pipelines.report.page import CAPS, measure
+from data_pipelines.report import CAPS, measure
 from seg_tf.data.manifest import Manifest
 from tests import command_calls
 from tests.data_pipelines.builders import read_all
@@ -62,7 +62,7 @@ def slow_windows(tree, capacity):
 
 
 def test_the_page_is_one_sound_file_and_text_stays_text(built, tmp_path):
-    page.write_report(built, tmp_path / "page.html")
+    report.write_report(built, tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     assert not re.search("<(script|img|link|iframe)", text)
     for link in re.findall('href="(.*?)"', text):
@@ -72,7 +72,7 @@ def test_the_page_is_one_sound_file_and_text_stays_text(built, tmp_path):
     for content in ("malformed_json", "short_documents", "windows of 64"):
         assert content in text
     assert f">{Manifest.load(built).count('records'):,}</td>" in text
-    page.write_report(built, tmp_path / "again.html")
+    report.write_report(built, tmp_path / "again.html")
     assert (tmp_path / "again.html").read_text() == text
 
 
@@ -126,7 +126,7 @@ def test_lengths_and_indices_equal_plain_python(built):
 
 def test_windows_of_other_documents_are_refused(built, tmp_path):
     with pytest.raises(ValueError, match=r"`documents_dir` must .* other windows"):
-        page.write_report(built, tmp_path / "page.html", documents_dir=built)
+        report.write_report(built, tmp_path / "page.html", documents_dir=built)
     assert not (tmp_path / "page.html").exists()
     result = command_calls.call(
         *("data_pipelines.build_windows", f"--documents_dir={built / 'documents'}"),

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from data_pipelines import readers
-from data_pipelines.build_word_vocab import WordVocabularyOptions, build_word_vocabulary
+from data_pipelines.build_vocab import VocabularyOptions, build_vocabulary
 from data_pipelines.builds.documents import DocumentOptions, build_documents
 from data_pipelines.builds.makers import SliceMaker
 from data_pipelines.readers import streams
@@ -17,7 +17,7 @@ TEXTS = [
     for number in range(300)
 ]
 PIECES = ("the", "mill", "number", "turns", ".", "it", "is", "old", "works", "there")
-WORDS = WordVocabularyOptions(tokenizer="words", min_count=2)
+WORDS = VocabularyOptions(tokenizer="words", min_count=2)
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_several_inputs_are_read_in_sequence(tmp_path, vocab_file):
     # Every fiftieth document is held out, of 300 in each input.
     assert manifest.count("documents", "validation") == 12
     tokens, expected = (
-        build_word_vocabulary("json_lines", inputs, WORDS).tokens
+        build_vocabulary("json_lines", inputs, WORDS).tokens
         for inputs in (several, str(together))
     )
     assert tokens == expected

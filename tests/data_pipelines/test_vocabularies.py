@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
+from data_pipelines import build_vocab
 from data_pipelines.build_vocab import VocabularyOptions, build_vocabulary
-from data_pipelines.build_word_vocab import WordVocabularyOptions, build_word_vocabulary
 from data_pipelines.builds import vocabularies
 from data_pipelines.builds.vocabularies import learn_pieces
 from seg_tf.text.normalization import UNCASED, word_splitter
@@ -15,7 +15,7 @@ from seg_tf.text.word_pieces import WordPieces
 from tests import command_calls
 
 SYLLABLES = ["ba", "ko", "ri", "tum", "sel", "nap", "do", "gu", "vex", "qui"]
-OPTIONS = VocabularyOptions(vocab_size=120, num_unused=3)
+OPTIONS = VocabularyOptions(vocab_size=120)
 
 
 def made_up_text(num_paragraphs, seed=0):
@@ -91,8 +91,8 @@ def test_pieces_of_a_corpus(corpus, capsys):
     (corpus / "empty.txt").write_bytes(b"\xff\xfe\xff")
     vocabulary = build_vocabulary("plain_text", str(corpus), OPTIONS)
     assert vocabulary.size == 120
-    unused = ("[unused0]", "[unused1]", "[unused2]")
-    assert vocabulary.tokens[:8] == (*SPECIAL_TOKENS, *unused)
+    unused = [f"[unused{number}]" for number in range(10)]
+    assert vocabulary.tokens[:15] == (*SPECIAL_TOKENS, *unused)
     ids, _ = WordPieces(vocabulary).encode(texts)
     assert vocabulary.unk_id not in ids
     assert "left out: {'not_utf8': 1}" in capsys.readouterr().err
@@ -112,8 +112,8 @@ def words(tmp_path):
 
 
 def build_words(path, format="plain_text", **options):
-    options = WordVocabularyOptions(**{"tokenizer": "whitespace", **options})
-    return build_word_vocabulary(format, str(path), options)
+    options = VocabularyOptions(**{"tokenizer": "whitespace", **options})
+    return build_vocabulary(format, str(path), options)
 
 
 @pytest.mark.parametrize(
@@ -141,19 +141,22 @@ def test_coverage_and_dropped_words_are_reported(words, tmp_path, monkeypatch, c
     monkeypatch.setattr(vocabularies, "_MAX_CHUNKS", 10)
     path = tmp_path / "a.txt"
     path.write_text("\n\n".join(f"often rare{number}" for number in range(100)))
-    vocabulary = build_words(path, vocab_size=3, max_words=5)
+    monkeypatch.setattr(build_vocab, "_MAX_WORDS", 5)
+    vocabulary = build_words(path, vocab_size=3)
     assert vocabulary.tokens == ("<eos>", "<unk>", "often")
     output = capsys.readouterr().err
     assert "100 tokens (33.33%) are <unk>" in output
-    assert "max_words=5: the rarest were dropped" in output
+    assert "More than 5 distinct words: the rarest were dropped" in output
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "`vocab_size` or `min_count`.*neither"),
-        ({"vocab_size": 2}, "`vocab_size` must leave room.*vocab_size=2"),
-        ({"vocab_size": 7, "max_words": 6}, "at most `max_words`.*max_words=6"),
+        ({}, "`min_count`, must limit.*vocab_size=None, min_count=None"),
+        (
+            {"vocab_size": 2},
+            "`vocab_size` must leave room.* 2 reserved rows.*vocab_size=2",
+        ),
         ({"min_count": 9}, "No word of .* occurs min_count=9 times: 11 words"),
     ],
 )
@@ -173,14 +176,14 @@ def test_commands_write_the_same_file_in_every_process(
     monkeypatch.setenv("PYTHONHASHSEED", "7")
     flags = ("--vocab_size=8", "--tokenizer=words")
     expected = build_words(words, tokenizer="words", vocab_size=8)
-    cases = [("build_word_vocab", words, flags, WordVocabulary, expected)]
-    flags = ("--vocab_size=120", "--num_unused=3")
+    cases = [("words", words, flags, WordVocabulary, expected)]
+    flags = ("--vocab_size=120",)
     expected = build_vocabulary("plain_text", str(corpus), OPTIONS)
-    cases.append(("build_vocab", corpus, flags, Vocabulary, expected))
+    cases.append(("pieces", corpus, flags, Vocabulary, expected))
     for name, text, flags, vocabulary_class, expected in cases:
         output = tmp_path / "out" / f"{name}.txt"
         process = command_calls.python(
-            *("-m", f"data_pipelines.{name}", "--format=plain_text"),
+            *("-m", "data_pipelines.build_vocab", "--format=plain_text"),
             *(f"--input={text}", f"--output={output}", *flags),
         )
         printed, errors = process.communicate()
@@ -213,5 +216,7 @@ def test_rare_characters_beyond_the_limit_get_no_piece(tmp_path, capsys):
     assert "; 100 rare ones get no piece" in capsys.readouterr().err
     assert tokens.issuperset(frequent + "。[]u")
     assert tokens.isdisjoint(rare)
-    with pytest.raises(ValueError, match="`vocab_size` must be above the 15 rows"):
+    with pytest.raises(
+        ValueError, match="`vocab_size` must leave room for text next to 15"
+    ):
         VocabularyOptions(vocab_size=16)

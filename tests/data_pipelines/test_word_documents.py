@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from data_pipelines import BuildError, check_records
-from data_pipelines.build_word_vocab import WordVocabularyOptions, build_word_vocabulary
+from data_pipelines.build_vocab import VocabularyOptions, build_vocabulary
 from data_pipelines.builds.documents import DocumentOptions, build_documents
 from seg_tf.data.lane_inputs import LaneInputs
 from tests.data_pipelines.builders import read_all
@@ -77,10 +77,10 @@ def test_every_paragraph_ends_with_its_mark(corpus, tmp_path):
 def test_tokens_of_wikitext_are_its_words_and_paragraphs(tmp_path):
     """A published count of tokens has an <eos> for blank lines too."""
     path = sample_data("wikitext-2", "wiki.valid.tokens")
-    vocabulary = build_word_vocabulary(
+    vocabulary = build_vocabulary(
         "wikitext",
         str(path),
-        WordVocabularyOptions(tokenizer="whitespace", min_count=1),
+        VocabularyOptions(tokenizer="whitespace", min_count=1),
     )
     words_file = tmp_path / "words.txt"
     words_file.write_bytes(vocabulary.to_bytes())

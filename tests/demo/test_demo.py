@@ -13,8 +13,7 @@ import pytest
 
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import demo
-from seg_tf.demo import server
-from seg_tf.demo.server import MAX_SENTENCES, DemoModel
+from seg_tf.commands.demo import MAX_SENTENCES, DemoModel
 from seg_tf.inference import attention
 from seg_tf.inference.masked_lm import MaskFiller
 from seg_tf.inference.ordering import SentenceOrderer
@@ -38,7 +37,7 @@ def _model(run_dir):
 @contextlib.contextmanager
 def serving(*arguments):
     """Serves at a free port, in a thread."""
-    with server.DemoServer(*arguments, 0) as served:
+    with demo.DemoServer(*arguments, 0) as served:
         thread = threading.Thread(target=served.serve_forever)
         thread.start()
         try:
@@ -55,7 +54,7 @@ def _port(model):
 
 
 def ask(port, path, question=None, content=None, **headers):
-    connection = http.client.HTTPConnection(server.HOST, port)
+    connection = http.client.HTTPConnection(demo.HOST, port)
     try:
         if question is None and content is None:
             connection.request("GET", path, headers=headers)
@@ -202,7 +201,7 @@ def test_pages_and_answers_come_over_http(model, port):
         ("/read", {}, 404, "There is no /read"),
         ("/read", {"content": "{}", "Content-Length": "9000000"}, 413, "1,000,000"),
         ("/read", {"content": "{}", "Content-Length": "-2"}, 413, "1,000,000"),
-        ("/../server.py", {}, 404, "There is no /../server.py"),
+        ("/../demo.py", {}, 404, "There is no /../demo.py"),
         (
             "/read",
             {"question": {"text": TEXT}, "Content-Type": "text/plain"},
@@ -251,7 +250,7 @@ def test_slow_answers_do_not_block_the_page():
 
 def test_the_command_prints_an_address(run_dir, capsys, monkeypatch):
     monkeypatch.setattr(
-        server.http.server.ThreadingHTTPServer, "serve_forever", lambda _: None
+        demo.http.server.ThreadingHTTPServer, "serve_forever", lambda _: None
     )
     command_calls.run(demo, f"--checkpoint={run_dir}", "--port=0")
     assert re.match(r"http://127\.0\.0\.1:\d+  \(Ctrl-C", capsys.readouterr().out)
@@ -260,7 +259,7 @@ def test_the_command_prints_an_address(run_dir, capsys, monkeypatch):
 @pytest.mark.skipif(not browser.is_there(), reason="needs Chromium and chromedriver")
 def test_clicks_in_a_browser(port, tmp_path):
     with browser.started(tmp_path / "profile") as window:
-        window.open(f"http://{server.HOST}:{port}/")
+        window.open(f"http://{demo.HOST}:{port}/")
         window.wait("document.body.dataset.ready")
         window.type("#text", TEXT)
         window.click("#read-button")
@@ -299,7 +298,7 @@ def test_clicks_in_a_browser(port, tmp_path):
         loaded = window.run(
             "return performance.getEntriesByType('resource').map((one) => one.name)"
         )
-        here = (f"http://{server.HOST}:{port}/", "data:")
+        here = (f"http://{demo.HOST}:{port}/", "data:")
         assert loaded
         assert all(one.startswith(here) for one in loaded)
 
@@ -311,7 +310,7 @@ def test_what_a_model_cannot_do_is_greyed_with_the_reason(tmp_path):
         serving(shown.describe(), shown.answers()) as port,
         browser.started(tmp_path / "profile") as window,
     ):
-        window.open(f"http://{server.HOST}:{port}/")
+        window.open(f"http://{demo.HOST}:{port}/")
         window.wait("document.body.dataset.ready")
         for name in ("attention", "masks", "order"):
             assert shown.reasons[name] == window.text(f"#{name}.off .reason")

@@ -14,7 +14,7 @@ from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.commands import export
 from seg_tf.export import saved_model
 from seg_tf.export.served import ServedClassifier, ServedEncoder
-from seg_tf.finetuning import TextClassifier, text_batches
+from seg_tf.finetuning import TextClassifier
 from seg_tf.inference import attention
 from seg_tf.inference.attention import window_capacity
 from seg_tf.preprocessing import (
@@ -24,6 +24,7 @@ from seg_tf.preprocessing import (
 from seg_tf.text.punkt import SentenceSplitter
 from tests import command_calls
 from tests.finetuning import tiny_models
+from tests.finetuning.tiny_models import text_batches
 from tests.preprocessing.test_text_preprocessor import DOCUMENTS, EMPTY
 
 pytestmark = pytest.mark.slow

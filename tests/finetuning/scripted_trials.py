@@ -27,9 +27,10 @@ class ScriptedRunner:
         self.diverges_in = diverges_in
         self.runs = []
 
-    def run(self, setting, seed, folder, callbacks=()):
+    def run(self, trial, folder, callbacks=()):
         number = len(self.runs)
-        self.runs.append(Trial(setting, seed))
+        setting = trial.setting
+        self.runs.append(trial)
         (folder / "predictions.txt").write_text(str(number))
         model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
         watching = keras.callbacks.CallbackList(

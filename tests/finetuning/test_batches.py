@@ -8,11 +8,10 @@ from seg_tf.finetuning.batches import (
     batches_by_shape,
     is_text,
     row_batches,
-    text_batches,
     to_tuples,
 )
 from seg_tf.preprocessing import cut_longest
-from tests.finetuning.tiny_models import some_texts, tiny
+from tests.finetuning.tiny_models import some_texts, text_batches, tiny
 
 pytestmark = pytest.mark.slow
 
@@ -130,7 +129,7 @@ def test_cut_texts_are_counted():
     said = []
     texts = ["w0 " * 20, "w1", "w2 " * 9]
     (first, _) = batches(texts, max_length=10, report=said.append)
-    assert said == ["Cut, because they are longer than 8 word pieces: 2 of 3 rows"]
+    assert said == ["Truncated, because longer than 8 word pieces: 2 of 3 rows"]
     assert first["token_ids"][0].numpy().tolist() == [2, *[7] * 8, 3]
     batches(["w0"], max_length=10, report=said.append)
     assert len(said) == 1

@@ -7,14 +7,13 @@ import tempfile
 import numpy as np
 import pytest
 
-from seg_tf.finetuning.batches import text_batches
 from seg_tf.finetuning.classification import ClassificationRunner
 from seg_tf.finetuning.text_classifier import TextClassifier
-from seg_tf.finetuning.trials import TrainingDiverged
+from seg_tf.finetuning.trials import TrainingDiverged, Trial
 from seg_tf.tasks import checksum, read
 from seg_tf.tasks.finetuning_settings import Setting
 from tests.finetuning import task_folders
-from tests.finetuning.tiny_models import tiny
+from tests.finetuning.tiny_models import text_batches, tiny
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +47,7 @@ def predictions_of(folder, split):
 
 
 def test_a_task_is_learnt_and_scored(rte, tmp_path):
-    scores, logs = rte.run(LEARNS, 1, tmp_path)
+    scores, logs = rte.run(Trial(LEARNS, 1), tmp_path)
     assert scores == {"accuracy": 1.0}
     assert len(logs) == 6
     assert logs[-1]["dev_accuracy"] == 1.0
@@ -60,7 +59,7 @@ def test_a_task_is_learnt_and_scored(rte, tmp_path):
 
 
 def test_a_test_split_without_labels_is_a_file_for_the_leaderboard(rte, tmp_path):
-    rte.run(SHORT, 1, tmp_path)
+    rte.run(Trial(SHORT, 1), tmp_path)
     lines = (tmp_path / "test_predictions.tsv").read_text().splitlines()
     assert lines[0] == "index\tprediction"
     rows = [line.split("\t") for line in lines[1:]]
@@ -69,14 +68,14 @@ def test_a_test_split_without_labels_is_a_file_for_the_leaderboard(rte, tmp_path
 
 
 def test_a_trial_is_a_function_of_setting_and_seed(rte, tmp_path):
-    first, other, again = (rte.run(SHORT, seed, tmp_path) for seed in (1, 2, 1))
+    first, other, again = (rte.run(Trial(SHORT, seed), tmp_path) for seed in (1, 2, 1))
     assert first == again
     assert first != other
 
 
 def test_regression_is_learnt_and_its_loss_is_no_broadcast(tmp_path):
     sts_b = runner("sts-b")
-    scores, logs = sts_b.run(LEARNS, 1, tmp_path)
+    scores, logs = sts_b.run(Trial(LEARNS, 1), tmp_path)
     assert list(scores) == ["spearman", "pearson"]
     assert scores["pearson"] > 0.9
     # Were every prediction held against every label, the loss could not go below
@@ -90,7 +89,7 @@ def test_both_dev_sets_of_mnli_and_the_diagnostic_set(tmp_path):
     mnli = runner("mnli", predict_test=True)
     assert mnli.main_metric == "matched_accuracy"
     assert mnli.baseline == {"matched_accuracy": 0.5, "mismatched_accuracy": 0.5}
-    scores, logs = mnli.run(SHORT, 1, tmp_path)
+    scores, logs = mnli.run(Trial(SHORT, 1), tmp_path)
     for half, size in (("matched", 12), ("mismatched", 20)):
         rows = predictions_of(tmp_path, f"dev_{half}")
         right = sum(label == prediction for _, label, prediction in rows)
@@ -114,10 +113,10 @@ def test_test_splits_that_are_predicted_are_described(rte):
 
 
 def test_a_trial_is_as_new_behind_one_that_diverged(rte, tmp_path):
-    before = rte.run(SHORT, 2, tmp_path)
+    before = rte.run(Trial(SHORT, 2), tmp_path)
     with pytest.raises(TrainingDiverged, match="glue/rte, dev are not finite"):
-        rte.run(Setting(1e25, 16, 1), 1, tmp_path)
-    assert rte.run(SHORT, 2, tmp_path) == before
+        rte.run(Trial(Setting(1e25, 16, 1), 1), tmp_path)
+    assert rte.run(Trial(SHORT, 2), tmp_path) == before
 
 
 def test_a_kept_model_predicts_what_was_scored_and_is_not_compiled(tmp_path):
@@ -126,7 +125,7 @@ def test_a_kept_model_predicts_what_was_scored_and_is_not_compiled(tmp_path):
     for seed in (1, 2):  # the second one with the model of the first, set anew
         folder = tmp_path / str(seed)
         folder.mkdir()
-        scores, _ = keeping.run(setting, seed, folder)
+        scores, _ = keeping.run(Trial(setting, seed), folder)
         model = TextClassifier.from_preset(folder / "model")
         assert not model.compiled
         examples = task_examples("rte", "dev")

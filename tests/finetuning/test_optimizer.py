@@ -12,7 +12,7 @@ from seg_tf.finetuning.optimizer import (
     scheduled_optimizer,
 )
 from seg_tf.tasks.finetuning_settings import OptimizerSettings
-from seg_tf.training.optimizers.optimizer import WarmupDecay
+from seg_tf.training.optimizers import WarmupDecay
 
 pytestmark = pytest.mark.slow
 

@@ -17,6 +17,7 @@ from seg_tf.finetuning.probing import (
     shuffled_batches,
     train_probes,
 )
+from seg_tf.finetuning.trials import Trial
 from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.tasks.discoeval import ProbeSettings
 from seg_tf.tasks.finetuning_settings import Setting
@@ -281,7 +282,7 @@ def make(tmp_path, task, model="slm", report=pytest.fail, **arguments):
 def test_what_the_words_tell_is_found(task, model, mode, tmp_path):
     write_files(tmp_path / "data", task)
     runner = make(tmp_path, task, model, mode=mode)
-    scores, logs = runner.run(IGNORED, 1, tmp_path / "trial")
+    scores, logs = runner.run(Trial(IGNORED, 1), tmp_path / "trial")
     assert set(runner.baseline) == {"accuracy", "test_accuracy"}
     for name, score in runner.baseline.items():
         assert scores[name] > score + 0.1
@@ -298,7 +299,7 @@ def test_predictions_and_scores_agree(tmp_path):
     task = "discoeval/ssp"
     write_files(tmp_path / "data", task)
     runner = make(tmp_path, task, limit=40)
-    scores, _ = runner.run(IGNORED, 1, tmp_path / "trial")
+    scores, _ = runner.run(Trial(IGNORED, 1), tmp_path / "trial")
     assert runner.num_examples == 40
     for split, file, prefix in [("dev", "valid", ""), ("test", "test", "test_")]:
         rows = rows_of(tmp_path / "trial" / f"{split}_predictions.tsv")
@@ -328,11 +329,11 @@ def test_texts_are_encoded_once_for_all_seeds_unless_the_encoder_is_new(
     runner = make(tmp_path, task, limit=30)
     assert not encoded
     for seed in (1, 2):
-        runner.run(IGNORED, seed, tmp_path / "trial")
+        runner.run(Trial(IGNORED, seed), tmp_path / "trial")
     assert len(encoded) == 3
     # Every seed of a baseline has an encoder of its own.
     twin = make(tmp_path, task, limit=30, randomly_initialized=True)
-    found = [twin.run(IGNORED, seed, tmp_path / "trial") for seed in (7, 8, 7)]
+    found = [twin.run(Trial(IGNORED, seed), tmp_path / "trial") for seed in (7, 8, 7)]
     assert found[0] == found[2]
     first, second, third = (encoded[number] for number in (3, 6, 9))
     np.testing.assert_array_equal(first, third)
@@ -360,7 +361,7 @@ def test_without_test_there_are_no_scores_of_it_and_cuts_are_reported(tmp_path):
     write_files(tmp_path / "data", task, splits=("train", "valid"))
     said = []
     runner = make(tmp_path, task, report=said.append, limit=30, max_length=3)
-    scores, _ = runner.run(IGNORED, 1, tmp_path / "trial")
+    scores, _ = runner.run(Trial(IGNORED, 1), tmp_path / "trial")
     assert set(scores) == {"accuracy", "l2"}
     missing, *cut = said
     assert missing.startswith("No scores of discoeval/sp/wiki on test: ")

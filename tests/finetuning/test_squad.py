@@ -12,6 +12,7 @@ from seg_tf.finetuning.optimizer import ReusableModel
 from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.spans import SpanExamples
 from seg_tf.finetuning.squad import SquadRunner
+from seg_tf.finetuning.trials import Trial
 from seg_tf.tasks import squad
 from seg_tf.tasks.finetuning_settings import Setting
 from seg_tf.tasks.squad import Answer, Passage, Question, SquadFile
@@ -59,7 +60,7 @@ def test_a_model_that_knows_the_answers_gets_all(kind, version, tmp_path, monkey
     knowing = Omniscient(content)
     monkeypatch.setattr(ReusableModel, "start", lambda *_, **__: knowing)
     runner = runner_on(tmp_path, kind, version)
-    scores, _ = runner.run(SETTING, 1, tmp_path / "out")
+    scores, _ = runner.run(Trial(SETTING, 1), tmp_path / "out")
     assert (scores["exact"], scores["f1"]) == (100, 100)
     # The command that scores files finds the same.
     data = squad.read(tmp_path / f"dev-{version}.json")
@@ -104,7 +105,7 @@ def test_a_tiny_model_learns_thirty_questions(kind, version, tmp_path):
     runner = runner_on(tmp_path, learner(kind), version)
     assert runner.num_examples == 30
     setting = Setting(learning_rate=1e-2, batch_size=6, epochs=25)
-    scores, logs = runner.run(setting, 1, tmp_path / "out")
+    scores, logs = runner.run(Trial(setting, 1), tmp_path / "out")
     assert scores["f1"] > 90
     assert logs[0]["dev_f1"] < 50
     assert logs[-1]["dev_f1"] == scores["f1"]
@@ -134,7 +135,7 @@ class Zeroing(keras.callbacks.Callback):
 
 
 def test_answers_are_those_of_the_weights_that_callbacks_leave(runner, tmp_path):
-    runner.run(SETTING, 1, tmp_path, [Zeroing()])
+    runner.run(Trial(SETTING, 1), tmp_path, [Zeroing()])
     kept = SpanExtractor.from_preset(tmp_path / "model")
     assert not any(weight.numpy().any() for weight in kept.span_pointer.weights)
     for candidates in json.loads(predictions_in(tmp_path)).values():

@@ -15,12 +15,11 @@ import seg_tf
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import load_encoder, load_pretrained
 from seg_tf.checkpoints.weight_files import CheckpointError
-from seg_tf.finetuning.batches import text_batches
 from seg_tf.finetuning.optimizer import finetuning_optimizer
 from seg_tf.finetuning.span_extractor import SpanExtractor
 from seg_tf.finetuning.text_classifier import TextClassifier
 from seg_tf.interop.weights import write_pooler
-from tests.finetuning.tiny_models import some_texts, tiny
+from tests.finetuning.tiny_models import some_texts, text_batches, tiny
 
 pytestmark = pytest.mark.slow
 
@@ -252,14 +251,14 @@ def test_a_saved_task_is_a_checkpoint_with_settings_of_its_own(run_dir, tmp_path
             TextClassifier.from_preset(folder, **anew)
     with pytest.raises(ValueError, match=r"must hold a SpanExtractor.*a TextClassif"):
         SpanExtractor.from_preset(folder)
-    with pytest.raises(ValueError, match="new or empty"):
+    with pytest.raises(ValueError, match="must be new"):
         classifier.save_to_preset(folder)
     smaller = TextClassifier.from_preset(run_dir, num_classes=2)
     smaller.save_to_preset(folder, overwrite=True)
     assert TextClassifier.from_preset(folder).num_classes == 2
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/notes.txt").touch()
-    with pytest.raises(ValueError, match="new or empty"):
+    with pytest.raises(ValueError, match="must be new"):
         smaller.save_to_preset(tmp_path / "mine", overwrite=True)
 
 

@@ -13,7 +13,9 @@ from seg_tf.data.inputs import (
     SentenceInputsConfig,
     WindowInputsConfig,
 )
+from seg_tf.finetuning.batches import TextExamples, to_tuples
 from seg_tf.layouts.rows import Segment
+from seg_tf.preprocessing import TextPreprocessor
 from seg_tf.text.encoding import WORD_PIECES
 from seg_tf.text.normalization import UNCASED
 from tests.inference.tiny_slm import VOCABULARY, WORDS
@@ -107,6 +109,14 @@ def some_texts(generator, num_examples, num_texts, longest=12):
         )
         for _ in range(num_examples)
     ]
+
+
+def text_batches(pretrained, texts, labels=None, *, batch_size, max_length=None, **how):
+    """Batches of features, with labels if there are some."""
+    seed = how.pop("seed", None)
+    texts = to_tuples(texts)
+    preprocessor = TextPreprocessor(pretrained, len(texts[0]), max_length)
+    return TextExamples(preprocessor, texts, labels, **how).batches(batch_size, seed)
 
 
 def example_of(pretrained, texts, room):

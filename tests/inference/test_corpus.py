@@ -141,5 +141,5 @@ def test_cut_sentences_are_reported(pretrained, tmp_path):
     reports = []
     text = [[f"{sentence(generator, 100)} W1 w2."]]
     corpus = make(tmp_path / "index", pretrained, text, reports)
-    assert reports == ["Sentences longer than a row, which were cut: 1"]
+    assert reports == ["Sentences that were truncated to one row: 1"]
     assert corpus.sentences([1])[1][-1] == Sentence("W1 w2.", "text")

@@ -5,8 +5,12 @@ import itertools
 import numpy as np
 import pytest
 
-from seg_tf.inference.generation import GrowingText, Sampling, TextGenerator
-from seg_tf.inference.language_model import LanguageModel
+from seg_tf.inference.language_model import (
+    GrowingText,
+    LanguageModel,
+    Sampling,
+    TextGenerator,
+)
 from seg_tf.text.normalization import CASED, word_splitter
 from seg_tf.text.vocabulary import WordVocabulary
 from tests.inference import tiny_language_model as tiny

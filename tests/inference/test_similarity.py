@@ -9,8 +9,8 @@ import scipy.stats
 
 from seg_tf import files
 from seg_tf.commands import model_flags
+from seg_tf.inference.probes import evaluate_similarity
 from seg_tf.inference.sentence_encoder import SentenceEncoder
-from seg_tf.inference.similarity import evaluate_similarity
 from seg_tf.tasks.similarity import SimilaritySet
 from seg_tf.tasks.task import Example
 from tests import command_calls

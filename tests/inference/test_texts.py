@@ -47,7 +47,7 @@ def test_files_are_listed_in_the_order_of_their_names(tmp_path):
         path = tmp_path / "corpus" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"In {name}.")
-    (tmp_path / "alone.txt").write_text("")
+    (tmp_path / "alone.txt").write_text("Alone.")
     sources = texts.list_files([str(tmp_path / "alone.txt"), str(tmp_path / "corpus")])
     assert list(sources) == ["alone.txt", "a.txt", "a/b.md", "a/z.txt", "b.txt"]
 
@@ -60,10 +60,10 @@ def test_what_is_wrong_with_files_is_named(tmp_path):
         pytest.raises(ValueError, match=r"latin\.txt:2: expected UTF-8.*0xE9"),
     ):
         list(texts.decode_lines(file, "latin.txt"))
-    with pytest.raises(ValueError, match="Received: '/nowhere'"):
+    with pytest.raises(FileNotFoundError, match="Received: '/nowhere'"):
         texts.list_files(["/nowhere"])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="at least one file"):
+    with pytest.raises(ValueError, match="must contain files"):
         texts.list_files([str(tmp_path / "empty")])
     with pytest.raises(ValueError, match="must be unique"):
         texts.list_files([str(path), str(tmp_path)])

@@ -99,7 +99,7 @@ def write_checkpoint(
             how.pop("normalization", UNCASED),
             how.pop(
                 "sentence_splitter",
-                {"name": "english", "parameters_sha256": SPLITTER.parameters_checksum},
+                {"name": "english", "parameters_sha256": SPLITTER.parameters.checksum},
             ),
             **how,
         )

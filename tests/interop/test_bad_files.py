@@ -139,6 +139,7 @@ CONFIG, FAST = "tokenizer_config.json", "tokenizer.json"
         # Defined by tokenizer.json, which is missing.
         (CONFIG, {"tokenizer_class": "PreTrainedTokenizerFast"}, "`tokenizer_class"),
         (CONFIG, {"added_tokens_decoder": {"9": "@USER"}}, "`added_tokens_decoder"),
+        ("added_tokens.json", {"@USER": "last"}, "must have ids by their tokens"),
         (FAST, {"model": {}}, "no tokenizer"),
         (FAST, {"normalizer": {"type": "NFC"}}, "`normalizer"),
         (FAST, {"pre_tokenizer": {"type": "Whitespace"}}, "`pre_tokenizer"),

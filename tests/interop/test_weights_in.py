@@ -385,6 +385,17 @@ def test_files_of_transformers_5(tmp_path):
     assert report.missing == ()
 
 
+def test_added_tokens_of_early_tokenizers(tmp_path):
+    folder = foreign_files.write_hugging_face(tmp_path / "theirs")
+    (folder / "vocab.txt").write_text(
+        "".join(f"{w}\n" for w in foreign_files.WORDS[:20])
+    )
+    (folder / "added_tokens.json").write_text(json.dumps({"@USER": 21, "w20": 20}))
+    pretrained, report = imported(folder, tmp_path / "ours")
+    assert pretrained.vocabulary.tokens[20:] == ("w20", "@USER")
+    assert "added tokens of text, such as @USER" in report.to_text()
+
+
 def test_blank_and_repeated_lines_of_a_vocabulary(tmp_path):
     folder = foreign_files.write_hugging_face(tmp_path / "theirs")
     lines = list(foreign_files.WORDS)

@@ -94,7 +94,7 @@ def test_batch_of_other_inputs_is_refused():
     sequence, features = random_batch()
     del features["is_shuffled"], features["gold_candidates"]
     message = (
-        r"`features` must contain .*`SentenceInputsConfig`.* lacks "
+        r"`inputs` must hold the features .* lacks "
         r"\['gold_candidates', 'is_shuffled'\]. Received: \['candidate_mask'"
     )
     with pytest.raises(ValueError, match=message):

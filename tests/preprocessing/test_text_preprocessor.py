@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from seg_tf import tasks
 from seg_tf.checkpoints.pretrained import load_pretrained
-from seg_tf.finetuning import TextClassifier, text_batches
+from seg_tf.finetuning import TextClassifier
 from seg_tf.inference import attention
 from seg_tf.inference.attention import window_capacity
 from seg_tf.preprocessing import (
@@ -21,6 +21,7 @@ from seg_tf.text.graph.punkt import GraphSentenceSplitter
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.vocabulary import Vocabulary
 from tests.finetuning import tiny_models
+from tests.finetuning.tiny_models import text_batches
 from tests.sample_data import sample_data
 
 pytestmark = pytest.mark.slow

@@ -129,7 +129,7 @@ def test_unknown_tasks_are_told_the_known_ones():
 
 
 def test_what_is_not_there_is_named(tmp_path):
-    with pytest.raises(ValueError, match="glue/mnli must be one of train, dev_matched"):
+    with pytest.raises(ValueError, match="`split` must be one of train, dev_matched"):
         tasks.read("glue/mnli", tmp_path, "dev")
     with pytest.raises(FileNotFoundError, match=r"MNLI/dev_matched\.tsv"):
         tasks.read("glue/mnli", tmp_path, "dev_matched")

@@ -276,4 +276,4 @@ def test_sentences_of_marks_only_are_joined(paragraph, sentences):
     assert len(plain.split(paragraph)) > len(sentences)
     read = PunktParameters.from_json(json.loads(universal.to_bytes()), "")
     assert read.joins_pieces
-    assert read.checksum == universal.checksum != plain.parameters_checksum
+    assert read.checksum == universal.checksum != plain.parameters.checksum

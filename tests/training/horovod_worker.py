@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from seg_tf.config import AdamWConfig, LossScaleConfig, RunConfig
-from seg_tf.training import build, horovod_distribution
+from seg_tf.training import build, tensorflow_engine
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.step import LaneMemory
 from tests.training import engine_runs, word_runs
@@ -197,7 +197,7 @@ CHECKS = {
 
 def main() -> None:
     results = pathlib.Path(sys.argv[1])
-    processes = horovod_distribution.join()
+    processes = tensorflow_engine.join()
     folder = results / f"rank-{processes.rank}"
     folder.mkdir(parents=True)
     found = {name: check(processes, folder) for name, check in CHECKS.items()}

@@ -15,7 +15,8 @@ from seg_tf.config import (
 )
 from seg_tf.finetuning.optimizer import finetuning_optimizer
 from seg_tf.layers.common import mark_hidden_matrix
-from seg_tf.training import checkpoint, devices, engine
+from seg_tf.training import checkpoint, engine
+from seg_tf.training.tensorflow_engine import TensorFlowEngine
 from tests.training.stand_ins import small_config, small_learner
 
 
@@ -42,10 +43,10 @@ def enabled(monkeypatch):
 def test_kernels_are_deterministic_by_default_where_there_is_no_gpu(
     enabled, monkeypatch, has_gpu, wanted, is_enabled, is_said
 ):
-    monkeypatch.setattr(devices, "has_gpu", lambda: has_gpu)
+    monkeypatch.setattr(TensorFlowEngine, "has_gpu", lambda _: has_gpu)
     settings = TrainingConfig(deterministic_ops=wanted)
     lines = []
-    devices.set_determinism(settings, lines.append)
+    engine.current().set_determinism(settings, lines.append)
     assert len(enabled) == is_enabled
     assert len(lines) == is_said
     assert all("Deterministic kernels are off" in line for line in lines)
@@ -57,19 +58,19 @@ def test_xla_compiles_by_default_where_there_is_a_gpu(monkeypatch):
 
     assert not compiles()
     assert compiles(jit_compile=True)
-    monkeypatch.setattr(devices, "has_gpu", lambda: True)
+    monkeypatch.setattr(TensorFlowEngine, "has_gpu", lambda _: True)
     assert compiles()
     assert not compiles(deterministic_ops=True)
     assert not compiles(jit_compile=False)
 
 
 def test_compiled_and_deterministic_is_refused_on_a_gpu(enabled, monkeypatch):
-    monkeypatch.setattr(devices, "has_gpu", lambda: True)
+    monkeypatch.setattr(TensorFlowEngine, "has_gpu", lambda _: True)
     both = TrainingConfig(deterministic_ops=True, jit_compile=True)
     with pytest.raises(ValueError, match=r"`deterministic_ops`.*`jit_compile`"):
-        devices.set_determinism(both, print)
+        engine.current().set_determinism(both, print)
     assert not enabled
-    devices.set_determinism(TrainingConfig(deterministic_ops=True), print)
+    engine.current().set_determinism(TrainingConfig(deterministic_ops=True), print)
     assert enabled
 
 

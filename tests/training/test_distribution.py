@@ -9,11 +9,12 @@ import types
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import tensorflow as tf
 
-from seg_tf.training import devices, horovod_distribution, tensorflow_engine
+from seg_tf.training import tensorflow_engine
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import TrainingStopped
-from seg_tf.training.horovod_distribution import HorovodDistribution
+from seg_tf.training.tensorflow_engine import HorovodDistribution
 
 LAUNCHED = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
@@ -38,7 +39,7 @@ def without_horovod(monkeypatch):
 
 def test_process_that_nobody_launched_is_alone(environment, without_horovod):
     environment(HOROVOD_SIZE="1")
-    processes = horovod_distribution.join()
+    processes = tensorflow_engine.join()
     assert type(processes) is Distribution
     assert (processes.rank, processes.size, processes.is_chief) == (0, 1, True)
 
@@ -49,7 +50,7 @@ def test_launched_process_without_horovod_does_not_train_alone(
 ):
     environment(**{name: "4"})
     with pytest.raises(TrainingStopped, match="4 processes were started, but Horovod"):
-        horovod_distribution.join()
+        tensorflow_engine.join()
 
 
 def test_time_limits_are_set_unless_the_environment_sets_them(monkeypatch):
@@ -79,17 +80,17 @@ def test_launcher_that_horovod_does_not_understand_is_found_out(
         def __init__(self):
             pass
 
-    monkeypatch.setattr(horovod_distribution, "HorovodDistribution", Alone)
+    monkeypatch.setattr(tensorflow_engine, "HorovodDistribution", Alone)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     environment(OMPI_COMM_WORLD_SIZE="2")
     with pytest.raises(TrainingStopped, match="started, but Horovod found 1, so"):
-        horovod_distribution.join()
+        tensorflow_engine.join()
 
 
 def test_process_without_a_gpu_of_its_own_is_refused(monkeypatch):
-    monkeypatch.setattr(devices, "num_gpus", lambda: 1)
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [kind])
     with pytest.raises(TrainingStopped, match="Received: process 1, but 1 GPUs"):
-        horovod_distribution._use_one_gpu(1)
+        tensorflow_engine._use_one_gpu(1)
 
 
 class ThreadOfRanks(Distribution):

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from seg_tf import files
 from seg_tf.checkpoints import folders
 from seg_tf.training import run_folder
 from seg_tf.training.errors import OutputFolderError
@@ -56,7 +57,7 @@ def test_length_may_change_to_what_is_not_done_yet(folder, num_updates):
     assert run_folder.prepare(folder, run, overwrite=False) == 20
     # Not recorded before the run has gone back to the checkpoint it continues from.
     assert run_folder.prepare(folder, run, overwrite=False) == 20
-    run_folder.record(folder, run)
+    files.write_json(folder.run_file, run)
     assert run_folder.prepare(folder, run, overwrite=False) == num_updates
 
 

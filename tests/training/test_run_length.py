@@ -68,7 +68,7 @@ def test_longer_run_goes_back_before_the_decay_and_equals_one_of_its_length(
             run(longer, stable(30))
     reports = []
     run(longer, stable(30), reports=reports)
-    assert "From update 16 on the run has 30 updates, not 20" in reports
+    assert "After update 16, the run continues to 30 updates, not to 20" in reports
     assert_ends_alike(longer, thirty, 30)
     assert train_rows(longer) == train_rows(thirty)
     end = longer / "set_aside" / "update-00000020"

@@ -80,7 +80,6 @@ class GraphSentenceSplitter(tf.Module):
                 "`sentence_parameters` must be tables where a graph splits the text. "
                 f"Received: {parameters.name}, a Python function"
             )
-        self.parameters_checksum = parameters.checksum
         self._decision = GraphPunktDecision(parameters)
         self._flags = CodePointTable(character_flags())
         terminators = parameters.terminators

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from data_pipelines import report
 from data_pipelines.builds.documents import DocumentOptions, build_documents, summary
 from data_pipelines.builds.text_counts import LONG_SENTENCE, TextCounter
-from data_pipelines.report import page
 from seg_tf import files
 from seg_tf.data.manifest import TEXT_COUNTS
 from seg_tf.text.tree import DocumentTree
@@ -85,7 +85,7 @@ def test_a_build_counts_and_warns_of_an_unknown_script(build, tmp_path, caplog):
     assert "25.0% of all words are unknown" in caplog.text
     assert "seg-tf build-vocab" in caplog.text
     assert "2 (25.00%) unknown" in summary(manifest)
-    page.write_report(tmp_path / "out", tmp_path / "page.html")
+    report.write_report(tmp_path / "out", tmp_path / "page.html")
     assert "are unknown to the vocabulary" in (tmp_path / "page.html").read_text()
 
 

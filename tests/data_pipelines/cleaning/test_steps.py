@@ -118,7 +118,7 @@ def apply(function, text, confidence=0.0):
         language="en", language_function=function, min_language_confidence=confidence
     )
     counts = drop_counts.DropCounter(["language"])
-    result = steps.OtherLanguages(options).apply(0, document(text), counts)
+    result = steps.other_languages(options).apply(0, document(text), counts)
     return result, counts.report()["steps"]["language"]["examples"]
 
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.training.optimizers.adamw import AdamW
+from seg_tf.training.optimizers import AdamW
 
 SETTINGS = {
     "learning_rate": 0.02,

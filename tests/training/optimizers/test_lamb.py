@@ -3,8 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.training.optimizers.adamw import Lamb
-from seg_tf.training.optimizers.optimizer import NO_WEIGHT_DECAY, WarmupDecay
+from seg_tf.training.optimizers import NO_WEIGHT_DECAY, Lamb, WarmupDecay
 from tests import official_models
 
 pytestmark = pytest.mark.slow

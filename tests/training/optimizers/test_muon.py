@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from seg_tf.layers.common import mark_hidden_matrix
-from seg_tf.training.optimizers.adamw import Muon, orthogonalize
+from seg_tf.training.optimizers import Muon, orthogonalize
 from tests.conformance.cases import CASES
 from tests.training.optimizers.test_adamw import slow_adamw
 

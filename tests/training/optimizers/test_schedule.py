@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from seg_tf.config import AdamWConfig
-from seg_tf.training.optimizers.optimizer import WarmupDecay
+from seg_tf.training.optimizers import WarmupDecay
 
 
 def slow_rate(

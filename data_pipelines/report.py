@@ -1,4 +1,14 @@
-"""The report: what it measures, and a self-contained HTML file with escaped texts."""
+r"""Writes an HTML report on records: sources, dropped text, lengths and padding.
+
+  seg-tf report --records_dir=records
+  seg-tf report --records_dir=windows-128 --documents_dir=documents \
+    --output=corpus.html
+
+Reports sources and options, counts, documents that could not be read, what each
+cleaning step dropped (with examples), lengths of documents, paragraphs and sentences,
+padding at several window lengths, and the fraction of the text whose indices exceed
+SegaBERT's tables. The page is one self-contained HTML file.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +17,23 @@ import dataclasses
 import pathlib
 import random
 import string
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
 import numpy as np
+from absl import flags
 
 from data_pipelines.builds import text_counts
+from data_pipelines.builds.sharded_build import REPORT_FILE
 from data_pipelines.builds.windows import WindowOptions, cut_windows
 from data_pipelines.cleaning import drop_counts
 from data_pipelines.readers.base import passed_over_summary
 from seg_tf import command_line, files
 from seg_tf.config import EncoderConfig
-from seg_tf.data import examples, packing, shards
+from seg_tf.config.base import flat
+from seg_tf.data import examples, mirrors, packing, shards
 from seg_tf.data.configs import PackedWindowInputsConfig
 from seg_tf.data.manifest import (
     COUNTS,
@@ -34,6 +48,7 @@ from seg_tf.text.normalization import Normalization
 
 MAX_DOCUMENTS = 20_000
 _MAX_SOURCES = 12
+_percent = "{:.2%}".format
 _STEP_NAMES = {
     "short_lines": "Lines without enough words",
     "short_documents": "Documents without enough words",
@@ -49,17 +64,10 @@ def write_report(
     documents_dir: pathlib.Path | None = None,
     max_documents: int = MAX_DOCUMENTS,
 ) -> None:
-    """Writes the page about a folder of documents, or of windows of them.
+    """Writes the report on a folder of documents or of windows.
 
-    Args:
-        records_dir: output of `build_documents`, `build_windows` or `build_records`.
-        output: the HTML file.
-        documents_dir: the documents that the windows were cut from; None is the folder
-            `documents` of `records_dir`.
-        max_documents: maximum number of documents to measure; counts are of all.
-
-    Raises:
-        ValueError: if there are no whole documents, or other ones.
+    The documents of windows must be in `documents_dir`, by default in
+    `records_dir/documents`. Measures at most `max_documents` random documents.
     """
     manifest = documents = Manifest.load(records_dir)
     if manifest.kind == "windows":
@@ -103,7 +111,7 @@ def write_report(
 def _table(
     head: Sequence[str], rows: Iterable[Sequence[object]], *, text_columns: int = 1
 ) -> str:
-    """A table; all columns but the first `text_columns` contain numbers."""
+    """Formats an HTML table. Columns after the first `text_columns` contain numbers."""
 
     def line(cells: Sequence[object], tag: str) -> str:
         texts = (f"{c:,}" if isinstance(c, int) else str(c) for c in cells)
@@ -118,14 +126,6 @@ def _table(
         f'<div class="table"><table><thead><tr>{line(head, "th")}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
-
-
-def _percent(share: float) -> str:
-    """A readable share with two significant digits."""
-    value = 100 * share
-    if value == 0 or value >= 10:
-        return f"{value:.0f} %" if value in (0, 100) else f"{value:.1f} %"
-    return f"{value:.1f} %" if value >= 1 else f"{value:.2g} %"
 
 
 # --- Sections ------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def _counts(documents: Manifest, manifest: Manifest) -> str:
 
 
 def _text_fit(documents: Manifest) -> str:
-    """Unknown words and unsplit paragraphs, with the warnings of the build."""
+    """Summarizes unknown words and unsplit paragraphs, with the build's warnings."""
     quotes = [
         f"<blockquote>{escape(text)}.</blockquote>"
         for text in text_counts.warnings(documents)
@@ -161,7 +161,7 @@ def _build(documents: Manifest, manifest: Manifest) -> str:
         rows.append((f"… and {len(rest):,} more", sum(size for _, size in rest)))
     rows.append(("all", sum(size for _, size in sources)))
     vocabulary = manifest.vocabulary
-    options = dict(_flat(manifest.options)) | {
+    options = flat(manifest.options) | {
         "vocabulary": f"{vocabulary['size']:,} {documents.tokens_name}, "
         f"{Normalization.from_described(vocabulary)}, sha256 "
         f"{vocabulary['sha256'][:16]}…",
@@ -172,16 +172,8 @@ def _build(documents: Manifest, manifest: Manifest) -> str:
     )
 
 
-def _flat(options: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
-    for name, value in options.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", str(value)
-
-
 def _left_out(documents: Manifest) -> str:
-    """Documents that could not be read, and files that were passed over."""
+    """Lists documents that could not be read and files that were skipped."""
     html = "<p>Every document could be read.</p>"
     if documents.rejected:
         html = _table(("reason", "documents"), documents.rejected.items())
@@ -228,7 +220,7 @@ def _lengths(measurements: Measurements) -> str:
 
 def _padding(measurements: Measurements) -> str:
     if not measurements.windows:
-        return "<p>Documents of words are read as one stream, without padding.</p>"
+        return "<p>Word-level documents are read as one stream, without padding.</p>"
     rows = [
         (f"{length:,}", len(lengths), *map(_percent, measurements.padding(length)))
         for length, lengths in measurements.windows.items()
@@ -238,7 +230,7 @@ def _padding(measurements: Measurements) -> str:
 
 def _caps(measurements: Measurements) -> str:
     if not measurements.over_cap:
-        return "<p>Models of words have no tables of indices.</p>"
+        return "<p>Word-level models have no index tables.</p>"
     rows = [
         (name.replace("_", " "), CAPS[name], _percent(over / measurements.num_tokens))
         for name, over in measurements.over_cap.items()
@@ -249,7 +241,7 @@ def _caps(measurements: Measurements) -> str:
 
 WINDOW_LENGTHS = (128, 256, 512, 1024, 2048)
 CAPS: Mapping[str, int] = EncoderConfig().index_tables
-"""Rows of SegaBERT's index tables, the encoder's defaults."""
+"""Sizes of SegaBERT's index tables, which are the defaults of `EncoderConfig`."""
 _MAX_WINDOWS_PER_ROW = PackedWindowInputsConfig().max_windows_per_row
 _SEED = 0
 
@@ -259,14 +251,11 @@ class Measurements:
     """Lengths in the measured documents.
 
     Attributes:
-        num_documents: measured documents.
-        num_all_documents: all documents.
-        lengths: name -> lengths.
-        windows: window length -> used positions of each window of whole sentences;
-            empty for documents of words.
-        num_tokens: measured tokens.
-        over_cap: index name -> tokens whose index in the document exceeds the table;
-            empty for documents of words.
+        lengths: kind of length -> measured lengths.
+        windows: window length -> number of used positions in each window of whole
+            sentences. Empty for documents of words.
+        over_cap: index name -> number of tokens whose index in the document exceeds
+            the table. Empty for documents of words.
     """
 
     num_documents: int
@@ -277,7 +266,7 @@ class Measurements:
     over_cap: dict[str, int]
 
     def padding(self, window_length: int) -> tuple[float, float]:
-        """Shares of padding, with one window per row and where windows share rows."""
+        """Returns the padding fractions with one window per row and with packing."""
         lengths = np.array(self.windows[window_length])
         rows = packing.pack(lengths, window_length, _MAX_WINDOWS_PER_ROW, seed=_SEED)
         first, packed = (
@@ -288,15 +277,7 @@ class Measurements:
 
 
 def measure(folder: pathlib.Path, max_documents: int) -> Measurements:
-    """Measures the documents of a folder, or a random sample of them.
-
-    Args:
-        folder: output of `build_documents`.
-        max_documents: maximum number of documents to measure.
-
-    Raises:
-        ValueError: if a shard is missing or damaged.
-    """
+    """Measures the documents in a folder, or a random sample of them."""
     manifest = Manifest.load(folder)
     paths = [path for name in SPLITS for path in shard_paths(manifest, folder, name)]
     reader = shards.RecordReader(paths, in_order=True)
@@ -339,3 +320,41 @@ def measure(folder: pathlib.Path, max_documents: int) -> Measurements:
     return Measurements(
         len(numbers), len(reader), lengths, windows, num_tokens, over_cap
     )
+
+
+def main(_: Sequence[str]) -> None:
+    values = flags.FLAGS
+    records_dir = mirrors.local_records(values.records_dir)
+    output = records_dir / REPORT_FILE
+    if values.output is not None or records_dir.is_dir():
+        output = command_line.file_path(values.output or str(output), "output")
+    documents_dir = values.documents_dir and mirrors.local_records(values.documents_dir)
+    write_report(
+        records_dir,
+        output,
+        documents_dir=documents_dir,
+        max_documents=values.max_documents,
+    )
+    print(f"the report is {output}")
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string(
+        "records_dir", None, "Folder with manifest.json.", required=True
+    )
+    flags.DEFINE_string(
+        "documents_dir",
+        None,
+        "Folder of the whole documents. Default: the subfolder `documents` of "
+        "--records_dir.",
+    )
+    flags.DEFINE_string(
+        "output", None, f"Output file. Default: {REPORT_FILE} in --records_dir."
+    )
+    flags.DEFINE_integer(
+        "max_documents",
+        MAX_DOCUMENTS,
+        "Number of documents to measure, drawn at random.",
+        lower_bound=1,
+    )
+    sys.exit(command_line.run(main))

@@ -3,7 +3,7 @@
 const at = (id) => document.getElementById(id);
 let seed = 0;
 
-// An element; text goes in as text, never as HTML.
+// Creates an element. Strings are inserted as text, never as HTML.
 function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -11,7 +11,7 @@ function element(name, attributes = {}, ...children) {
   return made;
 }
 
-// Titles that begin with # are of columns of numbers.
+// Titles that begin with # are for columns of numbers.
 function table(titles, rows) {
   const head = titles.map((title) => title.startsWith("#")
     ? element("th", { class: "number" }, title.slice(1)) : element("th", {}, title));
@@ -32,7 +32,7 @@ async function ask(name, question) {
   return answer;
 }
 
-// Asks, and shows the answer in the section of that name.
+// Sends a request and shows the answer in the section `name`.
 async function fill(name, question, show) {
   const button = at(name + "-button");
   button.disabled = true;
@@ -55,7 +55,7 @@ function showRead(answer) {
             element("small", {}, `${p}·${s}·${t}`)))))));
   const sentences = answer.paragraphs.flat().length;
   const sum = `${answer.paragraphs.length} paragraphs, ${sentences} sentences, ` +
-    `${answer.num_pieces} word pieces; a row takes ${answer.capacity}`;
+    `${answer.num_pieces} word pieces; a row fits ${answer.capacity}`;
   return [...paragraphs, element("p", { class: "sum" }, sum)];
 }
 
@@ -71,12 +71,12 @@ function showAttention(answer) {
     cell((100 * answer.uniform[name]).toFixed(1) + " %", "number"),
   ]));
   const shown = [
-    element("img", { src: answer.image, alt: "Heat map of the attention" }),
+    element("img", { src: answer.image, alt: "Attention heat map" }),
     table(["Attention of word pieces to", "#share", "#if uniform"], rows),
   ];
   if (answer.num_sentences < answer.num_sentences_of_text) {
-    shown.push(element("p", { class: "sum" }, `Of ${answer.num_sentences_of_text} ` +
-      `sentences the first ${answer.num_sentences} fit into a row`));
+    shown.push(element("p", { class: "sum" }, `The first ` +
+      `${answer.num_sentences} of ${answer.num_sentences_of_text} sentences fit into a row`));
   }
   return shown;
 }

@@ -1,1 +1,0 @@
-"""Optimizers, learning-rate schedules and loss scaling."""
