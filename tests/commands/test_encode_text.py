@@ -12,15 +12,10 @@ from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.inference.texts import Sentence
 from seg_tf.text.splitters import SentenceFunction
 from tests import command_calls
-from tests.inference import tiny_reat, tiny_slm
+from tests.inference import tiny_slm
 from tests.inference.tiny_slm import sentence
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(name="reat_dir", scope="module")
-def _reat_dir(tmp_path_factory):
-    return tiny_slm.write_checkpoint(tmp_path_factory.mktemp("reat"), tiny_reat.CONFIG)
 
 
 @pytest.fixture(name="chapter")

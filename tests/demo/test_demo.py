@@ -301,22 +301,3 @@ def test_clicks_in_a_browser(port, tmp_path):
         here = (f"http://{demo.HOST}:{port}/", "data:")
         assert loaded
         assert all(one.startswith(here) for one in loaded)
-
-
-@pytest.mark.skipif(not browser.is_there(), reason="needs Chromium and chromedriver")
-def test_what_a_model_cannot_do_is_greyed_with_the_reason(tmp_path):
-    shown = DemoModel(tiny_models.tiny("reat"))
-    with (
-        serving(shown.describe(), shown.answers()) as port,
-        browser.started(tmp_path / "profile") as window,
-    ):
-        window.open(f"http://{demo.HOST}:{port}/")
-        window.wait("document.body.dataset.ready")
-        for name in ("attention", "masks", "order"):
-            assert shown.reasons[name] == window.text(f"#{name}.off .reason")
-            assert window.run(
-                f"return document.querySelector('#{name}-button').disabled"
-            )
-        assert not window.run(
-            "return document.querySelector('#neighbours-button').disabled"
-        )

@@ -34,9 +34,7 @@ TEXTS = [
     "",
     "W2. W13 w1\n\nW2 w3.",
 ]
-each_kind = pytest.mark.parametrize(
-    "kind", ["bert", "segabert", "segabert_slm", "reat"]
-)
+each_kind = pytest.mark.parametrize("kind", ["segabert", "segabert_slm", "reat"])
 
 
 @functools.cache

@@ -1,6 +1,5 @@
 """Foreign models give the same outputs once they are ours."""
 
-import itertools
 import json
 import math
 
@@ -272,15 +271,7 @@ def ids_of_tokenizers(rows, lowercase, strip_accents, handle_chinese_chars):
     return [tokenizer.encode(text).ids for text in TEXTS]
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        (True, None, True),
-        (True, False, False),
-        (False, True, True),
-        (False, None, False),
-    ],
-)
+@pytest.mark.parametrize("settings", [(True, False, False), (False, True, True)])
 def test_the_tokenizer_s_settings_come_with_the_weights(tmp_path, settings):
     folder = foreign_files.write_hugging_face(tmp_path / "theirs")
     rows = write_telling_vocabulary(folder)
@@ -305,7 +296,7 @@ def test_the_tokenizer_s_settings_come_with_the_weights(tmp_path, settings):
     assert Normalization(**of_checkpoint) == pretrained.normalization
 
 
-@pytest.mark.parametrize("settings", [*itertools.product((True, False), repeat=2)])
+@pytest.mark.parametrize("settings", [(True, False), (False, True)])
 def test_keras_hub_gives_the_same_outputs_and_pieces(tmp_path, settings):
     names = ("lowercase", "strip_accents")
     config = dict(zip(names, settings, strict=True))

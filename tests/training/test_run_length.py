@@ -86,13 +86,3 @@ def test_run_with_muon_that_was_interrupted_ends_with_the_same_bits(tmp_path):
     run(resumed, config)
     assert_ends_alike(resumed, whole, 20)
     assert train_rows(resumed) == train_rows(whole)
-
-
-def test_decaying_run_goes_on_at_the_rates_of_the_longer_run(tmp_path):
-    run(tmp_path, small_config(num_updates=10, log_interval=1))
-    run(tmp_path, small_config(num_updates=14, log_interval=1))
-    rates = {row["updates"]: row["learning_rate"] for row in train_rows(tmp_path)}
-    # Linear, after one update of warm-up: up to update 10 of 10, then of 14.
-    assert rates[10] == pytest.approx(1e-2 * 1 / 9)
-    assert rates[11] == pytest.approx(1e-2 * 4 / 13)
-    assert rates[14] == pytest.approx(1e-2 * 1 / 13)
