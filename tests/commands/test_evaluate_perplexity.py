@@ -131,7 +131,7 @@ def test_users_errors_name_what_is_wrong(
         ([f"--records_dir={records_dir}"], "Received: 0 words"),
         ([f"--records_dir={tmp_path}"], "there is no manifest"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises((ValueError, FileNotFoundError), match=message):
             run(language_model_dir, *arguments)
     (tmp_path / "blank").write_text("\n \n")
     with pytest.raises(ValueError, match="Received: 0 words"):
