@@ -28,7 +28,7 @@ from seg_tf.configs import segabert
 def _bert(
     variant: str, name: str = "bert", segments: tuple[str, ...] = ()
 ) -> RunConfig:
-    """Returns SegaBERT's run with a position table and the tables in `segments`."""
+    """Returns SegaBERT's run with `segments` and, unless rotary, a position table."""
     run = segabert.RUNS[variant]
     # Both phases need the table size of the second phase.
     length = 512 if "phase" in variant else run.inputs.window_length

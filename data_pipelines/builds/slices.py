@@ -73,7 +73,7 @@ class PlannedSlice:
     end: Cursor
 
     def range_in(self, file_number: int) -> tuple[int, int | None]:
-        """Returns the slice's range of file items. None means the end of the file."""
+        """Returns the slice's range of items in a file. None is the end of the file."""
         begin, end = self.begin, self.end
         return (
             begin.items_read if begin.file_number == file_number else 0,

@@ -3,8 +3,8 @@ r"""Prints the tables of a paper as Markdown, with the results of your runs.
   seg-tf paper-tables --paper=segatron --runs=runs,finetuning > segatron.md
 
 Results in the folders of --runs are recognized by their contents (see
-docs/paper_tables.md). The table reports the setting with the best dev score and, as in
-the paper, the mean or the best of its seeds. Notes list differences from the paper.
+docs/paper_tables.md). The tables report the setting with the best dev score and, as in
+the paper, the mean or the best of its seeds. The notes list differences from the paper.
 """
 
 import dataclasses

@@ -101,7 +101,7 @@ def learn_tables(
     from nltk.tokenize import punkt
 
     class TrainerWithAbbreviations(punkt.PunktTrainer):
-        """Trainer that keeps the given abbreviations and learns no other ones."""
+        """Trainer that keeps the given abbreviations and learns no others."""
 
         ABBREV_BACKOFF = 0
         INCLUDE_ABBREV_COLLOCS = True

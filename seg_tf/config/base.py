@@ -34,7 +34,7 @@ def register_config(cls: _Class) -> _Class:
 def configured_by(config: Any) -> Callable[[_Implementation], _Implementation]:
     """Returns a decorator for the class or function that `build_from` calls.
 
-    Subclasses of the config use the same implementation unless they have another one.
+    Subclasses of the config use the same implementation unless they have their own.
     """
 
     def decorate(implementation: _Implementation) -> _Implementation:

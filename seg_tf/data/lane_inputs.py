@@ -192,7 +192,7 @@ class LaneInputs(RecordInputs):
         num_ranks: int = 1,
         split: str = "validation",
     ) -> tf.data.Dataset:
-        """Returns batches that predict every held-out word but the first exactly once.
+        """Returns batches in which every held-out word but the first is a target once.
 
         A time step covers all lanes and takes several batches if there are more lanes
         than `batch_size`. All ranks get the same number of batches. `max_samples` is

@@ -177,7 +177,7 @@ class ReATInputs(WindowInputs):
         )
 
     def _exchange_sentences(self, row: Features, streams: tf.Tensor) -> None:
-        """Moves sentences, and adds their texts and positions to a row."""
+        """Exchanges sentences, and adds the features that depend on their order."""
         texts, places = row.pop("text_of_sentence"), row.pop("place")
         # Sentences exchange seats. A seat is a text and a position in it.
         seats = tf.broadcast_to(tf.range(tf.shape(texts)[1]), tf.shape(texts))

@@ -142,12 +142,12 @@ def _shuffled(positions: tf.Tensor, streams: tf.Tensor, count: int) -> tf.Tensor
 
 
 class MixtureOrder:
-    """Maps samples of a mixture to samples of its sources, as a pure integer map.
+    """Maps samples of a mixture to samples of its sources, without state.
 
-    With weights w, samples are read in blocks of sum(w). Each block contains w_i
-    samples of source i at the same positions, spread evenly: sample j of w_i is placed
-    at about (j + 1/2) / w_i of the block (Sainte-Laguë method). For example, weights 3,
-    1 and 2 give blocks of the sources 0 2 0 1 2 0.
+    With weights w, samples are read in blocks of sum(w). All blocks have the same
+    order, in which the w_i samples of source i are spread evenly: sample j of w_i is
+    placed at about (j + 1/2) / w_i of the block (Sainte-Laguë method). For example,
+    weights 3, 1 and 2 give blocks with the sources 0 2 0 1 2 0.
     """
 
     def __init__(self, weights: Sequence[int]):

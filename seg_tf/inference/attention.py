@@ -67,7 +67,7 @@ def window_capacity(pretrained: Pretrained) -> TextCapacity:
 def read_tree(
     paragraphs: Sequence[str], pretrained: Pretrained, splitter: Splitter
 ) -> DocumentTree:
-    """Splits a text into sentences and word pieces. Raises a ValueError if empty."""
+    """Returns the tree of a text. Raises a ValueError if it has no word pieces."""
     encode = pretrained.text_encoder().encode
     (tree,) = TreeBuilder(splitter.split, encode).build([paragraphs])
     if not len(tree.token_ids):

@@ -271,10 +271,10 @@ def read_model(
 def read(
     foreign: ForeignModel, variables: Mapping[str, Any], width: int
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Reads the weights of one of our models. Pooler and masked-LM head are optional.
+    """Reads our weights from `foreign`. The pooler and masked-LM head may be missing.
 
-    `variables` is the result of `named_variables`, `width` is the hidden size. Returns
-    two dicts that map our weights to float32 arrays and to names of source tensors.
+    `variables` are from `named_variables`, and `width` is the hidden size. Returns two
+    dicts that map our weights to float32 arrays and to names of source tensors.
     """
     shapes = {
         name: tuple(variable.shape)

@@ -31,9 +31,9 @@ _BEFORE_WORDS = 2
 
 
 class BlockLayout(Layout):
-    """Lays out each sentence inside a block. The sentences of a row form one text.
+    """Lays out each sentence inside a block. For the encoder, a row is one text.
 
-    For example, texts of the pieces [7, 8] and [9] become, with blocks of 10,
+    For example, given texts with the pieces [7, 8] and [9] become, in blocks of 10,
 
       tokens             <SS> <Attn> 7  8  </s>  <SS> <Attn> 9  </s>  [PAD]
       position_index       0     1   2  3    4     0     1   2    3     0

@@ -1,4 +1,4 @@
-"""Contexts of questions as flat word pieces, and the windows that rows contain.
+"""Represents contexts of questions as flat word pieces, and the windows into them.
 
 A question is paragraph 0, sentence 0. The lines of a context are paragraphs, counted
 from 1. Sentences are counted from 0 in each paragraph, and word pieces from 0 in each
@@ -171,7 +171,7 @@ class Questions:
     def beginnings(
         cls, pieces: tf.RaggedTensor, contexts: tf.Tensor, max_pieces: int
     ) -> Questions:
-        """Truncates questions to `max_pieces`. One additional piece sets `is_cut`."""
+        """Truncates questions to `max_pieces`, and marks longer ones in `is_cut`."""
         return cls(pieces[:, :max_pieces], contexts, pieces.row_lengths() > max_pieces)
 
     def num_pieces(self) -> tf.Tensor:

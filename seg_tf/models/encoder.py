@@ -233,7 +233,7 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
 
     @property
     def has_bert_layers(self) -> bool:
-        """Returns whether layers are BERT's, without rotary positions."""
+        """Returns whether the layers are BERT's, without rotary positions."""
         return self.trunk == "bert" and not self.rotary_shares
 
     @property

@@ -113,11 +113,11 @@ class ExactPositions(NamedTuple):
 
 
 class AnglesOfPart(NamedTuple):
-    """Sines and cosines of the angles of one part of R.
+    """Sines and cosines of one part of R, in the terms of `StaticPositions`.
 
     Attributes:
-        query: sine, cosine, sine and cosine, `(B, T, F)`, after the dropout of R.
-        key: cosine and sine, `(B, K, F)`.
+        query: sine and cosine for cos wb, then for sin wb, `(B, T, F)`, with dropout.
+        key: cos wb and sin wb, `(B, K, F)`.
     """
 
     query: tuple[Any, Any, Any, Any]

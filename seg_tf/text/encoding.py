@@ -152,7 +152,7 @@ def text_encoder(
 
 
 def sentence_splitter(tokenizer: str, splitter: Splitter) -> Callable[[str], list[str]]:
-    """Returns a function that splits a paragraph into sentences, but never a word.
+    """Returns a function that splits a paragraph into sentences of whole words.
 
     Punkt alone may end a sentence inside `@.@`, WikiText's decimal point.
     """

@@ -29,7 +29,7 @@ _SPECIAL = re.compile(r"\[.+\]|<.+>")
 
 @dataclasses.dataclass(frozen=True)
 class Normalization:
-    """Changes to text before its words are looked up in a vocabulary.
+    """How text is changed before its words are looked up in a vocabulary.
 
     Attributes:
         lower_case: bool. Whether text is lowercased.

@@ -126,6 +126,6 @@ class Distribution:
 
 
 def number_launched() -> int:
-    """Returns the number of processes that a launcher started, or 1 without one."""
+    """Returns the launcher's number of processes, or 1 if there is no launcher."""
     numbers = (os.environ[name] for name in _SIZES if os.environ.get(name))
     return int(next(numbers, 1))

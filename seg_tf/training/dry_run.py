@@ -24,7 +24,7 @@ def tokens_per_update(config: RunConfig, inputs: Inputs) -> float:
 
 
 def memory(config: RunConfig, inputs: Inputs, learner: Learner) -> dict[str, int]:
-    """Estimates a process's memory by purpose, without activations if unknown."""
+    """Estimates a process's memory by purpose, including activations only if known."""
     weights = num_bytes(learner.trainable_variables)
     sizes = {
         "weights": weights,

@@ -348,7 +348,7 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.power = power
 
     def __call__(self, step: Any) -> Any:
-        """Returns the rate of the update after `step` updates, a float32 scalar."""
+        """Returns the float32 learning rate of the update after `step` updates."""
         updates = ops.cast(step, "int64")
         peak, end = self.peak_learning_rate, self.end_learning_rate
         # Integers as long as possible, because float32 is inexact above 2**24.

@@ -307,7 +307,7 @@ class Throughput:
         return self._updates is not None
 
     def update_done(self, updates: int, read_tokens: Callable[[], float]) -> None:
-        """Starts measuring after the first update, and only then reads the tokens."""
+        """Starts measuring after the first update, when it calls `read_tokens` once."""
         if self._updates is None:
             self._start_interval(updates, read_tokens())
 

@@ -1,7 +1,7 @@
 """Splits paragraphs into sentences with Punkt, on a flat tensor of characters.
 
-Results equal `seg_tf.text.punkt.SentenceSplitter`, which explains the rules. Here, all
-paragraphs are processed at once.
+Results equal those of `seg_tf.text.punkt.SentenceSplitter`, which explains the rules.
+Here, all paragraphs are processed at once.
 
 Shape key: N characters, T tokens, M candidates for sentence ends, S sentences.
 """
