@@ -223,7 +223,7 @@ class SegmentRelativeAttention(ArgumentsConfig, keras.layers.Layer):
         positions: the positions from `RelativePositions`.
         mask: the bool mask `(B, 1, T, K)` from `RelativePositions`.
         content_bias: u, `(H, E)`. Transformer-XL shares it between layers.
-        position_bias: v, `(H, E)`, shared likewise.
+        position_bias: v, `(H, E)`, also shared between layers.
 
     Returns:
         Tensor `(B, T, D)`.

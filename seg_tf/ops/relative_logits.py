@@ -46,10 +46,7 @@ def angular_frequencies(width: int) -> list[float]:
 
 
 def angles(positions: Any, width: int) -> Any:
-    """Returns the sinusoids' angles, float32 `(..., width / 2)`, at positions `(...)`.
-
-    Keep positions small, because the angles are rounded to float32.
-    """
+    """Returns float32 angles `(..., width / 2)`. Positions `(...)` should be small."""
     frequencies = ops.convert_to_tensor(angular_frequencies(width), dtype="float32")
     return ops.cast(positions, "float32")[..., None] * frequencies
 
@@ -113,11 +110,12 @@ class ExactPositions(NamedTuple):
 
 
 class AnglesOfPart(NamedTuple):
-    """Sines and cosines of one part of R, in the terms of `StaticPositions`.
+    """Sines and cosines of one part of R, in the notation of `StaticPositions`.
 
     Attributes:
-        query: sine and cosine for cos wb, then for sin wb, `(B, T, F)`, with dropout.
-        key: cos wb and sin wb, `(B, K, F)`.
+        query: sin wa and cos wa for the term with cos wb, then sin wa and cos wa for
+            the term with sin wb, each `(B, T, F)` and after dropout.
+        key: cos wb and sin wb, each `(B, K, F)`.
     """
 
     query: tuple[Any, Any, Any, Any]
@@ -133,7 +131,7 @@ class StaticPositions(NamedTuple):
             =   (z_sin sin wa + z_cos cos wa) cos wb
               + (z_cos sin wa - z_sin cos wa) sin wb
 
-    with z = W_R^T (W_q E_i + v). Their factors are computed per query and per key.
+    with z = W_R^T (W_q E_i + v). The factors of a product depend on one query or key.
     """
 
     token_vectors: Any
