@@ -95,9 +95,9 @@ class TextExamples:
     def batches(self, batch_size: int, seed: int | None = None) -> tf.data.Dataset:
         """Returns a finite dataset of batches. With a seed, each epoch is shuffled.
 
-        Shuffled batches contain examples of similar length, except in regression, where
-        scores may depend on the length, as in STS-B. The mean score would then differ
-        between batches.
+        Shuffled batches contain examples of similar length, except in regression. Its
+        scores may depend on the length, as in STS-B, so such batches would differ in
+        their mean scores.
         """
         is_regression = self._labels is not None and self._labels.dtype.kind == "f"
         return row_batches(
@@ -218,7 +218,7 @@ def to_tuples(texts: Any, num_texts: int | None = None) -> list[tuple[str, ...]]
         texts: a sequence, array or tensor of strings, or of tuples of strings. As in
             keras-hub, it may also be a tuple of `num_texts` lists, arrays or tensors:
             all first texts, all second texts and so on.
-        num_texts: int. Number of texts per example. If None, the first example's.
+        num_texts: int. Number of texts per example. If None, as in the first example.
     """
     if (
         isinstance(texts, tuple)

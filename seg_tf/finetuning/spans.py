@@ -210,7 +210,7 @@ class AnswerRanker:
         """Returns the best answers to consecutive questions, starting at `begin`.
 
         `rows` are the indices of their windows. `starts` and `ends`, float64 `(K,)`,
-        are logits at word pieces. `nulls`, float64 `(W, 2)`, has both for `[CLS]`.
+        are logits of word pieces. `nulls`, float64 `(W, 2)`, are the logits of `[CLS]`.
         """
         windows = self._examples.windows.take(tf.constant(rows, tf.int32))
         with tf.device("CPU"):

@@ -56,7 +56,7 @@ class TextClassifier(TextTask):
         encoder: maps features to a sequence `(B, L, D)`. It becomes part of the model
             and is trained with it.
         readout: selects the input vectors of the head.
-        num_classes: int. Number of classes or answers. 1 is regression.
+        num_classes: int. Number of classes or answers. 1 means regression.
         dropout: float. Dropout rate before the dense layer.
         freeze_encoder: bool. Whether to freeze the encoder's weights and to run it in
             inference mode, without dropout.
@@ -156,8 +156,8 @@ class TextClassifier(TextTask):
                 Hugging Face or keras-hub BERT, whose encoder gets a new head; a folder
                 written by `save_to_preset`; or a result of `load_pretrained`, whose
                 encoder is copied.
-            num_classes: int. Number of classes; 1 is regression. If None, the number of
-                `labels`.
+            num_classes: int. Number of classes. 1 means regression. Defaults to the
+                number of `labels`.
             num_texts: int. Number of texts per example: 2 for pairs. Defaults to 1.
             num_choices: int. Number of answers per example in multiple choice. Each
                 answer has a separate row with the shared text. Defaults to 1.

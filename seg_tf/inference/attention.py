@@ -143,7 +143,7 @@ class AttentionMaps:
     window: TextWindow
 
     def map(self, layer: int, head: int | None = None) -> np.ndarray:
-        """Returns a head's weights `(L, L)`, or a layer's mean if `head` is None."""
+        """Returns a head's weights `(L, L)`. If `head` is None, averages over heads."""
         weights = self.weights[layer]
         return weights.mean(axis=0) if head is None else weights[head]
 

@@ -128,9 +128,9 @@ def encode_corpus(
 ) -> CorpusVectors:
     """Encodes the sentences of a corpus, unless the folder already has their vectors.
 
-    `description` is a result of `describe`. Its settings must include
-    `context_sentences` and `vectors`, and existing vectors must match it. Sentences are
-    read twice, first to count them. `progress` maps their number to a progress bar.
+    `description` is a result of `describe`, which must match an existing manifest. Its
+    settings must include `context_sentences` and `vectors`. Sentences are read twice,
+    first to count them. `progress` maps their number to a progress bar.
     """
     if (folder / MANIFEST_FILE).exists():
         corpus = CorpusVectors(folder)

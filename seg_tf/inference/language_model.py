@@ -261,7 +261,7 @@ class Sampling:
 
 
 def word_counters(tree: DocumentTree) -> tuple[np.ndarray, np.ndarray]:
-    """Returns each word's sentence and paragraph number, from 0, int64 `(n,)`."""
+    """Returns int64 arrays `(n,)`: each word's sentence and paragraph, from 0."""
     sentences = np.arange(len(tree.sentence_lengths))
     paragraphs = np.repeat(
         np.arange(len(tree.paragraph_lengths)), tree.paragraph_lengths

@@ -352,7 +352,7 @@ class SentenceEncoder(FromPreset):
         return ServedEncoder(self._pretrained, DocumentPreprocessor(self._pretrained))
 
     def predict(self, texts: Sequence[str]) -> dict[str, np.ndarray]:
-        """Computes the outputs for texts of the model that `export` writes."""
+        """Returns the outputs of the model that `export` writes, for `texts`."""
         texts = check_texts(texts, "texts")
         outputs = self._served.functions["serving_default"](tf.constant(texts))
         return {name: values.numpy() for name, values in outputs.items()}

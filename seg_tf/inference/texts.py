@@ -43,7 +43,7 @@ def check_texts(texts: Iterable[str], argument: str) -> list[str]:
 
 
 def list_files(paths: Sequence[str]) -> dict[str, pathlib.Path]:
-    """Lists the files in `paths`, which are files or folders, by name.
+    """Returns a dict from names to the files in `paths`, which may be folders.
 
     Names are relative to the folder. Raises a ValueError for equal names or no files.
     """

@@ -442,7 +442,7 @@ def _own_config(foreign: ForeignModel) -> RunConfig:
 
 
 def _check_config(config: RunConfig, foreign: ForeignModel) -> None:
-    """Checks layers and heads. Tensor shapes reveal all other differences."""
+    """Checks the numbers of layers and heads. Tensor shapes reveal the rest."""
     _check_layers(config.model, f"the config {config.name!r}")
     for name in ("num_layers", "num_heads"):
         ours, theirs = getattr(config.model, name), getattr(foreign.model, name)

@@ -22,7 +22,7 @@ class SentenceTransformerLayer(TransformerLayer):
     Args:
         intermediate_size: int. Width inside the feed-forward block.
         num_heads: int. Number of attention heads. Must divide the width.
-        block_length: int. Length T of a block. Divides L. No sentence crosses blocks.
+        block_length: int. Block length T. Must divide L. Sentences cannot cross blocks.
         **kwargs: other arguments of `TransformerLayer`.
 
     Call arguments:

@@ -164,7 +164,7 @@ def rotate(vectors: Any, rotation: Any) -> Any:
 
 
 def gather_vectors(sequence: Any, positions: Any) -> Any:
-    """Gathers the vectors `(B, P, D)` at int positions `(B, P)` of `(B, L, D)`."""
+    """Gathers vectors `(B, P, D)` of a sequence `(B, L, D)` at positions `(B, P)`."""
     return ops.take_along_axis(sequence, ops.expand_dims(positions, 2), axis=1)
 
 

@@ -45,9 +45,9 @@ def binary_counts(
 ) -> dict[str, tuple[Any, Any]]:
     """Computes the metrics of binary classification that can be summed over batches.
 
-    `predictions` and `labels` are bool tensors, `weights` is a float tensor of the same
-    shape. Entries with weight 0 are ignored. `positive_rate` is the fraction of
-    positive labels, `predicted_rate` the fraction of positive predictions.
+    `predictions` and `labels` are bool tensors, and `weights` is a float tensor of the
+    same shape. Entries with weight 0 are ignored. `positive_rate` is the fraction of
+    positive labels, and `predicted_rate` is the fraction of positive predictions.
     """
     weights = ops.cast(weights, "float32")
     is_positive, is_predicted = (

@@ -26,8 +26,8 @@ _LONGEST_WAVE = 10_000.0
 def part_widths(width: int, num_parts: int) -> list[int]:
     """Splits the width of a position vector among its parts (Segatron, eq. 3).
 
-    Widths are even, because half of each part are sines. They are equal except for the
-    last one, which is the remainder: 410 is split into 136, 136 and 138.
+    Widths are even, because sines fill half of each part. All widths are equal except
+    for the last one, which is the remainder: 410 is split into 136, 136 and 138.
     """
     share = width // num_parts
     share += share % 2
@@ -46,7 +46,10 @@ def angular_frequencies(width: int) -> list[float]:
 
 
 def angles(positions: Any, width: int) -> Any:
-    """Returns float32 angles `(..., width / 2)`. Positions `(...)` should be small."""
+    """Returns the sinusoids' angles at positions `(...)`, float32 `(..., width / 2)`.
+
+    Keep positions small, because the angles are rounded to float32.
+    """
     frequencies = ops.convert_to_tensor(angular_frequencies(width), dtype="float32")
     return ops.cast(positions, "float32")[..., None] * frequencies
 
@@ -131,7 +134,7 @@ class StaticPositions(NamedTuple):
             =   (z_sin sin wa + z_cos cos wa) cos wb
               + (z_cos sin wa - z_sin cos wa) sin wb
 
-    with z = W_R^T (W_q E_i + v). The factors of a product depend on one query or key.
+    with z = W_R^T (W_q E_i + v). Each factor depends on one query or one key.
     """
 
     token_vectors: Any

@@ -18,7 +18,7 @@ NOT_RUN = "not run"
 class FineTuned(NamedTuple):
     """Mean score of fine-tuned models on tasks such as "glue/mrpc".
 
-    A metric that is not measured on dev starts with its split: "test_accuracy".
+    Names of metrics on other splits than dev begin with the split: "test_accuracy".
     """
 
     tasks: tuple[str, ...]

@@ -1,6 +1,6 @@
 """Builds the inputs and the learner of a run from its config.
 
-Only the inputs need TensorFlow, which is imported with them.
+TensorFlow is only imported to build the inputs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Inputs(Protocol):
         vocab_size: int. Size of the records' vocabulary.
         vocab_checksum: str. SHA-256 of the records' vocabulary.
         text_preparation: conversion from text to ids, for checkpoints, or None.
-        num_train_samples: int. Number of samples, which are rows, per epoch.
+        num_train_samples: int. Number of samples (rows) per epoch.
         num_validation_samples: int. Number of held-out samples.
         fill: float. Fraction of training batch positions that are not padding.
     """

@@ -88,7 +88,7 @@ def describe(config: RunConfig, inputs: Inputs, learner: Learner) -> str:
 
 
 def measure(learner: Learner, batches: Iterator[Any], num_updates: int) -> list[float]:
-    """Times `num_updates` updates in seconds, after one that builds the graph.
+    """Measures the seconds of `num_updates` updates, after one that builds the graph.
 
     The updates change the weights of `learner`. All processes must call it.
     """

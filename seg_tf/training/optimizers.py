@@ -204,7 +204,7 @@ class Muon(AdamW):
         self.assign_sub(variable, rate * update)
 
     def _apply_weight_decay(self, variables: Any) -> None:
-        """Decays all variables but matrices, whose decay is part of the update."""
+        """Decays all variables except matrices, whose decay is part of the update."""
         indices = map(self._get_variable_index, variables)
         pairs = zip(variables, indices, strict=True)
         super()._apply_weight_decay([v for v, i in pairs if not self._matrix_shapes[i]])

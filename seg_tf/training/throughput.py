@@ -323,7 +323,7 @@ class Throughput:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Context manager whose time is not measured."""
+        """Context manager whose duration is excluded from the measurement."""
         begin = self._clock()
         yield
         self._paused += self._clock() - begin

@@ -192,7 +192,7 @@ class Trainer:
     def _needs_result(self) -> bool:
         """Returns whether to wait for this update before the next one starts.
 
-        All processes get the same answer. Stop requests only count in a single process.
+        All processes get the same answer. Stop requests only count in one-process runs.
         """
         settings = self._settings
         return (
