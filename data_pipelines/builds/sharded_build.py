@@ -195,8 +195,8 @@ def local_folder(output_dir: str, subfolder: str = "") -> pathlib.Path:
 def publish(folder: pathlib.Path, output_dir: str, subfolder: str = "") -> None:
     """Uploads a finished build from its `local_folder`, if `output_dir` is a URL.
 
-    Removes shards of an earlier build. Raises OSError if a file cannot be copied after
-    several attempts.
+    Removes obsolete shards of an earlier build. Raises OSError if a file cannot be
+    copied after several attempts.
     """
     remote = file_listing.to_path(output_dir)
     if isinstance(remote, pathlib.Path):

@@ -52,7 +52,7 @@ def run_hashes(words: list[str], length: int) -> np.ndarray:
 class EvaluationTexts:
     """Finds runs of `length` words from evaluation texts in other texts.
 
-    `num_short` of the `num_texts` texts have fewer words and are never found.
+    Of `num_texts` texts, `num_short` have fewer than `length` words and are not found.
     """
 
     def __init__(self, texts: Iterable[str], length: int):
@@ -94,7 +94,7 @@ def load(options: CleaningOptions) -> EvaluationTexts:
 
 
 def summary(options: CleaningOptions) -> str:
-    """Formats a line about the evaluation texts."""
+    """Formats the numbers of evaluation texts that can and cannot be found."""
     texts = load(options)
     return (
         f"looking for copies of {texts.num_texts - texts.num_short:,} evaluation "

@@ -138,13 +138,13 @@ def import_extra(name: str, package: str = "") -> ModuleType:
 
 @dataclasses.dataclass(frozen=True)
 class TableReader(base.FileReader):
-    """Base class of readers of rows with typed columns. Subclasses implement `rows`."""
+    """Base class of readers for tables with typed columns. Subclasses implement `rows`."""
 
     text_field: str = "text"
     title_field: str = "title"
 
     def rows(self, path: Path) -> Iterator[Mapping[str, Any]]:
-        """Yields the rows of a file. May raise any exception of its library."""
+        """Yields the rows of a file. May raise any exception of the library used."""
         raise NotImplementedError
 
     def read_file(
