@@ -1,4 +1,4 @@
-"""Runs commands: errors, exit codes, signals, output paths, progress and tables."""
+"""Runs commands, reports their errors, checks output paths and shows progress."""
 
 import logging
 import os

@@ -35,7 +35,7 @@ def sync(path: pathlib.Path) -> None:
 
 
 def remove_folder(path: pathlib.Path) -> None:
-    """Removes a folder atomically: if interrupted, no partial folder has its name."""
+    """Removes a folder atomically, so that no partial folder ever has its name."""
     with folder_aside(path.parent) as aside:
         os.replace(path, aside / path.name)
 

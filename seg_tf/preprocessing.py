@@ -100,7 +100,7 @@ class TextPreprocessor(tf.Module):
         return keras.utils.pack_x_y_sample_weight(features, y, sample_weight)
 
     def read(self, texts: Sequence[tf.Tensor]) -> tuple[tf.Tensor, Features]:
-        """Returns a bool tensor, True for truncated rows, and the features of rows."""
+        """Returns whether each row is truncated, as a bool tensor, and the features."""
         segments, is_cut = self.encode(texts)
         return is_cut, self.layout.rows(Trees.of_texts(segments))
 

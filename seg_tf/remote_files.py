@@ -1,4 +1,4 @@
-"""Reads and writes files at URLs with fsspec, with retries.
+"""Reads and writes files at URLs with fsspec, and retries failed operations.
 
 Uploads to object stores and local copies appear atomically. Temporary failures (server
 errors, lost connections, truncated files) are retried after increasing pauses.

@@ -51,7 +51,7 @@ def is_lost(reason: str) -> bool:
 
 @dataclasses.dataclass
 class Rejections:
-    """Rejected documents of a slice: a list, and counts for frequent reasons."""
+    """Rejected documents of a slice, listed or, for frequent reasons, only counted."""
 
     listed: list[RejectedDocument] = dataclasses.field(default_factory=list)
     counted: Counter[str] = dataclasses.field(default_factory=Counter)

@@ -1,4 +1,4 @@
-"""Finds documents that repeat an earlier one, by fingerprints of their words.
+"""Finds documents that repeat an earlier one by comparing fingerprints of their words.
 
 An exact fingerprint is a hash of all words. A near fingerprint is a MinHash (Broder,
 1997) of word 5-grams. The fraction of numbers in which two MinHashes agree estimates

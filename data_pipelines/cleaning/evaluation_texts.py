@@ -1,4 +1,4 @@
-r"""Finds copies of evaluation texts in a corpus, by runs of words.
+r"""Finds copies of evaluation texts in a corpus by comparing runs of words.
 
 Words are the matches of `\w+` in the NFKC-normalized, case-folded text, so differences
 in punctuation, spacing and case do not hide a copy.
@@ -23,7 +23,7 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 def split_words(text: str) -> list[str]:
-    """Returns the words to compare."""
+    """Returns the NFKC-normalized, case-folded words of a text."""
     return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
 
 

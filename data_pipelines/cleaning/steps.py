@@ -1,4 +1,4 @@
-"""The cleaning steps. Each drops documents, or lines of documents, by one rule."""
+"""Cleaning steps, each of which drops documents, or lines of documents, by one rule."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

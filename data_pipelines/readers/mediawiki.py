@@ -1,4 +1,4 @@
-"""Reads MediaWiki dumps, the XML files `pages-articles`, one page at a time."""
+"""Reads MediaWiki dumps (`pages-articles` XML files), one page at a time."""
 
 import dataclasses
 import io

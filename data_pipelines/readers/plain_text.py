@@ -81,7 +81,7 @@ class PlainTextReader(base.TextReader):
                 yield base.Document(paragraphs, source, f"line {numbers[0]}")
 
     def _blocks(self, stream: io.BufferedReader) -> Iterator[streams.Block]:
-        """Splits a file at blank lines, or after every line."""
+        """Yields the blocks between blank lines, or each line if documents=lines."""
         block = None
         for line in streams.lines(stream, self.max_document_bytes):
             is_blank = line.data.isspace()

@@ -1,4 +1,4 @@
-"""Opens files as UTF-8 streams: decompression, encodings, lines and error locations."""
+"""Opens, decompresses and decodes files, and locates errors in them."""
 
 import bz2
 import codecs

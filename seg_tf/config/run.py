@@ -1,4 +1,4 @@
-"""The config of a run: length, batch, precision and outputs."""
+"""Configs of a run and of its length, batch, precision and outputs."""
 
 import dataclasses
 import re
@@ -124,7 +124,7 @@ class TrainingConfig:
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """One pretraining run: everything that determines its result, except the text.
+    """All settings that determine the result of a pretraining run, except the text.
 
     Attributes:
         name: short name for folders and titles (see `named_runs`).
@@ -181,7 +181,7 @@ class RunConfig:
 
 
 def named_runs(family: str, **runs: RunConfig) -> dict[str, RunConfig]:
-    """Names each variant of a config file `family_variant`.
+    """Returns the runs of a config file, each named `family_variant`.
 
     The name is also the default of `paper`, the column to compare the run with.
     """
