@@ -4,8 +4,8 @@ The published files, `RACE/train/middle/*.txt` and so on, are JSON objects with
 `article` and the lists `questions`, `options` and `answers` of equal length.
 
 The texts of an example are the passage and, for each option, the question with the
-option. It replaces the `_` of a cloze question or follows the question, as in common
-BERT baselines.
+option. The option replaces the `_` of a cloze question and follows any other question,
+as in common BERT baselines.
 """
 
 import pathlib

@@ -43,7 +43,7 @@ class SentenceFunctionError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class SentenceFunction:
-    """Name, `module:function`, of a function from a paragraph to its sentences.
+    """The name `module:function` of a function that splits paragraphs into sentences.
 
     `named_by` is the file that names the function, if nothing else does. Such a
     function is never imported, because the file's author could run arbitrary code.

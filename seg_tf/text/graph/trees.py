@@ -55,7 +55,7 @@ class Trees:
         paragraph_lengths: tf.Tensor,
         first_index: tf.Tensor | None = None,
     ) -> Self:
-        """Creates trees of one document, or window of a document, per row.
+        """Creates trees with one document, or one window of a document, per row.
 
         A document without pieces has one empty sentence. `paragraph_lengths`, int
         `(B, G)`, are padded with 0. `first_index`, `(B, 3)`, is the paragraph, sentence
@@ -157,8 +157,8 @@ def largest(counts: tf.Tensor) -> tf.Tensor:
 class Beginnings(NamedTuple):
     """The leading sentences of texts that fit into a row.
 
-    `num_sentences`, int32 `(B,)`, is 0 for an empty text. `sentences`, string `(B, S)`,
-    are padded. `is_cut`, bool `(B,)`, marks truncated texts.
+    `num_sentences`, int32 `(B,)`, is 0 for an empty text. `sentences`, `(B, S)`, are
+    padded strings. `is_cut`, bool `(B,)`, marks truncated texts.
     """
 
     trees: Trees
