@@ -44,8 +44,8 @@ class MixtureInputs(SampledInputs):
     Sample n of a source, including its masking, equals sample n of a run on that source
     only. An epoch ends when every source has been read completely at least once.
 
-    `folders` and `weights` map source names to records folders and weights. `read`
-    opens a folder.
+    `folders` maps source names to records folders, and `weights` maps them to weights.
+    `read` opens a folder.
     """
 
     def __init__(

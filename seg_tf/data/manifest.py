@@ -90,7 +90,7 @@ class Manifest:
 
     @property
     def tokens_name(self) -> str:
-        """Plural noun for the tokens in messages: "pieces" or "words"."""
+        """Plural noun for the tokens in messages, "pieces" or "words"."""
         return "pieces" if self.tokenizer == encoding.WORD_PIECES else "words"
 
     def count(self, name: str, split: str | None = None) -> int:

@@ -143,7 +143,7 @@ class Mirror:
 
     @functools.cached_property
     def max_open_shards(self) -> int:
-        """Maximum number of open shards, which use disk space even when removed."""
+        """Maximum number of open shards, which use disk space even after removal."""
         largest = max(shard.bytes for shard in self.shards.values())
         return max(1, self.max_bytes // (2 * max(largest, 1)))
 

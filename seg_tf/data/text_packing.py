@@ -78,7 +78,7 @@ class Texts:
 
     @property
     def sizes(self) -> np.ndarray:
-        """Length of each text: int64 array `(X,)`."""
+        """Length of each text, int64 `(X,)`."""
         ends = np.concatenate([[0], np.cumsum(self.positions, dtype=np.int64)])
         return ends[self.firsts + self.counts] - ends[self.firsts]
 

@@ -279,7 +279,7 @@ def block_rows(
     vocabulary: Vocabulary,
     row_shape: RowShape | None = None,
 ) -> dict[str, tf.Tensor]:
-    """Lays out one text per row, in rows of `row_shape` or as large as needed.
+    """Lays out one text per row, in rows of `row_shape` or of the smallest shape.
 
     `given_text`, `(B, N)`, is the sentence of each part, from 1, or 0 at padding.
     """

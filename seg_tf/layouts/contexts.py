@@ -260,14 +260,14 @@ class Windows:
         return count_off(self.starts, self.lengths())
 
     def num_sentences(self, contexts: Contexts) -> tf.Tensor:
-        """Counts the sentences, or parts of sentences, in each window: int32 `(W,)`."""
+        """Counts the sentences, or parts of sentences, in each window, int32 `(W,)`."""
         padded = tf.pad(contexts.sentences, [[0, 1]])
         last = tf.gather(padded, tf.maximum(self.stops - 1, 0))
         number = 1 + last - tf.gather(padded, self.starts)
         return tf.where(self.stops > self.starts, number, 0)
 
     def is_max_context(self, num_questions: int | tf.Tensor) -> tf.Tensor:
-        """Marks each piece in the window that gives it the most context: bool `(K,)`.
+        """Returns a mask `(K,)` of each piece in the window that gives it most context.
 
         The context of a piece is the smaller number of pieces to its left or right in
         the window, plus 0.01 times the length of the window, as in BERT.
@@ -337,7 +337,7 @@ def make_windows(
 def first_of_best(
     scores: tf.Tensor, groups: tf.Tensor, num_groups: int | tf.Tensor
 ) -> tf.Tensor:
-    """Marks the first best score of each group: bool `(K,)`."""
+    """Returns a mask `(K,)` of the first best score in each group."""
     best = tf.math.unsorted_segment_max(scores, groups, num_groups)
     is_best = scores == tf.gather(best, groups)
     number = tf.range(tf.size(groups))

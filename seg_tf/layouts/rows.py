@@ -1,4 +1,4 @@
-"""Examples of word pieces, and the base class of layouts with embedded indices."""
+"""Defines word piece examples, and the base class of layouts with index embeddings."""
 
 import abc
 import dataclasses

@@ -1,4 +1,4 @@
-"""Rows of a question and a window of its context, and extraction of answers.
+"""Lays out rows of a question and a window of its context, and extracts answers.
 
 The score of an answer is the sum of its start and end logits. All spans are compared,
 not only spans between the best starts and the best ends. An answer must start in the

@@ -1,4 +1,4 @@
-"""Fine-tuning tasks: examples read from benchmark files, metrics and settings.
+"""Fine-tuning tasks, with examples from benchmark files, metrics and settings.
 
 >>> from seg_tf import tasks
 >>> task = tasks.get("glue/mrpc")

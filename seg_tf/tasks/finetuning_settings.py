@@ -1,4 +1,4 @@
-"""Fine-tuning settings of the papers: grids, best settings and their sources.
+"""The papers' fine-tuning settings, with grids, best settings and sources.
 
 There are three recipes:
 

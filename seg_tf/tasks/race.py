@@ -1,4 +1,4 @@
-"""Reads RACE (Lai et al., 2017): passages with questions of four options each.
+"""Reads RACE (Lai et al., 2017), passages with questions that have four options.
 
 The published files, `RACE/train/middle/*.txt` and so on, are JSON objects with
 `article` and the lists `questions`, `options` and `answers` of equal length.

@@ -1,4 +1,4 @@
-"""Files, ranked answers and official scores of SQuAD 1.1 and 2.0.
+"""Reads SQuAD 1.1 and 2.0 files, and selects, writes and scores answers.
 
 Implements Rajpurkar et al., 2016, and Rajpurkar, Jia and Liang, 2018. A file is
 
@@ -324,7 +324,7 @@ def score_answers(
 def write_predictions(
     folder: pathlib.Path, answers: Sequence[RankedAnswers], null_threshold: float = 0.0
 ) -> None:
-    """Writes answers in the files and format of BERT's published code.
+    """Writes answers to files in the format of BERT's published code.
 
     The official scripts read `predictions.json`. In version 2.0, the official script
     also searches `null_odds.json` for the best threshold. `nbest_predictions.json`

@@ -65,7 +65,7 @@ class TextPreparation:
     sentence_parameters: bytes | None = dataclasses.field(default=None, repr=False)
 
     def files(self) -> dict[str, bytes]:
-        """Returns the contents of a checkpoint's text files, by name."""
+        """Returns the contents of the vocabulary and parameter files, by file name."""
         files = {VOCABULARY_FILE: self.vocabulary}
         if self.sentence_parameters is not None:
             files[SENTENCE_PARAMETERS_FILE] = self.sentence_parameters

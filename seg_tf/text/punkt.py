@@ -264,7 +264,7 @@ class _Candidate(NamedTuple):
     """Candidate for a boundary. Offsets count back from the start of the next chunk.
 
     `begin` is None if the next sentence starts with the next chunk. `before` is None if
-    the sentence ends whatever the next word is.
+    the sentence ends regardless of the next word.
     """
 
     stop: int
@@ -412,7 +412,7 @@ class SentenceSplitter(Splitter):
         return kinds, word_type
 
     def _boundaries_by_context(self, text: str) -> Iterator[Boundary]:
-        """Yields the boundaries in any `text`, each decided separately."""
+        """Yields the boundaries in any text, and decides on each separately."""
         stripped = text.rstrip()
         for chunk_start, end in _last_ends(text):
             context = text[chunk_start : max(end.end("mark"), end.end("word"))]

@@ -1,4 +1,4 @@
-"""Punkt's tables for a language, their files, and their corrections.
+"""Punkt's tables for a language, with their file formats and corrections.
 
 Corrections of tables that Punkt learned from text are listed in a TOML file:
 

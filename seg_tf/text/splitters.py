@@ -1,4 +1,4 @@
-"""Selects sentence splitters by the values of flags, including user functions."""
+"""Selects sentence splitters, including user functions, by the values of flags."""
 
 import dataclasses
 import functools
@@ -122,7 +122,7 @@ SentenceParameters = PunktParameters | SentenceFunction
 
 
 def make_splitter(parameters: SentenceParameters) -> Splitter:
-    """Returns the sentence splitter with these parameters."""
+    """Returns the sentence splitter for these parameters."""
     if isinstance(parameters, SentenceFunction):
         return FunctionSplitter(parameters)
     return SentenceSplitter(parameters)

@@ -137,7 +137,7 @@ class Vocabulary(TokenTable):
 
     @functools.cached_property
     def attention_id(self) -> int:
-        """Id of ReAT's `[ATTN]`, or of the first unused token if that is missing."""
+        """Id of ReAT's `[ATTN]` or, if that is missing, of the first unused token."""
         return self._id_or_unused(ATTENTION)
 
     def _id_or_unused(self, name: str) -> int:

@@ -16,7 +16,7 @@ _BLOCK_LENGTH = 256
 
 @dataclasses.dataclass(frozen=True)
 class FlatTexts:
-    """Concatenated texts, with a line feed after each.
+    """Concatenated texts, with a line feed after each text.
 
     `code_points` is int32 `(N,)`. `starts` and `ends`, `(B,)`, exclude line feeds.
     """

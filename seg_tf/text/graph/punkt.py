@@ -118,7 +118,7 @@ class GraphSentenceSplitter(tf.Module):
     def _contain_end(
         self, characters: Characters, tokens: Tokens, ends: _PossibleEnds
     ) -> tf.Tensor:
-        """Marks the candidates with a sentence end in their context: bool `(M,)`."""
+        """Returns a mask `(M,)` of candidates with a sentence end in their context."""
         every = tokens.spans
         is_left = self._decision.can_be_left(characters, every)
         # No token follows the last one.
@@ -144,7 +144,7 @@ class GraphSentenceSplitter(tf.Module):
     def _ends_at_mark(
         self, characters: Characters, tokens: Tokens, ends: _PossibleEnds
     ) -> tf.Tensor:
-        """Marks the candidates with a sentence end right after them: bool `(M,)`."""
+        """Returns a mask `(M,)` of candidates with a sentence end right after them."""
         after = ends.positions + 1
         number = tf.maximum(tokens.starts.count_before(after) - 1, 0)
         token = tokens.spans.take(number)
@@ -385,7 +385,7 @@ def character_flags() -> np.ndarray:
 
 
 class Characters:
-    """Characters of paragraphs, each followed by a line feed, and their flags."""
+    """The characters of paragraphs that end with line feeds, and their flags."""
 
     def __init__(self, code_points: tf.Tensor, table: CodePointTable):
         self.code_points = code_points
@@ -520,13 +520,13 @@ class GraphPunktDecision(tf.Module):
         self.lower = CodePointTable(small_letters())
 
     def can_be_left(self, characters: Characters, tokens: Spans) -> tf.Tensor:
-        """Marks the tokens after which a sentence may end: bool `(T,)`."""
+        """Returns a mask `(T,)` of the tokens after which a sentence may end."""
         last = tokens.ends - 1
         is_mark = characters.flag_at(last, END_MARK) & (tokens.starts == last)
         return is_mark | (characters.at(last) == DOT)
 
     def ends(self, characters: Characters, left: Spans, right: Spans) -> tf.Tensor:
-        """Marks pairs of tokens between which a sentence ends: bool `(T,)`."""
+        """Returns a mask `(T,)` of the token pairs between which a sentence ends."""
         left_word = _TokenTexts(self, characters, left)
         right_word = _TokenTexts(self, characters, right)
         kind = left_word.kind()
@@ -608,7 +608,7 @@ class _TokenTexts:
         return encode_strings(tf.gather(self._lowered, position), ends - starts)
 
     def _find_numbers(self) -> tf.Tensor:
-        """Marks tokens that are numbers, possibly with a sign and separators."""
+        """Returns a mask of the numbers, which may have a sign and separators."""
         characters, end = self._characters, self._spans.ends
         is_separator = characters.equal(DOT) | characters.equal(COMMA)
         is_digit = characters.has(DIGIT)

@@ -136,7 +136,7 @@ class Trees:
         return tf.reduce_sum(lengths, axis=1)
 
     def capped_paragraphs(self, cap: int | None) -> tf.Tensor:
-        """Returns the paragraph index of each sentence, below `cap`: int32 `(B, S)`.
+        """Returns int32 paragraph indices `(B, S)` of the sentences, all below `cap`.
 
         The indices of a row are decreased until the last one fits or the first one is
         0. Then they are clipped, as in the published code of SegaBERT.
