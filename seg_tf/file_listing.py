@@ -202,7 +202,7 @@ def _is_glob(text: str) -> bool:
 def walk(
     path: pathlib.Path, suffixes: Sequence[str] = (), pass_over: PassOver = ignore
 ) -> Iterator[pathlib.Path]:
-    """Yields the files of a folder like `list_files`, unsorted, or the file itself."""
+    """Yields a file, or the files below a folder, unsorted. See `list_files`."""
     if path.is_file():
         yield path
         return

@@ -55,9 +55,9 @@ class RecordReader:
     """Reads the records of several shards as one sequence with random access.
 
     Only requested records are read from disk. A memory-mapped file would read 100 times
-    as much. Few shards are open at a time, so any number can be read. Threads and
-    forked processes may share a reader. With `in_order`, the operating system reads
-    ahead.
+    as much. The number of open shards is limited, so a reader can read any number of
+    shards. Threads and forked processes may share a reader. With `in_order`, the
+    operating system reads ahead.
     """
 
     def __init__(self, paths: Sequence[pathlib.Path], *, in_order: bool = False):

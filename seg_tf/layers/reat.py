@@ -94,7 +94,7 @@ class AlphaTransformerLayer(TransformerLayer):
     Args:
         intermediate_size: int. Width inside both feed-forward blocks.
         num_heads: int. Number of heads in both attention blocks.
-        block_length, **kwargs: as for `SentenceTransformerLayer`.
+        block_length, `**kwargs`: as for `SentenceTransformerLayer`.
 
     Call arguments:
         hidden: float tensor `(B, L, D)`.

@@ -212,7 +212,7 @@ def test_pages_and_answers_come_over_http(model, port):
             "/read",
             {"question": {"text": TEXT}, "Host": "elsewhere.example:80"},
             403,
-            "Ask http://127.0.0.1:",
+            "Use http://127.0.0.1:",
         ),
     ],
 )
