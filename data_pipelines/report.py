@@ -254,8 +254,8 @@ class Measurements:
         lengths: kind of length -> measured lengths.
         windows: window length -> number of used positions in each window of whole
             sentences. Empty for documents of words.
-        over_cap: index name -> number of tokens whose index in the document exceeds
-            the table. Empty for documents of words.
+        over_cap: index name -> number of tokens whose index in the document is beyond
+            SegaBERT's table. Empty for documents of words.
     """
 
     num_documents: int

@@ -1,4 +1,4 @@
-"""Lists the files of an input path, with their names, and the skipped files."""
+"""Lists the files of an input path, reports skipped files, and shortens file names."""
 
 import glob
 import os

@@ -180,7 +180,7 @@ def with_retries(url: str, attempt: Callable[[], _T]) -> _T:
 
 
 def _fault_behind(error: FileNotFoundError) -> BaseException | None:
-    """Returns the error that fsspec reported as a missing file, such as HTTP 500."""
+    """Returns the real error if fsspec misreported it as a missing file, else None."""
     cause = error.__cause__
     if isinstance(cause, FileNotFoundError):
         return _fault_behind(cause)

@@ -45,7 +45,7 @@ def configured_by(config: Any) -> Callable[[_Implementation], _Implementation]:
 
 
 def build_from(config: Any, **extra: Any) -> Any:
-    """Builds the object that `config` configures. `extra` overrides its fields."""
+    """Builds the object that `config` configures. `extra` arguments take precedence."""
     implementation = getattr(type(config), "implementation", None)
     if implementation is None:
         raise ValueError(

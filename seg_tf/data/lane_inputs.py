@@ -54,7 +54,7 @@ class WordStream:
         """Reads `length` words, starting at position `begin`.
 
         Returns int64 `(3, length)`: the id, the sentence number and the paragraph
-        number of each word. The numbers are counted across documents and epochs.
+        number of each word. Both numbers continue across documents and epochs.
         """
         parts = []
         while length > 0:

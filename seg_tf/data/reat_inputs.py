@@ -200,7 +200,7 @@ class ReATInputs(WindowInputs):
 
 
 def _shares(num_short: int, num_long: int, long_rate: float) -> tuple[int, int]:
-    """Returns the numbers of rows of short and of long texts in an epoch."""
+    """Returns how many rows of short texts and of long texts an epoch has."""
     if long_rate == 1:
         return 0, num_long
     requested = round(num_short * long_rate / (1 - long_rate))

@@ -31,7 +31,7 @@ _MAX_SHARDS = 4096
 
 
 def write_shard(path: pathlib.Path, records: Iterable[bytes]) -> int:
-    """Writes serialized records to a shard with offsets, and returns their number."""
+    """Writes serialized records and their offsets. Returns the number of records."""
     offsets = [0]
     with files.written_aside(path) as aside:
         try:

@@ -20,7 +20,7 @@ ReadSamples = Callable[[tf.Tensor], Features]
 
 
 class SampledInputs:
-    """Base class of `seg_tf.training.build.Inputs` that read rows by sample number."""
+    """Base class for implementations of `Inputs` that read rows by sample number."""
 
     def train_function(self) -> ReadSamples:
         """Returns a function that maps training sample numbers to features."""

@@ -90,7 +90,7 @@ class CorpusVectors:
         ]
 
     def sentences(self, numbers: Iterable[int]) -> dict[int, list[Sentence]]:
-        """Maps each sentence number to its context sentences and then the sentence."""
+        """Maps each number to a sentence's context, followed by the sentence itself."""
         numbers = set(numbers)
         with open(self.folder / _SENTENCES_FILE, encoding="utf-8") as file:
             return {

@@ -24,7 +24,7 @@ def tokens_per_update(config: RunConfig, inputs: Inputs) -> float:
 
 
 def memory(config: RunConfig, inputs: Inputs, learner: Learner) -> dict[str, int]:
-    """Estimates a process's bytes of memory by purpose. Omits unknown activations."""
+    """Estimates a process's memory in bytes, by purpose. Omits unknown activations."""
     weights = num_bytes(learner.trainable_variables)
     sizes = {
         "weights": weights,

@@ -207,7 +207,7 @@ class Learner:
         self.finish_update(lambda: next(batches))
 
     def train_step(self, features: Features) -> tuple[Any, Any]:
-        """Makes one step. Returns whether it was finite, and the stop request count."""
+        """Runs one step. Returns whether it was finite, and the stop request count."""
         features, stop_request = _pop_stop_request(features)
         result = self._step(features, self.memory.read(features), stop_request)
         self.memory.write(features, result.memory)

@@ -55,7 +55,7 @@ class AdamW(keras.optimizers.AdamW):
     The kernel makes one pass over memory, which halves the time of an update on CPUs.
     If a variable is not float32 or not TensorFlow's, Keras operations update it.
 
-    Unlike Keras's AdamW, the config includes the names of variables without decay.
+    Unlike in Keras's AdamW, the config includes the names of variables without decay.
 
     Args:
         *args: arguments of `keras.optimizers.AdamW`, without `amsgrad`.
@@ -137,7 +137,7 @@ class Muon(AdamW):
         u = sqrt(max(1, outputs / inputs)) * orthogonalize(g + momentum * m)
         w = w - matrix_rate_ratio * rate * (u + weight_decay * w)
 
-    Here g, m and w are matrices of inputs x outputs, which merge head axes, in at least
+    Here g, m and w are inputs x outputs matrices, with head axes merged, in at least
     float32. The published scale is sqrt(max(1, rows / columns)) for PyTorch's weights,
     which are outputs x inputs. The weight decay follows Liu et al. (2025,
     arXiv:2502.16982, section 2.2). Matrices have no second moment.
@@ -449,7 +449,7 @@ def build_stable_adamw(
 def build_muon(
     *, learning_rate: float, matrix_learning_rate: float, **settings: Any
 ) -> AdamW:
-    """Builds Muon with warmup–stable–decay and a separate rate for matrices."""
+    """Builds Muon with a warmup–stable–decay schedule and a separate matrix rate."""
     ratio = matrix_learning_rate / learning_rate
     settings |= {"learning_rate": learning_rate, "matrix_rate_ratio": ratio}
     return build_stable_adamw(Muon, name="muon", **settings)

@@ -63,7 +63,7 @@ class TrainingStep(StepParts):
             return StepResult(finite, *tf.nest.map_structure(tf.identity, result))
 
     def _count(self, features: Features, stop_requests: tf.Tensor) -> GlobalBatch:
-        """Counts the global batch, before gradients are computed."""
+        """Sums the counts of the batch over processes, before computing gradients."""
         mask = features["padding_mask"]
         rows, size = tf.shape(mask)[0], self.options.micro_batch_size
         counts = [

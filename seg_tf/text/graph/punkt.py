@@ -578,7 +578,7 @@ class _TokenTexts:
         return tf.where(self._is_number, NUMBER_TYPE, self._stem)
 
     def evidence_and_type(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the `Evidence` and type of each token after a boundary."""
+        """Returns each token's `Evidence` and type as the token after a boundary."""
         keeps_period = self._spans.are_dots | self._is_abbreviation
         whole = tf.where(keeps_period, tf.strings.join([self._stem, "."]), self._stem)
         word_type = tf.where(self._is_number, NUMBER_TYPE, whole)
