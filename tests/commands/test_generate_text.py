@@ -26,7 +26,7 @@ def without_indents(text):
 
 
 def test_prompt_and_words_are_printed(language_model_dir, capsys):
-    arguments = ("--prompt=The w2", "--num_words=8", "--seed=1")
+    arguments = ("--prompt=The w2", "--num_words=24", "--seed=1")
     run(language_model_dir, *arguments)
     output = capsys.readouterr().out
     model = tiny.load(language_model_dir)

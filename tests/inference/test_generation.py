@@ -71,7 +71,7 @@ def test_with_less_memory_it_is_as_in_segments_of_one_word(
     assert abs(np.mean(losses[1:]) - tiny.losses_of_text(one_pass).mean()) > 1e-3
 
 
-def draw(model, seed, count=8, prompt="The w2", **settings):
+def draw(model, seed, count=24, prompt="The w2", **settings):
     generator = TextGenerator(model, prompt)
     words = generator.sample(Sampling(**settings), np.random.default_rng(seed))
     return list(itertools.islice(words, count))
