@@ -315,7 +315,7 @@ def test_a_saved_classifier_has_the_parameters_of_the_flag(fine_tune, tmp_path):
     ("arguments", "message"),
     [
         (["--task=glue/rta"], "`task` must be one of.*'glue/rta'"),
-        (["--task=glue/rte,glue/cola"], "hold the file of the split.*CoLA"),
+        (["--task=glue/rte,glue/cola"], "contain the file of the split.*CoLA"),
         (["--learning_rate=inf"], "`learning_rate` must be above 0"),
         (["--probe=joint"], "`--learning_rate` is for classification and SQuAD"),
         (["--max_length=1000"], "`max_length` must be at most.*max_length=1000"),

@@ -53,8 +53,8 @@ class MarkdownReader(base.TextReader):
     comments are left out. Front matter is YAML between `---` and `---` (or `...`) at
     the start of the file.
 
-    The title is taken from the front matter, or else from the first heading without the
-    prefix "Title: ".
+    The title is taken from the front matter or, if it has none, from the first heading,
+    whose prefix "Title: " is removed.
 
     Args:
         encoding: str. See `base.TextReader`.

@@ -1,4 +1,4 @@
-"""Reads MediaWiki dumps, the XML files `pages-articles`, one page at a time."""
+"""Reads MediaWiki dumps (`pages-articles` XML files), one page at a time."""
 
 import dataclasses
 import io
@@ -22,7 +22,7 @@ _SHARED_NAMESPACES = {"6": "File", "14": "Category"}
 class MediaWikiReader(base.FileReader):
     """MediaWiki dumps (`pages-articles` XML), compressed or not, including multistream.
 
-    The title, paragraphs, headings and list items become paragraphs, in this order.
+    Each page yields its title, then its paragraphs, headings and list items in order.
     Templates, tables, references, files, galleries, formulas, code and headings of
     empty sections are left out, except templates that show plain text
     (`wiki_markup.TEMPLATES`). Only the last revision of a page is read. Redirects and
@@ -109,8 +109,7 @@ def _elements(
 ) -> Iterator[ElementTree.Element]:
     """Yields `siteinfo` and the pages of a dump, with one page in memory at a time.
 
-    Only the last revision of a page is kept. Raises DocumentError where the XML is
-    damaged or truncated.
+    Only the last revision of a page is kept. Raises DocumentError for damaged XML.
     """
     parser = ElementTree.XMLPullParser(("start", "end"))
     path: list[ElementTree.Element] = []  # The open elements.

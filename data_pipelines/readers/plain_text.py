@@ -26,8 +26,8 @@ class PlainTextReader(base.TextReader):
         hard_wrapped: str. Whether line ends within a paragraph are mere line breaks.
             "yes": blank lines separate paragraphs, whose lines are joined by spaces (a
             hyphen at the end of a line stays). "no": every non-blank line is a
-            paragraph. "auto": see `is_hard_wrapped`, but "no" if a file contains many
-            documents. With documents=blank_lines, "yes" joins all lines of a document.
+            paragraph. "auto": decided by `is_hard_wrapped` if documents=file, otherwise
+            "no". With documents=blank_lines, "yes" joins all lines of a document.
         encoding: str. See `base.TextReader`.
     """
 
@@ -81,7 +81,7 @@ class PlainTextReader(base.TextReader):
                 yield base.Document(paragraphs, source, f"line {numbers[0]}")
 
     def _blocks(self, stream: io.BufferedReader) -> Iterator[streams.Block]:
-        """Splits a file at blank lines, or after every line."""
+        """Yields the blocks between blank lines, or each line if documents=lines."""
         block = None
         for line in streams.lines(stream, self.max_document_bytes):
             is_blank = line.data.isspace()

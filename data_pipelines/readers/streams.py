@@ -1,4 +1,4 @@
-"""Opens files as UTF-8 streams: decompression, encodings, lines and error locations."""
+"""Opens, decompresses and decodes files, and locates errors in them."""
 
 import bz2
 import codecs
@@ -51,7 +51,7 @@ class DocumentError(Exception):
 
 
 class _DamagedError(DocumentError):
-    """The rest of a stream is lost. The location is set later."""
+    """The rest of a stream is lost. `open_text` sets the location."""
 
 
 def too_long(max_bytes: int, location: str = "") -> DocumentError:
@@ -157,7 +157,7 @@ def _decompressed(
 def _decompress(
     stream: io.BufferedReader, name: str, new_decompressor: Callable[[], Any]
 ) -> Iterator[bytes]:
-    """Decompresses all streams, members or frames of a file."""
+    """Yields the decompressed data of all streams, members or frames of a file."""
     decompressor = None
     # `read` would lose the data before a lost connection.
     while data := stream.read1(_COMPRESSED_BYTES):
@@ -337,7 +337,7 @@ class UnreachableError(OSError):
 def open_raw(path: file_listing.Path) -> io.RawIOBase:
     """Opens a local or remote file as a seekable stream.
 
-    Raises OSError for a local file and UnreachableError for a remote one.
+    If this fails, raises OSError for a local and UnreachableError for a remote file.
     """
     return io.FileIO(path) if isinstance(path, pathlib.Path) else _Remote(path)
 

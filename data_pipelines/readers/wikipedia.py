@@ -143,8 +143,8 @@ class WikiTextReader(base.TextReader):
 
     Each non-blank line is a paragraph. Titles and headings (` = = … = = `) keep their
     marks. Words stay tokenized, including `<unk>`. A document begins at a title line,
-    ` = Title = `, between blank lines (or the edges of the file). Otherwise, a line of
-    a formula such as ` = 1 rad / s … = ` would be a title. Text before the first title
+    ` = Title = `, between blank lines (or the edges of the file), because a line of a
+    formula may look the same: ` = 1 rad / s … = `. Text before the first title
     is a document without a title.
     """
 

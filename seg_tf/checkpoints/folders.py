@@ -60,7 +60,7 @@ def best(folder: pathlib.Path) -> int | None:
 
 
 def read(folder: pathlib.Path) -> dict[str, Any]:
-    """Reads a checkpoint's state after checking all of its files."""
+    """Reads a checkpoint's state and checks all of its files."""
     state = contents.read_state(folder)
     if updates_of(folder) not in (None, state.get("updates")):
         raise DamagedCheckpointError(

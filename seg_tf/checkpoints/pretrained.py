@@ -104,7 +104,7 @@ class Pretrained:
         return make_splitter(self.sentence_parameters)
 
     def objective(self, kind: type, described: str) -> Any:
-        """Returns the objective of class `kind`. `described` names it in errors."""
+        """Returns the objective of class `kind`. `described` is for error messages."""
         for objective in self.objectives.values():
             if isinstance(objective, kind):
                 return objective
@@ -211,7 +211,7 @@ def restore_weights(
     config: RunConfig,
     vocabulary: Mapping[str, Any],
 ) -> None:
-    """Loads only the weights of a checkpoint, to start a new run from them."""
+    """Loads a checkpoint's weights for a new run with the same model and vocabulary."""
     state = folders.read(folder)
     before, now = (
         {

@@ -14,8 +14,7 @@ The vectors of each text are written to a NumPy archive, <file name>.npz:
   paragraphs  int32 (S,): paragraph index of each sentence, from 0
   settings    JSON object: text, weights and settings that the vectors depend on
 
-A sentence longer than the model's blocks or rows is encoded in parts, and its vector is
-the mean over the parts.
+If a sentence is longer than a block or row, its vector is the mean over its parts.
 """
 
 import dataclasses

@@ -256,7 +256,7 @@ def _run(
     processes: distribution.Distribution,
     report: Callable[[str], Any],
 ) -> list[str]:
-    """Runs unfinished trials and returns the diverged trials of all processes."""
+    """Runs a job's unfinished trials and returns the diverged ones of all processes."""
     values = flags.FLAGS
     runner, folder = job.runner, job.folder
     name = runner.name

@@ -207,7 +207,7 @@ def main(_: Sequence[str]) -> None:
 
 
 def _with_size(table: Table, size: str) -> Table:
-    """Replaces the runs in a table's rows of base models by runs of another size."""
+    """Replaces the base-size runs in a table's rows with runs of another size."""
     rows = []
     for row in table.rows:
         parts = [size if part == _SIZE else part for part in row.run.split("_")]

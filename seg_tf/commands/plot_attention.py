@@ -112,7 +112,7 @@ def _maps(
 
 
 def _numbers(name: str, count: int) -> list[int]:
-    """Parses the layers or heads in a flag, each below `count`."""
+    """Parses the layer or head numbers in a flag. Each must be below `count`."""
     texts = flags.FLAGS[name].value
     if texts == [_ALL]:
         return list(range(count))

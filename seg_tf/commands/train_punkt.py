@@ -97,7 +97,7 @@ def learn_tables(
     options: TrainingOptions,
     corrections: PunktCorrections,
 ) -> PunktParameters:
-    """Learns the tables of the second round, without entries that have no effect."""
+    """Learns the second round's tables and drops entries that have no effect."""
     from nltk.tokenize import punkt
 
     class TrainerWithAbbreviations(punkt.PunktTrainer):
@@ -152,7 +152,7 @@ def learn_tables(
 
 
 def _count_types(shard: list[str]) -> collections.Counter:
-    """Counts the occurrences of each type, with or without a final period."""
+    """Counts the occurrences of each type, ignoring a final period."""
     return collections.Counter(
         type_of(token).removesuffix(".")
         for tokens in map(tokenize, shard)

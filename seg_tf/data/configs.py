@@ -26,8 +26,8 @@ _SentenceLength = Annotated[int, Range("be at least 4", 4)]
 class MaskingConfig:
     """Settings of masked language modeling, with BERT's defaults.
 
-    By default, 15% of the pieces of a row are predicted, at most `max_predictions`. Of
-    these, 80% are replaced by `[MASK]`, 10% by a random piece, and the rest are kept.
+    By default, 15% of the pieces of a row are predicted, but at most `max_predictions`.
+    Of these pieces, 80% become `[MASK]`, 10% become random pieces, and 10% are kept.
     """
 
     mask_rate: Fraction = 0.15
@@ -65,10 +65,10 @@ class WindowInputsConfig(Ranged):
 
     Attributes:
         window_length: int. Number of positions of a full window.
-        masking: `MaskingConfig`. Masking of each window.
+        masking: `MaskingConfig`. Settings of the masking.
         block_rows: int. Number of consecutive rows per block. Rows of a block are read
             at about the same time, which suits remote records. If None, all rows of an
-            epoch are permuted.
+            epoch are permuted together.
         blocks_at_once: int. Number of blocks whose rows are mixed.
     """
 
@@ -112,7 +112,7 @@ class ShuffledWindowInputsConfig(WindowInputsConfig):
 
     Attributes:
         max_sentences: int. Maximum number of sentences per row. In windows with more
-            sentences, random adjacent ones are merged.
+            sentences, random adjacent sentences are merged.
         shuffle_rate: float. Probability that the sentences of a row are shuffled.
     """
 
@@ -148,7 +148,7 @@ class ReATInputsConfig(WindowInputsConfig):
 
     Each window of the records is split into texts of whole sentences in two ways: into
     short texts of short sentences, and into long texts. A sentence that is too long is
-    split into even parts, which count as sentences. A row contains texts of one kind.
+    split into even parts, which count as sentences. A row never mixes the two kinds.
 
     Attributes:
         window_length: int. Number of positions of the records' windows. Long texts
@@ -161,10 +161,10 @@ class ReATInputsConfig(WindowInputsConfig):
         long_sentence_length: int. Maximum length of a sentence of a long text.
         long_max_sentences: int. Maximum number of sentences of a long text.
         long_rate: float. Fraction of the rows that contain long texts.
-        exchange_rate: float. Fraction of the sentences that are moved. Parts of a split
+        exchange_rate: float. Fraction of the sentences to move. Parts of a split
             sentence are never moved and do not count.
         exchange_within: str. "text" moves sentences within their text. "row" moves them
-            among all texts of a row, which is learned much faster.
+            among all texts of a row, which models learn to detect much faster.
     """
 
     paper: ClassVar[str | None] = None
@@ -190,13 +190,13 @@ class ReATInputsConfig(WindowInputsConfig):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LaneInputsConfig(Ranged):
-    """Settings of a corpus read as one stream of words in lanes (Transformer-XL).
+    """Settings for reading a corpus as one stream of words in lanes (Transformer-XL).
 
     Each row of a batch holds the next `target_length` words of one lane, and the next
     batch continues each lane. In training, the batch size is the number of lanes.
 
     Attributes:
-        target_length: int. Number of words per row. Each predicts the next word.
+        target_length: int. Number of words per row, each with the next word as target.
         validation_lanes: int. Number of lanes of held-out text.
     """
 

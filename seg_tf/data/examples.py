@@ -97,7 +97,7 @@ def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
 def decode_numbers(
     packed: tf.Tensor, width: str, length: int | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Decodes integer lists, a string tensor `(B,)`, in the graph.
+    """Decodes integer lists, packed in a string tensor `(B,)`, in the graph.
 
     Returns int32 `(B, length)`, padded with 0, and the length of each list, int32
     `(B,)`. If `length` is None, rows have the length of the longest list.
@@ -117,7 +117,7 @@ def decode_numbers(
 def write_trees(
     path: pathlib.Path, items: Iterable[Item], widths: Mapping[str, str]
 ) -> Shard:
-    """Writes a shard of consecutive documents and returns its manifest entry."""
+    """Writes a shard of documents or windows, in order. Returns its manifest entry."""
     counts = {"documents": 0, "paragraphs": 0, "sentences": 0, "pieces": 0}
 
     def encoded() -> Iterator[bytes]:

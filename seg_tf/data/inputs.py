@@ -44,8 +44,8 @@ class MixtureInputs(SampledInputs):
     Sample n of a source, including its masking, equals sample n of a run on that source
     only. An epoch ends when every source has been read completely at least once.
 
-    `folders` and `weights` map source names to records folders and weights. `read`
-    opens a folder.
+    `folders` maps source names to records folders, and `weights` maps them to weights.
+    `read` opens a folder.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class MixtureInputs(SampledInputs):
 
     @property
     def text_preparation(self) -> TextPreparation | None:
-        """Text preparation of all sources, or None if no vocabulary file exists."""
+        """Text preparation of all sources, or None if there is no vocabulary file."""
         known = (inputs.text_preparation for inputs in self._inputs)
         return next((preparation for preparation in known if preparation), None)
 
@@ -95,7 +95,7 @@ class MixtureInputs(SampledInputs):
     def validation_dataset(
         self, batch_size: int, max_samples: int | None = None, **rank: Any
     ) -> tf.data.Dataset:
-        """Returns held-out batches, source by source, up to `max_samples` of each."""
+        """Returns held-out batches of all sources. `max_samples` limits each source."""
         datasets = (
             inputs.validation_dataset(batch_size, max_samples, **rank)
             for inputs in self._inputs

@@ -30,8 +30,8 @@ _WORD_FEATURES = (
 class WordStream:
     """All words of a split, one document after another, repeated endlessly.
 
-    Document sizes are counted when a shard is first read. The cache holds enough shards
-    and documents to read from `num_places` positions in turn.
+    Document sizes are counted when a shard is first read. The caches of shards and
+    documents are large enough to read from `num_places` positions in turn.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class WordStream:
         """Reads `length` words, starting at position `begin`.
 
         Returns int64 `(3, length)`: the id, the sentence number and the paragraph
-        number of each word. The numbers are counted across documents and epochs.
+        number of each word. Both numbers continue across documents and epochs.
         """
         parts = []
         while length > 0:
@@ -77,14 +77,14 @@ class WordStream:
         return np.concatenate(parts, axis=1)
 
     def _locate(self, place: int) -> tuple[int, int]:
-        """Returns the shard that contains a word of the split, and the record in it."""
+        """Returns the shard and record numbers of the word at a position of a split."""
         firsts = self._first_counts[:, 0]
         shard = int(np.searchsorted(firsts, place, side="right")) - 1
         firsts = self._counts(shard)[:, 0]
         return shard, int(np.searchsorted(firsts, place, side="right")) - 1
 
     def _count_shard(self, number: int) -> np.ndarray:
-        """Counts tokens, sentences and paragraphs before each document of a shard."""
+        """Counts the split's tokens, sentences and paragraphs before each document."""
         records = self._reader.records_of(number)
         counts = np.zeros((len(records) + 1, 3), np.int64)
         for row, record in enumerate(records):
@@ -101,7 +101,7 @@ class WordStream:
         return self._first_counts[number] + counts
 
     def _read_document(self, shard: int, record: int) -> tuple[np.ndarray, ...]:
-        """Returns counts before a document, its ids, sentence and paragraph ends."""
+        """Returns a document's preceding counts, ids, sentence and paragraph ends."""
         data = self._reader[self._reader.records_of(shard)[record]]
         tree, _, _ = examples.decode(data, self._widths)
         return (
@@ -161,7 +161,7 @@ class LaneInputs(RecordInputs):
     def train_dataset(
         self, batch_size: int, first_sample: int = 0, **rank: Any
     ) -> tf.data.Dataset:
-        """Returns endless batches of one row per lane. Each continues the last one."""
+        """Returns endless, consecutive batches of one row per lane."""
         share = sample_order.share_of_rank(batch_size, **rank)
         if first_sample % batch_size:
             raise ValueError(
@@ -196,7 +196,7 @@ class LaneInputs(RecordInputs):
 
         A time step covers all lanes and takes several batches if there are more lanes
         than `batch_size`. All ranks get the same number of batches. `max_samples` is
-        rounded down to whole time steps, but to at least one.
+        rounded down to a whole number of time steps, at least one.
         """
         sample_order.share_of_rank(batch_size, rank, num_ranks)
         num_lanes = self._validation_lanes
@@ -243,10 +243,10 @@ class LaneInputs(RecordInputs):
         lanes: np.ndarray,
         num_targets: int | None = None,
     ) -> dict[str, np.ndarray]:
-        """Reads the segments of `lanes` `(b,)`, `length` words apart, at one time step.
+        """Reads one segment of each of the `lanes`, all at the same time step.
 
-        `num_targets` words are predicted, each in one lane. If it is None, lanes are
-        endless.
+        Lanes start `length` words apart. `num_targets` words are predicted, each in one
+        lane. If it is None, lanes are endless.
         """
         shape = len(lanes), self._target_length
         positions = np.arange(self._target_length)

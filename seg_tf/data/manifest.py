@@ -61,7 +61,7 @@ class Manifest:
         sentence_splitter: name and checksum of the sentence splitter's parameters.
         options: build settings that determine the result.
         number_widths: integer type of each list of a record.
-        window_length: length with `[CLS]` and `[SEP]`, or None for documents.
+        window_length: window length with `[CLS]` and `[SEP]`, or None for documents.
         sources: name, size and checksum of every input file. If validation text is
             separate, file names begin with the split.
         rejected: number of rejected documents by reason.
@@ -90,7 +90,7 @@ class Manifest:
 
     @property
     def tokens_name(self) -> str:
-        """Plural noun for the tokens in messages: "pieces" or "words"."""
+        """Plural noun for the tokens in messages, "pieces" or "words"."""
         return "pieces" if self.tokenizer == encoding.WORD_PIECES else "words"
 
     def count(self, name: str, split: str | None = None) -> int:
@@ -271,7 +271,7 @@ def vocabulary_path(manifest: Manifest, folder: pathlib.Path) -> pathlib.Path:
 def text_preparation(
     manifest: Manifest, folder: pathlib.Path
 ) -> TextPreparation | None:
-    """Returns the text preparation of records, or None without a vocabulary file."""
+    """Returns records' text preparation, or None if the vocabulary file is missing."""
     vocabulary = manifest.vocabulary
     if not (folder / vocabulary["file"]).is_file():
         return None

@@ -223,7 +223,7 @@ def _exclude_span(
 
 
 def _draw_place(is_place: tf.Tensor, draws: tf.Tensor) -> tf.Tensor:
-    """Draws a random True position of each row of a mask `(B, L)`: int32 `(B,)`."""
+    """Draws the position of a random True entry of each row of a mask `(B, L)`."""
     counts = tf.math.count_nonzero(is_place, axis=1, dtype=tf.int32)
     ranks = randomness.integers_below(draws, counts)
     # A flat list of the positions of all rows is several times as fast as `tf.cumsum`

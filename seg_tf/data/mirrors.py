@@ -1,7 +1,7 @@
 """Local folders, called mirrors, that cache the records of a bucket.
 
 A mirror is used like any folder of records, but its shards are fetched when first read
-and evicted when the folder is full. Ranks and runs on one machine share it.
+and evicted when the folder is full. All ranks and runs on a machine share its mirrors.
 """
 
 import concurrent.futures
@@ -36,7 +36,7 @@ class DamagedShardError(ValueError):
 def local_records(
     records_dir: str | os.PathLike[str], gigabytes: float | None = None
 ) -> pathlib.Path:
-    """Returns the folder to read records from: `records_dir`, or the mirror of a URL.
+    """Returns `records_dir`, or the updated local mirror if it is a URL.
 
     `gigabytes` limits the total size of the shards in a mirror. If it is None, the
     previous limit is kept, initially 50. Raises a ValueError if the URL has no records.
@@ -62,8 +62,8 @@ def mirror_folder(url: str) -> pathlib.Path:
 def update(folder: pathlib.Path, url: str, gigabytes: float | None = None) -> bool:
     """Creates or updates the mirror of a URL in a folder.
 
-    Fetches all files except shards. If the records at the URL have changed, removes the
-    old ones first. Returns False if there are no records at the URL.
+    Fetches all files except shards. If the records at the URL have changed, first
+    removes the old files. Returns False if there are no records at the URL.
     """
     content = remote_files.read_bytes(f"{url}/{FILE_NAME}")
     if content is None:
@@ -143,7 +143,7 @@ class Mirror:
 
     @functools.cached_property
     def max_open_shards(self) -> int:
-        """Maximum number of open shards, which use disk space even when removed."""
+        """Maximum number of open shards, which use disk space even after removal."""
         largest = max(shard.bytes for shard in self.shards.values())
         return max(1, self.max_bytes // (2 * max(largest, 1)))
 
@@ -243,7 +243,7 @@ def fetch(path: pathlib.Path) -> None:
 
 
 def damaged(message: str, paths: Sequence[pathlib.Path]) -> DamagedShardError:
-    """Returns an error about damaged files, after removing them from a mirror."""
+    """Returns an error about damaged files. Removes them if they are in a mirror."""
     mirror = mirror_of(paths[0].parent)
     if mirror is None:
         return DamagedShardError(message)

@@ -111,7 +111,7 @@ def join_windows(
         return tf.RaggedTensor.from_row_lengths(values, row_sizes, validate=False)
 
     def sources(is_used: tf.Tensor, width: int) -> tf.Tensor:
-        """Returns the flat index of the value at each position of a row."""
+        """Returns, for each position of the rows, the flat index of its value."""
         counts = by_row(tf.math.count_nonzero(is_used, axis=1), row_sizes)
         counts = tf.reduce_sum(counts, axis=1)
         tf.debugging.assert_less_equal(

@@ -3,8 +3,8 @@
 Packing is best-fit decreasing over the histogram of lengths. Rows with the same lengths
 are represented by one pattern with a count, as in the histogram packing of Krell et
 al., 2021 ("Efficient sequence packing without cross-contamination", arXiv:2107.02027).
-The work grows with the number of distinct lengths rather than windows, and the result
-is as good as packing window by window. Large splits are packed in groups of shards to
+The work grows with the number of distinct lengths, not of windows, and rows are as full
+as if windows were packed one by one. Large splits are packed in groups of shards to
 limit memory.
 """
 
@@ -36,7 +36,7 @@ class Packs:
         return len(self.offsets) - 1
 
     def of_rows(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the members of rows, concatenated, and their number in each row."""
+        """Returns the concatenated members of rows, and the size of each row."""
         begins = self.offsets[rows]
         counts = self.offsets[rows + 1] - begins
         shifts = np.repeat(begins - (np.cumsum(counts) - counts), counts)
@@ -58,7 +58,7 @@ def pack(lengths: np.ndarray, row_length: int, max_windows: int, *, seed: int) -
     """Packs windows with the given lengths into few rows.
 
     Lengths are from 1 to `row_length`, which is at most 65,535. Windows of equal length
-    are assigned to rows by a hash of the seed, so that rows mix the corpus.
+    are assigned to rows by a hash of the seed, so that a row mixes documents.
     """
     counts = np.bincount(lengths, minlength=row_length + 1)
     places, sizes = [np.zeros(0, np.uint16)], [np.zeros(1, np.int64)]
@@ -79,7 +79,7 @@ def pack(lengths: np.ndarray, row_length: int, max_windows: int, *, seed: int) -
 def _best_fit_decreasing(
     counts: np.ndarray, row_length: int, max_windows: int
 ) -> Iterator[tuple[Pattern, int]]:
-    """Yields the patterns of rows, each with its number of rows."""
+    """Yields each pattern and the number of rows that have it."""
     spaces: list[int] = []  # ascending
     by_space: dict[int, list[tuple[Pattern, int]]] = {}
     full_rows: list[tuple[Pattern, int]] = []
@@ -126,8 +126,8 @@ def _best_fit_decreasing(
 def groups_of_shards(manifest: Manifest, split: str, count: str) -> list[range]:
     """Returns ranges of consecutive shards to pack together, at least one.
 
-    The size of a group is limited by its `count` in the manifest, "records" or
-    "sentences".
+    A range ends when the sum of its `count`, "records" or "sentences" in the manifest,
+    reaches a limit.
     """
     groups, first, size = [], 0, 0
     shards = manifest.splits[split]

@@ -32,7 +32,7 @@ LONG_TEXTS = 13
 
 
 def key(*names: int) -> int:
-    """Returns the random stream of integer names such as seed, purpose and epoch."""
+    """Returns the random stream named by integers such as seed, purpose and epoch."""
     value = 0
     for name in names:
         value = (value + (int(name) + 1) * _GAMMA) & _MASK
@@ -43,7 +43,7 @@ def key(*names: int) -> int:
 
 
 def uniform_integers(stream: int, count: int) -> np.ndarray:
-    """Returns the first `count` numbers of a stream: uint64 array `(count,)`."""
+    """Returns the first `count` numbers of a stream, a uint64 array `(count,)`."""
     with np.errstate(over="ignore"):
         counters = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(_GAMMA)
         bits = counters + np.uint64(stream)
@@ -62,7 +62,7 @@ def extend_key(stream: int | tf.Tensor, names: int | tf.Tensor) -> tf.Tensor:
 
 
 def uniform_integers_like(streams: tf.Tensor, count: int | tf.Tensor) -> tf.Tensor:
-    """Returns the first `count` numbers of streams `(B,)`: uint64 `(B, count)`."""
+    """Returns the first `count` numbers of each stream `(B,)`, uint64 `(B, count)`."""
     counters = tf.cast(tf.range(1, count + 1), tf.uint64) * _uint64(_GAMMA)
     return _finalize(streams[:, tf.newaxis] + counters[tf.newaxis, :])
 

@@ -1,4 +1,4 @@
-"""Reads rows of texts, with sentences in blocks and some of them moved (ReAT).
+"""Reads rows of texts, places their sentences in blocks and moves some of them (ReAT).
 
 Shape key: B rows, L row length, N sentences of a row.
 """
@@ -25,12 +25,12 @@ _LONGEST_ROW = 65_535
 
 @configured_by(ReATInputsConfig)
 class ReATInputs(WindowInputs):
-    """`WindowInputs` whose rows contain texts, with sentences in blocks.
+    """`WindowInputs` whose rows contain texts with sentences placed in blocks.
 
     The texts and their rows depend only on the seed. Moved sentences and masked words
     are drawn anew in every epoch. An epoch consists of all rows of short texts and a
-    new random selection of rows of long texts, or of all rows of long texts if
-    `long_rate` is 1.
+    new random selection of rows of long texts. If `long_rate` is 1, it consists of all
+    rows of long texts instead.
 
     `index_tables` must contain `position_index`, the length of a block, and
     `sentence_position`, the maximum number of sentences of a text.
@@ -200,7 +200,7 @@ class ReATInputs(WindowInputs):
 
 
 def _shares(num_short: int, num_long: int, long_rate: float) -> tuple[int, int]:
-    """Returns the numbers of rows of short and of long texts in an epoch."""
+    """Returns how many rows of short texts and of long texts an epoch has."""
     if long_rate == 1:
         return 0, num_long
     requested = round(num_short * long_rate / (1 - long_rate))
@@ -212,12 +212,12 @@ def exchange(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Moves a random fraction `rate` of the sentences of each text.
 
-    Each chosen sentence moves to the position of the next one in a random order. Their
-    number is rounded randomly, to 0 or 2 if it is below 2, so that it is unbiased.
+    Each chosen sentence moves to the position of the next one in a random order. The
+    number of chosen sentences is rounded randomly without bias, but never to 1.
 
-    `text_number` is the text of each sentence, from 1, or 0 at padding, and `places` is
-    its position, both int32 `(B, N)`. Returns the new positions, and bool masks of the
-    sentences that moved and of those that could have moved.
+    `text_number`, from 1, or 0 at padding, is the text of each sentence, and `places`
+    is its position, both int32 `(B, N)`. Returns the new positions, a bool mask of the
+    sentences that moved, and a bool mask of the sentences that could have moved.
     """
     width = tf.shape(text_number)[1]
     streams = randomness.extend_key(streams, randomness.EXCHANGED_SENTENCES)

@@ -1,9 +1,9 @@
 """Defines the binary format of record files without importing TensorFlow.
 
 A shard is a TFRecord file. Each record consists of its length (8 bytes), the masked
-CRC-32C of the length (4), the data, and the masked CRC-32C of the data (4). Next to a
-shard are the offsets of its records and, for windows, the pieces per window and per
-sentence. Packing reads all lengths of a split, which take a hundredth of the space.
+CRC-32C of the length (4), the data, and the masked CRC-32C of the data (4). Files next
+to a shard store the offsets of its records and, for windows, the number of pieces of
+each window and sentence. Packing reads these counts, a hundredth of a shard's size.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Lengths:
         return np.fromfile(self.path(shard_path), _LENGTH)
 
     def read(self, shards: Iterable[Shard], folder: pathlib.Path) -> np.ndarray:
-        """Reads lengths of several shards, uint16, and checks their counts."""
+        """Reads lengths of several shards, uint16, and checks their number and sum."""
         parts = [np.zeros(0, _LENGTH)]
         for shard in shards:
             path = folder / shard.file
@@ -135,7 +135,7 @@ LENGTHS = (WINDOWS, SENTENCES)
 def read_sentence_lengths(
     shards: Sequence[Shard], folder: pathlib.Path
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Reads the pieces per sentence and sentences per window of shards, both int32."""
+    """Reads int32 piece counts of sentences and sentence counts of windows."""
     sentences, counts = [np.zeros(0, _LENGTH)], [np.zeros(0, np.int32)]
     for shard in shards:
         window_ends = np.cumsum(WINDOWS.read([shard], folder), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Parses `--records_dir`: one folder, or a mixture such as `wikipedia:3,books:1`."""
+"""Parses `--records_dir`, a folder or a mixture such as `wikipedia:3,books:1`."""
 
 import dataclasses
 import math
@@ -34,10 +34,10 @@ def parse(
 
     An existing folder of records is the only source, whatever characters its name
     contains. Otherwise the value is a comma-separated list of folders, each followed by
-    a colon and its weight. Sources are sorted by name, the shortest unique end of the
-    path. Weights are divided by their greatest common divisor, so that equivalent
-    mixtures are equal. Raises a ValueError if the value is malformed or a folder
-    contains no records.
+    a colon and its weight. The name of a source is the shortest unique end of its path.
+    Sources are sorted by name, and weights are divided by their greatest common
+    divisor, so that equivalent mixtures are equal. Raises a ValueError if the value is
+    malformed or a folder contains no records.
     """
     items = [(records_dir or "", 1)]
     if records_dir and _is_mixture(records_dir):

@@ -16,7 +16,7 @@ from seg_tf.data import randomness
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """Rows of every batch that one rank reads: `num_rows` starting at `first_row`."""
+    """The rows of every batch that a rank reads, `num_rows` starting at `first_row`."""
 
     batch_size: int
     first_row: int
@@ -25,7 +25,7 @@ class Share:
 
 @dataclasses.dataclass(frozen=True)
 class Blocks:
-    """An order in which `at_once` blocks of `size` records are read together.
+    """Settings of an order that reads `at_once` blocks of `size` records together.
 
     Blocks of consecutive records are permuted, and then the records within each group
     of blocks. An incomplete block always comes last.
@@ -47,9 +47,9 @@ def share_of_rank(
 ) -> Share:
     """Returns the rows of the global batch that `rank` reads.
 
-    Ranks read whole micro-batches, as evenly distributed as possible, or equal parts if
-    `micro_batch_size` is None. Raises a ValueError if the batch cannot be split this
-    way.
+    Whole micro-batches are distributed among the ranks as evenly as possible. If
+    `micro_batch_size` is None, all ranks read the same number of rows. Raises a
+    ValueError if the batch cannot be split this way.
     """
     num_micro_batches = num_ranks
     if micro_batch_size is None:
@@ -162,7 +162,7 @@ class MixtureOrder:
         self._ranks = np.concatenate(ranks)[order]
 
     def __call__(self, samples: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns each sample's source and number in the source, int64 `(B,)`."""
+        """Returns each sample's source and its number in that source, int64 `(B,)`."""
         places = samples % len(self._sources)
         sources = tf.gather(self._sources, places)
         before = samples // len(self._sources) * tf.gather(self._weights, sources)
@@ -176,7 +176,7 @@ class MixtureOrder:
         return counts
 
     def epoch(self, sizes: Sequence[int]) -> int:
-        """Returns the number of samples in the fewest blocks that cover all sources."""
+        """Returns the fewest samples, in whole blocks, that read every source fully."""
         blocks = max(
             -(-size // weight)
             for size, weight in zip(sizes, self._weights.tolist(), strict=True)

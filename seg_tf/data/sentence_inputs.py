@@ -111,12 +111,12 @@ def merge(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Merges random adjacent sentences until at most M are left (SLM, section 3.2).
 
-    Repeated merging leaves M - 1 boundaries, and all choices of them are equally
-    likely. This function draws these boundaries directly.
+    Repeated merging leaves M - 1 boundaries, and all sets of M - 1 boundaries are
+    equally likely. This function draws such a set directly.
 
     Returns the index of the first sentence in each merged sentence, int32 `(B, M)`,
-    ascending and padded with the larger of `width` and M, and the number of merged
-    sentences, int32 `(B,)`.
+    ascending and padded with the larger of `width` and M, and the number of sentences
+    after merging, int32 `(B,)`.
     """
     width = tf.maximum(width, max_sentences)
     sentence = tf.range(width)[tf.newaxis, :]

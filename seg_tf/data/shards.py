@@ -31,7 +31,7 @@ _MAX_SHARDS = 4096
 
 
 def write_shard(path: pathlib.Path, records: Iterable[bytes]) -> int:
-    """Writes serialized records to a shard with offsets, and returns their number."""
+    """Writes serialized records and their offsets. Returns the number of records."""
     offsets = [0]
     with files.written_aside(path) as aside:
         try:
@@ -55,9 +55,9 @@ class RecordReader:
     """Reads the records of several shards as one sequence with random access.
 
     Only requested records are read from disk. A memory-mapped file would read 100 times
-    as much. Few shards are open at a time, so any number can be read. Threads and
-    forked processes may share a reader. With `in_order`, the operating system reads
-    ahead.
+    as much. The number of open shards is limited, so a reader can read any number of
+    shards. Threads and forked processes may share a reader. With `in_order`, the
+    operating system reads ahead.
     """
 
     def __init__(self, paths: Sequence[pathlib.Path], *, in_order: bool = False):

@@ -55,15 +55,15 @@ class TextShape:
 
 @dataclasses.dataclass(frozen=True)
 class Texts:
-    """The texts of a split, which partition its sentences or parts of long sentences.
+    """Texts that partition the sentences of a split. Sentence parts count as sentences.
 
     Attributes:
         positions: uint16 array `(S,)`. Length of each sentence with its special tokens.
         is_begin: bool array `(S,)`. False for the second and later parts of a sentence.
-        firsts: int64 array `(X,)`. First sentence of each text.
+        firsts: int64 array `(X,)`. Index of the first sentence of each text.
         counts: int32 array `(X,)`. Number of sentences of each text.
-        windows: int64 array `(X,)`. Window of each text.
-        window_firsts: int64 array `(W,)`. First sentence of each window.
+        windows: int64 array `(X,)`. Index of the window of each text.
+        window_firsts: int64 array `(W,)`. Index of the first sentence of each window.
     """
 
     positions: np.ndarray
@@ -78,12 +78,12 @@ class Texts:
 
     @property
     def sizes(self) -> np.ndarray:
-        """Length of each text: int64 array `(X,)`."""
+        """Length of each text, int64 `(X,)`."""
         ends = np.concatenate([[0], np.cumsum(self.positions, dtype=np.int64)])
         return ends[self.firsts + self.counts] - ends[self.firsts]
 
     def halved(self, which: np.ndarray) -> tuple["Texts", np.ndarray]:
-        """Halves some texts. Returns all texts and the numbers of the halves."""
+        """Halves some texts. Returns all texts and the indices of the halves."""
         firsts, sizes = self.firsts[which], self.counts[which]
         cuts = _whole(self.is_begin, firsts, firsts + sizes // 2)
         halves = (cuts - firsts).astype(np.int32)
@@ -127,7 +127,7 @@ def cut_texts(
 ) -> Texts:
     """Splits windows into texts, each as long as its shape and a row allow.
 
-    The parts of a long sentence stay together unless they exceed a text.
+    The parts of a long sentence stay together unless they do not fit into a text.
     """
     pieces, part = split_long(sentence_lengths, shape.max_pieces)
     positions = pieces + NUM_SPECIAL_TOKENS

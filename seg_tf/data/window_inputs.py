@@ -20,7 +20,7 @@ ReadSamples = Callable[[tf.Tensor], Features]
 
 
 class SampledInputs:
-    """Base class of inputs that read rows by sample number."""
+    """Base class for implementations of `Inputs` that read rows by sample number."""
 
     def train_function(self) -> ReadSamples:
         """Returns a function that maps training sample numbers to features."""
@@ -29,7 +29,7 @@ class SampledInputs:
     def train_dataset(
         self, batch_size: int, first_sample: int = 0, **rank: Any
     ) -> tf.data.Dataset:
-        """Returns endless batches in a new order every epoch. See `Inputs`."""
+        """Returns endless batches in a new order every epoch."""
         make_features = self.train_function()
         share = sample_order.share_of_rank(batch_size, **rank)
 
@@ -72,7 +72,7 @@ class RecordInputs:
 
 @configured_by(WindowInputsConfig)
 class WindowInputs(SampledInputs, RecordInputs):
-    """Reads windows as features of BERT-like models.
+    """Reads windows as features for BERT-like models.
 
     Sample k of epoch e, including its masking, is a pure function of (seed, e, k).
     Subclasses build other rows from the windows. They override `build_rows` and list
@@ -209,7 +209,7 @@ class WindowInputs(SampledInputs, RecordInputs):
     def validation_dataset(
         self, batch_size: int, max_samples: int | None = None, **rank: Any
     ) -> tf.data.Dataset:
-        """Returns held-out batches with fixed samples and masks. See `Inputs`.
+        """Returns held-out batches with fixed samples and masks.
 
         Ranks may have fewer or no rows in the last batch. `max_samples` selects a fixed
         random subset.
@@ -266,7 +266,7 @@ class WindowInputs(SampledInputs, RecordInputs):
         return rows
 
     def _traced_once(self, split: str, function: ReadSamples) -> ReadSamples:
-        """Traces a function once for all datasets of a split, which takes a second."""
+        """Returns a `tf.function`, traced only once, for all datasets of a split."""
         return self._functions.setdefault(split, tf.function(function, autograph=False))
 
     def _features(

@@ -36,7 +36,7 @@ class Rows:
     Attributes:
         count: int. Number of rows.
         length: int. Number of positions of a row.
-        num_tokens: int. Number of tokens of all rows, without padding.
+        num_tokens: int. Number of tokens in all rows, without padding.
         read: maps row numbers and positions in the epoch, int64 `(B,)`, and random
             streams of the epoch, uint64 `(B,)`, to features `(B, …)`.
         prefetch: maps row numbers to operations that prefetch remote records.
@@ -87,7 +87,7 @@ class WindowRecords:
         return lengths.astype(np.int64) + NUM_SPECIAL_TOKENS
 
     def sentence_lengths(self, shards: range) -> tuple[np.ndarray, np.ndarray]:
-        """Reads the pieces per sentence and sentences per window of some shards."""
+        """Reads the piece count of each sentence and sentence count of each window."""
         return self._read_lengths(
             shards, record_schema.read_sentence_lengths, *record_schema.LENGTHS
         )
@@ -126,13 +126,13 @@ class WindowRecords:
         return [tf.numpy_function(self._reader.prefetch, [numbers], [], stateful=True)]
 
     def read_trees(self, numbers: Sequence[int]) -> list[DocumentTree]:
-        """Reads stored windows outside the graph."""
+        """Reads windows as trees, outside the graph."""
         widths = self.manifest.number_widths
         records = self._reader.read(numbers)
         return [examples.decode(record, widths)[0] for record in records]
 
     def read(self, numbers: tf.Tensor) -> tuple[Trees, tf.Tensor, tf.Tensor]:
-        """Reads trees, first indices `(W, 3)` and stored orders `(W, S)` of windows."""
+        """Reads windows' trees, first indices `(W, 3)` and sentence orders `(W, S)`."""
 
         def read_records(numbers: np.ndarray) -> np.ndarray:
             return np.array(self._reader.read(numbers.tolist()), dtype=object)
@@ -160,7 +160,7 @@ class WindowRecords:
         return trees, first_index, lists[record_schema.SHUFFLED_SENTENCE_INDICES]
 
     def read_masked(self, numbers: tf.Tensor, streams: tf.Tensor) -> Features:
-        """Reads and masks windows `(W,)`, one per row, each with a random stream."""
+        """Reads one window per row, and masks each row with its random stream."""
         trees, _, _ = self.read(numbers)
         rows = window_rows(
             trees,

@@ -87,8 +87,8 @@ class ServedEncoder(ServedModel):
     Signatures:
         serving_default: takes `text`, string `(B,)`, one paragraph per line. Reads the
             sentences that fit into a row, or the beginning of a long first sentence.
-        encode_pairs: takes `text` and `second_text`, string `(B,)`, in one row as in
-            fine-tuning, each as one sentence. The longer text is truncated.
+        encode_pairs: takes `text` and `second_text`, string `(B,)`. As in fine-tuning,
+            they share a row, each as one sentence. The longer text is truncated.
         encode_ids: takes the features of rows.
     """
 

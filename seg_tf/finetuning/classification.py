@@ -37,11 +37,12 @@ class ClassificationRunner:
     """A `TaskRunner` for the tasks of `seg_tf.tasks`.
 
     Scores are the task's metrics on the dev split. The scores of MNLI's two dev splits
-    have the prefixes "matched_" and "mismatched_", and the first split ranks settings.
-    The logs of every epoch contain the scores and the split's `loss`.
+    have the prefixes "matched_" and "mismatched_". Matched accuracy ranks the settings.
+    The logs of every epoch contain each split's scores and `loss`.
 
-    `limit` is the number of training examples to use. `predict_test` and `save_model`
-    apply to each trial. `options` are passed to `TextClassifier.from_preset`.
+    `limit` is the number of training examples to use. Each trial predicts the test
+    splits if `predict_test` is True, and saves its model if `save_model` is True.
+    `options` are passed to `TextClassifier.from_preset`.
     """
 
     def __init__(
@@ -187,7 +188,7 @@ class _Split:
         return outputs
 
     def predictions(self, outputs: np.ndarray) -> np.ndarray:
-        """Converts outputs to class indices, or clips scores to the range: `(E,)`."""
+        """Converts outputs to class indices, or clips regression scores, `(E,)`."""
         if self.task.score_range:
             return np.clip(outputs[:, 0], *self.task.score_range)
         return outputs.argmax(axis=1)

@@ -40,13 +40,13 @@ class SpanExamples:
     Args:
         pretrained: BERT, BERT with P.S., SegaBERT, SLM or a mixture.
         data: questions and contexts. The first of several answers is the label.
-        **sizes: as for `window_sizes`.
+        **sizes: keyword arguments of `window_sizes`.
 
     Attributes:
         windows: all windows. The windows of a question are adjacent, in context order.
-        answers: first and last word piece of each answer, two int32 tensors `(Q,)`,
-            numbered over all contexts. If there is no answer, the last piece precedes
-            the first.
+        answers: indices of the first and last word piece of each answer, two int32
+            tensors `(Q,)`. Pieces are numbered over all contexts. If there is no
+            answer, the last index is below the first.
     """
 
     def __init__(self, pretrained: Pretrained, data: SquadFile, **sizes: int | None):
@@ -146,9 +146,9 @@ class SpanExamples:
 class AnswerRanker:
     """Predicts answers to the questions of `SpanExamples` with a `SpanExtractor`.
 
-    Calls return the best answers to each question, and the loss: the sum over the
-    pointers, averaged over the windows. The pointer to sentences affects only the loss,
-    as an auxiliary task for the encoder (SLM, section 2.2).
+    A call returns the best answers to each question, and the loss, which is summed over
+    the pointers and averaged over the windows. The pointer to sentences affects only
+    the loss, because it is an auxiliary task for the encoder (SLM, section 2.2).
     """
 
     def __init__(
@@ -209,8 +209,8 @@ class AnswerRanker:
     ) -> list[RankedAnswers]:
         """Returns the best answers to consecutive questions, starting at `begin`.
 
-        `rows` are the numbers of their windows. `starts` and `ends`, float64 `(K,)`,
-        are the logits of all word pieces, and `nulls`, float64 `(W, 2)`, of `[CLS]`.
+        `rows` are the indices of their windows. `starts` and `ends`, float64 `(K,)`,
+        are logits of word pieces. `nulls`, float64 `(W, 2)`, are the logits of `[CLS]`.
         """
         windows = self._examples.windows.take(tf.constant(rows, tf.int32))
         with tf.device("CPU"):

@@ -89,7 +89,7 @@ class TextTask(keras.Model):
     def from_preset(
         cls, folder: str | pathlib.Path, *, sentence_function: str | None = None
     ) -> Self:
-        """Loads a saved task. Subclasses also create new tasks.
+        """Loads a saved task. Subclasses also create tasks from pretrained encoders.
 
         Args:
             folder: a folder written by `save_to_preset`.
@@ -209,7 +209,7 @@ class TextTask(keras.Model):
         }
 
     def save_assets(self, dir_path: str) -> None:
-        """Saves the vocabulary and settings. Keras calls it to write `.keras` files."""
+        """Saves vocabulary and settings. Keras calls this to write `.keras` files."""
         if self.pretrained is None:
             return
         text, state = self._text_and_state()
@@ -219,7 +219,7 @@ class TextTask(keras.Model):
         files.write_json(folder / contents.STATE_FILE, state)
 
     def load_assets(self, dir_path: str) -> None:
-        """Loads the vocabulary and settings. Keras calls it to read `.keras` files."""
+        """Loads vocabulary and settings. Keras calls this to read `.keras` files."""
         folder = pathlib.Path(dir_path)
         if not (folder / contents.STATE_FILE).is_file():
             return
@@ -253,7 +253,7 @@ class TextTask(keras.Model):
             folder: a new folder.
             overwrite: bool. Whether to replace an existing exported model.
             formats: "saved_model", "onnx" (`seg_tf.export.onnx_file`) or both.
-            **choice: for a `SpanExtractor`, as for `SpanExtractor.answer`.
+            **choice: options of `SpanExtractor.answer`, for a `SpanExtractor` only.
         """
         saved_model.write(
             self._served(**choice),

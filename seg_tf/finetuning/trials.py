@@ -73,8 +73,9 @@ class Trial:
 class TaskRunner(Protocol):
     """Trains models for one task from one checkpoint.
 
-    Files are read and texts are encoded once for all trials. `main_metric` is the score
-    that ranks settings. `baseline` has the scores of a constant prediction.
+    Files are read and texts are encoded once for all trials. `main_metric` names the
+    score that ranks settings. `baseline` has the scores of a constant prediction.
+    `num_examples` is the number of training examples.
     """
 
     name: str
@@ -98,7 +99,7 @@ class TaskRunner(Protocol):
 class DevScores(keras.callbacks.Callback):
     """Callback that adds scores to the epoch logs, as `dev_<score>`, and prints them.
 
-    It computes metrics such as F1, which require all predictions at once.
+    It is for metrics such as F1, which require all predictions at once.
     """
 
     def __init__(self, score: Callable[[keras.Model], Mapping[str, float]]):
@@ -189,8 +190,8 @@ def run_trials(
     """Runs trials one after another, and returns the trials that diverged.
 
     The folder of a trial appears when the trial is finished. Diverged trials have no
-    folder and no scores. `patience` is for early stopping, in epochs; None disables it.
-    `factories` create Keras callbacks for every trial.
+    folder and no scores. Training stops early after `patience` epochs without a better
+    main metric, or never if it is None. `factories` create callbacks for every trial.
     """
     diverged = []
     for number, trial in enumerate(trials, start=1):

@@ -126,7 +126,7 @@ class SentenceScorer(FromPreset):
         return scores
 
     def count(self, sentences: Sequence[str]) -> int:
-        """Returns the number of masked rows that `score` will compute."""
+        """Returns the number of masked rows that `score` will pass to the encoder."""
         return int(self._encode(sentences)[1].sum())
 
 

@@ -98,8 +98,8 @@ def _keras_hub_name(weight: str) -> str:
 class TensorNames:
     """Names and shapes of the tensors in which a library stores our weights.
 
-    `kernels` is the shape of attention kernels: "heads", as in Keras, `(D, H, K)` or
-    `(H, K, D)`; "matrix", `(inputs, outputs)`; "transposed", `(outputs, inputs)`.
+    `kernels` is the layout of kernels: "heads" has separate axes for attention heads,
+    as in Keras; "matrix" is `(inputs, outputs)`; "transposed" is `(outputs, inputs)`.
     """
 
     name: Callable[[str], str]  # our weight -> their name
@@ -148,8 +148,8 @@ KERAS_HUB = TensorNames(_keras_hub_name)
 class ForeignModel:
     """The tensors, settings and vocabulary of a model to import.
 
-    `normalization` has the `Normalization` settings that the model's files contain. The
-    others are derived from the vocabulary.
+    `normalization` has the `Normalization` settings that the model's files contain.
+    Missing settings are derived from the vocabulary.
     """
 
     format: str  # a key of `seg_tf.interop.convert.FORMATS`
@@ -199,7 +199,7 @@ def read_settings(path: pathlib.Path, *, optional: bool = False) -> dict[str, An
 def require(
     path: pathlib.Path, values: Mapping[str, Any], expected: Mapping[str, Any]
 ) -> None:
-    """Raises `ForeignWeightsError` if a value that is not null is unexpected."""
+    """Raises `ForeignWeightsError` if a value is neither missing nor as expected."""
     for name, value in expected.items():
         actual = values.get(name)
         if isinstance(actual, Mapping):  # a token with its options
@@ -371,7 +371,7 @@ def check_is_bert(pretrained: Pretrained) -> None:
 def exported_values(
     pretrained: Pretrained, *, with_head: bool
 ) -> dict[str, np.ndarray]:
-    """Returns weights for another library's BERT, with two token types or more."""
+    """Returns weights for another library's BERT, with at least two token types."""
     encoder = pretrained.encoder
     variables = named_variables(encoder, pretrained.objectives if with_head else {})
     values = {
@@ -392,7 +392,7 @@ def write_pooler(folder: pathlib.Path, values: Mapping[str, np.ndarray]) -> None
 
 
 def read_pooler(folder: pathlib.Path) -> dict[str, np.ndarray] | None:
-    """Reads `pooler/kernel` `(D, D)` and `pooler/bias` `(D,)`, or returns None."""
+    """Reads a checkpoint's `pooler/kernel` and `pooler/bias`, or returns None."""
     path = folder / POOLER_FILE
     if not path.is_file():
         return None

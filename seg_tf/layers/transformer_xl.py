@@ -38,8 +38,7 @@ class RelativePositions(ArgumentsConfig, keras.layers.Layer):
     must be consecutive: memory that does not directly precede the first query is
     ignored. Sentence and paragraph indices are arbitrary.
 
-    As in Transformer-XL, dropout drops entries of the vector of a distance for all
-    pairs at that distance.
+    As in Transformer-XL, all pairs at the same distance share their dropout mask.
 
     Args:
         width: int. Width D of the position vector.
@@ -55,7 +54,8 @@ class RelativePositions(ArgumentsConfig, keras.layers.Layer):
         memory_indices: int tensor `(B, M, 3)`: the same for the keys in memory.
 
     Returns:
-        The positions, and a bool mask `(B, 1, T, K)` of the keys that each query sees.
+        An `ExactPositions` or `StaticPositions`, and a bool mask `(B, 1, T, K)` of the
+        keys that each query sees.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class SegmentRelativeAttention(ArgumentsConfig, keras.layers.Layer):
         positions: the positions from `RelativePositions`.
         mask: the bool mask `(B, 1, T, K)` from `RelativePositions`.
         content_bias: u, `(H, E)`. Transformer-XL shares it between layers.
-        position_bias: v, `(H, E)`, shared likewise.
+        position_bias: v, `(H, E)`, also shared between layers.
 
     Returns:
         Tensor `(B, T, D)`.
@@ -303,9 +303,9 @@ class SegmentRelativeAttention(ArgumentsConfig, keras.layers.Layer):
 class TransformerXLLayer(ArgumentsConfig, keras.layers.Layer):
     """Post-norm transformer layer with `SegmentRelativeAttention` (Dai et al., 2019).
 
-    Call arguments and outputs are as for `SegmentRelativeAttention`. `dropout` is the
-    rate after the attention, and inside and after the feed-forward block. Other
-    arguments are as for `seg_tf.layers.transformer.TransformerLayer`.
+    `dropout` is the rate after the attention, and inside and after the feed-forward
+    block. Other arguments are as for `seg_tf.layers.transformer.TransformerLayer`.
+    Everything else is as for `SegmentRelativeAttention`.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ _BEFORE_WORDS = 2
 class BlockLayout(Layout):
     """Lays out each sentence inside a block. For the encoder, a row is one text.
 
-    For example, given texts with the pieces [7, 8] and [9] become, in blocks of 10,
+    For example, sentences with the pieces [7, 8] and [9] become, in blocks of 10,
 
       tokens             <SS> <Attn> 7  8  </s>  <SS> <Attn> 9  </s>  [PAD]
       position_index       0     1   2  3    4     0     1   2    3     0
@@ -188,10 +188,10 @@ def place_in_blocks(
     """Places the sentences of rows so that none crosses the end of a block.
 
     Uses first-fit decreasing: places the longest sentences first, each in the first
-    block with room. Rows that are at most half full always succeed. So do nearly all
-    rows of real sentences, with 30 positions on average, at a fill of 0.98 in blocks of
-    128. More blocks do not change the positions, and one block per sentence always
-    suffices.
+    block with room. Rows that are at most half full always succeed. In blocks of 128,
+    nearly all rows of real sentences, with 30 positions on average, succeed even if
+    they are 98% full. More blocks do not change the positions, and one block per
+    sentence always suffices.
 
     `lengths`, int32 `(B, N)`, are at most `block_length`, and 0 at padding. Returns the
     first position of each sentence, int32 `(B, N)`, 0 at padding, and a bool mask
@@ -279,7 +279,7 @@ def block_rows(
     vocabulary: Vocabulary,
     row_shape: RowShape | None = None,
 ) -> dict[str, tf.Tensor]:
-    """Lays out one text per row, in rows of `row_shape` or as large as needed.
+    """Lays out one text per row, in rows of `row_shape` or of the smallest shape.
 
     `given_text`, `(B, N)`, is the sentence of each part, from 1, or 0 at padding.
     """

@@ -1,4 +1,4 @@
-"""Represents contexts of questions as flat word pieces, and the windows into them.
+"""Represents contexts of questions as flat word pieces and splits them into windows.
 
 A question is paragraph 0, sentence 0. The lines of a context are paragraphs, counted
 from 1. Sentences are counted from 0 in each paragraph, and word pieces from 0 in each
@@ -37,12 +37,12 @@ class Contexts:
 
     Attributes:
         texts: `FlatTexts`. Characters of the contexts.
-        bounds: int32 `(B + 1,)`. First piece of each context, and P.
-        ids, starts, stops: int32 `(P,)`. Id and characters in `texts` of each piece.
-        sentences: int32 `(P,)`. Sentence of each piece.
-        sentence_bounds: int32 `(S + 1,)`. First piece of each sentence, and P.
-        paragraph_index: int32 `(S,)`. Paragraph of each sentence, from 1 in its
-            context.
+        bounds: int32 `(B + 1,)`. Index of the first piece of each context, then P.
+        ids: int32 `(P,)`. Id of each piece.
+        starts, stops: int32 `(P,)`. Bounds of each piece in `texts.code_points`.
+        sentences: int32 `(P,)`. Index of the sentence of each piece.
+        sentence_bounds: int32 `(S + 1,)`. Index of each sentence's first piece, then P.
+        paragraph_index: int32 `(S,)`. Paragraph of each sentence in its context.
         sentence_index: int32 `(S,)`. Number of each sentence in its paragraph.
     """
 
@@ -70,9 +70,9 @@ class Contexts:
     ) -> Contexts:
         """Creates contexts from the lengths of their sentences.
 
-        All arguments are int32 `(S,)`. `lengths` are the pieces of each sentence, at
-        least 1, `paragraphs` an ascending number of its paragraph, and `numbers` its
-        context.
+        `ids`, `starts` and `stops` are int32 `(P,)`. Of each sentence, int32 `(S,)`,
+        `lengths` is the number of pieces, at least 1, `paragraphs` is an ascending
+        paragraph number, and `numbers` is the context number.
         """
         begins_text = _begins(numbers)
         begins_paragraph = _begins(paragraphs)
@@ -139,11 +139,11 @@ class Contexts:
     def spans(
         self, numbers: tf.Tensor, starts: tf.Tensor, stops: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the first and last piece that overlap given characters of contexts.
+        """Returns the indices of the first and last piece that overlap spans of text.
 
-        `numbers` are contexts, and `starts` and `stops` are characters in them. They
-        and the results are int32 `(N,)`. If no piece overlaps, the last piece is before
-        the first.
+        `numbers` are the contexts of the spans, and `starts` and `stops` are characters
+        in the context. Arguments and results are int32, one entry per span. If no piece
+        overlaps a span, the last piece is before the first.
         """
         base, end = (
             tf.gather(values, numbers)
@@ -158,7 +158,7 @@ class Contexts:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Questions:
-    """Pieces of questions, ragged int32 `(Q, pieces)`, and contexts, int32 `(Q,)`.
+    """Questions as ragged int32 pieces `(Q, pieces)`, with context numbers `(Q,)`.
 
     `is_cut`, bool `(Q,)`, marks questions whose pieces were truncated.
     """
@@ -238,9 +238,9 @@ class WindowSizes:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Windows:
-    """Runs of pieces of contexts, each read together with a question: int32 `(W,)`.
+    """Windows of consecutive context pieces, each read together with a question.
 
-    `starts` and `stops` are positions among the pieces of all contexts.
+    Fields are int32 `(W,)`. `starts` and `stops` index the pieces of all contexts.
     """
 
     questions: tf.Tensor
@@ -256,18 +256,18 @@ class Windows:
         return self.stops - self.starts
 
     def pieces(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the pieces of all windows, and the window of each: int32 `(K,)`."""
+        """Returns the indices of all pieces, and of their windows, int32 `(K,)`."""
         return count_off(self.starts, self.lengths())
 
     def num_sentences(self, contexts: Contexts) -> tf.Tensor:
-        """Counts the sentences, or parts of sentences, in each window: int32 `(W,)`."""
+        """Counts the sentences, or parts of sentences, in each window, int32 `(W,)`."""
         padded = tf.pad(contexts.sentences, [[0, 1]])
         last = tf.gather(padded, tf.maximum(self.stops - 1, 0))
         number = 1 + last - tf.gather(padded, self.starts)
         return tf.where(self.stops > self.starts, number, 0)
 
     def is_max_context(self, num_questions: int | tf.Tensor) -> tf.Tensor:
-        """Marks each piece in the window that gives it the most context: bool `(K,)`.
+        """Returns a mask `(K,)` of each piece in the window that gives it most context.
 
         The context of a piece is the smaller number of pieces to its left or right in
         the window, plus 0.01 times the length of the window, as in BERT.
@@ -337,7 +337,7 @@ def make_windows(
 def first_of_best(
     scores: tf.Tensor, groups: tf.Tensor, num_groups: int | tf.Tensor
 ) -> tf.Tensor:
-    """Marks the first best score of each group: bool `(K,)`."""
+    """Returns a mask `(K,)` of the first best score in each group."""
     best = tf.math.unsorted_segment_max(scores, groups, num_groups)
     is_best = scores == tf.gather(best, groups)
     number = tf.range(tf.size(groups))

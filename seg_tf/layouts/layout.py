@@ -83,7 +83,7 @@ class Layout(abc.ABC):
 
     @abc.abstractmethod
     def fits(self, example: Example) -> bool:
-        """Returns whether all sentences of a text fit into a row."""
+        """Returns whether all sentences of an example fit into a row."""
 
     @abc.abstractmethod
     def row_shape(self, example: Example) -> RowShape:

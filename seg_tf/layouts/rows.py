@@ -1,4 +1,4 @@
-"""Examples of word pieces, and rows whose token positions are embedded indices."""
+"""Defines word piece examples, and the base class of layouts with index embeddings."""
 
 import abc
 import dataclasses
@@ -40,7 +40,7 @@ def num_pieces(example: Example) -> int:
 
 
 def trees_of(examples: Sequence[Example], num_columns: int) -> Trees:
-    """Converts examples to trees with `num_columns`, one sentence per segment."""
+    """Converts examples to trees of up to `num_columns` sentences, one per segment."""
     segments = [segment for example in examples for segment in example]
     counts = np.array([len(example) for example in examples])
     rows = [
@@ -114,7 +114,7 @@ class IndexedLayout(Layout):
 
     @abc.abstractmethod
     def rows(self, trees: Trees, row_length: int | tf.Tensor | None = None) -> Features:
-        """Lays out rows like `Layout.rows`, or with a fixed length."""
+        """Lays out rows like `Layout.rows`, or with a fixed `row_length`."""
 
     def lay_out(
         self, examples: Sequence[Example], row_shape: RowShape
@@ -171,9 +171,9 @@ def row_features(
 ) -> dict[str, tf.Tensor]:
     """Returns `token_ids`, `padding_mask`, and the indices in `caps`, clipped.
 
-    At positions `(B, L)` with `is_piece`, the token is number `piece` of `pieces`.
-    Other tokens are in `specials`. Positions without `is_token` are padding, with
-    indices 0.
+    All tensors except `pieces` are `(B, L)`. Where `is_piece` is True, `piece` is the
+    position of the token in `pieces`. Other tokens are in `specials`. Where `is_token`
+    is False, the position is padding, and its indices are 0.
     """
     # One more column, for rows without pieces.
     pieces = tf.pad(pieces, [[0, 0], [0, 1]])

@@ -1,7 +1,7 @@
-"""Rows of a question and a window of its context, and extraction of answers.
+"""Lays out rows of a question and a window of its context, and extracts answers.
 
 The score of an answer is the sum of its start and end logits. All spans are compared,
-not only those between the best starts and the best ends. An answer must start in the
+not only spans between the best starts and the best ends. An answer must start in the
 window that gives its first piece the most context (`Windows.is_max_context`).
 
 Shape key: W windows, L row length, S sentences of a row, K pieces of all windows, Q
@@ -34,7 +34,7 @@ _IMPOSSIBLE = np.float64("-inf")
 def span_rows(
     trees: Trees, layout: IndexedLayout, row_length: int | tf.Tensor | None = None
 ) -> dict[str, tf.Tensor]:
-    """Lays out questions and windows, from `span_trees`, in a `for_spans` layout.
+    """Lays out the questions and windows of `span_trees` in a `for_spans` layout.
 
     Returns:
         The features of `layout.rows` and `can_answer`, a bool mask `(W, L)` of the
@@ -59,7 +59,8 @@ def span_trees(
 ) -> Trees:
     """Combines question and window as texts 0 and 1 of each row.
 
-    `num_columns` includes the question and defaults to the largest number needed.
+    `num_columns` is the number of sentences per row, including the question. If None,
+    it is the largest number that a row needs.
     """
     num_rows = tf.size(windows.questions)
     num_shown = windows.num_sentences(contexts)
@@ -143,9 +144,8 @@ class BestSpans:
         start_logits, end_logits: float64 tensors `(Q, N)`, with sum `NO_SCORE` at
             padding.
         counts: int32 tensor `(Q,)`. Number of spans.
-        null_logits: float64 tensor `(Q, 2)`. Start and end logit of no answer, from
-            `[CLS]` in the window where their sum is lowest, as in BERT's published
-            code.
+        null_logits: float64 tensor `(Q, 2)`. Start and end logit of `[CLS]` in the
+            window where their sum is lowest, as in BERT's published code.
     """
 
     texts: tf.Tensor
@@ -178,10 +178,10 @@ def best_spans(
 ) -> BestSpans:
     """Ranks all spans in all windows of each question, and finds the null logits.
 
-    `question_contexts` is int32 `(Q,)`. `start_logits` and `end_logits`, float `(K,)`,
-    score each piece as the first and the last piece of an answer. `null_logits`, float
-    `(W, 2)`, are the logits of `[CLS]`. Windows are in order, at least one per
-    question.
+    `question_contexts`, int32 `(Q,)`, are context numbers. `start_logits` and
+    `end_logits`, float `(K,)`, score each piece as the first and the last piece of an
+    answer. `null_logits`, float `(W, 2)`, are the logits of `[CLS]`. Each question has
+    at least one window, and windows are in the order of their questions.
     """
     start_logits = tf.cast(start_logits, tf.float64)
     end_logits = tf.cast(end_logits, tf.float64)
@@ -248,7 +248,7 @@ def check_answer_sizes(num_best: int, max_answer_pieces: int) -> None:
 def _distinct_spans(
     scores: tf.RaggedTensor, texts_of: Callable[[tf.Tensor], tf.Tensor], num_best: int
 ) -> tuple[tf.Tensor, ...]:
-    """Returns the best spans of each question, only the best one for each text.
+    """Returns the texts, spans and number of each question's best distinct answers.
 
     The number of compared spans is doubled until there are enough texts.
     """

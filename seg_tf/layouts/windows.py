@@ -62,7 +62,7 @@ def window_rows(
     row_length: int | tf.Tensor,
     caps: Mapping[str, int],
 ) -> dict[str, tf.Tensor]:
-    """Lays out `[CLS]`, and a `[SEP]` after each text.
+    """Lays out `[CLS]` and the pieces of each text, with a `[SEP]` after each text.
 
     For example, a text of two paragraphs, [[7, 8], [9]] and [[5]], becomes
 
@@ -86,7 +86,7 @@ def window_rows(
 
     Returns:
         `token_ids`, `padding_mask`, the indices in `caps`, each less than its cap, and
-        `sentence_number`, from 1, 0 at special tokens. Each is `(B, L)`, 0 at padding.
+        `sentence_number`, from 1, or 0 at special tokens. Each is `(B, L)`, padded.
     """
     count = trees.num_sentences[:, tf.newaxis]
     table = _sentence_table(trees, caps)

@@ -11,9 +11,9 @@ Features = Mapping[str, Any]
 
 
 class ObjectiveOutput(NamedTuple):
-    """Loss and metrics of one batch, each as float32 scalars (sum, weight).
+    """Loss and metrics of one batch, each as a pair (sum, weight) of float32 scalars.
 
-    Both are summed over micro-batches and ranks. Only the training step divides them.
+    Pairs are added up over micro-batches and ranks before a sum is divided by a weight.
     """
 
     loss: tuple[Any, Any]

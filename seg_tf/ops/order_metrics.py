@@ -2,14 +2,14 @@
 
 The functions share these arguments:
 
-* `order`, `gold`: int tensors `(B, S)`. Sentence ids at the first `num_sentences`
-  positions of a row, both a permutation of the same ids. Later positions are ignored.
+* `order`, `gold`: int tensors `(B, S)`. The first `num_sentences` positions of a row
+  are permutations of the same sentence ids. Later positions are ignored.
 * `num_sentences`: int tensor `(B,)`. Number of sentences in each row, N.
 * `weights`: float tensor `(B,)`. Rows with weight 0 are ignored.
 * `num_places`: int. Number of positions, S.
 
-Metrics return two float32 scalars. Compare each metric with its chance, the score of a
-random guess, and with the score of `longest_first`, which ignores the text.
+Metrics return two float32 scalars. Compare each metric with its `…_chance`, the score
+of a random guess, and with the score of `longest_first`, which ignores the text.
 """
 
 # Shape key: B batch, S positions of an order.

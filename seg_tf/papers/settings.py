@@ -28,13 +28,13 @@ class PaperValue(NamedTuple):
 
 
 def _attention_dropout(config: RunConfig) -> float | None:
-    """Returns 0.1, or None if the run has only one dropout rate."""
+    """Returns the paper's rate, 0.1, or None if the run has only one dropout rate."""
     rate = getattr(config.model, "attention_dropout", 0.1)
     return None if rate is None else 0.1
 
 
 def _mixed_precision(config: RunConfig) -> str:
-    """Accepts any mixed policy, because the paper names no half-precision type."""
+    """Returns the run's policy if it is mixed, because papers name no 16-bit type."""
     policy = config.training.dtype_policy
     return policy if policy.startswith("mixed_") else "mixed_float16"
 

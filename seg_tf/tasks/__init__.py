@@ -1,4 +1,4 @@
-"""Fine-tuning tasks: examples read from benchmark files, metrics and settings.
+"""Fine-tuning tasks, with examples from benchmark files, metrics and settings.
 
 >>> from seg_tf import tasks
 >>> task = tasks.get("glue/mrpc")
@@ -41,7 +41,7 @@ def get(name: str | Task) -> Task:
 def read(task: Task | str, data_dir: str | os.PathLike, split: str) -> list[Example]:
     """Reads all examples of a split of a task, in file order.
 
-    `data_dir` is the folder of the task, or of the benchmark, which contains it.
+    `data_dir` is the folder of the task, or the benchmark's folder that contains it.
 
     Raises:
         ValueError: if there is no such task or split, or if the file is invalid. The

@@ -27,7 +27,7 @@ def read(data_dir: str | pathlib.Path, limit: int | None = None) -> list[Minimal
     """Reads the pairs of all files.
 
     Args:
-        data_dir: path. Folder of the files, or its parent if it is named `blimp`.
+        data_dir: path. Folder of the files, or the parent of a folder named `blimp`.
         limit: int or None. Maximum number of pairs per file.
 
     Raises:

@@ -8,8 +8,8 @@
 | SSP, sentence section prediction | label, 1 sentence | 1 from an abstract |
 | PDTB, explicit and implicit relations | label, 2 texts | senses of the second level |
 
-BSO rows have no label. Each yields both orders, one after the other. PDTB labels are
-line numbers of `labelset.txt`.
+BSO rows have no label. Each row yields two examples, in order and swapped. PDTB labels
+are line numbers of `labelset.txt`, from 0.
 """
 
 import dataclasses
@@ -114,12 +114,12 @@ def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
 class ProbeSettings:
     """Settings of a task's probe, as in the benchmark's code.
 
-    Adam trains a probe and evaluates it on the dev set after every
+    A probe is trained with Adam and evaluated on the dev set after every
     `passes_per_evaluation` passes over the training data. Training ends after
     `max_passes`, or once accuracy has failed to increase `tenacity` + 1 times in total.
-    The probe with the best weights on the dev set is used, over all values of `l2`. As
-    in PyTorch's Adam, the gradient of the penalty is part of the gradient that Adam
-    scales.
+    One probe is trained for each value of `l2`, and the weights with the best dev
+    accuracy are used. As in PyTorch's Adam, the gradient of the penalty is part of the
+    gradient that Adam scales.
 
     In the benchmark's code, DC changes a settings object that all tasks share, so later
     tasks also get its hidden layer. Here they do not.

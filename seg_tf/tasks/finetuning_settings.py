@@ -1,9 +1,9 @@
-"""Fine-tuning settings of the papers: grids, best settings and their sources.
+"""The papers' fine-tuning settings, with grids, best settings and sources.
 
 There are three recipes:
 
 * "segatron": SegaBERT and BERT in the AAAI paper.
-* "segabert_base": the base models in the earlier report, the same for all tasks.
+* "segabert_base": base models in the earlier report, with one setting per benchmark.
 * "slm": SLM, with a frozen encoder for DiscoEval tasks.
 
 The learning rate applies to the global batch, for any number of devices.
@@ -57,12 +57,12 @@ class Recipe:
         learning_rates: tuple of float. Values of the grid.
         batch_sizes: tuple of int. Values of the grid.
         epochs: tuple of int. Values of the grid.
-        source: str. Where the paper states them.
-        best: `Setting`. The best or only setting of the paper, or None if not stated.
-        num_runs: int. Number of seeds per setting, or None if not stated.
-        score: str. Score reported for several runs, "mean", "best" or "" if not stated.
-        row_length: int. Maximum row length, or None if not stated.
-        optimizer: `OptimizerSettings`. The other settings of the optimizer.
+        source: str. Paper, sections and tables that state the settings.
+        best: `Setting`. The paper's best or only setting, or None if it is not stated.
+        num_runs: int. Number of seeds per setting, or None if it is not stated.
+        score: str. Score of several runs, "mean" or "best", or "" if it is not stated.
+        row_length: int. Maximum row length, or None if it is not stated.
+        optimizer: `OptimizerSettings`. Optimizer settings that are not in the grid.
         freezes_encoder: bool. Whether only the head is trained.
     """
 

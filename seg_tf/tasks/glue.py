@@ -42,7 +42,7 @@ def _add(
     split_names: tuple[str, ...] = _SPLITS,
     name: str = "",
 ) -> None:
-    """Registers a task. Its main metric is the one in Segatron's and BERT's tables."""
+    """Registers a task. The main metric is as in Segatron's and BERT's tables."""
     task = Task(
         name=f"glue/{name or folder.lower()}",
         labels=labels,

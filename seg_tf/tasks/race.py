@@ -1,11 +1,11 @@
-"""Reads RACE (Lai et al., 2017): passages with questions of four options each.
+"""Reads RACE (Lai et al., 2017), passages with questions that have four options.
 
 The published files, `RACE/train/middle/*.txt` and so on, are JSON objects with
 `article` and the lists `questions`, `options` and `answers` of equal length.
 
 The texts of an example are the passage and, for each option, the question with the
-option. It replaces the `_` of a cloze question or follows the question, as in common
-BERT baselines.
+option. The option replaces the `_` of a cloze question and follows any other question,
+as in common BERT baselines.
 """
 
 import pathlib

@@ -8,8 +8,8 @@
 | `sick-r` | `SICK_test_annotated.txt` | 1 to 5 |
 
 The datasets of 2012 to 2016 (Agirre et al.) have several parts, named by their files.
-Pairs with an empty score are left out. SMT of 2013 is not freely available and is read
-if it exists.
+Pairs with an empty score are left out. The SMT part of 2013, which is not freely
+available, is read if it exists.
 """
 
 import dataclasses

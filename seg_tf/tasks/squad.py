@@ -1,4 +1,4 @@
-"""Files, ranked answers and official scores of SQuAD 1.1 and 2.0.
+"""Reads SQuAD 1.1 and 2.0 files, and selects, writes and scores answers.
 
 Implements Rajpurkar et al., 2016, and Rajpurkar, Jia and Liang, 2018. A file is
 
@@ -96,11 +96,11 @@ def read(path: str | os.PathLike, *, for_training: bool = False) -> SquadFile:
     """Reads a SQuAD file.
 
     A file has version 2.0 if it says so (`"version": "v2.0"`), or if a question has
-    `is_impossible`. Up to 5% of the questions may be invalid. They are left out.
+    `is_impossible`. Invalid questions, up to 5% of all, are left out.
 
     With `for_training`, every question needs an answer that occurs in its context, or
-    must be impossible. Answers are moved to the occurrence nearest to `answer_start`,
-    where no-break spaces equal spaces. Scoring needs only the answer texts.
+    must be impossible. Answers are moved to their occurrence nearest to `answer_start`.
+    A no-break space matches a space. Scoring needs only the answer texts.
 
     Raises:
         OSError: if the file cannot be read.
@@ -202,7 +202,7 @@ def _count(number: int) -> str:
 
 
 def _nearest(text: str, start: int, context: str) -> tuple[str, int]:
-    """Returns the occurrence of an answer in the context that is nearest to `start`."""
+    """Returns the text and start of an answer's occurrence nearest to `start`."""
     if context.startswith(text, start):
         return text, start
     spaced, text = (value.replace("\xa0", " ") for value in (context, text))
@@ -308,8 +308,8 @@ def best_null_threshold(
 ) -> float:
     """Returns the threshold of `RankedAnswers.answer` with the best F1 on `questions`.
 
-    Unlike the official search, it never separates questions with equal odds and can
-    choose to never answer, so the answers reach the score that it reports.
+    Unlike the official search, this never separates questions with equal odds, and it
+    may return a threshold below all odds, at which no question is answered.
     """
     known = {question.identifier: question for question in questions}
     odds = np.array([ranked.null_odds for ranked in answers])
@@ -359,7 +359,7 @@ def score_answers(
 def write_predictions(
     folder: pathlib.Path, answers: Sequence[RankedAnswers], null_threshold: float = 0.0
 ) -> None:
-    """Writes answers in the files and format of BERT's published code.
+    """Writes answers to files in the format of BERT's published code.
 
     The official scripts read `predictions.json`. In version 2.0, the official script
     also searches `null_odds.json` for the best threshold. `nbest_predictions.json`
@@ -388,12 +388,12 @@ def write_predictions(
 def evaluate(data: SquadFile, predictions: Mapping[str, str]) -> dict[str, Any]:
     """Scores predictions, a mapping of question identifiers to answers, in percent.
 
-    Follows the official script for the file's version. An answer that normalization
-    leaves empty has an F1 of 0 in version 1.1, and of 1 in version 2.0 if there is no
-    answer. A question without a prediction scores 0.
+    Follows the official script for the file's version. A prediction that normalization
+    leaves empty has an F1 of 0, but of 1 in version 2.0 if the question has no answer.
+    A question without a prediction scores 0.
 
-    Returns `exact`, `f1`, `total` and `missing_predictions`. In version 2.0, also the
-    first three for questions with and without an answer, `HasAns_…` and `NoAns_…`.
+    Returns `exact`, `f1`, `total` and `missing_predictions`. Version 2.0 adds the first
+    three for questions with an answer, `HasAns_…`, and without an answer, `NoAns_…`.
     """
     questions = list(data.questions())
     if predictions.keys().isdisjoint(question.identifier for question in questions):
@@ -428,7 +428,7 @@ def evaluate(data: SquadFile, predictions: Mapping[str, str]) -> dict[str, Any]:
 def _question_scores(
     question: Question, prediction: str, has_impossible: bool = True
 ) -> tuple[float, float]:
-    """Returns exact match and F1 of an answer."""
+    """Returns the exact match and F1 scores of a prediction, from 0 to 1."""
     predicted = normalized_words(prediction)
     gold = [normalized_words(answer.text) for answer in question.answers]
     if has_impossible:

@@ -25,7 +25,7 @@ class Example:
             example has the shared text and one text per choice.
         label: int, float or None. Label number in `Task.labels`, score for regression,
             or None in unlabeled test sets.
-        identifier: str. Index of the row in the file, or its number, from 0.
+        identifier: str. Index that the file gives the example, or its number, from 0.
     """
 
     texts: tuple[str, ...]
@@ -58,7 +58,7 @@ class Task:
         num_texts: int. Number of texts per example.
         metrics: tuple of str. Names of metrics in `METRICS`. The first is the main
             metric, which ranks models.
-        splits: tuple of `Split`. In the order train, dev, test.
+        splits: tuple of `Split`. Data splits in the order train, dev, test.
         score_range: tuple of float. Lowest and highest score of a regression task.
         num_choices: int. Number of choices of a multiple-choice task, each scored in a
             separate row. 1 for other tasks.
@@ -82,7 +82,7 @@ class Task:
 
     @property
     def num_outputs(self) -> int:
-        """Number of model outputs per example: one per label, or the score."""
+        """Number of model outputs per example, one per label or one for the score."""
         return len(self.labels) or 1
 
     @property
@@ -161,7 +161,7 @@ class TableRow:
         return number
 
     def label(self, column: str, names: Sequence[str]) -> int:
-        """Returns the index in `names` of the name in a column."""
+        """Returns the index of a column's value in `names`, or raises a ValueError."""
         if self.field(column) not in names:
             raise self.error(column, f"one of {', '.join(names)}")
         return names.index(self.field(column))
@@ -198,10 +198,10 @@ def read_rows(
 ) -> Iterator[TableRow]:
     """Yields the rows of a UTF-8 file of tab-separated values.
 
-    A file without a header has `columns`, which additional columns may follow with
-    `more_columns`. Otherwise the first line must name the `required` columns. Rows with
-    too few fields are passed to `on_short_row` and skipped. Raises a ValueError that
-    names the file and line if a row is invalid.
+    `columns` are the columns of a file without a header. With `more_columns`, rows may
+    be longer. If `columns` is empty, the first line must name the `required` columns.
+    Rows with too few fields are passed to `on_short_row`, if given, and skipped. Raises
+    a ValueError that names the file and line if a row is invalid.
     """
     names = tuple(columns)
     is_empty = True
@@ -270,8 +270,8 @@ def compute(
 ) -> dict[str, float]:
     """Computes all metrics of a task by name, the main metric first.
 
-    Raises a ValueError if a label is unknown, or if the numbers of labels and
-    predictions differ.
+    Raises a ValueError if there are no labels, if a label is None, or if the numbers of
+    labels and predictions differ.
     """
     if not len(labels) or None in labels or len(labels) != len(predictions):
         raise ValueError(

@@ -54,8 +54,8 @@ _MAX_CHUNKS = 1 << 20
 class TextPreparation:
     """Vocabulary, normalization and sentence splitter that turn text into records.
 
-    `vocabulary` is the content of `vocab.txt`, and `sentence_parameters` the content of
-    their file. `sentence_splitter` is their name and checksum, as in a manifest.
+    `vocabulary` and `sentence_parameters` are the contents of files. As in a manifest,
+    `sentence_splitter` contains the name and checksum of the sentence parameters.
     """
 
     vocabulary: bytes = dataclasses.field(repr=False)
@@ -65,7 +65,7 @@ class TextPreparation:
     sentence_parameters: bytes | None = dataclasses.field(default=None, repr=False)
 
     def files(self) -> dict[str, bytes]:
-        """Returns the contents of a checkpoint's text files, by name."""
+        """Returns the contents of the vocabulary and parameter files, by file name."""
         files = {VOCABULARY_FILE: self.vocabulary}
         if self.sentence_parameters is not None:
             files[SENTENCE_PARAMETERS_FILE] = self.sentence_parameters
@@ -154,7 +154,7 @@ def text_encoder(
 def sentence_splitter(tokenizer: str, splitter: Splitter) -> Callable[[str], list[str]]:
     """Returns a function that splits a paragraph into sentences of whole words.
 
-    Punkt alone may end a sentence inside `@.@`, WikiText's decimal point.
+    Punkt may split WikiText's decimal point `@.@`, so its parts are joined again.
     """
     check_choice("tokenizer", tokenizer, TOKENIZERS)
     if tokenizer != WHITESPACE:

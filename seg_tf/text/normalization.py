@@ -1,8 +1,8 @@
-"""Normalizes text, and defines words with Hugging Face's tokenizer.
+"""Normalizes text and splits it into words with Hugging Face's tokenizer.
 
 The tokens of a vocabulary show which normalization it needs. Lowercase text never
 matches tokens with capital letters, and text without accents never matches accented
-tokens. Such tokens are rare in uncased vocabularies, and over 10% of cased ones.
+tokens. Such tokens are rare in uncased but over 10% of cased vocabularies.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ _SPECIAL = re.compile(r"\[.+\]|<.+>")
 
 @dataclasses.dataclass(frozen=True)
 class Normalization:
-    """How text is changed before its words are looked up in a vocabulary.
+    """Settings for normalizing text before its words are looked up in a vocabulary.
 
     Attributes:
         lower_case: bool. Whether text is lowercased.
@@ -48,7 +48,7 @@ class Normalization:
 
     @classmethod
     def from_described(cls, described: Mapping[str, Any]) -> Self:
-        """Creates a normalization from the entries of `described`, ignoring others."""
+        """Creates a normalization from the entries that `described` returns."""
         return cls(
             described["lower_case"],
             described.get("strip_accents"),
@@ -56,7 +56,7 @@ class Normalization:
         )
 
     def described(self) -> dict[str, bool]:
-        """Returns `lower_case`, and other settings only if they differ from BERT's."""
+        """Returns `lower_case`, and any other settings that differ from BERT's."""
         described = {"lower_case": self.lower_case}
         if self.strip_accents != self.lower_case:
             described["strip_accents"] = self.strip_accents
@@ -125,7 +125,7 @@ def white_space_splitter(normalization: Normalization) -> Callable[[str], list[s
 
 
 def drop_surrogates(text: str, replacement: str = "") -> str:
-    """Replaces the unpaired surrogates in `text`, which `tokenizers` rejects."""
+    """Drops or replaces unpaired surrogates in `text`, which `tokenizers` rejects."""
     return _SURROGATE.sub(replacement, text)
 
 
@@ -176,7 +176,7 @@ def choose_normalization(
 ) -> Normalization:
     """Returns the normalization for a vocabulary, inferring settings that are None.
 
-    If `lower_case` is given, `strip_accents` follows it by default.
+    If `lower_case` is given, `strip_accents` defaults to the same value.
     """
     inferred = inferred_normalization(vocabulary)
     if split_ideographs is None:

@@ -1,15 +1,15 @@
 """Splits paragraphs into sentences with a fast version of Punkt.
 
 Punkt (Kiss and Strunk, 2006) judges a mark that may end a sentence by the token that it
-closes, which has a `Kind`, and by the token that follows, which provides `Evidence`. A
-table of the two decides whether a sentence ends. Collocations are exceptions.
+closes, which has a `Kind`, and by the token that follows, which provides `Evidence`.
+Together, they decide whether a sentence ends. No sentence ends inside a collocation.
 
 A regular expression finds the chunks (strings between whitespace) with a mark that may
 end a sentence. The result for a chunk is cached, and the next word is read only if the
 decision depends on it.
 
-Results equal NLTK 3.10 with English language variables, including its definitions of
-whitespace and letters. Apparent oddities are reproduced on purpose.
+The sentences are identical to NLTK 3.10's with English language variables. NLTK's
+definitions of whitespace and letters, and apparent oddities, are reproduced on purpose.
 """
 
 import enum
@@ -112,7 +112,7 @@ class Before(NamedTuple):
 
 
 class After(NamedTuple):
-    """Flags of `Evidence` and type of the token after a possible boundary."""
+    """`Evidence` flags and type of the token after a possible boundary."""
 
     evidence: int
     type: str
@@ -242,7 +242,7 @@ _ALL_KINDS = sum(1 << kind for kind in Kind)
 
 
 class CachedFunction(dict):
-    """Caches a function of strings. The cache is emptied when it is full."""
+    """Caches the results of a function of strings. A full cache is emptied."""
 
     MAX_KEY_LENGTH = 40
 
@@ -264,7 +264,7 @@ class _Candidate(NamedTuple):
     """Candidate for a boundary. Offsets count back from the start of the next chunk.
 
     `begin` is None if the next sentence starts with the next chunk. `before` is None if
-    the sentence ends whatever the next word is.
+    the sentence ends regardless of the next word.
     """
 
     stop: int
@@ -297,9 +297,9 @@ class Splitter:
 class SentenceSplitter(Splitter):
     """Punkt sentence splitter (Kiss and Strunk, 2006).
 
-    Results equal NLTK's `PunktSentenceTokenizer` with the same parameters, without the
-    whitespace before the first sentence. If the parameters have terminators, the text
-    is split after each of them, and each part is treated like a paragraph.
+    Splits like NLTK's `PunktSentenceTokenizer` with the same parameters, but excludes
+    the whitespace before the first sentence. If the parameters have terminators, the
+    text is first split after each terminator, and each part is treated as a paragraph.
 
     Args:
         parameters: `PunktParameters`. Tables of a language, by default English.
@@ -381,7 +381,7 @@ class SentenceSplitter(Splitter):
         return (before.type, word_type) not in self.parameters.collocations
 
     def _candidate_of_chunk(self, chunk: str) -> _Candidate | None:
-        """Returns the candidate in a chunk and its trailing whitespace, if any."""
+        """Returns the candidate in a chunk with trailing whitespace, or None."""
         core = chunk.rstrip(WHITE_SPACE)
         space = len(chunk) - len(core)
         is_plain_word = core[:-1].isalpha()
@@ -402,7 +402,7 @@ class SentenceSplitter(Splitter):
         return None
 
     def _follower(self, word: str) -> tuple[int, str | None]:
-        """Returns the kinds (flags) that make `word` start a sentence, and its type."""
+        """Returns flags of kinds after which `word` starts a sentence, and its type."""
         # As in Punkt, a sentence end inside `word` counts for all kinds.
         tokens = tokenize(word)
         if self._decision.contains_end(tokens):
@@ -412,7 +412,7 @@ class SentenceSplitter(Splitter):
         return kinds, word_type
 
     def _boundaries_by_context(self, text: str) -> Iterator[Boundary]:
-        """Yields the boundaries in any `text`, each decided separately."""
+        """Yields the boundaries in any text, and decides on each separately."""
         stripped = text.rstrip()
         for chunk_start, end in _last_ends(text):
             context = text[chunk_start : max(end.end("mark"), end.end("word"))]

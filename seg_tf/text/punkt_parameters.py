@@ -1,4 +1,4 @@
-"""Punkt's tables for a language, their files, and their corrections.
+"""Punkt's tables for a language, with their file formats and corrections.
 
 Corrections of tables that Punkt learned from text are listed in a TOML file:
 
@@ -68,15 +68,15 @@ class PunktParameters:
     """Punkt's parameters for a language. Word types are in lowercase.
 
     Attributes:
-        abbreviation_types: words that are written with a period, without it.
+        abbreviation_types: words that are written with a period, which is omitted here.
         collocations: pairs of words that belong together although a period, omitted
-            here, follows the first: ("##number##", "km").
+            here, follows the first word, such as ("##number##", "km").
         sentence_starters: words that often begin a sentence.
         orthographic_context: flags of `Orthography` for each word type.
         terminators: characters that always end a sentence.
         joins_pieces: whether a sentence without letters and digits is joined to the
             previous one, or to the next one if there is none.
-        name, provenance: description of the table, which comparisons ignore.
+        name, provenance: description of the tables, ignored in comparisons.
     """
 
     abbreviation_types: frozenset[str] = frozenset()
@@ -101,8 +101,8 @@ class PunktParameters:
     def reduced(self) -> Self:
         """Returns equivalent parameters with a smaller `orthographic_context`.
 
-        A type never seen in lowercase is equivalent to a missing one, and the others
-        form three classes.
+        Types never seen in lowercase are left out, which changes no decision. All other
+        types are reduced to three classes.
         """
         context = {}
         for word, seen in self.orthographic_context.items():

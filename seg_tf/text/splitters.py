@@ -1,4 +1,4 @@
-"""Selects sentence splitters by the values of flags, including user functions."""
+"""Selects sentence splitters, including user functions, by the values of flags."""
 
 import dataclasses
 import functools
@@ -43,7 +43,7 @@ class SentenceFunctionError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class SentenceFunction:
-    """Name, `module:function`, of a function from a paragraph to its sentences.
+    """The name `module:function` of a function that splits paragraphs into sentences.
 
     `named_by` is the file that names the function, if nothing else does. Such a
     function is never imported, because the file's author could run arbitrary code.
@@ -122,7 +122,7 @@ SentenceParameters = PunktParameters | SentenceFunction
 
 
 def make_splitter(parameters: SentenceParameters) -> Splitter:
-    """Returns the sentence splitter with these parameters."""
+    """Returns the sentence splitter for these parameters."""
     if isinstance(parameters, SentenceFunction):
         return FunctionSplitter(parameters)
     return SentenceSplitter(parameters)

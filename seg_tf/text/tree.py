@@ -60,7 +60,7 @@ class DocumentTree:
     def with_paragraph_ends(self, token_id: int) -> "DocumentTree":
         """Returns the tree with `token_id` at the end of each paragraph.
 
-        For example, with 0 the tree above becomes [[7, 8], [9, 0]] and [[5, 0]].
+        With 0, the example of the class becomes [[7, 8], [9, 0]] and [[5, 0]].
         """
         last_sentences = np.cumsum(self.paragraph_lengths) - 1
         ends = np.cumsum(self.sentence_lengths)[last_sentences]
@@ -76,7 +76,7 @@ class DocumentTree:
 class TreeBuilder:
     """Converts the paragraphs of documents to trees.
 
-    `encode` maps all sentences of a batch to flat piece ids and pieces per sentence.
+    `encode` maps sentences to concatenated piece ids and the number of ids of each.
     """
 
     def __init__(

@@ -91,7 +91,7 @@ class TokenTable:
         return self.ids[token]
 
     def tokens_of(self, ids: Iterable[int]) -> list[str]:
-        """Returns the token of each id. Raises a ValueError if one is invalid."""
+        """Returns the token of each id. Raises a ValueError if an id is invalid."""
         ids = list(ids)
         for token_id in ids:
             if not 0 <= token_id < self.size:
@@ -132,12 +132,12 @@ class Vocabulary(TokenTable):
 
     @functools.cached_property
     def sent_id(self) -> int:
-        """Id of SLM's `[SENT]`, or of the first unused token."""
+        """Id of SLM's `[SENT]`, or of the first unused token if `[SENT]` is missing."""
         return self._id_or_unused(SENT)
 
     @functools.cached_property
     def attention_id(self) -> int:
-        """Id of `[ATTN]`, ReAT's `<Attn>`, or of the first unused token."""
+        """Id of ReAT's `[ATTN]` or, if that is missing, of the first unused token."""
         return self._id_or_unused(ATTENTION)
 
     def _id_or_unused(self, name: str) -> int:

@@ -1,11 +1,11 @@
 """Encodes text as word-piece ids, and decodes ids, as BERT checkpoints expect.
 
-Ids are identical to Hugging Face's, the exact tokenizer (`seg_tf.text.normalization`).
-Nearly all are computed by the kernels of tensorflow_text, which are over ten times as
-fast. The kernels differ in known cases, such as ß, control characters and their Unicode
-version, and limit the bytes of a word instead of its characters. A table of code
-points, which `tools/find_differing_characters.py` found, detects these cases. Words
-that might be too long are detected by the distance between characters that end words.
+Ids are identical to the output of Hugging Face's tokenizer, which is called the exact
+tokenizer (`seg_tf.text.normalization`). Nearly all texts are encoded by tensorflow_text
+kernels, which are over ten times as fast. The kernels treat some characters, such as ß,
+differently, and limit the bytes of a word instead of its characters. A table from
+`tools/find_differing_characters.py` detects these characters. The distance between
+characters that end words detects words that might be too long.
 """
 
 import functools
@@ -66,8 +66,8 @@ _ASCII, _UNICODE, _EXACT = range(3)
 class WordPieces:
     """Encodes text as word pieces, and decodes pieces.
 
-    Ids are identical to Hugging Face's `tokenizers`, but text never yields special
-    tokens. For example, a literal `[MASK]` becomes `[`, `mask`, `]`.
+    Ids are identical to the output of Hugging Face's `tokenizers`, but text never
+    yields special tokens. For example, a literal `[MASK]` becomes `[`, `mask`, `]`.
 
     Args:
         vocabulary: `Vocabulary`. The tokens and their ids.
@@ -130,7 +130,7 @@ class WordPieces:
         return " ".join(words)
 
     def _ways(self, texts: Sequence[str]) -> np.ndarray:
-        """Returns the fastest way to encode each text that is exact."""
+        """Returns the fastest exact way to encode each text."""
         is_ascii = _map_to_array(str.isascii, texts, bool)
         ways = np.where(is_ascii, _ASCII, _UNICODE)
         if not is_ascii.all():
@@ -185,7 +185,7 @@ def _split_some(
 
 
 class PieceOffsets:
-    """Encodes text like `WordPieces`, with character offsets, but much slower."""
+    """Encodes text like `WordPieces`, with character offsets but much more slowly."""
 
     def __init__(
         self, vocabulary: Vocabulary, normalization: Normalization | None = None
@@ -239,7 +239,7 @@ class FastTokenizer:
         return _encode_joined(self._ascii, joined, _map_to_array(len, texts, np.int64))
 
     def encode_unicode(self, texts: Sequence[str]) -> Encoded:
-        """Encodes any texts. Ids are exact if there is no known difference."""
+        """Encodes any texts. Ids are exact for texts without `TokenizerDifferences`."""
         if not texts:
             return self.encode_ascii(texts)
         if self._lower_first:
@@ -310,7 +310,7 @@ class TokenizerDifferences:
 
 
 def differing_characters(normalization: Normalization) -> list[tuple[int, int]]:
-    """Returns the first and last code point of each range. Ranges may overlap."""
+    """Returns first and last code points of ranges that kernels treat differently."""
     path = importlib.resources.files("seg_tf.text") / "data/differing_characters.json"
     tables = json.loads(path.read_bytes())
     ranges = tables[f"{normalization.lower_case},{normalization.strip_accents}"]

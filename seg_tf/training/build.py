@@ -1,6 +1,6 @@
 """Builds the inputs and the learner of a run from its config.
 
-Only the inputs need TensorFlow, which is imported with them.
+TensorFlow is only imported to build the inputs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Inputs(Protocol):
         vocab_size: int. Size of the records' vocabulary.
         vocab_checksum: str. SHA-256 of the records' vocabulary.
         text_preparation: conversion from text to ids, for checkpoints, or None.
-        num_train_samples: int. Number of samples, which are rows, per epoch.
+        num_train_samples: int. Number of samples (rows) per epoch.
         num_validation_samples: int. Number of held-out samples.
         fill: float. Fraction of training batch positions that are not padding.
     """
@@ -72,14 +72,14 @@ class Inputs(Protocol):
         num_ranks: int = 1,
         micro_batch_size: int | None = None,
     ) -> tf.data.Dataset:
-        """Returns an infinite dataset of `{feature name: tensor}` with a rank's rows.
+        """Returns an infinite dataset of a rank's rows, as dicts of feature tensors.
 
         Args:
             batch_size: int. Number of rows in the global batch.
             first_sample: int. Number of samples that the run has consumed.
             rank: int. This process's rank.
             num_ranks: int. Number of ranks.
-            micro_batch_size: int. A rank's number of rows is a multiple of it. If None,
+            micro_batch_size: int. Divides the number of rows of every rank. If None,
                 all ranks get the same number of rows.
         """
 
@@ -162,10 +162,11 @@ def train_dataset(
 def validation_datasets(
     inputs: Inputs, settings: TrainingConfig, distribution: Distribution
 ) -> dict[str, tf.data.Dataset]:
-    """Returns this process's validation datasets by source, "" if there is only one.
+    """Returns this process's validation datasets, by name of the source.
 
-    Without validation, the dict is empty. Every process gets the same number of
-    micro-batches. The samples do not depend on the number of processes.
+    Without a mixture, the only name is "". Without validation, the dict is empty. Every
+    process gets the same number of micro-batches. The samples do not depend on the
+    number of processes.
     """
     if not settings.validation_interval:
         return {}
@@ -261,7 +262,7 @@ def build_learner_from_batch(
 
 
 def _engine_arguments(config: Any, settings: TrainingConfig) -> dict[str, Any]:
-    """Returns constructor arguments that speed up a part of a model on the engine."""
+    """Returns arguments that make a model or objective faster on the current engine."""
     arguments: dict[str, Any] = {}
     if engine.current().compiles(settings):
         arguments |= getattr(config, "compiled_arguments", {})

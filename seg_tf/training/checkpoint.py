@@ -106,7 +106,7 @@ class Checkpoints:
     def newest_intact(self, at_most: int | None = None) -> dict[str, Any] | None:
         """Returns the state of the newest intact checkpoint, up to update `at_most`.
 
-        Returns None without checkpoints. Raises `CheckpointError` if all are damaged.
+        Returns None if there are none. Raises `CheckpointError` if all are damaged.
         """
         damaged = []
         for updates in reversed(self.updates()):
@@ -164,9 +164,9 @@ def choose_for_length(
 ) -> Mapping[str, Any] | None:
     """Returns the state of the checkpoint from which a run resumes, or None.
 
-    `previous` is the run's former length. A warmup–stable–decay run with a new length
-    goes back to its last checkpoint before both decays. It is then bit-identical to a
-    run that had this length from the start. Other runs use their newest checkpoint.
+    `previous` is the run's former length. If the length changed, a warmup–stable–decay
+    run goes back to the last checkpoint before the old and the new decay, and becomes
+    bit-identical to a run of the new length. Other runs use their newest checkpoint.
     """
     length = config.training.num_updates
     state = checkpoints.newest_intact()
@@ -200,7 +200,7 @@ def num_bytes(variables: Iterable[Any]) -> int:
 
 
 def _groups(learner: Learner) -> dict[str, list[Any]]:
-    """Returns all variables but the weights, by group in `training_state.npz`."""
+    """Returns all variables except weights, by their group in `training_state.npz`."""
     return {
         "counters": learner.counters,
         "optimizer": learner.optimizer.variables,

@@ -59,7 +59,7 @@ class Distribution:
         return list(tensors)
 
     def local_micro_batch_size(self, micro_batch_size: int | None) -> int | None:
-        """Returns the micro-batch size of this process, or None for equal shares."""
+        """Returns this rank's micro-batch size. If None, ranks get equal row counts."""
         return micro_batch_size
 
     def broadcast(self, variables: Sequence[Any]) -> None:
@@ -105,7 +105,7 @@ class Distribution:
         )
 
     def call_together(self, function: Callable[[], _Result]) -> _Result:
-        """Calls `function` on every rank. If it fails on one rank, all ranks stop."""
+        """Calls `function` on every rank. If one call fails, all ranks raise errors."""
         failure = report = None
         try:
             result = function()
@@ -126,6 +126,6 @@ class Distribution:
 
 
 def number_launched() -> int:
-    """Returns the launcher's number of processes, or 1 if there is no launcher."""
+    """Returns the number of processes that a launcher started, or 1 without one."""
     numbers = (os.environ[name] for name in _SIZES if os.environ.get(name))
     return int(next(numbers, 1))

@@ -24,7 +24,7 @@ def tokens_per_update(config: RunConfig, inputs: Inputs) -> float:
 
 
 def memory(config: RunConfig, inputs: Inputs, learner: Learner) -> dict[str, int]:
-    """Estimates a process's memory by purpose, including activations only if known."""
+    """Estimates a process's memory in bytes, by purpose. Omits unknown activations."""
     weights = num_bytes(learner.trainable_variables)
     sizes = {
         "weights": weights,
@@ -88,7 +88,7 @@ def describe(config: RunConfig, inputs: Inputs, learner: Learner) -> str:
 
 
 def measure(learner: Learner, batches: Iterator[Any], num_updates: int) -> list[float]:
-    """Measures the seconds of each update, after a first one that builds the graph.
+    """Measures the seconds of `num_updates` updates, after one that builds the graph.
 
     The updates change the weights of `learner`. All processes must call it.
     """

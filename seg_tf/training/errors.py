@@ -39,7 +39,7 @@ class Interrupted(TrainingStopped):
 
 
 class StopRequest:
-    """A signal that asked the run to stop. Falsy until a signal arrives."""
+    """A request by a signal to stop the run. False until a signal arrives."""
 
     signal_number: int | None = None
 
@@ -49,9 +49,10 @@ class StopRequest:
 
 @contextlib.contextmanager
 def stop_requests() -> Iterator[StopRequest]:
-    """Context manager that catches the first SIGTERM or SIGINT, but no later ones.
+    """Context manager that records the first SIGTERM or SIGINT in a `StopRequest`.
 
-    Outside the main thread, where Python cannot install handlers, it catches none.
+    Later signals have their usual effect. So does every signal outside the main thread,
+    where Python cannot install handlers.
     """
     request = StopRequest()
     previous: dict[int, Any] = {}

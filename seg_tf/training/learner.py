@@ -41,7 +41,7 @@ class Sums:
         self.variable.assign(np.zeros(self.variable.shape))
 
     def ratios(self) -> dict[str, Any]:
-        """Returns each metric's numerator over denominator, or 0 for 0 / 0."""
+        """Returns each metric's ratio, or 0 if its denominator is 0."""
         numerators, denominators = ops.convert_to_numpy(self.variable).T
         ratios = np.divide(
             numerators,
@@ -207,7 +207,7 @@ class Learner:
         self.finish_update(lambda: next(batches))
 
     def train_step(self, features: Features) -> tuple[Any, Any]:
-        """Makes one step from a batch. Returns (finite, number of stop requests)."""
+        """Runs one step. Returns whether it was finite, and the stop request count."""
         features, stop_request = _pop_stop_request(features)
         result = self._step(features, self.memory.read(features), stop_request)
         self.memory.write(features, result.memory)
@@ -229,7 +229,7 @@ class Learner:
         return step
 
     def _is_update(self, finite: Any, stop_requests: Any) -> bool:
-        """Waits for a step and returns whether it was an update, not skipped."""
+        """Waits for a step. Returns False if its batch was skipped, otherwise True."""
         self._note_stop_requests(stop_requests)
         self._skipped = 0 if finite else self._skipped + 1
         if self._skipped > self._max_skipped_steps:
@@ -350,7 +350,7 @@ class Learner:
 
 
 def _pop_stop_request(features: Features) -> tuple[dict[str, Any], Any]:
-    """Removes the stop requests from a batch. Also returns their sum, 0 if none."""
+    """Separates a batch's features from its stop requests, and sums the requests."""
     features = dict(features)
     request = features.pop(_STOP_REQUEST, np.zeros([1, 1]))
     return features, ops.sum(ops.convert_to_tensor(request), axis=0)

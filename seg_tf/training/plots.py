@@ -88,7 +88,7 @@ def save_curves(
     metrics: Sequence[str] = (LOSS,),
     show_training: bool = True,
 ) -> None:
-    """Plots the logs of runs, given their folders by name, to a PNG file."""
+    """Plots the logs of runs to a PNG file. `run_folders` maps names to folders."""
     runs = {}
     for name, folder in run_folders.items():
         runs[name] = read_log(RunFolder(folder).log_file)

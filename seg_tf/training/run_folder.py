@@ -72,7 +72,7 @@ class RunFolder:
             path.unlink(missing_ok=True)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
-        """Returns a context manager that keeps other processes out of the folder."""
+        """Returns a context manager that locks the folder against other processes."""
         self.path.mkdir(parents=True, exist_ok=True)
         return files.locked(
             self.path,
@@ -97,8 +97,8 @@ def describe_run(
 def prepare(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> int:
     """Prepares an output folder for a run, after calling `check`.
 
-    Returns the `num_updates` of the run in the folder. If it changes, `run.json` is not
-    written yet, because the trainer must first go back to a checkpoint.
+    Returns the previous `num_updates`, or the current one for a new run. If they
+    differ, the trainer must write `run.json` after it has gone back to a checkpoint.
     """
     check(folder, run, overwrite=overwrite)
     if overwrite:

@@ -153,7 +153,7 @@ class LaneMemory:
         }
 
     def write(self, features: Features, memory: Memory) -> None:
-        """Stores the memory that a model returned for a batch, if it is finite."""
+        """Stores the memory after a batch, except for rows that are not finite."""
         if not self._lanes:
             return
         is_row = features["lane"][:, None] == ops.arange(self._num_lanes)[None, :]
@@ -247,7 +247,7 @@ def named_pairs(results: Results) -> list[tuple[str, tuple[Any, Any]]]:
 
 
 def pack_sums(results: Results) -> Any:
-    """Stacks all sums and weights as float64 `(N,)`. float32 only counts to 2**24."""
+    """Stacks all sums and weights, float64 `(N,)`. float32 only counts to 2**24."""
     numbers = [number for _, pair in named_pairs(results) for number in pair]
     return ops.stack([ops.cast(number, "float64") for number in numbers])
 

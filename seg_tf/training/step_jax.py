@@ -169,7 +169,7 @@ class JaxStep(StepParts):
         ]
 
     def _sum_over_devices(self, gradients: list[Any], share: Any) -> list[Any]:
-        """Sums gradients over the devices, divided by `share` if sent as float16."""
+        """Sums gradients over all devices. In float16, divides by `share` first."""
         if not self.options.compress_gradients:
             return lax.psum(gradients, _AXIS)
         gradients = [(gradient / share).astype("float16") for gradient in gradients]
@@ -216,7 +216,7 @@ def replicated() -> NamedSharding:
 
 
 def row_sharding(num_rows: int) -> NamedSharding:
-    """Returns a sharding by rows, or the replicated one if they cannot be split."""
+    """Returns a sharding by rows, or `replicated()` if they cannot be split evenly."""
     shared = num_rows % mesh().size == 0
     return NamedSharding(mesh(), _ROWS if shared else _ALL)
 

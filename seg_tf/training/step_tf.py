@@ -27,7 +27,7 @@ class TrainingStep(StepParts):
     """Updates the weights from one global batch, which is split among all processes.
 
     `seg_tf.training.step` has the formulas. Weights and counters only change after the
-    last all-reduce, so if a process fails, all other processes make the step or none.
+    last all-reduce, so if a process fails, the others all make the step, or none does.
     """
 
     def __post_init__(self) -> None:
@@ -43,7 +43,7 @@ class TrainingStep(StepParts):
         """Makes one step.
 
         Args:
-            features: dict of tensors `(R, …)`. This process's rows, a multiple of B.
+            features: dict of tensors `(R, …)`. This process's rows. B must divide R.
             memory: dict of tensors `(R, …)`. The model's memory before these rows.
             stop_requests: float64 tensor `(1,)`. Stop flag of this process.
         """
@@ -63,7 +63,7 @@ class TrainingStep(StepParts):
             return StepResult(finite, *tf.nest.map_structure(tf.identity, result))
 
     def _count(self, features: Features, stop_requests: tf.Tensor) -> GlobalBatch:
-        """Counts the global batch, before gradients are computed."""
+        """Sums the counts of the batch over processes, before computing gradients."""
         mask = features["padding_mask"]
         rows, size = tf.shape(mask)[0], self.options.micro_batch_size
         counts = [
@@ -172,10 +172,10 @@ class TrainingStep(StepParts):
     def _reduce(
         self, gradients: list[tf.Tensor], factor: tf.Tensor, batch: GlobalBatch
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """Sums gradients over all processes in groups. Also returns the new factor.
+        """Sums gradients over all processes in groups. Also returns their new factor.
 
-        The last layers come first, so that they can be sent while the backward pass
-        computes the other gradients.
+        Gradients of the last layers come first, so that they can be sent while the
+        backward pass computes the other gradients.
         """
         compress = self.options.compress_gradients
         if compress:

@@ -109,7 +109,7 @@ class TensorFlowEngine:
         return details.get("device_name", "")
 
     def gpu_memory_use(self) -> tuple[int, int] | None:
-        """Returns the GPU memory in use and its peak in bytes. None without a GPU."""
+        """Returns the bytes of GPU memory in use and at peak, or None without a GPU."""
         gpus = tf.config.list_logical_devices("GPU")
         if not gpus:
             return None

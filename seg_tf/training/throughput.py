@@ -180,7 +180,7 @@ _IRRELEVANT = re.compile(r"nvidia|tesla|geforce|\d+gb|hbm\d\w?|sxm\d?(-\d+gb)?")
 
 @functools.cache
 def find_peak(dtype: str) -> tuple[float, str]:
-    """Returns the device's peak FLOP/s for `dtype` products, and its source."""
+    """Returns the device's peak FLOP/s for `dtype` products, and names its source."""
     current = engine.current()
     name = current.gpu_name()
     if name is not None:
@@ -282,7 +282,7 @@ class Throughput:
     """Measures the speed, data wait and memory use of each log interval.
 
     Speed and utilization are totals over all processes. The other figures are for this
-    process. The first update, which builds the graph, validations and checkpoints are
+    process. Validations, checkpoints, and the first update, which builds the graph, are
     not measured.
     """
 
@@ -307,7 +307,7 @@ class Throughput:
         return self._updates is not None
 
     def update_done(self, updates: int, read_tokens: Callable[[], float]) -> None:
-        """Starts measuring after the first update, when it calls `read_tokens` once."""
+        """Starts measuring after the first update, and then calls `read_tokens`."""
         if self._updates is None:
             self._start_interval(updates, read_tokens())
 
@@ -323,13 +323,13 @@ class Throughput:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Context manager whose time is not measured."""
+        """Context manager whose duration is excluded from the measurement."""
         begin = self._clock()
         yield
         self._paused += self._clock() - begin
 
     def interval(self, updates: int, tokens: float) -> dict[str, float]:
-        """Returns the figures since the last call, without speeds if not measured."""
+        """Returns the figures since the last call. Omits speeds that are unknown."""
         seconds = self._clock() - self._since - self._paused
         new_updates, new_tokens = updates - (self._updates or 0), tokens - self._tokens
         figures = {}
@@ -354,7 +354,7 @@ class Throughput:
 def start(
     config: RunConfig, vocab_size: int, learner: Learner, report: Callable[[str], None]
 ) -> Throughput:
-    """Finds the devices' total peak and starts measuring. All processes call it."""
+    """Finds the total peak and starts measuring. All processes must call it."""
     distribution = learner.options.distribution
     device_peak, source = find_peak(learner.encoder.compute_dtype)
     num_devices = engine.current().num_devices()

@@ -1,8 +1,8 @@
 """Sends a run's log to experiment trackers and to the user's callbacks.
 
-Both may have a method `on_log(updates, row)`, which is called on the first process. In
-pretraining, a row has the values in `log.jsonl` under TensorBoard's names. In
-fine-tuning, it has an epoch's values.
+A tracker or callback may have a method `on_log(updates, row)`, which is called on the
+first process. In pretraining, a row has the values in `log.jsonl` under TensorBoard's
+names. In fine-tuning, it has the values of an epoch.
 """
 
 import dataclasses
@@ -19,7 +19,6 @@ from seg_tf.text.splitters import load_function
 from seg_tf.training.errors import TrainingStopped
 
 CallbackFactory = Callable[[pathlib.Path], keras.callbacks.Callback]
-
 
 # Id of a tracker's run, function that logs a row, and function that ends the run.
 _Opened = tuple[str, Callable[[int, Mapping[str, float]], Any], Callable[[bool], Any]]

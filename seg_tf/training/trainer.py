@@ -38,7 +38,6 @@ _ADVICE = (
     "another --output_dir"
 )
 
-
 # From the encoder and the objectives to named measures.
 Probe = Callable[[keras.Model, Mapping[str, Any]], Mapping[str, float]]
 
@@ -193,7 +192,7 @@ class Trainer:
     def _needs_result(self) -> bool:
         """Returns whether to wait for this update before the next one starts.
 
-        All processes return the same. Only a run of one process stops immediately.
+        All processes get the same answer. Stop requests only count in one-process runs.
         """
         settings = self._settings
         return (
@@ -253,10 +252,10 @@ class Trainer:
     # --- Validation -----------------------------------------------------------------
 
     def _validate(self) -> None:
-        """Validates and logs the results.
+        """Validates the model and logs the results.
 
-        For a mixture, `SOURCE/loss` etc. are the results of each source, and `loss`
-        etc. are their weighted means.
+        For a mixture, each source has its own results, such as `SOURCE/loss`. Results
+        without a source, such as `loss`, are weighted means over the sources.
         """
         with self._speed.paused():
             results = {

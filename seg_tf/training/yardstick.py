@@ -48,9 +48,9 @@ def expected_losses(
 def losses_without_context(config: RunConfig, inputs: Inputs) -> dict[str, float]:
     """Computes the validation loss of a model that ignores the context.
 
-    The model knows how masking replaces targets, and each entry's target count in the
-    first training rows, plus one. Returns `{NAME_loss_without_context: value}` for the
-    masked or causal LM objective, and `loss_without_context` if it is the only one.
+    The model knows how masking replaces targets, and how often each vocabulary entry is
+    a target in the first training rows (plus one). Returns `NAME_loss_without_context`
+    for masked or causal LM, and `loss_without_context` if it is the only objective.
     """
     datasets = validation_datasets(inputs, config.training, Distribution())
     masking = getattr(config.inputs, "masking", None)
@@ -104,10 +104,10 @@ def _count_targets(
 def plateau_message(
     validations: Sequence[Mapping[str, Any]], num_updates: int
 ) -> str | None:
-    """Returns a message when a run is first found on the plateau, or leaves it.
+    """Returns a message when a run first reaches or leaves the plateau, or None.
 
-    The plateau is the loss of a model that ignores the context. Only validations after
-    the first tenth of the updates count. Otherwise returns None.
+    The plateau is the loss of a model that ignores the context. Validations in the
+    first tenth of the updates do not count.
     """
     newest = validations[-1]
     level_name = next((name for name in newest if name.endswith(ENDING)), None)

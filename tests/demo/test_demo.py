@@ -212,7 +212,7 @@ def test_pages_and_answers_come_over_http(model, port):
             "/read",
             {"question": {"text": TEXT}, "Host": "elsewhere.example:80"},
             403,
-            "Ask http://127.0.0.1:",
+            "Use http://127.0.0.1:",
         ),
     ],
 )
@@ -253,7 +253,7 @@ def test_the_command_prints_an_address(run_dir, capsys, monkeypatch):
         demo.http.server.ThreadingHTTPServer, "serve_forever", lambda _: None
     )
     command_calls.run(demo, f"--checkpoint={run_dir}", "--port=0")
-    assert re.match(r"http://127\.0\.0\.1:\d+  \(Ctrl-C", capsys.readouterr().out)
+    assert re.match(r"http://127\.0\.0\.1:\d+  \(press Ctrl-C", capsys.readouterr().out)
 
 
 @pytest.mark.skipif(not browser.is_there(), reason="needs Chromium and chromedriver")

@@ -246,5 +246,7 @@ def test_a_classifier_is_exported(checkpoints, tmp_path):
 def test_nothing_else_is_replaced(tmp_path):
     (tmp_path / "file").write_text("")
     for path in (tmp_path, tmp_path / "file"):
-        with pytest.raises(ValueError, match=r"`--output_dir` must .*is something els"):
+        with pytest.raises(
+            ValueError, match=r"`--output_dir` must .*which is not an exported"
+        ):
             saved_model.check_output_dir(path, overwrite=True)

@@ -71,7 +71,7 @@ def test_with_less_memory_it_is_as_in_segments_of_one_word(
     assert abs(np.mean(losses[1:]) - tiny.losses_of_text(one_pass).mean()) > 1e-3
 
 
-def draw(model, seed, count=8, prompt="The w2", **settings):
+def draw(model, seed, count=24, prompt="The w2", **settings):
     generator = TextGenerator(model, prompt)
     words = generator.sample(Sampling(**settings), np.random.default_rng(seed))
     return list(itertools.islice(words, count))
@@ -86,7 +86,7 @@ def test_a_model_writes_on_and_a_seed_gives_a_text(language_model_dir):
     for token_id in draw(model, 3):
         expected += shown.spell(token_id)
         shown.append(token_id)
-    assert model.generate("The w2", num_words=8, seed=3) == expected
+    assert model.generate("The w2", num_words=24, seed=3) == expected
 
 
 def test_neither_unknown_words_nor_empty_paragraphs_are_drawn(language_model_dir):
@@ -102,7 +102,7 @@ def test_neither_unknown_words_nor_empty_paragraphs_are_drawn(language_model_dir
     assert model.vocabulary.unk_id not in drawn
     is_end = drawn == model.vocabulary.eos_id
     # So that a word and an <eos> take turns.
-    np.testing.assert_array_equal(is_end, np.arange(8) % 2)
+    np.testing.assert_array_equal(is_end, np.arange(24) % 2)
 
 
 # === Sampling ===

@@ -224,7 +224,9 @@ def test_files_are_found_by_their_names(folder, name):
 
 def test_missing_and_ambiguous_files_are_named(folder):
     path = folder("dev-v1.1.a.json", V1)
-    with pytest.raises(FileNotFoundError, match=r"hold train-v1\.1\.json.* with none"):
+    with pytest.raises(
+        FileNotFoundError, match=r"contain train-v1\.1\.json.* with none"
+    ):
         squad.read_split(path, "v1.1", "train")
     folder("dev-v1.1.b.json", V1)
     with pytest.raises(FileNotFoundError, match=r"only one file.*a.json, .*b.json"):

@@ -16,9 +16,9 @@ _BLOCK_LENGTH = 256
 
 @dataclasses.dataclass(frozen=True)
 class FlatTexts:
-    """Concatenated texts, with a line feed after each.
+    """Concatenated texts, with a line feed after each text.
 
-    `code_points` is int32 `(N,)`. `starts` and `ends`, `(B,)`, exclude the line feed.
+    `code_points` is int32 `(N,)`. `starts` and `ends`, `(B,)`, exclude line feeds.
     """
 
     code_points: tf.Tensor
@@ -39,7 +39,7 @@ class FlatTexts:
         return tf.searchsorted(self.ends, position)
 
     def strings(self, starts: tf.Tensor, stops: tf.Tensor) -> tf.Tensor:
-        """Returns the strings from each start up to its stop."""
+        """Returns the string between each start and its stop."""
         position, _ = count_off(starts, stops - starts)
         return encode_strings(tf.gather(self.code_points, position), stops - starts)
 
@@ -75,7 +75,7 @@ class MarkedPositions:
 
 
 def count_off(starts: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns runs of consecutive numbers, and the run of each number.
+    """Returns runs of consecutive numbers, and the index of the run of each number.
 
     For example, starts [5, 0] and lengths [2, 3], int32 `(R,)`, give [5, 6, 0, 1, 2]
     and [0, 0, 1, 1, 1].
@@ -86,7 +86,7 @@ def count_off(starts: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tens
 
 
 def which_run(lengths: tf.Tensor) -> tf.Tensor:
-    """Returns the run of each position, given the lengths of runs, int32 `(R,)`.
+    """Returns the index of the run at each position, given int32 run lengths `(R,)`.
 
     Unlike `tf.repeat`, this does not pad all runs to the longest one.
     """

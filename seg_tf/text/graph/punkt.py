@@ -1,7 +1,7 @@
 """Splits paragraphs into sentences with Punkt, on a flat tensor of characters.
 
-Results equal those of `seg_tf.text.punkt.SentenceSplitter`, which explains the rules.
-Here, all paragraphs are processed at once.
+Finds the same sentences as `seg_tf.text.punkt.SentenceSplitter`, which explains the
+rules, but processes all paragraphs at once.
 
 Shape key: N characters, T tokens, M candidates for sentence ends, S sentences.
 """
@@ -55,7 +55,7 @@ _TERMINATOR, _CLOSER = 1, 2
 
 @dataclasses.dataclass(frozen=True)
 class Sentences:
-    """Sentences of paragraphs in order, possibly empty, as int32 tensors `(S,)`."""
+    """Bounds and paragraphs of sentences, as int32 `(S,)`. Sentences may be empty."""
 
     starts: tf.Tensor
     stops: tf.Tensor
@@ -65,8 +65,8 @@ class Sentences:
 class GraphSentenceSplitter(tf.Module):
     """Punkt sentence splitter (Kiss and Strunk, 2006), in the graph.
 
-    Takes paragraphs as int32 code points `(N,)`, each followed by a line feed and
-    containing none, and returns `Sentences` without surrounding whitespace.
+    Splits int32 code points `(N,)`, in which a line feed ends every paragraph, into
+    `Sentences` without surrounding whitespace.
 
     Args:
         parameters: `PunktParameters`. Tables of a language, by default English.
@@ -118,7 +118,7 @@ class GraphSentenceSplitter(tf.Module):
     def _contain_end(
         self, characters: Characters, tokens: Tokens, ends: _PossibleEnds
     ) -> tf.Tensor:
-        """Marks the candidates with a sentence end in their context: bool `(M,)`."""
+        """Returns a mask `(M,)` of candidates with a sentence end in their context."""
         every = tokens.spans
         is_left = self._decision.can_be_left(characters, every)
         # No token follows the last one.
@@ -144,7 +144,7 @@ class GraphSentenceSplitter(tf.Module):
     def _ends_at_mark(
         self, characters: Characters, tokens: Tokens, ends: _PossibleEnds
     ) -> tf.Tensor:
-        """Marks the candidates with a sentence end right after them: bool `(M,)`."""
+        """Returns a mask `(M,)` of candidates with a sentence end right after them."""
         after = ends.positions + 1
         number = tf.maximum(tokens.starts.count_before(after) - 1, 0)
         token = tokens.spans.take(number)
@@ -188,7 +188,7 @@ def _with_linked_dots(
     end_token: MarkedPositions,
     first: tf.Tensor,
 ) -> tf.Tensor:
-    """Decides candidates whose mark is linked to a dot of the next word."""
+    """Updates `contain` where a mark is linked to a dot of the next word."""
     starts_linked = shifted(tokens.linked_dots, -2, False)
     dot = MarkedPositions(tokens.linked_dots & ~starts_linked).last_before(
         ends.positions
@@ -302,10 +302,10 @@ class _Paragraphs:
 
 
 class _PossibleEnds:
-    """Marks that may end a sentence, the last one of each chunk, with their contexts.
+    """The candidates for sentence ends, with their contexts.
 
-    `has_mark` indicates whether a mark that ends words follows. `is_alone` indicates
-    whether a mark is the first character of its chunk but not the last mark.
+    A candidate is the last possible end of a chunk, or an earlier one that is the first
+    character of the chunk (`is_alone`). If `has_mark`, a mark that ends words follows.
     """
 
     def __init__(self, characters: Characters, paragraphs: _Paragraphs):
@@ -336,7 +336,7 @@ class _PossibleEnds:
         self.next_word_ends = spaces.next_from(self.next_words)
 
     def boundaries(self, characters: Characters, paragraphs: _Paragraphs) -> tf.Tensor:
-        """Returns each mark, the end of its sentence and the start of the next one."""
+        """Returns each mark, the end of its sentence and the next start, `(M, 3)`."""
         stop = self.positions + 1
         begin = tf.where(self.has_mark, stop, self.next_words)
         after = MarkedPositions(~characters.has(CLOSER)).next_from(begin)
@@ -385,7 +385,7 @@ def character_flags() -> np.ndarray:
 
 
 class Characters:
-    """Characters of paragraphs, each followed by a line feed, and their flags."""
+    """The characters of paragraphs that end with line feeds, and their flags."""
 
     def __init__(self, code_points: tf.Tensor, table: CodePointTable):
         self.code_points = code_points
@@ -422,7 +422,7 @@ class Spans:
 class Tokens:
     """The tokens of a text, as marks of their starts and as spans.
 
-    `linked_dots` marks dots that precede a space inside a chunk and another dot.
+    `linked_dots` marks dots before a space inside a chunk that another dot follows.
     """
 
     starts: MarkedPositions
@@ -520,13 +520,13 @@ class GraphPunktDecision(tf.Module):
         self.lower = CodePointTable(small_letters())
 
     def can_be_left(self, characters: Characters, tokens: Spans) -> tf.Tensor:
-        """Marks the tokens after which a sentence may end: bool `(T,)`."""
+        """Returns a mask `(T,)` of the tokens after which a sentence may end."""
         last = tokens.ends - 1
         is_mark = characters.flag_at(last, END_MARK) & (tokens.starts == last)
         return is_mark | (characters.at(last) == DOT)
 
     def ends(self, characters: Characters, left: Spans, right: Spans) -> tf.Tensor:
-        """Marks pairs of tokens between which a sentence ends: bool `(T,)`."""
+        """Returns a mask `(T,)` of the token pairs between which a sentence ends."""
         left_word = _TokenTexts(self, characters, left)
         right_word = _TokenTexts(self, characters, right)
         kind = left_word.kind()
@@ -578,7 +578,7 @@ class _TokenTexts:
         return tf.where(self._is_number, NUMBER_TYPE, self._stem)
 
     def evidence_and_type(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the `Evidence` and type of each token after a boundary."""
+        """Returns each token's `Evidence` and type as the token after a boundary."""
         keeps_period = self._spans.are_dots | self._is_abbreviation
         whole = tf.where(keeps_period, tf.strings.join([self._stem, "."]), self._stem)
         word_type = tf.where(self._is_number, NUMBER_TYPE, whole)
@@ -608,7 +608,7 @@ class _TokenTexts:
         return encode_strings(tf.gather(self._lowered, position), ends - starts)
 
     def _find_numbers(self) -> tf.Tensor:
-        """Marks tokens that are numbers, possibly with sign and separators."""
+        """Returns a mask of the numbers, which may have a sign and separators."""
         characters, end = self._characters, self._spans.ends
         is_separator = characters.equal(DOT) | characters.equal(COMMA)
         is_digit = characters.has(DIGIT)

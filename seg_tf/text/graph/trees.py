@@ -55,7 +55,7 @@ class Trees:
         paragraph_lengths: tf.Tensor,
         first_index: tf.Tensor | None = None,
     ) -> Self:
-        """Creates trees of one document, or window of a document, per row.
+        """Creates trees with one document, or one window of a document, per row.
 
         A document without pieces has one empty sentence. `paragraph_lengths`, int
         `(B, G)`, are padded with 0. `first_index`, `(B, 3)`, is the paragraph, sentence
@@ -136,7 +136,7 @@ class Trees:
         return tf.reduce_sum(lengths, axis=1)
 
     def capped_paragraphs(self, cap: int | None) -> tf.Tensor:
-        """Returns the paragraph index of each sentence, below `cap`: int32 `(B, S)`.
+        """Returns int32 paragraph indices `(B, S)` of the sentences, all below `cap`.
 
         The indices of a row are decreased until the last one fits or the first one is
         0. Then they are clipped, as in the published code of SegaBERT.
@@ -157,8 +157,8 @@ def largest(counts: tf.Tensor) -> tf.Tensor:
 class Beginnings(NamedTuple):
     """The leading sentences of texts that fit into a row.
 
-    `num_sentences`, int32 `(B,)`, is 0 for an empty text. `sentences`, string `(B, S)`,
-    are padded. `is_cut`, bool `(B,)`, marks truncated texts.
+    `num_sentences`, int32 `(B,)`, is 0 for an empty text. `sentences`, `(B, S)`, are
+    padded strings. `is_cut`, bool `(B,)`, marks truncated texts.
     """
 
     trees: Trees

@@ -1,4 +1,4 @@
-"""Encodes word pieces in the graph, like the exact tokenizer.
+"""Encodes text as word pieces in the graph, like the exact tokenizer.
 
 The exact tokenizer (`seg_tf.text.normalization`) normalizes one character at a time,
 and ends words at whitespace and around some of the resulting characters. Tables of its
@@ -46,7 +46,7 @@ _AT_ONCE = 1 << 12
 class Pieces:
     """Word pieces of spans of a text, in order, as int32 tensors `(K,)`.
 
-    `spans` are the spans that contain them, `starts` and `stops` their characters.
+    `spans` is the span of each piece, and `starts` and `stops` are its characters.
     """
 
     ids: tf.Tensor
@@ -66,7 +66,7 @@ class _Words:
 
 
 class GraphWordPieces(tf.Module):
-    """Encodes spans of a flat tensor of characters like `WordPieces`."""
+    """Encodes spans of a flat tensor of characters, like `WordPieces`."""
 
     def __init__(self, vocabulary: Vocabulary, normalization: Normalization):
         super().__init__()
@@ -90,8 +90,8 @@ class GraphWordPieces(tf.Module):
     ) -> Pieces:
         """Encodes every span separately.
 
-        `starts`, `stops` and `texts` of the spans are int32 `(R,)`, and `texts` are
-        ascending. Each text is truncated to `most_words` words.
+        `starts`, `stops` and the ascending text numbers `texts` of the spans are int32
+        `(R,)`. Each text is truncated to `most_words` words.
         """
         words = self._words(code_points, starts, stops)
         text = tf.gather(texts, words.spans)
@@ -164,7 +164,7 @@ class GraphWordPieces(tf.Module):
 class NormalizedCharacters:
     """Normalized forms of code points, as int32 tables.
 
-    `entry` is the sequence that each code point becomes, or 0 if it is unchanged.
+    `entry` is the number of the sequence that replaces a code point, or 0 if none does.
     `sequences` are concatenated, with their `starts` and `lengths`. `kind`, indexed by
     normalized code points, is `_PART`, `_ALONE` or `_BLANK`.
     """
