@@ -66,7 +66,9 @@ def _to_text(value: Any, field: str) -> str:
                 f"found {str(part)[:_SHOWN_CHARACTERS]}.",
             )
     text = "\n".join(
-        streams.decode(part) if isinstance(part, bytes) else part for part in parts
+        # Only columns of tables have bytes.
+        streams.decode(part, has_encoding=False) if isinstance(part, bytes) else part
+        for part in parts
     )
     # A NUL character or half of a surrogate pair.
     if match := _NO_TEXT.search(text):

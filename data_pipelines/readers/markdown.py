@@ -71,6 +71,9 @@ class MarkdownReader(base.TextReader):
             text = text[front_matter.end() :]
             if match := _YAML_TITLE.search(front_matter["yaml"]):
                 title = match["title"]
+        # CommonMark reads neither as a mark, but books contain them.
+        text = re.sub(r"(?m)^#{7,}(?=\s|$)", "######", text)
+        text = re.sub(r"(?m)(?<=[^\s*])(?:[ \t]++\*){3,}[ \t]*$", "", text)
         paragraphs: list[str] = []
         num_tables, number, is_heading = 0, "", False
         for token in _PARSER.parse(text):

@@ -276,10 +276,11 @@ def read_all(stream: io.BufferedReader, max_bytes: int) -> bytes:
     return b"".join(parts)
 
 
-def decode(data: bytes, first_line: int = 1) -> str:
+def decode(data: bytes, first_line: int = 1, *, has_encoding: bool = True) -> str:
     r"""Decodes a UTF-8 document and replaces its line ends with `\n`.
 
-    `first_line` is the line number of the beginning of `data` in its file. Raises
+    `first_line` is the line number of the beginning of `data` in its file, and
+    `has_encoding` is whether the format has the option `encoding`, for the hint. Raises
     DocumentError if `data` is not UTF-8 or contains a NUL byte, which occurs in binary
     files and UTF-16 but not in text.
     """
@@ -293,6 +294,7 @@ def decode(data: bytes, first_line: int = 1) -> str:
         reason, index = "not_utf8", error.start
         message = f"UTF-8, found byte 0x{data[index]:02X} ({error.reason})"
         hint = " `--reader_options=encoding=cp1252`, for example, reads Windows-1252."
+        hint = hint if has_encoding else ""
     line = first_line + data.count(b"\n", 0, index)
     column = index - data.rfind(b"\n", 0, index)
     raise DocumentError(

@@ -25,11 +25,14 @@ _STRAY_TAG = re.compile(
 # Older versions mark list items and headings, and add a period to headings.
 _SECTION = re.compile(r"^Section::::(.*?)\.?$", re.MULTILINE)
 _BULLET = re.compile(r"^BULLET::::(?:-|\d+\.)?[ \t]*", re.MULTILINE)
-# Remains of brackets whose content was removed, unlike `main()`. The second expression
-# is slow because it tries every space of a text.
+# Remains of brackets whose content was removed, unlike `main()`, and of a sentence in
+# brackets with its period. The second expression is slow because it tries every space
+# of a text.
 _BRACKETS = re.compile(r"\([ \t,;:]*+\)")
 _EMPTY_BRACKETS = re.compile(
-    rf"(?:(?<![ \t])[ \t]++|^){_BRACKETS.pattern}", re.MULTILINE
+    rf"(?<=[.!?])[ \t]++{_BRACKETS.pattern}\.(?!\.)"
+    rf"|(?:(?<![ \t])[ \t]++|^){_BRACKETS.pattern}",
+    re.MULTILINE,
 )
 # ` = Title = `; a section is ` = = Section = = `.
 _WIKITEXT_TITLE = re.compile(rb"= (?!= ).*[^=] =$", re.DOTALL)

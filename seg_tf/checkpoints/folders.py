@@ -98,7 +98,8 @@ def find_checkpoint(
         raise CheckpointError(
             f"`{argument}` must be {' or '.join(known)}. Received: {path}, which has "
             f"no {contents.STATE_FILE} and no checkpoints/update-*. `seg-tf "
-            "import-weights` converts the weights of other libraries"
+            "import-weights` converts the weights of other libraries, which "
+            "`from_preset` takes directly, as a folder or hf://organization/name"
         )
     chosen = best(checkpoints)
     return checkpoints / name(updates[-1] if chosen is None else chosen)

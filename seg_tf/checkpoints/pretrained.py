@@ -75,6 +75,7 @@ class Pretrained:
         weights_checksum: SHA-256 of the file with the encoder's weights.
         sentence_parameters: the sentence splitter's tables. They default to English.
         finetuning_learning_rate: the recommended learning rate, or None.
+        new_weights: paths of the weights that an import initialized at random.
     """
 
     encoder: keras.Model
@@ -90,6 +91,7 @@ class Pretrained:
         default_factory=PunktParameters.english, repr=False
     )
     finetuning_learning_rate: float | None = None
+    new_weights: tuple[str, ...] = ()
 
     def text_encoder(self) -> Any:
         """Returns an encoder that converts text to token ids and back."""
@@ -198,6 +200,7 @@ def load_pretrained(
             folder, splitter, state, sentence_function
         ),
         finetuning_learning_rate=state.get("finetuning_learning_rate"),
+        new_weights=tuple((state.get("imported") or {}).get("new", ())),
     )
 
 

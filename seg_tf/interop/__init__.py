@@ -25,7 +25,7 @@ def load_preset(
             if not report.equal_for:
                 warnings.warn(report.equality(), stacklevel=6)
 
-        folder = convert.find_initial(preset, "checkpoint_dir", report=warn)
+        folder = convert.find_initial(preset, "preset", report=warn)
     return load_pretrained(folder, sentence_function=sentence_function)
 
 

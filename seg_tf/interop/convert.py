@@ -462,7 +462,8 @@ def _prepare_text(
     source = vocab_file or foreign.vocabulary
     if source is None:
         raise ValueError(
-            f"`--vocab_file` must be the vocabulary of {foreign.source}, which has none"
+            f"{foreign.source}: must have its vocabulary, {VOCABULARY_FILE}. Found: "
+            "none. `seg-tf import-weights` also takes it by `--vocab_file`"
         )
     where, rows = f"the tokenizer of {foreign.source}", source
     if isinstance(source, pathlib.Path):
@@ -489,10 +490,9 @@ def _prepare_text(
     size = foreign.model.vocab_size or vocabulary.size
     if not 0 <= size - vocabulary.size < weights.MAX_PADDING:
         raise ForeignWeightsError(
-            f"`--vocab_file`, or the vocabulary next to the weights, must have as many "
-            f"pieces as `vocab_size` in the config of {foreign.source}, {size}, or up "
-            f"to {weights.MAX_PADDING - 1:,} fewer, for padding. Received: {where}, of "
-            f"{vocabulary.size} pieces"
+            "The vocabulary must have as many pieces as `vocab_size` in the config of "
+            f"{foreign.source}, {size}, or up to {weights.MAX_PADDING - 1:,} fewer, "
+            f"for padding. Received: {where}, of {vocabulary.size} pieces"
         )
     known = {name: value for name, value in settings.items() if value is not None}
     normalization = choose_normalization(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from seg_tf import files
-from seg_tf.checkpoints import contents, weight_files
+from seg_tf.checkpoints import weight_files
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.checkpoints.weight_files import DamagedCheckpointError
 from seg_tf.config import EncoderConfig
@@ -296,11 +296,14 @@ def read(
     for weight, shape in shapes.items():
         name, expected = sources[weight], foreign.names.stored_shape(weight, shape)
         stored = foreign.tensors.get(name)
-        if stored is None or not _fits(stored.shape, expected):
-            actual = "no tensor of that name" if stored is None else stored.shape
+        if stored is None:
+            raise ForeignWeightsError(
+                f"{foreign.source}: the tensor {name!r} is missing"
+            )
+        if not _fits(stored.shape, expected):
             raise ForeignWeightsError(
                 f"{foreign.source}: the tensor {name!r} must have the shape "
-                f"{expected}, where None is any size. Found: {actual}"
+                f"{expected}, where None is any size. Found: {stored.shape}"
             )
         if stored.dtype.kind != "f" or not np.isfinite(stored).all():
             raise ForeignWeightsError(
@@ -347,9 +350,8 @@ def named_variables(encoder: Any, objectives: Mapping[str, Any]) -> dict[str, An
 
 def has_trained_head(pretrained: Pretrained) -> bool:
     """Returns whether the masked-LM head was trained, by us or by the source."""
-    imported = contents.read_state(pretrained.folder).get("imported") or {}
     has_head = any(isinstance(o, MaskedLM) for o in pretrained.objectives.values())
-    return has_head and not any(f"/{HEAD}" in path for path in imported.get("new", ()))
+    return has_head and not any(f"/{HEAD}" in path for path in pretrained.new_weights)
 
 
 def check_is_bert(pretrained: Pretrained) -> None:

@@ -105,7 +105,7 @@ def read(path: str | os.PathLike, *, for_training: bool = False) -> SquadFile:
     Raises:
         OSError: if the file cannot be read.
         ValueError: if the file, or too many of its questions, are invalid. The message
-            names the file and the question.
+            names the file, the article and the question.
     """
     content = files.read_json(pathlib.Path(path))
     identifiers: set[str] = set()
@@ -119,10 +119,12 @@ def read(path: str | os.PathLike, *, for_training: bool = False) -> SquadFile:
                         question = _question(value, paragraph["context"], for_training)
                         if question.identifier in identifiers:
                             raise ValueError("`id` must be unique")
-                    except (LookupError, TypeError, ValueError) as error:
+                    except ValueError as error:
                         name = value.get("id") if isinstance(value, dict) else value
-                        reason = f"{type(error).__name__}: {error}"
-                        rejected.append(f"{path}: question {name!r}: {reason}")
+                        rejected.append(
+                            f"{path}: article {article.get('title')!r}, question "
+                            f"{name!r:.60}: {error}"
+                        )
                         continue
                     identifiers.add(question.identifier)
                     has_flags |= "is_impossible" in value
@@ -137,33 +139,66 @@ def read(path: str | os.PathLike, *, for_training: bool = False) -> SquadFile:
     num_questions = len(identifiers) + len(rejected)
     if len(rejected) > _MAX_REJECTED_SHARE * num_questions:
         raise ValueError(
-            f"{rejected[0]}. {len(rejected):,} of {num_questions:,} questions are "
-            f"invalid, more than {_MAX_REJECTED_SHARE:.0%}"
+            f"{rejected[0]}. Invalid: {len(rejected):,} of {_count(num_questions)}, "
+            f"more than {_MAX_REJECTED_SHARE:.0%}"
         )
     has_impossible = version.removeprefix("v").startswith("2") or has_flags
     return SquadFile(str(path), has_impossible, tuple(passages), tuple(rejected))
 
 
 def _question(value: Any, context: str, for_training: bool) -> Question:
-    text, is_impossible = value["question"], value.get("is_impossible", False)
-    values = value.get("answers", [])
-    if isinstance(values, dict):
-        pairs = list(zip(values["text"], values["answer_start"], strict=True))
+    """Checks and converts a question. Raises a ValueError that names the field."""
+    _check("context", context, str)
+    _check("question", value, dict)
+    identifier, text = value.get("id"), value.get("question")
+    _check("id", identifier, str, int)
+    _check("question", text, str)
+    is_impossible, pairs = value.get("is_impossible", False), value.get("answers", [])
+    _check("answers", pairs, list, dict)
+    if isinstance(pairs, dict):
+        texts, starts = pairs.get("text"), pairs.get("answer_start")
+        _check("answers.text", texts, list)
+        _check("answers.answer_start", starts, list)
+        if len(texts) != len(starts):
+            raise ValueError(
+                "`answers.text` and `answers.answer_start` must have the same length. "
+                f"Received: {len(texts)} and {len(starts)}"
+            )
+        pairs = list(zip(texts, starts, strict=True))
     else:
-        pairs = [(answer["text"], answer["answer_start"]) for answer in values]
-    texts = [context, text, *(answer for answer, _ in pairs)]
-    are_texts = all(isinstance(part, str) for part in texts) and all(texts[2:])
-    if not are_texts or any(start < 0 for _, start in pairs):
-        raise ValueError(
-            "`context`, `question` and answers must be texts, and `answer_start` at "
-            f"least 0. Received: {text!r}, {pairs}"
-        )
+        for answer in pairs:
+            _check("answers", answer, dict)
+        pairs = [(answer.get("text"), answer.get("answer_start")) for answer in pairs]
+    if is_impossible:
+        pairs = [(answer, start) for answer, start in pairs if answer != ""]
+    for answer, start in pairs:
+        _check("text", answer, str)
+        _check("answer_start", start, int)
+        if not answer or start < 0:
+            raise ValueError(
+                "`text` must not be empty, and `answer_start` must be at least 0. "
+                f"Received: {answer!r}, {start}"
+            )
     if pairs if is_impossible else for_training and not pairs:
         raise ValueError("a question must either have `answers` or be impossible")
     answers = [
         Answer(*(_nearest(*pair, context) if for_training else pair)) for pair in pairs
     ]
-    return Question(str(value["id"]), text, tuple(answers), is_impossible)
+    return Question(str(identifier), text, tuple(answers), is_impossible)
+
+
+_KINDS = {str: "a string", int: "an integer", list: "a list", dict: "an object"}
+
+
+def _check(name: str, value: Any, *kinds: type) -> None:
+    """Raises a ValueError if a field has another type. Rejects bools as integers."""
+    if type(value) not in kinds:
+        rule = " or ".join(_KINDS[kind] for kind in kinds)
+        raise ValueError(f"`{name}` must be {rule}. Received: {value!r:.60}")
+
+
+def _count(number: int) -> str:
+    return f"{number:,} question" + "s" * (number != 1)
 
 
 def _nearest(text: str, start: int, context: str) -> tuple[str, int]:
@@ -205,10 +240,10 @@ def read_split(
         received = "v2.0" if data.has_impossible else "v1.1"
         raise ValueError(
             f"{data.source}: expected questions of version {version}. Received: a file "
-            f"of {received} with {len(list(data.questions())):,} questions"
+            f"of {received} with {_count(len(list(data.questions())))}"
         )
     if data.rejected:
-        report(f"Left out {len(data.rejected):,} questions. {data.rejected[0]}")
+        report(f"Left out {_count(len(data.rejected))}. {data.rejected[0]}")
     if limit is None:
         return data
     passages = []
@@ -365,7 +400,7 @@ def evaluate(data: SquadFile, predictions: Mapping[str, str]) -> dict[str, Any]:
         raise ValueError(
             "`predictions` must hold answers to some of the questions. Received: "
             f"{len(predictions):,} answers, none of which to the "
-            f"{len(questions):,} questions"
+            f"{_count(len(questions))}"
         )
     scores = {
         question: _question_scores(
