@@ -28,8 +28,8 @@ class ExchangeSentence(ObjectiveLayer):
     """ReAT's second objective, which detects displaced sentences (section II.E).
 
     A linear classifier reads the pooled `<SS>` of each sentence. Texts of one sentence
-    do not count. At the paper's rate, always predicting the majority class reaches an
-    accuracy of 0.8 (the paper reports 0.797), so other metrics are more informative.
+    do not count. At the paper's rate of moves, always predicting the majority class has
+    accuracy 0.8 (the paper reports 0.797), so other metrics are more informative.
 
     Args:
         encoder: the model whose output is read and whose `pool` computes the sentence
