@@ -106,7 +106,7 @@ def describe(
     vocab_checksum: str,
     settings: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Returns everything that the vectors of a corpus depend on, for the manifest."""
+    """Returns the checksums and settings that determine the vectors of a corpus."""
     return {
         "weights_sha256": weights_checksum,
         "vocab_sha256": vocab_checksum,

@@ -163,7 +163,7 @@ def _is_before(tokens_BM: Any, first_B1: Any) -> Any:
 
 
 def _visible(is_there_BM: Any, num_queries: Any) -> Any:
-    """Returns the causal mask of keys, without absent memory: bool `(B, 1, T, K)`."""
+    """Returns a causal mask of keys without absent memory, bool `(B, 1, T, K)`."""
     memory_B1TM = ops.repeat(is_there_BM[:, None, None, :], num_queries, axis=2)
     places_T = ops.arange(num_queries, dtype="int32")
     causal_TT = places_T[None, :] <= places_T[:, None]

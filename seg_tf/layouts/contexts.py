@@ -139,7 +139,7 @@ class Contexts:
     def spans(
         self, numbers: tf.Tensor, starts: tf.Tensor, stops: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the indices of the first and last piece that overlap each span.
+        """Returns the indices of the first and last piece that overlap each text span.
 
         `numbers` are the contexts of the spans, and `starts` and `stops` are characters
         in the context. Arguments and results are int32, one entry per span. If no piece
@@ -190,7 +190,7 @@ def _bounds(lengths: tf.Tensor) -> tf.Tensor:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WindowSizes:
-    """Lengths of questions and windows. Defaults are BERT's.
+    """Limits on the lengths of questions and windows. Defaults are BERT's.
 
     Attributes:
         max_length: int. Maximum length of a row, including special tokens.
@@ -223,7 +223,7 @@ class WindowSizes:
         num_pieces: int | tf.Tensor,
         num_sentences: int | tf.Tensor,
     ) -> int | tf.Tensor:
-        """Returns the length of a row with these numbers of pieces and sentences."""
+        """Returns the length of a row with the given piece and sentence counts."""
         return (
             self.num_special_tokens
             + num_question_pieces

@@ -1,4 +1,4 @@
-"""Rows `[CLS] [SENT] s1 [SENT] s2 … [SEP]` with sentences in any order (SLM).
+"""Lays out `[CLS] [SENT] s1 [SENT] s2 … [SEP]` with sentences in any order (SLM).
 
 Shape key: B rows, S sentences of a row, L row length, C = S + 2 candidates.
 """

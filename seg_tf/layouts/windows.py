@@ -1,4 +1,4 @@
-"""Rows `[CLS] A [SEP]` and `[CLS] A [SEP] B [SEP]` (BERT, BERT with P.S., SegaBERT)."""
+"""Lays out rows `[CLS] A [SEP]` and `[CLS] A [SEP] B [SEP]` (BERT and SegaBERT)."""
 
 from collections.abc import Mapping
 from typing import Any

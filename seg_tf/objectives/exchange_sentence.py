@@ -63,7 +63,7 @@ class ExchangeSentence(ObjectiveLayer):
         self.classifier.build((None, None, sequence_output_shape[-1]))
 
     def count(self, features: Features) -> Any:
-        """Returns the number of a batch's sentences that count, a float32 scalar."""
+        """Returns the number of a batch's sentences that can move, a float32 scalar."""
         return ops.sum(ops.cast(features["can_move"], "float32"))
 
     def call(

@@ -12,7 +12,7 @@ from keras import ops
 
 
 def masked_cross_entropy(logits: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
-    """Computes the weighted sum of the cross entropy of integer labels.
+    """Sums the weighted cross entropies of integer labels, and the weights.
 
     Args:
         logits: float tensor `(..., V)`. The softmax is computed in float32.

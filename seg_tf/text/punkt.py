@@ -95,7 +95,7 @@ ENDS_IF = {Kind.ABBREVIATION: Evidence.STARTS | Evidence.STARTER}
 
 
 def ends_sentence(kind: Kind, evidence: int) -> bool:
-    """Returns whether a sentence ends between two tokens without a collocation."""
+    """Returns whether a sentence ends between two tokens that form no collocation."""
     if kind in ENDS_UNLESS:
         return not evidence & ENDS_UNLESS[kind]
     return bool(evidence & ENDS_IF.get(kind, 0))
@@ -381,7 +381,7 @@ class SentenceSplitter(Splitter):
         return (before.type, word_type) not in self.parameters.collocations
 
     def _candidate_of_chunk(self, chunk: str) -> _Candidate | None:
-        """Returns the candidate in a chunk with trailing whitespace, or None."""
+        """Returns the candidate in `chunk` (with trailing whitespace), or None."""
         core = chunk.rstrip(WHITE_SPACE)
         space = len(chunk) - len(core)
         is_plain_word = core[:-1].isalpha()

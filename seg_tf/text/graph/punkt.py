@@ -603,7 +603,7 @@ class _TokenTexts:
         return tf.where(is_mark, Evidence.CONTINUES, evidence), word_type
 
     def _text(self, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-        """Returns the lowercase strings of spans of characters."""
+        """Returns the lowercase string of each span of characters."""
         position, _ = count_off(starts, ends - starts)
         return encode_strings(tf.gather(self._lowered, position), ends - starts)
 
