@@ -64,7 +64,7 @@ def read_gold(path: pathlib.Path) -> list[GoldParagraph]:
 def boundary_scores(
     spans: Spans, paragraphs: Sequence[GoldParagraph], *, paragraph_ends: bool = False
 ) -> tuple[float, float, float]:
-    """Returns precision, recall and F1 of inner or, with `paragraph_ends`, all ends."""
+    """Returns precision, recall and F1 of sentence ends inside paragraphs or of all."""
     ends = [paragraph.inner_ends(spans) for paragraph in paragraphs]
     right, num_predicted, num_gold = (
         sum(map(len, sets)) + len(paragraphs) * paragraph_ends

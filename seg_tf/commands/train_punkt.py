@@ -39,7 +39,7 @@ from seg_tf.text.punkt_parameters import (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """Thresholds for keeping learned entries. Each field is a flag."""
+    """Shard sizes and thresholds for keeping learned entries. Each field is a flag."""
 
     # Minimum characters per shard in the first and in the second round.
     abbreviation_shard_size: int = 500_000
@@ -70,7 +70,7 @@ def make_shards(paragraphs: Iterable[str], size: int) -> Iterator[list[str]]:
 def learn_abbreviations(
     shards: Iterable[list[str]], options: TrainingOptions
 ) -> frozenset[str]:
-    """Returns the types that enough shards classify as abbreviations."""
+    """Returns the word types that enough shards classify as abbreviations."""
     from nltk.tokenize import punkt
 
     votes, voters = collections.Counter(), collections.Counter()

@@ -90,7 +90,7 @@ class CorpusVectors:
         ]
 
     def sentences(self, numbers: Iterable[int]) -> dict[int, list[Sentence]]:
-        """Maps each number to a sentence's context, followed by the sentence itself."""
+        """Maps each number to a list of that sentence's context and the sentence."""
         numbers = set(numbers)
         with open(self.folder / _SENTENCES_FILE, encoding="utf-8") as file:
             return {
@@ -106,7 +106,7 @@ def describe(
     vocab_checksum: str,
     settings: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Returns everything that the vectors of a corpus depend on, for the manifest."""
+    """Returns the checksums and settings that determine the vectors of a corpus."""
     return {
         "weights_sha256": weights_checksum,
         "vocab_sha256": vocab_checksum,
@@ -130,7 +130,7 @@ def encode_corpus(
 
     `description` is a result of `describe`, which must match an existing manifest. Its
     settings must include `context_sentences` and `vectors`. Sentences are read twice,
-    first to count them. `progress` maps their number to a progress bar.
+    first to count them. `progress` creates a progress bar for that number.
     """
     if (folder / MANIFEST_FILE).exists():
         corpus = CorpusVectors(folder)

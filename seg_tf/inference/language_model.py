@@ -33,7 +33,7 @@ _OPENING = frozenset("([{")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class WordText:
-    """Arrays `(n,)` of words and of the sentence and paragraph of each word."""
+    """Word ids of a text, and each word's sentence and paragraph number, `(n,)`."""
 
     token_ids: np.ndarray
     sentences: np.ndarray
@@ -71,7 +71,7 @@ class WordText:
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """Total loss in nats, number of predicted words, and number of `<unk>` in them."""
+    """Total loss in nats, number of predicted words, and how many are `<unk>`."""
 
     loss_sum: float
     num_predicted: int
@@ -151,7 +151,7 @@ class LanguageModel(FromPreset):
         batches: Iterable[Mapping[str, np.ndarray]],
         on_progress: Callable[[int], Any] = bool,
     ) -> Measured:
-        """Sums the losses of all predicted words, and counts the words.
+        """Sums the losses of all predicted words, and counts the words and `<unk>`.
 
         Args:
             batches: features for causal language modeling, all of one shape. Each row
@@ -261,7 +261,7 @@ class Sampling:
 
 
 def word_counters(tree: DocumentTree) -> tuple[np.ndarray, np.ndarray]:
-    """Returns int64 arrays `(n,)`: each word's sentence and paragraph, from 0."""
+    """Returns each word's sentence and paragraph number, from 0, int64 `(n,)`."""
     sentences = np.arange(len(tree.sentence_lengths))
     paragraphs = np.repeat(
         np.arange(len(tree.paragraph_lengths)), tree.paragraph_lengths

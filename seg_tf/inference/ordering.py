@@ -24,7 +24,7 @@ class OrderedGroup:
     Attributes:
         first: index of the group's first sentence in the input text.
         order: indices of the sentences in the input text, in the predicted order.
-        confidences: probability of each choice in `order` among the sentences left.
+        confidences: probability of each step of `order` among the remaining sentences.
         cut: indices in the input text of sentences that were truncated to fit in a row.
     """
 

@@ -26,7 +26,7 @@ Compute = Callable[[keras.Model, tf.Tensor, Features], Sequence[tf.Tensor]]
 def make_row(
     pieces: Sequence[np.ndarray], paragraphs: Sequence[int]
 ) -> tuple[Segment, ...]:
-    """Creates a row of consecutive sentences from their token ids and paragraphs."""
+    """Creates an example of consecutive sentences from ids and paragraph numbers."""
     segments: list[Segment] = []
     number, previous = 0, None
     for ids, paragraph in zip(pieces, paragraphs, strict=True):

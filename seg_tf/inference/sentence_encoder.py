@@ -212,7 +212,7 @@ class SentenceEncoder(FromPreset):
     def encode_documents(
         self, documents: Sequence[Sequence[Sentence]], vectors: str | None = None
     ) -> list[EncodedText]:
-        """Like `encode_sentences`, for documents already split into sentences."""
+        """Encodes documents that are already split into sentences, without warnings."""
         laid_out = [self._stretches(sentences) for sentences in documents]
         examples = [example for stretches, _ in laid_out for example in stretches]
         rows = iter(self._encode_rows(examples, self.choose_vectors(vectors)))
@@ -352,7 +352,7 @@ class SentenceEncoder(FromPreset):
         return ServedEncoder(self._pretrained, DocumentPreprocessor(self._pretrained))
 
     def predict(self, texts: Sequence[str]) -> dict[str, np.ndarray]:
-        """Returns the outputs of the model that `export` writes, for `texts`."""
+        """Returns the exported model's outputs for `texts`, by output name."""
         texts = check_texts(texts, "texts")
         outputs = self._served.functions["serving_default"](tf.constant(texts))
         return {name: values.numpy() for name, values in outputs.items()}

@@ -25,7 +25,7 @@ class Sentence:
 
 
 def check_texts(texts: Iterable[str], argument: str) -> list[str]:
-    """Checks that there are texts and that all are strings. Returns them as a list."""
+    """Returns a nonempty list of strings. Raises a ValueError for anything else."""
     if isinstance(texts, str):
         raise ValueError(
             f"`{argument}` must be a sequence of texts. Received: the string "

@@ -151,7 +151,7 @@ class AdaptiveEmbedding(ArgumentsConfig, keras.layers.Layer):
         return [ops.cast(table_VE, self.compute_dtype) for table_VE in tables]
 
     def part_projections(self) -> list[Any]:
-        """Returns each part's projection `(E, D)` or None, in the compute dtype."""
+        """Returns each part's projection `(E, D)` in the compute dtype, or None."""
         if not self.is_projected:
             return [None] * len(self.parts)
         projections = [
@@ -352,7 +352,7 @@ class AdaptiveSoftmax(ArgumentsConfig, keras.layers.Layer):
         return list(zip(projections, tables, biases, strict=True))
 
     def _columns(self, targets_N: Any) -> Any:
-        """Returns the head's logit index for each target: its word or its tail."""
+        """Returns the index of each target's word or tail in the logits of the head."""
         head, *tails = self.embedding.parts
         columns_N = ops.minimum(targets_N, head.end)
         for tail in tails[1:]:

@@ -18,7 +18,7 @@ from seg_tf.features import FEATURES, tensor_specs
 def with_arguments(
     config: Mapping[str, Any], instance: Any, cls: type
 ) -> dict[str, Any]:
-    """Adds the constructor arguments of `cls` to the config of its base class."""
+    """Returns a base class's config with the constructor arguments of `cls` added."""
     values = dict(config)
     for name, parameter in inspect.signature(cls).parameters.items():
         # Keras's own arguments are in the config of the base class.
@@ -139,7 +139,7 @@ def tanh_gelu(inputs: Any) -> Any:
 
 
 def gelu(approximate: bool) -> Callable[[Any], Any]:
-    """Returns GELU: the tanh form of BERT's published code, or the exact form."""
+    """Returns exact GELU or, if `approximate`, the tanh form of BERT's code."""
     return tanh_gelu if approximate else keras.activations.gelu
 
 
@@ -156,8 +156,8 @@ def recomputable(call: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator that adds gradient checkpointing to a layer's `call`.
 
     If the layer's `recompute` is True, a call with `training=True` stores only its
-    arguments, and the backward pass repeats it with the same weights and dropout. It
-    must return one tensor. (`keras.RematScope` does not work inside a `tf.function`.)
+    arguments, and the backward pass repeats it with the same weights and dropout.
+    `call` must return one tensor. (`keras.RematScope` fails inside a `tf.function`.)
     """
     signature = inspect.signature(call)
 

@@ -139,7 +139,7 @@ class Contexts:
     def spans(
         self, numbers: tf.Tensor, starts: tf.Tensor, stops: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the indices of the first and last piece that overlap spans of text.
+        """Returns the indices of the first and last piece that overlap each text span.
 
         `numbers` are the contexts of the spans, and `starts` and `stops` are characters
         in the context. Arguments and results are int32, one entry per span. If no piece
@@ -190,7 +190,7 @@ def _bounds(lengths: tf.Tensor) -> tf.Tensor:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WindowSizes:
-    """Lengths of questions and windows. Defaults are BERT's.
+    """Limits on the lengths of questions and windows. Defaults are BERT's.
 
     Attributes:
         max_length: int. Maximum length of a row, including special tokens.
@@ -223,7 +223,7 @@ class WindowSizes:
         num_pieces: int | tf.Tensor,
         num_sentences: int | tf.Tensor,
     ) -> int | tf.Tensor:
-        """Returns the length of a row with these numbers of pieces and sentences."""
+        """Returns the length of a row with the given piece and sentence counts."""
         return (
             self.num_special_tokens
             + num_question_pieces
@@ -267,7 +267,7 @@ class Windows:
         return tf.where(self.stops > self.starts, number, 0)
 
     def is_max_context(self, num_questions: int | tf.Tensor) -> tf.Tensor:
-        """Returns a mask `(K,)` of each piece in the window that gives it most context.
+        """Marks each piece in the window that gives it the most context, bool `(K,)`.
 
         The context of a piece is the smaller number of pieces to its left or right in
         the window, plus 0.01 times the length of the window, as in BERT.
@@ -337,7 +337,7 @@ def make_windows(
 def first_of_best(
     scores: tf.Tensor, groups: tf.Tensor, num_groups: int | tf.Tensor
 ) -> tf.Tensor:
-    """Returns a mask `(K,)` of the first best score in each group."""
+    """Marks the first of the best scores in each group, bool `(K,)`."""
     best = tf.math.unsorted_segment_max(scores, groups, num_groups)
     is_best = scores == tf.gather(best, groups)
     number = tf.range(tf.size(groups))

@@ -1,4 +1,4 @@
-"""Defines the interface of layouts, and the vectors that represent texts.
+"""Defines the interface of layouts, and readouts, which select text vectors.
 
 Each kind of row has one layout class, selected by the config of a checkpoint's inputs
 (`seg_tf.checkpoints.pretrained.Pretrained.layout`).
@@ -32,8 +32,8 @@ RowShape = tuple[int, ...]
 class TextCapacity:
     """Limits of the text that fits into a pretraining row.
 
-    If `num_sentences` is None, any number of sentences fits. Sentences longer than
-    `longest_part` count as several.
+    If `num_sentences` is None, any number of sentences fits. Unless `longest_part` is
+    None, sentences with more pieces count as several.
     """
 
     num_pieces: int
@@ -107,7 +107,7 @@ class Layout(abc.ABC):
         return self
 
     def piece_starts(self, example: Example) -> np.ndarray:
-        """Returns the first position of each segment, in `for_spans` layouts."""
+        """Returns the position of each segment's first piece. Needs `holds_spans`."""
         raise NotImplementedError
 
     # === Vectors ===
@@ -137,7 +137,7 @@ class Layout(abc.ABC):
 
 
 class TextReadout(abc.ABC):
-    """Selects the output vectors of texts as in pretraining.
+    """Selects the output vectors that represent texts, as in pretraining.
 
     Readouts have no weights, and Keras can save them. `needs_pooler` indicates whether
     a head must add the pooler that pretraining lacked.
@@ -166,7 +166,7 @@ class TextReadout(abc.ABC):
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class FirstToken(TextReadout):
-    """Selects `[CLS]`, as in BERT. Each text requires a separate row."""
+    """Selects `[CLS]`, as in BERT. All texts of a row share one vector."""
 
     needs_pooler = True
 

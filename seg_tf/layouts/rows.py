@@ -1,4 +1,4 @@
-"""Defines word piece examples, and the base class of layouts with index embeddings."""
+"""Defines examples of word pieces, and the base class of `[CLS] … [SEP]` layouts."""
 
 import abc
 import dataclasses
@@ -40,7 +40,7 @@ def num_pieces(example: Example) -> int:
 
 
 def trees_of(examples: Sequence[Example], num_columns: int) -> Trees:
-    """Converts examples to trees of up to `num_columns` sentences, one per segment."""
+    """Converts examples to trees with one sentence per segment, up to `num_columns`."""
     segments = [segment for example in examples for segment in example]
     counts = np.array([len(example) for example in examples])
     rows = [
@@ -71,7 +71,7 @@ def trees_of(examples: Sequence[Example], num_columns: int) -> Trees:
 def bucket_length(num_tokens: int, longest: int) -> int:
     """Rounds a number of tokens up to a row length, at most `longest`.
 
-    There are few row lengths, and each is compiled once. On average, 8% is padding.
+    Few lengths occur, and each is compiled once. On average, 8% of a row is padding.
     """
     step = max(_SHORTEST_BUCKET, (1 << (num_tokens - 1).bit_length()) // 8)
     return min(-(-num_tokens // step) * step, longest)

@@ -1,4 +1,4 @@
-"""Rows `[CLS] [SENT] s1 [SENT] s2 … [SEP]` with sentences in any order (SLM).
+"""Lays out `[CLS] [SENT] s1 [SENT] s2 … [SEP]` with sentences in any order (SLM).
 
 Shape key: B rows, S sentences of a row, L row length, C = S + 2 candidates.
 """
@@ -31,8 +31,8 @@ class SentenceLayout(IndexedLayout):
     """Lays out a `[SENT]` before every sentence, in text order.
 
     Calls `sentence_rows`, as in pretraining (SLM, section 2.1). The vector of a
-    sentence is its `[SENT]` output. Token types differ only in question answering
-    (section 2.2).
+    sentence is its `[SENT]` output. Token types distinguish texts only in question
+    answering (section 2.2).
     """
 
     vectors_per_text = True
@@ -122,9 +122,9 @@ def sentence_rows(
       gold_lengths              2  1  0
 
     Paragraph and sentence indices belong to the place of presentation, not to the
-    sentence that is moved there. `[CLS]` has the indices of the first place. `[SEP]`
-    has the indices of the last place, except that its token index is one higher than
-    the previous piece's.
+    sentence that is moved there. `[CLS]` has both indices of the first place, and
+    `[SEP]` has both indices of the last place. The token index of `[SEP]` is one higher
+    than the token index of the last piece presented.
 
     Args:
         trees: `Trees`. The sentences in gold order.
@@ -202,7 +202,7 @@ def _candidates(
     places: tf.Tensor,
     first_is_context: tf.Tensor | None,
 ) -> dict[str, tf.Tensor]:
-    """Returns the candidate positions of the pointers, and their gold order."""
+    """Returns the features `CANDIDATES` of the pointers and their gold order."""
     num_context = tf.zeros_like(end)
     if first_is_context is not None:
         num_context = tf.cast(first_is_context, tf.int32)[:, tf.newaxis]

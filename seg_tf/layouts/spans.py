@@ -57,7 +57,7 @@ def span_trees(
     windows: Windows,
     num_columns: int | tf.Tensor | None = None,
 ) -> Trees:
-    """Combines question and window as texts 0 and 1 of each row.
+    """Combines each question and window as texts 0 and 1 of a row.
 
     `num_columns` is the number of sentences per row, including the question. If None,
     it is the largest number that a row needs.
@@ -104,12 +104,12 @@ def span_trees(
 def answer_labels(
     rows: Features, windows: Windows, first: tf.Tensor, last: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """Returns the positions that a model has to predict.
+    """Returns the positions, and possibly candidates, that a model has to predict.
 
-    `first` and `last`, int32 `(W,)`, are the first and last piece of the answer among
-    the pieces of all contexts. If there is no answer, the last is before the first.
+    `first` and `last`, int32 `(W,)`, index the first and last piece of the answer in
+    the pieces of all contexts. If there is no answer, `last` is less than `first`.
     Returns `start`, `end` and, if sentences have candidates, `sentence`, int32 `(W,)`.
-    They are 0, the position of `[CLS]`, unless the window contains the whole answer.
+    They are 0, which means `[CLS]`, unless the window contains the whole answer.
     """
     positions = tf.where(rows["can_answer"][:, 1:])[:, 1] + 1
     positions = tf.pad(tf.cast(positions, tf.int32), [[0, 1]])
@@ -140,7 +140,7 @@ class BestSpans:
 
     Attributes:
         texts: string tensor `(Q, N)`. Text of each span.
-        starts, ends: int32 tensors `(Q, N)`. Characters in the context.
+        starts, ends: int32 tensors `(Q, N)`. Character bounds in the context.
         start_logits, end_logits: float64 tensors `(Q, N)`, with sum `NO_SCORE` at
             padding.
         counts: int32 tensor `(Q,)`. Number of spans.
@@ -248,9 +248,9 @@ def check_answer_sizes(num_best: int, max_answer_pieces: int) -> None:
 def _distinct_spans(
     scores: tf.RaggedTensor, texts_of: Callable[[tf.Tensor], tf.Tensor], num_best: int
 ) -> tuple[tf.Tensor, ...]:
-    """Returns the texts, spans and number of each question's best distinct answers.
+    """Returns the texts and spans of each question's best answers, and their number.
 
-    The number of compared spans is doubled until there are enough texts.
+    The number of compared spans is doubled until texts suffice or spans are exhausted.
     """
     begins = tf.cast(scores.row_starts(), tf.int32)[:, tf.newaxis]
     dense = scores.to_tensor(_IMPOSSIBLE)

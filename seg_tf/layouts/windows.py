@@ -1,4 +1,4 @@
-"""Rows `[CLS] A [SEP]` and `[CLS] A [SEP] B [SEP]` (BERT, BERT with P.S., SegaBERT)."""
+"""Lays out rows `[CLS] A [SEP]` and `[CLS] A [SEP] B [SEP]` (BERT and SegaBERT)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -73,10 +73,10 @@ def window_rows(
       token_index         0   0  1  0  0     1
       sentence_number     0   1  1  2  3     0
 
-    `[CLS]` has the indices of the first piece. `[SEP]` has the indices of the previous
-    piece, but its token index is one higher. The sentence index restarts in each
-    paragraph, the token index in each sentence (Segatron, section 3.2). `token_type` is
-    the text number.
+    Positions are consecutive. Otherwise, `[CLS]` has the indices of the first piece,
+    and `[SEP]` has the indices of the previous piece with the token index increased by
+    one. The sentence index restarts in each paragraph, and the token index in each
+    sentence (Segatron, section 3.2). `token_type` is the text number.
 
     Args:
         trees: `Trees`. The texts.
@@ -121,7 +121,7 @@ def window_rows(
 
 
 def _sentence_table(trees: Trees, caps: Mapping[str, int]) -> dict[str, tf.Tensor]:
-    """Returns positions of sentences in rows, and indices that their pieces share.
+    """Returns the bounds of sentences in rows, and indices that their pieces share.
 
     `start` and `end` include the special tokens that share the indices of a sentence:
     `[CLS]` before the first, and `[SEP]`, at the position `separator`, after the last.

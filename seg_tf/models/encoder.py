@@ -259,7 +259,7 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
 
 
 def _attention_groups(inputs: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Returns the group numbers of queries and keys. Each attends within its group.
+    """Returns the group numbers of queries and keys. Queries see their own group.
 
     Packed windows are separate groups, and so is padding, so that no softmax is empty.
     """

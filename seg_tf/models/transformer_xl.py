@@ -209,7 +209,7 @@ class TransformerXL(ArgumentsConfig, keras.Model):
         return hidden_BTD, memory
 
     def _newest(self, memory: Any, added: Any, axis: int) -> Any:
-        """Returns the last M entries of `memory` followed by `added` along an axis."""
+        """Appends `added` to `memory` along an axis, and returns the last M entries."""
         if not self.memory_length:
             return memory
         both = ops.concatenate([memory, ops.cast(added, memory.dtype)], axis=axis)

@@ -1,4 +1,4 @@
-"""Functions for attention within groups, rotary positions and gathering vectors."""
+"""Computes attention within groups, rotates vectors, and gathers or averages them."""
 
 import math
 from collections.abc import Mapping

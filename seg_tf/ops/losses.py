@@ -12,7 +12,7 @@ from keras import ops
 
 
 def masked_cross_entropy(logits: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
-    """Computes the weighted sum of the cross entropy of integer labels.
+    """Sums the weighted cross entropies of integer labels, and the weights.
 
     Args:
         logits: float tensor `(..., V)`. The softmax is computed in float32.
@@ -85,7 +85,7 @@ def counts_at_rate(
 
 
 def pair_accuracy(scores: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
-    """Counts pairs within a row in which the positive scores above the negative.
+    """Counts the pairs of a row in which the positive entry has the higher score.
 
     The ratio is the area under the ROC curve within rows, 0.5 by chance. For the
     arguments, of shape `(B, N)`, see `counts_at_rate`. Returns the number of such
@@ -129,7 +129,7 @@ _NEVER = -3e4
 
 
 def pad_vocabulary(table: Any, bias: Any, multiple: int) -> tuple[Any, Any]:
-    """Pads an output layer's vocabulary to a multiple, to suit GPU kernels.
+    """Pads an output layer's vocabulary size to a multiple of `multiple`, for GPUs.
 
     Tensor cores are slow unless rows of logits begin at multiples of 16 bytes (8
     half-precision numbers). The padding of `table` `(V, D)` and `bias` `(V,)` has

@@ -59,7 +59,7 @@ def pointer_chance(
 
 
 def longest_first(gold: Any, lengths: Any, num_sentences: Any) -> Any:
-    """Returns an order, int32 `(B, S)`, by decreasing length, then by sentence id.
+    """Sorts sentence ids by decreasing length, then by id. Returns int32 `(B, S)`.
 
     `lengths`, int `(B, S)`, has the length of each sentence in `gold`.
     """
@@ -90,7 +90,7 @@ def pointer_longest_first(
 def kendall_tau(
     order: Any, gold: Any, num_sentences: Any, weights: Any, groups: Any = None
 ) -> tuple[Any, Any]:
-    """Computes Kendall's rank correlation between `order` and `gold` over rows.
+    """Computes the mean over rows of Kendall's tau between `order` and `gold`.
 
     Rows without pairs are ignored. With `groups`, int `(B, S)`, for example the
     paragraph of each sentence in `gold`, only pairs within a group count.

@@ -70,7 +70,7 @@ class ExactPositions(NamedTuple):
             of R. R of each distance that occurs.
         distances_to_runs: int tensors `(B, T, S)` for the same parts. Index in U of the
             distance between a query and a run.
-        runs_of_keys: tensor `(B, S, K)`. 1 if a key belongs to a run, otherwise 0.
+        runs_of_keys: tensor `(B, S, K)`, 1 for the keys of a run, or None without runs.
     """
 
     token_vectors: Any

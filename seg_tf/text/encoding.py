@@ -1,4 +1,4 @@
-"""Selects tokenizers by the names that manifests store.
+"""Creates text encoders by the tokenizer names that manifests store.
 
 TensorFlow is imported only when a word-piece encoder is created.
 """
@@ -65,7 +65,7 @@ class TextPreparation:
     sentence_parameters: bytes | None = dataclasses.field(default=None, repr=False)
 
     def files(self) -> dict[str, bytes]:
-        """Returns the contents of the vocabulary and parameter files, by file name."""
+        """Returns the contents of the vocabulary and any parameter file, by name."""
         files = {VOCABULARY_FILE: self.vocabulary}
         if self.sentence_parameters is not None:
             files[SENTENCE_PARAMETERS_FILE] = self.sentence_parameters
@@ -83,8 +83,8 @@ class Words:
     """Encodes text as ids of whole words, and decodes ids.
 
     Unknown words become `<unk>`. So does a literal `<eos>`, which marks the ends of
-    paragraphs. A literal `<unk>` between whitespace remains `<unk>` with `splitting`
-    "whitespace", as in WikiText.
+    paragraphs. With `splitting` "whitespace", a literal `<unk>` remains `<unk>`, as in
+    WikiText.
 
     Args:
         vocabulary: `WordVocabulary`. The words and their ids.
@@ -112,7 +112,7 @@ class Words:
         self._chunks = CachedFunction(self._encode_chunk, _MAX_CHUNKS)
 
     def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Encodes texts as word ids. See `WordPieces.encode`."""
+        """Returns the concatenated word ids of texts, and the id count of each."""
         check_texts(texts)
         ids, lengths = [], []
         for text in texts:
@@ -154,7 +154,7 @@ def text_encoder(
 def sentence_splitter(tokenizer: str, splitter: Splitter) -> Callable[[str], list[str]]:
     """Returns a function that splits a paragraph into sentences of whole words.
 
-    Punkt may split WikiText's decimal point `@.@`, so its parts are joined again.
+    For "whitespace", it joins parts that no space separates, such as WikiText's `@.@`.
     """
     check_choice("tokenizer", tokenizer, TOKENIZERS)
     if tokenizer != WHITESPACE:

@@ -2,7 +2,7 @@
 
 The tokens of a vocabulary show which normalization it needs. Lowercase text never
 matches tokens with capital letters, and text without accents never matches accented
-tokens. Such tokens are rare in uncased but over 10% of cased vocabularies.
+tokens. Such tokens are rare in uncased vocabularies but exceed 10% of cased ones.
 """
 
 import dataclasses
@@ -80,7 +80,7 @@ UNCASED, CASED = Normalization(lower_case=True), Normalization(lower_case=False)
 def exact_tokenizer(
     tokens: Sequence[str], normalization: Normalization
 ) -> tokenizers.Tokenizer:
-    """Returns the tokenizer for `tokens`, whose ids are their positions."""
+    """Creates a tokenizer in which the id of each token is its index in `tokens`."""
     tokenizer = tokenizers.Tokenizer(
         tokenizers.models.WordPiece(
             {token: index for index, token in enumerate(tokens)},
@@ -99,7 +99,7 @@ def exact_normalizer(
 ) -> tokenizers.normalizers.Normalizer:
     """Returns the normalizer that the tokenizer applies before it splits words.
 
-    With `letters_only`, it neither drops characters nor inserts spaces.
+    With `letters_only`, it only lowercases text and strips combining marks.
     """
     return tokenizers.normalizers.BertNormalizer(
         clean_text=not letters_only,
@@ -110,7 +110,7 @@ def exact_normalizer(
 
 
 def word_splitter(normalization: Normalization) -> Callable[[str], list[str]]:
-    """Returns a function that splits text into the words of the tokenizer."""
+    """Returns a function that normalizes text and splits it into BERT's words."""
     normalize = exact_normalizer(normalization).normalize_str
     split = tokenizers.pre_tokenizers.BertPreTokenizer().pre_tokenize_str
     return lambda text: [word for word, _ in split(normalize(drop_surrogates(text)))]
@@ -125,7 +125,7 @@ def white_space_splitter(normalization: Normalization) -> Callable[[str], list[s
 
 
 def drop_surrogates(text: str, replacement: str = "") -> str:
-    """Drops or replaces unpaired surrogates in `text`, which `tokenizers` rejects."""
+    """Replaces unpaired surrogates, which `tokenizers` rejects, with `replacement`."""
     return _SURROGATE.sub(replacement, text)
 
 

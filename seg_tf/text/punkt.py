@@ -76,7 +76,7 @@ class Kind(enum.IntEnum):
 
 
 class Evidence:
-    """Flags of the evidence that a token provides for a boundary right before it."""
+    """Flags of the evidence that a token provides about a boundary right before it."""
 
     STARTS = 1  # Capitalized here, and otherwise only to start sentences.
     CONTINUES = 2  # Punctuation, or lowercase though sentences capitalize it.
@@ -95,7 +95,7 @@ ENDS_IF = {Kind.ABBREVIATION: Evidence.STARTS | Evidence.STARTER}
 
 
 def ends_sentence(kind: Kind, evidence: int) -> bool:
-    """Returns whether a sentence ends between tokens that are not a collocation."""
+    """Returns whether a sentence ends between two tokens that form no collocation."""
     if kind in ENDS_UNLESS:
         return not evidence & ENDS_UNLESS[kind]
     return bool(evidence & ENDS_IF.get(kind, 0))
@@ -242,7 +242,7 @@ _ALL_KINDS = sum(1 << kind for kind in Kind)
 
 
 class CachedFunction(dict):
-    """Caches the results of a function of strings. A full cache is emptied."""
+    """Caches a function's results for short strings. A full cache is emptied."""
 
     MAX_KEY_LENGTH = 40
 
@@ -381,7 +381,7 @@ class SentenceSplitter(Splitter):
         return (before.type, word_type) not in self.parameters.collocations
 
     def _candidate_of_chunk(self, chunk: str) -> _Candidate | None:
-        """Returns the candidate in a chunk with trailing whitespace, or None."""
+        """Returns the candidate in `chunk` (with trailing whitespace), or None."""
         core = chunk.rstrip(WHITE_SPACE)
         space = len(chunk) - len(core)
         is_plain_word = core[:-1].isalpha()
@@ -402,7 +402,7 @@ class SentenceSplitter(Splitter):
         return None
 
     def _follower(self, word: str) -> tuple[int, str | None]:
-        """Returns flags of kinds after which `word` starts a sentence, and its type."""
+        """Returns flags of kinds that end a sentence before `word`, and its type."""
         # As in Punkt, a sentence end inside `word` counts for all kinds.
         tokens = tokenize(word)
         if self._decision.contains_end(tokens):
@@ -423,7 +423,7 @@ class SentenceSplitter(Splitter):
 
 
 def _last_ends(text: str) -> Iterator[tuple[int, re.Match]]:
-    """Yields the start of each chunk and its last possible sentence end."""
+    """Yields the start and last possible sentence end of each chunk that has one."""
     chunk_start, last = 0, None
     for match in _END.finditer(text):
         looked_up_to = last.start() if last else 0
@@ -448,7 +448,7 @@ def _give_closers(text: str, stop: int, begin: int) -> Boundary:
 
 
 def _part_pattern(terminators: str) -> re.Pattern | None:
-    """Returns a pattern of text up to a terminator and the closing marks after it."""
+    """Returns a pattern that matches a part, or None if there are no terminators."""
     if not terminators:
         return None
     ends = re.escape(terminators)

@@ -101,8 +101,7 @@ class PunktParameters:
     def reduced(self) -> Self:
         """Returns equivalent parameters with a smaller `orthographic_context`.
 
-        Types never seen in lowercase are left out, which changes no decision. All other
-        types are reduced to three classes.
+        Omits types never seen in lowercase, and reduces all other types to 3 classes.
         """
         context = {}
         for word, seen in self.orthographic_context.items():
@@ -115,7 +114,7 @@ class PunktParameters:
         return dataclasses.replace(self, orthographic_context=context)
 
     def to_bytes(self) -> bytes:
-        """Serializes tables and provenance as sorted JSON, one entry per line."""
+        """Serializes the name, tables and provenance as JSON, one entry per line."""
         content = {
             "format": _FORMAT,
             "format_version": _FORMAT_VERSION,
@@ -145,7 +144,7 @@ class PunktParameters:
 
     @classmethod
     def from_json(cls, values: Any, source: str) -> Self:
-        """Parses values that `to_bytes` wrote. Errors name their `source`."""
+        """Parses JSON that `to_bytes` wrote. Error messages name its `source`."""
         try:
             form = values["format"], values["format_version"]
             terminators = values.get("terminators", "")
@@ -235,7 +234,7 @@ class PunktCorrections:
 
 
 def _corrections(name: str, groups: Mapping[str, Any]) -> frozenset:
-    """Returns the words, or the pairs of words, of all groups of a table."""
+    """Returns the words or word pairs in all groups of a table of corrections."""
     entries: set = set()
     for group, value in groups.items():
         try:

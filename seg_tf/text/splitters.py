@@ -1,4 +1,4 @@
-"""Selects sentence splitters, including user functions, by the values of flags."""
+"""Creates the sentence splitters, including user functions, that flags select."""
 
 import dataclasses
 import functools
@@ -133,7 +133,7 @@ def load_parameters(
 ) -> SentenceParameters:
     """Loads the sentence parameters that a flag names. See `PARAMETERS_HELP`.
 
-    Parameters are returned unchanged. For `sentence_function`, see `read_parameters`.
+    If not a string, `name_or_path` is returned unchanged. See also `read_parameters`.
     """
     if not isinstance(name_or_path, str):
         return name_or_path

@@ -1,4 +1,4 @@
-"""Trees of documents, paragraphs, sentences and word pieces.
+"""Represents documents as trees of paragraphs, sentences and word pieces.
 
 A tree is stored as three flat lists: the word pieces, the number of pieces of each
 sentence, and the number of sentences of each paragraph.
@@ -76,7 +76,8 @@ class DocumentTree:
 class TreeBuilder:
     """Converts the paragraphs of documents to trees.
 
-    `encode` maps sentences to concatenated piece ids and the number of ids of each.
+    `split_sentences` splits a paragraph. `encode` maps sentences to their concatenated
+    piece ids and the number of ids of each.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class TreeBuilder:
 
 
 def _restarting_counts(lengths: np.ndarray, first: int) -> np.ndarray:
-    """Returns 0, 1, … for each length in turn. The first run starts at `first`."""
+    """Concatenates runs 0, 1, … of given lengths. The first run starts at `first`."""
     counts = np.arange(int(np.sum(lengths)))
     counts -= np.repeat(np.append(0, np.cumsum(lengths))[:-1], lengths)
     if len(lengths):

@@ -18,7 +18,7 @@ _WHITE_SPACE = re.compile(r"[ \t\r\f\v]")
 
 
 def decode_lines(content: bytes, source: str) -> tuple[str, ...]:
-    """Decodes a UTF-8 file with one token per line. Errors name its `source`."""
+    """Returns the tokens of a UTF-8 file, one per line. Errors name the `source`."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -71,7 +71,7 @@ class WordPieces:
 
     Args:
         vocabulary: `Vocabulary`. The tokens and their ids.
-        normalization: `Normalization`. If None, see `choose_normalization`.
+        normalization: `Normalization`. If None, it is inferred from the vocabulary.
 
     Example:
         >>> from seg_tf.text.vocabulary import SPECIAL_TOKENS
@@ -171,7 +171,7 @@ class WordPieces:
 def _split_some(
     texts: Sequence[str], chosen: np.ndarray
 ) -> tuple[list[str], np.ndarray]:
-    """Splits the chosen texts at spaces. No tokenizer looks across spaces."""
+    """Splits chosen texts at spaces. Returns all parts, and their number per text."""
     units: list[str] = []
     num_units = np.ones(len(texts), np.int64)
     begin = 0
@@ -185,7 +185,7 @@ def _split_some(
 
 
 class PieceOffsets:
-    """Encodes text like `WordPieces`, with character offsets but much more slowly."""
+    """Encodes text like `WordPieces`, but also returns offsets and is much slower."""
 
     def __init__(
         self, vocabulary: Vocabulary, normalization: Normalization | None = None
@@ -239,7 +239,7 @@ class FastTokenizer:
         return _encode_joined(self._ascii, joined, _map_to_array(len, texts, np.int64))
 
     def encode_unicode(self, texts: Sequence[str]) -> Encoded:
-        """Encodes any texts. Ids are exact for texts without `TokenizerDifferences`."""
+        """Encodes texts. Ids are exact if `TokenizerDifferences.may_occur` is False."""
         if not texts:
             return self.encode_ascii(texts)
         if self._lower_first:
@@ -254,7 +254,7 @@ def _encode_joined(
     joined: bytes,
     num_bytes: np.ndarray,
 ) -> Encoded:
-    """Encodes the texts in `joined`, which are separated by one byte."""
+    """Encodes texts of lengths `num_bytes`, which are joined by one-byte separators."""
     ids, starts, _ = tokenizer.tokenize_with_offsets([joined])
     ends = np.searchsorted(starts.values.numpy(), np.cumsum(num_bytes + 1))
     return ids.values.numpy(), np.diff(ends, prepend=0)
@@ -266,7 +266,7 @@ def _encode_joined(
 def word_piece_kernel(
     tokens: tuple[str, ...], max_bytes_per_word: int, splits_words: bool = True
 ) -> tensorflow_text.FastWordpieceTokenizer:
-    """Builds the kernel that splits texts, or single words, into the longest pieces."""
+    """Builds the tokenizer of texts or, unless `splits_words`, of single words."""
     # Tokens with whitespace or control characters match no word, but the kernel would
     # match whitespace across words, and fails to build with some control characters.
     tokens = [
@@ -285,7 +285,7 @@ def word_piece_kernel(
 
 
 class TokenizerDifferences:
-    """Finds the texts that the fast tokenizer may encode differently."""
+    """Finds texts for which `FastTokenizer` and the exact tokenizer may differ."""
 
     def __init__(self, normalization: Normalization):
         self._kinds = np.full(0x110000, _ORDINARY, np.uint8)
@@ -310,7 +310,7 @@ class TokenizerDifferences:
 
 
 def differing_characters(normalization: Normalization) -> list[tuple[int, int]]:
-    """Returns first and last code points of ranges that kernels treat differently."""
+    """Returns ranges (first, last) of code points that kernels treat differently."""
     path = importlib.resources.files("seg_tf.text") / "data/differing_characters.json"
     tables = json.loads(path.read_bytes())
     ranges = tables[f"{normalization.lower_case},{normalization.strip_accents}"]

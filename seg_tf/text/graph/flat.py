@@ -35,11 +35,11 @@ class FlatTexts:
         return cls(decoded.flat_values, splits[:-1], splits[1:] - 1)
 
     def text_of(self, position: tf.Tensor) -> tf.Tensor:
-        """Returns the number of the text that contains each character."""
+        """Returns the number of the text that contains each position."""
         return tf.searchsorted(self.ends, position)
 
     def strings(self, starts: tf.Tensor, stops: tf.Tensor) -> tf.Tensor:
-        """Returns the string between each start and its stop."""
+        """Returns a string for each pair of start and stop positions."""
         position, _ = count_off(starts, stops - starts)
         return encode_strings(tf.gather(self.code_points, position), stops - starts)
 
@@ -52,7 +52,7 @@ def encode_strings(code_points: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
 
 
 class MarkedPositions:
-    """Looks up marked positions, given as a bool tensor `(N,)`."""
+    """Looks up the positions that are True in a bool tensor `(N,)`."""
 
     def __init__(self, is_marked: tf.Tensor):
         self._length = tf.size(is_marked)
@@ -60,16 +60,16 @@ class MarkedPositions:
         self._before = tf.pad(tf.cumsum(tf.cast(is_marked, tf.int32)), [[1, 0]])
 
     def count_before(self, position: tf.Tensor) -> tf.Tensor:
-        """Counts the marks before each position, which may be up to N."""
+        """Counts the marked positions before each `position`, which may be N."""
         return tf.gather(self._before, position)
 
     def last_before(self, position: tf.Tensor) -> tf.Tensor:
-        """Returns the last mark before each position, or -1 if there is none."""
+        """Returns the last marked position before each `position`, or -1."""
         padded = tf.concat([[-1], self.positions], 0)
         return tf.gather(padded, self.count_before(position))
 
     def next_from(self, position: tf.Tensor) -> tf.Tensor:
-        """Returns the first mark at or after each position, or N if there is none."""
+        """Returns the first marked position at or after each `position`, or N."""
         padded = tf.concat([self.positions, [self._length]], 0)
         return tf.gather(padded, self.count_before(position))
 
@@ -97,7 +97,7 @@ def which_run(lengths: tf.Tensor) -> tf.Tensor:
 
 
 def shifted(values: tf.Tensor, by: int, fill: bool | int) -> tf.Tensor:
-    """Returns `values[n + by]` for each position n, or `fill` out of range."""
+    """Returns `values[n + by]` for each n, or `fill` where that is out of range."""
     outside = tf.fill([abs(by)], tf.constant(fill, values.dtype))
     if by > 0:
         return tf.concat([values, outside], 0)[by:]
@@ -105,7 +105,7 @@ def shifted(values: tf.Tensor, by: int, fill: bool | int) -> tf.Tensor:
 
 
 class CodePointTable(tf.Module):
-    """Looks up an integer for each code point, given an int array `(0x110000,)`.
+    """Looks up integers in a table `(0x110000,)` with one entry per code point.
 
     Identical blocks of 256 code points are stored once.
     """

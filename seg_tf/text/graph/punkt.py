@@ -55,7 +55,7 @@ _TERMINATOR, _CLOSER = 1, 2
 
 @dataclasses.dataclass(frozen=True)
 class Sentences:
-    """Bounds and paragraphs of sentences, as int32 `(S,)`. Sentences may be empty."""
+    """Bounds and paragraph numbers of possibly empty sentences, int32 `(S,)`."""
 
     starts: tf.Tensor
     stops: tf.Tensor
@@ -188,7 +188,7 @@ def _with_linked_dots(
     end_token: MarkedPositions,
     first: tf.Tensor,
 ) -> tf.Tensor:
-    """Updates `contain` where a mark is linked to a dot of the next word."""
+    """Returns `contain`, corrected at marks linked to a dot of the next word."""
     starts_linked = shifted(tokens.linked_dots, -2, False)
     dot = MarkedPositions(tokens.linked_dots & ~starts_linked).last_before(
         ends.positions
@@ -240,7 +240,7 @@ class ParagraphCutter(tf.Module):
         self._flags = CodePointTable(flags)
 
     def cut(self, code_points: tf.Tensor) -> tuple[tf.Tensor, MarkedPositions]:
-        """Inserts a line feed after each part of paragraphs `(N,)`.
+        """Inserts line feeds between the parts of paragraphs, code points `(N,)`.
 
         Returns the new text, and marks of the inserted line feeds.
         """
@@ -272,11 +272,11 @@ class _Paragraphs:
         self._is_blank = self._text_starts >= ends
 
     def of(self, position: tf.Tensor) -> tf.Tensor:
-        """Returns the paragraph number of each character."""
+        """Returns the paragraph number at each position."""
         return self._line_feeds.count_before(position)
 
     def cut(self, boundaries: tf.Tensor) -> Sentences:
-        """Splits the paragraphs into sentences at boundaries."""
+        """Splits the paragraphs at boundaries `(M, 3)` from `_PossibleEnds`."""
         # Each paragraph that is not blank has one more sentence than boundaries.
         filled = MarkedPositions(~self._is_blank)
         number = filled.positions
@@ -336,7 +336,7 @@ class _PossibleEnds:
         self.next_word_ends = spaces.next_from(self.next_words)
 
     def boundaries(self, characters: Characters, paragraphs: _Paragraphs) -> tf.Tensor:
-        """Returns each mark, the end of its sentence and the next start, `(M, 3)`."""
+        """Returns positions of marks, sentence ends and next starts, `(M, 3)`."""
         stop = self.positions + 1
         begin = tf.where(self.has_mark, stop, self.next_words)
         after = MarkedPositions(~characters.has(CLOSER)).next_from(begin)
@@ -422,7 +422,7 @@ class Spans:
 class Tokens:
     """The tokens of a text, as marks of their starts and as spans.
 
-    `linked_dots` marks dots before a space inside a chunk that another dot follows.
+    `linked_dots` marks each dot that a space inside a chunk separates from the next.
     """
 
     starts: MarkedPositions
@@ -526,7 +526,7 @@ class GraphPunktDecision(tf.Module):
         return is_mark | (characters.at(last) == DOT)
 
     def ends(self, characters: Characters, left: Spans, right: Spans) -> tf.Tensor:
-        """Returns a mask `(T,)` of the token pairs between which a sentence ends."""
+        """Returns a mask `(T,)` of the token pairs that a sentence end separates."""
         left_word = _TokenTexts(self, characters, left)
         right_word = _TokenTexts(self, characters, right)
         kind = left_word.kind()
@@ -603,7 +603,7 @@ class _TokenTexts:
         return tf.where(is_mark, Evidence.CONTINUES, evidence), word_type
 
     def _text(self, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-        """Returns the lowercase strings of spans of characters."""
+        """Returns the lowercase string of each span of characters."""
         position, _ = count_off(starts, ends - starts)
         return encode_strings(tf.gather(self._lowered, position), ends - starts)
 

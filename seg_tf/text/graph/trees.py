@@ -136,7 +136,7 @@ class Trees:
         return tf.reduce_sum(lengths, axis=1)
 
     def capped_paragraphs(self, cap: int | None) -> tf.Tensor:
-        """Returns int32 paragraph indices `(B, S)` of the sentences, all below `cap`.
+        """Returns paragraph indices `(B, S)`, below `cap` if it is not None.
 
         The indices of a row are decreased until the last one fits or the first one is
         0. Then they are clipped, as in the published code of SegaBERT.
@@ -155,7 +155,7 @@ def largest(counts: tf.Tensor) -> tf.Tensor:
 
 
 class Beginnings(NamedTuple):
-    """The leading sentences of texts that fit into a row.
+    """The beginnings of texts, truncated to the sentences that fit into a row.
 
     `num_sentences`, int32 `(B,)`, is 0 for an empty text. `sentences`, `(B, S)`, are
     padded strings. `is_cut`, bool `(B,)`, marks truncated texts.
@@ -191,7 +191,7 @@ class GraphTreeBuilder(tf.Module):
         self._longest_part = longest_part
 
     def __call__(self, texts: tf.Tensor) -> Beginnings:
-        """Builds the trees of strings `(B,)`."""
+        """Builds the trees of strings `(B,)` and returns their sentences as strings."""
         flat = FlatTexts.of(texts)
         num_texts = tf.size(texts)
         split = self._splitter(flat.code_points)

@@ -46,7 +46,7 @@ _AT_ONCE = 1 << 12
 class Pieces:
     """Word pieces of spans of a text, in order, as int32 tensors `(K,)`.
 
-    `spans` is the span of each piece, and `starts` and `stops` are its characters.
+    `spans` has the span index of each piece. `starts` and `stops` bound its characters.
     """
 
     ids: tf.Tensor
