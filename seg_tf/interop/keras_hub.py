@@ -115,7 +115,7 @@ def write_keras_file(pretrained: Pretrained, path: pathlib.Path) -> None:
 
     To load it, first import the module of the model's class from this package. The file
     has no tokenizer. If the encoder has a token type table, its inputs include
-    `token_type`, the number of each text. BERT-like encoders read one window per row.
+    `token_type`, a text number per position. BERT-like rows contain one window.
     """
     encoder = pretrained.encoder
     if isinstance(encoder, Encoder):
