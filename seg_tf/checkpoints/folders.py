@@ -54,7 +54,7 @@ def validation_losses(folder: pathlib.Path) -> dict[int, float]:
 
 
 def best(folder: pathlib.Path) -> int | None:
-    """Returns the update number of the checkpoint with the lowest loss, or None."""
+    """Returns the update of the checkpoint with the lowest validation loss, or None."""
     losses = validation_losses(folder)
     return min(losses, key=lambda updates: (losses[updates], updates), default=None)
 

@@ -216,7 +216,7 @@ class Probe:
 def make_probe(
     num_features: int, num_classes: int, hidden_size: int, l2: float, seed: int
 ) -> keras.Model:
-    """Creates a linear classifier, with a sigmoid hidden layer if `hidden_size` > 0.
+    """Creates a softmax classifier, with a sigmoid hidden layer if `hidden_size` > 0.
 
     Kernels and biases are drawn uniformly within ±1 / sqrt(inputs), as in PyTorch. The
     penalty is l2 / 2 times the sum of squares of both, whose gradient is the weight

@@ -2,7 +2,7 @@
 
 The folder contains `settings.json`, which applies to all trials, and `trials`, with a
 folder for each finished trial: `trial.json` (setting, seed, scores and epoch logs), the
-predictions and, on request, the model. Trials whose JSON exists are not run again.
+predictions and, on request, the model. Commands skip trials whose JSON exists.
 Interrupted trials start from the beginning.
 """
 

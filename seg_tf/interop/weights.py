@@ -1,4 +1,4 @@
-"""Maps other libraries' tensors to our weights, and reads them.
+"""Converts between other libraries' tensors and our weights.
 
 The name of a weight is the path of our encoder's variable.
 """

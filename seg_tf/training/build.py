@@ -34,7 +34,7 @@ _MULTIPLE_ON_GPU = 8
 
 
 class Inputs(Protocol):
-    """The batches of a run, in an order determined by the run's seed.
+    """Interface of a run's input batches, in an order that the run's seed determines.
 
     Attributes:
         sources: dict. The sources of a mixture by name, empty for other inputs. Each

@@ -97,7 +97,7 @@ class Checkpoints:
         self._remove_old()
 
     def best(self) -> int | None:
-        """Returns the update number of the checkpoint with the lowest loss, or None."""
+        """Returns the best checkpoint's update number, by validation loss, or None."""
         return folders.best(self.folder)
 
     def best_loss(self) -> float | None:

@@ -85,7 +85,7 @@ class Distribution:
     def check_agreement(self, facts: Mapping[str, Any]) -> None:
         """Raises `TrainingStopped` on all ranks if their facts differ.
 
-        All ranks must call it. Only the records folder may differ.
+        All ranks must call this method. Only the records folder may differ.
         """
         named = flat(facts)
         named.pop("config.records_dir", None)

@@ -177,7 +177,7 @@ def _on_local_devices(value: np.ndarray) -> jax.Array:
 
 
 def _on_all_devices(value: np.ndarray, sharding: Any = None) -> jax.Array:
-    """Distributes a value, which must be equal on all processes, over all devices."""
+    """Places a value, which must be equal on all processes, on all devices."""
     sharding = sharding or row_sharding(len(value))
     return jax.make_array_from_callback(value.shape, sharding, lambda at: value[at])
 

@@ -216,7 +216,7 @@ def replicated() -> NamedSharding:
 
 
 def row_sharding(num_rows: int) -> NamedSharding:
-    """Returns a sharding by rows, or `replicated()` if they cannot be split evenly."""
+    """Returns a sharding by rows, or `replicated()` if rows do not split evenly."""
     shared = num_rows % mesh().size == 0
     return NamedSharding(mesh(), _ROWS if shared else _ALL)
 

@@ -230,7 +230,7 @@ def measure_peak(dtype: str) -> float:
 
 
 def memory_use() -> dict[str, int]:
-    """Returns the memory in use and its peak since the process started, in bytes.
+    """Returns the current and peak memory use of this process, in bytes.
 
     `host_memory_…` is the resident set size. With a GPU, `gpu_memory_…` is the memory
     allocated by tensors.

@@ -112,7 +112,7 @@ class Trainer:
         self._callbacks = keras.callbacks.CallbackList(model=self.learner)
 
     def train(self) -> Result:
-        """Resumes or starts the run and trains to its end. All processes must call it.
+        """Resumes or starts the run and trains to its end, on all processes together.
 
         Raises:
             TrainingStopped: if the run ends early. The message explains what to do.
