@@ -44,7 +44,7 @@ def write(
     other_files: Mapping[str, bytes] = _EMPTY,
     training: Mapping[str, Iterable[Any]] = _EMPTY,
 ) -> None:
-    """Writes a checkpoint into an existing folder, whose files become part of it.
+    """Writes a checkpoint to an existing folder, with checksums of all its files.
 
     `state` is the content of `state.json` without the checksums. `other_files` maps
     file names to contents, for example `TextPreparation.files()`. `training` maps group

@@ -43,7 +43,7 @@ def included() -> list[str]:
 
 
 def validation_losses(folder: pathlib.Path) -> dict[int, float]:
-    """Maps update numbers to validation losses, for checkpoints that have one."""
+    """Returns the validation losses of validated checkpoints, by update number."""
     losses = {}
     for updates in existing(folder):
         path = folder / name(updates)
@@ -54,7 +54,7 @@ def validation_losses(folder: pathlib.Path) -> dict[int, float]:
 
 
 def best(folder: pathlib.Path) -> int | None:
-    """Returns the update number with the lowest validation loss, or None."""
+    """Returns the update of the checkpoint with the lowest validation loss, or None."""
     losses = validation_losses(folder)
     return min(losses, key=lambda updates: (losses[updates], updates), default=None)
 

@@ -73,7 +73,7 @@ class Pretrained:
         sentence_splitter: name and checksum of the run's splitter, empty if unknown.
         folder: the checkpoint folder.
         weights_checksum: SHA-256 of the file with the encoder's weights.
-        sentence_parameters: the sentence splitter's tables. They default to English.
+        sentence_parameters: the sentence splitter's tables. Defaults to English ones.
         finetuning_learning_rate: the recommended learning rate, or None.
         new_weights: paths of the weights that an import initialized at random.
     """

@@ -1,1 +1,1 @@
-"""Exports pretrained and fine-tuned models as SavedModels that accept text."""
+"""Exports pretrained and fine-tuned models as SavedModels and ONNX files."""

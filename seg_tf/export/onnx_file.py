@@ -108,7 +108,7 @@ def _convert_erfc(context: Any, node: Any, name: str, _: Any) -> None:
 
 
 def _compare(name: str, expected: np.ndarray, output: np.ndarray) -> float:
-    """Returns the largest difference. Raises a ValueError if it is too large."""
+    """Returns the largest absolute difference. Raises ValueError if it is too large."""
     expected = expected.astype(np.float64)
     difference = float(np.max(np.abs(expected - output), initial=0.0))
     allowed = _TOLERANCE * max(1.0, float(np.max(np.abs(expected), initial=0.0)))

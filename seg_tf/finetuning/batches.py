@@ -34,7 +34,7 @@ class TextExamples:
         labels: class indices, or floats for regression, `(E,)` or `(E, 1)`.
         sample_weight: array-like `(E,)`, weights in the loss, or None.
         num_classes: int. Number of classes. If None, any finite labels are valid.
-        report: called with a message if examples were truncated.
+        report: function that is called with a message if rows were truncated.
     """
 
     def __init__(
@@ -95,9 +95,8 @@ class TextExamples:
     def batches(self, batch_size: int, seed: int | None = None) -> tf.data.Dataset:
         """Returns a finite dataset of batches. With a seed, each epoch is shuffled.
 
-        Shuffled batches contain examples of similar length, except in regression. Its
-        scores may depend on the length, as in STS-B, so such batches would differ in
-        their mean scores.
+        Shuffled batches contain examples of similar length, except in regression: if
+        labels depend on the length, as in STS-B, the batches' mean labels would differ.
         """
         is_regression = self._labels is not None and self._labels.dtype.kind == "f"
         return row_batches(

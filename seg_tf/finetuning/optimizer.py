@@ -21,8 +21,7 @@ DEFAULT_LEARNING_RATE = 3e-5
 class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
     """Learning rate schedule with linear warmup and linear decay to 0.
 
-    Its settings are variables, so that a compiled model can be trained again with other
-    values.
+    Its settings are variables, so that they can change after a model is compiled.
 
     Args:
         learning_rate: float. Peak learning rate.
@@ -95,7 +94,7 @@ def finetuning_optimizer(learning_rate: float, num_updates: int) -> AdamW:
 def scheduled_optimizer(
     schedule: LinearWarmupDecay, settings: OptimizerSettings = BERT_SETTINGS
 ) -> AdamW:
-    """Like `finetuning_optimizer`, but with a given schedule and settings."""
+    """Creates AdamW like `finetuning_optimizer`, with any schedule and settings."""
     return build_scheduled(
         AdamW,
         lambda **_: schedule,

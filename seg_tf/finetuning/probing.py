@@ -34,8 +34,7 @@ _EPSILON = 1e-8
 def probe_recipe(task: Task | str) -> Recipe:
     """Returns the recipe of a task's probe, which has a single setting.
 
-    Its `epochs` are the maximum number of evaluations on dev, summed over all L2
-    penalties.
+    `epochs` is the maximum total number of evaluations on dev, over all L2 penalties.
     """
     settings = settings_of(tasks.get(task))
     return Recipe(
@@ -109,7 +108,7 @@ class ProbeRunner:
             self.baseline |= self._scores(split, predictions)
 
     def describe(self) -> dict[str, Any]:
-        """Returns checksums of the files that scores depend on."""
+        """Returns the checksum of the examples in each split."""
         return {
             split: tasks.checksum(examples)
             for split, examples in self._examples.items()
@@ -217,7 +216,7 @@ class Probe:
 def make_probe(
     num_features: int, num_classes: int, hidden_size: int, l2: float, seed: int
 ) -> keras.Model:
-    """Creates a logistic regression, with a sigmoid hidden layer if `hidden_size` > 0.
+    """Creates a softmax classifier, with a sigmoid hidden layer if `hidden_size` > 0.
 
     Kernels and biases are drawn uniformly within ±1 / sqrt(inputs), as in PyTorch. The
     penalty is l2 / 2 times the sum of squares of both, whose gradient is the weight

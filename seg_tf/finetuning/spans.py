@@ -38,7 +38,7 @@ class SpanExamples:
     batch by batch, in a graph on the CPU.
 
     Args:
-        pretrained: BERT, BERT with P.S., SegaBERT, SLM or a mixture.
+        pretrained: a BERT, BERT with P.S., SegaBERT, SLM or a mixture of them.
         data: questions and contexts. The first of several answers is the label.
         **sizes: keyword arguments of `window_sizes`.
 
@@ -121,7 +121,7 @@ class SpanExamples:
     def make_batch(
         self, numbers: np.ndarray, row_shape: tuple[int, ...] | None = None
     ) -> Any:
-        """Returns the features and labels of the windows `numbers`, as arrays."""
+        """Returns the given windows' features and labels, as arrays."""
         if row_shape is None:
             row_shape = tuple(self._row_shapes[numbers].max(axis=0))
         with tf.device("CPU"):
@@ -209,7 +209,7 @@ class AnswerRanker:
     ) -> list[RankedAnswers]:
         """Returns the best answers to consecutive questions, starting at `begin`.
 
-        `rows` are the indices of their windows. `starts` and `ends`, float64 `(K,)`,
+        `rows` are the questions' window indices. `starts` and `ends`, float64 `(K,)`,
         are logits of word pieces. `nulls`, float64 `(W, 2)`, are the logits of `[CLS]`.
         """
         windows = self._examples.windows.take(tf.constant(rows, tf.int32))

@@ -34,8 +34,8 @@ class SquadRunner:
     training targets and the ranking of answers follow BERT's published code. The target
     of a window without the answer is `[CLS]`. The scores are computed by
     `seg_tf.tasks.squad.score_answers`. The logs of every epoch contain the scores and
-    the `loss` on the dev windows. Arguments are as for `ClassificationRunner`, and
-    `dev_limit` is the number of dev questions to answer.
+    the `loss` on the dev windows. Arguments are as for `ClassificationRunner`, except
+    for `dev_limit`, the number of dev questions to answer.
     """
 
     main_metric = "f1"

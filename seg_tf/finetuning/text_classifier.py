@@ -152,10 +152,10 @@ class TextClassifier(TextTask):
         Settings of a saved classifier can be omitted and must not be changed.
 
         Args:
-            folder: a run or a checkpoint, `hf://organization/name`, or the folder of a
-                Hugging Face or keras-hub BERT, whose encoder gets a new head; a folder
-                written by `save_to_preset`; or a result of `load_pretrained`, whose
-                encoder is copied.
+            folder: str, path or result of `load_pretrained`. A folder written by
+                `save_to_preset` is loaded with its head. Any other encoder (a run, a
+                checkpoint, an included model, `hf://organization/name`, the folder of a
+                Hugging Face or keras-hub BERT) is copied and gets a new head.
             num_classes: int. Number of classes. 1 means regression. Defaults to the
                 number of `labels`.
             num_texts: int. Number of texts per example: 2 for pairs. Defaults to 1.
@@ -170,7 +170,7 @@ class TextClassifier(TextTask):
             seed: int. Seed of new weights and dropout. If None, Python's `random` draws
                 one, as in Keras.
             name: str. Name of the model.
-            sentence_function: as for `load_pretrained`.
+            sentence_function: str. See `load_pretrained`.
 
         Raises:
             CheckpointError: if there is no checkpoint, or it is damaged.
@@ -262,13 +262,13 @@ class TextClassifier(TextTask):
         """Like `keras.Model.fit`, but also accepts texts.
 
         Unless you called `compile`, every call creates a new AdamW with BERT's
-        settings. The learning rate rises over a tenth of the updates, then falls to 0.
+        settings. Its rate rises over the first tenth of the updates, then falls to 0.
 
         Args:
             x: a sequence, array or tensor of texts, or of tuples of texts; for
                 `num_texts=2` also a tuple of all first and all second texts; a
                 `tf.data.Dataset` of batches of texts and labels; or features.
-            y: labels of the texts, as class indices or names.
+            y: labels of the texts: class indices or names, or regression values.
             batch_size: int. Number of examples per update. Defaults to 32.
             epochs: int. Number of epochs.
             validation_data: texts, labels and optionally sample weights, or batches.
@@ -346,7 +346,7 @@ class TextClassifier(TextTask):
     def predict_labels(
         self, x: Any, batch_size: int | None = None, **arguments: Any
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Predicts the class of each text. Arguments are as for `predict`.
+        """Predicts the class of each example. Arguments are as for `predict`.
 
         Returns:
             Class names `(E,)`, or class indices for a model without `labels`, and the
@@ -465,7 +465,7 @@ class TextClassifier(TextTask):
         )
 
     def loss_of_labels(self) -> keras.losses.Loss:
-        """Returns cross-entropy or, for regression, the mean squared error."""
+        """Returns the cross-entropy loss or, for regression, mean squared error."""
         if self.num_classes == 1:
             return keras.losses.MeanSquaredError()
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -483,7 +483,7 @@ class _WithoutDropout(keras.layers.Layer):
 
 
 def _with_cardinality(batches: Any) -> Any:
-    """Returns a dataset with known cardinality. Returns other values unchanged."""
+    """Sets a dataset's unknown cardinality. Returns all other values unchanged."""
     if (
         isinstance(batches, tf.data.Dataset)
         and int(batches.cardinality()) == tf.data.UNKNOWN_CARDINALITY

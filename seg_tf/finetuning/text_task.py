@@ -93,7 +93,7 @@ class TextTask(keras.Model):
 
         Args:
             folder: a folder written by `save_to_preset`.
-            sentence_function: as for `load_pretrained`.
+            sentence_function: str. See `load_pretrained`.
         """
         return cls._load(folder, sentence_function)
 
@@ -168,7 +168,7 @@ class TextTask(keras.Model):
         """Writes the model, its vocabulary and its settings.
 
         Args:
-            folder: a new folder.
+            folder: a new or empty folder.
             overwrite: bool. Whether to replace a saved task in `folder`.
         """
         text, state = self._text_and_state()
@@ -209,7 +209,7 @@ class TextTask(keras.Model):
         }
 
     def save_assets(self, dir_path: str) -> None:
-        """Saves vocabulary and settings. Keras calls this to write `.keras` files."""
+        """Saves the vocabulary and settings. Keras calls it to write `.keras` files."""
         if self.pretrained is None:
             return
         text, state = self._text_and_state()
@@ -219,7 +219,7 @@ class TextTask(keras.Model):
         files.write_json(folder / contents.STATE_FILE, state)
 
     def load_assets(self, dir_path: str) -> None:
-        """Loads vocabulary and settings. Keras calls this to read `.keras` files."""
+        """Loads the vocabulary and settings. Keras calls it to read `.keras` files."""
         folder = pathlib.Path(dir_path)
         if not (folder / contents.STATE_FILE).is_file():
             return
@@ -247,10 +247,10 @@ class TextTask(keras.Model):
         formats: Sequence[str] = (saved_model.SAVED_MODEL,),
         **choice: Any,
     ) -> None:
-        """Exports a SavedModel that accepts text.
+        """Exports the model as a SavedModel that accepts text, or as an ONNX file.
 
         Args:
-            folder: a new folder.
+            folder: a new or empty folder.
             overwrite: bool. Whether to replace an existing exported model.
             formats: "saved_model", "onnx" (`seg_tf.export.onnx_file`) or both.
             **choice: options of `SpanExtractor.answer`, for a `SpanExtractor` only.

@@ -2,7 +2,7 @@
 
 The folder contains `settings.json`, which applies to all trials, and `trials`, with a
 folder for each finished trial: `trial.json` (setting, seed, scores and epoch logs), the
-predictions and, on request, the model. Trials whose JSON exists are not run again.
+predictions and, on request, the model. Commands skip trials whose JSON exists.
 Interrupted trials start from the beginning.
 """
 
@@ -89,7 +89,7 @@ class TaskRunner(Protocol):
     def run(
         self, trial: Trial, folder: pathlib.Path, callbacks: Callbacks = ()
     ) -> Result:
-        """Trains one model, writes its predictions to a folder and returns its scores.
+        """Trains a model, writes predictions, and returns the scores and epoch logs.
 
         Raises:
             TrainingDiverged: if the model's outputs are not finite.
@@ -141,7 +141,7 @@ class TrialsFolder:
             )
 
     def prepare(self, settings: Mapping[str, Any]) -> None:
-        """Checks and writes the settings, and deletes interrupted trials."""
+        """Checks the settings, deletes interrupted trials and writes the settings."""
         self.check(settings)
         self._trials.mkdir(parents=True, exist_ok=True)
         files.remove_leftovers(self._trials)
@@ -191,7 +191,7 @@ def run_trials(
 
     The folder of a trial appears when the trial is finished. Diverged trials have no
     folder and no scores. Training stops early after `patience` epochs without a better
-    main metric, or never if it is None. `factories` create callbacks for every trial.
+    main metric, unless it is None. `factories` create callbacks for every trial.
     """
     diverged = []
     for number, trial in enumerate(trials, start=1):

@@ -586,7 +586,7 @@ def find_initial(
 def _is_other_encoder(
     folder: pathlib.Path, config: RunConfig, fixed: Collection[str]
 ) -> bool:
-    """Returns whether a BERT-like checkpoint differs in its model or objectives."""
+    """Returns whether `config` changes a BERT-like checkpoint's model or objectives."""
     state = contents.read_state(folder)
     source = pretrained.read_config(folder, state)
     models = (source.model, config.model)

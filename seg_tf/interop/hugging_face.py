@@ -57,7 +57,7 @@ def check(folder: pathlib.Path) -> None:
 
 
 def read(folder: pathlib.Path) -> ForeignModel:
-    """Reads a folder with `config.json` and a `model.safetensors` or its shards."""
+    """Reads a model from `config.json` and `model.safetensors` or its shards."""
     check(folder)
     paths = _weight_files(folder)
     tensors: dict[str, np.ndarray] = {}
@@ -122,8 +122,8 @@ def _in_usual_form(
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     """Converts tensors to today's `BertForPreTraining` format. Also returns notes.
 
-    Encoders without a head lack the prefix, and early ones use TensorFlow's names for
-    LayerNorm. SegaBERT is based on Megatron-LM, which packs query, key and value.
+    Encoders without a head lack the prefix `bert.`. Early files have TensorFlow's names
+    for LayerNorm. SegaBERT, like Megatron-LM, packs query, key and value.
     """
     has_prefix = any(name.startswith("bert.") for name in tensors)
     usual, notes = {}, []

@@ -1,4 +1,4 @@
-"""Maps other libraries' tensors to our weights, and reads them.
+"""Converts between other libraries' tensors and our weights.
 
 The name of a weight is the path of our encoder's variable.
 """
@@ -220,8 +220,8 @@ def read_model(
 ) -> EncoderConfig:
     """Reads Google's or Hugging Face's config and checks it against the tensors.
 
-    `tables` are the features that may have a table. If `plain_gelu` is true, `gelu`
-    means the tanh approximation.
+    `tables` are the features that may have an embedding table. If `plain_gelu` is true,
+    the activation `gelu` is the tanh approximation.
     """
     values = read_settings(path)
     activation = values.get("hidden_act", "gelu")
@@ -331,7 +331,7 @@ def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
 
 
 def list_tables(model: Any) -> tuple[str, ...]:
-    """Returns the features for which an encoder, or its config, has a table."""
+    """Returns the features that have an embedding table in an encoder or its config."""
     return (*model.index_tables, *(("token_type",) if model.num_token_types else ()))
 
 

@@ -16,9 +16,9 @@ NOT_RUN = "not run"
 
 
 class FineTuned(NamedTuple):
-    """Mean score of fine-tuned models on tasks such as "glue/mrpc".
+    """Score of fine-tuned models, averaged over tasks such as "glue/mrpc".
 
-    Names of metrics on other splits than dev begin with the split: "test_accuracy".
+    Metrics on splits other than dev have the split as a prefix: "test_accuracy".
     """
 
     tasks: tuple[str, ...]

@@ -34,7 +34,7 @@ _MULTIPLE_ON_GPU = 8
 
 
 class Inputs(Protocol):
-    """The batches of a run, in an order determined by the run's seed.
+    """Interface of a run's input batches, in an order that the run's seed determines.
 
     Attributes:
         sources: dict. The sources of a mixture by name, empty for other inputs. Each
@@ -91,7 +91,7 @@ class Inputs(Protocol):
         rank: int = 0,
         num_ranks: int = 1,
     ) -> tf.data.Dataset:
-        """Returns a fixed sequence of held-out batches, equally long on every rank."""
+        """Returns held-out batches in a fixed order, the same number on every rank."""
 
     def describe_sample(self, sample: int) -> str:
         """Describes a training sample's position in the records, for messages."""
@@ -162,7 +162,7 @@ def train_dataset(
 def validation_datasets(
     inputs: Inputs, settings: TrainingConfig, distribution: Distribution
 ) -> dict[str, tf.data.Dataset]:
-    """Returns this process's validation datasets, by name of the source.
+    """Returns this process's validation datasets by source name.
 
     Without a mixture, the only name is "". Without validation, the dict is empty. Every
     process gets the same number of micro-batches. The samples do not depend on the
@@ -188,7 +188,7 @@ def validation_datasets(
 def build_learner(
     config: RunConfig, inputs: Inputs, distribution: Distribution | None = None
 ) -> Learner:
-    """Builds a run's model, objectives and optimizer for its inputs."""
+    """Builds a run's `Learner`, with model, objectives and optimizer, for `inputs`."""
     distribution = distribution or Distribution()
     spec = train_dataset(inputs, config.training, 0, distribution).element_spec
     batch = {
@@ -205,10 +205,10 @@ def build_learner_from_batch(
     batch: Features,
     distribution: Distribution | None = None,
 ) -> Learner:
-    """Builds a run's model, objectives and optimizer for batches like `batch`.
+    """Builds a run's `Learner` for batches with the features of `batch`.
 
     `config.training.seed` determines initial weights and dropout. `batch` has the
-    features and shapes of training. Its values and number of rows do not matter.
+    features and shapes of training. The values and number of rows do not matter.
     """
     settings, model = config.training, config.model
     if settings.recompute_layers and not hasattr(model, "recomputing_arguments"):

@@ -143,7 +143,7 @@ def _prepare(
 def _adopt_settings(
     config: RunConfig, initial: pathlib.Path, set_by_user: frozenset[str]
 ) -> tuple[RunConfig, dict[str, tuple[Any, Any]]]:
-    """Adopts settings from imported weights. Returns the config and the changes."""
+    """Returns a config with settings adopted from imported weights, and the changes."""
     state = contents.read_state(initial)
     source = pretrained.read_config(initial, state).model
     if not state.get("imported") or type(source) is not type(config.model):

@@ -1,6 +1,6 @@
 """Chooses the engine that computes a run, TensorFlow or JAX.
 
-Importing Keras fixes the backend of the process, so `choose` must be called before.
+Importing Keras fixes the backend of the process, so `choose` must be called first.
 `current` returns the engine, an object with all methods that depend on the backend.
 """
 

@@ -177,7 +177,7 @@ def _on_local_devices(value: np.ndarray) -> jax.Array:
 
 
 def _on_all_devices(value: np.ndarray, sharding: Any = None) -> jax.Array:
-    """Distributes a value over all devices. It must be the same on all processes."""
+    """Places a value, which must be equal on all processes, on all devices."""
     sharding = sharding or row_sharding(len(value))
     return jax.make_array_from_callback(value.shape, sharding, lambda at: value[at])
 
@@ -274,7 +274,7 @@ class JaxDistribution(Distribution):
 
 
 def _exit_at_once() -> None:
-    """Exits without JAX's shutdown, which waits for dead processes and aborts."""
+    """Exits without JAX's shutdown, which would wait for dead processes and abort."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(TrainingStopped.exit_code)

@@ -57,9 +57,9 @@ class Learner:
 
     Results over several batches are ratios of sums, identical on all processes.
 
-    An update uses the first batch with finite loss and gradient. Other batches are
-    skipped. The device computes one update while the host starts the next one, so the
-    outcome of an update is read one call later, or by `finish_update`.
+    An update skips batches whose loss or gradient is not finite. The device computes
+    one update while the host starts the next one, so the outcome of an update is read
+    one call later, or by `finish_update`.
 
     Args:
         encoder: layer that maps a batch of features to a sequence `(B, L, D)` and, if
@@ -196,13 +196,13 @@ class Learner:
             self._in_flight = self._start(next_batch)
 
     def finish_update(self, next_batch: Callable[[], Features]) -> None:
-        """Waits for the update that was started. All processes must call it."""
+        """Waits for the last started update. All processes must call this method."""
         step, self._in_flight = self._in_flight, None
         while step is not None and not self._is_update(*step):
             step = self._start(next_batch)
 
     def make_update(self, batches: Iterator[Features]) -> None:
-        """Makes one update from the next finite batch and waits for it."""
+        """Runs one update, on the next batch with a finite loss, and waits for it."""
         self.start_update(lambda: next(batches))
         self.finish_update(lambda: next(batches))
 
@@ -256,7 +256,7 @@ class Learner:
         return stop_requests
 
     def take_validation_results(self) -> dict[str, float]:
-        """Returns and resets the results of the batches validated so far."""
+        """Returns the results of all batches validated since the last call."""
         results = self._with_total(self._validation.ratios())
         self._validation.reset()
         return results

@@ -49,8 +49,8 @@ class AdamW(keras.optimizers.AdamW):
         w = w - rate * m_hat / (sqrt(v_hat) + epsilon)
 
     PyTorch also uses this form. Keras adds epsilon to `sqrt(v)`, before the bias
-    correction, which makes it 1 / sqrt(1 - beta_2**t) times as large. At the first
-    update the factor is 32, so 1e-6 slows down all weights with gradients below 1e-4.
+    correction, which makes it 1 / sqrt(1 - beta_2**t) times as large: 32 times at the
+    first update, where an epsilon of 1e-6 slows down weights with gradients below 1e-4.
 
     The kernel makes one pass over memory, which halves the time of an update on CPUs.
     If a variable is not float32 or not TensorFlow's, Keras operations update it.
@@ -324,7 +324,7 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         warmup_updates: int. Number of warmup updates. If 0, the run starts at the peak.
         end_learning_rate: float. Learning rate after the decay.
         decay_from_start: bool. Whether the decay counts from the first update.
-        decay_begin: int. Number of updates after which the decay begins, if given.
+        decay_begin: int or None. Number of updates after which the decay begins.
         power: float. Exponent of the decay, 1 for linear. If None, cosine decay.
     """
 
@@ -435,7 +435,7 @@ def build_stable_adamw(
     decay_share: float,
     **settings: Any,
 ) -> AdamW:
-    """Builds AdamW, or Muon, with a warmup–stable–decay schedule.
+    """Builds AdamW or a subclass with a warmup–stable–decay schedule.
 
     The learning rate decays over the last fraction `decay_share` of the run.
     """
@@ -449,7 +449,7 @@ def build_stable_adamw(
 def build_muon(
     *, learning_rate: float, matrix_learning_rate: float, **settings: Any
 ) -> AdamW:
-    """Builds Muon with a warmup–stable–decay schedule and a separate matrix rate."""
+    """Builds Muon with a warmup–stable–decay schedule and a matrix learning rate."""
     ratio = matrix_learning_rate / learning_rate
     settings |= {"learning_rate": learning_rate, "matrix_rate_ratio": ratio}
     return build_stable_adamw(Muon, name="muon", **settings)

@@ -28,7 +28,7 @@ _Opened = tuple[str, Callable[[int, Mapping[str, float]], Any], Callable[[bool],
 class TrackedRun:
     """Name, settings and group of a run, as shown by trackers.
 
-    `id_file` stores the run's id in each tracker, so that a resumed run continues it.
+    `id_file` stores the run's id in each tracker. A resumed run uses the ids again.
     """
 
     name: str
