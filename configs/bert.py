@@ -28,7 +28,10 @@ from seg_tf.configs import segabert
 def _bert(
     variant: str, name: str = "bert", segments: tuple[str, ...] = ()
 ) -> RunConfig:
-    """Returns SegaBERT's run with a position table and the tables in `segments`."""
+    """Converts a SegaBERT run to BERT by replacing its index tables.
+
+    The new tables are `segments` and, unless the run is rotary, `position_index`.
+    """
     run = segabert.RUNS[variant]
     # Both phases need the table size of the second phase.
     length = 512 if "phase" in variant else run.inputs.window_length

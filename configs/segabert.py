@@ -143,7 +143,7 @@ _MINI = replace(
 
 
 def _modern(run: RunConfig, learning_rate: float, warmup_updates: int) -> RunConfig:
-    """Returns a run with the modern trunk, rotary positions and three index tables."""
+    """Adapts a run to the modern trunk, with rotary positions and StableAdamW."""
     return replace(
         run,
         paper="segabert_base",
@@ -165,7 +165,7 @@ _MODERN_MINI = _modern(_MINI, 2e-3, 100)
 
 
 def included(run: RunConfig, num_updates: int) -> RunConfig:
-    """Returns the run of an included model: Muon, 32,768 positions per update."""
+    """Returns `run` with Muon, `num_updates` updates and 128 rows per update."""
     return replace(
         run,
         optimizer=MuonConfig(warmup_updates=200, decay_share=1_200 / num_updates),

@@ -120,7 +120,7 @@ def build_vocabulary(
     options: VocabularyOptions,
     reader_options: Mapping[str, Any] | None = None,
 ) -> TokenTable:
-    """Builds the vocabulary of a corpus and reports what it leaves out on stderr.
+    """Builds the vocabulary of a corpus. Reports on stderr what it leaves out.
 
     Args:
         format, input_path, reader_options: see `count_words`.

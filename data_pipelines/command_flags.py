@@ -117,7 +117,7 @@ def options_from_flags(options: type, **values: Any) -> Any:
 
 
 def define_run_flags() -> None:
-    """Defines the flags that do not affect the records."""
+    """Defines the build flags that do not affect the records."""
     flags.DEFINE_string(
         "output_dir",
         None,

@@ -36,7 +36,7 @@ def tree_lines(
 ) -> Iterator[str]:
     """Yields a tree as indented lines: paragraphs, sentences and pieces.
 
-    `caps` maps index names to table sizes. More lines count pieces that exceed a cap.
+    `caps` maps index names to table sizes. The last lines count pieces beyond these.
     """
     paragraph, sentence, token = tree.first_index
     begin = first = 0
@@ -60,7 +60,7 @@ def tree_lines(
 def token_table(
     tree: DocumentTree, tokens: Sequence[str], caps: Mapping[str, int]
 ) -> Iterator[str]:
-    """Yields one line per token, with `[CLS]` and `[SEP]`, and its capped indices."""
+    """Yields the lines of a table of capped indices, with `[CLS]` and `[SEP]`."""
     capped, unbounded = (
         window_rows(
             Trees.of_document(tree),

@@ -66,8 +66,8 @@ def write_report(
 ) -> None:
     """Writes the report on a folder of documents or of windows.
 
-    The documents of windows must be in `documents_dir`, by default in
-    `records_dir/documents`. Measures at most `max_documents` random documents.
+    For windows, `documents_dir` contains the documents that they were built from, by
+    default `records_dir/documents`. Measures at most `max_documents` random documents.
     """
     manifest = documents = Manifest.load(records_dir)
     if manifest.kind == "windows":
@@ -254,8 +254,8 @@ class Measurements:
         lengths: kind of length -> measured lengths.
         windows: window length -> number of used positions in each window of whole
             sentences. Empty for documents of words.
-        over_cap: index name -> number of tokens whose index in the document exceeds
-            the table. Empty for documents of words.
+        over_cap: index name -> number of tokens whose index in the document is beyond
+            SegaBERT's table. Empty for documents of words.
     """
 
     num_documents: int
@@ -277,7 +277,7 @@ class Measurements:
 
 
 def measure(folder: pathlib.Path, max_documents: int) -> Measurements:
-    """Measures the documents in a folder, or a random sample of them."""
+    """Measures all documents in a folder, or `max_documents` random ones."""
     manifest = Manifest.load(folder)
     paths = [path for name in SPLITS for path in shard_paths(manifest, folder, name)]
     reader = shards.RecordReader(paths, in_order=True)

@@ -18,7 +18,7 @@ __all__ = [
     "SpanExtractor",
     "TextClassifier",
 ]
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 # Imported on first use, because much of the package does not need TensorFlow.
 _PUBLIC = {

@@ -1,4 +1,4 @@
-"""Runs commands: errors, exit codes, signals, output paths, progress and tables."""
+"""Runs commands, reports their errors, checks output paths and shows progress."""
 
 import logging
 import os
@@ -39,7 +39,7 @@ def run(
     takes_arguments: bool = False,
     parse_flags: Callable[[Sequence[str]], list[str]] | None = None,
 ) -> None:
-    """Runs `main` under absl, prints user errors as one line and exits with status 1.
+    """Runs `main` under absl. A user error is printed as one line, with exit status 1.
 
     Args:
         main: the command.
@@ -161,8 +161,8 @@ def progress_bar(total: int, description: str, unit: str = "B") -> tqdm:
 class Progress:
     """A progress bar in a terminal. Elsewhere, prints one line per report.
 
-    `done` of `total` units were done before this process started. Without a `stream`,
-    the bar is on stderr. `bar` contains further arguments of `tqdm`.
+    `done` of `total` units were done before this process started. `stream` defaults to
+    stderr. `bar` contains further arguments of `tqdm`.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class Progress:
         self.bar.update(done - self.bar.n)
 
     def show(self, updates: int, values: Mapping[str, float | str]) -> None:
-        """Reports values under short names after a number of updates."""
+        """Shows named values in the bar or on a line, after a number of updates."""
         texts = {name: _format(value) for name, value in values.items()}
         # Keep showing the last validation values next to the training values.
         self._shown.update(texts)
@@ -221,7 +221,7 @@ def _format(value: float | str) -> str:
 
 
 def aligned_table(lines: Sequence[Sequence[str]]) -> str:
-    """Formats cells in aligned columns: two of text, then numbers."""
+    """Formats a table with two left-aligned columns, followed by right-aligned ones."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(

@@ -104,7 +104,7 @@ def main() -> None:
     if name in REMOVED:
         sys.exit(f"error: `{name}` was removed in 0.3; {REMOVED[name]}")
     if name not in MODULES:
-        close = [known for known in MODULES if known.startswith(name)]
+        close = [known for known in MODULES if len(name) > 2 and name in known]
         close = close or difflib.get_close_matches(name, MODULES, n=1)
         hint = f"Did you mean `{'` or `'.join(close)}`? " if close else ""
         sys.exit(f"error: there is no command `{name}`. {hint}`seg-tf` lists all")

@@ -40,7 +40,7 @@ def installed_version(package: str) -> str:
 
 
 def check_tensorflow(facts: dict[str, Any], num_gpus: int) -> list[str]:
-    """Compares TensorFlow's devices with the GPUs that the NVIDIA driver lists."""
+    """Returns report lines on TensorFlow, Keras and the GPUs that they can use."""
     if "failure" in facts:
         return [f"problem  TensorFlow and Keras: {facts['failure']}; make setup"]
     lines, gpus = [f"ok       {facts['versions']}"], facts["gpus"]
@@ -56,7 +56,7 @@ def check_tensorflow(facts: dict[str, Any], num_gpus: int) -> list[str]:
 
 
 def check_build(horovod: str, tensorflow: str) -> str:
-    """Compares Horovod's version, such as 0.28.1+tf2.20.0.patch1, with TensorFlow."""
+    """Reports whether Horovod, e.g. 0.28.1+tf2.20.0.patch1, is built for TensorFlow."""
     if not horovod:
         return "warning  Horovod is not installed: one process only; make setup"
     built_for = horovod.partition("+tf")[2].partition(".patch")[0]
@@ -67,14 +67,14 @@ def check_build(horovod: str, tensorflow: str) -> str:
 
 
 def check_sum(facts: dict[str, Any]) -> str:
-    """Checks that two processes have summed [1, 2.5] and twice these values."""
+    """Reports whether two processes have summed [1, 2.5] and twice these values."""
     if facts.get("size") == 2 and facts.get("sum") == [3.0, 7.5]:
         return f"ok       two processes sum a tensor on the {facts['device']}"
     return f"problem  two processes cannot train together: {facts}; {_REBUILD}"
 
 
 def tensorflow_facts() -> dict[str, Any]:
-    """Imports the main packages and multiplies matrices on each device."""
+    """Imports the main packages, tests all devices, and returns versions and GPUs."""
     import keras
     import keras_hub
     import tensorflow as tf
@@ -94,7 +94,7 @@ def tensorflow_facts() -> dict[str, Any]:
 
 
 def sum_facts() -> dict[str, Any]:
-    """Sums a tensor over the processes started by horovodrun."""
+    """Sums a tensor over all processes and returns the facts in the first process."""
     import horovod.tensorflow as hvd
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Defines the batch contract: name, dtype and shape of every feature of a batch.
+"""Defines the batch contract, the name, dtype and shape of every feature of a batch.
 
 Shape key: B batch, L sequence length, P masked LM predictions, C pointer candidates,
 S pointer steps, N sentences in a row.

@@ -1,4 +1,4 @@
-"""Lists the files of an input path, with their names, and the skipped files."""
+"""Lists the files of an input path, reports skipped files, and shortens file names."""
 
 import glob
 import os
@@ -202,7 +202,7 @@ def _is_glob(text: str) -> bool:
 def walk(
     path: pathlib.Path, suffixes: Sequence[str] = (), pass_over: PassOver = ignore
 ) -> Iterator[pathlib.Path]:
-    """Yields the files of a folder like `list_files`, unsorted, or the file itself."""
+    """Yields a file, or the files below a folder, unsorted. See `list_files`."""
     if path.is_file():
         yield path
         return

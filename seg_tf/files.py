@@ -35,7 +35,7 @@ def sync(path: pathlib.Path) -> None:
 
 
 def remove_folder(path: pathlib.Path) -> None:
-    """Removes a folder atomically: if interrupted, no partial folder has its name."""
+    """Removes a folder atomically, so that no partial folder ever has its name."""
     with folder_aside(path.parent) as aside:
         os.replace(path, aside / path.name)
 
@@ -119,7 +119,7 @@ def check_new_folder(folder: pathlib.Path) -> None:
 
 
 def check_not_in_use(path: pathlib.Path) -> None:
-    """Restores `path` after a kill. Raises ValueError if a process is writing it."""
+    """Removes a killed writer's leftovers. Raises ValueError if `path` is in use."""
     if _lock_path(path).exists():
         with _writing(path):
             pass
@@ -218,7 +218,7 @@ def locked(folder: pathlib.Path, refusal: Exception | None = None) -> Iterator[N
 def locked_for_reading(folder: pathlib.Path, refusal: Exception) -> Iterator[None]:
     """Context manager that, if possible, keeps other processes from locking a folder.
 
-    Any number of processes may read. If one has it `locked`, raises `refusal`.
+    Any number of processes may read. If the folder is `locked`, raises `refusal`.
     """
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):

@@ -42,8 +42,7 @@ if TYPE_CHECKING:
 class TextPreprocessor(tf.Module):
     """Tokenizes the texts of examples and arranges them in rows for fine-tuning.
 
-    Each text is one paragraph with one sentence. Rows are padded to the longest row of
-    their batch.
+    Each text is one paragraph of one sentence. Rows are padded to the batch's longest.
 
     Example:
     ```
@@ -101,7 +100,7 @@ class TextPreprocessor(tf.Module):
         return keras.utils.pack_x_y_sample_weight(features, y, sample_weight)
 
     def read(self, texts: Sequence[tf.Tensor]) -> tuple[tf.Tensor, Features]:
-        """Returns a bool tensor, True for truncated rows, and the features of rows."""
+        """Returns whether each row is truncated, as a bool tensor, and the features."""
         segments, is_cut = self.encode(texts)
         return is_cut, self.layout.rows(Trees.of_texts(segments))
 
@@ -159,7 +158,7 @@ class DocumentPreprocessor(tf.Module):
         return self.layout.read_features(self.read(texts)[1])
 
     def read(self, texts: tf.Tensor) -> tuple[Beginnings, Features]:
-        """Returns the beginnings of texts that fit in a row, and their features."""
+        """Returns texts truncated to one row each, and the features of these rows."""
         beginnings = self._build_trees(texts)
         return beginnings, self.layout.rows(beginnings.trees)
 
@@ -269,7 +268,7 @@ class QuestionRows(NamedTuple):
 
 
 class SpanPreprocessor(tf.Module):
-    """Splits contexts into windows and arranges these in rows with the questions.
+    """Splits contexts into windows and lays out each in a row with its question.
 
     Call arguments:
         questions: string tensor `(B,)`.

@@ -1,4 +1,4 @@
-"""Reads and writes files at URLs with fsspec, with retries.
+"""Reads and writes files at URLs with fsspec, and retries failed operations.
 
 Uploads to object stores and local copies appear atomically. Temporary failures (server
 errors, lost connections, truncated files) are retried after increasing pauses.
@@ -96,7 +96,7 @@ def read_bytes(url: str) -> bytes | None:
 def download(
     url: str, path: pathlib.Path, size: int | None = None, sha256: str | None = None
 ) -> None:
-    """Copies a remote file to a folder that no other process writes to.
+    """Copies a remote file to `path`, in a folder that no other process writes to.
 
     Raises OSError if the file cannot be copied or has another `size` or checksum after
     several attempts, and FileNotFoundError if it does not exist.
@@ -180,7 +180,7 @@ def with_retries(url: str, attempt: Callable[[], _T]) -> _T:
 
 
 def _fault_behind(error: FileNotFoundError) -> BaseException | None:
-    """Returns the error that fsspec reported as a missing file, such as HTTP 500."""
+    """Returns the real error if fsspec misreported it as a missing file, else None."""
     cause = error.__cause__
     if isinstance(cause, FileNotFoundError):
         return _fault_behind(cause)

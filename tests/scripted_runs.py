@@ -1,7 +1,6 @@
 """Runs `run_pretraining.py` on the tiny records of `tests.worlds`."""
 
 import contextlib
-import os
 import subprocess
 import sys
 
@@ -48,7 +47,7 @@ def run_here(*arguments):
     return finished
 
 
-def start(records, folder, *arguments, launcher=(), environment=None):
+def start(records, folder, *arguments, launcher=()):
     """Starts the script, below a launcher if there is one; its pipes are text."""
     command = [*map(str, launcher), sys.executable, "-m", "tests.quick_script"]
     command += ["run_pretraining.py", *arguments_of(records, folder, *arguments)]
@@ -58,7 +57,6 @@ def start(records, folder, *arguments, launcher=(), environment=None):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, **(environment or {})},
         start_new_session=True,
     )
 

@@ -72,6 +72,8 @@ def test_version(capsys, monkeypatch):
     [
         ("pretrane", "no command `pretrane`. Did you mean `pretrain`?"),
         ("build-do", "Did you mean `build-documents`?"),
+        ("train", "Did you mean `pretrain` or `train-punkt`?"),
+        ("", "no command ``. `seg-tf` lists all"),
         ("zzz", "no command `zzz`. `seg-tf` lists all"),
         ("compare_records", r"`compare-records` was removed in 0.3; builds"),
     ],

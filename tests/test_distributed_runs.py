@@ -1,4 +1,4 @@
-"""`horovodrun … run_pretraining.py`: stopped and killed.
+"""`horovodrun … run_pretraining.py`: killed and stopped.
 
 The tests are one run in one folder: each takes up what the one before left, and the
 last compares its end with a run that nothing disturbed.
@@ -10,7 +10,6 @@ import pathlib
 import re
 import signal
 import sys
-import time
 
 import numpy as np
 import psutil
@@ -26,7 +25,7 @@ pytest.importorskip("horovod", reason="Horovod is not installed")
 
 HOROVODRUN = pathlib.Path(sys.executable).parent / "horovodrun"
 # So many that no test sees the end of the run before it has done what it does.
-NUM_UPDATES = 200
+NUM_UPDATES = 120
 # The same micro-batches whichever ranks take them, so also the same dropout.
 SHARED = (
     "--config.training.batch_size=6",
@@ -48,11 +47,9 @@ def start(records, folder):
     """Starts processes that take the run up."""
     started = []
 
-    def start_processes(*launcher, environment=None):
+    def start_processes(*launcher):
         command = [HOROVODRUN, "--gloo", *launcher]
-        process = scripted_runs.start(
-            records, folder, *SHARED, launcher=command, environment=environment
-        )
+        process = scripted_runs.start(records, folder, *SHARED, launcher=command)
         started.append(process)
         return process
 
@@ -75,15 +72,14 @@ def workers(folder):
 
 
 def kill_all(process, folder):
-    """Kills what `start` started, the launcher first; returns what was not read."""
+    """Kills what `start` started, the launcher first."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
     left = workers(folder)
     for worker in left:
         worker.kill()
-    output = process.communicate()
+    process.communicate()
     psutil.wait_procs(left)
-    return output
 
 
 def saved_updates(folder):
@@ -91,14 +87,10 @@ def saved_updates(folder):
     return max(Checkpoints(folder / "checkpoints", keep=1).updates(), default=0)
 
 
-def read_updates(process, first, more):
-    """Reads on to the log interval that many updates after one with a checkpoint."""
-    updates = (first // 5 + 1) * 5 + more
-    read_until(process, f"update {updates}/{NUM_UPDATES}")
-
-
-def assert_ends_with_advice(process):
-    """Checks that the run ends by itself and says to repeat the command."""
+def test_killed_rank_ends_the_run(folder, start):
+    process = start("-np", "3")
+    read_until(process, f"update 5/{NUM_UPDATES}")
+    workers(folder)[1].kill()
     # Whichever rank notices first.
     assert re.search(r"Rank \d of", read_until(process, "Run the same command again"))
     _, errors = process.communicate(timeout=120)
@@ -107,51 +99,21 @@ def assert_ends_with_advice(process):
     assert process.returncode != 0
 
 
-def test_stopped_rank_ends_the_run(folder, start):
-    process = start("-np", "2", environment={"HOROVOD_GLOO_TIMEOUT_SECONDS": "10"})
-    read_updates(process, 0, 0)
-    workers(folder)[1].suspend()
-    assert_ends_with_advice(process)
-
-
-def test_killed_rank_ends_the_run(folder, start):
+def test_signal_to_another_rank_leaves_a_checkpoint(folder, start):
     before = saved_updates(folder)
-    process = start("-np", "3")
-    read_updates(process, before, 0)
-    workers(folder)[1].kill()
-    assert_ends_with_advice(process)
-
-
-def assert_signal_leaves_a_checkpoint(process, folder, worker):
-    """SIGTERM to one worker ends all after the same update."""
+    process = start("-np", "2")
+    read_until(process, f"update {before // 5 * 5 + 5}/{NUM_UPDATES}")
     (folder / "loss_curve.png").unlink(missing_ok=True)
-    worker.terminate()
+    workers(folder)[1].terminate()
     _, errors = process.communicate(timeout=300)
     assert process.returncode != 0
     (line,) = [line for line in errors.splitlines() if "Stopped by SIGTERM" in line]
     updates = int(re.search(rf"after update (\d+) of {NUM_UPDATES}", line).group(1))
-    assert updates == saved_updates(folder) < NUM_UPDATES
+    assert before < updates == saved_updates(folder) < NUM_UPDATES
     assert (folder / f"checkpoints/update-{updates:08d}/state.json").exists()
     # Drawn before the first process left, whose end makes the launcher kill the others.
     command_calls.check_image(folder / "loss_curve.png")
     assert "Traceback" not in errors.split("Stopped by SIGTERM")[0]
-
-
-def test_signal_to_another_rank_leaves_a_checkpoint(folder, start):
-    before = saved_updates(folder)
-    process = start("-np", "2")
-    read_updates(process, before, 0)
-    assert_signal_leaves_a_checkpoint(process, folder, workers(folder)[1])
-
-
-def test_whole_run_that_is_killed_leaves_a_checkpoint(folder, start):
-    before = saved_updates(folder)
-    process = start("-np", "3")
-    read_updates(process, before, 25)
-    # Anywhere: in an update, or while a checkpoint is written.
-    time.sleep(np.random.default_rng().uniform(0, 0.2))
-    kill_all(process, folder)
-    assert before < saved_updates(folder) < NUM_UPDATES
 
 
 def test_one_process_ends_the_run_as_if_nothing_had_happened(records, folder, tmp_path):

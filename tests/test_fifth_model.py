@@ -14,7 +14,7 @@ from seg_tf.training import build, dry_run, run_folder
 from seg_tf.training.run_folder import RunFolder
 from tests.fifth_model import FEATURES, MeanConfig, ParagraphInputsConfig, RowSizeConfig
 from tests.training.stand_ins import pretrain
-from tests.training.test_sentence_unshuffling_run import WINDOW_LENGTH, write_records
+from tests.worlds import SENTENCE_LENGTH
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +23,7 @@ CONFIG = RunConfig(
     paper="bert_base",
     model=MeanConfig(),
     inputs=ParagraphInputsConfig(
-        window_length=WINDOW_LENGTH,
+        window_length=SENTENCE_LENGTH,
         masking=MaskingConfig(max_predictions=4),
     ),
     objectives={"row_size": RowSizeConfig()},
@@ -40,15 +40,10 @@ CONFIG = RunConfig(
 TEXTS = ["Go on. And go.\nGo and go on.", "On!"]
 
 
-@pytest.fixture(name="records", scope="module")
-def _records(tmp_path_factory):
-    return write_records(tmp_path_factory.mktemp("records"))
-
-
 @pytest.fixture(name="run", scope="module")
-def _run(records, tmp_path_factory):
+def _run(sentence_records, tmp_path_factory):
     folder = RunFolder(tmp_path_factory.mktemp("run") / "fifth")
-    pretrain(folder.path, CONFIG, build.build_inputs(CONFIG, str(records)))
+    pretrain(folder.path, CONFIG, build.build_inputs(CONFIG, str(sentence_records)))
     return folder
 
 
@@ -57,8 +52,8 @@ def test_it_is_pretrained(run):
     assert losses[-1] < losses[0] / 2
 
 
-def test_a_dry_run_says_what_nobody_has_counted(records):
-    inputs = build.build_inputs(CONFIG, str(records))
+def test_a_dry_run_says_what_nobody_has_counted(sentence_records):
+    inputs = build.build_inputs(CONFIG, str(sentence_records))
     learner = build.build_learner(CONFIG, inputs)
     words = dry_run.describe(CONFIG, inputs, learner)
     assert "  FLOPs            unknown\n" in words

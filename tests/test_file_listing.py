@@ -64,7 +64,7 @@ def test_name_that_is_not_utf8_becomes_text(tmp_path):
     ("name", "error", "message"),
     [
         ("nowhere", FileNotFoundError, r"input must.*nowhere'"),
-        ("text", ValueError, r"named \*\.md or \*\.markdown.*a glob"),
+        ("text", ValueError, r"named \*\.md or \*\.markdown.*A glob"),
         ("empty", ValueError, r"2 file\(s\) are all empty"),
         ("pipe", ValueError, r"'.*/pipe', a pipe"),
         ("pi*", ValueError, r"'.*/pipe', a pipe"),

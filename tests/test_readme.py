@@ -1,16 +1,16 @@
 """Examples of the README and of the docs run, with the models of the package."""
 
+import contextlib
 import doctest
-import os
-import pathlib
 import re
 import shlex
-import subprocess
-import sys
 
 import pytest
 
-REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
+from seg_tf import command_table
+from tests import command_calls
+from tests.command_calls import REPOSITORY
+
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 pytestmark = pytest.mark.slow
 
@@ -57,19 +57,9 @@ def test_commands_of_the_readme_run(tmp_path):
     assert len(commands) >= 4
     for command in commands:
         smaller = re.sub(r"--vocab_size=\d+", "--vocab_size=600", command)
-        arguments = shlex.split(smaller)[1:]
-        done = subprocess.run(
-            [
-                sys.executable,
-                *("-c", "from seg_tf.command_table import main; main()"),
-                *arguments,
-                *SHORT.get(arguments[0], ()),
-            ],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        _, name, *arguments = shlex.split(smaller)
+        module = command_table.MODULES[name]
+        with contextlib.chdir(tmp_path):
+            done = command_calls.call(module, *arguments, *SHORT.get(name, ()))
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr[-3000:]}"
     assert (tmp_path / "runs" / "mine" / "log.jsonl").exists()

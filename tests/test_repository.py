@@ -1,12 +1,10 @@
-"""The repository as a whole: lock files, set-up, documented commands, Horovod."""
+"""The repository as a whole: lock files, set-up, documented commands."""
 
 import ast
-import importlib.metadata
 import os
 import pathlib
 import re
 import subprocess
-import sys
 import tomllib
 
 import pytest
@@ -205,22 +203,3 @@ def test_documents_name_make_targets_that_exist():
         )
     }
     assert {"pretrain", "test"} <= named <= targets
-
-
-def test_horovod_reduces_in_one_process():
-    try:
-        version = importlib.metadata.version("horovod")
-    except importlib.metadata.PackageNotFoundError:
-        pytest.skip("Horovod is not installed (no C++ compiler at set-up?)")
-    code = """
-import horovod.tensorflow as hvd
-import tensorflow as tf
-hvd.init()
-assert hvd.gloo_built()
-print(hvd.size(), hvd.allreduce(tf.constant([1.5, 2.5]), op=hvd.Sum).numpy())
-"""
-    output = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout
-    assert output.strip() == "1 [1.5 2.5]"
-    assert "+tf" in version

@@ -264,7 +264,7 @@ def read_items(options: DocumentOptions, source: SourceFile) -> Iterator[KeyedIt
 
 
 def gather_slice(key: SliceKey, values: Iterable[bytes]) -> Slice:
-    """Returns the same slice that `slices.read_slices` yields for these documents."""
+    """Gathers the items of a slice into the `Slice` that `read_slices` would yield."""
     number, first_document_id, *end = key
     documents, rejected = [], Rejections()
     # File and item numbers are unique, so the items need not be compared.

@@ -51,8 +51,8 @@ class DocumentOptions:
         tokenizer: one of `seg_tf.text.encoding.TOKENIZERS`.
         lower_case: whether to lowercase text. If None, inferred from the vocabulary
             (`seg_tf.text.normalization.choose_normalization`).
-        strip_accents: whether to strip accents. If None, follows `lower_case`, or the
-            vocabulary if that is None too.
+        strip_accents: whether to strip accents. If None, equals `lower_case` or, if
+            that is also None, is inferred.
         split_ideographs: whether each Chinese character is a word. If None, inferred.
         sentence_parameters: parameters of the sentence splitter, or a name or file that
             `load_parameters` accepts.
@@ -64,9 +64,9 @@ class DocumentOptions:
         slice_megabytes: size of a slice in millions of characters. Each slice becomes
             one shard per split. Smaller slices keep more workers busy on a small corpus
             and need less memory (3 bytes or more per character in each worker).
-        max_rejected_share: maximum fraction of the corpus that may be lost: documents,
-            or bytes in files that cannot be read to their end. Checked at the end and
-            after the first 1,000 documents. Finished work is kept.
+        max_rejected_share: maximum lost fraction of all documents, or of all bytes if
+            files cannot be read to their end. Checked after the first 1,000 documents
+            and at the end. Finished work is kept.
         cleaning: options of the cleaning steps.
     """
 
@@ -102,7 +102,7 @@ class DocumentOptions:
 
     @property
     def normalization(self) -> Normalization:
-        """Text normalization, which is complete once the vocabulary is known."""
+        """Normalization options, inferred from the vocabulary where they are None."""
         return Normalization(self.lower_case, self.strip_accents, self.split_ideographs)
 
     @property
@@ -137,8 +137,7 @@ def build_documents(
 
     `num_workers` is the number of local processes. All engines write identical bytes.
     With `overwrite`, an existing build in `output_dir` is removed first. If the same
-    build is already complete, only compares the checksums of the inputs and returns
-    its manifest.
+    build is already complete, only checks the inputs and returns its manifest.
 
     Raises:
         OSError: if an input is missing.

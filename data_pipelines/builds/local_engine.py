@@ -1,8 +1,8 @@
 """Builds shards with processes on this machine.
 
-Workers are children of a server process that has already imported TensorFlow, not of
-the process that submits their work. Because that process may be killed without notice,
-each worker exits when that process ends. The server exits after the last worker.
+Workers are forked from a server process that has already imported TensorFlow. Each
+worker exits when the process that submits work ends, even if that process was killed
+without notice. The server exits after the last worker.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class LocalEngine:
     def prepare(
         self, build: ShardedBuild, options: DocumentOptions, ledger: SourceLedger
     ) -> makers.MakeSlices:
-        """Records the sources' checksums and returns a function that builds slices."""
+        """Checks the sources' checksums and returns a function that builds slices."""
         ledger.start(build.progress_dir)
         return functools.partial(self._make_slices, options, ledger)
 
@@ -66,7 +66,7 @@ class LocalEngine:
     ) -> dict[int, dict]:
         """Builds the missing window shards of an opened build.
 
-        `new_maker` returns a `WindowMaker`. Returns all reports by number.
+        `new_maker` creates a `WindowMaker`. Returns all slices' reports by number.
         """
         total = sum(pair.num_bytes for pair in pairs)
         with command_line.progress_bar(total, "windows") as bar:
@@ -99,7 +99,7 @@ class LocalEngine:
         new_maker: Callable[[], Maker],
         on_progress: Callable[[int], object],
     ) -> dict[int, dict]:
-        """Makes the payloads that have no report yet. Returns all reports by number."""
+        """Builds the payloads that have no report and returns all reports by number."""
         reports = build.reports()
 
         def missing() -> Iterator[Any]:

@@ -51,7 +51,7 @@ def is_lost(reason: str) -> bool:
 
 @dataclasses.dataclass
 class Rejections:
-    """Rejected documents of a slice: a list, and counts for frequent reasons."""
+    """Rejected documents of a slice, listed or, for frequent reasons, only counted."""
 
     listed: list[RejectedDocument] = dataclasses.field(default_factory=list)
     counted: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -75,7 +75,7 @@ class LossWatch:
         self._lost: list[RejectedDocument] = []
 
     def resume(self, num_documents: int, reports: Iterable[Mapping[str, Any]]) -> None:
-        """Restores the state after `num_documents` from the earlier slices' reports."""
+        """Restores the state after `num_documents` documents from slice reports."""
         for report in reports:
             items = report["rejected"][: report["num_rejected_when_read"]]
             self._lost += [RejectedDocument(**item) for item in items]
@@ -100,8 +100,8 @@ def describe_broken_files(
 ) -> dict[str, Any] | None:
     """Returns the manifest entry for files that could not be read to their end, if any.
 
-    It contains the number of files, their first names, the estimated missing bytes and
-    the corpus size including them. `sizes` maps all sources to bytes.
+    It contains the number of files, the names of the first ones, the estimated missing
+    bytes, and the corpus size including these. `sizes` maps all sources to bytes.
     """
     if not names:
         return None
@@ -138,7 +138,7 @@ def manifest_entries(
 
 
 def write(path: pathlib.Path, reports: Mapping[int, Mapping[str, Any]]) -> None:
-    """Writes the listed documents of all reports, one JSON object per line."""
+    """Writes the rejected documents that the reports list, as JSON lines."""
     with files.written_aside(path) as aside, open(aside, "w", encoding="utf-8") as file:
         for number in sorted(reports):
             for item in reports[number]["rejected"]:

@@ -1,4 +1,4 @@
-"""Manages a build's state in its output folder: lock, options and slice reports.
+"""Manages the lock, options and slice reports of a build in its output folder.
 
 Each finished slice has a report. A resumed build skips slices with a report.
 """
@@ -178,7 +178,7 @@ def local_folder(output_dir: str, subfolder: str = "") -> pathlib.Path:
     """Returns a build's local folder, in the user's cache if `output_dir` is a URL.
 
     If the URL already contains a finished build, the folder mirrors it. `subfolder` is
-    for a second build below the same output.
+    the folder of a second build inside the first.
     """
     remote = file_listing.to_path(output_dir)
     if isinstance(remote, pathlib.Path):
@@ -195,8 +195,8 @@ def local_folder(output_dir: str, subfolder: str = "") -> pathlib.Path:
 def publish(folder: pathlib.Path, output_dir: str, subfolder: str = "") -> None:
     """Uploads a finished build from its `local_folder`, if `output_dir` is a URL.
 
-    Removes shards of an earlier build. Raises OSError if a file cannot be copied after
-    several attempts.
+    Removes obsolete shards of an earlier build. Raises OSError if a file cannot be
+    copied after several attempts.
     """
     remote = file_listing.to_path(output_dir)
     if isinstance(remote, pathlib.Path):

@@ -42,7 +42,7 @@ class Slice:
         number: number of the slice, which names its shards and report.
         first_document_id: id of its first document.
         documents: the documents, as yielded by the reader's `read_unparsed`.
-        rejected: documents that the reader rejected among them.
+        rejected: documents in the same part of the corpus that the reader rejected.
         next: start of the next slice.
         num_bytes: approximate size in the sources, for progress bars.
     """
@@ -73,7 +73,7 @@ class PlannedSlice:
     end: Cursor
 
     def range_in(self, file_number: int) -> tuple[int, int | None]:
-        """Returns the slice's range of file items. None means the end of the file."""
+        """Returns the slice's range of items in a file. A stop of None is unbounded."""
         begin, end = self.begin, self.end
         return (
             begin.items_read if begin.file_number == file_number else 0,
@@ -87,10 +87,10 @@ def plan_slices(
     begin: Cursor = Cursor(),
     number: int = 0,
 ) -> Iterator[PlannedSlice]:
-    """Splits a corpus into slices of `limit` characters, numbered from `number`.
+    """Splits a corpus into slices of at least `limit` characters, except the last.
 
-    The first slice starts at `begin`. For each file, `sizes` contains the number of
-    characters of each document, or None for a document that the reader rejected.
+    The first slice, `number`, starts at `begin`. For each file, `sizes` contains the
+    number of characters of each document, or None if the reader rejected it.
     """
     characters, is_open = 0, False
     file_number, items_read = begin.file_number, begin.items_read
@@ -129,8 +129,7 @@ def read_slices(
 ) -> Iterator[Slice]:
     """Reads the sources starting at `begin` and yields them as slices.
 
-    Raises BuildError if a file has changed or too many of the first documents are
-    lost.
+    Raises BuildError if a file has changed or too many documents are lost.
     """
     watch = watch or LossWatch(options.max_rejected_share)
     reader = get_reader(options.format, **options.reader_options)
@@ -171,7 +170,7 @@ def read_slices(
 def parsed_documents(
     reader: FileReader, payload: Slice, rejected: Rejections
 ) -> Iterator[tuple[int, Document]]:
-    """Yields the ids and documents of a slice. Adds rejections to `rejected`."""
+    """Yields the ids and parsed documents of a slice. Adds rejections to `rejected`."""
     for document_id, item in enumerate(payload.documents, payload.first_document_id):
         if isinstance(item, UnparsedDocument):
             item = reader.parse(item)

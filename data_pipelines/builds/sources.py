@@ -2,8 +2,8 @@
 
 A command computes the checksum of every file when it starts. A command that resumes a
 build, or finds it finished, compares them with the checksums of the first command.
-While a build runs, the size and times of each file are compared before each of its
-slices is processed, and at the end. A file whose times have changed is hashed again.
+While a build runs, the size and times of each file are compared before each slice of
+the file is processed, and at the end. A file whose times have changed is hashed again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHECKSUMS_FILE = "checksums.json"
 def list_sources(
     options: DocumentOptions, passed_over: PassedOver | None = None
 ) -> dict[str, file_listing.Path]:
-    """Lists the files to read, in order, by machine-independent names.
+    """Maps machine-independent names to the files to read, in order.
 
     With a `validation_input`, names begin with the split: first `train/` for files of
     `input`, then `validation/`. `passed_over` collects the skipped files. Raises
@@ -79,7 +79,7 @@ class SourceLedger:
     def start(
         self, progress_dir: pathlib.Path, checksums: Sequence[str] | None = None
     ) -> None:
-        """Compares the checksums with the first command's, or stores them.
+        """Compares the checksums with the first command's, if any, and stores them.
 
         Computes them if `checksums` is None. Raises BuildError if a file has changed.
         """

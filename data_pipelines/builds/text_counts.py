@@ -5,8 +5,7 @@ Every shard of documents has these counts:
 * `words`: tokens that begin a word, without `<eos>`. The tokenizer splits words at
   whitespace and, except with `--tokenizer=whitespace`, around punctuation and
   ideographs.
-* `unknown_words`: words that the vocabulary cannot express. Each is one token, `[UNK]`
-  or `<unk>`.
+* `unknown_words`: words that are encoded as one token, `[UNK]` or `<unk>`.
 * `unsplit_pieces`: tokens in paragraphs of a single sentence with more than
   `LONG_SENTENCE` tokens, where the splitter found no sentence boundary.
 """
@@ -43,7 +42,7 @@ class TextCounter:
         )
 
     def count(self, trees: Iterable[DocumentTree]) -> dict[str, int]:
-        """Counts the text of whole documents and returns `Shard` fields by name."""
+        """Returns the counts of whole documents as `Shard` fields by name."""
         trees = list(trees)
         if not trees:
             return dict.fromkeys(TEXT_COUNTS, 0)

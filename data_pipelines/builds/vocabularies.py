@@ -134,7 +134,7 @@ def learn_pieces(
     *,
     max_characters: int = 1000,
 ) -> list[str]:
-    """Learns the tokens of a vocabulary: reserved, characters, then frequent pieces.
+    """Learns a vocabulary of reserved tokens, then characters, then frequent pieces.
 
     Every frequent character gets a piece, and a second one for positions inside words
     if it occurs there, so any word of these characters can be encoded. Words with
@@ -190,7 +190,7 @@ def search_threshold(
     threshold: int,
     highest: int,
 ) -> list[str]:
-    """Searches for the highest threshold that yields enough tokens and returns these.
+    """Searches for a threshold that yields just enough tokens and returns the tokens.
 
     `tokens_at(threshold)` always begins with the same `num_fixed` tokens. Tries
     `threshold` first and never exceeds `highest`. Returns at most `vocab_size` tokens.

@@ -203,7 +203,7 @@ def build_windows(
 ) -> Manifest:
     """Builds window shards and their manifest from the output of `build_documents`.
 
-    `output_dir` must be another folder. See `build_documents` for `num_workers`,
+    `output_dir` must not be `documents_dir`. See `build_documents` for `num_workers`,
     `overwrite` and `engine`. If the build is already complete, returns its manifest.
 
     Raises:

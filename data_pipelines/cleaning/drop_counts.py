@@ -70,7 +70,7 @@ class DropCounter:
 
 
 def merge(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Returns the manifest's entry on cleaning from the reports of all slices, or None.
+    """Merges slice reports into the manifest's entry, or returns None if none exist.
 
     It is `{"before": counts, "steps": {name: counts and examples}, "after": counts}`.
     """

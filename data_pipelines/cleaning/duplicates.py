@@ -1,9 +1,9 @@
-"""Finds documents that repeat an earlier one, by fingerprints of their words.
+"""Finds documents that repeat an earlier one by comparing fingerprints of their words.
 
 An exact fingerprint is a hash of all words. A near fingerprint is a MinHash (Broder,
-1997) of word 5-grams: the fraction of numbers in which two of them agree estimates the
-Jaccard similarity of their sets of 5-grams. Candidates for comparison are documents
-that agree in a whole band of numbers (locality-sensitive hashing).
+1997) of word 5-grams. The fraction of numbers in which two MinHashes agree estimates
+the Jaccard similarity of the documents' 5-grams. Documents are compared only if they
+agree in a whole band of numbers (locality-sensitive hashing).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _empty_min_hash() -> MinHash:
 def near_fingerprint(words: list[str]) -> np.ndarray:
     """Returns the MinHash of a document's word 5-grams: uint32 array `(128,)`.
 
-    The words of a shorter document form one shingle.
+    If a document has fewer than five words, these are hashed together.
     """
     runs = {
         " ".join(words[begin : begin + SHINGLE_WORDS]).encode("utf-8", "surrogatepass")
@@ -69,8 +69,8 @@ def near_fingerprint(words: list[str]) -> np.ndarray:
 def exact_duplicates(fingerprints: np.ndarray) -> np.ndarray:
     """Finds the documents with the same words as an earlier one.
 
-    Takes a uint32 array `(n, 4)`. Returns an int64 array `(2, m)`: the documents to
-    drop, ascending, and for each of them the first document with the same words.
+    Takes a uint32 array `(n, 4)`. Returns an int64 array `(2, m)`: indices of the
+    documents to drop, ascending, and of the first documents with the same words.
     """
     order = np.lexsort(fingerprints.T)  # Stable: the first of a group is the earliest.
     ordered = fingerprints[order]
@@ -86,8 +86,8 @@ def near_duplicates(fingerprints: np.ndarray, threshold: float) -> np.ndarray:
 
     Similar documents agree in at least the fraction `threshold` of numbers. If B
     resembles A, and C resembles B but not A, B is dropped and C is kept. Takes a uint32
-    array `(n, 128)`. Returns an int64 array `(2, m)`: the documents to drop, ascending,
-    and for each of them the earliest similar document that is kept.
+    array `(n, 128)`. Returns an int64 array `(2, m)`: indices of the documents to drop,
+    ascending, and of the earliest similar documents that are kept.
     """
     index, pairs = MinHashLSH(threshold, NUM_PERMUTATIONS, weights=_WEIGHTS), []
     with command_line.progress_bar(

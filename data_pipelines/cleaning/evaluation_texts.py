@@ -1,4 +1,4 @@
-r"""Finds copies of evaluation texts in a corpus, by runs of words.
+r"""Finds copies of evaluation texts in a corpus by comparing runs of words.
 
 Words are the matches of `\w+` in the NFKC-normalized, case-folded text, so differences
 in punctuation, spacing and case do not hide a copy.
@@ -23,7 +23,7 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 def split_words(text: str) -> list[str]:
-    """Returns the words to compare."""
+    """Returns the NFKC-normalized, case-folded words of a text."""
     return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
@@ -52,7 +52,7 @@ def run_hashes(words: list[str], length: int) -> np.ndarray:
 class EvaluationTexts:
     """Finds runs of `length` words from evaluation texts in other texts.
 
-    `num_short` of the `num_texts` texts have fewer words and are never found.
+    Of `num_texts` texts, `num_short` have fewer than `length` words and are not found.
     """
 
     def __init__(self, texts: Iterable[str], length: int):
@@ -94,7 +94,7 @@ def load(options: CleaningOptions) -> EvaluationTexts:
 
 
 def summary(options: CleaningOptions) -> str:
-    """Formats a line about the evaluation texts."""
+    """Formats the numbers of evaluation texts that can and cannot be found."""
     texts = load(options)
     return (
         f"looking for copies of {texts.num_texts - texts.num_short:,} evaluation "

@@ -1,4 +1,4 @@
-"""The cleaning steps. Each drops documents, or lines of documents, by one rule."""
+"""Cleaning steps, each of which drops documents, or lines of documents, by one rule."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from seg_tf.text.splitters import load_function
 class Step:
     """A rule that drops documents. `name` identifies it in counts.
 
-    `reason` maps a document id and a document to the reason to drop it, or None.
+    `reason` maps a document and its id to the reason to drop it, or None to keep it.
     """
 
     name: str
@@ -51,7 +51,7 @@ class ShortLines:
 
 
 def other_languages(options: CleaningOptions) -> Step:
-    """Returns a step that drops documents in languages not in `options.languages`."""
+    """Returns a step that keeps only documents certain to be in `options.languages`."""
     name, limit = options.language_function, options.min_language_confidence
     function = load_function(name, "language_function")
 

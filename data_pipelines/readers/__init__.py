@@ -1,5 +1,6 @@
 """Readers that convert raw text files in many formats into documents."""
 
+import atexit
 import dataclasses
 import itertools
 import logging
@@ -112,8 +113,8 @@ def read_texts(
         format: see `get_reader`. If None, it is detected from the file name: CSV, JSON
             lines, Markdown or Parquet. Other files are plain text with one paragraph
             per line and blank lines between documents. If the lines look hard-wrapped,
-            the file is read as one document with blank lines between paragraphs, and a
-            warning is logged for the first such file of a folder.
+            the file is read as one document with blank lines between paragraphs, and
+            `warn_of_wrapped_lines` will report it.
         **options: options of the format.
 
     Raises:
@@ -130,7 +131,7 @@ def read_texts(
             options["documents"] = "blank_lines"
             if _has_wrapped_sentences(path, options.get("encoding", streams.UTF_8)):
                 options.update(documents="file", hard_wrapped="yes")
-                _warn_of_wrapped_lines(path)
+                _wrapped_files.setdefault(str(path), False)
     for item in get_reader(format, **options).read(path):
         if isinstance(item, Document):
             yield item
@@ -138,18 +139,21 @@ def read_texts(
             raise ValueError(f"{path}, {item.location}: {item.message}")
 
 
-_folders_warned_of: set[file_listing.Path] = set()
+_wrapped_files: dict[str, bool] = {}  # path -> whether a warning named it
 
 
-def _warn_of_wrapped_lines(path: file_listing.Path) -> None:
-    """Logs a warning once per folder, since a corpus may have many such files."""
-    if path.parent not in _folders_warned_of:
-        _folders_warned_of.add(path.parent)
+@atexit.register
+def warn_of_wrapped_lines() -> None:
+    """Logs one warning for all files whose lines `read_texts` has joined since."""
+    new = [path for path, is_reported in _wrapped_files.items() if not is_reported]
+    _wrapped_files.update(dict.fromkeys(new, True))
+    if new:
         logging.warning(
-            "%s: its lines look hard-wrapped. They are joined to paragraphs, separated "
-            "by blank lines. --reader_options=documents=blank_lines reads each line as "
-            "a paragraph. Other such files of the folder are read without a warning",
-            path,
+            "Lines look hard-wrapped in %s: %s. They are joined to paragraphs, "
+            "separated by blank lines. --reader_options=documents=blank_lines reads "
+            "each line as a paragraph",
+            "1 file" if len(new) == 1 else f"{len(new):,} files",
+            ", ".join(new[:3]) + (", …" if len(new) > 3 else ""),
         )
 
 

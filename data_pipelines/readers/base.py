@@ -92,7 +92,7 @@ Item = Document | UnparsedDocument | RejectedDocument
 
 
 def describe_passed_over(names: PassedOver) -> dict[str, dict[str, Any]] | None:
-    """Returns the manifest entry: count and first names by reason, or None if empty."""
+    """Maps reasons to counts and first names. Returns None if `names` is empty."""
     return {
         reason: {"count": len(some), "first": some[:_NUM_NAMES]}
         for reason, some in sorted(names.items())
@@ -166,7 +166,7 @@ class FileReader:
 
         Several inputs are separated by commas. Their names then begin with the shortest
         unambiguous name of the input. All names begin with `prefix`. `passed_over`
-        collects the files of folders that are not read.
+        collects the skipped files of folders.
         """
         input_paths = file_listing.split_inputs(inputs)
         prefixes: Sequence[str] = [prefix]
@@ -222,7 +222,7 @@ class FileReader:
             yield from self.read(path, source)
 
     def parse(self, item: UnparsedDocument) -> Document | RejectedDocument:
-        """Parses an unparsed document. Only needed by formats that yield these."""
+        """Parses a document. Implemented by formats that yield unparsed documents."""
         raise NotImplementedError(f"{type(self).__name__} yields parsed documents")
 
     def read_file(self, path: Path, source: str) -> Iterator[Item]:

@@ -26,7 +26,7 @@ class _NamedReader(tables.TableReader):
     """Base class of readers whose input is a dataset name."""
 
     def _parse(self, input_path: str) -> tuple[str, str]:
-        """Splits an input into dataset and split."""
+        """Splits an input into the names of the dataset and the split."""
         match = _INPUT.fullmatch(str(input_path))
         if match is None:
             raise ValueError(
@@ -43,7 +43,7 @@ class _NamedReader(tables.TableReader):
             )
 
     def title_and_paragraphs(self, title: str, text: str) -> tuple[str, list[str]]:
-        """Converts wiki40b's markers to the title, non-empty sections and text."""
+        """Returns the title and paragraphs of a text. Interprets wiki40b's markers."""
         before, *parts = _WIKI40B.split(text)
         if before.strip() or parts[:1] != ["_START_ARTICLE_"]:
             return title, streams.split_lines(text)

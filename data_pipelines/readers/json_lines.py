@@ -1,4 +1,4 @@
-"""Reads rows with named fields as documents, and JSON lines with one row per line."""
+"""Converts rows with named fields to documents, and reads JSON lines as such rows."""
 
 import dataclasses
 import io
@@ -66,7 +66,9 @@ def _to_text(value: Any, field: str) -> str:
                 f"found {str(part)[:_SHOWN_CHARACTERS]}.",
             )
     text = "\n".join(
-        streams.decode(part) if isinstance(part, bytes) else part for part in parts
+        # Only columns of tables have bytes.
+        streams.decode(part, has_encoding=False) if isinstance(part, bytes) else part
+        for part in parts
     )
     # A NUL character or half of a surrogate pair.
     if match := _NO_TEXT.search(text):
@@ -81,8 +83,8 @@ def _to_text(value: Any, field: str) -> str:
 class JsonLinesReader(base.TextReader):
     """JSON lines with one object per line, its text in a field (C4, The Pile, …).
 
-    Line ends in the text separate paragraphs. The text may also be a list of strings,
-    its paragraphs. Dots in `text_field` select a field of a nested object, as in
+    Line ends in a text separate paragraphs. A text may also be a list of paragraphs.
+    Dots in `text_field` select a field of a nested object, as in
     `content.text`, unless there is a field with that exact name.
 
     Args:

@@ -53,8 +53,8 @@ class MarkdownReader(base.TextReader):
     comments are left out. Front matter is YAML between `---` and `---` (or `...`) at
     the start of the file.
 
-    The title is taken from the front matter, or else from the first heading without the
-    prefix "Title: ".
+    The title is taken from the front matter or, if it has none, from the first heading,
+    whose prefix "Title: " is removed.
 
     Args:
         encoding: str. See `base.TextReader`.
@@ -71,6 +71,9 @@ class MarkdownReader(base.TextReader):
             text = text[front_matter.end() :]
             if match := _YAML_TITLE.search(front_matter["yaml"]):
                 title = match["title"]
+        # CommonMark reads neither as a mark, but books contain them.
+        text = re.sub(r"(?m)^#{7,}(?=\s|$)", "######", text)
+        text = re.sub(r"(?m)(?<=[^\s*])(?:[ \t]++\*){3,}[ \t]*$", "", text)
         paragraphs: list[str] = []
         num_tables, number, is_heading = 0, "", False
         for token in _PARSER.parse(text):

@@ -1,4 +1,4 @@
-"""Reads MediaWiki dumps, the XML files `pages-articles`, one page at a time."""
+"""Reads MediaWiki dumps (`pages-articles` XML files), one page at a time."""
 
 import dataclasses
 import io
@@ -13,7 +13,7 @@ from seg_tf import file_listing
 from seg_tf.file_listing import PassOver, Path, ignore
 
 _CHUNK_BYTES = 1 << 16
-_REDIRECT = re.compile(r"\s*#redirect\b", re.IGNORECASE)
+_REDIRECT = re.compile(r"\s*#redirect\b(?:[^\[\n]*\[\[([^]|\n]*))?", re.IGNORECASE)
 # English namespace names, which every wiki accepts in addition to the local names.
 _SHARED_NAMESPACES = {"6": "File", "14": "Category"}
 
@@ -22,7 +22,7 @@ _SHARED_NAMESPACES = {"6": "File", "14": "Category"}
 class MediaWikiReader(base.FileReader):
     """MediaWiki dumps (`pages-articles` XML), compressed or not, including multistream.
 
-    The title, paragraphs, headings and list items become paragraphs, in this order.
+    Each page yields its title, then its paragraphs, headings and list items in order.
     Templates, tables, references, files, galleries, formulas, code and headings of
     empty sections are left out, except templates that show plain text
     (`wiki_markup.TEMPLATES`). Only the last revision of a page is read. Redirects and
@@ -69,18 +69,21 @@ class MediaWikiReader(base.FileReader):
         text = page.findtext("{*}revision/{*}text", "")
         namespace = page.findtext("{*}ns", "0").strip()
         model = page.findtext("{*}revision/{*}model", "wikitext")
+        redirect, match = page.find("{*}redirect"), _REDIRECT.match(text)
+        target = redirect.get("title") if redirect is not None else match and match[1]
         rejections = {
-            "other_namespace": namespace not in self.namespaces.split("+"),
-            "redirect": page.find("{*}redirect") is not None or _REDIRECT.match(text),
-            "not_wikitext": model != "wikitext",
+            "other_namespace": namespace not in self.namespaces.split("+")
+            and f"in namespace {namespace}",
+            "redirect": (redirect is not None or match)
+            and f"a redirect to {target or '?'}",
+            "not_wikitext": model != "wikitext" and f"with the content model {model}",
         }
-        for reason, applies in rejections.items():
-            if applies:
-                message = (
-                    f"Expected an article in wikitext, found {title!r}, namespace "
-                    f"{namespace}, {model}."
+        for reason, description in rejections.items():
+            if description:
+                message = f"Expected an article in wikitext, found {title!r}, "
+                return base.RejectedDocument(
+                    source, location, reason, f"{message}{description}."
                 )
-                return base.RejectedDocument(source, location, reason, message)
         if len(text.encode()) > self.max_document_bytes:
             error = streams.too_long(self.max_document_bytes)
             return base.reject(error, source, location)
@@ -106,8 +109,7 @@ def _elements(
 ) -> Iterator[ElementTree.Element]:
     """Yields `siteinfo` and the pages of a dump, with one page in memory at a time.
 
-    Only the last revision of a page is kept. Raises DocumentError where the XML is
-    damaged or truncated.
+    Only the last revision of a page is kept. Raises DocumentError for damaged XML.
     """
     parser = ElementTree.XMLPullParser(("start", "end"))
     path: list[ElementTree.Element] = []  # The open elements.

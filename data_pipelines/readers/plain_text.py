@@ -10,7 +10,7 @@ from typing import ClassVar
 from data_pipelines.readers import base, streams
 from seg_tf.config.base import check_choice
 
-_LONGEST_WRAPPED_LINE = 100
+_SHORTEST_WRAPPED_LINE, _LONGEST_WRAPPED_LINE = 40, 100
 _SENTENCE_ENDS = tuple(".!?:;…。！？।॥؟۔\"'”’»)]")
 
 
@@ -26,8 +26,8 @@ class PlainTextReader(base.TextReader):
         hard_wrapped: str. Whether line ends within a paragraph are mere line breaks.
             "yes": blank lines separate paragraphs, whose lines are joined by spaces (a
             hyphen at the end of a line stays). "no": every non-blank line is a
-            paragraph. "auto": see `is_hard_wrapped`, but "no" if a file contains many
-            documents. With documents=blank_lines, "yes" joins all lines of a document.
+            paragraph. "auto": decided by `is_hard_wrapped` if documents=file, otherwise
+            "no". With documents=blank_lines, "yes" joins all lines of a document.
         encoding: str. See `base.TextReader`.
     """
 
@@ -81,7 +81,7 @@ class PlainTextReader(base.TextReader):
                 yield base.Document(paragraphs, source, f"line {numbers[0]}")
 
     def _blocks(self, stream: io.BufferedReader) -> Iterator[streams.Block]:
-        """Splits a file at blank lines, or after every line."""
+        """Yields the blocks between blank lines, or each line if documents=lines."""
         block = None
         for line in streams.lines(stream, self.max_document_bytes):
             is_blank = line.data.isspace()
@@ -99,14 +99,13 @@ class PlainTextReader(base.TextReader):
 def is_hard_wrapped(lines: Sequence[str]) -> bool:
     """Returns whether the line ends of a file are mere line breaks.
 
-    Only lines that are directly followed by another line are considered. The text is
-    hard-wrapped if both of the following hold:
+    Only lines that are directly followed by another line are considered, without the
+    longest tenth. The text is hard-wrapped if both of the following hold:
 
-    * At least nine in ten of these lines have at most 100 characters. If each line were
-      a paragraph or a sentence, more of them would be longer.
-    * Blank lines (empty strings) separate paragraphs. A file without blank lines may be
-      one paragraph. Then the lines must nearly fill a common width: their median length
-      is at least three quarters of the longest.
+    * The longest of these lines has at most 100 characters. If each line were a
+      paragraph or a sentence, more of them would be longer.
+    * The lines nearly fill a common width: their median length is at least three
+      quarters of the longest, and at least 40 characters. Lines of lists are shorter.
     """
     lines = "\n".join(lines).strip("\n").split("\n")
     lengths = [
@@ -114,10 +113,11 @@ def is_hard_wrapped(lines: Sequence[str]) -> bool:
     ]
     if not lengths:
         return True
-    num_short = sum(length <= _LONGEST_WRAPPED_LINE for length in lengths)
-    if num_short < 0.9 * len(lengths):
-        return False
-    return "" in lines or statistics.median(lengths) >= 0.75 * max(lengths)
+    lengths = sorted(lengths)[: (9 * len(lengths) + 9) // 10]
+    required = max(_SHORTEST_WRAPPED_LINE, 0.75 * lengths[-1])
+    return lengths[-1] <= _LONGEST_WRAPPED_LINE and (
+        statistics.median(lengths) >= required
+    )
 
 
 def breaks_sentences(lines: Sequence[str]) -> bool:

@@ -137,7 +137,7 @@ def _docstrings(code: bytes) -> Iterator[str]:
 
 @functools.cache
 def _roots() -> tuple[pathlib.Path, pathlib.Path, pathlib.Path]:
-    """Returns the folders of installed modules. Packages may be inside the last one."""
+    """Returns the folders purelib, platlib and stdlib, which may contain the others."""
     paths = sysconfig.get_paths()
     return tuple(pathlib.Path(paths[name]) for name in ("purelib", "platlib", "stdlib"))
 

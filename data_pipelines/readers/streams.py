@@ -1,4 +1,4 @@
-"""Opens files as UTF-8 streams: decompression, encodings, lines and error locations."""
+"""Opens, decompresses and decodes files, and locates errors in them."""
 
 import bz2
 import codecs
@@ -51,7 +51,7 @@ class DocumentError(Exception):
 
 
 class _DamagedError(DocumentError):
-    """The rest of a stream is lost. The location is set later."""
+    """The rest of a stream is lost. `open_text` sets the location."""
 
 
 def too_long(max_bytes: int, location: str = "") -> DocumentError:
@@ -157,7 +157,7 @@ def _decompressed(
 def _decompress(
     stream: io.BufferedReader, name: str, new_decompressor: Callable[[], Any]
 ) -> Iterator[bytes]:
-    """Decompresses all streams, members or frames of a file."""
+    """Yields the decompressed data of all streams, members or frames of a file."""
     decompressor = None
     # `read` would lose the data before a lost connection.
     while data := stream.read1(_COMPRESSED_BYTES):
@@ -276,10 +276,11 @@ def read_all(stream: io.BufferedReader, max_bytes: int) -> bytes:
     return b"".join(parts)
 
 
-def decode(data: bytes, first_line: int = 1) -> str:
+def decode(data: bytes, first_line: int = 1, *, has_encoding: bool = True) -> str:
     r"""Decodes a UTF-8 document and replaces its line ends with `\n`.
 
-    `first_line` is the line number of the beginning of `data` in its file. Raises
+    `first_line` is the line number of the beginning of `data` in its file, and
+    `has_encoding` is whether the format has the option `encoding`, for the hint. Raises
     DocumentError if `data` is not UTF-8 or contains a NUL byte, which occurs in binary
     files and UTF-16 but not in text.
     """
@@ -293,6 +294,7 @@ def decode(data: bytes, first_line: int = 1) -> str:
         reason, index = "not_utf8", error.start
         message = f"UTF-8, found byte 0x{data[index]:02X} ({error.reason})"
         hint = " `--reader_options=encoding=cp1252`, for example, reads Windows-1252."
+        hint = hint if has_encoding else ""
     line = first_line + data.count(b"\n", 0, index)
     column = index - data.rfind(b"\n", 0, index)
     raise DocumentError(
@@ -335,7 +337,7 @@ class UnreachableError(OSError):
 def open_raw(path: file_listing.Path) -> io.RawIOBase:
     """Opens a local or remote file as a seekable stream.
 
-    Raises OSError for a local file and UnreachableError for a remote one.
+    If this fails, raises OSError for a local and UnreachableError for a remote file.
     """
     return io.FileIO(path) if isinstance(path, pathlib.Path) else _Remote(path)
 

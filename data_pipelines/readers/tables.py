@@ -25,9 +25,9 @@ _BUFFER_BYTES = 1 << 20
 class CsvReader(base.TextReader):
     """CSV and TSV with one document per row, its text in a column named in the header.
 
-    Line ends in the text separate paragraphs. Quoted fields may contain line ends, and
-    `""` for a quotation mark. A row is rejected with its line number if its number of
-    fields differs from the header's or its quotation marks do not match.
+    Line ends in the text separate paragraphs. Quoted fields may contain line ends. In
+    them, `""` means a quotation mark. A row is rejected with its line number if its
+    number of fields differs from the header's or its quotation marks do not match.
 
     Args:
         text_field: str. Name of the text column.
@@ -138,13 +138,13 @@ def import_extra(name: str, package: str = "") -> ModuleType:
 
 @dataclasses.dataclass(frozen=True)
 class TableReader(base.FileReader):
-    """Base class of readers of rows with typed columns. Subclasses implement `rows`."""
+    """Base class of readers of tables with typed columns. Subclasses define `rows`."""
 
     text_field: str = "text"
     title_field: str = "title"
 
     def rows(self, path: Path) -> Iterator[Mapping[str, Any]]:
-        """Yields the rows of a file. May raise any exception of its library."""
+        """Yields the rows of a file. May raise any exception of the library used."""
         raise NotImplementedError
 
     def read_file(
@@ -182,7 +182,7 @@ class TableReader(base.FileReader):
         return base.to_document(paragraphs, source, location, title)
 
     def title_and_paragraphs(self, title: str, text: str) -> tuple[str, list[str]]:
-        """Returns the title and the paragraphs of a text, its non-blank lines."""
+        """Returns the title and, as paragraphs, the non-blank lines of the text."""
         return title, streams.split_lines(text)
 
 
@@ -192,7 +192,7 @@ class ParquetReader(TableReader):
 
     Row groups are read in batches. As for JSON lines, dots select a field of a nested
     column, as in `content.text`, and the text may be a list of paragraphs. Text may be
-    stored as strings, as UTF-8 bytes, or as dictionaries of either. Line ends in the
+    stored as strings or UTF-8 bytes, dictionary-encoded or not. Line ends in the
     text separate paragraphs. Row numbers start at 1.
 
     Args:

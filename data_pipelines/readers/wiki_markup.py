@@ -38,7 +38,10 @@ Show = Callable[[Arguments], str]
 
 
 def _shows(text: str, number: int | None = None) -> Show:
-    """Returns a function that shows `text`, or `text` before a nonempty argument."""
+    """Returns a function that shows `text`, followed by an argument if `number` is set.
+
+    If that argument is empty or missing, the function shows nothing.
+    """
     if number is None:
         return lambda arguments: text
     return lambda arguments: "".join(
@@ -166,7 +169,7 @@ def to_paragraphs(markup: str) -> list[str]:
     Headings of empty sections are left out.
 
     Raises:
-        DocumentError: if the markup cannot be parsed, or only in unreasonable time.
+        DocumentError: if the markup cannot be parsed, or parsing would take too long.
     """
     # A comment that fills a line is removed with its line.
     markup = _COMMENT.sub("", _CONTROLS.sub("", markup))

@@ -25,11 +25,14 @@ _STRAY_TAG = re.compile(
 # Older versions mark list items and headings, and add a period to headings.
 _SECTION = re.compile(r"^Section::::(.*?)\.?$", re.MULTILINE)
 _BULLET = re.compile(r"^BULLET::::(?:-|\d+\.)?[ \t]*", re.MULTILINE)
-# Remains of brackets whose content was removed, unlike `main()`. The second expression
-# is slow because it tries every space of a text.
+# Remains of brackets whose content was removed, unlike `main()`, and of a sentence in
+# brackets with its period. The second expression is slow because it tries every space
+# of a text.
 _BRACKETS = re.compile(r"\([ \t,;:]*+\)")
 _EMPTY_BRACKETS = re.compile(
-    rf"(?:(?<![ \t])[ \t]++|^){_BRACKETS.pattern}", re.MULTILINE
+    rf"(?<=[.!?])[ \t]++{_BRACKETS.pattern}\.(?!\.)"
+    rf"|(?:(?<![ \t])[ \t]++|^){_BRACKETS.pattern}",
+    re.MULTILINE,
 )
 # ` = Title = `; a section is ` = = Section = = `.
 _WIKITEXT_TITLE = re.compile(rb"= (?!= ).*[^=] =$", re.DOTALL)
@@ -140,8 +143,8 @@ class WikiTextReader(base.TextReader):
 
     Each non-blank line is a paragraph. Titles and headings (` = = … = = `) keep their
     marks. Words stay tokenized, including `<unk>`. A document begins at a title line,
-    ` = Title = `, between blank lines (or the edges of the file). Otherwise, a line of
-    a formula such as ` = 1 rad / s … = ` would be a title. Text before the first title
+    ` = Title = `, between blank lines (or the edges of the file), because a line of a
+    formula may look the same: ` = 1 rad / s … = `. Text before the first title
     is a document without a title.
     """
 

@@ -44,11 +44,11 @@ def write(
     other_files: Mapping[str, bytes] = _EMPTY,
     training: Mapping[str, Iterable[Any]] = _EMPTY,
 ) -> None:
-    """Writes a checkpoint into an existing folder, including any files already in it.
+    """Writes a checkpoint to an existing folder, with checksums of all its files.
 
     `state` is the content of `state.json` without the checksums. `other_files` maps
     file names to contents, for example `TextPreparation.files()`. `training` maps group
-    names to the further variables that a run needs to resume.
+    names to other variables that a run needs to resume.
     """
     encoder.save_weights(folder / ENCODER_FILE)
     variables = _by_name(encoder, objectives, training)
@@ -127,7 +127,7 @@ def restore(
 ) -> None:
     """Restores the variables of a built model from a checkpoint.
 
-    `training` is as in `write`. Groups that it does not name are ignored. With `cast`,
+    `training` is as in `write`. The checkpoint's other groups are ignored. With `cast`,
     the model may have a different dtype policy than the checkpoint.
     """
     weight_files.load_hdf5(folder / ENCODER_FILE, encoder)
@@ -147,7 +147,7 @@ def restore_others(
 
 
 def objective_variables(encoder: Any, objectives: Mapping[str, Any]) -> list[Any]:
-    """Returns the objectives' weights that are not the encoder's, each only once."""
+    """Returns the objectives' weights without duplicates or encoder weights."""
     weights = {
         id(variable): variable
         for objective in objectives.values()
@@ -161,7 +161,7 @@ def objective_variables(encoder: Any, objectives: Mapping[str, Any]) -> list[Any
 def _by_name(
     encoder: Any, objectives: Mapping[str, Any], training: Mapping[str, Iterable[Any]]
 ) -> dict[str, Any]:
-    """Maps names in the archive to variables, without the encoder's weights."""
+    """Maps names in `training_state.npz` to the model's variables."""
     groups = {"objectives": objective_variables(encoder, objectives), **training}
     # Numbers make the names unique. Paths are not used, because Keras numbers layers
     # per process, so the path of a variable differs between two builds of a model.

@@ -16,7 +16,10 @@ from seg_tf.layers.common import under_dtype_policy
 def copy_encoder(
     pretrained: Pretrained, *, randomly_initialized: bool = False
 ) -> keras.Model:
-    """Copies an encoder under the current dtype policy, with one window per row."""
+    """Copies an encoder under the current dtype policy, for rows of one window.
+
+    If `randomly_initialized` is True, the copy has new random weights.
+    """
     encoder = pretrained.encoder
     config = {**encoder.get_config(), "dtype": keras.config.dtype_policy()}
     if "packed_windows" in config:

@@ -43,7 +43,7 @@ def included() -> list[str]:
 
 
 def validation_losses(folder: pathlib.Path) -> dict[int, float]:
-    """Maps update numbers to validation losses, for checkpoints that have one."""
+    """Returns the validation losses of validated checkpoints, by update number."""
     losses = {}
     for updates in existing(folder):
         path = folder / name(updates)
@@ -54,13 +54,13 @@ def validation_losses(folder: pathlib.Path) -> dict[int, float]:
 
 
 def best(folder: pathlib.Path) -> int | None:
-    """Returns the update number with the lowest validation loss, or None."""
+    """Returns the update of the checkpoint with the lowest validation loss, or None."""
     losses = validation_losses(folder)
     return min(losses, key=lambda updates: (losses[updates], updates), default=None)
 
 
 def read(folder: pathlib.Path) -> dict[str, Any]:
-    """Reads a checkpoint's state after checking all of its files."""
+    """Reads a checkpoint's state and checks all of its files."""
     state = contents.read_state(folder)
     if updates_of(folder) not in (None, state.get("updates")):
         raise DamagedCheckpointError(
@@ -98,7 +98,8 @@ def find_checkpoint(
         raise CheckpointError(
             f"`{argument}` must be {' or '.join(known)}. Received: {path}, which has "
             f"no {contents.STATE_FILE} and no checkpoints/update-*. `seg-tf "
-            "import-weights` converts the weights of other libraries"
+            "import-weights` converts the weights of other libraries, which "
+            "`from_preset` takes directly, as a folder or hf://organization/name"
         )
     chosen = best(checkpoints)
     return checkpoints / name(updates[-1] if chosen is None else chosen)

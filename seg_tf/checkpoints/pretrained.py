@@ -73,8 +73,9 @@ class Pretrained:
         sentence_splitter: name and checksum of the run's splitter, empty if unknown.
         folder: the checkpoint folder.
         weights_checksum: SHA-256 of the file with the encoder's weights.
-        sentence_parameters: the sentence splitter's tables. They default to English.
+        sentence_parameters: the sentence splitter's tables. Defaults to English ones.
         finetuning_learning_rate: the recommended learning rate, or None.
+        new_weights: paths of the weights that an import initialized at random.
     """
 
     encoder: keras.Model
@@ -90,6 +91,7 @@ class Pretrained:
         default_factory=PunktParameters.english, repr=False
     )
     finetuning_learning_rate: float | None = None
+    new_weights: tuple[str, ...] = ()
 
     def text_encoder(self) -> Any:
         """Returns an encoder that converts text to token ids and back."""
@@ -102,7 +104,7 @@ class Pretrained:
         return make_splitter(self.sentence_parameters)
 
     def objective(self, kind: type, described: str) -> Any:
-        """Returns the objective of class `kind`. `described` names it in errors."""
+        """Returns the objective of class `kind`. `described` is for error messages."""
         for objective in self.objectives.values():
             if isinstance(objective, kind):
                 return objective
@@ -198,6 +200,7 @@ def load_pretrained(
             folder, splitter, state, sentence_function
         ),
         finetuning_learning_rate=state.get("finetuning_learning_rate"),
+        new_weights=tuple((state.get("imported") or {}).get("new", ())),
     )
 
 
@@ -208,7 +211,7 @@ def restore_weights(
     config: RunConfig,
     vocabulary: Mapping[str, Any],
 ) -> None:
-    """Loads only the weights of a checkpoint, to start a new run from them."""
+    """Loads a checkpoint's weights for a new run with the same model and vocabulary."""
     state = folders.read(folder)
     before, now = (
         {

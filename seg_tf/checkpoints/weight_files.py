@@ -19,7 +19,7 @@ _SLACK_BYTES = 2**20
 
 
 class CheckpointError(ValueError):
-    """Raised if a checkpoint cannot be written, or no intact one can be read."""
+    """Raised if a checkpoint cannot be found, read, written or used for a model."""
 
 
 class DamagedCheckpointError(CheckpointError):
@@ -73,7 +73,7 @@ def _hdf5_shapes(path: pathlib.Path) -> list[tuple[int, ...]]:
 
 
 def load_hdf5(path: pathlib.Path, model: Any) -> None:
-    """Loads the weights of a built Keras model from an HDF5 file of the same shapes."""
+    """Loads a built Keras model's weights from an HDF5 file with the same shapes."""
     stored = collections.Counter(_hdf5_shapes(path))
     expected = collections.Counter(tuple(weight.shape) for weight in model.weights)
     if stored != expected:
@@ -103,7 +103,7 @@ def write_npz(path: pathlib.Path, variables: Mapping[str, Any]) -> None:
 def read_npz(
     path: pathlib.Path, groups: Container[str] | None = None
 ) -> dict[str, np.ndarray]:
-    """Reads the arrays of an archive by name, from all groups or only `groups`."""
+    """Returns an archive's arrays by name, only from `groups` unless it is None."""
     arrays = {}
     with reading(path):
         with zipfile.ZipFile(path) as archive:
@@ -152,7 +152,7 @@ def load_npz(
 
 
 def _number(name: str) -> tuple[str, ...]:
-    """Returns group and number of an archive name. The rest differs between builds."""
+    """Returns the group and number in an array's name, which identify a variable."""
     return tuple(name.split(".")[:2])
 
 

@@ -14,8 +14,7 @@ The vectors of each text are written to a NumPy archive, <file name>.npz:
   paragraphs  int32 (S,): paragraph index of each sentence, from 0
   settings    JSON object: text, weights and settings that the vectors depend on
 
-A sentence longer than the model's blocks or rows is encoded in parts, and its vector is
-the mean over the parts.
+If a sentence is longer than a block or row, its vector is the mean over its parts.
 """
 
 import dataclasses
@@ -27,6 +26,7 @@ from typing import Any
 import numpy as np
 from absl import flags
 
+from data_pipelines import readers
 from seg_tf import command_line, files
 from seg_tf.commands import model_flags
 from seg_tf.inference import texts
@@ -49,6 +49,7 @@ def main(_: Sequence[str]) -> None:
     for path in sources.values():  # before anything is encoded
         if not model_flags.read_paragraphs(path):
             raise ValueError(f"`--text` must hold a sentence. Received: {path}")
+    readers.warn_of_wrapped_lines()
     pretrained = model_flags.load_model()
     splitter, capacity = pretrained.splitter(), pretrained.layout().text_capacity
     encoder = SentenceEncoder(pretrained)

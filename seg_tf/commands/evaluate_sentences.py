@@ -39,7 +39,7 @@ class GoldParagraph(NamedTuple):
 def read_gold(path: pathlib.Path) -> list[GoldParagraph]:
     """Reads the paragraphs of a CoNLL-U file.
 
-    Sentences are joined by a space, or directly after `SpaceAfter=No`.
+    Sentences are joined by a space, except after `SpaceAfter=No`.
     """
     paragraphs: list[tuple[str, list[int]]] = []
     for block in path.read_text(encoding="utf-8").split("\n\n"):
@@ -64,7 +64,7 @@ def read_gold(path: pathlib.Path) -> list[GoldParagraph]:
 def boundary_scores(
     spans: Spans, paragraphs: Sequence[GoldParagraph], *, paragraph_ends: bool = False
 ) -> tuple[float, float, float]:
-    """Computes precision, recall and F1 of inner sentence ends, or of all of them."""
+    """Returns precision, recall and F1 of sentence ends inside paragraphs or of all."""
     ends = [paragraph.inner_ends(spans) for paragraph in paragraphs]
     right, num_predicted, num_gold = (
         sum(map(len, sets)) + len(paragraphs) * paragraph_ends

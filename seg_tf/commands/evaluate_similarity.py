@@ -5,7 +5,7 @@ r"""Evaluates sentence vectors on semantic similarity tasks, without fine-tuning
 
 prints, for each model and set, Spearman's correlation (times 100) between the cosine
 similarities of sentence pairs and human scores. A sentence's vector is the mean over
-its word pieces, or the pooled <SS> of ReAT. --baseline adds each model with random
+its word pieces or, for ReAT, its pooled <SS>. --baseline adds each model with random
 weights. --data_dir contains the downloaded sets:
 
   sts12 … sts16   STS12-en-test and so on; one correlation over all parts

@@ -43,7 +43,7 @@ def main(_: Sequence[str]) -> None:
 
 
 def _sets() -> Iterator[tuple[str, list[str]]]:
-    """Yields the name and the texts of each set whose files exist."""
+    """Yields the name and the texts of each evaluation set whose files exist."""
     for folder, name in itertools.product(flags.FLAGS.data_dir, tasks.names()):
         # Pretraining on training splits gives no unfair advantage.
         for split in tasks.get(name).split_names:

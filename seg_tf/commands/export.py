@@ -5,7 +5,7 @@ r"""Exports a model as a SavedModel that accepts text.
 Sentence splitting, tokenization and index computation are part of the graph, so serving
 it requires only TensorFlow and tensorflow-text. A pretrained encoder has the signatures
 `serving_default` (documents), `encode_pairs` and `encode_ids` (row features). A
-fine-tuned model, which is detected automatically, has only `serving_default`.
+fine-tuned model, which is detected automatically, lacks `encode_pairs`.
 docs/export.md lists the inputs and outputs.
 
 --formats=saved_model,onnx also writes `encode_ids` as encode_ids.onnx, after comparing

@@ -10,8 +10,8 @@ Formats:
   keras_hub     a preset with tokenizer and preprocessor, for `from_preset`, only for
                 models that compute the same outputs as keras-hub's BertBackbone
   keras         model.keras, for `keras.saving.load_model`, which needs this package
-  checkpoint    a checkpoint of this package with log.jsonl: encoder and objectives in
-                half precision without the optimizer, a seventh of the size
+  checkpoint    encoder and objectives in half precision, without the optimizer, as a
+                checkpoint of this package (a seventh of the size), with log.jsonl
 
 The model card (README.md) describes the model, text and recipe, and lists deviations
 from the paper and checksums.

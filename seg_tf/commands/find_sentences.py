@@ -7,7 +7,7 @@ r"""Finds the sentences of a corpus that are closest in meaning to a query.
 The last sentence of a query is searched for. The sentences before it are its context. A
 sentence's vector is the output at its [SENT] (section 5.3 of the SLM paper), its pooled
 <SS> (ReAT), or the mean over its word pieces. Similarity is the cosine. For comparison,
-the command first prints the mean cosine of two sentences of the corpus.
+the command first prints the mean cosine of all pairs of sentences in the corpus.
 
 In plain text, each line is a paragraph and blank lines separate documents. Other
 formats are detected from the file name, or set by --format. The vectors are saved in

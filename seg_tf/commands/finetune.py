@@ -3,8 +3,8 @@ r"""Fine-tunes a pretrained encoder on tasks and reports scores.
   seg-tf finetune --task=glue/mrpc --data_dir=glue \
     --checkpoint=runs/segabert_tiny --output_dir=finetuned/mrpc
 
-A trial is one training run with one setting and one seed. Every setting is combined
-with every seed. Use --grid=paper for the settings and number of seeds of a paper:
+A trial is one training run with one setting and one seed. All combinations are run.
+Use --grid=paper for the settings and number of seeds of a paper, or list values:
 
   … --learning_rate=2e-5,3e-5,5e-5 --batch_size=16,32 --epochs=3,4 --seeds=1,2,3
 
@@ -256,7 +256,7 @@ def _run(
     processes: distribution.Distribution,
     report: Callable[[str], Any],
 ) -> list[str]:
-    """Runs unfinished trials and returns the diverged trials of all processes."""
+    """Runs this process's unfinished trials. Returns all processes' diverged trials."""
     values = flags.FLAGS
     runner, folder = job.runner, job.folder
     name = runner.name

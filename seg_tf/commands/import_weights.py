@@ -11,9 +11,9 @@ reads a BERT model in one of these formats (docs/interop.md):
 
 --from=hf://organization/name downloads a model from the Hugging Face Hub. With
 --config, the weights initialize the model of that config, and pretraining with the same
---config accepts the checkpoint as --initial_checkpoint. A report of loaded, new and
-unmatched weights, and of the windows for which the two models are equal, is printed and
-written to import_report.txt.
+--config accepts the checkpoint as --initial_checkpoint. A report is printed and written
+to import_report.txt. It lists loaded, new and unmatched weights, and the windows for
+which the two models compute equal outputs.
 """
 
 import pathlib

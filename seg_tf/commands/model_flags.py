@@ -167,7 +167,7 @@ def define_output_flag(what: str = "the scores as JSON") -> None:
 
 
 def output_file() -> pathlib.Path | None:
-    """Returns the path of `--output`, or None, after checking its parent folder."""
+    """Checks and returns the path of `--output`, or returns None if it is not set."""
     value = flags.FLAGS.output
     return None if value is None else command_line.file_path(value, "output")
 

@@ -3,8 +3,8 @@ r"""Prints the tables of a paper as Markdown, with the results of your runs.
   seg-tf paper-tables --paper=segatron --runs=runs,finetuning > segatron.md
 
 Results in the folders of --runs are recognized by their contents (see
-docs/paper_tables.md). The table reports the setting with the best dev score and, as in
-the paper, the mean or the best of its seeds. Notes list differences from the paper.
+docs/paper_tables.md). The tables report the setting with the best dev score and, as in
+the paper, the mean or the best of its seeds. The notes list differences from the paper.
 """
 
 import dataclasses
@@ -207,7 +207,7 @@ def main(_: Sequence[str]) -> None:
 
 
 def _with_size(table: Table, size: str) -> Table:
-    """Replaces the runs in a table's rows of base models by runs of another size."""
+    """Replaces the base-size runs in a table's rows with runs of another size."""
     rows = []
     for row in table.rows:
         parts = [size if part == _SIZE else part for part in row.run.split("_")]

@@ -9,7 +9,7 @@ columns. Several models are drawn above each other, on the part of the text that
 them can read.
 
 The command prints the fraction of attention from word pieces to their sentence, their
-paragraph (with that sentence) and special tokens, with its ratio to uniform attention.
+paragraph (with the sentence) and special tokens, and its ratio to uniform attention.
 """
 
 import dataclasses
@@ -112,7 +112,7 @@ def _maps(
 
 
 def _numbers(name: str, count: int) -> list[int]:
-    """Parses the layers or heads in a flag, each below `count`."""
+    """Parses the layer or head numbers in a flag. Each must be below `count`."""
     texts = flags.FLAGS[name].value
     if texts == [_ALL]:
         return list(range(count))

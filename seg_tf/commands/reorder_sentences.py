@@ -4,11 +4,11 @@ r"""Reorders the shuffled sentences of texts with a pretrained SLM.
 
 reads one sentence per line and prints the sentences in the predicted order, each with
 its input position and the model's confidence: the probability of this sentence among
-the remaining sentences. --text splits a file into sentences first. Without a file,
-stdin is read.
+the remaining sentences. --text splits a file into sentences first. Without either flag,
+stdin is read and split.
 
-A text with more sentences than the model was pretrained on is ordered in groups of
-consecutive sentences. With --output, each file becomes one line of JSON.
+A text that does not fit in a row of the model is ordered in groups of consecutive
+sentences. With --output, each file becomes one line of JSON.
 """
 
 from collections.abc import Sequence

@@ -39,7 +39,7 @@ from seg_tf.text.punkt_parameters import (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """Thresholds for keeping learned entries. Each field is a flag."""
+    """Shard sizes and thresholds for keeping learned entries. Each field is a flag."""
 
     # Minimum characters per shard in the first and in the second round.
     abbreviation_shard_size: int = 500_000
@@ -70,7 +70,7 @@ def make_shards(paragraphs: Iterable[str], size: int) -> Iterator[list[str]]:
 def learn_abbreviations(
     shards: Iterable[list[str]], options: TrainingOptions
 ) -> frozenset[str]:
-    """Returns the types that enough shards classify as abbreviations."""
+    """Returns the word types that enough shards classify as abbreviations."""
     from nltk.tokenize import punkt
 
     votes, voters = collections.Counter(), collections.Counter()
@@ -97,11 +97,11 @@ def learn_tables(
     options: TrainingOptions,
     corrections: PunktCorrections,
 ) -> PunktParameters:
-    """Learns the tables of the second round, without entries that have no effect."""
+    """Learns the second round's tables and drops entries that have no effect."""
     from nltk.tokenize import punkt
 
     class TrainerWithAbbreviations(punkt.PunktTrainer):
-        """Trainer that keeps the given abbreviations and learns no other ones."""
+        """Trainer that keeps the given abbreviations and learns no others."""
 
         ABBREV_BACKOFF = 0
         INCLUDE_ABBREV_COLLOCS = True
@@ -152,7 +152,7 @@ def learn_tables(
 
 
 def _count_types(shard: list[str]) -> collections.Counter:
-    """Counts the occurrences of each type, with or without a final period."""
+    """Counts the occurrences of each type, ignoring a final period."""
     return collections.Counter(
         type_of(token).removesuffix(".")
         for tokens in map(tokenize, shard)

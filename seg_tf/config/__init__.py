@@ -1,4 +1,4 @@
-"""Frozen config dataclasses, one per component, and overrides of a run's config.
+"""Frozen config dataclasses, one for each component of a run.
 
 A run is one `RunConfig`. `build_from` unpacks each part of it into plain arguments of
 the class that it configures, so layers, models and pipelines never see a config. To add

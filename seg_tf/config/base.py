@@ -1,4 +1,4 @@
-"""Ranges, implementations and serialization of config dataclasses.
+"""Registers, checks and serializes configs, and builds the objects they configure.
 
 A config class is registered under its name, from which a saved run restores it. The
 class that it configures is decorated with `configured_by` where it is defined, so no
@@ -32,9 +32,9 @@ def register_config(cls: _Class) -> _Class:
 
 
 def configured_by(config: Any) -> Callable[[_Implementation], _Implementation]:
-    """Returns a decorator for the class or function that `build_from` calls.
+    """Returns a decorator for the class or function that `build_from(config)` calls.
 
-    Subclasses of the config use the same implementation unless they have another one.
+    Subclasses of the config use the same implementation unless they have their own.
     """
 
     def decorate(implementation: _Implementation) -> _Implementation:
@@ -45,7 +45,7 @@ def configured_by(config: Any) -> Callable[[_Implementation], _Implementation]:
 
 
 def build_from(config: Any, **extra: Any) -> Any:
-    """Builds the object that `config` configures. `extra` overrides its fields."""
+    """Builds the object that `config` configures. `extra` arguments take precedence."""
     implementation = getattr(type(config), "implementation", None)
     if implementation is None:
         raise ValueError(
@@ -63,7 +63,7 @@ def build_from(config: Any, **extra: Any) -> Any:
 
 
 class Range(NamedTuple):
-    """Numbers from `low` to `high`. Error messages state `rule`."""
+    """The numbers from `low` to `high`, inclusive. Error messages contain `rule`."""
 
     rule: str
     low: float
@@ -112,7 +112,7 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
 
 @functools.cache
 def _ranges(cls: type) -> tuple[tuple[str, Range, bool], ...]:
-    """Returns name, range and whether None is allowed for each field with a range."""
+    """Returns (name, range, whether None is allowed) for each field with a range."""
     hints = typing.get_type_hints(cls, include_extras=True)
     return tuple(
         (field.name, allowed, types.NoneType in _alternatives(hints[field.name]))
@@ -123,7 +123,7 @@ def _ranges(cls: type) -> tuple[tuple[str, Range, bool], ...]:
 
 
 def to_dict(config: Any) -> Any:
-    """Converts a config to JSON values. `type` is the class name of a dataclass."""
+    """Converts a config to JSON values, with each dataclass's class name as `type`."""
     if dataclasses.is_dataclass(config):
         fields = {
             field.name: to_dict(getattr(config, field.name))
@@ -160,8 +160,7 @@ def _overridable(config: Any) -> Any:
 def from_config_dict(values: Any) -> Any:
     """Restores the frozen config from a result of `to_config_dict` or `to_dict`.
 
-    Raises ValueError if a `type` or field is unknown, a field is missing, or a value is
-    invalid.
+    Raises ValueError for an unknown type or field, a missing field or an invalid value.
     """
     if isinstance(values, list):
         return tuple(values)
@@ -190,7 +189,7 @@ def from_config_dict(values: Any) -> Any:
 
 
 def typed(name: str, value: Any, hint: Any) -> Any:
-    """Checks a value against a type hint and returns it, with int cast to float."""
+    """Checks the type of a value and returns it, cast from int to float if needed."""
     is_config = isinstance(hint, type) and dataclasses.is_dataclass(hint)
     if is_config and not isinstance(value, hint):
         raise ValueError(
@@ -225,7 +224,7 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
 def differing_settings(
     before: Mapping[str, Any], now: Mapping[str, Any], free: Collection[str] = ()
 ) -> list[str]:
-    """Lists the settings that differ as `name: value there, value now`.
+    """Lists the differing settings, each as `name: value there, value now`.
 
     Ignores the settings in `free`. Nested mappings have dotted names.
     """
@@ -239,7 +238,7 @@ def differing_settings(
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flattens nested settings to dotted names."""
+    """Flattens nested settings into one dict with dotted names."""
     settings: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):

@@ -17,7 +17,7 @@ from seg_tf.config.base import (
 
 
 def attention_rate(model: "EncoderConfig | ReATConfig") -> float:
-    """Returns the dropout rate of attention weights, by default `dropout`."""
+    """Returns `attention_dropout` or, if it is None, `dropout`."""
     rate = model.attention_dropout
     return model.dropout if rate is None else rate
 
@@ -25,7 +25,7 @@ def attention_rate(model: "EncoderConfig | ReATConfig") -> float:
 def _attention_activations(
     model: "EncoderConfig | ReATConfig", num_heads: int, num_keys: int
 ) -> int:
-    """Returns the stored numbers per position for attention, 0 without dropout."""
+    """Returns the number of attention activations per position, 0 without dropout."""
     return 3 * num_heads * num_keys if attention_rate(model) else 0
 
 
@@ -53,7 +53,7 @@ class _ModelConfig(Ranged):
     def row_activations(
         self, inputs: Any, vocab_size: int, recompute_layers: bool = False
     ) -> int:
-        """Estimates how many numbers a row of `inputs` stores for the backward pass.
+        """Estimates the number of activations per row stored for the backward pass.
 
         Recomputed layers store only their inputs, except for one layer at a time.
         """
@@ -66,7 +66,7 @@ class _ModelConfig(Ranged):
         return inputs.row_length * (numbers + self._output_activations(vocab_size))
 
     def _layers(self, inputs: Any) -> list[tuple[int, int, int]]:
-        """Returns (num_layers, width, numbers per position) for each kind of layer."""
+        """Returns (layers, width, activations per position) for each kind of layer."""
         raise NotImplementedError
 
     def _output_activations(self, vocab_size: int) -> int:
@@ -78,8 +78,8 @@ class _ModelConfig(Ranged):
 class EncoderConfig(_ModelConfig):
     """Arguments of `seg_tf.models.Encoder`. Defaults to SegaBERT base.
 
-    If `attention_dropout` is None, it equals `dropout`. If it is 0, layers do not store
-    attention weights. If `vocab_size` is None, the records' vocabulary size is used.
+    If `attention_dropout` is None, `dropout` is used. If this rate is 0, layers do not
+    store attention weights. If `vocab_size` is None, the records' vocabulary is used.
     """
 
     index_tables: Mapping[str, int] = dataclasses.field(
@@ -115,7 +115,7 @@ class EncoderConfig(_ModelConfig):
                 )
 
     def least_weights(self, vocab_size: int) -> int:
-        """Returns a lower bound on the number of weights: tables and matrices."""
+        """Returns the number of weights in tables and matrices, a lower bound."""
         rows = vocab_size + sum(self.index_tables.values())
         return self.hidden_size * rows + self.num_layers * _matrices(
             self.hidden_size, self.intermediate_size
@@ -129,7 +129,7 @@ class EncoderConfig(_ModelConfig):
 
     @property
     def has_bert_layers(self) -> bool:
-        """True for BERT's layers, without positions inside attention."""
+        """True if the trunk is BERT's and no index is rotary."""
         return self.trunk == "bert" and not self.rotary_shares
 
     def _layers(self, inputs: Any) -> list[tuple[int, int, int]]:
@@ -263,8 +263,8 @@ class SentenceUnshufflingConfig(_ObjectiveConfig):
 
     Attributes:
         num_layers: number of reconstructor layers, which have the encoder's sizes.
-        scale_pointers: whether to divide pointer logits by the square root of the width
-            like attention logits, unlike equation 2.
+        scale_pointers: whether to divide pointer logits by the square root of the
+            width, as in attention but unlike equation 2.
         normalize_first: whether to normalize the inputs of the reconstructor's blocks
             (pre-norm) instead of their outputs.
     """
@@ -274,7 +274,7 @@ class SentenceUnshufflingConfig(_ObjectiveConfig):
     normalize_first: bool = False
 
     def least_weights(self, hidden_size: int) -> int:
-        """Returns a lower bound on the number of weights: the attention matrices."""
+        """Returns the number of weights in attention matrices, a lower bound."""
         return self.num_layers * 8 * hidden_size**2
 
 

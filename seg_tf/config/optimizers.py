@@ -14,7 +14,7 @@ from seg_tf.config.base import (
 
 
 def share_of_run(num_updates: int, share: float) -> int:
-    """Returns the number of updates in a fraction of a run, at least one."""
+    """Returns the number of updates in the fraction `share` of a run, at least 1."""
     return max(1, round(num_updates * share))
 
 
@@ -38,7 +38,7 @@ class _AdamFamilyConfig(Ranged):
     epsilon: Positive = 1e-6
 
     def decay_begin(self, num_updates: int) -> int | None:
-        """Returns the last update that does not depend on `num_updates`, or None."""
+        """Returns the last update that is independent of `num_updates`, if any."""
         return None
 
 
@@ -48,9 +48,9 @@ class _DecayingConfig(_AdamFamilyConfig):
 
     Attributes:
         warmup_updates: number of linear warmup updates. If None, uses `warmup_share`.
-        warmup_share: warmup fraction of the run if `warmup_updates` is None.
-        decay_updates: number of updates until the end rate is reached, which may exceed
-            the length of the run. If None, the length of the run.
+        warmup_share: warmup as a fraction of the run. Used if `warmup_updates` is None.
+        decay_updates: number of updates to reach `end_learning_rate`. Defaults to the
+            length of the run, which it may exceed.
         decay_from_start: whether the decay is computed from the first update instead of
             the end of the warmup. The rate then drops when the warmup ends.
     """
@@ -154,11 +154,11 @@ class StableAdamWConfig(_AdamFamilyConfig):
 class MuonConfig(StableAdamWConfig):
     """Muon (Jordan et al., 2024) for hidden matrices, AdamW for all other weights.
 
-    Both follow the schedule of `StableAdamWConfig`, with separate peak rates. On a CPU,
-    Muon is not worth its cost.
+    Both optimizers follow the schedule of `StableAdamWConfig`, each with its own peak
+    rate. On a CPU, Muon is not worth its cost.
 
     Attributes:
-        learning_rate: peak rate of AdamW, which is logged.
+        learning_rate: peak rate of AdamW. The logged rate is AdamW's.
         matrix_learning_rate: peak rate of Muon, which decays in proportion to AdamW's.
         momentum: decay rate of Muon's momentum.
     """

@@ -1,4 +1,4 @@
-"""The config of a run: length, batch, precision and outputs."""
+"""Configs of a run and of its length, batch, precision and outputs."""
 
 import dataclasses
 import re
@@ -62,12 +62,12 @@ class TrainingConfig:
             Without the loss scale of `mixed_float16`, values below 6e-8 become 0.
         gradient_groups: number of groups in which gradients are summed over processes.
             Without XLA, one group is sent while the next is computed.
-        jit_compile: whether XLA compiles the gradients and the update. If None, only on
-            a GPU without `deterministic_ops`. JAX always compiles.
+        jit_compile: whether XLA compiles the gradients and the update. If None, True
+            on a GPU unless `deterministic_ops` is set. JAX always compiles.
         vocab_multiple: multiple to which vocabulary logits are padded. If None, 8 on a
-            GPU, where this is faster, and 1 elsewhere. Checkpoints do not change.
+            GPU, where this is faster, and 1 elsewhere. Checkpoints are not padded.
         deterministic_ops: whether TensorFlow uses only deterministic kernels. If None,
-            only without a GPU. On a GPU, these kernels are slow, exclude `jit_compile`,
+            True without a GPU. On a GPU, these kernels are slow, exclude `jit_compile`,
             and make resumed runs identical to uninterrupted ones.
         log_interval: number of updates between log rows.
         validation_interval: number of updates between validations. 0 disables them.
@@ -124,7 +124,7 @@ class TrainingConfig:
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """One pretraining run: everything that determines its result, except the text.
+    """All settings that determine the result of a pretraining run, except the text.
 
     Attributes:
         name: short name for folders and titles (see `named_runs`).
@@ -174,14 +174,14 @@ class RunConfig:
                 )
 
     def decay_begin(self, num_updates: int) -> int | None:
-        """Returns the last update that does not depend on `num_updates`, or None."""
+        """Returns the last update that is independent of `num_updates`, if any."""
         if not hasattr(self.optimizer, "decay_begin"):
             return None
         return self.optimizer.decay_begin(num_updates)
 
 
 def named_runs(family: str, **runs: RunConfig) -> dict[str, RunConfig]:
-    """Names each variant of a config file `family_variant`.
+    """Returns the runs of a config file, each named `family_variant`.
 
     The name is also the default of `paper`, the column to compare the run with.
     """
@@ -256,7 +256,7 @@ def follow_source(
 
 
 def describe_taken(adopted: Mapping[str, tuple[Any, Any]]) -> str:
-    """Formats the settings: `model.approximate_gelu=True (the config says False)`."""
+    """Formats settings like `model.approximate_gelu=True (the config says False)`."""
     return "; ".join(
         f"{path}={theirs} (the config says {ours})"
         for path, (ours, theirs) in adopted.items()

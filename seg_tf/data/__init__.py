@@ -1,1 +1,1 @@
-"""Loading records for training: order of samples, rows, masking, batches."""
+"""Input pipelines that turn stored records into training batches."""

@@ -1,4 +1,4 @@
-"""Configs of inputs and maskings; without TensorFlow, which takes seconds to import."""
+"""Configs of inputs and masking, importable without loading TensorFlow."""
 
 import dataclasses
 import types
@@ -17,17 +17,17 @@ from seg_tf.config.base import (
     check_ranges,
 )
 
-# At least one word next to <SS>, <Attn> and </s>.
+# `<SS>`, `<Attn>`, `</s>` and at least one word.
 _SentenceLength = Annotated[int, Range("be at least 4", 4)]
 
 
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MaskingConfig:
-    """Positions that masked LM predicts, and their replacements in the input.
+    """Settings of masked language modeling, with BERT's defaults.
 
-    Defaults are BERT's: 15 % of the positions, at most `max_predictions` of
-    them; 80 % become `[MASK]`, 10 % a random piece, the rest stay.
+    By default, 15% of the pieces of a row are predicted, but at most `max_predictions`.
+    Of these pieces, 80% become `[MASK]`, 10% become random pieces, and 10% are kept.
     """
 
     mask_rate: Fraction = 0.15
@@ -47,11 +47,11 @@ class MaskingConfig:
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SpanMaskingConfig(MaskingConfig):
-    """`MaskingConfig` that predicts spans of pieces of one sentence.
+    """Settings of masked language modeling with spans inside sentences.
 
     Attributes:
-        max_span_length: maximum number of pieces of a span.
-        span_end_rate: p of the geometric distribution of lengths.
+        max_span_length: int. Maximum number of pieces of a span.
+        span_end_rate: float. Parameter p of the geometric distribution of span lengths.
     """
 
     max_span_length: Count = 3
@@ -61,21 +61,22 @@ class SpanMaskingConfig(MaskingConfig):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WindowInputsConfig(Ranged):
-    """One window of a document per row: `[CLS] pieces [SEP]`, padded to a length.
+    """Settings of rows with one window each: `[CLS] pieces [SEP]` and padding.
 
     Attributes:
-        window_length: positions of a full window.
-        masking: the predictions in each window.
-        block_rows: consecutive rows that are read at about the same time, for remote
-            records. None permutes all rows of an epoch.
-        blocks_at_once: blocks whose rows are mixed.
+        window_length: int. Number of positions of a full window.
+        masking: `MaskingConfig`. Settings of the masking.
+        block_rows: int. Number of consecutive rows per block. Rows of a block are read
+            at about the same time, which suits remote records. If None, all rows of an
+            epoch are permuted together.
+        blocks_at_once: int. Number of blocks whose rows are mixed.
     """
 
     # Whether several folders of records can be mixed.
     can_mix: ClassVar[bool] = True
-    # The paper whose fine-tuning settings apply; None has none.
+    # The paper whose fine-tuning settings apply, if any.
     paper: ClassVar[str | None] = "segatron"
-    # Arguments of a model that reads such rows.
+    # Arguments for a model that reads these rows.
     model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType({})
 
     window_length: Count = 512
@@ -91,10 +92,10 @@ class WindowInputsConfig(Ranged):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PackedWindowInputsConfig(WindowInputsConfig):
-    """Several windows per row, which the model separates.
+    """Settings of rows with several windows, which the model keeps separate.
 
     Attributes:
-        max_windows_per_row: maximum number of windows of a row.
+        max_windows_per_row: int. Maximum number of windows per row.
     """
 
     model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(
@@ -107,12 +108,12 @@ class PackedWindowInputsConfig(WindowInputsConfig):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ShuffledWindowInputsConfig(WindowInputsConfig):
-    """One window per row, sentences shuffled, without a token for them (SLM, table 4).
+    """Settings of rows with shuffled sentences and no `[SENT]` (SLM, table 4).
 
     Attributes:
-        max_sentences: maximum number of sentences of a row; random adjacent sentences
-            of larger windows are merged.
-        shuffle_rate: probability that the sentences of a row are shuffled.
+        max_sentences: int. Maximum number of sentences per row. In windows with more
+            sentences, random adjacent sentences are merged.
+        shuffle_rate: float. Probability that the sentences of a row are shuffled.
     """
 
     paper: ClassVar[str | None] = "slm"
@@ -125,48 +126,45 @@ class ShuffledWindowInputsConfig(WindowInputsConfig):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SentenceInputsConfig(ShuffledWindowInputsConfig):
-    """One window per row, `[SENT]` before every sentence, sentences shuffled (SLM).
-
-    A row is longer than a window by `max_sentences`, so that no piece is dropped
-    for a `[SENT]`.
-    """
+    """Settings of rows with shuffled sentences, each after a `[SENT]` token (SLM)."""
 
     window_length: Count = 492
 
     @property
     def row_length(self) -> int:
+        # No piece is dropped to make room for a `[SENT]`.
         return self.window_length + self.max_sentences
 
     @property
     def num_candidates(self) -> int:
-        """`[CLS]`, the sentences and `[SEP]`: also the values of `sentence_id`."""
+        """Number of candidates, which are the sentences, `[CLS]` and `[SEP]`."""
         return self.max_sentences + 2
 
 
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReATInputsConfig(WindowInputsConfig):
-    """Texts as sentences, `<SS> <Attn> words </s>`, several texts per row (ReAT).
+    """Settings of rows of texts with sentences `<SS> <Attn> words </s>` (ReAT).
 
-    A window of the records is cut completely into texts of whole sentences, in two
-    ways: short texts of short sentences, and long ones. A sentence that is too long is
-    cut into even parts, which count as sentences. A row contains texts of one kind.
+    Each window of the records is split into texts of whole sentences in two ways: into
+    short texts of short sentences, and into long texts. A sentence that is too long is
+    split into even parts, which count as sentences. A row never mixes the two kinds.
 
     Attributes:
-        window_length: positions of the records' windows, from which texts are cut.
-            Long texts need long windows.
-        row_length: positions of a row, a multiple of the model's `block_length`.
-        sentences_per_row: maximum number of sentences of a row.
-        short_sentence_length: positions of the longest sentence of a short text, its
-            three special tokens included.
-        short_max_sentences: maximum number of sentences of a short text.
-        long_sentence_length: as for short texts.
-        long_max_sentences: as for short texts.
-        long_rate: share of the rows with long texts.
-        exchange_rate: share of the sentences that are moved; parts of a cut sentence
-            stay and do not count.
-        exchange_within: "text", or "row" for places in all texts of a row, which is
-            learned far sooner.
+        window_length: int. Number of positions of the records' windows. Long texts
+            require long windows.
+        row_length: int. Length of a row, a multiple of the model's `block_length`.
+        sentences_per_row: int. Maximum number of sentences per row.
+        short_sentence_length: int. Maximum length of a sentence of a short text,
+            including its three special tokens.
+        short_max_sentences: int. Maximum number of sentences of a short text.
+        long_sentence_length: int. Maximum length of a sentence of a long text.
+        long_max_sentences: int. Maximum number of sentences of a long text.
+        long_rate: float. Fraction of the rows that contain long texts.
+        exchange_rate: float. Fraction of the sentences to move. Parts of a split
+            sentence are never moved and do not count.
+        exchange_within: str. "text" moves sentences within their text. "row" moves them
+            among all texts of a row, which models learn to detect much faster.
     """
 
     paper: ClassVar[str | None] = None
@@ -192,14 +190,14 @@ class ReATInputsConfig(WindowInputsConfig):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LaneInputsConfig(Ranged):
-    """A corpus as one stream of words, read in parallel lanes (Transformer-XL).
+    """Settings for reading a corpus as one stream of words in lanes (Transformer-XL).
 
-    A batch has a row for every lane, its next `target_length` words; the next batch
-    continues each lane. In training the batch size is the number of lanes.
+    Each row of a batch holds the next `target_length` words of one lane, and the next
+    batch continues each lane. In training, the batch size is the number of lanes.
 
     Attributes:
-        target_length: words of a row; each predicts the next one.
-        validation_lanes: lanes of held-out text.
+        target_length: int. Number of words per row, each with the next word as target.
+        validation_lanes: int. Number of lanes of held-out text.
     """
 
     can_mix: ClassVar[bool] = False

@@ -1,8 +1,9 @@
-"""Trees as records: each document, or window of one, is a `tf.train.Example`.
+"""Encodes document trees as `tf.train.Example` records, and decodes them.
 
-Number lists are little-endian unsigned integers in a bytes feature: a quarter of
-the size of int64 lists and 2.6 times as fast to read. The manifest has the width of
-each list.
+A record is a document or one window of a document. Integer lists are stored as
+little-endian unsigned integers in a bytes feature, which takes a quarter of the space
+of int64 lists and is 2.6 times as fast to read. The manifest stores the width of each
+list.
 """
 
 import pathlib
@@ -25,12 +26,11 @@ from seg_tf.data.record_schema import (
 )
 from seg_tf.text.tree import DocumentTree
 
-# Lists that every record has. Their lengths are the sizes of the tree.
+# Lists that every record contains. Their lengths are the sizes of the tree.
 _TREE_LISTS = (TOKEN_IDS, SENTENCE_LENGTHS, PARAGRAPH_LENGTHS)
 
 Item = tuple[DocumentTree, int, np.ndarray | None]
-"""A tree, the number of its document and, for windows, a permutation of its sentences.
-"""
+"""A tree, its document number and, for windows, a permutation of its sentences."""
 
 
 def encode(
@@ -39,7 +39,7 @@ def encode(
     widths: Mapping[str, str],
     shuffled_sentence_indices: np.ndarray | None = None,
 ) -> bytes:
-    """Serialises a document or window; `widths` is the result of `number_widths`."""
+    """Serializes a document or window. `widths` is the result of `number_widths`."""
     lists = {name: getattr(tree, name) for name in _TREE_LISTS}
     if shuffled_sentence_indices is not None:
         lists[SHUFFLED_SENTENCE_INDICES] = shuffled_sentence_indices
@@ -61,7 +61,7 @@ def _int64_feature(numbers: Sequence[int]) -> tf.train.Feature:
 
 
 def decode(serialized: bytes, widths: Mapping[str, str]) -> Item:
-    """Inverse of `encode`; a ValueError if the bytes are not such a record."""
+    """Decodes a record. Raises a ValueError if the record is invalid."""
     try:
         features = tf.train.Example.FromString(serialized).features.feature
         lists = {}
@@ -78,7 +78,7 @@ def decode(serialized: bytes, widths: Mapping[str, str]) -> Item:
             (paragraph, sentence, token),
         )
     except Exception as error:  # The class differs between protobuf's engines.
-        raise ValueError(f"not a record of a document: {error!r}") from error
+        raise ValueError(f"not a document record: {error!r}") from error
     return tree, document_id, lists.get(SHUFFLED_SENTENCE_INDICES)
 
 
@@ -87,7 +87,7 @@ def _dtype(width: str) -> np.dtype:
 
 
 def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Parses windows `(B,)` in the graph; `decode_numbers` decodes the lists."""
+    """Parses serialized windows `(B,)` in the graph, without decoding their lists."""
     spec = {name: tf.io.FixedLenFeature([], tf.string) for name in NUMBER_LISTS}
     spec[FIRST_INDEX] = tf.io.FixedLenFeature([3], tf.int64)
     parsed: dict[str, tf.Tensor] = tf.io.parse_example(serialized, spec)
@@ -97,10 +97,10 @@ def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
 def decode_numbers(
     packed: tf.Tensor, width: str, length: int | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Decodes number lists, string `(B,)`, in the graph.
+    """Decodes integer lists, packed in a string tensor `(B,)`, in the graph.
 
-    Returns int32 `(B, length)`, padded with 0, and the number of entries of each row,
-    int32 `(B,)`. `length` None uses the longest row's.
+    Returns int32 `(B, length)`, padded with 0, and the length of each list, int32
+    `(B,)`. If `length` is None, rows have the length of the longest list.
     """
     size = _dtype(width).itemsize
     lengths = tf.strings.length(packed) // size
@@ -109,7 +109,7 @@ def decode_numbers(
     if size == 2:
         numbers = tf.io.decode_raw(packed, tf.uint16, fixed_length=size * length)
         return tf.cast(numbers, tf.int32), lengths
-    # There is no kernel for uint32; every value stored here fits int32.
+    # `decode_raw` does not support uint32. All values stored here fit int32.
     numbers = tf.io.decode_raw(packed, tf.int32, fixed_length=size * length)
     return numbers, lengths
 
@@ -117,7 +117,7 @@ def decode_numbers(
 def write_trees(
     path: pathlib.Path, items: Iterable[Item], widths: Mapping[str, str]
 ) -> Shard:
-    """Writes a shard of consecutive documents, and returns its manifest entry."""
+    """Writes a shard of documents or windows, in order. Returns its manifest entry."""
     counts = {"documents": 0, "paragraphs": 0, "sentences": 0, "pieces": 0}
 
     def encoded() -> Iterator[bytes]:
@@ -143,7 +143,7 @@ def write_trees(
 def write_windows(
     path: pathlib.Path, windows: Iterable[Item], widths: Mapping[str, str]
 ) -> Shard:
-    """`write_trees`, and the files of lengths next to the shard."""
+    """Writes a shard of windows and its length files. Returns its manifest entry."""
     sentence_lengths = []
 
     def collected() -> Iterator[Item]:
@@ -158,7 +158,7 @@ def write_windows(
 
 
 def read_trees(path: pathlib.Path, widths: Mapping[str, str]) -> Iterator[Item]:
-    """Inverse of `write_trees`."""
+    """Reads the records of a shard in order."""
     reader = shards.RecordReader([path], in_order=True)
     for number in range(len(reader)):
         yield decode(reader[number], widths)

@@ -1,7 +1,4 @@
-"""All forms of inputs, imported and so registered; and mixtures of them.
-
-Shape key: B batch.
-"""
+"""Imports all input classes, which registers them, and defines mixtures of sources."""
 
 import dataclasses
 import functools
@@ -34,7 +31,7 @@ from seg_tf.text.encoding import TextPreparation
 
 @dataclasses.dataclass(frozen=True)
 class MixtureSource:
-    """A source of a mixture, as `seg_tf.training.build.Inputs` has them."""
+    """One source of a mixture. See `sources` of `seg_tf.training.build.Inputs`."""
 
     weight: int
     inputs: WindowInputs
@@ -44,10 +41,11 @@ class MixtureSource:
 class MixtureInputs(SampledInputs):
     """Reads several sources as one, each in proportion to its weight.
 
-    Sample n of a source, its masking included, equals sample n of a run on it only.
-    An epoch ends when every source has been read to its end at least once.
+    Sample n of a source, including its masking, equals sample n of a run on that source
+    only. An epoch ends when every source has been read completely at least once.
 
-    `folders` and `weights` are by the names of the sources; `read` opens a folder.
+    `folders` maps source names to records folders, and `weights` maps them to weights.
+    `read` opens a folder.
     """
 
     def __init__(
@@ -71,12 +69,12 @@ class MixtureInputs(SampledInputs):
         self.vocab_checksum = self._inputs[0].vocab_checksum
 
     def _count(self, number: int, samples: int) -> int:
-        """Samples of a source among the first of the mixture."""
+        """Counts the samples of a source among the first `samples` of the mixture."""
         return self._order.counts(samples)[number]
 
     @property
     def text_preparation(self) -> TextPreparation | None:
-        """Text preparation of the first source with a vocabulary file; all agree."""
+        """Text preparation of all sources, or None if there is no vocabulary file."""
         known = (inputs.text_preparation for inputs in self._inputs)
         return next((preparation for preparation in known if preparation), None)
 
@@ -97,7 +95,7 @@ class MixtureInputs(SampledInputs):
     def validation_dataset(
         self, batch_size: int, max_samples: int | None = None, **rank: Any
     ) -> tf.data.Dataset:
-        """Held-out batches, source after source, `max_samples` of each."""
+        """Returns held-out batches of all sources. `max_samples` limits each source."""
         datasets = (
             inputs.validation_dataset(batch_size, max_samples, **rank)
             for inputs in self._inputs
@@ -124,7 +122,7 @@ class MixtureInputs(SampledInputs):
         for name in parts[0]:
             values = [part[name] for part in parts]
             if values[0].shape.rank == 2:
-                # Packed rows of the sources may differ in the number of predictions.
+                # Packed rows may have a different number of predictions per source.
                 width = max(value.shape[1] for value in values)
                 values = [
                     tf.pad(value, [[0, 0], [0, width - value.shape[1]]])

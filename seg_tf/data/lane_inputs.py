@@ -1,7 +1,4 @@
-"""Batches whose rows are lanes of one stream of words (Transformer-XL).
-
-Shape key: B lanes, L target length, T words of a split.
-"""
+"""Reads one stream of words in parallel lanes, the rows of a batch (Transformer-XL)."""
 
 import functools
 import pathlib
@@ -33,8 +30,8 @@ _WORD_FEATURES = (
 class WordStream:
     """All words of a split, one document after another, repeated endlessly.
 
-    A shard is scanned for the sizes of its documents when it is first read, and stays
-    cached while `num_places` places are read in turns.
+    Document sizes are counted when a shard is first read. The caches of shards and
+    documents are large enough to read from `num_places` positions in turn.
     """
 
     def __init__(
@@ -49,15 +46,15 @@ class WordStream:
         ]
         self._first_counts = np.cumsum([(0, 0, 0), *sizes], axis=0, dtype=np.int64)
         self.num_tokens = int(self._first_counts[-1, 0])
-        # A lane passes from a shard, or a document, to the next.
+        # Twice as many, because a lane moves from one shard or document to the next.
         self._counts = functools.lru_cache(2 * num_places)(self._count_shard)
         self._document = functools.lru_cache(2 * num_places)(self._read_document)
 
     def read(self, begin: int, length: int) -> np.ndarray:
-        """The `length` words from `begin` on.
+        """Reads `length` words, starting at position `begin`.
 
-        Returns int64 `(3, length)`: ids, and the numbers of the sentence and of the
-        paragraph of each word, counted through all epochs.
+        Returns int64 `(3, length)`: the id, the sentence number and the paragraph
+        number of each word. Both numbers continue across documents and epochs.
         """
         parts = []
         while length > 0:
@@ -80,14 +77,14 @@ class WordStream:
         return np.concatenate(parts, axis=1)
 
     def _locate(self, place: int) -> tuple[int, int]:
-        """The shard of a word of the split, and the record in it."""
+        """Returns the shard and record numbers of the word at a position of a split."""
         firsts = self._first_counts[:, 0]
         shard = int(np.searchsorted(firsts, place, side="right")) - 1
         firsts = self._counts(shard)[:, 0]
         return shard, int(np.searchsorted(firsts, place, side="right")) - 1
 
     def _count_shard(self, number: int) -> np.ndarray:
-        """Tokens, sentences and paragraphs before each document of a shard."""
+        """Counts the split's tokens, sentences and paragraphs before each document."""
         records = self._reader.records_of(number)
         counts = np.zeros((len(records) + 1, 3), np.int64)
         for row, record in enumerate(records):
@@ -104,7 +101,7 @@ class WordStream:
         return self._first_counts[number] + counts
 
     def _read_document(self, shard: int, record: int) -> tuple[np.ndarray, ...]:
-        """Counts before a document; its ids, ends of sentences and of paragraphs."""
+        """Returns a document's preceding counts, ids, sentence and paragraph ends."""
         data = self._reader[self._reader.records_of(shard)[record]]
         tree, _, _ = examples.decode(data, self._widths)
         return (
@@ -119,9 +116,9 @@ class WordStream:
 class LaneInputs(RecordInputs):
     """Reads documents of words as one stream, in parallel lanes.
 
-    A batch contains the next segment of each lane. Counters of words, sentences and
-    paragraphs run through the whole stream without a restart (Segatron, section 3.1).
-    Nothing is random.
+    A batch contains the next segment of each lane. Word, sentence and paragraph indices
+    are counted through the whole stream and never restart (Segatron, section 3.1). The
+    order is not random.
     """
 
     layout: type[Layout] | None = None
@@ -164,7 +161,7 @@ class LaneInputs(RecordInputs):
     def train_dataset(
         self, batch_size: int, first_sample: int = 0, **rank: Any
     ) -> tf.data.Dataset:
-        """Endless batches with one row per lane; each continues the previous one."""
+        """Returns endless, consecutive batches of one row per lane."""
         share = sample_order.share_of_rank(batch_size, **rank)
         if first_sample % batch_size:
             raise ValueError(
@@ -195,11 +192,11 @@ class LaneInputs(RecordInputs):
         num_ranks: int = 1,
         split: str = "validation",
     ) -> tf.data.Dataset:
-        """Batches that predict every held-out word once, except the first.
+        """Returns batches in which every held-out word but the first is a target once.
 
-        All lanes form a time step, which takes several batches if there are more of
-        them than `batch_size`. All ranks get the same number of batches.
-        `max_samples` is rounded to whole time steps, but to at least one.
+        A time step covers all lanes and takes several batches if there are more lanes
+        than `batch_size`. All ranks get the same number of batches. `max_samples` is
+        rounded down to a whole number of time steps, at least one.
         """
         sample_order.share_of_rank(batch_size, rank, num_ranks)
         num_lanes = self._validation_lanes
@@ -219,7 +216,7 @@ class LaneInputs(RecordInputs):
         if max_samples is not None:
             num_steps = min(num_steps, max(max_samples // num_lanes, 1))
         num_groups = _divide_up(num_lanes, batch_size)
-        # Each group of lanes, which is a batch, is cut into equal parts for the ranks.
+        # A batch is a group of lanes, split as evenly as possible among the ranks.
         parts = np.array_split(np.arange(num_lanes), num_groups * num_ranks)
         return self._pipelined(
             tf.data.Dataset.range(num_steps * num_groups),
@@ -246,9 +243,10 @@ class LaneInputs(RecordInputs):
         lanes: np.ndarray,
         num_targets: int | None = None,
     ) -> dict[str, np.ndarray]:
-        """The segments at one time step of some lanes `(b,)`, `length` words apart.
+        """Reads one segment of each of the `lanes`, all at the same time step.
 
-        `num_targets` words are predicted, each in one lane; None makes lanes endless.
+        Lanes start `length` words apart. `num_targets` words are predicted, each in one
+        lane. If it is None, lanes are endless.
         """
         shape = len(lanes), self._target_length
         positions = np.arange(self._target_length)
@@ -263,7 +261,7 @@ class LaneInputs(RecordInputs):
                 in_lane = step * self._target_length + positions < length
                 is_target = in_lane & (begin + positions < num_targets)
                 batch["padding_mask"][row] = is_target
-            # Counters wrap around at the end of int32; differences stay right.
+            # Indices wrap around at the end of int32. Differences remain correct.
             batch["stream_token"][row] = (begin + positions).astype(np.int32)
             batch["stream_sentence"][row] = sentences[:-1].astype(np.int32)
             batch["stream_paragraph"][row] = paragraphs[:-1].astype(np.int32)
@@ -295,7 +293,7 @@ class LaneInputs(RecordInputs):
                 for name, tensor in zip(self.feature_names, loaded, strict=True)
             }
 
-        # Sequentially, so that lanes find their documents in the cache.
+        # Sequential, so that lanes find their documents in the cache.
         return numbers.map(load).prefetch(tf.data.AUTOTUNE)
 
 

@@ -1,7 +1,7 @@
-"""The manifest next to the shards: their contents, and how they were built.
+"""The manifest of a records folder, which describes its shards and their build.
 
-It has no date and no absolute path, so equal builds have equal manifests. It may have
-been edited, or come from somebody else: `Manifest.load` checks what readers rely on.
+It contains no dates or absolute paths, so equal builds have equal manifests. It may
+come from an untrusted source, so `Manifest.load` checks what readers rely on.
 """
 
 import dataclasses
@@ -27,14 +27,14 @@ SPLITS = ("train", "validation")
 NUM_SPECIAL_TOKENS = 2
 COUNTS = ("documents", "paragraphs", "sentences", "pieces", "records")
 TEXT_COUNTS = ("words", "unknown_words", "unsplit_pieces")
-"""Counts of documents, which windows lack."""
+"""Additional counts of document shards, which window shards lack."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Shard:
-    """One shard: its file, checked by size and checksum, and its counts.
+    """The file name, size, checksum and counts of a shard.
 
-    A sentence that two windows share counts in both. `words`, `unknown_words` and
+    A sentence that two windows share is counted in both. `words`, `unknown_words` and
     `unsplit_pieces` are None for windows.
     """
 
@@ -53,21 +53,22 @@ class Shard:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """Everything that training and checking need to know about a set of shards.
+    """Describes a set of shards and how they were built.
 
     Attributes:
         kind: "documents" or "windows".
-        vocabulary: the file, and the normalization of text before look-ups.
-        sentence_splitter: name and checksum of the parameters.
-        options: the build settings that determine its result.
-        number_widths: type of each number list of a record.
-        window_length: positions of a window, `[CLS]` and `[SEP]` included.
-        sources: every input file; with a separate validation input, `file` begins with
-            the split.
-        rejected: reason -> number of rejected documents.
-        splits: split name -> its shards.
-        cleaning, passed_over, broken_files: what each step dropped, input files that
-            were not read, and those that could not be read to their end, if any.
+        vocabulary: description of the vocabulary file and of the text normalization.
+        sentence_splitter: name and checksum of the sentence splitter's parameters.
+        options: build settings that determine the result.
+        number_widths: integer type of each list of a record.
+        window_length: window length with `[CLS]` and `[SEP]`, or None for documents.
+        sources: name, size and checksum of every input file. If validation text is
+            separate, file names begin with the split.
+        rejected: number of rejected documents by reason.
+        splits: shards of each split.
+        cleaning: what each cleaning step removed, if any.
+        passed_over: input files that were not read, if any.
+        broken_files: input files that could not be read completely, if any.
     """
 
     kind: str
@@ -89,15 +90,15 @@ class Manifest:
 
     @property
     def tokens_name(self) -> str:
-        """Name of the tokens in messages; the field `pieces` counts either kind."""
+        """Plural noun for the tokens in messages, "pieces" or "words"."""
         return "pieces" if self.tokenizer == encoding.WORD_PIECES else "words"
 
     def count(self, name: str, split: str | None = None) -> int:
-        """Sum of one of `COUNTS` over the shards of a split, or over all shards."""
+        """Sums a count over the shards of `split`, or of all splits if it is None."""
         return sum(getattr(shard, name) for shard in self._shards(split))
 
     def text_counts(self, split: str | None = None) -> dict[str, int]:
-        """Sums of `TEXT_COUNTS` over a split, or over all shards; empty for windows."""
+        """Sums each of `TEXT_COUNTS`, like `count`. Returns {} for windows."""
         shards = self._shards(split)
         if any(None in map(vars(shard).get, TEXT_COUNTS) for shard in shards):
             return {}
@@ -108,7 +109,7 @@ class Manifest:
         return [shard for name in names for shard in self.splits[name]]
 
     def save(self, folder: pathlib.Path) -> None:
-        """Writes `manifest.json`, which begins with the totals, also by split."""
+        """Writes `manifest.json`, which begins with counts in total and by split."""
         totals, *split_totals = (
             {name: self.count(name, split) for name in COUNTS} | self.text_counts(split)
             for split in (None, *SPLITS)
@@ -119,7 +120,7 @@ class Manifest:
 
     @classmethod
     def load(cls, folder: pathlib.Path) -> "Manifest":
-        """Reads the manifest of a folder; a ValueError names an invalid entry."""
+        """Reads a folder's manifest. Raises a ValueError if an entry is invalid."""
         path = pathlib.Path(folder) / FILE_NAME
         if not path.is_file():
             raise ValueError(
@@ -150,7 +151,7 @@ class Manifest:
         return cls(**{**values, "splits": splits, "sources": tuple(values["sources"])})
 
 
-# Types of the entries; the single item of a list is the type of all.
+# Types of the entries. A list contains the type of all its items.
 _MANIFEST = {
     "schema_version": int,
     "counts": dict,
@@ -177,7 +178,7 @@ _SPECIAL_IDS = {
 
 
 def _check(values: Any) -> None:
-    """Raises a ValueError at the first entry of a manifest that is invalid."""
+    """Raises a ValueError that describes the first invalid entry of a manifest."""
     _check_types("manifest", values, _MANIFEST)
     vocabulary, length = values["vocabulary"], values.get("window_length")
     check_choice("tokenizer", vocabulary["tokenizer"], encoding.TOKENIZERS)
@@ -206,7 +207,7 @@ def _check(values: Any) -> None:
         if not is_valid:
             raise ValueError(rule)
     for entry in [vocabulary, *shards]:
-        # Files of other folders are neither read nor written.
+        # Files outside the folder are neither read nor written.
         if pathlib.Path(entry["file"]).name != entry["file"]:
             raise ValueError(f"`file` must be a name. Received: {entry['file']!r}")
 
@@ -228,16 +229,17 @@ def _check_types(name: str, value: Any, hint: Any) -> None:
 
 
 def shard_name(split: str, number: int) -> str:
-    """File name of a shard; the same for documents and their windows."""
+    """Returns the file name of a shard, the same for documents and their windows."""
     return f"{split}-{number:05d}{record_schema.SHARD_SUFFIX}"
 
 
 def shard_paths(
     manifest: Manifest, folder: pathlib.Path, split: str
 ) -> list[pathlib.Path]:
-    """Paths of the shards of a split, whose sizes are checked.
+    """Returns the paths of a split's shards and checks their sizes.
 
-    The shards of a mirror are checked when they are fetched.
+    Raises a ValueError if a shard is missing or has the wrong size. The shards of a
+    mirror are checked when they are fetched instead.
     """
     paths = [folder / shard.file for shard in manifest.splits[split]]
     if (folder / MIRROR_FILE).exists():
@@ -255,7 +257,7 @@ def shard_paths(
 
 
 def vocabulary_path(manifest: Manifest, folder: pathlib.Path) -> pathlib.Path:
-    """The vocabulary file of the records, checked against the manifest."""
+    """Returns the path of the records' vocabulary file, after checking its checksum."""
     path = folder / manifest.vocabulary["file"]
     expected, checksum = manifest.vocabulary["sha256"], files.checksum(path)
     if checksum != expected:
@@ -269,7 +271,7 @@ def vocabulary_path(manifest: Manifest, folder: pathlib.Path) -> pathlib.Path:
 def text_preparation(
     manifest: Manifest, folder: pathlib.Path
 ) -> TextPreparation | None:
-    """Text preprocessing of the records; None if their vocabulary file is absent."""
+    """Returns records' text preparation, or None if the vocabulary file is missing."""
     vocabulary = manifest.vocabulary
     if not (folder / vocabulary["file"]).is_file():
         return None

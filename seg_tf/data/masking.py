@@ -1,6 +1,7 @@
-"""Dynamic masking for masked LM, in the graph, a pure function of the sample.
+"""Dynamic masking for masked language modeling, in the graph.
 
-Shape key: B batch, L row length, P predictions of a row, K longest span.
+The masking of a row is a pure function of its random stream. Shape key: B batch, L row
+length, P maximum number of predictions of a row, K maximum span length.
 """
 
 import abc
@@ -17,13 +18,13 @@ from seg_tf.data.configs import MaskingConfig, SpanMaskingConfig
 class Masking(abc.ABC):
     """Chooses the word pieces to predict and replaces them in the input.
 
-    BERT's rule (Devlin et al., 2018, section 3.1): `mask_rate` of the pieces of a
-    row, rounded, at least one and at most `max_predictions`; special tokens never.
-    Of these, `mask_token_rate` become `[MASK]`, `random_token_rate` a random piece of
-    the vocabulary, and the rest stay. Subclasses choose the pieces.
-
-    The arguments are those of `MaskingConfig`, the id of `[MASK]`, and the number of
-    word pieces.
+    Follows BERT (Devlin et al., 2018, section 3.1). A fraction `mask_rate` of the
+    pieces of a row is predicted, at least one piece and at most `max_predictions`.
+    Special tokens are never predicted. Of the predicted pieces, a fraction
+    `mask_token_rate` is replaced by `[MASK]`, a fraction `random_token_rate` by random
+    pieces of the vocabulary, and the rest are kept. Subclasses choose the pieces. The
+    arguments are the fields of `MaskingConfig`, the id of `[MASK]` and the size of the
+    vocabulary.
     """
 
     feature_names = ("masked_positions", "masked_ids", "masked_weights")
@@ -48,11 +49,11 @@ class Masking(abc.ABC):
     def __call__(
         self, token_ids: tf.Tensor, sentence_numbers: tf.Tensor, streams: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        """Masks rows `(B, L)` with random streams, uint64 `(B,)`.
+        """Masks rows `(B, L)` with one random stream per row, uint64 `(B,)`.
 
         `sentence_numbers` are from 1, and 0 at positions that are never predicted.
-        Returns `token_ids` with replacements, and `masked_positions`, `masked_ids`
-        (both int32 `(B, P)`, padded with 0) and `masked_weights` (float32).
+        Returns `token_ids` with replacements, `masked_positions` and `masked_ids`,
+        int32 `(B, P)` padded with 0, and `masked_weights`, float32 `(B, P)`.
         """
         num_pieces = tf.math.count_nonzero(sentence_numbers, axis=1, dtype=tf.int32)
         counts = self.num_predictions(num_pieces)
@@ -64,7 +65,7 @@ class Masking(abc.ABC):
         replacements = tf.where(chosen, self._replace(masked_ids, streams), masked_ids)
         rows = tf.range(tf.shape(positions)[0])[:, tf.newaxis]
         rows = tf.repeat(rows, self.max_predictions, axis=1)
-        # Padded predictions write the id at position 0, [CLS], to position 0.
+        # Padded predictions rewrite the unchanged id at position 0, [CLS].
         token_ids = tf.tensor_scatter_nd_update(
             token_ids, tf.stack([rows, positions], axis=-1), replacements
         )
@@ -76,7 +77,7 @@ class Masking(abc.ABC):
         }
 
     def num_predictions(self, num_pieces: tf.Tensor) -> tf.Tensor:
-        """Number of predictions among `num_pieces` (int32, any shape) pieces."""
+        """Returns the number of predictions in rows of `num_pieces` pieces, int32."""
         number = tf.round(tf.cast(num_pieces, tf.float32) * self._mask_rate)
         return tf.minimum(
             tf.maximum(tf.cast(number, tf.int32), 1),
@@ -87,9 +88,10 @@ class Masking(abc.ABC):
     def choose_positions(
         self, sentence_numbers: tf.Tensor, counts: tf.Tensor, streams: tf.Tensor
     ) -> tf.Tensor:
-        """Draws rising positions to predict: int32 `(B, P)`, arbitrary beyond `counts`.
+        """Draws the positions to predict, int32 `(B, P)`, in ascending order.
 
-        `counts`, int32 `(B,)`, is the number of predictions of each row.
+        `counts`, int32 `(B,)`, is the number of predictions of each row. Positions
+        beyond it are arbitrary.
         """
 
     def _replace(self, masked_ids: tf.Tensor, streams: tf.Tensor) -> tf.Tensor:
@@ -108,7 +110,7 @@ class Masking(abc.ABC):
 
 @configured_by(MaskingConfig)
 class TokenMasking(Masking):
-    """Predicts single word pieces, each with equal probability (BERT)."""
+    """Predicts single word pieces, all with equal probability (BERT)."""
 
     def choose_positions(
         self, sentence_numbers: tf.Tensor, counts: tf.Tensor, streams: tf.Tensor
@@ -120,7 +122,7 @@ class TokenMasking(Masking):
         scores = tf.where(sentence_numbers > 0, scores, -1.0)
         missing = max(self.max_predictions - row_length, 0)
         scores = tf.pad(scores, [[0, 0], [0, missing]], constant_values=-1.0)
-        # The P best-scored pieces are a uniform draw without replacement.
+        # The P pieces with the highest scores are a uniform draw without replacement.
         _, positions = tf.math.top_k(scores, self.max_predictions)
         chosen = tf.sequence_mask(counts, self.max_predictions)
         return tf.sort(tf.where(chosen, positions, row_length), axis=1)
@@ -128,17 +130,17 @@ class TokenMasking(Masking):
 
 @configured_by(SpanMaskingConfig)
 class SpanMasking(Masking):
-    """Predicts spans of pieces of one sentence (SLM, section 3.2; SpanBERT).
+    """Predicts spans of pieces inside sentences (SLM, section 3.2, and SpanBERT).
 
     Spans are placed one after another until the row has its number of predictions. The
-    length of a span follows the geometric distribution, truncated at
-    `max_span_length` and at the number of missing predictions. Its start is uniform
-    over the places where it fits inside one sentence without touching another span. If
-    it fits nowhere, the span is as long as possible, and if every remaining piece
-    touches a span, it is one such piece.
+    length of a span follows a geometric distribution, truncated at `max_span_length`
+    and at the number of missing predictions. Its start is uniform over the positions
+    where it fits into one sentence without touching another span. If it fits nowhere,
+    the longest length that fits is used. If every remaining piece touches a span, a
+    single piece is predicted.
 
-    A span across sentences, masked at both of its ends, would reveal which shuffled
-    sentences are neighbours.
+    Spans do not cross sentences. A span across the end of a sentence would reveal that
+    two shuffled sentences are adjacent.
     """
 
     def __init__(self, *, max_span_length: int, span_end_rate: float, **settings: Any):
@@ -149,7 +151,7 @@ class SpanMasking(Masking):
     def choose_positions(
         self, sentence_numbers: tf.Tensor, counts: tf.Tensor, streams: tf.Tensor
     ) -> tf.Tensor:
-        # The n-th span of a row has the n-th draws, independent of other rows.
+        # Span n of a row uses draw n, independently of other rows.
         draws = randomness.uniform_integers_like(streams, 2 * self.max_predictions)
         lengths, places = tf.split(draws, 2, axis=1)
         lengths = self._span_lengths(lengths)
@@ -157,7 +159,7 @@ class SpanMasking(Masking):
         def place_span(
             span: tf.Tensor, max_lengths: tf.Tensor, missing: tf.Tensor
         ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-            # 0, which every free piece has, if all of them touch a span.
+            # 0 if all remaining pieces touch a span.
             needed = tf.minimum(
                 tf.minimum(lengths[:, span], missing),
                 tf.reduce_max(max_lengths, axis=1),
@@ -167,7 +169,7 @@ class SpanMasking(Masking):
             max_lengths = _exclude_span(max_lengths, sentence_numbers, start, length)
             return span + 1, max_lengths, missing - length
 
-        # The greatest length of a span from each position, -1 without a piece.
+        # Maximum span length from each position, -1 where there is no piece.
         fits = sentence_numbers > 0
         max_lengths = tf.where(fits, 0, -1)
         row_length = tf.shape(sentence_numbers)[1]
@@ -181,7 +183,7 @@ class SpanMasking(Masking):
             (0, max_lengths, counts),
         )
         is_masked = (max_lengths < 0) & (sentence_numbers > 0)
-        # Their positions, padded with L.
+        # Positions of the masked pieces, padded with L.
         ends = tf.cumsum(tf.cast(is_masked, tf.int32), axis=1)
         ranks = tf.range(1, self.max_predictions + 1)[tf.newaxis, :]
         ranks = tf.repeat(ranks, tf.shape(ends)[0], axis=0)
@@ -189,7 +191,7 @@ class SpanMasking(Masking):
         return tf.ensure_shape(positions, [ends.shape[0], self.max_predictions])
 
     def _span_lengths(self, draws: tf.Tensor) -> tf.Tensor:
-        """Lengths of 1 to K, int32, from uint64 draws `(B, P)`."""
+        """Maps uint64 draws `(B, P)` to int32 span lengths from 1 to K."""
         rates = (1 - self._span_end_rate) ** np.arange(self._max_span_length)
         up_to = (np.cumsum(rates) / np.sum(rates)).astype(np.float32)
         chances = randomness.uniform_floats(draws)[..., tf.newaxis]
@@ -202,9 +204,10 @@ def _exclude_span(
     start: tf.Tensor,
     length: tf.Tensor,
 ) -> tf.Tensor:
-    """Updates the greatest lengths: -1 in a new span, 0 next to it, less before it.
+    """Updates the maximum span lengths around a new span.
 
-    For example, a span of 2 in a sentence of 8 pieces, with K = 3:
+    Lengths become negative inside the span, 0 next to it, and smaller before it. For
+    example, a span of 2 in a sentence of 8 pieces, with K = 3:
 
       before    3  3  3  3  3  3  2  1
       span               ×  ×
@@ -214,17 +217,17 @@ def _exclude_span(
     from_start = tf.range(tf.shape(max_lengths)[1]) - start[:, tf.newaxis]
     from_end = from_start - length[:, tf.newaxis]
     is_affected = (sentence_numbers == sentence) & (from_end <= 0)
-    # A span before this one ends a piece before it; only 0 is next to its end.
+    # Earlier spans leave a gap of one piece. No span starts right after this one.
     left = tf.maximum(-1 - from_start, from_end)
     return tf.where(is_affected, tf.minimum(max_lengths, left), max_lengths)
 
 
 def _draw_place(is_place: tf.Tensor, draws: tf.Tensor) -> tf.Tensor:
-    """A random place of each row of `(B, L)`, which has at least one: int32 `(B,)`."""
+    """Draws the position of a random True entry of each row of a mask `(B, L)`."""
     counts = tf.math.count_nonzero(is_place, axis=1, dtype=tf.int32)
     ranks = randomness.integers_below(draws, counts)
-    # One list of the places of all rows: several times as fast as `tf.cumsum` along
-    # the rows, which takes most of the time in such a loop.
+    # A flat list of the positions of all rows is several times as fast as `tf.cumsum`
+    # along the rows, which would dominate the loop.
     rows_and_places = tf.where(is_place)
     drawn = tf.cumsum(counts, exclusive=True) + ranks
     return tf.cast(tf.gather(rows_and_places[:, 1], drawn), tf.int32)

@@ -1,7 +1,7 @@
-"""Records in a bucket, and the local folder that caches them.
+"""Local folders, called mirrors, that cache the records of a bucket.
 
-A mirror is a folder of records like any other, but its shards are fetched when they are
-first read and evicted when the folder is full. Ranks and runs on one machine share it.
+A mirror is used like any folder of records, but its shards are fetched when first read
+and evicted when the folder is full. All ranks and runs on a machine share its mirrors.
 """
 
 import concurrent.futures
@@ -24,22 +24,22 @@ from seg_tf.text.encoding import SENTENCE_PARAMETERS_FILE
 
 _NUM_LOCKS = 64
 DEFAULT_GIGABYTES = 50.0
-# Seconds between two checks whether there is room for a shard.
+# Seconds between two checks for free space.
 _PAUSE = 0.05
-# Shards that are fetched at the same time.
 _NUM_THREADS = 4
 
 
 class DamagedShardError(ValueError):
-    """A shard, or a file next to it, differs from what was written."""
+    """Raised if a shard, or a file next to it, differs from what was written."""
 
 
 def local_records(
     records_dir: str | os.PathLike[str], gigabytes: float | None = None
 ) -> pathlib.Path:
-    """The folder that records are read from: `records_dir`, or the mirror of a URL.
+    """Returns `records_dir`, or the updated local mirror if it is a URL.
 
-    `gigabytes` bounds the shards in a mirror; None keeps the last limit, at first 50.
+    `gigabytes` limits the total size of the shards in a mirror. If it is None, the
+    previous limit is kept, initially 50. Raises a ValueError if the URL has no records.
     """
     remote = remote_files.to_path(str(records_dir))
     if isinstance(remote, pathlib.Path):
@@ -60,10 +60,10 @@ def mirror_folder(url: str) -> pathlib.Path:
 
 
 def update(folder: pathlib.Path, url: str, gigabytes: float | None = None) -> bool:
-    """Turns a folder into the mirror of a URL, or updates it.
+    """Creates or updates the mirror of a URL in a folder.
 
-    Fetches all files but the shards, and removes shards of other records. Returns False
-    if there are no records at the URL.
+    Fetches all files except shards. If the records at the URL have changed, first
+    removes the old files. Returns False if there are no records at the URL.
     """
     content = remote_files.read_bytes(f"{url}/{FILE_NAME}")
     if content is None:
@@ -106,14 +106,14 @@ def _missing(url: str, name: str) -> FileNotFoundError:
 def _locked(
     folder: pathlib.Path, purpose: str
 ) -> contextlib.AbstractContextManager[None]:
-    """A lock of a mirror; a build that reads it holds the lock of the folder itself."""
+    """Returns a lock inside a mirror, separate from the folder lock that builds use."""
     lock_folder = folder / "locks" / purpose
     lock_folder.mkdir(parents=True, exist_ok=True)
     return files.locked(lock_folder)
 
 
 def mirror_of(folder: pathlib.Path) -> "Mirror | None":
-    """The mirror in a folder; None for an ordinary folder."""
+    """Returns the mirror in a folder, or None for an ordinary folder."""
     try:
         changed = (folder / MIRROR_FILE).stat().st_mtime_ns
     except OSError:
@@ -123,14 +123,14 @@ def mirror_of(folder: pathlib.Path) -> "Mirror | None":
 
 @functools.lru_cache(maxsize=64)
 def _opened(folder: pathlib.Path, changed: int) -> "Mirror":
-    del changed  # Part of the key: the limit may have changed.
+    del changed  # Part of the cache key, because the limit may have changed.
     mark = files.read_json(folder / MIRROR_FILE)
     return Mirror(folder, mark["url"], int(mark["gigabytes"] * 1e9))
 
 
 @dataclasses.dataclass(frozen=True)
 class Mirror:
-    """Fetches shards from a URL, and the files next to them, to a bounded folder."""
+    """Fetches shards, offsets and lengths from a URL into a folder of limited size."""
 
     folder: pathlib.Path
     url: str
@@ -143,7 +143,7 @@ class Mirror:
 
     @functools.cached_property
     def max_open_shards(self) -> int:
-        """Maximum number of open shards: an open file takes space when removed."""
+        """Maximum number of open shards, which use disk space even after removal."""
         largest = max(shard.bytes for shard in self.shards.values())
         return max(1, self.max_bytes // (2 * max(largest, 1)))
 
@@ -156,7 +156,7 @@ class Mirror:
         return set()
 
     def fetch(self, path: pathlib.Path) -> None:
-        """Ensures that a file is in the mirror, and marks it as recently used."""
+        """Ensures that a file is in the mirror and marks it as recently used."""
         shard = self.shards[path.with_suffix(SHARD_SUFFIX).name]
         is_shard = path.suffix == SHARD_SUFFIX
         sizes = {
@@ -169,7 +169,7 @@ class Mirror:
             if path.stat().st_size == size:
                 os.utime(path)
                 return
-        # Another rank may be fetching it.
+        # Another rank may be fetching the file.
         lock = str(zlib.crc32(path.stem.encode()) % _NUM_LOCKS)
         with _locked(self.folder, lock), contextlib.ExitStack() as stack:
             if path.exists() and path.stat().st_size == size:
@@ -178,7 +178,7 @@ class Mirror:
             while True:
                 with _locked(self.folder, "room"):
                     if not is_shard or self._has_room(size):
-                        # From now on `files.being_written` lists it.
+                        # `files.being_written` lists the file from here on.
                         aside = stack.enter_context(files.written_aside(path))
                         break
                 time.sleep(_PAUSE)
@@ -191,7 +191,7 @@ class Mirror:
                 raise OSError(f"{error}. It was being copied to {path}") from error
 
     def prefetch(self, paths: Iterable[pathlib.Path]) -> None:
-        """Starts to fetch shards that are read soon, without waiting for them."""
+        """Starts fetching shards that will be read soon, without waiting for them."""
         for path in paths:
             if path.name not in self._pending and not path.exists():
                 self._pending.add(path.name)
@@ -202,22 +202,19 @@ class Mirror:
             self.fetch(path)
             self.fetch(path.with_suffix(OFFSETS_SUFFIX))
         except OSError as error:
-            # The reader tries again, and fails if that does not help.
+            # The reader tries again and raises the error if it persists.
             logging.warning("%s could not be fetched ahead: %s", path.name, error)
         finally:
             self._pending.discard(path.name)
 
     def make_room(self) -> None:
-        """Removes the least recently opened shards while there are too many bytes."""
+        """Evicts the least recently used shards until the mirror fits its limit."""
         with _locked(self.folder, "room"):
             self._has_room(0)
 
     def _has_room(self, num_bytes: int) -> bool:
-        """Makes room for a shard; False while other shards are being fetched.
-
-        The caller holds the lock for room.
-        """
-        # Shards that this process, or another, is fetching.
+        """Makes room for a shard. Returns False if it must wait for other fetches."""
+        # The caller holds the "room" lock. Any process may be fetching these shards.
         names = files.being_written(self.folder, self.shards)
         pending = {name: self.shards[name].bytes for name in names}
         present = []
@@ -239,14 +236,14 @@ class Mirror:
 
 
 def fetch(path: pathlib.Path) -> None:
-    """Ensures that a file is present, if its folder is a mirror."""
+    """Fetches a file if its folder is a mirror and does not contain it."""
     mirror = mirror_of(path.parent)
     if mirror is not None:
         mirror.fetch(path)
 
 
 def damaged(message: str, paths: Sequence[pathlib.Path]) -> DamagedShardError:
-    """An error about damaged files, which are removed from a mirror."""
+    """Returns an error about damaged files. Removes them if they are in a mirror."""
     mirror = mirror_of(paths[0].parent)
     if mirror is None:
         return DamagedShardError(message)

@@ -1,8 +1,8 @@
-"""Inputs of rows that hold several windows: `[CLS] a [SEP] [CLS] b [SEP] … padding`.
+"""Packs several windows into each row: `[CLS] a [SEP] [CLS] b [SEP] … padding`.
 
 Every window keeps the indices, masks and predictions that it would have in a separate
-row. `window_number` assigns positions to windows, and the encoder separates them. So
-the summed loss equals that of one window per row.
+row. `window_number` assigns positions to windows, and the encoder keeps the windows
+separate, so the summed loss equals the loss with one window per row.
 
 Shape key: W windows of a batch, B rows, L row length, P predictions of a row.
 """
@@ -26,10 +26,10 @@ WINDOW_NUMBER = "window_number"
 
 @configured_by(PackedWindowInputsConfig)
 class PackedWindowInputs(WindowInputs):
-    """`WindowInputs` whose samples are rows of several windows.
+    """`WindowInputs` with several windows per row.
 
-    The packing is drawn once: an epoch is a permutation of the rows, and sample k of
-    epoch e, its masking included, is a pure function of (seed, e, k). The masks of a
+    Windows are packed once. An epoch is a permutation of the rows, and sample k of
+    epoch e, including its masking, is a pure function of (seed, e, k). The masks of a
     window do not depend on the other windows of its row.
     """
 
@@ -111,14 +111,14 @@ def join_windows(
         return tf.RaggedTensor.from_row_lengths(values, row_sizes, validate=False)
 
     def sources(is_used: tf.Tensor, width: int) -> tf.Tensor:
-        """Flat index of the value that fills each position of a row."""
+        """Returns, for each position of the rows, the flat index of its value."""
         counts = by_row(tf.math.count_nonzero(is_used, axis=1), row_sizes)
         counts = tf.reduce_sum(counts, axis=1)
         tf.debugging.assert_less_equal(
             counts,
             tf.constant(width, tf.int64),
-            "The windows of a row do not fit it: the records and the lengths next to "
-            "them differ. `seg-tf check-records` says where",
+            "The windows of a row do not fit: the records and the lengths next to them "
+            "differ. Run `seg-tf check-records` to find out where",
         )
         used = tf.where(tf.reshape(is_used, [-1]))[:, 0]
         padding = tf.size(is_used, out_type=tf.int64)

@@ -1,12 +1,11 @@
-"""Packing of windows into rows.
+"""Packs windows into rows.
 
 Packing is best-fit decreasing over the histogram of lengths. Rows with the same lengths
-are one pattern with a count, as in the histogram packing of Krell et al., 2021
-("Efficient sequence packing without cross-contamination", arXiv:2107.02027). So the
-work grows with the number of distinct lengths, not of windows, and the result is as
-good as that of best-fit decreasing window by window.
-
-A large split is packed in groups of shards, which bounds the memory.
+are represented by one pattern with a count, as in the histogram packing of Krell et
+al., 2021 ("Efficient sequence packing without cross-contamination", arXiv:2107.02027).
+The work grows with the number of distinct lengths, not of windows, and rows are as full
+as if windows were packed one by one. Large splits are packed in groups of shards to
+limit memory.
 """
 
 import bisect
@@ -19,16 +18,16 @@ import numpy as np
 from seg_tf.data import randomness
 from seg_tf.data.manifest import Manifest
 
-# Windows, or sentences, after which a group of shards ends.
+# Number of windows or sentences after which a group of shards ends.
 _GROUP_SIZE = 1 << 22
 
-# The lengths of a row's windows.
+# Lengths of the windows of a row.
 Pattern = tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class Packs:
-    """Rows of windows or texts: row r is `members[offsets[r]:offsets[r + 1]]`."""
+    """Rows of windows or texts. Row r is `members[offsets[r]:offsets[r + 1]]`."""
 
     offsets: np.ndarray
     members: np.ndarray
@@ -37,7 +36,7 @@ class Packs:
         return len(self.offsets) - 1
 
     def of_rows(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Members of rows `(B,)`, row by row, and their number: int64 arrays."""
+        """Returns the concatenated members of rows, and the size of each row."""
         begins = self.offsets[rows]
         counts = self.offsets[rows + 1] - begins
         shifts = np.repeat(begins - (np.cumsum(counts) - counts), counts)
@@ -45,7 +44,7 @@ class Packs:
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """The rows of all parts, whose members count through them."""
+        """Concatenates parts, renumbering the members of all but the first."""
         firsts = np.cumsum([0, *(len(part.members) for part in parts)])
         shifted = [
             (first + part.offsets[:-1], first + part.members)
@@ -56,17 +55,17 @@ class Packs:
 
 
 def pack(lengths: np.ndarray, row_length: int, max_windows: int, *, seed: int) -> Packs:
-    """Packs windows of `lengths` positions into few rows.
+    """Packs windows with the given lengths into few rows.
 
-    Lengths are from 1 to `row_length`, which is at most 65,535. The seed's hash decides
-    which window of a length goes where, so that rows mix the corpus.
+    Lengths are from 1 to `row_length`, which is at most 65,535. Windows of equal length
+    are assigned to rows by a hash of the seed, so that a row mixes documents.
     """
     counts = np.bincount(lengths, minlength=row_length + 1)
     places, sizes = [np.zeros(0, np.uint16)], [np.zeros(1, np.int64)]
     for pattern, rows in _best_fit_decreasing(counts, row_length, max_windows):
         places.append(np.tile(np.array(pattern, np.uint16), rows))
         sizes.append(np.full(rows, len(pattern)))
-    # The n-th place of a length takes the n-th window of that length.
+    # Slot n for a length receives window n of that length.
     by_length = np.argsort(np.concatenate(places), kind="stable")
     stream = randomness.key(seed, randomness.PACKING)
     hashed = np.argsort(randomness.uniform_integers(stream, len(lengths)))
@@ -80,8 +79,8 @@ def pack(lengths: np.ndarray, row_length: int, max_windows: int, *, seed: int) -
 def _best_fit_decreasing(
     counts: np.ndarray, row_length: int, max_windows: int
 ) -> Iterator[tuple[Pattern, int]]:
-    """Yields patterns of rows with the number of rows of each."""
-    spaces: list[int] = []  # rising
+    """Yields each pattern and the number of rows that have it."""
+    spaces: list[int] = []  # ascending
     by_space: dict[int, list[tuple[Pattern, int]]] = {}
     full_rows: list[tuple[Pattern, int]] = []
 
@@ -108,7 +107,7 @@ def _best_fit_decreasing(
                 pattern, available = by_space[space].pop()
                 if not by_space[space]:
                     del spaces[tightest], by_space[space]
-            # Where one window fits best, the next of its length does too.
+            # Where one window fits best, the next window of that length does too.
             space = row_length - sum(pattern)
             fitting = min(space // length, max_windows - len(pattern))
             full = min(available, left // fitting)
@@ -125,9 +124,10 @@ def _best_fit_decreasing(
 
 
 def groups_of_shards(manifest: Manifest, split: str, count: str) -> list[range]:
-    """Consecutive shards of a split that are packed together; at least one group.
+    """Returns ranges of consecutive shards to pack together, at least one.
 
-    A group is bounded by its `count` in the manifest, "records" or "sentences".
+    A range ends when the sum of its `count`, "records" or "sentences" in the manifest,
+    reaches a limit.
     """
     groups, first, size = [], 0, 0
     shards = manifest.splits[split]

@@ -1,11 +1,10 @@
 """Random numbers that are a pure function of their names.
 
-Every draw is named by integers (seed, purpose, epoch, sample, position, …) and hashed.
-NumPy (building records) and TensorFlow (loading them) compute the same numbers.
+Every draw is named by integers (seed, purpose, epoch, sample, position, …), which are
+hashed. NumPy (in builds) and TensorFlow (in input pipelines) compute the same numbers.
 
-The hash is splitmix64 (Steele, Lea and Flood, 2014: "Fast splittable
-pseudorandom number generators"): `finalize(key + (i + 1) * GAMMA)` is the i-th
-number of the stream `key`.
+The hash is splitmix64 (Steele, Lea and Flood, 2014: "Fast splittable pseudorandom
+number generators"). Number i of the stream `key` is `finalize(key + (i + 1) * GAMMA)`.
 """
 
 import numpy as np
@@ -33,7 +32,7 @@ LONG_TEXTS = 13
 
 
 def key(*names: int) -> int:
-    """A stream named by integers, such as `key(seed, purpose, document_id)`."""
+    """Returns the random stream named by integers such as seed, purpose and epoch."""
     value = 0
     for name in names:
         value = (value + (int(name) + 1) * _GAMMA) & _MASK
@@ -44,7 +43,7 @@ def key(*names: int) -> int:
 
 
 def uniform_integers(stream: int, count: int) -> np.ndarray:
-    """The first `count` numbers of a stream: uint64 array `(count,)`."""
+    """Returns the first `count` numbers of a stream, a uint64 array `(count,)`."""
     with np.errstate(over="ignore"):
         counters = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(_GAMMA)
         bits = counters + np.uint64(stream)
@@ -54,7 +53,7 @@ def uniform_integers(stream: int, count: int) -> np.ndarray:
 
 
 def extend_key(stream: int | tf.Tensor, names: int | tf.Tensor) -> tf.Tensor:
-    """`key` continued in the graph, elementwise, by one more integer."""
+    """Extends the names of streams by one more integer, elementwise, in the graph."""
     stream, names = (
         value if tf.is_tensor(value) else _uint64(value) for value in (stream, names)
     )
@@ -63,20 +62,20 @@ def extend_key(stream: int | tf.Tensor, names: int | tf.Tensor) -> tf.Tensor:
 
 
 def uniform_integers_like(streams: tf.Tensor, count: int | tf.Tensor) -> tf.Tensor:
-    """The first numbers of streams `(B,)`: uint64 tensor `(B, count)`."""
+    """Returns the first `count` numbers of each stream `(B,)`, uint64 `(B, count)`."""
     counters = tf.cast(tf.range(1, count + 1), tf.uint64) * _uint64(_GAMMA)
     return _finalize(streams[:, tf.newaxis] + counters[tf.newaxis, :])
 
 
 def uniform_floats(integers: tf.Tensor) -> tf.Tensor:
-    """Maps uint64 draws to float32 in [0, 1): the upper 24 bits, exactly."""
+    """Maps the upper 24 bits of uint64 draws exactly to float32 in [0, 1)."""
     upper = tf.bitwise.right_shift(integers, _uint64(40))
-    # Through int32: the cast from uint64 to float is slow and 24 bits fit.
+    # The cast from uint64 to float is slow. 24 bits fit into int32.
     return tf.cast(tf.cast(upper, tf.int32), tf.float32) * (1.0 / (1 << 24))
 
 
 def integers_below(integers: tf.Tensor, bound: int | tf.Tensor) -> tf.Tensor:
-    """Maps uint64 draws to int32 in [0, bound); the bias is below bound / 2**31."""
+    """Maps uint64 draws to int32 in [0, bound) with a bias below bound / 2**31."""
     upper = tf.cast(tf.bitwise.right_shift(integers, _uint64(33)), tf.int32)
     return upper % bound
 

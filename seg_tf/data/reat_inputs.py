@@ -1,4 +1,4 @@
-"""Inputs of rows of texts, laid out by sentences, some of them moved (ReAT).
+"""Reads rows of texts, places their sentences in blocks and moves some of them (ReAT).
 
 Shape key: B rows, L row length, N sentences of a row.
 """
@@ -19,21 +19,21 @@ from seg_tf.layouts import blocks
 from seg_tf.layouts.blocks import BlockLayout
 from seg_tf.layouts.layout import Layout
 
-# Packing counts lengths as 16-bit numbers.
+# Packing stores lengths as 16-bit integers.
 _LONGEST_ROW = 65_535
 
 
 @configured_by(ReATInputsConfig)
 class ReATInputs(WindowInputs):
-    """`WindowInputs` whose rows contain texts, with sentences in blocks.
+    """`WindowInputs` whose rows contain texts with sentences placed in blocks.
 
-    The seed fixes the texts and their rows. Moved sentences and masked words are drawn
-    anew in every epoch. An epoch consists of all rows of short texts and a share of
-    rows of long ones, drawn anew for each epoch; if all rows are to be long, of all
-    rows of long texts.
+    The texts and their rows depend only on the seed. Moved sentences and masked words
+    are drawn anew in every epoch. An epoch consists of all rows of short texts and a
+    new random selection of rows of long texts. If `long_rate` is 1, it consists of all
+    rows of long texts instead.
 
-    `index_tables` has the positions of a block, `position_index`, and the rows of
-    `sentence_position`.
+    `index_tables` must contain `position_index`, the length of a block, and
+    `sentence_position`, the maximum number of sentences of a text.
     """
 
     layout: type[Layout] = BlockLayout
@@ -101,7 +101,7 @@ class ReATInputs(WindowInputs):
         )
         num_short, num_long = _shares(len(short), len(long), self._long_rate)
 
-        # Rows of an average fill.
+        # Estimated from the average fill of rows.
         num_tokens = sum(
             round(kind.num_tokens * num_rows / max(len(kind), 1))
             for kind, num_rows in ((short, num_short), (long, num_long))
@@ -122,7 +122,7 @@ class ReATInputs(WindowInputs):
         def read(
             numbers: tf.Tensor, epoch_places: tf.Tensor, epoch_streams: tf.Tensor
         ) -> Features:
-            # Negative, because places name the streams of samples.
+            # Negative, because positions in the epoch name the streams of samples.
             streams = randomness.extend_key(epoch_streams, -randomness.LONG_TEXTS)
             num_available = max(len(long), 1)
             positions = tf.maximum(numbers - num_short, 0) % num_available
@@ -161,7 +161,7 @@ class ReATInputs(WindowInputs):
             return {**row, **masked}
 
         def prefetch(numbers: tf.Tensor) -> list[tf.Tensor]:
-            # Rows of long texts are few, and different ones in each epoch.
+            # Rows of long texts are few and differ in each epoch.
             short_numbers = tf.boolean_mask(numbers, numbers < num_short)
             (needed,) = tf.numpy_function(
                 short.windows_of, [short_numbers], [tf.int64], stateful=False
@@ -177,14 +177,14 @@ class ReATInputs(WindowInputs):
         )
 
     def _exchange_sentences(self, row: Features, streams: tf.Tensor) -> None:
-        """Adds the text and place of each sentence, and which moved, to a row."""
+        """Exchanges sentences, and adds the features that depend on their order."""
         texts, places = row.pop("text_of_sentence"), row.pop("place")
-        # Sentences exchange seats: a text and a place in it.
+        # Sentences exchange seats. A seat is a text and a position in it.
         seats = tf.broadcast_to(tf.range(tf.shape(texts)[1]), tf.shape(texts))
         groups = texts
         if self._exchange_within == "row":
             groups = tf.cast(texts > 0, tf.int32)
-        # Parts of a cut sentence stay: their equal lengths would reveal moved ones.
+        # Parts of a split sentence stay, since their equal lengths would reveal moves.
         part = row["sentence_part"]
         is_cut = (part > 0) | (tf.pad(part, [[0, 0], [0, 1]])[:, 1:] > 0)
         seats, row["is_moved"], row["can_move"] = exchange(
@@ -200,7 +200,7 @@ class ReATInputs(WindowInputs):
 
 
 def _shares(num_short: int, num_long: int, long_rate: float) -> tuple[int, int]:
-    """Rows of either kind in an epoch; at least one of long texts if requested."""
+    """Returns how many rows of short texts and of long texts an epoch has."""
     if long_rate == 1:
         return 0, num_long
     requested = round(num_short * long_rate / (1 - long_rate))
@@ -210,22 +210,21 @@ def _shares(num_short: int, num_long: int, long_rate: float) -> tuple[int, int]:
 def exchange(
     text_number: tf.Tensor, places: tf.Tensor, streams: tf.Tensor, rate: float
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Moves `rate` of the sentences of each text; the rest stay.
+    """Moves a random fraction `rate` of the sentences of each text.
 
-    Each drawn sentence takes the place of the next, in a random order, so that all of
-    them move. Their number is rounded randomly, and to two or none if it is less than
-    two, so that it is `rate` on average.
+    Each chosen sentence moves to the position of the next one in a random order. The
+    number of chosen sentences is rounded randomly without bias, but never to 1.
 
-    `text_number` is the text of each sentence, from 1, and 0 at padding, `places` its
-    place in the text: int32 `(B, N)`. Returns the new places, and which sentences moved
-    and which could have moved, bool.
+    `text_number`, from 1, or 0 at padding, is the text of each sentence, and `places`
+    is its position, both int32 `(B, N)`. Returns the new positions, a bool mask of the
+    sentences that moved, and a bool mask of the sentences that could have moved.
     """
     width = tf.shape(text_number)[1]
     streams = randomness.extend_key(streams, randomness.EXCHANGED_SENTENCES)
     draws = randomness.uniform_integers_like(streams, 2 * width)
     sentence_draws, text_draws = tf.split(draws, 2, axis=1)
 
-    # Sorts by text, then by the draws.
+    # Sort by text, then by the draws.
     upper = tf.bitwise.right_shift(sentence_draws, tf.constant(40, tf.uint64))
     keys = tf.cast(text_number, tf.int64) * (1 << 24) + tf.cast(upper, tf.int64)
     order = tf.argsort(keys, axis=1)
@@ -247,7 +246,6 @@ def exchange(
     )
     new_places = tf.where(is_moved, next_places, sorted_places)
 
-    # Back to the original order.
     back = tf.argsort(order, axis=1)
     return tuple(
         tf.gather(values, back, batch_dims=1)
@@ -256,7 +254,7 @@ def exchange(
 
 
 def _rounded(expected: tf.Tensor, chance: tf.Tensor) -> tf.Tensor:
-    """Whole numbers, int32, other than 1, that are `expected` on average."""
+    """Rounds randomly to int32 with mean `expected`, but never to 1."""
     floor = tf.floor(expected)
     rounded = floor + tf.cast(chance < expected - floor, tf.float32)
     two_or_none = 2.0 * tf.cast(chance < expected / 2, tf.float32)

@@ -1,10 +1,9 @@
-"""Files of a folder of records, byte for byte; without TensorFlow.
+"""Defines the binary format of record files without importing TensorFlow.
 
-A shard is a TFRecord file. Each record is framed by its length (8 bytes), the masked
-CRC-32C of the length (4), and after the data the masked CRC-32C of the data (4). Next
-to a shard are the offsets of its records and, for windows, the pieces of each window
-and of each sentence: packing needs all lengths of a split, and they are a hundredth of
-its size.
+A shard is a TFRecord file. Each record consists of its length (8 bytes), the masked
+CRC-32C of the length (4), the data, and the masked CRC-32C of the data (4). Files next
+to a shard store the offsets of its records and, for windows, the number of pieces of
+each window and sentence. Packing reads these counts, a hundredth of a shard's size.
 """
 
 from __future__ import annotations
@@ -47,9 +46,9 @@ _LENGTH = np.dtype("<u2")
 
 
 def number_widths(vocab_size: int, longest_list: int | None) -> dict[str, str]:
-    """The narrowest type, "uint16" or "uint32", of each number list.
+    """Returns the narrowest type, "uint16" or "uint32", for each integer list.
 
-    `longest_list` is the maximum number of pieces of a record, if there is one.
+    `longest_list` is the maximum number of pieces of a record, or None if unlimited.
     """
 
     def narrowest(largest: int) -> str:
@@ -61,17 +60,19 @@ def number_widths(vocab_size: int, longest_list: int | None) -> dict[str, str]:
 
 
 def masked_crc(data: bytes) -> int:
-    """The CRC-32C of `data`, masked as in TFRecord files."""
+    """Returns the CRC-32C of `data`, masked as in TFRecord files."""
     crc = google_crc32c.value(data)
     return (((crc >> 15) | (crc << 17)) + _CRC_MASK_DELTA) & 0xFFFFFFFF
 
 
 @dataclasses.dataclass(frozen=True)
 class Lengths:
-    """A file of lengths next to a shard, in the order of the records.
+    """A file next to a shard with one length per window or sentence.
 
-    The manifest counts them as `count`. `of_windows` maps the sentence lengths of each
-    window to these lengths.
+    Attributes:
+        suffix: suffix of the file.
+        count: manifest field with the number of lengths.
+        of_windows: computes the lengths from the sentence lengths of each window.
     """
 
     suffix: str
@@ -90,11 +91,11 @@ class Lengths:
             lengths.astype(_LENGTH).tofile(aside)
 
     def read_shard(self, shard_path: pathlib.Path) -> np.ndarray:
-        """The lengths of a shard, uint16; an OSError if the file is missing."""
+        """Reads a shard's lengths, uint16. Raises an OSError if the file is missing."""
         return np.fromfile(self.path(shard_path), _LENGTH)
 
     def read(self, shards: Iterable[Shard], folder: pathlib.Path) -> np.ndarray:
-        """The lengths of several shards, uint16, checked against the manifest."""
+        """Reads lengths of several shards, uint16, and checks their number and sum."""
         parts = [np.zeros(0, _LENGTH)]
         for shard in shards:
             path = folder / shard.file
@@ -134,7 +135,7 @@ LENGTHS = (WINDOWS, SENTENCES)
 def read_sentence_lengths(
     shards: Sequence[Shard], folder: pathlib.Path
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pieces of each sentence and sentences of each window of some shards, int32."""
+    """Reads int32 piece counts of sentences and sentence counts of windows."""
     sentences, counts = [np.zeros(0, _LENGTH)], [np.zeros(0, np.int32)]
     for shard in shards:
         window_ends = np.cumsum(WINDOWS.read([shard], folder), dtype=np.int64)

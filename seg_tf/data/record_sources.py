@@ -1,4 +1,4 @@
-"""The records of a run, one folder or a mixture: `wikipedia:3,books:1,domain:2`."""
+"""Parses `--records_dir`, a folder or a mixture such as `wikipedia:3,books:1`."""
 
 import dataclasses
 import math
@@ -11,13 +11,13 @@ from seg_tf import file_listing, files
 from seg_tf.data.manifest import FILE_NAME
 from seg_tf.data.mirrors import local_records
 
-# Blocks of a mixture are stored as arrays.
+# Limits memory: the sources of a block are stored as an array.
 _LARGEST_BLOCK = 100_000
 
 
 @dataclasses.dataclass(frozen=True)
 class RecordSource:
-    """A folder of records, and the number of its rows in a block of a mixture."""
+    """A folder of records and the number of its rows in a block of a mixture."""
 
     folder: pathlib.Path
     weight: int
@@ -30,13 +30,14 @@ class RecordSource:
 def parse(
     records_dir: str | None, cache_gigabytes: float | None = None
 ) -> dict[str, RecordSource]:
-    """The sources that `--records_dir` names.
+    """Parses the sources that `--records_dir` names.
 
-    An existing folder of records is the only source, with any characters in its
-    name. Otherwise folders are separated by commas, each with its weight after the last
-    colon. They are sorted by name, the end of the path that is as short as is unique,
-    and weights are divided by their greatest common divisor, so that two spellings of a
-    mixture are equal.
+    An existing folder of records is the only source, whatever characters its name
+    contains. Otherwise the value is a comma-separated list of folders, each followed by
+    a colon and its weight. The name of a source is the shortest unique end of its path.
+    Sources are sorted by name, and weights are divided by their greatest common
+    divisor, so that equivalent mixtures are equal. Raises a ValueError if the value is
+    malformed or a folder contains no records.
     """
     items = [(records_dir or "", 1)]
     if records_dir and _is_mixture(records_dir):
@@ -69,7 +70,7 @@ def parse(
 
 
 def describe(sources: Mapping[str, RecordSource]) -> dict[str, Any]:
-    """Identity of the records of a run, independent of paths: checksums and weights."""
+    """Describes the records of a run by checksums and weights, without paths."""
     described: dict[str, dict[str, Any]] = {
         name: {"manifest_checksum": files.checksum(source.manifest)}
         for name, source in sources.items()

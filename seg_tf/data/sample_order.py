@@ -1,9 +1,8 @@
-"""Order of samples: the record of sample k of epoch e, a pure function of (seed, e, k).
+"""Maps sample k of epoch e to a record, as a pure function of (seed, e, k).
 
-A run consumes samples 0, 1, 2, …; with n records, sample c is number `c % n` of
-epoch `c // n`. Each epoch is a permutation of the records that is computed entry by
-entry (a keyed cipher). So there is no shuffle buffer, and a checkpoint stores one
-integer.
+A run consumes samples 0, 1, 2, and so on. With n records, sample c is number `c % n` of
+epoch `c // n`. Each epoch is a permutation of the records, computed entry by entry with
+a keyed cipher. No shuffle buffer is needed, and a checkpoint stores one integer.
 """
 
 import dataclasses
@@ -17,7 +16,7 @@ from seg_tf.data import randomness
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """The `num_rows` rows from `first_row` on, which one rank reads of every batch."""
+    """The rows of every batch that a rank reads, `num_rows` starting at `first_row`."""
 
     batch_size: int
     first_row: int
@@ -26,10 +25,10 @@ class Share:
 
 @dataclasses.dataclass(frozen=True)
 class Blocks:
-    """An order in which `at_once` blocks of `size` records are read together.
+    """Settings of an order that reads `at_once` blocks of `size` records together.
 
-    Blocks of consecutive records are permuted, then the records of each group. The
-    remainder after the last whole block is a block that always comes last.
+    Blocks of consecutive records are permuted, and then the records within each group
+    of blocks. An incomplete block always comes last.
     """
 
     size: int
@@ -46,10 +45,11 @@ def share_of_rank(
     num_ranks: int = 1,
     micro_batch_size: int | None = None,
 ) -> Share:
-    """Splits the global batch among ranks, without overlap or loss.
+    """Returns the rows of the global batch that `rank` reads.
 
-    Ranks read whole micro-batches, as evenly as their number allows; without
-    `micro_batch_size`, equal parts.
+    Whole micro-batches are distributed among the ranks as evenly as possible. If
+    `micro_batch_size` is None, all ranks read the same number of rows. Raises a
+    ValueError if the batch cannot be split this way.
     """
     num_micro_batches = num_ranks
     if micro_batch_size is None:
@@ -70,7 +70,7 @@ def share_of_rank(
 
 
 def rank_samples(step: tf.Tensor, first_sample: int, share: Share) -> tf.Tensor:
-    """The samples of a rank in a step after `first_sample`: int64 `(num_rows,)`."""
+    """Returns the samples that a rank reads at a step, int64 `(num_rows,)`."""
     begin = first_sample + step * share.batch_size + share.first_row
     return begin + tf.range(share.num_rows, dtype=tf.int64)
 
@@ -78,9 +78,9 @@ def rank_samples(step: tf.Tensor, first_sample: int, share: Share) -> tf.Tensor:
 def epochs_and_records(
     samples: tf.Tensor, num_records: int, seed: int, blocks: Blocks | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The epoch and the record number of each sample of a run, int64 `(B,)`.
+    """Returns the epoch and record number of each sample of a run, int64 `(B,)`.
 
-    Without `blocks` all records of an epoch are permuted.
+    If `blocks` is None, all records of an epoch are permuted together.
     """
     epochs = samples // num_records
     positions = samples % num_records
@@ -108,20 +108,21 @@ def epochs_and_records(
 
 
 def permuted(positions: tf.Tensor, streams: tf.Tensor, count: int) -> tf.Tensor:
-    """Entries at `positions` of permutations of 0 … count - 1, one for each stream.
+    """Looks up positions in pseudorandom permutations of 0 … count - 1.
 
-    All are `(B,)`: int64 positions below `count`, uint64 streams, int64 entries.
+    `positions`, int64 `(B,)`, are below `count`. Each of the `streams`, uint64 `(B,)`,
+    determines a permutation. Returns int64 `(B,)`.
     """
     if count == 1:
         return positions
-    # TensorFlow's shuffle is not a permutation for 4^8 + 1, 4^9 + 1, … entries: its
-    # cipher has a bit too few, and takes the largest index for 0.
+    # TensorFlow's shuffle is not a permutation for 4^8 + 1, 4^9 + 1, … entries. Its
+    # cipher has one bit too few and treats the largest index as 0.
     largest = count - 1
     bits = largest.bit_length() - 1
     if largest != 1 << bits or bits < 16 or bits % 2:
         return _shuffled(positions, streams, count)
-    # A permutation of one more entry, without the last one: in the cycle through it,
-    # the previous entry is followed by the next one.
+    # Use a permutation of one more entry, and remove the last entry from its cycle:
+    # its predecessor is mapped to its successor.
     numbers = _shuffled(positions, streams, count + 1)
     after_last = _shuffled(numbers, streams, count + 1)
     return tf.where(numbers == count, after_last, numbers)
@@ -129,8 +130,8 @@ def permuted(positions: tf.Tensor, streams: tf.Tensor, count: int) -> tf.Tensor:
 
 def _shuffled(positions: tf.Tensor, streams: tf.Tensor, count: int) -> tf.Tensor:
     words = tf.bitcast(streams, tf.int32)
-    # The raw operator: the public wrapper pads batched seeds along the batch. One more
-    # entry, because it refuses an empty batch.
+    # The public wrapper pads batched seeds along the batch, unlike the raw operator,
+    # which rejects empty batches and therefore gets one more entry.
     numbers = tf.raw_ops.RandomIndexShuffle(
         index=tf.pad(positions, [[0, 1]]),
         seed=tf.pad(words, [[0, 1], [1, 0]]),
@@ -141,12 +142,12 @@ def _shuffled(positions: tf.Tensor, streams: tf.Tensor, count: int) -> tf.Tensor
 
 
 class MixtureOrder:
-    """Maps samples of a mixture to samples of its sources: a pure integer map.
+    """Maps samples of a mixture to samples of its sources, without state.
 
-    With weights w, samples are read in blocks of sum(w). Each block has exactly w_i
-    samples of source i, at the same places, spread evenly: its j-th of w_i comes at
-    about (j + 1/2) / w_i of the block (the method of Sainte-Laguë). For example,
-    weights 3, 1 and 2 give blocks of the sources 0 2 0 1 2 0.
+    With weights w, samples are read in blocks of sum(w). All blocks have the same
+    order, in which the w_i samples of source i are spread evenly: sample j of w_i is
+    placed at about (j + 1/2) / w_i of the block (Sainte-Laguë method). For example,
+    weights 3, 1 and 2 give blocks with the sources 0 2 0 1 2 0.
     """
 
     def __init__(self, weights: Sequence[int]):
@@ -155,27 +156,27 @@ class MixtureOrder:
         shares = [
             (2 * rank + 1) / weight for rank, weight in zip(ranks, weights, strict=True)
         ]
-        # The first source comes first in a tie.
+        # Ties are resolved in the order of the sources.
         order = np.argsort(np.concatenate(shares), kind="stable")
         self._sources = np.repeat(np.arange(len(weights)), weights)[order]
         self._ranks = np.concatenate(ranks)[order]
 
     def __call__(self, samples: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The source of each sample, and its number in the source: int64 `(B,)`."""
+        """Returns each sample's source and its number in that source, int64 `(B,)`."""
         places = samples % len(self._sources)
         sources = tf.gather(self._sources, places)
         before = samples // len(self._sources) * tf.gather(self._weights, sources)
         return sources, before + tf.gather(self._ranks, places)
 
     def counts(self, num_samples: int) -> list[int]:
-        """Number of samples of each source among the first of the mixture."""
+        """Counts the samples of each source among the first `num_samples`."""
         blocks, rest = divmod(num_samples, len(self._sources))
         in_rest = np.bincount(self._sources[:rest], minlength=len(self._weights))
         counts: list[int] = (blocks * self._weights + in_rest).tolist()
         return counts
 
     def epoch(self, sizes: Sequence[int]) -> int:
-        """Samples of the fewest whole blocks that contain an epoch of every source."""
+        """Returns the fewest samples, in whole blocks, that read every source fully."""
         blocks = max(
             -(-size // weight)
             for size, weight in zip(sizes, self._weights.tolist(), strict=True)

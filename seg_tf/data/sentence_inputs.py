@@ -1,8 +1,7 @@
-"""Inputs of rows of whole sentences in any order, with `[SENT]` or without (SLM).
+"""Reads rows of shuffled whole sentences, with or without `[SENT]` tokens (SLM).
 
-Sentences are merged if a window has too many, shuffled, laid out and masked.
-
-Shape key: B rows, S sentences of a record, M sentences of a row.
+Surplus sentences of a window are merged. Sentences are shuffled, laid out and masked.
+Shape key: B rows, M maximum number of sentences of a row.
 """
 
 from typing import Any
@@ -24,12 +23,12 @@ from seg_tf.text.graph.trees import Trees
 class ShuffledWindowInputs(WindowInputs):
     """`WindowInputs` whose rows contain whole sentences in any order.
 
-    Training merges and shuffles anew in every epoch. Validation uses the order that is
-    stored with each record.
+    Training merges and shuffles sentences anew in every epoch. Validation uses the
+    order stored with each record.
 
-    All sentences are shuffled, but pointers cannot point at the first sentence of a
-    window that begins inside a document: it did not fit into the previous window, so
-    it is longer on average, and its length would reveal its place.
+    All sentences are shuffled, but the first sentence of a window that begins inside a
+    document is not a candidate for the pointers. It did not fit into the previous
+    window, so it is longer on average, and its length would reveal its position.
     """
 
     row_features: tuple[str, ...] = ("is_shuffled",)
@@ -47,7 +46,7 @@ class ShuffledWindowInputs(WindowInputs):
         if self.has_sentence_tokens:
             sent_id = windows.vocabulary().sent_id
             length += self._max_sentences
-            # An upper bound: merging removes some [SENT] from windows with many.
+            # An upper bound, because merging sentences removes some `[SENT]` tokens.
             num_sentences = windows.manifest.count("sentences", windows.split)
             num_tokens += min(num_sentences, self._max_sentences * len(windows))
 
@@ -95,7 +94,7 @@ class ShuffledWindowInputs(WindowInputs):
 class SentenceInputs(ShuffledWindowInputs):
     """`ShuffledWindowInputs` with `[SENT]` before each sentence, and sentence ids.
 
-    Rows are M positions longer than windows; pointers point at `[SENT]`.
+    Rows are M positions longer than windows. Pointers point at `[SENT]` tokens.
     """
 
     layout: type[Layout] = SentenceLayout
@@ -110,13 +109,14 @@ def merge(
     streams: tf.Tensor,
     max_sentences: int,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Draws the sentences that start a sentence of the row; the rest are appended.
+    """Merges random adjacent sentences until at most M are left (SLM, section 3.2).
 
-    Merging random pairs of neighbours until M are left (SLM, section 3.2) removes all
-    but M - 1 boundaries, every subset equally likely. So the remaining ones are drawn.
+    Repeated merging leaves M - 1 boundaries, and all sets of M - 1 boundaries are
+    equally likely. This function draws such a set directly.
 
-    Returns the first sentences, int32 `(B, M)`, rising, padded with the `width` of the
-    batch, which is at least S; and their number `(B,)`.
+    Returns the index of the first sentence in each merged sentence, int32 `(B, M)`,
+    ascending and padded with the larger of `width` and M, and the number of sentences
+    after merging, int32 `(B,)`.
     """
     width = tf.maximum(width, max_sentences)
     sentence = tf.range(width)[tf.newaxis, :]
@@ -130,9 +130,9 @@ def merge(
 
 
 def _merged(trees: Trees, firsts: tf.Tensor, counts: tf.Tensor) -> Trees:
-    """Windows whose sentences are merged according to `merge`."""
+    """Returns windows whose sentences are merged as drawn by `merge`."""
     bounds = tf.pad(tf.cumsum(trees.sentence_lengths, axis=1), [[0, 0], [1, 0]])
-    # All padding ends with the last sentence.
+    # Padding ends where the last sentence ends.
     nexts = tf.concat([firsts[:, 1:], tf.fill(tf.shape(firsts[:, :1]), 1 << 30)], 1)
     end = tf.shape(trees.sentence_lengths)[1]
     ends = tf.gather(bounds, tf.minimum(nexts, end), batch_dims=1)
@@ -151,16 +151,16 @@ def _merged(trees: Trees, firsts: tf.Tensor, counts: tf.Tensor) -> Trees:
 
 
 def _stored_keys(trees: Trees, stored_order: tf.Tensor, firsts: tf.Tensor) -> tf.Tensor:
-    """Sort keys of sentences by the order stored with each record, int32 `(B, M)`."""
+    """Returns sort keys for the stored order of the sentences, int32 `(B, M)`."""
     width = tf.shape(stored_order)[1]
     is_sentence = tf.range(width)[tf.newaxis, :] < trees.num_sentences[:, tf.newaxis]
-    # The record stores the sentence of each place; the key is the place of a sentence.
+    # The record stores the sentence at each position. Keys are the inverse permutation.
     places = tf.argsort(tf.where(is_sentence, stored_order, width), axis=1)
     return tf.gather(places, tf.minimum(firsts, width - 1), batch_dims=1)
 
 
 def _places(keys: tf.Tensor, counts: tf.Tensor, is_shuffled: tf.Tensor) -> tf.Tensor:
-    """The place of each sentence of a row, int32 `(B, M)`."""
+    """Returns the position at which each sentence is presented, int32 `(B, M)`."""
     max_sentences = keys.shape[1]
     in_gold_order = tf.range(max_sentences)[tf.newaxis, :]
     is_sentence = tf.sequence_mask(counts, max_sentences)

@@ -1,7 +1,6 @@
-"""Shards: TFRecord files, written with offsets and read at any record.
+"""Writes TFRecord shards with record offsets, and reads records in any order.
 
-With the offsets, a sample of an epoch is a pure function of its number, and a resumed
-run starts without re-reading.
+With the offsets, a resumed run starts without reading earlier records.
 """
 
 import bisect
@@ -32,7 +31,7 @@ _MAX_SHARDS = 4096
 
 
 def write_shard(path: pathlib.Path, records: Iterable[bytes]) -> int:
-    """Writes serialised records to a shard with offsets, and returns their number."""
+    """Writes serialized records and their offsets. Returns the number of records."""
     offsets = [0]
     with files.written_aside(path) as aside:
         try:
@@ -43,21 +42,22 @@ def write_shard(path: pathlib.Path, records: Iterable[bytes]) -> int:
         except tf.errors.OpError as error:
             raise OSError(
                 f"{path}: could not be written after {offsets[-1]} bytes: "
-                f"{error.message}. Finished files stay: make room and run the same "
-                "command again"
+                f"{error.message}. Finished files are kept: free some space and run "
+                "the same command again"
             ) from error
-        # The offsets come first: a shard under its final name always has them.
+        # Offsets are renamed first, so a shard with its final name always has them.
         with files.written_aside(path.with_suffix(OFFSETS_SUFFIX)) as offsets_aside:
             np.array(offsets, _OFFSET).tofile(offsets_aside)
     return len(offsets) - 1
 
 
 class RecordReader:
-    """Random access to the records of several shards as one sequence.
+    """Reads the records of several shards as one sequence with random access.
 
-    Only requested records are read from the disk; a mapped file would read 100 times
-    as much. Few shards are open at once, so their number is not limited. Threads and
-    forked processes may share a reader. With `in_order`, the system reads ahead.
+    Only requested records are read from disk. A memory-mapped file would read 100 times
+    as much. The number of open shards is limited, so a reader can read any number of
+    shards. Threads and forked processes may share a reader. With `in_order`, the
+    operating system reads ahead.
     """
 
     def __init__(self, paths: Sequence[pathlib.Path], *, in_order: bool = False):
@@ -66,8 +66,8 @@ class RecordReader:
         max_open = max_open_shards()
         if self._mirror is not None:
             max_open = min(max_open, self._mirror.max_open_shards)
-        # An evicted shard is closed when the last thread that reads it releases it. No
-        # reference to the reader, so that shards are closed together with it.
+        # An evicted shard is closed when the last thread that reads it releases it. The
+        # cache does not refer to the reader, so both are released together.
         self._open = functools.lru_cache(max_open)(
             functools.partial(_open_shard, self._paths, self._mirror, in_order)
         )
@@ -83,11 +83,11 @@ class RecordReader:
         return self._first_records[-1]
 
     def __getitem__(self, number: int) -> bytes:
-        """The record `number`; a DamagedShardError if its checksum does not match."""
+        """Reads a record. Raises a DamagedShardError if its checksum does not match."""
         return self.read([number])[0]
 
     def read(self, numbers: Sequence[int]) -> list[bytes]:
-        """Records by their numbers, requested from the disk in parallel."""
+        """Reads records by number, requesting them from the disk in parallel."""
         places = [self.locate(number) for number in numbers]
         if len(places) > 1:
             for request in (_OpenShard.fetch_offsets, _OpenShard.fetch):
@@ -100,13 +100,13 @@ class RecordReader:
         return self._mirror is not None
 
     def prefetch(self, numbers: Sequence[int]) -> None:
-        """Starts to fetch the shards of records that are read later."""
+        """Starts fetching the shards of records that will be read later."""
         if self._mirror is not None:
             shards = {self.locate(int(number))[0] for number in numbers}
             self._mirror.prefetch(self._paths[shard] for shard in sorted(shards))
 
     def locate(self, number: int) -> tuple[int, int]:
-        """The shard of a record, and the record's number in it."""
+        """Returns the shard of a record and the record's number in the shard."""
         if not 0 <= number < len(self):
             raise IndexError(
                 f"`number` must be below the {len(self)} records. Received: {number}"
@@ -115,7 +115,7 @@ class RecordReader:
         return shard, number - self._first_records[shard]
 
     def records_of(self, shard: int) -> range:
-        """The numbers of the records of a shard."""
+        """Returns the numbers of the records of a shard."""
         return range(*self._first_records[shard : shard + 2])
 
 
@@ -132,12 +132,12 @@ def _open_shard(
         try:
             return _OpenShard(path, in_order)
         except FileNotFoundError:
-            continue  # Another rank has evicted it in the meantime.
+            continue  # Another rank has evicted the shard in the meantime.
     return _OpenShard(path, in_order)
 
 
 class _OpenShard:
-    """An open shard and its open offsets, closed with the last reference to it."""
+    """An open shard and its offsets, closed when the last reference is dropped."""
 
     def __init__(self, path: pathlib.Path, in_order: bool):
         self._paths = path, path.with_suffix(OFFSETS_SUFFIX)
@@ -150,7 +150,7 @@ class _OpenShard:
         self._size = os.fstat(self._file).st_size
         offsets_size = os.fstat(self._offsets).st_size
         num_offsets, rest = divmod(offsets_size, OFFSET_BYTES)
-        # A record takes some bytes, so more offsets are certainly wrong.
+        # Every record takes at least FRAME_BYTES, which limits the number of offsets.
         if rest or not 1 <= num_offsets <= self._size // FRAME_BYTES + 1:
             raise self._mismatch(f"{offsets_size} bytes of offsets")
         self.num_records = num_offsets - 1
@@ -159,17 +159,17 @@ class _OpenShard:
             raise self._mismatch(f"an end at byte {end}")
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        # `os` may be gone when the interpreter ends.
+        # `os` may be None when the interpreter exits.
         for descriptor in self._descriptors:
             close(descriptor)
 
     def fetch_offsets(self, number: int) -> None:
-        """Asks the system to read the offsets of a record, without waiting."""
+        """Asks the operating system to read the offsets of a record in advance."""
         place = number * OFFSET_BYTES
         os.posix_fadvise(self._offsets, place, 2 * OFFSET_BYTES, os.POSIX_FADV_WILLNEED)
 
     def fetch(self, number: int) -> None:
-        """Asks the system to read a record, without waiting."""
+        """Asks the operating system to read a record in advance."""
         begin, end = self._extent(number)
         os.posix_fadvise(self._file, begin, end - begin, os.POSIX_FADV_WILLNEED)
 
@@ -177,7 +177,7 @@ class _OpenShard:
         begin, end = self._extent(number)
         framed = os.pread(self._file, end - begin, begin)
         data = framed[HEADER_BYTES:-FOOTER_BYTES]
-        # A file that was cut off while it was read gives fewer bytes.
+        # A file that is truncated while being read returns fewer bytes.
         framed = framed.ljust(FRAME_BYTES, b"\0")
         length, length_crc = struct.unpack("<QI", framed[:HEADER_BYTES])
         (data_crc,) = struct.unpack("<I", framed[-FOOTER_BYTES:])
@@ -196,7 +196,7 @@ class _OpenShard:
         return data
 
     def _extent(self, number: int) -> tuple[int, int]:
-        """First byte of a record with its framing, and the byte after the last."""
+        """Returns the first byte of a framed record and the byte after its last."""
         begin, end = self._read_offsets(number, 2)
         if not begin + FRAME_BYTES <= end <= self._size:
             raise self._mismatch(f"bytes {begin} to {end} for record {number}")
@@ -219,9 +219,10 @@ class _OpenShard:
 
 
 def max_open_shards() -> int:
-    """Maximum number of shards that a reader keeps open, with two files each.
+    """Returns the maximum number of shards that a reader keeps open.
 
-    A quarter of the limit: a run has a reader for each split, and other files.
+    Each shard has two open files. Readers use at most a quarter of the process's limit,
+    because a run opens a reader for each split and other files.
     """
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if soft == resource.RLIM_INFINITY:

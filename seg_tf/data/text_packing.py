@@ -1,4 +1,7 @@
-"""Texts of a split (ReAT): cut from its windows, packed into rows, and read."""
+"""Splits windows into texts, packs the texts into rows, and reads the rows (ReAT).
+
+Shape key: S sentences, X texts, W windows, R rows, N sentences of a row, L row length.
+"""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -11,18 +14,18 @@ from seg_tf.data.packing import Packs
 from seg_tf.data.window_records import WindowRecords
 from seg_tf.layouts.blocks import NUM_SPECIAL_TOKENS, place_in_blocks, split_long
 
-# Fill of the rows in the first attempt, and the factor for rows that fail.
+# Fill of rows in the first attempt, and its reduction for rows that fail.
 _FIRST_SHARE = 0.985
 _STEP = 0.95
-# Rows of this fill never fail.
+# Rows with this fill never fail.
 _CERTAIN_SHARE = 0.5
-# Rows whose sentences are placed together, to bound the memory of a large split.
+# Number of rows whose sentences are placed together, which limits memory.
 _ROWS_PER_BATCH = 4096
 
 
 @dataclasses.dataclass(frozen=True)
 class RowShape:
-    """Capacity of a row. No sentence spans two blocks."""
+    """Capacity of a row. Sentences do not cross block boundaries."""
 
     num_blocks: int
     block_length: int
@@ -34,14 +37,13 @@ class RowShape:
 
     @property
     def widths(self) -> dict[str, int]:
-        """Length of each array of a row."""
         names = ("lengths", "text_of_sentence", "place", "sentence_part")
         return {"pieces": self.length, **dict.fromkeys(names, self.num_sentences)}
 
 
 @dataclasses.dataclass(frozen=True)
 class TextShape:
-    """Limits of a text: positions of a sentence, and number of sentences."""
+    """Limits of a text: maximum sentence length and number of sentences."""
 
     sentence_length: int
     max_sentences: int
@@ -53,12 +55,15 @@ class TextShape:
 
 @dataclasses.dataclass(frozen=True)
 class Texts:
-    """The texts of a split: a partition of its sentences, or parts of long ones.
+    """Texts that partition the sentences of a split. Sentence parts count as sentences.
 
-    `positions`, uint16 `(S,)`, are those of each sentence; `is_begin`, bool `(S,)`, is
-    False for the second and later parts of a long one. `firsts`, `counts` and
-    `windows`, `(X,)`, are the first sentence, the number of sentences and the window of
-    each text; `window_firsts`, `(W,)`, the first sentence of each window.
+    Attributes:
+        positions: uint16 array `(S,)`. Length of each sentence with its special tokens.
+        is_begin: bool array `(S,)`. False for the second and later parts of a sentence.
+        firsts: int64 array `(X,)`. Index of the first sentence of each text.
+        counts: int32 array `(X,)`. Number of sentences of each text.
+        windows: int64 array `(X,)`. Index of the window of each text.
+        window_firsts: int64 array `(W,)`. Index of the first sentence of each window.
     """
 
     positions: np.ndarray
@@ -73,12 +78,12 @@ class Texts:
 
     @property
     def sizes(self) -> np.ndarray:
-        """Positions of each text: int64 array `(X,)`."""
+        """Length of each text, int64 `(X,)`."""
         ends = np.concatenate([[0], np.cumsum(self.positions, dtype=np.int64)])
         return ends[self.firsts + self.counts] - ends[self.firsts]
 
     def halved(self, which: np.ndarray) -> tuple["Texts", np.ndarray]:
-        """Cuts some texts in two; returns all texts and the numbers of the halves."""
+        """Halves some texts. Returns all texts and the indices of the halves."""
         firsts, sizes = self.firsts[which], self.counts[which]
         cuts = _whole(self.is_begin, firsts, firsts + sizes // 2)
         halves = (cuts - firsts).astype(np.int32)
@@ -94,7 +99,7 @@ class Texts:
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """The texts of all parts; sentences and windows count through them."""
+        """Concatenates parts, renumbering the sentences and windows of later parts."""
         sentences = np.cumsum([0, *(len(part.positions) for part in parts)])
         windows = np.cumsum([0, *(len(part.window_firsts) for part in parts)])
         shifted = [
@@ -120,9 +125,9 @@ def cut_texts(
     shape: TextShape,
     row: RowShape,
 ) -> Texts:
-    """Cuts windows into texts, each as long as its shape and a row allow.
+    """Splits windows into texts, each as long as its shape and a row allow.
 
-    The parts of a long sentence stay together unless they are longer than a text.
+    The parts of a long sentence stay together unless they do not fit into a text.
     """
     pieces, part = split_long(sentence_lengths, shape.max_pieces)
     positions = pieces + NUM_SPECIAL_TOKENS
@@ -130,7 +135,7 @@ def cut_texts(
     ends = np.concatenate([[0], np.cumsum(num_sentences, dtype=np.int64)])
     bounds = np.flatnonzero(is_begin)[ends]
     cuts = []
-    # One text of every window at a time, because the next one begins at its end.
+    # Each step finds one text per window, because the next text begins at its end.
     window, first = np.arange(len(num_sentences)), bounds[:-1]
     before = np.concatenate([[0], np.cumsum(positions, dtype=np.int64)])
     max_sentences = min(shape.max_sentences, row.num_sentences)
@@ -155,7 +160,7 @@ def cut_texts(
 
 
 def _whole(is_begin: np.ndarray, firsts: np.ndarray, stops: np.ndarray) -> np.ndarray:
-    """Moves stops back to the begin of a sentence, unless the text became empty."""
+    """Moves stops back to the start of a sentence, unless the text would be empty."""
     moved = stops.copy()
     is_torn = ~is_begin[moved]
     while is_torn.any():
@@ -168,13 +173,13 @@ def pack_texts(texts: Texts, row: RowShape, *, seed: int) -> tuple[Texts, Packs]
     """Packs texts into few rows whose sentences fit into blocks.
 
     Texts of rows whose sentences do not fit are packed again with a lower fill. A text
-    that does not fit into an empty row is cut in two.
+    that does not fit into an empty row is split in half.
     """
     rows: list[np.ndarray] = []
     left, share = np.arange(len(texts)), _FIRST_SHARE
     while len(left):
         capacity = max(int(share * row.length), row.block_length)
-        # A sentence also takes its share of the slots for sentences.
+        # The number of sentences per row is limited, too.
         counts = texts.counts[left].astype(np.int64)
         slots = -(-counts * row.length // row.num_sentences)
         sizes = np.minimum(np.maximum(texts.sizes[left], slots), capacity)
@@ -195,7 +200,7 @@ def pack_texts(texts: Texts, row: RowShape, *, seed: int) -> tuple[Texts, Packs]
 
 
 def sentence_matrix(texts: Texts, rows: list[np.ndarray]) -> np.ndarray:
-    """Positions of the sentences of rows of texts, int32 `(R, N)`, padded with 0."""
+    """Returns the sentence lengths of rows of texts, int32 `(R, N)`, padded with 0."""
     counts = [int(texts.counts[members].sum()) for members in rows]
     matrix = np.zeros((len(rows), max(counts, default=0)), np.int32)
     members = np.concatenate([*rows, np.zeros(0, np.int64)])
@@ -207,7 +212,7 @@ def sentence_matrix(texts: Texts, rows: list[np.ndarray]) -> np.ndarray:
 
 
 def _fits(texts: Texts, rows: list[np.ndarray], row: RowShape) -> Iterator[np.ndarray]:
-    """Yields masks of rows whose sentences all fit, for batches of rows."""
+    """Yields masks of the rows whose sentences all fit, one batch of rows at a time."""
     for begin in range(0, len(rows), _ROWS_PER_BATCH):
         lengths = sentence_matrix(texts, rows[begin : begin + _ROWS_PER_BATCH])
         _, succeeded = place_in_blocks(lengths, row.block_length, row.num_blocks)
@@ -217,7 +222,7 @@ def _fits(texts: Texts, rows: list[np.ndarray], row: RowShape) -> Iterator[np.nd
 
 
 class TextRows:
-    """All texts of one shape of a split, and their rows."""
+    """The texts of a split for one `TextShape`, packed into rows."""
 
     def __init__(
         self, windows: WindowRecords, shape: TextShape, row: RowShape, seed: int
@@ -243,7 +248,7 @@ class TextRows:
         return np.unique(self._texts.windows[members])
 
     def read(self, number: int) -> dict[str, np.ndarray]:
-        """Arrays of a row, `(L,)` and `(N,)`, padded with 0: see `RowShape.widths`."""
+        """Reads the arrays of a row, padded with 0 to `RowShape.widths`."""
         texts = self._texts
         members, _ = self._rows.of_rows(np.array([number]))
         (positions,) = sentence_matrix(texts, [members])
@@ -263,7 +268,7 @@ class TextRows:
         return row
 
     def _read_pieces(self, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Pieces of some texts, and which part of a sentence each sentence is."""
+        """Reads the pieces of texts and the part number of each sentence."""
         texts = self._texts
         windows = texts.windows[members]
         firsts = texts.firsts[members] - texts.window_firsts[windows]

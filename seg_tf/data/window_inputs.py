@@ -1,7 +1,4 @@
-"""Rows of `[CLS] window [SEP]` with their indices, masked for masked LM.
-
-Shape key: B batch, L row length.
-"""
+"""Reads windows as rows `[CLS] window [SEP]` with their indices and masking."""
 
 import pathlib
 import types
@@ -23,16 +20,16 @@ ReadSamples = Callable[[tf.Tensor], Features]
 
 
 class SampledInputs:
-    """Inputs whose rows are read by the numbers of samples."""
+    """Base class for implementations of `Inputs` that read rows by sample number."""
 
     def train_function(self) -> ReadSamples:
-        """Maps the numbers of training samples to their features, in the graph."""
+        """Returns a function that maps training sample numbers to features."""
         raise NotImplementedError
 
     def train_dataset(
         self, batch_size: int, first_sample: int = 0, **rank: Any
     ) -> tf.data.Dataset:
-        """Endless batches, each epoch in another order; see `Inputs`."""
+        """Returns endless batches in a new order every epoch."""
         make_features = self.train_function()
         share = sample_order.share_of_rank(batch_size, **rank)
 
@@ -43,7 +40,7 @@ class SampledInputs:
 
 
 class RecordInputs:
-    """Records and their vocabulary: the base of all inputs but mixtures."""
+    """Base class of inputs that read one folder of records and its vocabulary."""
 
     sources: Mapping[str, Any] = types.MappingProxyType({})
 
@@ -75,26 +72,26 @@ class RecordInputs:
 
 @configured_by(WindowInputsConfig)
 class WindowInputs(SampledInputs, RecordInputs):
-    """Reads windows and returns the features of BERT-family models.
+    """Reads windows as features for BERT-like models.
 
-    Sample k of epoch e, its masking included, is a pure function of (seed, e, k).
-    Subclasses make other rows of the windows: they override `build_rows` and name the
-    features of their rows.
+    Sample k of epoch e, including its masking, is a pure function of (seed, e, k).
+    Subclasses build other rows from the windows. They override `build_rows` and list
+    the additional features in `row_features`.
 
     Args:
         window_length, masking, block_rows, blocks_at_once: see `WindowInputsConfig`.
-        records_dir: output folder of `seg-tf build-records`.
-        index_tables: index features that the model embeds, and their tables' rows,
-            which cap the indices.
-        seed: seed of the run.
-        vocab_size: rows of the model's token table; None accepts the records'.
+        records_dir: str or path. Output folder of `seg-tf build-records`.
+        index_tables: dict. Size of the embedding table of each index feature of the
+            model. Larger indices are clipped.
+        seed: int. Seed of the run.
+        vocab_size: int. Vocabulary size of the model, or None to accept any.
     """
 
-    # Layout of the rows in inference and fine-tuning.
+    # The layout of rows in inference and fine-tuning.
     layout: type[Layout] = WindowLayout
-    # Features that a single window lacks.
+    # Additional features, which single windows lack.
     row_features: tuple[str, ...] = ()
-    # Indices that the rows can have.
+    # Index features that rows can have.
     index_features: tuple[str, ...] = WINDOW_INDICES
 
     def __init__(
@@ -131,12 +128,11 @@ class WindowInputs(SampledInputs, RecordInputs):
         self._functions: dict[str, ReadSamples] = {}
 
     def build_rows(self, windows: WindowRecords) -> Rows:
-        """The rows of the windows of a split; a ValueError if there can be none."""
+        """Builds the rows of a split. Raises a ValueError for unsuitable windows."""
 
         def read(
             numbers: tf.Tensor, epoch_places: tf.Tensor, epoch_streams: tf.Tensor
         ) -> Features:
-            # The random stream of sample k of epoch e.
             streams = randomness.extend_key(epoch_streams, epoch_places)
             return windows.read_masked(numbers, streams)
 
@@ -157,7 +153,7 @@ class WindowInputs(SampledInputs, RecordInputs):
             )
         if manifest.kind != "windows":
             raise ValueError(
-                f"{folder}: expected windows, found {manifest.kind}. Cut them with "
+                f"{folder}: expected windows, found {manifest.kind}. Build them with "
                 f"`seg-tf build-windows --documents_dir={folder} "
                 f"--window_length={self._window_length}`"
             )
@@ -165,7 +161,7 @@ class WindowInputs(SampledInputs, RecordInputs):
             raise ValueError(
                 f"{folder}: the records have window_length={manifest.window_length}, "
                 f"the config has inputs.window_length={self._window_length}. Set "
-                f"--config.inputs.window_length={manifest.window_length}, or cut "
+                f"--config.inputs.window_length={manifest.window_length}, or build "
                 "windows with `seg-tf build-windows`"
             )
 
@@ -213,10 +209,10 @@ class WindowInputs(SampledInputs, RecordInputs):
     def validation_dataset(
         self, batch_size: int, max_samples: int | None = None, **rank: Any
     ) -> tf.data.Dataset:
-        """Held-out batches, the same samples and masks each time; see `Inputs`.
+        """Returns held-out batches with fixed samples and masks.
 
-        In the last batch, ranks may have fewer rows, or none. `max_samples` selects a
-        fixed random subset.
+        Ranks may have fewer or no rows in the last batch. `max_samples` selects a fixed
+        random subset.
         """
         share = sample_order.share_of_rank(batch_size, **rank)
         rows = self._nonempty_split("validation")
@@ -262,7 +258,7 @@ class WindowInputs(SampledInputs, RecordInputs):
         rows = self._split(split)
         if not rows.count:
             raise ValueError(
-                f"{self._records_dir}: the {split} split holds no record. Build the "
+                f"{self._records_dir}: the {split} split is empty. Build the "
                 "records from more documents, with a larger --validation_fraction or "
                 "with --validation_input, or train without validation: "
                 "--config.training.validation_interval=0"
@@ -270,7 +266,7 @@ class WindowInputs(SampledInputs, RecordInputs):
         return rows
 
     def _traced_once(self, split: str, function: ReadSamples) -> ReadSamples:
-        """Traces once for all datasets of a run, because tracing takes a second."""
+        """Returns a `tf.function`, traced only once, for all datasets of a split."""
         return self._functions.setdefault(split, tf.function(function, autograph=False))
 
     def _features(
@@ -290,8 +286,7 @@ class WindowInputs(SampledInputs, RecordInputs):
 
 
 def _pipelined(dataset: tf.data.Dataset, make_batch: ReadSamples) -> tf.data.Dataset:
-    # Whole batches are computed in parallel and stay in order. AutoGraph has nothing to
-    # convert and takes seconds.
+    # AutoGraph has nothing to convert and takes seconds.
     dataset = dataset.map(
         tf.autograph.experimental.do_not_convert(make_batch),
         num_parallel_calls=tf.data.AUTOTUNE,

@@ -1,4 +1,4 @@
-"""The records of a split as masked windows, `[CLS] pieces [SEP]`, and rows of them.
+"""Reads the records of a split as masked windows, `[CLS] pieces [SEP]`.
 
 Shape key: B rows, W windows, L window length, S sentences of a window.
 """
@@ -31,12 +31,15 @@ Features = dict[str, tf.Tensor]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rows:
-    """The rows of an epoch of a split.
+    """The rows of a split.
 
-    `length` is the number of positions of a row, `num_tokens` counts all rows except
-    padding. `read` maps int64 `(B,)` numbers of rows, int64 `(B,)` positions in the
-    epoch and uint64 `(B,)` random streams of the epoch to features `(B, …)`. `prefetch`
-    maps numbers of rows to operations that fetch remote records ahead.
+    Attributes:
+        count: int. Number of rows.
+        length: int. Number of positions of a row.
+        num_tokens: int. Number of tokens in all rows, without padding.
+        read: maps row numbers and positions in the epoch, int64 `(B,)`, and random
+            streams of the epoch, uint64 `(B,)`, to features `(B, …)`.
+        prefetch: maps row numbers to operations that prefetch remote records.
     """
 
     count: int
@@ -73,18 +76,18 @@ class WindowRecords:
 
     @property
     def num_tokens(self) -> int:
-        """Pieces and special tokens of all windows."""
+        """Number of pieces and special tokens of all windows."""
         pieces = self.manifest.count("pieces", self.split)
         return pieces + NUM_SPECIAL_TOKENS * len(self)
 
     def lengths(self, shards: range) -> np.ndarray:
-        """Positions of each window of some shards, including special tokens."""
+        """Reads the length of each window of some shards, including special tokens."""
         windows = record_schema.WINDOWS
         lengths = self._read_lengths(shards, windows.read, windows)
         return lengths.astype(np.int64) + NUM_SPECIAL_TOKENS
 
     def sentence_lengths(self, shards: range) -> tuple[np.ndarray, np.ndarray]:
-        """Pieces of every sentence, and sentences of each window, of some shards."""
+        """Reads the piece count of each sentence and sentence count of each window."""
         return self._read_lengths(
             shards, record_schema.read_sentence_lengths, *record_schema.LENGTHS
         )
@@ -106,11 +109,11 @@ class WindowRecords:
             raise mirrors.damaged(str(error), paths) from error
 
     def vocabulary(self) -> Vocabulary:
-        """The word pieces of the records, checked against the manifest."""
+        """Reads the word pieces of the records and checks them against the manifest."""
         return Vocabulary.from_file(vocabulary_path(self.manifest, self.records_dir))
 
     def check_whole_sentences(self) -> None:
-        """Raises a ValueError if windows begin and end inside sentences."""
+        """Raises a ValueError if windows may begin or end inside sentences."""
         if self.manifest.options.get("cut_sentences"):
             raise ValueError(
                 f"{self.records_dir}: the records were built with --cut_sentences. "
@@ -123,13 +126,13 @@ class WindowRecords:
         return [tf.numpy_function(self._reader.prefetch, [numbers], [], stateful=True)]
 
     def read_trees(self, numbers: Sequence[int]) -> list[DocumentTree]:
-        """Stored windows, outside the graph."""
+        """Reads windows as trees, outside the graph."""
         widths = self.manifest.number_widths
         records = self._reader.read(numbers)
         return [examples.decode(record, widths)[0] for record in records]
 
     def read(self, numbers: tf.Tensor) -> tuple[Trees, tf.Tensor, tf.Tensor]:
-        """Trees, first indices `(W, 3)` and stored orders `(W, S)` of windows."""
+        """Reads windows' trees, first indices `(W, 3)` and sentence orders `(W, S)`."""
 
         def read_records(numbers: np.ndarray) -> np.ndarray:
             return np.array(self._reader.read(numbers.tolist()), dtype=object)
@@ -157,7 +160,7 @@ class WindowRecords:
         return trees, first_index, lists[record_schema.SHUFFLED_SENTENCE_INDICES]
 
     def read_masked(self, numbers: tf.Tensor, streams: tf.Tensor) -> Features:
-        """Reads and masks windows `(W,)`, one per row, each with its random stream."""
+        """Reads one window per row, and masks each row with its random stream."""
         trees, _, _ = self.read(numbers)
         rows = window_rows(
             trees,

@@ -1,1 +1,1 @@
-"""Exports pretrained and fine-tuned models as SavedModels that take text."""
+"""Exports pretrained and fine-tuned models as SavedModels and ONNX files."""

@@ -1,7 +1,7 @@
 """Converts `encode_ids` to ONNX and checks the result in onnxruntime.
 
-The ONNX model takes the features of any number of rows of any length. It does not take
-text, since ONNX has no operators that split text into sentences and word pieces.
+The ONNX model accepts the features of any number of rows of any length, but not text,
+because ONNX has no operators that split text into sentences and word pieces.
 """
 
 import importlib.util
@@ -35,8 +35,8 @@ def check_packages() -> None:
 def convert(model: ServedModel, vocabulary: TokenTable) -> tuple[bytes, float]:
     """Converts `encode_ids` to ONNX and compares the results on random texts.
 
-    Returns the file's content and the largest absolute difference, if rounding errors
-    can explain it. Otherwise raises a `ValueError`.
+    Returns the file's content and the largest absolute difference. Raises a
+    `ValueError` if a difference is too large for a rounding error.
     """
     import onnxruntime
     import tf2onnx
@@ -108,7 +108,7 @@ def _convert_erfc(context: Any, node: Any, name: str, _: Any) -> None:
 
 
 def _compare(name: str, expected: np.ndarray, output: np.ndarray) -> float:
-    """Returns an output's largest difference. Raises above the tolerance."""
+    """Returns the largest absolute difference. Raises ValueError if it is too large."""
     expected = expected.astype(np.float64)
     difference = float(np.max(np.abs(expected - output), initial=0.0))
     allowed = _TOLERANCE * max(1.0, float(np.max(np.abs(expected), initial=0.0)))

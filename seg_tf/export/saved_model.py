@@ -68,8 +68,8 @@ def write(
             `encode_ids`, and its outputs are compared with the model's.
 
     Raises:
-        ValueError: if the folder contains anything else, a format is unknown or lacks
-            its packages, or the ONNX file differs from the model. Nothing is written.
+        ValueError: if the folder has other content, a format is unknown or lacks its
+            packages, or the ONNX file differs from the model. Then nothing is written.
     """
     check_output_dir(folder, overwrite)
     check_formats(formats)

@@ -48,7 +48,7 @@ class ServedModel(tf.Module):
         names: Sequence[str],
         compute: Callable[[Features], Outputs],
     ) -> Any:
-        """Tracks the model's weights and returns the signature `encode_ids`."""
+        """Makes the model's weights part of the export, and returns `encode_ids`."""
         self.weights = [variable.value for variable in model.variables]
 
         # A signature has one named argument per feature.
@@ -87,8 +87,8 @@ class ServedEncoder(ServedModel):
     Signatures:
         serving_default: takes `text`, string `(B,)`, one paragraph per line. Reads the
             sentences that fit into a row, or the beginning of a long first sentence.
-        encode_pairs: takes `text` and `second_text`, string `(B,)`, in one row as in
-            fine-tuning, each as one sentence. The longer text is truncated.
+        encode_pairs: takes `text` and `second_text`, string `(B,)`. As in fine-tuning,
+            they share a row, each as one sentence. The longer is truncated to fit.
         encode_ids: takes the features of rows.
     """
 
@@ -150,7 +150,8 @@ class ServedClassifier(ServedModel):
     """A classifier or regressor to serve. `docs/export.md` lists its outputs.
 
     `serving_default` takes `text`, string `(B,)`, and for pairs also `second_text`. As
-    in fine-tuning, each text is one sentence. The longest text is truncated to fit.
+    in fine-tuning, each text is one sentence, and the longest is truncated to fit.
+    `encode_ids` takes features of rows, and returns the same outputs except `is_cut`.
 
     Args:
         classifier: a `TextClassifier`.

@@ -34,7 +34,7 @@ class TextExamples:
         labels: class indices, or floats for regression, `(E,)` or `(E, 1)`.
         sample_weight: array-like `(E,)`, weights in the loss, or None.
         num_classes: int. Number of classes. If None, any finite labels are valid.
-        report: called with a message if examples were truncated.
+        report: function that is called with a message if rows were truncated.
     """
 
     def __init__(
@@ -93,11 +93,10 @@ class TextExamples:
         self._row_shapes = by_example.max(axis=1)
 
     def batches(self, batch_size: int, seed: int | None = None) -> tf.data.Dataset:
-        """Returns a finite dataset of batches, shuffled in each epoch.
+        """Returns a finite dataset of batches. With a seed, each epoch is shuffled.
 
-        If `seed` is None, batches keep the order of the examples. Otherwise examples of
-        similar length share a batch, except in regression: scores may depend on the
-        length, as in STS-B, and the mean score would vary between batches.
+        Shuffled batches contain examples of similar length, except in regression: if
+        labels depend on the length, as in STS-B, the batches' mean labels would differ.
         """
         is_regression = self._labels is not None and self._labels.dtype.kind == "f"
         return row_batches(
@@ -197,7 +196,7 @@ def _chunks(numbers: np.ndarray, size: int) -> list[np.ndarray]:
 
 
 def is_text(values: Any) -> bool:
-    """Returns whether values are texts in any form. Empty lists count as texts."""
+    """Returns whether values are texts for `to_tuples`. Empty lists count as texts."""
     if isinstance(values, str | bytes):
         return True
     if tf.is_tensor(values):
@@ -218,7 +217,7 @@ def to_tuples(texts: Any, num_texts: int | None = None) -> list[tuple[str, ...]]
         texts: a sequence, array or tensor of strings, or of tuples of strings. As in
             keras-hub, it may also be a tuple of `num_texts` lists, arrays or tensors:
             all first texts, all second texts and so on.
-        num_texts: int. Texts per example. If None, as many as in the first example.
+        num_texts: int. Number of texts per example. If None, as in the first example.
     """
     if (
         isinstance(texts, tuple)

@@ -37,11 +37,12 @@ class ClassificationRunner:
     """A `TaskRunner` for the tasks of `seg_tf.tasks`.
 
     Scores are the task's metrics on the dev split. The scores of MNLI's two dev splits
-    have the prefixes "matched_" and "mismatched_", and the first split ranks settings.
-    The logs of every epoch contain the scores and the split's `loss`.
+    have the prefixes "matched_" and "mismatched_". Matched accuracy ranks its settings.
+    The logs of every epoch contain each dev split's scores and `loss`.
 
-    `limit` is the number of training examples to use. `predict_test` and `save_model`
-    apply to each trial. `options` are passed to `TextClassifier.from_preset`.
+    `limit` is the number of training examples to use. Each trial predicts the test
+    splits if `predict_test` is True, and saves its model if `save_model` is True.
+    `options` are passed to `TextClassifier.from_preset`.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class ClassificationRunner:
         }
 
     def describe(self) -> dict[str, Any]:
-        """Returns checksums of everything that scores and saved models depend on."""
+        """Returns checksums of the data that scores and saved models depend on."""
         checksums = {
             split.name: tasks.checksum(split.examples)
             for split in (self._train, *self._dev.values(), *self._test)
@@ -187,11 +188,11 @@ class _Split:
         return outputs
 
     def predictions(self, outputs: np.ndarray) -> np.ndarray:
-        """Converts outputs to class indices, or clips scores to the range: `(E,)`."""
+        """Returns class indices or, for regression, clipped scores, `(E,)`."""
         if self.task.score_range:
             return np.clip(outputs[:, 0], *self.task.score_range)
         return outputs.argmax(axis=1)
 
     def scores(self, predictions: Sequence[int | float]) -> dict[str, float]:
-        """Computes the metrics of the task."""
+        """Computes the task's metrics for predictions on this split."""
         return task.compute(self.task, self.labels, predictions)

@@ -21,15 +21,14 @@ DEFAULT_LEARNING_RATE = 3e-5
 class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
     """Learning rate schedule with linear warmup and linear decay to 0.
 
-    Its settings are variables, so that a compiled model can be trained again with other
-    values.
+    Its settings are variables, so that they can change after a model is compiled.
 
     Args:
         learning_rate: float. Peak learning rate.
         num_updates: int. Total number of updates.
         warmup_share: float. Fraction of the updates in which the rate rises.
-        for_one_fit: bool. Whether `TextClassifier.fit` created the schedule. The next
-            call then replaces it.
+        for_one_fit: bool. Whether `TextClassifier.fit` created the schedule. If so, the
+            next call of `fit` replaces it.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.set(learning_rate, num_updates)
 
     def set(self, learning_rate: float, num_updates: int) -> None:
-        """Changes the peak and the length of the schedule."""
+        """Changes the peak learning rate and the length of the schedule."""
         self._peak.assign(learning_rate)
         self._num_updates.assign(num_updates)
         self._warmup_updates.assign(round(self.warmup_share * num_updates))
@@ -87,7 +86,7 @@ def finetuning_optimizer(learning_rate: float, num_updates: int) -> AdamW:
 
     Args:
         learning_rate: float. Peak learning rate.
-        num_updates: int. Total number of updates, the batches times the epochs.
+        num_updates: int. Total number of updates: batches per epoch times epochs.
     """
     return scheduled_optimizer(LinearWarmupDecay(learning_rate, num_updates))
 
@@ -95,7 +94,7 @@ def finetuning_optimizer(learning_rate: float, num_updates: int) -> AdamW:
 def scheduled_optimizer(
     schedule: LinearWarmupDecay, settings: OptimizerSettings = BERT_SETTINGS
 ) -> AdamW:
-    """Like `finetuning_optimizer`, but with a given schedule and settings."""
+    """Creates AdamW like `finetuning_optimizer`, with any schedule and settings."""
     return build_scheduled(
         AdamW,
         lambda **_: schedule,
@@ -130,7 +129,7 @@ class ReusableModel:
         self._model: keras.Model | None = None
 
     def start(self, seed: int, learning_rate: float, num_updates: int) -> keras.Model:
-        """Returns the model in the state of a newly compiled model."""
+        """Resets the model to the state of a newly compiled model and returns it."""
         with under_dtype_policy(self._policy):
             new = self._make(seed)
         if self._model is None:

@@ -34,8 +34,7 @@ _EPSILON = 1e-8
 def probe_recipe(task: Task | str) -> Recipe:
     """Returns the recipe of a task's probe, which has a single setting.
 
-    Its `epochs` are the maximum number of evaluations on dev, summed over all L2
-    penalties.
+    `epochs` is the maximum total number of evaluations on dev, over all L2 penalties.
     """
     settings = settings_of(tasks.get(task))
     return Recipe(
@@ -109,7 +108,7 @@ class ProbeRunner:
             self.baseline |= self._scores(split, predictions)
 
     def describe(self) -> dict[str, Any]:
-        """Returns checksums of the files that scores depend on."""
+        """Returns the checksum of the examples in each split."""
         return {
             split: tasks.checksum(examples)
             for split, examples in self._examples.items()
@@ -118,7 +117,7 @@ class ProbeRunner:
     def run(
         self, trial: Trial, folder: pathlib.Path, callbacks: Callbacks = ()
     ) -> Result:
-        """Runs a trial. Its setting and the callbacks are ignored.
+        """Runs a trial and writes its predictions. Setting and callbacks are ignored.
 
         The scores are the dev `accuracy`, `test_accuracy` if there is a test split, and
         the chosen penalty `l2`. There is one log entry per evaluation on dev.
@@ -151,7 +150,7 @@ class ProbeRunner:
     def _encode(self, encoder_seed: int | None) -> Mapping[str, np.ndarray]:
         """Returns the probe's inputs for every split, cached for the last encoder.
 
-        `encoder_seed` is the seed of random weights, or None for the checkpoint's.
+        `encoder_seed` seeds random weights. If None, the checkpoint's weights are used.
         """
         if encoder_seed in self._features:
             return self._features[encoder_seed]
@@ -207,10 +206,7 @@ def encode_examples(
 
 @dataclasses.dataclass(frozen=True)
 class Probe:
-    """A probe with its best weights on dev, and the accuracy of each dev evaluation.
-
-    `l2` is the strength of its penalty.
-    """
+    """A probe with its best weights on dev, its L2 penalty and all dev accuracies."""
 
     model: keras.Model
     l2: float
@@ -220,7 +216,7 @@ class Probe:
 def make_probe(
     num_features: int, num_classes: int, hidden_size: int, l2: float, seed: int
 ) -> keras.Model:
-    """Creates a logistic regression, with a sigmoid hidden layer if `hidden_size` > 0.
+    """Creates a softmax classifier, with a sigmoid hidden layer if `hidden_size` > 0.
 
     Kernels and biases are drawn uniformly within ±1 / sqrt(inputs), as in PyTorch. The
     penalty is l2 / 2 times the sum of squares of both, whose gradient is the weight
@@ -265,8 +261,8 @@ def train_probes(
     """Trains one probe for each penalty in `settings.l2`, with early stopping on dev.
 
     `train` and `dev` are pairs of float32 features `(E, features)` and integer labels
-    `(E,)`. All probes start from the same weights and read the examples in the same
-    order, both drawn by the seed, as in the benchmark's code.
+    `(E,)`. As in the benchmark's code, the seed determines the initial weights and the
+    order of the examples, so both are the same for all probes.
     """
     probes = []
     for l2 in settings.l2:
@@ -310,7 +306,7 @@ def shuffled_batches(
 
 
 class DevStopping(keras.callbacks.Callback):
-    """Callback that evaluates on dev and stops training as in `ProbeSettings`."""
+    """Callback that evaluates on dev and stops early, as `ProbeSettings` specifies."""
 
     def __init__(self, dev: tuple[np.ndarray, np.ndarray], settings: ProbeSettings):
         super().__init__()

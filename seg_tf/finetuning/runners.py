@@ -74,7 +74,7 @@ def make_runner(
     probe: str | None = None,
     report: Callable[[str], Any] = print,
 ) -> TaskRunner:
-    """Creates a task's runner. `options` must contain all `OPTIONS` of its kind."""
+    """Creates a task's runner. `options` must have all `OPTIONS` of the task's kind."""
     kind = kind_of_task(task, probe)
     arguments = {name: options[name] for name in OPTIONS[kind]} | {"report": report}
     if probe is not None and kind == PROBE:
@@ -91,9 +91,9 @@ def make_recipe(
     probe: str | None = None,
     **chosen: Sequence[Any],
 ) -> Recipe:
-    """Returns the settings to try for a task: a paper's `grid`, or the defaults.
+    """Returns the settings to try for a task, from a paper's `grid` or the defaults.
 
-    `chosen` values of `learning_rates`, `batch_sizes` and `epochs` replace the grid's.
+    Fields of `Recipe` in `chosen` take precedence. The recipe of a `probe` is fixed.
     """
     if probe is not None:
         return probe_recipe(task)

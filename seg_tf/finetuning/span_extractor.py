@@ -49,7 +49,7 @@ class SpanExtractor(TextTask):
 
     Returns:
         Dict of float32 logits `start` and `end` `(B, L)` and, with a pointer to
-        sentences, `sentence` `(B, C)`. Positions that cannot be answers have -1e9.
+        sentences, `sentence` `(B, C)`. Logits of impossible positions are -1e9.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class SpanExtractor(TextTask):
     def answer(
         self, questions: Sequence[str], contexts: Sequence[str], **choice: Any
     ) -> dict[str, np.ndarray]:
-        """Answers questions with passages of contexts.
+        """Answers questions with spans of their contexts.
 
         Args:
             questions: sequence of one or more questions.

@@ -38,15 +38,15 @@ class SpanExamples:
     batch by batch, in a graph on the CPU.
 
     Args:
-        pretrained: BERT, BERT with P.S., SegaBERT, SLM or a mixture.
+        pretrained: a BERT, BERT with P.S., SegaBERT, SLM or a mixture of them.
         data: questions and contexts. The first of several answers is the label.
-        **sizes: as for `window_sizes`.
+        **sizes: keyword arguments of `window_sizes`.
 
     Attributes:
         windows: all windows. The windows of a question are adjacent, in context order.
-        answers: first and last word piece of each answer, two int32 tensors `(Q,)`,
-            numbered over all contexts. If there is no answer, the last piece precedes
-            the first.
+        answers: indices of the first and last word piece of each answer, two int32
+            tensors `(Q,)`. Pieces are numbered over all contexts. If there is no
+            answer, the last index is below the first.
     """
 
     def __init__(self, pretrained: Pretrained, data: SquadFile, **sizes: int | None):
@@ -121,7 +121,7 @@ class SpanExamples:
     def make_batch(
         self, numbers: np.ndarray, row_shape: tuple[int, ...] | None = None
     ) -> Any:
-        """Returns the features and labels of the windows `numbers`, as arrays."""
+        """Returns the given windows' features and labels, as arrays."""
         if row_shape is None:
             row_shape = tuple(self._row_shapes[numbers].max(axis=0))
         with tf.device("CPU"):
@@ -146,9 +146,9 @@ class SpanExamples:
 class AnswerRanker:
     """Predicts answers to the questions of `SpanExamples` with a `SpanExtractor`.
 
-    Calls return the best answers to each question, and the loss: the sum over the
-    pointers, averaged over the windows. The pointer to sentences affects only the loss,
-    as an auxiliary task for the encoder (SLM, section 2.2).
+    A call returns the best answers to each question, and the loss, which is summed over
+    the pointers and averaged over the windows. The pointer to sentences affects only
+    the loss, because it is an auxiliary task for the encoder (SLM, section 2.2).
     """
 
     def __init__(
@@ -209,8 +209,8 @@ class AnswerRanker:
     ) -> list[RankedAnswers]:
         """Returns the best answers to consecutive questions, starting at `begin`.
 
-        `rows` are the numbers of their windows. `starts` and `ends`, float64 `(K,)`,
-        are the logits of all word pieces, and `nulls`, float64 `(W, 2)`, of `[CLS]`.
+        `rows` are the questions' window indices. `starts` and `ends`, float64 `(K,)`,
+        are logits of word pieces. `nulls`, float64 `(W, 2)`, are the logits of `[CLS]`.
         """
         windows = self._examples.windows.take(tf.constant(rows, tf.int32))
         with tf.device("CPU"):

@@ -31,11 +31,11 @@ class SquadRunner:
     """A `TaskRunner` for SQuAD 1.1 and 2.0.
 
     Rows are laid out as in Segatron (section 3.2) or SLM (section 2.2). Windows,
-    training targets and the ranking of answers follow BERT's published code. A window
-    without the answer points to `[CLS]`. The scores are computed by
+    training targets and the ranking of answers follow BERT's published code. The target
+    of a window without the answer is `[CLS]`. The scores are computed by
     `seg_tf.tasks.squad.score_answers`. The logs of every epoch contain the scores and
-    the `loss` on the dev windows. Arguments are as for `ClassificationRunner`, and
-    `dev_limit` is the number of dev questions to answer.
+    the `loss` on the dev windows. Arguments are as for `ClassificationRunner`, except
+    for `dev_limit`, the number of dev questions to answer.
     """
 
     main_metric = "f1"

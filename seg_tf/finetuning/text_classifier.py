@@ -56,7 +56,7 @@ class TextClassifier(TextTask):
         encoder: maps features to a sequence `(B, L, D)`. It becomes part of the model
             and is trained with it.
         readout: selects the input vectors of the head.
-        num_classes: int. Number of classes or answers. 1 is regression.
+        num_classes: int. Number of classes or answers. 1 means regression.
         dropout: float. Dropout rate before the dense layer.
         freeze_encoder: bool. Whether to freeze the encoder's weights and to run it in
             inference mode, without dropout.
@@ -152,17 +152,17 @@ class TextClassifier(TextTask):
         Settings of a saved classifier can be omitted and must not be changed.
 
         Args:
-            folder: a run or a checkpoint, `hf://organization/name`, or the folder of a
-                Hugging Face or keras-hub BERT, whose encoder gets a new head; a folder
-                written by `save_to_preset`; or a result of `load_pretrained`, whose
-                encoder is copied.
-            num_classes: int. Number of classes; 1 is regression. If None, the number of
-                `labels`.
-            num_texts: int. Texts per example: 2 for pairs. Defaults to 1.
-            num_choices: int. Answers per example for multiple choice. Each answer has a
-                row with the shared text. Defaults to 1.
+            folder: str, path or result of `load_pretrained`. A folder written by
+                `save_to_preset` is loaded with its head. Any other encoder (a run, a
+                checkpoint, an included model, `hf://organization/name`, the folder of a
+                Hugging Face or keras-hub BERT) is copied and gets a new head.
+            num_classes: int. Number of classes. 1 means regression. Defaults to the
+                number of `labels`.
+            num_texts: int. Number of texts per example: 2 for pairs. Defaults to 1.
+            num_choices: int. Number of answers per example in multiple choice. Each
+                answer has a separate row with the shared text. Defaults to 1.
             labels: names of the classes, in the order of their indices.
-            max_length: int. Maximum row length. If None, the length of pretraining.
+            max_length: int. Maximum row length. If None, as in pretraining.
             dropout: float. Dropout rate before the dense layer. Defaults to 0.1.
             freeze_encoder: bool. Whether to train only the head.
             randomly_initialized: bool. Whether to use random encoder weights, as a
@@ -170,7 +170,7 @@ class TextClassifier(TextTask):
             seed: int. Seed of new weights and dropout. If None, Python's `random` draws
                 one, as in Keras.
             name: str. Name of the model.
-            sentence_function: as for `load_pretrained`.
+            sentence_function: str. See `load_pretrained`.
 
         Raises:
             CheckpointError: if there is no checkpoint, or it is damaged.
@@ -261,22 +261,22 @@ class TextClassifier(TextTask):
     ) -> keras.callbacks.History:
         """Like `keras.Model.fit`, but also accepts texts.
 
-        Unless you called `compile`, every call trains with BERT's settings: a new
-        AdamW, whose learning rate rises over a tenth of the updates and falls to 0.
+        Unless you called `compile`, every call creates a new AdamW with BERT's
+        settings. Its rate rises over the first tenth of the updates, then falls to 0.
 
         Args:
             x: a sequence, array or tensor of texts, or of tuples of texts; for
                 `num_texts=2` also a tuple of all first and all second texts; a
                 `tf.data.Dataset` of batches of texts and labels; or features.
-            y: labels of the texts, as class indices or names.
+            y: labels of the texts: class indices or names, or regression values.
             batch_size: int. Number of examples per update. Defaults to 32.
             epochs: int. Number of epochs.
             validation_data: texts, labels and optionally sample weights, or batches.
             validation_split: float. Fraction of the texts, at the end, to validate on.
             sample_weight: weights of the examples in the loss.
             seed: int. Seed for shuffling the texts.
-            learning_rate: float. Peak learning rate. If None, the rate of the previous
-                call, or of the checkpoint, or 3e-5.
+            learning_rate: float. Peak learning rate. Defaults to the rate of the
+                previous call, otherwise to the checkpoint's rate, otherwise to 3e-5.
             **arguments: other arguments of `keras.Model.fit`.
 
         Raises:
@@ -346,7 +346,7 @@ class TextClassifier(TextTask):
     def predict_labels(
         self, x: Any, batch_size: int | None = None, **arguments: Any
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the most likely class of each text. Arguments are as for `predict`.
+        """Predicts the class of each example. Arguments are as for `predict`.
 
         Returns:
             Class names `(E,)`, or class indices for a model without `labels`, and the
@@ -465,7 +465,7 @@ class TextClassifier(TextTask):
         )
 
     def loss_of_labels(self) -> keras.losses.Loss:
-        """Returns the loss for `compile`: cross-entropy, or mean squared error."""
+        """Returns the cross-entropy loss or, for regression, mean squared error."""
         if self.num_classes == 1:
             return keras.losses.MeanSquaredError()
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -483,7 +483,7 @@ class _WithoutDropout(keras.layers.Layer):
 
 
 def _with_cardinality(batches: Any) -> Any:
-    """Counts the batches of a dataset of unknown cardinality, and asserts the count."""
+    """Sets a dataset's unknown cardinality. Returns all other values unchanged."""
     if (
         isinstance(batches, tf.data.Dataset)
         and int(batches.cardinality()) == tf.data.UNKNOWN_CARDINALITY

@@ -89,11 +89,11 @@ class TextTask(keras.Model):
     def from_preset(
         cls, folder: str | pathlib.Path, *, sentence_function: str | None = None
     ) -> Self:
-        """Loads a saved task. Subclasses also create new tasks.
+        """Loads a saved task. Subclasses also create tasks from pretrained encoders.
 
         Args:
             folder: a folder written by `save_to_preset`.
-            sentence_function: as for `load_pretrained`.
+            sentence_function: str. See `load_pretrained`.
         """
         return cls._load(folder, sentence_function)
 
@@ -168,7 +168,7 @@ class TextTask(keras.Model):
         """Writes the model, its vocabulary and its settings.
 
         Args:
-            folder: a new folder.
+            folder: a new or empty folder.
             overwrite: bool. Whether to replace a saved task in `folder`.
         """
         text, state = self._text_and_state()
@@ -247,13 +247,13 @@ class TextTask(keras.Model):
         formats: Sequence[str] = (saved_model.SAVED_MODEL,),
         **choice: Any,
     ) -> None:
-        """Exports a SavedModel that accepts text.
+        """Exports the model as a SavedModel that accepts text, or as an ONNX file.
 
         Args:
-            folder: a new folder.
+            folder: a new or empty folder.
             overwrite: bool. Whether to replace an existing exported model.
             formats: "saved_model", "onnx" (`seg_tf.export.onnx_file`) or both.
-            **choice: for a `SpanExtractor`, as for `SpanExtractor.answer`.
+            **choice: options of `SpanExtractor.answer`, for a `SpanExtractor` only.
         """
         saved_model.write(
             self._served(**choice),

@@ -17,13 +17,13 @@ _CHOICES = ("l2", "null_threshold")
 
 
 def best_setting(trials: Sequence[Trial], main_metric: str) -> list[Trial]:
-    """Returns the trials of the first setting with the highest mean score."""
+    """Returns the trials of the setting with the highest mean of the main metric."""
     groups = _by_setting(trials).values()
     return max(groups, key=lambda group: _mean_score(group, main_metric))
 
 
 def best_trial(trials: Sequence[Trial], main_metric: str) -> Trial:
-    """Returns the first trial with the highest main metric."""
+    """Returns the trial with the highest main metric."""
     return max(trials, key=lambda trial: trial.scores[main_metric])
 
 

@@ -2,7 +2,7 @@
 
 The folder contains `settings.json`, which applies to all trials, and `trials`, with a
 folder for each finished trial: `trial.json` (setting, seed, scores and epoch logs), the
-predictions and, on request, the model. Trials whose JSON exists are not run again.
+predictions and, on request, the model. Commands skip trials whose JSON exists.
 Interrupted trials start from the beginning.
 """
 
@@ -73,8 +73,9 @@ class Trial:
 class TaskRunner(Protocol):
     """Trains models for one task from one checkpoint.
 
-    Files are read and texts are encoded once for all trials. `main_metric` is the score
-    that ranks settings. `baseline` has the scores of a constant prediction.
+    Files are read and texts are encoded once for all trials. `main_metric` names the
+    score that ranks settings. `baseline` has the scores of a constant prediction.
+    `num_examples` is the number of training examples.
     """
 
     name: str
@@ -88,7 +89,7 @@ class TaskRunner(Protocol):
     def run(
         self, trial: Trial, folder: pathlib.Path, callbacks: Callbacks = ()
     ) -> Result:
-        """Trains one model, writes its predictions to a folder and returns its scores.
+        """Trains a model, writes predictions, and returns the scores and epoch logs.
 
         Raises:
             TrainingDiverged: if the model's outputs are not finite.
@@ -98,7 +99,7 @@ class TaskRunner(Protocol):
 class DevScores(keras.callbacks.Callback):
     """Callback that adds scores to the epoch logs, as `dev_<score>`, and prints them.
 
-    It computes metrics such as F1, which require all predictions at once.
+    It is for metrics such as F1, which require all predictions at once.
     """
 
     def __init__(self, score: Callable[[keras.Model], Mapping[str, float]]):
@@ -140,7 +141,7 @@ class TrialsFolder:
             )
 
     def prepare(self, settings: Mapping[str, Any]) -> None:
-        """Checks and writes the settings, and deletes interrupted trials."""
+        """Checks the settings, deletes interrupted trials and writes the settings."""
         self.check(settings)
         self._trials.mkdir(parents=True, exist_ok=True)
         files.remove_leftovers(self._trials)
@@ -189,8 +190,8 @@ def run_trials(
     """Runs trials one after another, and returns the trials that diverged.
 
     The folder of a trial appears when the trial is finished. Diverged trials have no
-    folder and no scores. `patience` is for early stopping, in epochs; None disables it.
-    `factories` create Keras callbacks for every trial.
+    folder and no scores. Training stops early after `patience` epochs without a better
+    main metric, unless it is None. `factories` create callbacks for every trial.
     """
     diverged = []
     for number, trial in enumerate(trials, start=1):

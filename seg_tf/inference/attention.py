@@ -28,7 +28,7 @@ from seg_tf.text.vocabulary import SENT
 class TextWindow:
     """A text laid out as in pretraining, without padding.
 
-    `[CLS]` belongs to the first sentence and paragraph, `[SEP]` to the last.
+    `[CLS]` belongs to the first sentence and paragraph, and `[SEP]` to the last.
     """
 
     features: Mapping[str, np.ndarray]  # inputs of the encoder, each `(1, L)`
@@ -53,7 +53,7 @@ class TextWindow:
 
 
 def window_capacity(pretrained: Pretrained) -> TextCapacity:
-    """Returns a model's window capacity. Raises a ValueError if it has no windows."""
+    """Returns a window's capacity. Raises a ValueError if the model has no windows."""
     if not isinstance(pretrained.encoder, Encoder):
         raise ValueError(
             "`checkpoint` must be of an encoder that reads windows (BERT, BERT with "
@@ -67,7 +67,7 @@ def window_capacity(pretrained: Pretrained) -> TextCapacity:
 def read_tree(
     paragraphs: Sequence[str], pretrained: Pretrained, splitter: Splitter
 ) -> DocumentTree:
-    """Splits a text into sentences and word pieces. Raises a ValueError if empty."""
+    """Builds the tree of a text. Raises a ValueError if the text has no word pieces."""
     encode = pretrained.text_encoder().encode
     (tree,) = TreeBuilder(splitter.split, encode).build([paragraphs])
     if not len(tree.token_ids):
@@ -79,9 +79,9 @@ def read_tree(
 
 
 def first_window(tree: DocumentTree, capacity: TextCapacity) -> DocumentTree:
-    """Truncates a text to the sentences that fit in a window, as in records.
+    """Truncates a text to the first sentences that fit in a window.
 
-    If the first sentence is too long, it is truncated.
+    If the first sentence alone does not fit, it is truncated.
     """
     ends = np.cumsum(tree.sentence_lengths)
     count = max(int(np.searchsorted(ends, capacity.num_pieces, side="right")), 1)
@@ -99,7 +99,7 @@ def first_window(tree: DocumentTree, capacity: TextCapacity) -> DocumentTree:
 
 
 def lay_out(tree: DocumentTree, pretrained: Pretrained) -> TextWindow:
-    """Lays out a text that fits in a window as in pretraining, without shuffling."""
+    """Lays out a text as in pretraining, but unshuffled. It must fit in a window."""
     layout = pretrained.layout()
     features = {
         name: values.numpy()
@@ -143,20 +143,20 @@ class AttentionMaps:
     window: TextWindow
 
     def map(self, layer: int, head: int | None = None) -> np.ndarray:
-        """Returns the weights `(L, L)` of a head, or the mean over a layer's heads."""
+        """Returns a head's weights `(L, L)`. If `head` is None, averages over heads."""
         weights = self.weights[layer]
         return weights.mean(axis=0) if head is None else weights[head]
 
     def uniform(self) -> np.ndarray:
-        """Returns weights `(L, L)` that attend equally to all positions."""
+        """Returns the weights `(L, L)` of uniform attention to all positions."""
         length = len(self.window.tokens)
         return np.full((length, length), 1 / length)
 
 
 def attention_maps(encoder: Encoder, window: TextWindow) -> AttentionMaps:
-    """Computes the attention of all layers and heads (Segatron, section 4.5).
+    """Computes attention weights in all layers and heads (Segatron, section 4.5).
 
-    The encoder's layers compute it in their compute dtype, in inference mode.
+    The encoder runs in inference mode, and each layer in its compute dtype.
     """
     layers = encoder.transformer_layers
     layer_inputs = keras.Model(encoder.input, [layer.input for layer in layers])
@@ -169,11 +169,11 @@ def attention_maps(encoder: Encoder, window: TextWindow) -> AttentionMaps:
 
 
 def attention_shares(weights: np.ndarray, window: TextWindow) -> dict[str, float]:
-    """Computes the fraction of the word pieces' attention `(L, L)` to each target.
+    """Computes the fraction of the word pieces' attention that each target receives.
 
-    The targets are `same_sentence`, `same_paragraph` (which includes the sentence) and
-    `special_tokens`. The rest goes to other paragraphs. Special tokens do not count as
-    queries and, as keys, belong to no sentence.
+    `weights` is `(L, L)`. The targets are `same_sentence`, `same_paragraph` (including
+    the sentence) and `special_tokens`. Other paragraphs receive the rest. Special
+    tokens do not count as queries. As keys, they belong to no sentence or paragraph.
     """
     is_piece = window.is_piece
     weights = weights[is_piece].astype("float64")
@@ -212,9 +212,9 @@ def heat_maps(
 ) -> Figure:
     """Draws the attention of several models on one text (Segatron, figure 3).
 
-    The models, by name, are drawn above each other. Each of the `panels` is a layer and
-    a head, or None for the mean over heads, and is drawn for all models, with a common
-    color scale from 0 to the 99 % quantile of the weights.
+    `models` maps names to attention maps, which are drawn above each other. Each panel
+    is a pair of layer and head, where None is the mean over heads. Its color scale is
+    the same for all models, from 0 to the 99 % quantile of their weights.
     """
     num_columns = min(len(panels), _MAX_COLUMNS)
     num_lines = -(-len(panels) // num_columns)

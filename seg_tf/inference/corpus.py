@@ -29,9 +29,9 @@ _AT_A_TIME = 4_096
 
 
 class CorpusVectors:
-    """A folder of sentence vectors, with their number and settings in `manifest`.
+    """A folder of sentence vectors. `manifest` has their number and settings.
 
-    Raises a ValueError if the manifest is missing, damaged or of another version.
+    Raises a ValueError if the manifest is missing, damaged or in another format.
     """
 
     def __init__(self, folder: pathlib.Path):
@@ -53,7 +53,7 @@ class CorpusVectors:
             )
 
     def check_same(self, expected: Mapping[str, Any]) -> None:
-        """Raises a ValueError if the manifest differs from `expected`."""
+        """Raises a ValueError if the manifest differs in an entry of `expected`."""
         values = {name: self.manifest[name] for name in expected}
         if differences := differing_settings(values, expected):
             raise ValueError(
@@ -68,10 +68,10 @@ class CorpusVectors:
         return map(np.load, sorted(self.folder.glob("vectors-*.npy")))
 
     def nearest(self, queries: np.ndarray, count: int) -> list[list[tuple[int, float]]]:
-        """Finds the vectors nearest to `queries`, unit vectors `(Q, D)`, exactly.
+        """Finds the exact nearest neighbors of `queries`, unit vectors `(Q, D)`.
 
         Returns up to `count` pairs of sentence number and cosine for each query, the
-        nearest first. Ties are in the order of the sentences.
+        nearest first. Equally near sentences keep their order in the corpus.
         """
         best = np.empty((len(queries), 0), np.float32)
         numbers, begin = np.empty((len(queries), 0), np.int64), 0
@@ -90,7 +90,7 @@ class CorpusVectors:
         ]
 
     def sentences(self, numbers: Iterable[int]) -> dict[int, list[Sentence]]:
-        """Maps each number to its sentence, preceded by the context sentences."""
+        """Maps each number to a list of that sentence's context and the sentence."""
         numbers = set(numbers)
         with open(self.folder / _SENTENCES_FILE, encoding="utf-8") as file:
             return {
@@ -106,7 +106,7 @@ def describe(
     vocab_checksum: str,
     settings: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Returns everything that the vectors of a corpus depend on, for the manifest."""
+    """Returns the checksums and settings that determine the vectors of a corpus."""
     return {
         "weights_sha256": weights_checksum,
         "vocab_sha256": vocab_checksum,
@@ -126,11 +126,11 @@ def encode_corpus(
     progress: Callable[[int], Any],
     report: Callable[[str], Any] = print,
 ) -> CorpusVectors:
-    """Encodes the sentences of a corpus, unless the folder already contains them.
+    """Encodes the sentences of a corpus, unless the folder already has their vectors.
 
-    The folder is written atomically. Sentences are read twice, to count and to encode
-    them. `description` is a result of `describe`, and its settings must include
-    `context_sentences` and `vectors`. `progress` creates a progress bar.
+    `description` is a result of `describe`, which must match an existing manifest. Its
+    settings must include `context_sentences` and `vectors`. Sentences are read twice,
+    first to count them. `progress` creates a progress bar for that number.
     """
     if (folder / MANIFEST_FILE).exists():
         corpus = CorpusVectors(folder)

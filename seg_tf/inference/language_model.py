@@ -33,7 +33,7 @@ _OPENING = frozenset("([{")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class WordText:
-    """Words of one or more texts, and the sentence and paragraph of each: `(n,)`."""
+    """Word ids of a text, and each word's sentence and paragraph number, `(n,)`."""
 
     token_ids: np.ndarray
     sentences: np.ndarray
@@ -44,8 +44,8 @@ class WordText:
     ) -> Iterator[dict[str, np.ndarray]]:
         """Splits the text into parallel lanes, and yields batches of segments `(B, L)`.
 
-        Each row of a batch continues the same row of the previous batch. Every word but
-        the first is a target once. As in validation, the last segments are padded.
+        Each row of a batch continues the same row of the previous batch. Every word
+        except the first is a target exactly once. Rows are padded where a lane ends.
         """
         num_words = len(self.token_ids)
         check_lanes(num_words, num_lanes)
@@ -71,7 +71,7 @@ class WordText:
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """Total loss of the predicted words in nats, and counts of words and `<unk>`."""
+    """Total loss in nats, number of predicted words, and how many are `<unk>`."""
 
     loss_sum: float
     num_predicted: int
@@ -120,7 +120,7 @@ class LanguageModel(FromPreset):
         )
 
     def tree(self, paragraphs: Sequence[str]) -> DocumentTree:
-        """Splits text into sentences and words as in training, without `<eos>`."""
+        """Splits paragraphs into sentences and words. Does not append `<eos>`."""
         return self._builder.build([paragraphs])[0]
 
     def generate(
@@ -133,7 +133,7 @@ class LanguageModel(FromPreset):
         """Continues the last line of a prompt with sampled words.
 
         `num_words` includes ends of paragraphs. If `sampling` is None, words are
-        sampled from the full distribution. Returns the prompt and the words.
+        sampled from the full distribution. Returns the prompt with its continuation.
         """
         generator = TextGenerator(self, prompt)
         words = generator.sample(sampling or Sampling(), np.random.default_rng(seed))
@@ -141,7 +141,7 @@ class LanguageModel(FromPreset):
         return prompt + "".join(spelled)
 
     def word_text(self, paragraphs: Iterable[str]) -> WordText:
-        """Returns the words of paragraphs, with an `<eos>` after each paragraph."""
+        """Returns the words of nonblank paragraphs, with an `<eos>` after each one."""
         tree = self.tree(list(filter(str.strip, paragraphs)))
         tree = tree.with_paragraph_ends(self.vocabulary.eos_id)
         return WordText(tree.token_ids.astype(np.int32), *word_counters(tree))
@@ -151,7 +151,7 @@ class LanguageModel(FromPreset):
         batches: Iterable[Mapping[str, np.ndarray]],
         on_progress: Callable[[int], Any] = bool,
     ) -> Measured:
-        """Sums the losses of all predicted words.
+        """Sums the losses of all predicted words, and counts the words and `<unk>`.
 
         Args:
             batches: features for causal language modeling, all of one shape. Each row
@@ -190,7 +190,7 @@ class LanguageModel(FromPreset):
 
 
 def standard_count(paths: Iterable[pathlib.Path]) -> int | None:
-    """Counts WikiText's tokens: whitespace-separated words, and ends of lines.
+    """Counts tokens as for WikiText: whitespace-separated words and ends of lines.
 
     Returns None unless every file has a title such as ` = Homarus gammarus = ` between
     blank lines.
@@ -248,7 +248,7 @@ class Sampling:
             )
 
     def choose(self, log_probabilities: np.ndarray, random: np.random.Generator) -> int:
-        """Samples an index from log probabilities `(V,)`, normalized or not."""
+        """Samples an index from log probabilities `(V,)`, which may be unnormalized."""
         order = np.argsort(-log_probabilities, kind="stable")
         order = order[np.isfinite(log_probabilities[order])]
         if self.temperature == 0:
@@ -261,7 +261,7 @@ class Sampling:
 
 
 def word_counters(tree: DocumentTree) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the sentence and paragraph of every word, from 0, each int64 `(n,)`."""
+    """Returns each word's sentence and paragraph number, from 0, int64 `(n,)`."""
     sentences = np.arange(len(tree.sentence_lengths))
     paragraphs = np.repeat(
         np.arange(len(tree.paragraph_lengths)), tree.paragraph_lengths
@@ -276,12 +276,12 @@ class GrowingText:
     """A prompt and its continuation, with the sentence and paragraph of each word.
 
     The text begins with an `<eos>`, as if a paragraph had ended before it. The last
-    line of the prompt is continued, unless a blank line follows it. Punkt decides
-    whether a word begins a sentence, given the paragraph up to the word.
+    line of the prompt is continued, unless a blank line follows it. Punkt reads the
+    paragraph up to each word to decide whether the word begins a sentence.
 
     Attributes:
         token_ids: int array of `<eos>` and the words of the prompt.
-        sentences, paragraphs: int64 arrays. Sentence and paragraph of each, from 0.
+        sentences, paragraphs: int64 arrays. Each word's sentence and paragraph, from 0.
     """
 
     def __init__(self, model: LanguageModel, prompt: str = ""):
@@ -310,7 +310,7 @@ class GrowingText:
         return not self._text
 
     def spell(self, token_id: int) -> str:
-        """Returns the next word as text, preceded by a space if necessary."""
+        """Converts the next word to text, preceded by a space if necessary."""
         if token_id == self._model.vocabulary.eos_id:
             return "\n"
         (word,) = self._model.vocabulary.tokens_of([token_id])
@@ -342,7 +342,7 @@ class TextGenerator:
 
     The prompt is read in segments, as in training. Each later word is a separate
     segment that attends to the memory. If the memory contains the whole text, the
-    probabilities equal the probabilities in a single pass.
+    probabilities are the same as in a single pass.
 
     Attributes:
         text: the prompt and all words appended to it.
@@ -380,10 +380,10 @@ class TextGenerator:
         self._read([token_id], [sentence], [paragraph])
 
     def sample(self, sampling: Sampling, random: np.random.Generator) -> Iterator[int]:
-        """Yields sampled words indefinitely.
+        """Yields the ids of sampled words indefinitely.
 
-        A word is appended to the text when the next one is requested. `<unk>` is never
-        sampled. Paragraphs are never empty, as in training.
+        A word is appended to the text when the next word is requested. `<unk>` is never
+        sampled. As in training, no paragraph is empty.
         """
         vocabulary = self._model.vocabulary
         while True:

@@ -13,13 +13,28 @@ import tensorflow as tf
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.inference.row_encoder import make_row
 from seg_tf.inference.texts import check_texts, split_text
-from seg_tf.interop import FromPreset
+from seg_tf.interop import FromPreset, weights
 from seg_tf.layouts.rows import Example, Segment, num_pieces
 from seg_tf.objectives.masked_lm import MaskedLM
 from seg_tf.tasks.blimp import MinimalPair
 from seg_tf.text.vocabulary import MASK
 
 _TOKENS_PER_BATCH = 16_384
+
+
+def _trained_objective(pretrained: Pretrained) -> MaskedLM:
+    """Returns the model's `MaskedLM`. Raises a ValueError if its head is untrained."""
+    objective: MaskedLM = pretrained.objective(
+        MaskedLM, "a model that was pretrained to predict masked word pieces"
+    )
+    if not weights.has_trained_head(pretrained):
+        raise ValueError(
+            "`checkpoint` must have a trained masked-LM head. Received: "
+            f"{pretrained.folder}, the run {pretrained.config.name!r}, whose head has "
+            "new weights because the imported model has no head. Pretrain it first, "
+            "with `seg-tf pretrain --initial_checkpoint`"
+        )
+    return objective
 
 
 class SentenceScorer(FromPreset):
@@ -29,8 +44,8 @@ class SentenceScorer(FromPreset):
     probabilities of the masked pieces. Each sentence has a separate row.
 
     Args:
-        pretrained: a model pretrained on windows with `MaskedLM`. Other models raise
-            a ValueError.
+        pretrained: a model pretrained on windows with `MaskedLM`. Other models, and
+            imported weights without a trained masked-LM head, raise a ValueError.
 
     Example:
     ```
@@ -40,9 +55,7 @@ class SentenceScorer(FromPreset):
     """
 
     def __init__(self, pretrained: Pretrained):
-        objective = pretrained.objective(
-            MaskedLM, "a model that was pretrained to predict masked word pieces"
-        )
+        objective = _trained_objective(pretrained)
         self._layout = pretrained.layout()
         if not self._layout.holds_spans:
             raise ValueError(
@@ -113,7 +126,7 @@ class SentenceScorer(FromPreset):
         return scores
 
     def count(self, sentences: Sequence[str]) -> int:
-        """Returns the number of masked rows that `score` will compute."""
+        """Returns the number of masked rows that `score` will pass to the encoder."""
         return int(self._encode(sentences)[1].sum())
 
 
@@ -160,7 +173,8 @@ class MaskFiller(FromPreset):
     """Predicts the word piece at each `[MASK]` of a text (Devlin et al., 2018).
 
     Args:
-        pretrained: a model pretrained with `MaskedLM`. Other models raise a ValueError.
+        pretrained: a model pretrained with `MaskedLM`. Other models, and imported
+            weights without a trained masked-LM head, raise a ValueError.
 
     Example:
     ```
@@ -170,9 +184,7 @@ class MaskFiller(FromPreset):
     """
 
     def __init__(self, pretrained: Pretrained):
-        self._objective = pretrained.objective(
-            MaskedLM, "a model that was pretrained to predict masked word pieces"
-        )
+        self._objective = _trained_objective(pretrained)
         self._layout = pretrained.layout()
         self._encoder = pretrained.encoder
         self._vocabulary = pretrained.vocabulary

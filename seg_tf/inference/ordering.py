@@ -23,9 +23,9 @@ class OrderedGroup:
 
     Attributes:
         first: index of the group's first sentence in the input text.
-        order: index in the input text of each sentence, in the predicted order.
-        confidences: probability of each sentence in `order` among the remaining ones.
-        cut: indices of the sentences that were truncated to fit in a row.
+        order: indices of the sentences in the input text, in the predicted order.
+        confidences: probability of each step of `order` among the remaining sentences.
+        cut: indices in the input text of sentences that were truncated to fit in a row.
     """
 
     first: int
@@ -95,7 +95,7 @@ class SentenceOrderer(FromPreset):
         ]
 
     def order(self, texts: Sequence[Sequence[Sentence]]) -> list[list[OrderedGroup]]:
-        """Returns the ordered groups of each text, or none for an empty text."""
+        """Returns a list of ordered groups per text, empty for an empty text."""
         longest, rows, places = self._layout.capacity(1), [], []
         for number, text in enumerate(texts):
             ids, counts = self._encode([sentence.text for sentence in text])
@@ -118,7 +118,7 @@ class SentenceOrderer(FromPreset):
         return ordered
 
     def _groups(self, pieces: Sequence[np.ndarray]) -> Iterator[tuple[int, int]]:
-        """Yields the start and stop of each group of sentences that fits in a row."""
+        """Splits sentences into groups that fit in a row. Yields starts and stops."""
         begin = 0
         for end in range(1, 1 + len(pieces)):
             if end == len(pieces) or not self._layout.fits(

@@ -1,4 +1,4 @@
-"""Downstream measures of a model, also while it is being pretrained."""
+"""Evaluates a model on downstream data, including during pretraining."""
 
 import pathlib
 from collections.abc import Callable, Mapping
@@ -24,13 +24,12 @@ _PAIRS_PER_FILE = 10
 
 
 class Probes:
-    """Measures a model on downstream data during pretraining, without training it.
+    """Evaluates a model on downstream data during pretraining, without training it.
 
-    `blimp` is the accuracy on the first 10 minimal pairs of each BLiMP file
-    (`blimp_accuracy`; chance is 0.5), as of `seg-tf evaluate-grammar --pairs=10`.
-    `sts-b` is Spearman's correlation of cosines with the human scores of STS-B's dev
-    set (`sts_b_spearman`), as of `seg-tf evaluate-similarity`. Both are computed in
-    float32, on a copy of the model.
+    `blimp` computes `blimp_accuracy` on the first 10 minimal pairs of each BLiMP file
+    (chance is 0.5), like `seg-tf evaluate-grammar --pairs=10`. `sts-b` computes
+    `sts_b_spearman`, the rank correlation of cosines with the human scores of STS-B's
+    dev set, like `seg-tf evaluate-similarity`. Both use a copy of the model in float32.
 
     Args:
         config: config of the run. `training.probes` contains `NAME=FOLDER` entries.
@@ -45,7 +44,8 @@ class Probes:
 
     Raises:
         ValueError: if an entry is not valid, if the model cannot be measured (BLiMP
-            needs a masked LM that reads windows), or if the engine is not TensorFlow.
+            needs a masked LM that reads windows), if the records have no vocabulary,
+            or if the engine is not TensorFlow.
         OSError: if a file cannot be read.
     """
 
@@ -116,9 +116,9 @@ def evaluate_similarity(
 ) -> tuple[dict[str, dict[str, Any]], int]:
     """Correlates the cosine similarities of sentence pairs with human scores.
 
-    Each sentence is encoded in a separate row. Its vector is the mean over its word
-    pieces, or the pooled `<SS>` of ReAT. `on_progress` is called with the number of
-    sentences in each finished batch.
+    Each sentence is encoded in a separate row. Its vector is the mean of the outputs at
+    its word pieces or, for ReAT, its pooled `<SS>`. `on_progress` is called with the
+    number of sentences in each finished batch.
 
     Returns:
         `{set: results}`, and the number of truncated sentences in all sets. The results

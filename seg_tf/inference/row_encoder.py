@@ -26,7 +26,7 @@ Compute = Callable[[keras.Model, tf.Tensor, Features], Sequence[tf.Tensor]]
 def make_row(
     pieces: Sequence[np.ndarray], paragraphs: Sequence[int]
 ) -> tuple[Segment, ...]:
-    """Returns a row of consecutive sentences, given the ids and paragraph of each."""
+    """Creates an example of consecutive sentences from ids and paragraph numbers."""
     segments: list[Segment] = []
     number, previous = 0, None
     for ids, paragraph in zip(pieces, paragraphs, strict=True):
@@ -44,9 +44,9 @@ class RowEncoder:
     Rows of similar length are batched. The result for a row does not depend on the
     rest of its batch, except for rounding. One graph serves all row lengths.
 
-    `compute` receives the encoder's output in float32. `num_columns` is the number of
-    segments to which rows are padded, for static shapes in `compute`. If it is None,
-    rows are padded to the most segments in their batch.
+    `compute` receives the encoder's output in float32. Rows are padded to `num_columns`
+    segments, so that `compute` can rely on static shapes. If `num_columns` is None,
+    rows are padded to the largest number of segments in their batch.
     """
 
     def __init__(
@@ -80,8 +80,8 @@ class RowEncoder:
     ) -> list[tuple[np.ndarray, ...]]:
         """Returns the results for each example, one array per tensor of `compute`.
 
-        Each example must have a segment and fit into a row. Results are padded as in
-        their batch. `on_progress` is called with the number of rows in each batch.
+        Each example must have at least one segment and fit into a row. Results keep the
+        padding of their batch. `on_progress` is called with each batch's row count.
         """
         results: list[tuple[np.ndarray, ...]] = [()] * len(examples)
         for numbers in self._batches(examples):

@@ -45,9 +45,9 @@ class EncodedText:
     Attributes:
         sentences: S sentences.
         vectors: float32 array `(S, D)`; 0 for a sentence without word pieces.
-        num_parts: number of sentences, where each part of a long sentence counts.
-        num_positions: number of positions with special tokens and without padding.
-        num_passes: number of rows, which do not see each other.
+        num_parts: number of sentences, counting each part of a sentence that was split.
+        num_positions: number of positions, including special tokens but not padding.
+        num_passes: number of rows. Sentences only see sentences in the same row.
     """
 
     sentences: tuple[str, ...]
@@ -87,7 +87,7 @@ class SentenceEncoder(FromPreset):
 
     Args:
         pretrained: a result of `load_pretrained`. Its encoder is copied.
-        max_length: int. Maximum row length. If None, the length of pretraining.
+        max_length: int. Maximum row length. If None, the length used in pretraining.
         randomly_initialized: bool. Whether to replace the encoder's weights by random
             weights, as a baseline that shows the effect of pretraining.
         seed: int. Seed of the random weights.
@@ -143,9 +143,9 @@ class SentenceEncoder(FromPreset):
     def choose_vectors(
         self, vectors: str | None = None, *, allow_cls: bool = False
     ) -> str:
-        """Checks a kind of vectors, or returns the model's default kind if None.
+        """Returns `vectors` after a check, or the model's default kind if it is None.
 
-        Defaults are "sent" for SLM and ReAT, otherwise "mean" ("cls" if `allow_cls`).
+        The default is "sent" for SLM and ReAT, otherwise "mean" ("cls" if `allow_cls`).
         """
         known = [kind for kind in self._kinds if allow_cls or kind != CLS]
         if vectors is None:
@@ -161,8 +161,8 @@ class SentenceEncoder(FromPreset):
         """Encodes each text as one vector. Returns a float32 array `(N, D)`.
 
         A text that is longer than a row is truncated to the sentences that fit. "sent"
-        is the mean over the sentences, and so is "mean" for ReAT. The mean of a text
-        without word pieces is 0.
+        is the mean of the sentence vectors, and so is "mean" for ReAT. A text without
+        word pieces has the vector 0, except for "cls".
         """
         texts = check_texts(texts, "texts")
         if vectors == MEAN and MEAN not in self._kinds:
@@ -212,7 +212,7 @@ class SentenceEncoder(FromPreset):
     def encode_documents(
         self, documents: Sequence[Sequence[Sentence]], vectors: str | None = None
     ) -> list[EncodedText]:
-        """Like `encode_sentences`, for documents already split into sentences."""
+        """Encodes documents that are already split into sentences, without warnings."""
         laid_out = [self._stretches(sentences) for sentences in documents]
         examples = [example for stretches, _ in laid_out for example in stretches]
         rows = iter(self._encode_rows(examples, self.choose_vectors(vectors)))
@@ -242,8 +242,8 @@ class SentenceEncoder(FromPreset):
 
         The whole document is encoded as in `encode_sentences`. Then the outputs at the
         word pieces of each passage are averaged ("late chunking", Günther et al., 2024,
-        section 3). For ReAT, a passage is the mean over the vectors of the sentences
-        that overlap it.
+        section 3). For ReAT, the vector of a passage is the mean of the vectors of the
+        sentences that overlap it.
 
         `spans` are pairs of start and stop characters. If None, the passages are the
         paragraphs. Raises a ValueError if a span is not inside the document.
@@ -352,7 +352,7 @@ class SentenceEncoder(FromPreset):
         return ServedEncoder(self._pretrained, DocumentPreprocessor(self._pretrained))
 
     def predict(self, texts: Sequence[str]) -> dict[str, np.ndarray]:
-        """Returns the outputs of the exported model, a `ServedEncoder`, for texts."""
+        """Returns the exported model's outputs for `texts`, by output name."""
         texts = check_texts(texts, "texts")
         outputs = self._served.functions["serving_default"](tf.constant(texts))
         return {name: values.numpy() for name, values in outputs.items()}
@@ -389,7 +389,7 @@ class SentenceEncoder(FromPreset):
         """Splits a document into rows, and marks the parts that begin a sentence.
 
         A part is a sentence, or a piece of a sentence that is too long for the model.
-        Rows are few, of similar length, and end with a sentence where possible.
+        Rows are few and of similar length. Where possible, they do not split sentences.
         """
         if not sentences:
             return [], np.zeros(0, bool)
@@ -438,7 +438,7 @@ class SentenceEncoder(FromPreset):
 
 
 def _places(document: str, sentences: Sequence[Sentence]) -> list[int]:
-    """Returns the start character of each sentence in the document."""
+    """Returns the character index at which each sentence starts in the document."""
     places, end = [], 0
     for sentence in sentences:
         begin = document.find(sentence.text, end)
@@ -462,7 +462,7 @@ def normalize(vectors: np.ndarray) -> np.ndarray:
 
 
 def mean_cosine(vectors: Iterable[np.ndarray]) -> float | None:
-    """Returns the mean cosine of all pairs of unit vectors, in arrays `(N, D)`.
+    """Computes the mean cosine of all pairs of unit vectors in arrays `(N, D)`.
 
     Returns None if there are fewer than 10 vectors.
     """
@@ -478,7 +478,7 @@ def mean_cosine(vectors: Iterable[np.ndarray]) -> float | None:
 
 
 def cosine_warning(mean: float | None) -> str | None:
-    """Returns a warning if the mean cosine shows that the vectors are too similar."""
+    """Returns a warning if vectors with this mean cosine are too similar, or None."""
     if mean is None or mean < _MAX_MEAN_COSINE:
         return None
     return (

@@ -25,7 +25,7 @@ class Sentence:
 
 
 def check_texts(texts: Iterable[str], argument: str) -> list[str]:
-    """Returns texts as a list. Raises a ValueError if they are not strings or empty."""
+    """Returns a nonempty list of strings. Raises a ValueError for anything else."""
     if isinstance(texts, str):
         raise ValueError(
             f"`{argument}` must be a sequence of texts. Received: the string "
@@ -43,9 +43,9 @@ def check_texts(texts: Iterable[str], argument: str) -> list[str]:
 
 
 def list_files(paths: Sequence[str]) -> dict[str, pathlib.Path]:
-    """Lists the files of paths by name, in the order of `file_listing.list_files`.
+    """Returns a dict from names to the files in `paths`, which may be folders.
 
-    Names are relative to the folder. Raises a ValueError if they are not unique.
+    Names are relative to the folder. Raises a ValueError for equal names or no files.
     """
     sources: dict[str, pathlib.Path] = {}
     for path in paths:
@@ -65,7 +65,7 @@ def list_files(paths: Sequence[str]) -> dict[str, pathlib.Path]:
 
 
 def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
-    """Decodes UTF-8 lines without byte order mark. Errors name the file and line."""
+    """Decodes UTF-8 lines and drops a byte order mark. Errors name file and line."""
     for number, line in enumerate(lines, start=1):
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -79,7 +79,7 @@ def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
 def split_documents(
     documents: Iterable[Iterable[str]], name: str, splitter: Splitter
 ) -> Iterator[Sentence]:
-    """Splits documents, given as paragraphs of the file `name`, into sentences."""
+    """Splits the documents of a file, each a list of paragraphs, into sentences."""
     for document, paragraphs in enumerate(documents, start=1):
         split = filter(None, map(splitter.split, paragraphs))
         for paragraph, sentences in enumerate(split):

@@ -13,8 +13,8 @@ def load_preset(
 ) -> Pretrained:
     """Loads a checkpoint, or converts another library's model to one.
 
-    Conversions are cached in `$XDG_CACHE_HOME/seg_tf`. Warns if a converted encoder
-    differs from its source. See `FromPreset.from_preset`.
+    Conversions are cached in `$XDG_CACHE_HOME/seg_tf`. Warns if the outputs of a
+    converted encoder differ from its source's. See `FromPreset.from_preset`.
     """
     folder = pathlib.Path(preset)
     if not folders.is_checkpoint(folder):
@@ -25,12 +25,12 @@ def load_preset(
             if not report.equal_for:
                 warnings.warn(report.equality(), stacklevel=6)
 
-        folder = convert.find_initial(preset, "checkpoint_dir", report=warn)
+        folder = convert.find_initial(preset, "preset", report=warn)
     return load_pretrained(folder, sentence_function=sentence_function)
 
 
 class FromPreset:
-    """Base class of models that can be constructed from a `Pretrained` alone."""
+    """Base class of models whose constructor needs only a `Pretrained`."""
 
     def __init__(self, pretrained: Pretrained):
         raise NotImplementedError

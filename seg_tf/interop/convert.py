@@ -1,4 +1,4 @@
-"""Converts other libraries' models, or this package's other models, to checkpoints."""
+"""Converts models of other libraries or architectures to checkpoints."""
 
 import dataclasses
 import pathlib
@@ -83,7 +83,7 @@ def open_model(source: str | pathlib.Path) -> ForeignModel:
 def download(url: str) -> pathlib.Path:
     """Downloads a Hugging Face Hub model and returns its local folder.
 
-    The config comes first, so that unsupported models fail before the weights follow.
+    Weights are downloaded last, after the config shows that the model is supported.
     """
     name, _, revision = url.removeprefix(_HUB).partition("@")
     folder = _fetch(name, revision or None, _DESCRIPTIONS)
@@ -172,7 +172,7 @@ def starting_tables(
     vocab_size: int,
     cls_id: int,
 ) -> StartingTables:
-    """Returns tables with which an encoder equals its source model, if possible.
+    """Returns tables with which an encoder's outputs equal its source's, if possible.
 
     Tables that both models have are copied. Tables that the source lacks start at zero
     and change nothing. This suffices for BERT with P.S. and SLM, which keep BERT's
@@ -180,9 +180,9 @@ def starting_tables(
     In a window's first sentence, it is BERT's position minus one, because `[CLS]`
     shares index 0 with the first word piece. So row t of the token table becomes BERT's
     position t + 1, and the vector of `[CLS]`, which only occurs at position 0, absorbs
-    the difference between positions 0 and 1. SegaBERT then equals BERT on windows of
-    one sentence. With more sentences it cannot, because the start of a sentence is not
-    a function of its paragraph and sentence indices.
+    the difference between positions 0 and 1. SegaBERT's outputs then equal BERT's on
+    windows of one sentence. On longer windows they cannot, because the start of a
+    sentence is not a function of its paragraph and sentence indices.
 
     `source` has the source's tables by our names. `index_tables`, `num_token_types` and
     `vocab_size` are numbers of rows in the encoder's tables.
@@ -239,8 +239,8 @@ def _describe_rows(table: np.ndarray, rows: int) -> str:
 class ImportReport:
     """Report of an import, with the origin of every weight.
 
-    `adopted` has the settings taken from the source, `settings` those that still
-    differ. Both map names to (value in the config, value in the source).
+    `adopted` has the settings taken from the source, and `settings` has settings that
+    still differ. Both map names to (value in the config, value in the source).
     """
 
     format: str
@@ -272,7 +272,7 @@ class ImportReport:
         return "\n".join([*lines, self.equality()])
 
     def equality(self) -> str:
-        """Describes the windows for which the encoder equals its source."""
+        """Describes the windows for which the encoder's outputs equal its source's."""
         start = "Equal to the source: for"
         if not self.equal_for:
             reason = "no window; its encoder may compute with unmatched tensors"
@@ -313,8 +313,8 @@ def convert(
         fixed: paths of fields of `config` that must not change, such as
             `model.layer_norm_epsilon`. Other fields that affect outputs follow the
             source (`seg_tf.config.follow_source`). If None, no field changes.
-        **normalization: fields of `seg_tf.text.normalization.Normalization`. Values
-            default to the source's or, if unknown, are derived from the vocabulary.
+        **normalization: fields of `seg_tf.text.normalization.Normalization`. Other
+            fields are as in the source or, if unknown, derived from the vocabulary.
 
     Raises:
         ForeignWeightsError: if a tensor is missing, damaged or has an unexpected shape,
@@ -442,7 +442,7 @@ def _own_config(foreign: ForeignModel) -> RunConfig:
 
 
 def _check_config(config: RunConfig, foreign: ForeignModel) -> None:
-    """Checks layers and heads. Tensor shapes reveal all other differences."""
+    """Checks the numbers of layers and heads. Tensor shapes reveal the rest."""
     _check_layers(config.model, f"the config {config.name!r}")
     for name in ("num_layers", "num_heads"):
         ours, theirs = getattr(config.model, name), getattr(foreign.model, name)
@@ -462,7 +462,8 @@ def _prepare_text(
     source = vocab_file or foreign.vocabulary
     if source is None:
         raise ValueError(
-            f"`--vocab_file` must be the vocabulary of {foreign.source}, which has none"
+            f"{foreign.source}: must have its vocabulary, {VOCABULARY_FILE}. Found: "
+            "none. `seg-tf import-weights` also takes it by `--vocab_file`"
         )
     where, rows = f"the tokenizer of {foreign.source}", source
     if isinstance(source, pathlib.Path):
@@ -489,10 +490,9 @@ def _prepare_text(
     size = foreign.model.vocab_size or vocabulary.size
     if not 0 <= size - vocabulary.size < weights.MAX_PADDING:
         raise ForeignWeightsError(
-            f"`--vocab_file`, or the vocabulary next to the weights, must have as many "
-            f"pieces as `vocab_size` in the config of {foreign.source}, {size}, or up "
-            f"to {weights.MAX_PADDING - 1:,} fewer, for padding. Received: {where}, of "
-            f"{vocabulary.size} pieces"
+            "The vocabulary must have as many pieces as `vocab_size` in the config of "
+            f"{foreign.source}, {size}, or up to {weights.MAX_PADDING - 1:,} fewer, "
+            f"for padding. Received: {where}, of {vocabulary.size} pieces"
         )
     known = {name: value for name, value in settings.items() if value is not None}
     normalization = choose_normalization(
@@ -522,10 +522,10 @@ def find_initial(
     processes: Distribution | None = None,
     report: Callable[[ImportReport], Any] = lambda report: print(report.to_text()),
 ) -> pathlib.Path:
-    """Returns the checkpoint folder that an argument names, converted if necessary.
+    """Finds the checkpoint that an argument names, or creates it by conversion.
 
-    Other libraries' models are converted. With a config, checkpoints of other encoders
-    are converted, too. Conversions are cached in `$XDG_CACHE_HOME/seg_tf`.
+    Other libraries' models are converted, as are BERT-like checkpoints that differ from
+    a BERT-like `config`. Conversions are cached in `$XDG_CACHE_HOME/seg_tf`.
 
     Args:
         source: str or path. A checkpoint, a run's output folder, an included model's
@@ -586,7 +586,7 @@ def find_initial(
 def _is_other_encoder(
     folder: pathlib.Path, config: RunConfig, fixed: Collection[str]
 ) -> bool:
-    """Returns whether a BERT-like checkpoint differs from the config's BERT model."""
+    """Returns whether `config` changes a BERT-like checkpoint's model or objectives."""
     state = contents.read_state(folder)
     source = pretrained.read_config(folder, state)
     models = (source.model, config.model)

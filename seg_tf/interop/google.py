@@ -1,4 +1,4 @@
-"""Reads BERT from TF 1 checkpoints such as its authors released."""
+"""Reads BERT from TF 1 checkpoints, the format in which its authors released it."""
 
 import pathlib
 import re

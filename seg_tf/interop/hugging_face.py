@@ -15,7 +15,12 @@ from seg_tf import files
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.interop import weights
 from seg_tf.interop.weights import HUGGING_FACE, ForeignModel, ForeignWeightsError
-from seg_tf.text.normalization import CONTINUATION, MAX_CHARACTERS_PER_WORD
+from seg_tf.text.normalization import (
+    CASED,
+    CONTINUATION,
+    MAX_CHARACTERS_PER_WORD,
+    word_splitter,
+)
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, UNK, decode_lines
 
 FORMAT, SEGABERT = "hugging_face", "segabert"
@@ -35,6 +40,7 @@ _REQUIRED = {
 }
 _WORDS = "bert.embeddings.word_embeddings.weight"
 _POSITIONS = "bert.embeddings.position_embeddings.weight"
+_BIAS, _TIED_BIAS = "cls.predictions.bias", "cls.predictions.decoder.bias"
 _OUTPUT_TABLES = ("cls.predictions.decoder.weight", "cls.predictions.decoder_weight")
 
 
@@ -51,7 +57,7 @@ def check(folder: pathlib.Path) -> None:
 
 
 def read(folder: pathlib.Path) -> ForeignModel:
-    """Reads a folder with `config.json` and a `model.safetensors` or its shards."""
+    """Reads a model from `config.json` and `model.safetensors` or its shards."""
     check(folder)
     paths = _weight_files(folder)
     tensors: dict[str, np.ndarray] = {}
@@ -100,7 +106,7 @@ def _weight_files(folder: pathlib.Path) -> tuple[pathlib.Path, ...]:
     index = folder / INDEX_FILE
     if not index.is_file():
         raise ForeignWeightsError(
-            f"`--from` must have {WEIGHTS_FILE}. Received: {folder}. PyTorch converts "
+            f"{folder}: must have {WEIGHTS_FILE}. Found: none. PyTorch converts "
             "pytorch_model.bin: `safetensors.torch.save_file({name: tensor.clone() for "
             "name, tensor in torch.load(path, weights_only=True).items()}, …)`"
         )
@@ -116,8 +122,8 @@ def _in_usual_form(
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     """Converts tensors to today's `BertForPreTraining` format. Also returns notes.
 
-    Encoders without a head lack the prefix, and early ones use TensorFlow's names for
-    LayerNorm. SegaBERT is based on Megatron-LM, which packs query, key and value.
+    Encoders without a head lack the prefix `bert.`. Early files have TensorFlow's names
+    for LayerNorm. SegaBERT, like Megatron-LM, packs query, key and value.
     """
     has_prefix = any(name.startswith("bert.") for name in tensors)
     usual, notes = {}, []
@@ -136,6 +142,8 @@ def _in_usual_form(
     for name in {*_OUTPUT_TABLES} & usual.keys():
         if np.array_equal(usual.setdefault(_WORDS, usual[name]), usual[name]):
             del usual[name]
+    if _BIAS not in usual and _TIED_BIAS in usual:
+        usual[_BIAS] = usual.pop(_TIED_BIAS)
     has_tokens = HUGGING_FACE.name(f"{weights.TABLES}token_index") in usual
     if has_tokens and usual.pop(_POSITIONS, None) is not None:
         notes.append(
@@ -252,11 +260,17 @@ def read_tokenizer(
             rows.setdefault(number, token)
     notes = []
     text_tokens = [token for token, is_special in added.values() if not is_special]
-    if text_tokens := [token for token in text_tokens if token not in SPECIAL_TOKENS]:
-        notes.append(
-            f"added tokens of text, such as {', '.join(text_tokens[:3])}: Hugging Face "
-            "finds them before it splits words, our tokenizer as whole words only"
-        )
+    split = word_splitter(CASED)
+    for is_word, result in (
+        (True, "as whole words only"),
+        (False, "never, because it splits them into several words"),
+    ):
+        group = [token for token in text_tokens if (split(token) == [token]) is is_word]
+        if group := [token for token in group if token not in SPECIAL_TOKENS]:
+            notes.append(
+                f"added tokens of text, such as {', '.join(group[:3])}: Hugging Face "
+                f"finds them before it splits words, our tokenizer {result}"
+            )
     if vocabulary.is_file() and len(rows) == num_lines:
         return settings, vocabulary, notes
     tokens = tuple(rows.get(number, "") for number in range(max(rows) + 1))

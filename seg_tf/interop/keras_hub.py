@@ -114,8 +114,8 @@ def write_keras_file(pretrained: Pretrained, path: pathlib.Path) -> None:
     """Writes any model's encoder as a file for `keras.saving.load_model`.
 
     To load it, first import the module of the model's class from this package. The file
-    has no tokenizer. If the encoder has a token type table, it reads `token_type`, the
-    number of the text. BERT-like encoders read one window per row.
+    has no tokenizer. An encoder with a token type table also reads `token_type`, a text
+    number per position. BERT-like encoders read one window per row.
     """
     encoder = pretrained.encoder
     if isinstance(encoder, Encoder):
@@ -127,8 +127,8 @@ def write_keras_file(pretrained: Pretrained, path: pathlib.Path) -> None:
 def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> None:
     """Writes a `BertBackbone` with its tokenizer and preprocessor as a preset.
 
-    Its pooler is the imported one, otherwise a new one. `folder` must be new or empty.
-    It appears complete or not at all.
+    The pooler is the imported one or, if there is none, newly initialized. `folder`
+    must be new or empty. It appears complete or not at all.
     """
     encoder, normalization = pretrained.encoder, pretrained.normalization
     weights.check_is_bert(pretrained)

@@ -1,4 +1,4 @@
-"""Maps other libraries' tensors to our weights, and reads them.
+"""Converts between other libraries' tensors and our weights.
 
 The name of a weight is the path of our encoder's variable.
 """
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from seg_tf import files
-from seg_tf.checkpoints import contents, weight_files
+from seg_tf.checkpoints import weight_files
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.checkpoints.weight_files import DamagedCheckpointError
 from seg_tf.config import EncoderConfig
@@ -98,8 +98,8 @@ def _keras_hub_name(weight: str) -> str:
 class TensorNames:
     """Names and shapes of the tensors in which a library stores our weights.
 
-    `kernels` is the shape of attention kernels: "heads", as in Keras, `(D, H, K)` or
-    `(H, K, D)`; "matrix", `(inputs, outputs)`; "transposed", `(outputs, inputs)`.
+    `kernels` is the layout of kernels: "heads" has separate axes for attention heads,
+    as in Keras; "matrix" is `(inputs, outputs)`; "transposed" is `(outputs, inputs)`.
     """
 
     name: Callable[[str], str]  # our weight -> their name
@@ -148,8 +148,8 @@ KERAS_HUB = TensorNames(_keras_hub_name)
 class ForeignModel:
     """The tensors, settings and vocabulary of a model to import.
 
-    `normalization` has the `Normalization` settings that the model's files contain. The
-    others are derived from the vocabulary.
+    `normalization` has the `Normalization` settings that the model's files contain.
+    Missing settings are derived from the vocabulary.
     """
 
     format: str  # a key of `seg_tf.interop.convert.FORMATS`
@@ -199,7 +199,7 @@ def read_settings(path: pathlib.Path, *, optional: bool = False) -> dict[str, An
 def require(
     path: pathlib.Path, values: Mapping[str, Any], expected: Mapping[str, Any]
 ) -> None:
-    """Raises `ForeignWeightsError` if a value that is not null is unexpected."""
+    """Raises `ForeignWeightsError` if a value is neither missing nor as expected."""
     for name, value in expected.items():
         actual = values.get(name)
         if isinstance(actual, Mapping):  # a token with its options
@@ -220,8 +220,8 @@ def read_model(
 ) -> EncoderConfig:
     """Reads Google's or Hugging Face's config and checks it against the tensors.
 
-    `tables` are the features that may have a table. If `plain_gelu` is true, `gelu`
-    means the tanh approximation.
+    `tables` are the features that may have an embedding table. If `plain_gelu` is true,
+    the activation `gelu` is the tanh approximation.
     """
     values = read_settings(path)
     activation = values.get("hidden_act", "gelu")
@@ -271,10 +271,10 @@ def read_model(
 def read(
     foreign: ForeignModel, variables: Mapping[str, Any], width: int
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Reads the weights of one of our models. Pooler and masked-LM head are optional.
+    """Reads our weights from `foreign`. The pooler and masked-LM head may be missing.
 
-    `variables` is the result of `named_variables`, `width` is the hidden size. Returns
-    two dicts that map our weights to float32 arrays and to names of source tensors.
+    `variables` are from `named_variables`, and `width` is the hidden size. Returns two
+    dicts that map our weights to float32 arrays and to names of source tensors.
     """
     shapes = {
         name: tuple(variable.shape)
@@ -296,11 +296,14 @@ def read(
     for weight, shape in shapes.items():
         name, expected = sources[weight], foreign.names.stored_shape(weight, shape)
         stored = foreign.tensors.get(name)
-        if stored is None or not _fits(stored.shape, expected):
-            actual = "no tensor of that name" if stored is None else stored.shape
+        if stored is None:
+            raise ForeignWeightsError(
+                f"{foreign.source}: the tensor {name!r} is missing"
+            )
+        if not _fits(stored.shape, expected):
             raise ForeignWeightsError(
                 f"{foreign.source}: the tensor {name!r} must have the shape "
-                f"{expected}, where None is any size. Found: {actual}"
+                f"{expected}, where None is any size. Found: {stored.shape}"
             )
         if stored.dtype.kind != "f" or not np.isfinite(stored).all():
             raise ForeignWeightsError(
@@ -328,7 +331,7 @@ def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
 
 
 def list_tables(model: Any) -> tuple[str, ...]:
-    """Returns the features for which an encoder, or its config, has a table."""
+    """Returns the features that have an embedding table in an encoder or its config."""
     return (*model.index_tables, *(("token_type",) if model.num_token_types else ()))
 
 
@@ -347,9 +350,8 @@ def named_variables(encoder: Any, objectives: Mapping[str, Any]) -> dict[str, An
 
 def has_trained_head(pretrained: Pretrained) -> bool:
     """Returns whether the masked-LM head was trained, by us or by the source."""
-    imported = contents.read_state(pretrained.folder).get("imported") or {}
     has_head = any(isinstance(o, MaskedLM) for o in pretrained.objectives.values())
-    return has_head and not any(f"/{HEAD}" in path for path in imported.get("new", ()))
+    return has_head and not any(f"/{HEAD}" in path for path in pretrained.new_weights)
 
 
 def check_is_bert(pretrained: Pretrained) -> None:
@@ -369,7 +371,7 @@ def check_is_bert(pretrained: Pretrained) -> None:
 def exported_values(
     pretrained: Pretrained, *, with_head: bool
 ) -> dict[str, np.ndarray]:
-    """Returns weights for another library's BERT, with two token types or more."""
+    """Returns weights for another library's BERT, with at least two token types."""
     encoder = pretrained.encoder
     variables = named_variables(encoder, pretrained.objectives if with_head else {})
     values = {
@@ -390,7 +392,7 @@ def write_pooler(folder: pathlib.Path, values: Mapping[str, np.ndarray]) -> None
 
 
 def read_pooler(folder: pathlib.Path) -> dict[str, np.ndarray] | None:
-    """Reads `pooler/kernel` `(D, D)` and `pooler/bias` `(D,)`, or returns None."""
+    """Reads a checkpoint's `pooler/kernel` and `pooler/bias`, or returns None."""
     path = folder / POOLER_FILE
     if not path.is_file():
         return None

@@ -38,7 +38,7 @@ class AdaptiveEmbedding(ArgumentsConfig, keras.layers.Layer):
         vocab_size: int. Number of words.
         hidden_size: int. Width `D` of the output.
         embedding_size: int. Width of the head's vectors.
-        cutoffs: sequence of int. First word of each tail, increasing; may be empty.
+        cutoffs: sequence of int. First word of each tail, in increasing order.
         tail_divisor: int. Factor by which each part is narrower than the previous part.
         initializer_range: float. Initial standard deviation of the tables.
         projection_range: float. Initial standard deviation of the projections.
@@ -151,7 +151,7 @@ class AdaptiveEmbedding(ArgumentsConfig, keras.layers.Layer):
         return [ops.cast(table_VE, self.compute_dtype) for table_VE in tables]
 
     def part_projections(self) -> list[Any]:
-        """Returns each projection `(E, D)`, or None, in the compute dtype."""
+        """Returns each part's projection `(E, D)` in the compute dtype, or None."""
         if not self.is_projected:
             return [None] * len(self.parts)
         projections = [
@@ -160,7 +160,7 @@ class AdaptiveEmbedding(ArgumentsConfig, keras.layers.Layer):
         return projections * (len(self.parts) if self.tail_divisor == 1 else 1)
 
     def _vectors(self, number: int, rows_BL: Any, is_in_part_BL1: Any = None) -> Any:
-        """Looks up rows of a table, projects and scales them. Other words give 0."""
+        """Looks up, projects and scales rows of a table. Other parts' words give 0."""
         table_VE = self._tables[number]
         # See `IndexEmbedding` for the reshape.
         vectors_BLE = ops.take(ops.reshape(table_VE, table_VE.shape), rows_BL, axis=0)
@@ -352,7 +352,7 @@ class AdaptiveSoftmax(ArgumentsConfig, keras.layers.Layer):
         return list(zip(projections, tables, biases, strict=True))
 
     def _columns(self, targets_N: Any) -> Any:
-        """Returns the head's logit index for each target: its word or its tail."""
+        """Returns the index of each target's word or tail in the logits of the head."""
         head, *tails = self.embedding.parts
         columns_N = ops.minimum(targets_N, head.end)
         for tail in tails[1:]:

@@ -18,7 +18,7 @@ from seg_tf.features import FEATURES, tensor_specs
 def with_arguments(
     config: Mapping[str, Any], instance: Any, cls: type
 ) -> dict[str, Any]:
-    """Returns the config of a base class, plus the constructor arguments of `cls`."""
+    """Returns a base class's config with the constructor arguments of `cls` added."""
     values = dict(config)
     for name, parameter in inspect.signature(cls).parameters.items():
         # Keras's own arguments are in the config of the base class.
@@ -61,7 +61,7 @@ class ArgumentsConfig:
 
 @contextlib.contextmanager
 def under_dtype_policy(policy: keras.DTypePolicy | str | None) -> Iterator[None]:
-    """Context manager that sets Keras's dtype policy. None keeps the current one."""
+    """Context manager that sets Keras's dtype policy, unless `policy` is None."""
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(policy or before)
     try:
@@ -82,7 +82,7 @@ def select_features(inputs: Mapping[str, Any], names: Iterable[str]) -> dict[str
 
 
 def feature_inputs(names: Iterable[str]) -> dict[str, Any]:
-    """Creates Keras inputs for features, with dynamic dimensions, by name."""
+    """Creates a dict of Keras inputs for features, with dynamic dimensions."""
     sizes = {letter: None for feature in FEATURES.values() for letter in feature.shape}
     return {
         name: keras.Input(batch_shape=shape, dtype=dtype, name=name)
@@ -139,7 +139,7 @@ def tanh_gelu(inputs: Any) -> Any:
 
 
 def gelu(approximate: bool) -> Callable[[Any], Any]:
-    """Returns GELU: the tanh form of BERT's published code, or the exact form."""
+    """Returns exact GELU or, if `approximate`, the tanh form of BERT's code."""
     return tanh_gelu if approximate else keras.activations.gelu
 
 
@@ -153,11 +153,11 @@ def mark_hidden_matrix(kernel: Any, input_axes: int = 1) -> None:
 
 
 def recomputable(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds gradient checkpointing to the `call` of a layer with attribute `recompute`.
+    """Decorator that adds gradient checkpointing to a layer's `call`.
 
-    If it is True, a call with `training=True` stores only its arguments, and the
-    backward pass repeats the call with the same weights and the same dropout. The layer
-    must return one tensor. (`keras.RematScope` does not work inside a `tf.function`.)
+    If the layer's `recompute` is True, a call with `training=True` stores only its
+    arguments, and the backward pass repeats it with the same weights and dropout.
+    `call` must return one tensor. (`keras.RematScope` fails inside a `tf.function`.)
     """
     signature = inspect.signature(call)
 

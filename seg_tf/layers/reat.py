@@ -22,7 +22,7 @@ class SentenceTransformerLayer(TransformerLayer):
     Args:
         intermediate_size: int. Width inside the feed-forward block.
         num_heads: int. Number of attention heads. Must divide the width.
-        block_length: int. `T`, which divides `L`. No sentence crosses a multiple of it.
+        block_length: int. Block length T. Must divide L. Sentences cannot cross blocks.
         **kwargs: other arguments of `TransformerLayer`.
 
     Call arguments:
@@ -94,7 +94,7 @@ class AlphaTransformerLayer(TransformerLayer):
     Args:
         intermediate_size: int. Width inside both feed-forward blocks.
         num_heads: int. Number of heads in both attention blocks.
-        block_length, **kwargs: as for `SentenceTransformerLayer`.
+        block_length, `**kwargs`: as for `SentenceTransformerLayer`.
 
     Call arguments:
         hidden: float tensor `(B, L, D)`.

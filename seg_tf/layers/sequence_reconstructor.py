@@ -19,9 +19,9 @@ _NEVER = -1e9
 class SequenceReconstructor(ArgumentsConfig, keras.layers.Layer):
     """A transformer decoder with a pointer to the next sentence (SLM, section 2.1).
 
-    Step i reads the candidate selected by step i - 1, or `[CLS]` at first. It attends
-    to the candidates read so far and to all candidates. The logits of the next
-    candidate are inner products of its output with all candidates (eq. 1 and 2).
+    Step i reads the candidate selected by step i - 1, or `[CLS]` if it is the first. It
+    attends to the candidates read so far and, by cross-attention, to all candidates.
+    Its logits are inner products of its output with all candidates (eq. 1 and 2).
 
     Neither candidates nor steps have position embeddings, so permuting the candidates
     permutes the logits. The order of the candidates must not depend on the gold order.
@@ -37,8 +37,8 @@ class SequenceReconstructor(ArgumentsConfig, keras.layers.Layer):
     Call arguments:
         candidates: float tensor `(B, C, D)`: `[CLS]`, the sentences, `[SEP]`, padding.
         candidate_mask: bool tensor `(B, C)`, False at padding.
-        gold_candidates: int tensor `(B, S)`, correct candidate of each step. The next
-            step reads it.
+        gold_candidates: int tensor `(B, S)`, correct candidate of each step, which the
+            next step reads.
         training: bool. Whether to apply dropout.
 
     Returns:

@@ -180,7 +180,7 @@ class ModernTransformerLayer(TransformerLayer):
     so the layer starts as the identity (Zhang et al., 2019, arXiv:1901.09321).
 
     Args:
-        intermediate_size, num_heads, **kwargs: as for `TransformerLayer`.
+        intermediate_size, num_heads, `**kwargs`: as for `TransformerLayer`.
         gated: bool. Whether the feed-forward block is a gated GELU.
         window: int. Width of local attention. If None, attention is global.
 

@@ -38,8 +38,7 @@ class RelativePositions(ArgumentsConfig, keras.layers.Layer):
     must be consecutive: memory that does not directly precede the first query is
     ignored. Sentence and paragraph indices are arbitrary.
 
-    As in Transformer-XL, dropout drops entries of the vector of a distance for all
-    pairs at that distance.
+    As in Transformer-XL, all pairs at the same distance share their dropout mask.
 
     Args:
         width: int. Width D of the position vector.
@@ -55,7 +54,8 @@ class RelativePositions(ArgumentsConfig, keras.layers.Layer):
         memory_indices: int tensor `(B, M, 3)`: the same for the keys in memory.
 
     Returns:
-        The positions, and a bool mask `(B, 1, T, K)` of the keys that each query sees.
+        An `ExactPositions` or `StaticPositions`, and a bool mask `(B, 1, T, K)` of the
+        keys that each query sees.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ def _is_before(tokens_BM: Any, first_B1: Any) -> Any:
 
 
 def _visible(is_there_BM: Any, num_queries: Any) -> Any:
-    """Returns the causal mask of keys, without absent memory: bool `(B, 1, T, K)`."""
+    """Returns a causal mask of keys without absent memory, bool `(B, 1, T, K)`."""
     memory_B1TM = ops.repeat(is_there_BM[:, None, None, :], num_queries, axis=2)
     places_T = ops.arange(num_queries, dtype="int32")
     causal_TT = places_T[None, :] <= places_T[:, None]
@@ -185,7 +185,7 @@ def _runs(segments_BKP: Any) -> tuple[Any, Any]:
 
 
 def _distances(index_BS: Any, query_run_BTS: Any) -> tuple[Any, Any]:
-    """Returns the distinct distances, and for each query and run an index into them."""
+    """Returns the distinct distances, and their index for each query and run."""
     query_run_BT1 = ops.argmax(ops.cast(query_run_BTS, "int32"), axis=-1)[..., None]
     index_BTS = ops.take_along_axis(index_BS[:, None, :], query_run_BT1, axis=2)
     distance_BTS = index_BTS - index_BS[:, None, :]
@@ -223,7 +223,7 @@ class SegmentRelativeAttention(ArgumentsConfig, keras.layers.Layer):
         positions: the positions from `RelativePositions`.
         mask: the bool mask `(B, 1, T, K)` from `RelativePositions`.
         content_bias: u, `(H, E)`. Transformer-XL shares it between layers.
-        position_bias: v, `(H, E)`, shared likewise.
+        position_bias: v, `(H, E)`, also shared between layers.
 
     Returns:
         Tensor `(B, T, D)`.
@@ -303,9 +303,9 @@ class SegmentRelativeAttention(ArgumentsConfig, keras.layers.Layer):
 class TransformerXLLayer(ArgumentsConfig, keras.layers.Layer):
     """Post-norm transformer layer with `SegmentRelativeAttention` (Dai et al., 2019).
 
-    Call arguments and outputs are as for `SegmentRelativeAttention`. `dropout` is the
-    rate after the attention, and inside and after the feed-forward block. Other
-    arguments are as for `seg_tf.layers.transformer.TransformerLayer`.
+    `dropout` is the rate after attention, and inside and after the feed-forward block.
+    `head_size`, call arguments and result are as for `SegmentRelativeAttention`, and
+    other arguments are as for `seg_tf.layers.transformer.TransformerLayer`.
     """
 
     def __init__(

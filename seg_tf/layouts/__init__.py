@@ -1,5 +1,4 @@
-"""Layouts: the rows that models read, each form written once, in the graph.
+"""Layouts convert trees of text into the rows that models read, in the graph.
 
-A layout takes `Trees` and returns the features of rows. Pretraining, fine-tuning,
-inference and export call the same functions.
+Pretraining, fine-tuning, inference and export share this code.
 """

@@ -1,7 +1,6 @@
-"""Rows of texts as sentences in blocks, `<SS> <Attn> words </s>` each (ReAT).
+"""Lays out rows of sentences `<SS> <Attn> words </s>` in blocks (ReAT).
 
-Shape key: B rows, M sentences of a row, N parts of sentences of a row, L row length,
-T block length.
+Shape key: B rows, M sentences, N sentence parts, L row length, P pieces of a row.
 """
 
 from collections.abc import Sequence
@@ -25,16 +24,16 @@ from seg_tf.text.vocabulary import Vocabulary
 
 # <SS>, <Attn> and </s>.
 NUM_SPECIAL_TOKENS = 3
-# Keras does not attend to a single place.
+# Keras does not support attention over a single position.
 _MIN_SLOTS = 2
-# Positions of a sentence before its words.
+# Number of special tokens before the words of a sentence.
 _BEFORE_WORDS = 2
 
 
 class BlockLayout(Layout):
-    """Lays out each sentence in a block; the sentences of a row form one text.
+    """Lays out each sentence inside a block. For the encoder, a row is one text.
 
-    For example, texts of the pieces [7, 8] and [9] become, with blocks of 10,
+    For example, sentences with the pieces [7, 8] and [9] become, in blocks of 10,
 
       tokens             <SS> <Attn> 7  8  </s>  <SS> <Attn> 9  </s>  [PAD]
       position_index       0     1   2  3    4     0     1   2    3     0
@@ -44,9 +43,9 @@ class BlockLayout(Layout):
       sentence_starts      0  5
       given_text           1  2
 
-    A sentence too long for a block is laid out in even parts, which the encoder treats
+    A sentence too long for a block is split into even parts, which the encoder treats
     as sentences. The vector of a sentence is its pooled `<SS>`, or the mean over its
-    parts; the vector of a row is the mean over the sentences. `max_length` counts the
+    parts. The vector of a row is the mean over its sentences. `max_length` counts the
     special tokens of texts but not of parts.
     """
 
@@ -58,7 +57,7 @@ class BlockLayout(Layout):
     def __init__(
         self, inputs: Any, encoder: Any, vocabulary: Any, max_length: int | None = None
     ):
-        del inputs  # whose rows contain several texts
+        del inputs  # Pretraining rows contain several texts.
         self.block_length = encoder.block_length
         self.max_sentences = encoder.max_sentences
         self.longest_part = encoder.block_length - NUM_SPECIAL_TOKENS
@@ -77,8 +76,8 @@ class BlockLayout(Layout):
         room = room_for_pieces(
             num_specials, self.max_length, num_texts, self.max_sentences
         )
-        # Texts of this total length never have more parts than the model has places:
-        # each text wastes less than a part.
+        # Texts of this total length never have more parts than the model has sentence
+        # positions, because each text wastes less than one part.
         return min(
             room, self.longest_part * (self.max_sentences - num_texts) + num_texts
         )
@@ -96,19 +95,19 @@ class BlockLayout(Layout):
         parts = self._parts(example)
         if len(parts) > self.max_sentences:
             raise ValueError(
-                "`example` must have sentences, or parts of them, for which the model "
-                f"has places, {self.max_sentences}. Received: {len(parts)}"
+                "`example` must have at most as many sentences, or parts of them, as "
+                f"the model has positions, {self.max_sentences}. Received: {len(parts)}"
             )
         spans = (parts + NUM_SPECIAL_TOKENS).astype(np.int32)[np.newaxis]
         starts, _ = place_in_blocks(spans, self.block_length, len(parts))
         num_blocks = 1 + int(np.max(starts)) // self.block_length
-        # One of few numbers of blocks: 1 to 8, 10, 12, 14, 16, 20, 24, and so on.
+        # Limits the distinct numbers of blocks: 1 to 8, 10, 12, 14, 16, 20, 24, …
         step = max(1, (1 << (num_blocks - 1).bit_length()) // 8)
         num_slots = max(_MIN_SLOTS, len(parts))
         return -(-num_blocks // step) * step, 1 << (num_slots - 1).bit_length()
 
     def _parts(self, example: Example) -> np.ndarray:
-        """Pieces of each part."""
+        """Returns the number of pieces of each part."""
         lengths = np.array([len(segment.pieces) for segment in example])
         return split_long(lengths, self.longest_part)[0]
 
@@ -118,7 +117,7 @@ class BlockLayout(Layout):
         with tf.device("CPU"):
             trees = trees_of(examples, max(map(len, examples)))
             rows = block_rows(trees, self.block_length, self._vocabulary, row_shape)
-            # From sentences to the texts of their segments.
+            # Map sentences to the texts of their segments.
             texts = tf.pad(trees.texts + 1, [[0, 0], [1, 0]])
             rows["given_text"] = tf.gather(texts, rows["given_text"], batch_dims=1)
         return {
@@ -144,10 +143,10 @@ class BlockLayout(Layout):
 
 
 def split_long(lengths: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cuts sentences of `lengths` `(S,)` that are too long into even parts.
+    """Splits sentences of `lengths` `(S,)` that exceed `longest` into even parts.
 
-    For example, lengths [3, 10] with at most 4 become [3, 4, 3, 3], the parts
-    [0, 0, 1, 2] of their sentences.
+    For example, lengths [3, 10] and `longest` 4 give the lengths [3, 4, 3, 3] and the
+    part numbers [0, 0, 1, 2].
     """
     num_parts = np.maximum(-(-lengths // longest), 1)
     whole, parts = np.repeat(lengths, num_parts), np.repeat(num_parts, num_parts)
@@ -157,7 +156,7 @@ def split_long(lengths: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarra
 
 
 def _split_rows(lengths: tf.RaggedTensor, longest: int) -> tuple[tf.RaggedTensor, ...]:
-    """`split_long` in the graph: lengths of parts, and numbers of their sentences."""
+    """Applies `split_long` in the graph. Returns part lengths and sentence numbers."""
     num_parts = tf.maximum(-(-lengths.flat_values // longest), 1)
     part, whole = count_off(tf.zeros_like(num_parts), num_parts)
     length, parts = (
@@ -186,16 +185,18 @@ def _split_rows(lengths: tf.RaggedTensor, longest: int) -> tuple[tf.RaggedTensor
 def place_in_blocks(
     lengths: tf.Tensor, block_length: int, num_blocks: int | tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """First position of each sentence of rows, so that none spans two blocks.
+    """Places the sentences of rows so that none crosses the end of a block.
 
-    First-fit decreasing: the longest first, each into the first block with room. Rows
-    that are half full always succeed; of real sentences, with 30 positions on average
-    in blocks of 128, so do nearly all rows with a fill of 0.98. More blocks would not
-    change the positions, and one for each sentence is always enough.
+    Uses first-fit decreasing: places the longest sentences first, each in the first
+    block with room. Rows that are at most half full always succeed. In blocks of 128,
+    nearly all rows of real sentences, with 30 positions on average, succeed even if
+    they are 98% full. More blocks do not change the positions, and one block per
+    sentence always suffices.
 
     `lengths`, int32 `(B, N)`, are at most `block_length`, and 0 at padding. Returns the
-    starts, int32 `(B, N)`, 0 at padding; and bool `(B,)`, whether all sentences fit.
-    Starts of other rows are meaningless.
+    first position of each sentence, int32 `(B, N)`, 0 at padding, and a bool mask
+    `(B,)` of the rows whose sentences all fit. The positions in other rows are
+    meaningless.
     """
     num_rows, num_slots = tf.unstack(tf.shape(lengths))
     order = tf.argsort(-lengths, axis=1, stable=True)
@@ -238,10 +239,10 @@ def lay_out(
 ) -> dict[str, tf.Tensor]:
     """Lays out `<SS> <Attn> words </s>` for every sentence, at its start.
 
-    `pieces`, int32 `(B, P)`, belong to all sentences of a row, padded; `lengths` and
-    `starts`, int32, and `is_sentence`, bool, are `(B, N)`, 0 at padding. Returns
+    `pieces`, int32 `(B, P)`, are the padded pieces of all sentences of a row. `lengths`
+    and `starts`, int32, and `is_sentence`, bool, are `(B, N)`, 0 at padding. Returns
     `token_ids`, `position_index`, `sentence_number`, `padding_mask` and `is_piece`,
-    which is False at special tokens; each `(B, L)`, 0 at padding.
+    which is False at special tokens. Each is `(B, L)`, 0 at padding.
     """
     starts = tf.where(is_sentence, starts, row_length)
     order = tf.argsort(starts, axis=1, stable=True)
@@ -278,9 +279,9 @@ def block_rows(
     vocabulary: Vocabulary,
     row_shape: RowShape | None = None,
 ) -> dict[str, tf.Tensor]:
-    """Rows of one text each, of `row_shape` blocks and places for sentences.
+    """Lays out one text per row, in rows of `row_shape` or of the smallest shape.
 
-    `given_text`, `(B, N)`, is the sentence of each part, from 1, and 0 at padding.
+    `given_text`, `(B, N)`, is the sentence of each part, from 1, or 0 at padding.
     """
     parts, sentence = _split_rows(
         tf.RaggedTensor.from_tensor(trees.sentence_lengths, trees.num_sentences),

@@ -1,15 +1,13 @@
-"""Contexts of questions as flat word pieces, and the windows they are read in.
+"""Represents contexts of questions as flat word pieces and splits them into windows.
 
-A question is paragraph 0, sentence 0. The lines of a context are the paragraphs from 1
-on. Their sentences are counted from 0 in each paragraph, word pieces from 0 in each
-sentence (Segatron, section 3.2).
+A question is paragraph 0, sentence 0. The lines of a context are paragraphs, counted
+from 1. Sentences are counted from 0 in each paragraph, and word pieces from 0 in each
+sentence (Segatron, section 3.2). Contexts longer than a row are split into overlapping
+windows, and each window is read together with the question (Devlin et al., 2019, and
+BERT's published code). Each window starts `stride` pieces after the previous one.
 
-Contexts longer than a row are read together with the question in windows that overlap,
-as BERT does (Devlin et al., 2019, and its published code): each starts `stride` pieces
-after the one before.
-
-Shape key: B contexts, P pieces of all contexts, S sentences of all contexts,
-Q questions, W windows, K pieces of all windows.
+Shape key: B contexts, P pieces of all contexts, S sentences of all contexts, Q
+questions, W windows, K pieces of all windows.
 """
 
 from __future__ import annotations
@@ -29,19 +27,23 @@ from seg_tf.text.graph.flat import (
 )
 
 _FIRST_CONTEXT_PARAGRAPH = 1
-# BERT's bonus per piece for longer windows.
+# Bonus for longer windows, per piece, as in BERT.
 _LENGTH_BONUS = 0.01
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Contexts:
-    """Word pieces of contexts, one after another, with their places in the text.
+    """Concatenated word pieces of contexts, with their positions in the text.
 
-    Of pieces, int32 `(P,)`: `ids`, `starts` and `stops` in the characters of `texts`,
-    and `sentences`, counted through all contexts. Of sentences, int32 `(S,)`:
-    `paragraph_index`, from 1 in a context, and `sentence_index` in the paragraph.
-    `bounds` and `sentence_bounds` are the first piece of each context and sentence,
-    and P.
+    Attributes:
+        texts: `FlatTexts`. Characters of the contexts.
+        bounds: int32 `(B + 1,)`. Index of the first piece of each context, then P.
+        ids: int32 `(P,)`. Id of each piece.
+        starts, stops: int32 `(P,)`. Bounds of each piece in `texts.code_points`.
+        sentences: int32 `(P,)`. Index of the sentence of each piece.
+        sentence_bounds: int32 `(S + 1,)`. Index of each sentence's first piece, then P.
+        paragraph_index: int32 `(S,)`. Paragraph of each sentence in its context.
+        sentence_index: int32 `(S,)`. Number of each sentence in its paragraph.
     """
 
     texts: FlatTexts
@@ -66,10 +68,11 @@ class Contexts:
         paragraphs: tf.Tensor,
         numbers: tf.Tensor,
     ) -> Contexts:
-        """Counts the paragraphs of contexts and the sentences of paragraphs.
+        """Creates contexts from the lengths of their sentences.
 
-        `lengths`, `paragraphs` and `numbers` are int32 `(S,)`: pieces of each sentence,
-        at least one; a number for every paragraph, rising; and the sentence's context.
+        `ids`, `starts` and `stops` are int32 `(P,)`. Of each sentence, int32 `(S,)`,
+        `lengths` is the number of pieces, at least 1, `paragraphs` is an ascending
+        paragraph number, and `numbers` is the context number.
         """
         begins_text = _begins(numbers)
         begins_paragraph = _begins(paragraphs)
@@ -95,7 +98,7 @@ class Contexts:
 
     @classmethod
     def joined(cls, parts: Sequence[Contexts]) -> Contexts:
-        """The contexts of all parts, one after another."""
+        """Concatenates the contexts of all parts."""
 
         def join(values: Sequence[tf.Tensor], sizes: Sequence[tf.Tensor]) -> tf.Tensor:
             bases = tf.cumsum([tf.zeros([], tf.int32), *map(tf.size, sizes)])
@@ -130,17 +133,17 @@ class Contexts:
         )
 
     def num_pieces(self) -> tf.Tensor:
-        """Pieces of each context: int32 `(B,)`."""
+        """Returns the number of pieces of each context, int32 `(B,)`."""
         return self.bounds[1:] - self.bounds[:-1]
 
     def spans(
         self, numbers: tf.Tensor, starts: tf.Tensor, stops: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """First and last piece that share a character with parts of contexts.
+        """Returns the indices of the first and last piece that overlap each text span.
 
-        `numbers` are the contexts of the parts, `starts` and `stops` their characters
-        in the context: int32 `(N,)`, like the result. The last piece is before the
-        first if there are none.
+        `numbers` are the contexts of the spans, and `starts` and `stops` are characters
+        in the context. Arguments and results are int32, one entry per span. If no piece
+        overlaps a span, the last piece is before the first.
         """
         base, end = (
             tf.gather(values, numbers)
@@ -155,9 +158,9 @@ class Contexts:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Questions:
-    """Pieces of questions, ragged int32 `(Q, pieces)`, their contexts, int32 `(Q,)`.
+    """Questions as ragged int32 pieces `(Q, pieces)`, with context numbers `(Q,)`.
 
-    `is_cut`, bool `(Q,)`, tells whether a question has more pieces.
+    `is_cut`, bool `(Q,)`, marks questions whose pieces were truncated.
     """
 
     pieces: tf.RaggedTensor
@@ -168,16 +171,16 @@ class Questions:
     def beginnings(
         cls, pieces: tf.RaggedTensor, contexts: tf.Tensor, max_pieces: int
     ) -> Questions:
-        """The first `max_pieces` of questions; one more piece marks a cut."""
+        """Truncates questions to `max_pieces`, and marks longer ones in `is_cut`."""
         return cls(pieces[:, :max_pieces], contexts, pieces.row_lengths() > max_pieces)
 
     def num_pieces(self) -> tf.Tensor:
-        """Pieces of each: int32 `(Q,)`."""
+        """Returns the number of pieces of each question, int32 `(Q,)`."""
         return tf.cast(self.pieces.row_lengths(), tf.int32)
 
 
 def _begins(numbers: tf.Tensor) -> tf.Tensor:
-    """Positions whose number differs from the one before."""
+    """Returns a mask of the positions whose number differs from the previous one."""
     return numbers != shifted(numbers, -1, -1)
 
 
@@ -187,15 +190,15 @@ def _bounds(lengths: tf.Tensor) -> tf.Tensor:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WindowSizes:
-    """Lengths of question and window. Defaults are BERT's.
+    """Limits on the lengths of questions and windows. Defaults are BERT's.
 
     Attributes:
-        max_length: positions of a row, special tokens included.
-        stride: pieces between the starts of two windows.
-        max_question_pieces: maximum number of pieces of a question.
-        num_special_tokens: special tokens of a row, except those of sentences.
-        tokens_per_sentence: special tokens before every sentence and the question.
-        max_sentences: sentences of a row, including the question; None is any number.
+        max_length: int. Maximum length of a row, including special tokens.
+        stride: int. Number of pieces between the starts of consecutive windows.
+        max_question_pieces: int. Maximum number of pieces of a question.
+        num_special_tokens: int. Special tokens per row, except before sentences.
+        tokens_per_sentence: int. Special tokens before each sentence and the question.
+        max_sentences: int or None. Maximum sentences per row, including the question.
     """
 
     max_length: int = 384
@@ -220,7 +223,7 @@ class WindowSizes:
         num_pieces: int | tf.Tensor,
         num_sentences: int | tf.Tensor,
     ) -> int | tf.Tensor:
-        """Positions of a row with these numbers of pieces and sentences."""
+        """Returns the length of a row with the given piece and sentence counts."""
         return (
             self.num_special_tokens
             + num_question_pieces
@@ -229,15 +232,15 @@ class WindowSizes:
         )
 
     def capacity(self, num_question_pieces: int | tf.Tensor) -> int | tf.Tensor:
-        """Maximum number of pieces of a window with one sentence."""
+        """Returns the maximum number of pieces of a window with one sentence."""
         return self.max_length - self.num_tokens(num_question_pieces, 0, 1)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Windows:
-    """Consecutive pieces of contexts, read together with a question: int32 `(W,)`.
+    """Windows of consecutive context pieces, each read together with a question.
 
-    `starts` and `stops` are counted through all contexts.
+    Fields are int32 `(W,)`. `starts` and `stops` index the pieces of all contexts.
     """
 
     questions: tf.Tensor
@@ -249,25 +252,25 @@ class Windows:
         return Windows(*(tf.gather(values, numbers) for values in fields))
 
     def lengths(self) -> tf.Tensor:
-        """Pieces of each: int32 `(W,)`."""
+        """Returns the number of pieces of each window, int32 `(W,)`."""
         return self.stops - self.starts
 
     def pieces(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """Pieces of all windows, and the window that each is in: int32 `(K,)`."""
+        """Returns the indices of all pieces, and of their windows, int32 `(K,)`."""
         return count_off(self.starts, self.lengths())
 
     def num_sentences(self, contexts: Contexts) -> tf.Tensor:
-        """Sentences, or parts of sentences, in each: int32 `(W,)`."""
+        """Counts the sentences, or parts of sentences, in each window, int32 `(W,)`."""
         padded = tf.pad(contexts.sentences, [[0, 1]])
         last = tf.gather(padded, tf.maximum(self.stops - 1, 0))
         number = 1 + last - tf.gather(padded, self.starts)
         return tf.where(self.stops > self.starts, number, 0)
 
     def is_max_context(self, num_questions: int | tf.Tensor) -> tf.Tensor:
-        """Mask of the pieces in their window of maximum context: bool `(K,)`.
+        """Marks each piece in the window that gives it the most context, bool `(K,)`.
 
         The context of a piece is the smaller number of pieces to its left or right in
-        the window, plus BERT's hundredth of the window's length.
+        the window, plus 0.01 times the length of the window, as in BERT.
         """
         pieces, windows = self.pieces()
         lengths = tf.gather(self.lengths(), windows)
@@ -276,7 +279,7 @@ class Windows:
         scores = tf.cast(context, tf.float64) + _LENGTH_BONUS * tf.cast(
             lengths, tf.float64
         )
-        # Each piece of a question's context is a group.
+        # Each piece of a question's context is a group of its occurrences in windows.
         first = tf.math.unsorted_segment_min(self.starts, self.questions, num_questions)
         last = tf.math.unsorted_segment_max(self.stops, self.questions, num_questions)
         base = tf.cumsum(last - first, exclusive=True) - first
@@ -287,15 +290,15 @@ class Windows:
 def make_windows(
     contexts: Contexts, questions: Questions, sizes: WindowSizes
 ) -> Windows:
-    """The windows of all questions, in order, at least one for each."""
+    """Returns the windows of all questions, in order, at least one per question."""
     begins, ends = (
         tf.gather(values, questions.contexts)
         for values in (contexts.bounds[:-1], contexts.bounds[1:])
     )
-    # The sentence before every piece and after the last, rising.
+    # The sentence of every piece, ascending, and one more entry for the end.
     sentences = tf.concat([contexts.sentences, contexts.sentences[-1:]], 0)
     sentences = tf.pad(sentences, [[0, tf.cast(tf.size(sentences) == 0, tf.int32)]])
-    # Positions that a row needs up to each piece, counted from anywhere.
+    # Positions needed up to each piece. Only differences matter.
     needed = tf.range(tf.size(sentences)) + sizes.tokens_per_sentence * sentences
     capacity = sizes.capacity(questions.num_pieces())
 
@@ -334,7 +337,7 @@ def make_windows(
 def first_of_best(
     scores: tf.Tensor, groups: tf.Tensor, num_groups: int | tf.Tensor
 ) -> tf.Tensor:
-    """Mask `(K,)` of the best score of each group, the first of equal scores."""
+    """Marks the first of the best scores in each group, bool `(K,)`."""
     best = tf.math.unsorted_segment_max(scores, groups, num_groups)
     is_best = scores == tf.gather(best, groups)
     number = tf.range(tf.size(groups))

@@ -1,8 +1,7 @@
-"""The interface of a row form: rows of texts, and the vectors that represent them.
+"""Defines the interface of layouts, and readouts, which select text vectors.
 
-Each form has one class, created for a checkpoint by the config of its inputs
-(`seg_tf.checkpoints.pretrained.Pretrained.layout`). Fine-tuning, inference and export
-use it without knowing the model.
+Each kind of row has one layout class, selected by the config of a checkpoint's inputs
+(`seg_tf.checkpoints.pretrained.Pretrained.layout`).
 
 Shape key: B rows, L row length, M sentences, D width, V vectors that a head reads.
 """
@@ -25,16 +24,16 @@ if TYPE_CHECKING:
     from seg_tf.text.graph.trees import Trees
 
 Features = Mapping[str, tf.Tensor]
-# Static sizes of a batch's rows. There are few values, and each is compiled once.
+# Static sizes of the rows of a batch. Each of the few values is compiled once.
 RowShape = tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class TextCapacity:
-    """The part of a document that fits into a row of pretraining.
+    """Limits of the text that fits into a pretraining row.
 
-    Any number of sentences fits if `num_sentences` is None. Sentences longer than
-    `longest_part` count as several.
+    If `num_sentences` is None, any number of sentences fits. Unless `longest_part` is
+    None, sentences with more pieces count as several.
     """
 
     num_pieces: int
@@ -43,19 +42,19 @@ class TextCapacity:
 
 
 class Layout(abc.ABC):
-    """Rows of one form.
+    """Base class of layouts, which lay out texts in rows.
 
-    Constructors have the arguments config of a run's inputs, encoder, vocabulary, and
-    `max_length`, the maximum length of an example; None uses that of pretraining.
+    Constructors take the inputs config of a run, the encoder, the vocabulary and
+    `max_length`, which defaults to the length in pretraining.
 
     Attributes:
-        max_length: maximum number of positions of an example.
-        text_capacity: the part of a document that fits into a row.
-        longest_part: maximum number of pieces of a sentence that stays whole.
-        holds_spans: whether an answer is a span of positions of a row.
-        vectors_per_text: whether a row of several texts has a vector for each.
-        sent_id: id of the token before each sentence, as in SLM; None without one.
-        extra_features: features that `sentence_vectors` reads, beyond the encoder's.
+        max_length: int. Maximum number of positions of an example.
+        text_capacity: limits of the text that fits into a row.
+        longest_part: int. Maximum number of pieces of a sentence that is not split.
+        holds_spans: bool. Whether an answer is a span of positions of a row.
+        vectors_per_text: bool. Whether each text of a row has its own vector.
+        sent_id: int. Id of the token before each sentence, or None (SLM).
+        extra_features: features that only `sentence_vectors` reads.
         unread_features: features of `rows` that no encoder or head reads.
     """
 
@@ -72,67 +71,64 @@ class Layout(abc.ABC):
 
     @abc.abstractmethod
     def capacity(self, num_texts: int) -> int:
-        """Maximum number of word pieces of an example of `num_texts` texts."""
+        """Returns the maximum number of pieces of an example of `num_texts` texts."""
 
     @abc.abstractmethod
     def rows(self, trees: Trees) -> Features:
-        """Rows of texts, as long as the longest needs, eagerly or in a graph."""
+        """Lays out rows as long as the longest text needs, eagerly or in a graph."""
 
     @abc.abstractmethod
     def num_tokens(self, example: Example) -> int:
-        """Positions of an example in a row, special tokens included."""
+        """Returns the length of an example in a row, including special tokens."""
 
     @abc.abstractmethod
     def fits(self, example: Example) -> bool:
-        """Returns True if all sentences of a text fit into a row."""
+        """Returns whether all sentences of an example fit into a row."""
 
     @abc.abstractmethod
     def row_shape(self, example: Example) -> RowShape:
-        """The smallest sizes of a row for the example."""
+        """Returns the smallest row shape for an example."""
 
     @abc.abstractmethod
     def lay_out(
         self, examples: Sequence[Example], row_shape: RowShape
     ) -> dict[str, np.ndarray]:
-        """Rows of fixed sizes, one for each example; a ValueError if one is larger."""
+        """Lays out one example per row. Raises a ValueError if one is too large."""
 
     def read_features(self, rows: Features) -> dict[str, tf.Tensor]:
-        """The features of rows that an encoder or a head may read."""
+        """Returns the features of rows that an encoder or head may read."""
         unread = self.unread_features
         return {name: rows[name] for name in rows if name not in unread}
 
     # === Questions about contexts ===
 
     def for_spans(self) -> Self:
-        """The layout whose rows distinguish question and context (`holds_spans`)."""
+        """Returns the layout whose rows distinguish question and context."""
         return self
 
     def piece_starts(self, example: Example) -> np.ndarray:
-        """First position of each segment's pieces, of layouts `for_spans`."""
+        """Returns the position of each segment's first piece. Needs `holds_spans`."""
         raise NotImplementedError
 
     # === Vectors ===
 
     @abc.abstractmethod
     def readout(self, num_texts: int) -> TextReadout:
-        """The readout for examples of `num_texts` texts, which must fit into a row."""
+        """Returns the readout for examples of `num_texts` texts in one row."""
 
     @abc.abstractmethod
     def sentence_vectors(
         self, encoder: Any, sequence_output: tf.Tensor, features: Features
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Vectors of the sentences of rows, `(B, M, D)`, 0 at padding, and their mask.
+        """Returns sentence vectors `(B, M, D)`, 0 at padding, and their mask `(B, M)`.
 
-        `sequence_output`, float `(B, L, D)`, is the encoder's output for the rows.
+        `sequence_output`, float `(B, L, D)`, is the output of the encoder for the rows.
         """
 
     def pooled_output(
         self, sequence_output: tf.Tensor, vectors: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
-        """A vector of each row, `(B, D)`, by default that of `[CLS]`.
-
-        `vectors` and `mask` are the results of `sentence_vectors`.
-        """
+        """Returns a vector for each row, `(B, D)`, by default the output at `[CLS]`."""
         del vectors, mask
         return sequence_output[:, 0]
 
@@ -141,10 +137,10 @@ class Layout(abc.ABC):
 
 
 class TextReadout(abc.ABC):
-    """Picks the vectors of texts, as the encoder was pretrained.
+    """Selects the output vectors that represent texts, as in pretraining.
 
-    It has no weights, and Keras can save it. `needs_pooler` tells whether a head has to
-    add the pooler that pretraining lacked.
+    Readouts have no weights, and Keras can save them. `needs_pooler` indicates whether
+    a head must add the pooler that pretraining lacked.
     """
 
     feature_names: ClassVar[tuple[str, ...]] = ()
@@ -158,7 +154,7 @@ class TextReadout(abc.ABC):
     def head_vectors(
         self, encoder: Any, sequence_output: Any, features: Mapping[str, Any]
     ) -> Any:
-        """Input of a head, `(B, V, D)`, from an encoder's output `(B, L, D)`."""
+        """Maps the encoder's output `(B, L, D)` to the input of a head, `(B, V, D)`."""
 
     def get_config(self) -> dict[str, Any]:
         return {"num_texts": self.num_texts}
@@ -170,7 +166,7 @@ class TextReadout(abc.ABC):
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class FirstToken(TextReadout):
-    """`[CLS]`, as in BERT. Vectors of several texts need a row for each."""
+    """Selects `[CLS]`, as in BERT. All texts of a row share one vector."""
 
     needs_pooler = True
 
@@ -182,7 +178,7 @@ class FirstToken(TextReadout):
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class SentenceTokens(TextReadout):
-    """`[CLS]` and the `[SENT]` of each of `num_texts` texts (SLM, section 2.2)."""
+    """Selects `[CLS]` and the `[SENT]` of each text (SLM, section 2.2)."""
 
     feature_names = ("candidate_positions",)
 
@@ -199,7 +195,7 @@ class SentenceTokens(TextReadout):
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class PooledSentences(TextReadout):
-    """The pooled `<SS>` of `num_texts` texts, or the mean of its parts (ReAT)."""
+    """Selects the pooled `<SS>` of each text, or the mean over its parts (ReAT)."""
 
     feature_names = ("sentence_starts", "given_text")
 

@@ -1,7 +1,4 @@
-"""Examples of word pieces, and rows whose positions are given by embedded indices.
-
-Shape key: B rows, L row length.
-"""
+"""Defines examples of word pieces, and the base class of `[CLS] … [SEP]` layouts."""
 
 import abc
 import dataclasses
@@ -14,7 +11,7 @@ import tensorflow as tf
 from seg_tf.layouts.layout import Features, Layout, RowShape, TextCapacity
 from seg_tf.text.graph.trees import Trees
 
-# `[CLS]` and `[SEP]`; sentences may have more special tokens.
+# `[CLS]` and `[SEP]`. Sentences may have additional special tokens.
 NUM_SPECIAL_TOKENS = 2
 _SHORTEST_BUCKET = 16
 
@@ -23,8 +20,8 @@ _SHORTEST_BUCKET = 16
 class Segment:
     """Word pieces of a text, or of one of its sentences, and their indices.
 
-    `pieces` is an int array of ids, possibly empty, `text` the number of the text in
-    the example, and `first_token` the token index of the first piece.
+    `pieces` is an int array of ids, possibly empty. `text` is the number of the text in
+    the example, and `first_token` is the token index of the first piece.
     """
 
     pieces: np.ndarray
@@ -38,12 +35,12 @@ Example = Sequence[Segment]
 
 
 def num_pieces(example: Example) -> int:
-    """Pieces of all segments of an example."""
+    """Counts the pieces of all segments of an example."""
     return sum(len(segment.pieces) for segment in example)
 
 
 def trees_of(examples: Sequence[Example], num_columns: int) -> Trees:
-    """Converts examples to trees of `num_columns`, each segment a sentence."""
+    """Converts examples to trees with one sentence per segment, up to `num_columns`."""
     segments = [segment for example in examples for segment in example]
     counts = np.array([len(example) for example in examples])
     rows = [
@@ -72,9 +69,9 @@ def trees_of(examples: Sequence[Example], num_columns: int) -> Trees:
 
 
 def bucket_length(num_tokens: int, longest: int) -> int:
-    """The row length that rows of `num_tokens` tokens are padded to, up to `longest`.
+    """Rounds a number of tokens up to a row length, at most `longest`.
 
-    There are few lengths, and each is compiled once. Padding is 8 % on average.
+    Few lengths occur, and each is compiled once. On average, 8% of a row is padding.
     """
     step = max(_SHORTEST_BUCKET, (1 << (num_tokens - 1).bit_length()) // 8)
     return min(-(-num_tokens // step) * step, longest)
@@ -83,7 +80,7 @@ def bucket_length(num_tokens: int, longest: int) -> int:
 def room_for_pieces(
     num_specials: int, max_length: int, num_texts: int, max_sentences: int
 ) -> int:
-    """Positions beyond the special tokens of a row of texts of one sentence each."""
+    """Returns the space for pieces in a row. Raises a ValueError if there is none."""
     if max_length < num_specials or num_texts > max_sentences:
         raise ValueError(
             f"`max_length` must be at least {num_specials}, the special tokens of the "
@@ -94,7 +91,7 @@ def room_for_pieces(
 
 
 class IndexedLayout(Layout):
-    """`[CLS]`, the pieces in the order of the text and special tokens, `[SEP]`."""
+    """Lays out `[CLS]`, the pieces and special tokens in text order, and `[SEP]`."""
 
     holds_spans = True
 
@@ -106,7 +103,7 @@ class IndexedLayout(Layout):
             max_length = min(inputs.row_length, num_positions or inputs.row_length)
         elif num_positions is not None and max_length > num_positions:
             raise ValueError(
-                "`max_length` must be at most the positions that the model knows, "
+                "`max_length` must be at most the model's number of positions, "
                 f"{num_positions}. Received: max_length={max_length}"
             )
         self.max_length = max_length
@@ -117,13 +114,13 @@ class IndexedLayout(Layout):
 
     @abc.abstractmethod
     def rows(self, trees: Trees, row_length: int | tf.Tensor | None = None) -> Features:
-        """As `Layout.rows`, or of a fixed length, which the tokens must fit."""
+        """Lays out rows like `Layout.rows`, or with a fixed `row_length`."""
 
     def lay_out(
         self, examples: Sequence[Example], row_shape: RowShape
     ) -> dict[str, np.ndarray]:
         row_length, *candidates = row_shape
-        # `[CLS]` and `[SEP]` are among the candidates.
+        # The candidates include `[CLS]` and `[SEP]`.
         num_columns = candidates[0] - 2 if candidates else max(map(len, examples))
         longest = max(map(self.num_tokens, examples))
         if longest > row_length:
@@ -158,7 +155,7 @@ class IndexedLayout(Layout):
     @staticmethod
     @abc.abstractmethod
     def _specials_before(example: Example) -> np.ndarray:
-        """Special tokens between `[CLS]` and the pieces of each segment."""
+        """Counts the special tokens between `[CLS]` and the pieces of each segment."""
 
 
 def row_features(
@@ -172,12 +169,13 @@ def row_features(
     indices: Mapping[str, tf.Tensor],
     caps: Mapping[str, int],
 ) -> dict[str, tf.Tensor]:
-    """`token_ids`, `padding_mask` and the indices that `caps` names, below their cap.
+    """Returns `token_ids`, `padding_mask`, and the indices in `caps`, clipped.
 
-    The token at a position `(B, L)` is the `piece` of that number of the row, or, where
-    not `is_piece`, one of `specials`, or, where not `is_token`, padding with indices 0.
+    All tensors except `pieces` are `(B, L)`. Where `is_piece` is True, `piece` is the
+    position of the token in `pieces`. Other tokens are in `specials`. Where `is_token`
+    is False, the position is padding, and its indices are 0.
     """
-    # One more, for rows without a piece.
+    # One more column, for rows without pieces.
     pieces = tf.pad(pieces, [[0, 0], [0, 1]])
     tokens = tf.gather(pieces, tf.where(is_piece, piece, 0), batch_dims=1)
     tokens = tf.where(is_piece, tokens, specials)

@@ -1,4 +1,4 @@
-"""Rows `[CLS] [SENT] s1 [SENT] s2 … [SEP]`, sentences in any order (SLM).
+"""Lays out `[CLS] [SENT] s1 [SENT] s2 … [SEP]` with sentences in any order (SLM).
 
 Shape key: B rows, S sentences of a row, L row length, C = S + 2 candidates.
 """
@@ -23,15 +23,16 @@ from seg_tf.ops.attention import gather_vectors
 from seg_tf.text.graph.trees import Trees, largest
 
 _GOLD = ("gold_candidates", "gold_lengths", "gold_paragraphs")
-# Features of a row that the objective `sentence_unshuffling` reads.
+# Features that the objective `sentence_unshuffling` reads.
 CANDIDATES = ("candidate_positions", "candidate_mask", *_GOLD)
 
 
 class SentenceLayout(IndexedLayout):
-    """Lays out a `[SENT]` before every sentence, in the order of the text.
+    """Lays out a `[SENT]` before every sentence, in text order.
 
-    Rows are `sentence_rows`, as in pretraining (SLM, section 2.1). A sentence has the
-    vector of its `[SENT]`. Token types differ only in question answering (section 2.2).
+    Calls `sentence_rows`, as in pretraining (SLM, section 2.1). The vector of a
+    sentence is its `[SENT]` output. Token types distinguish texts only in question
+    answering (section 2.2).
     """
 
     vectors_per_text = True
@@ -92,7 +93,7 @@ class SentenceLayout(IndexedLayout):
 
     @staticmethod
     def _specials_before(example: Example) -> np.ndarray:
-        # A [SENT] for each segment up to here.
+        # One `[SENT]` for this segment and each earlier one.
         return np.arange(1, 1 + len(example))
 
 
@@ -120,22 +121,23 @@ def sentence_rows(
       gold_candidates           2  1  3
       gold_lengths              2  1  0
 
-    Paragraph and sentence index belong to the place, not to the sentence that is moved
-    there. `[CLS]` has the indices of the first place, `[SEP]` of the last, with a
-    token index one higher than the previous piece.
+    Paragraph and sentence indices belong to the place of presentation, not to the
+    sentence that is moved there. `[CLS]` has both indices of the first place, and
+    `[SEP]` has both indices of the last place. The token index of `[SEP]` is one higher
+    than the token index of the last piece presented.
 
     Args:
-        trees: the sentences in gold order.
-        special_ids, row_length, caps: as for `seg_tf.layouts.windows.window_rows`.
-        sent_id: id of `[SENT]`; None omits these tokens and the candidates (section
-            5.1).
-        places: int32 tensor `(B, S)`, the place, from 0, at which each sentence is
-            presented; None keeps the gold order.
-        first_is_context: bool tensor `(B,)`, whether the first sentence is not a
-            candidate; None is False. It is presented like the rest.
+        trees: `Trees`. The sentences in gold order.
+        special_ids, row_length, caps: see `seg_tf.layouts.windows.window_rows`.
+        sent_id: int. Id of `[SENT]`. If None, these tokens and the candidates are
+            omitted (section 5.1).
+        places: int32 tensor `(B, S)`. The place, from 0, at which each sentence is
+            presented. If None, the gold order is kept.
+        first_is_context: bool tensor `(B,)`. Whether the first sentence is not a
+            candidate. If None, all sentences are candidates.
 
     Returns:
-        Features as `window_rows`, and those of `CANDIDATES`.
+        The features of `window_rows` and `CANDIDATES`.
     """
     count = trees.num_sentences[:, tf.newaxis]
     num_specials = 0 if sent_id is None else 1
@@ -145,19 +147,18 @@ def sentence_rows(
     end = 1 + tf.reduce_sum(lengths, axis=1, keepdims=True)
     position = tf.range(row_length)[tf.newaxis, :] + tf.zeros_like(count)
     is_cls, is_sep = position == 0, position == end
-    # The number of the sentence, from 1.
+    # Number of the sentence at each position, from 1.
     number = tf.searchsorted(starts, position, side="right")
     sentence = tf.clip_by_value(number - 1, 0, count - 1)
     offset = position - tf.gather(starts, sentence, batch_dims=1)
     is_piece = (offset >= num_specials) & (position < end)
-    # Padding stays at the end.
     in_order = tf.cumsum(tf.ones_like(lengths), axis=1, exclusive=True)
     if places is None:
         places = in_order
     places = tf.where(trees.is_sentence(), places, in_order)
-    order = tf.argsort(places, axis=1)  # the sentence of each place
+    order = tf.argsort(places, axis=1)  # the sentence at each place
     presented = tf.gather(lengths, order, batch_dims=1)
-    # The indices of each position, with its sentence at the place of presentation.
+    # The place where the sentence of each position is presented.
     place = tf.gather(places, sentence, batch_dims=1)
     place = tf.where(is_cls, 0, tf.where(is_sep, count - 1, place))
     start = tf.cumsum(presented, axis=1, exclusive=True) + 1
@@ -201,13 +202,13 @@ def _candidates(
     places: tf.Tensor,
     first_is_context: tf.Tensor | None,
 ) -> dict[str, tf.Tensor]:
-    """The positions that the reconstructor points at, and their gold order."""
+    """Returns the features `CANDIDATES` of the pointers and their gold order."""
     num_context = tf.zeros_like(end)
     if first_is_context is not None:
         num_context = tf.cast(first_is_context, tf.int32)[:, tf.newaxis]
     count = trees.num_sentences[:, tf.newaxis] - num_context
     context_place, last = places[:, :1], tf.shape(places)[1] - 1
-    # [CLS] is candidate 0. From the place of the context on, the next place follows.
+    # [CLS] is candidate 0. Starting at the context's place, places shift by one.
     slot = tf.ones_like(tf.pad(presented, [[0, 0], [1, 1]]))
     slot = tf.cumsum(slot, axis=1, exclusive=True)
     place = slot - 1

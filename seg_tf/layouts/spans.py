@@ -1,11 +1,11 @@
-"""Rows of a question and a window of its context, and the answers found in them.
+"""Lays out rows of a question and a window of its context, and extracts answers.
 
-An answer is scored by the sum of the logits of its start and end. All spans are
-compared, not only those between the best starts and the best ends. An answer starts in
-the window that shows it in the most context (`Windows.is_max_context`).
+The score of an answer is the sum of its start and end logits. All spans are compared,
+not only spans between the best starts and the best ends. An answer must start in the
+window that gives its first piece the most context (`Windows.is_max_context`).
 
 Shape key: W windows, L row length, S sentences of a row, K pieces of all windows, Q
-questions, A spans that start with a piece, N answers of a question.
+questions, A lengths of spans, N answers of a question.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from seg_tf.text.graph.trees import Trees, largest
 if TYPE_CHECKING:
     from seg_tf.layouts.rows import IndexedLayout
 
-# For a missing answer: finite, because not every file format supports infinity.
+# Logit of a missing answer. Finite, because not every file format supports infinity.
 _NO_LOGIT = -1e9
 NO_SCORE = 2 * _NO_LOGIT
 _IMPOSSIBLE = np.float64("-inf")
@@ -34,15 +34,13 @@ _IMPOSSIBLE = np.float64("-inf")
 def span_rows(
     trees: Trees, layout: IndexedLayout, row_length: int | tf.Tensor | None = None
 ) -> dict[str, tf.Tensor]:
-    """Lays out question and window, `span_trees`, as one row by a layout `for_spans`.
+    """Lays out the questions and windows of `span_trees` in a `for_spans` layout.
 
     Returns:
-        The features of `layout.rows`, and
-
-        * `can_answer`, bool `(W, L)`: the positions of the window's pieces, in order,
-          and of `[CLS]`, which means no answer;
-        * `can_hold_answer`, bool `(W, S + 2)`, for a layout with a token before each
-          sentence: the candidates of the window's sentences, and of `[CLS]`.
+        The features of `layout.rows` and `can_answer`, a bool mask `(W, L)` of the
+        window's pieces and of `[CLS]`, which means no answer. If the layout has a token
+        before each sentence, also `can_hold_answer`, a bool mask `(W, S + 2)` of the
+        candidates for the window's sentences and for `[CLS]`.
     """
     rows = dict(layout.rows(trees, row_length))
     # The question is sentence 1.
@@ -59,9 +57,10 @@ def span_trees(
     windows: Windows,
     num_columns: int | tf.Tensor | None = None,
 ) -> Trees:
-    """Question and window as texts 0 and 1 of each row.
+    """Combines each question and window as texts 0 and 1 of a row.
 
-    `num_columns` includes the question; None uses the largest number of sentences.
+    `num_columns` is the number of sentences per row, including the question. If None,
+    it is the largest number that a row needs.
     """
     num_rows = tf.size(windows.questions)
     num_shown = windows.num_sentences(contexts)
@@ -105,12 +104,12 @@ def span_trees(
 def answer_labels(
     rows: Features, windows: Windows, first: tf.Tensor, last: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """Positions that a model has to predict.
+    """Returns the positions, and possibly candidates, that a model has to predict.
 
-    `first` and `last` are int32 `(W,)`, pieces of the answer to the question of each
-    window, counted through all contexts; the last is before the first without an
-    answer. Returns int32 `(W,)`, `start`, `end` and, if sentences have candidates,
-    `sentence`: 0, the place of `[CLS]`, unless the window contains the whole answer.
+    `first` and `last`, int32 `(W,)`, index the first and last piece of the answer in
+    the pieces of all contexts. If there is no answer, `last` is less than `first`.
+    Returns `start`, `end` and, if sentences have candidates, `sentence`, int32 `(W,)`.
+    They are 0, which means `[CLS]`, unless the window contains the whole answer.
     """
     positions = tf.where(rows["can_answer"][:, 1:])[:, 1] + 1
     positions = tf.pad(tf.cast(positions, tf.int32), [[0, 1]])
@@ -137,12 +136,16 @@ def _with_cls(flags: tf.Tensor) -> tf.Tensor:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class BestSpans:
-    """The best spans of contexts with different texts, best first, padded: `(Q, N)`.
+    """The best spans of each question with distinct texts, best first, padded.
 
-    `starts` and `ends` are the characters in their context; logits are float64, at
-    padding with the sum `NO_SCORE`. `counts` are the numbers of spans, int32 `(Q,)`.
-    `null_logits`, float64 `(Q, 2)`, are start and end logit of no answer: those of
-    `[CLS]` in the window where their sum is lowest, as in BERT's published code.
+    Attributes:
+        texts: string tensor `(Q, N)`. Text of each span.
+        starts, ends: int32 tensors `(Q, N)`. Character bounds in the context.
+        start_logits, end_logits: float64 tensors `(Q, N)`, with sum `NO_SCORE` at
+            padding.
+        counts: int32 tensor `(Q,)`. Number of spans.
+        null_logits: float64 tensor `(Q, 2)`. Start and end logit of `[CLS]` in the
+            window where their sum is lowest, as in BERT's published code.
     """
 
     texts: tf.Tensor
@@ -173,17 +176,18 @@ def best_spans(
     num_best: int,
     max_answer_pieces: int,
 ) -> BestSpans:
-    """Ranks all spans of all windows of each question, and no answer.
+    """Ranks all spans in all windows of each question, and finds the null logits.
 
-    `question_contexts` is int32 `(Q,)`. The logits, float `(K,)`, are those of each
-    piece of a window as the first and as the last of an answer; `null_logits`, float
-    `(W, 2)`, those of `[CLS]`. Windows are in order, at least one for each question.
+    `question_contexts`, int32 `(Q,)`, are context numbers. `start_logits` and
+    `end_logits`, float `(K,)`, score each piece as the first and the last piece of an
+    answer. `null_logits`, float `(W, 2)`, are the logits of `[CLS]`. Each question has
+    at least one window, and windows are in the order of their questions.
     """
     start_logits = tf.cast(start_logits, tf.float64)
     end_logits = tf.cast(end_logits, tf.float64)
     num_questions = tf.size(question_contexts)
     pieces, window_numbers = windows.pieces()
-    # Scores of the spans that start with each piece, and have each length.
+    # Scores of the spans that start at each piece, for each length.
     more_A = tf.range(max_answer_pieces)
     left_K = tf.gather(windows.stops, window_numbers) - pieces
     ends_KA = tf.gather(
@@ -198,7 +202,7 @@ def best_spans(
         nrows=num_questions,
         validate=False,
     )
-    # One more, because there may be no piece at all.
+    # One more entry, because there may be no pieces.
     pieces = tf.pad(pieces, [[0, 1]])
     starts, stops = (
         tf.gather(tf.pad(values, [[0, 1]]), pieces)
@@ -233,7 +237,7 @@ def best_spans(
 
 
 def check_answer_sizes(num_best: int, max_answer_pieces: int) -> None:
-    """Raises a ValueError if either number is below 1."""
+    """Raises a ValueError if either number is less than 1."""
     if num_best < 1 or max_answer_pieces < 1:
         raise ValueError(
             "`num_best` and `max_answer_pieces` must be at least 1. Received: "
@@ -244,9 +248,9 @@ def check_answer_sizes(num_best: int, max_answer_pieces: int) -> None:
 def _distinct_spans(
     scores: tf.RaggedTensor, texts_of: Callable[[tf.Tensor], tf.Tensor], num_best: int
 ) -> tuple[tf.Tensor, ...]:
-    """The best spans of each question whose texts differ, the first of equal ones.
+    """Returns the texts and spans of each question's best answers, and their number.
 
-    The number of compared spans doubles until there are enough texts.
+    The number of compared spans is doubled until texts suffice or spans are exhausted.
     """
     begins = tf.cast(scores.row_starts(), tf.int32)[:, tf.newaxis]
     dense = scores.to_tensor(_IMPOSSIBLE)
@@ -282,7 +286,7 @@ def _distinct_spans(
             tf.minimum(counts, num_best),
         )
 
-    # Enough for one text; with several, some texts occur more than once.
+    # A first guess, because some texts occur more than once.
     most = tf.constant(2 * num_best - 1)
     shape = tf.stack([num_questions, num_best])
     _, _, *best = tf.while_loop(

@@ -1,7 +1,4 @@
-"""Rows `[CLS] A [SEP]` and `[CLS] A [SEP] B [SEP]` (BERT, BERT with P.S., SegaBERT).
-
-Shape key: B rows, S sentences of a row, L row length.
-"""
+"""Lays out rows `[CLS] A [SEP]` and `[CLS] A [SEP] B [SEP]` (BERT and SegaBERT)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +15,7 @@ WINDOW_INDICES = ("position_index", "paragraph_index", "sentence_index", "token_
 
 
 class WindowLayout(IndexedLayout):
-    """Lays out `[CLS]` and each text with a `[SEP]` after it: `window_rows`.
+    """Lays out `[CLS]` and each text with a `[SEP]` after it, using `window_rows`.
 
     There is no token for a sentence, so its vector is the mean over its pieces.
     """
@@ -53,7 +50,7 @@ class WindowLayout(IndexedLayout):
 
     @staticmethod
     def _specials_before(example: Example) -> np.ndarray:
-        # A [SEP] for each text before.
+        # One `[SEP]` for each earlier text.
         texts = np.array([segment.text for segment in example])
         return np.concatenate([[0], np.cumsum(texts[1:] != texts[:-1])])
 
@@ -65,7 +62,7 @@ def window_rows(
     row_length: int | tf.Tensor,
     caps: Mapping[str, int],
 ) -> dict[str, tf.Tensor]:
-    """Lays out `[CLS]`, and a `[SEP]` after each text.
+    """Lays out `[CLS]` and the pieces of each text, with a `[SEP]` after each text.
 
     For example, a text of two paragraphs, [[7, 8], [9]] and [[5]], becomes
 
@@ -76,19 +73,20 @@ def window_rows(
       token_index         0   0  1  0  0     1
       sentence_number     0   1  1  2  3     0
 
-    `[CLS]` has the indices of the first piece; `[SEP]` has the previous piece's
-    but a token index one higher. The sentence index restarts in each paragraph, the
-    token index in each sentence (Segatron, section 3.2). `token_type` is the text.
+    Positions are consecutive. Otherwise, `[CLS]` has the indices of the first piece,
+    and `[SEP]` has the indices of the previous piece with the token index increased by
+    one. The sentence index restarts in each paragraph, and the token index in each
+    sentence (Segatron, section 3.2). `token_type` is the text number.
 
     Args:
-        trees: the texts.
-        special_ids: ids of "cls", "sep" and "pad".
-        row_length: L, which the tokens must fit.
-        caps: rows of the table of each requested index, including `token_type`.
+        trees: `Trees`. The texts.
+        special_ids: dict. Ids of "cls", "sep" and "pad".
+        row_length: int. Length L of the rows. All tokens must fit.
+        caps: dict. Table size of each requested index, including `token_type`.
 
     Returns:
-        `token_ids`, `padding_mask`, the indices that `caps` names, below their cap, and
-        `sentence_number`, from 1, 0 at special tokens; each `(B, L)`, 0 at padding.
+        `token_ids`, `padding_mask`, the indices in `caps`, each less than its cap, and
+        `sentence_number`, from 1, or 0 at special tokens. Each is `(B, L)`, padded.
     """
     count = trees.num_sentences[:, tf.newaxis]
     table = _sentence_table(trees, caps)
@@ -100,7 +98,7 @@ def window_rows(
 
     is_cls, is_sep = position == 0, position == columns["separator"]
     is_token = position < ends[:, -1:]
-    # [CLS] stands where the first sentence begins, before its first piece.
+    # [CLS] is at the start of the first sentence, before its first piece.
     offset = position - tf.maximum(columns["start"], 1)
     is_piece = is_token & ~is_cls & ~is_sep
     return {
@@ -123,9 +121,9 @@ def window_rows(
 
 
 def _sentence_table(trees: Trees, caps: Mapping[str, int]) -> dict[str, tf.Tensor]:
-    """Places of sentences in their rows, and indices that their pieces share.
+    """Returns the bounds of sentences in rows, and indices that their pieces share.
 
-    `start` and `end` include the special tokens that share a sentence's indices:
+    `start` and `end` include the special tokens that share the indices of a sentence:
     `[CLS]` before the first, and `[SEP]`, at the position `separator`, after the last.
     """
     is_sentence = trees.is_sentence()

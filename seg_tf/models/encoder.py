@@ -23,7 +23,7 @@ _WINDOW_NUMBER = "window_number"
 @configured_by(EncoderConfig)
 @keras.saving.register_keras_serializable(package="seg_tf")
 class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
-    """A transformer encoder whose positions are any of several index features.
+    """A transformer encoder that reads positions from any of several index features.
 
     `index_tables` defines the model (Segatron, section 3.2 and table 6):
 
@@ -44,7 +44,7 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
 
     Args:
         vocab_size: int. Number of rows in the token table.
-        index_tables: dict that maps each index feature to its number of rows.
+        index_tables: dict that maps each index feature to the size of its table.
         num_layers: int. Number of transformer layers.
         hidden_size: int. Width `D`.
         num_heads: int. Number of attention heads. Must divide the width.
@@ -58,14 +58,14 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
             distribution that initializes kernels and tables.
         approximate_gelu: bool. Whether to use the tanh approximation of GELU, as in
             BERT's published code.
-        num_token_types: int. Rows of a token type table whose row 0 is added at every
-            position, as in the code of SegaBERT's authors. 0 means no table.
+        num_token_types: int. Number of rows in a token type table, whose row 0 is added
+            at every position, as in the code of SegaBERT's authors. 0 means no table.
         reads_token_types: bool. Whether the feature `token_type` selects the row of
             that table, as in encoders loaded by `seg_tf.checkpoints.pretrained`. The
             weights are the same.
-        packed_windows: bool. Whether a row may contain several windows that do not see
-            each other, distinguished by the feature `window_number`. The weights are
-            the same.
+        packed_windows: bool. Whether a row may contain several windows that do not
+            attend to each other, distinguished by the feature `window_number`. The
+            weights are the same.
         recompute_layers: bool. Whether to use gradient checkpointing, which is slower,
             needs less memory and does not change the results.
         trunk: str. `"bert"` or `"modern"`.
@@ -233,7 +233,7 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
 
     @property
     def has_bert_layers(self) -> bool:
-        """Returns whether layers are BERT's, without rotary positions."""
+        """Returns whether the layers are BERT's, without rotary positions."""
         return self.trunk == "bert" and not self.rotary_shares
 
     @property
@@ -259,9 +259,9 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
 
 
 def _attention_groups(inputs: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Returns the groups of queries and keys: all tokens, or the tokens of a window.
+    """Returns the group numbers of queries and keys. Queries see their own group.
 
-    With packed windows, padding sees padding, so that no softmax is empty.
+    Packed windows are separate groups, and so is padding, so that no softmax is empty.
     """
     is_token_BL = ops.cast(inputs["padding_mask"], "bool")
     if _WINDOW_NUMBER in inputs:

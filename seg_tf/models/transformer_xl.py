@@ -24,8 +24,8 @@ _NOWHERE = -(2**31)
 class TransformerXL(ArgumentsConfig, keras.Model):
     """The decoder of a language model, with memory and relative positions.
 
-    `position_parts` defines the model (Segatron, section 2.1): `("token",)` is
-    Transformer-XL (Dai et al., 2019), and all three parts are Sega-Transformer-XL.
+    `position_parts` defines the model (Segatron, section 2.1). `("token",)` defines
+    Transformer-XL (Dai et al., 2019), and all three parts Sega-Transformer-XL.
 
     The memory is both an input and an output. It contains the inputs of every layer at
     the last `memory_length` tokens, and the tokens' indices in the stream. Memory that
@@ -33,13 +33,13 @@ class TransformerXL(ArgumentsConfig, keras.Model):
 
     Args:
         vocab_size: int. Number of words.
-        position_parts: parts of the relative position vector.
+        position_parts: sequence of str. Parts of the relative position vector.
         num_layers: int. Number of layers `N`.
         hidden_size: int. Width `D`.
         num_heads: int. Number of attention heads.
         head_size: int. Size of each attention head.
         intermediate_size: int. Width inside the feed-forward blocks.
-        memory_length: int. `M`, on which the weights do not depend.
+        memory_length: int. Length `M` of the memory. Weights do not depend on it.
         dropout: float. Dropout rate of the embeddings, the position vectors, the layers
             and the output.
         attention_dropout: float. Dropout rate of the attention weights.
@@ -56,7 +56,7 @@ class TransformerXL(ArgumentsConfig, keras.Model):
         inputs: dict of int tensors `(B, T)` `token_ids`, `stream_token`,
             `stream_sentence` and `stream_paragraph`, and optionally the memory that the
             previous call returned: `memory_hidden` `(B, N, M, D)` and `memory_indices`
-            `(B, M, 3)`. By default, it is empty. Other entries are ignored.
+            `(B, M, 3)`. By default, memory is empty. Other entries are ignored.
 
     Returns:
         The output `(B, T, D)`, and a dict of the memory for the next segment.
@@ -161,7 +161,7 @@ class TransformerXL(ArgumentsConfig, keras.Model):
         return ("token_ids", *_INDICES)
 
     def initial_memory(self, num_rows: Any) -> dict[str, Any]:
-        """Returns empty memory: `{name: tensor (num_rows, …)}`."""
+        """Returns empty memory, a dict of tensors with `num_rows` rows."""
         size = self.memory_length
         hidden = (num_rows, self.num_layers, size, self.hidden_size)
         indices = (num_rows, size, len(_INDICES))
@@ -209,7 +209,7 @@ class TransformerXL(ArgumentsConfig, keras.Model):
         return hidden_BTD, memory
 
     def _newest(self, memory: Any, added: Any, axis: int) -> Any:
-        """Returns the last M entries of `memory` followed by `added` along an axis."""
+        """Appends `added` to `memory` along an axis, and returns the last M entries."""
         if not self.memory_length:
             return memory
         both = ops.concatenate([memory, ops.cast(added, memory.dtype)], axis=axis)

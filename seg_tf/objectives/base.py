@@ -11,9 +11,9 @@ Features = Mapping[str, Any]
 
 
 class ObjectiveOutput(NamedTuple):
-    """Loss and metrics of one batch, each as float32 scalars (sum, weight).
+    """Loss and metrics of one batch, each as a pair (sum, weight) of float32 scalars.
 
-    Both are summed over micro-batches and ranks. Only the training step divides them.
+    Pairs are added over micro-batches and ranks. Then sums are divided by weights.
     """
 
     loss: tuple[Any, Any]
@@ -21,7 +21,7 @@ class ObjectiveOutput(NamedTuple):
 
 
 class Objective(Protocol):
-    """A layer that computes a loss and metrics from an encoder's sequence output.
+    """Interface of layers that compute a loss and metrics from an encoder's output.
 
     An objective may also have a method `derived_metrics(results)`, which computes
     further metrics from its `loss` and metrics after division by their weights.

@@ -28,8 +28,8 @@ class ExchangeSentence(ObjectiveLayer):
     """ReAT's second objective, which detects displaced sentences (section II.E).
 
     A linear classifier reads the pooled `<SS>` of each sentence. Texts of one sentence
-    do not count. At the paper's rate, always predicting the majority class reaches an
-    accuracy of 0.8 (the paper reports 0.797), so other metrics are more informative.
+    do not count. At the paper's rate of moves, always predicting the majority class has
+    accuracy 0.8 (the paper reports 0.797), so other metrics are more informative.
 
     Args:
         encoder: the model whose output is read and whose `pool` computes the sentence
@@ -63,7 +63,7 @@ class ExchangeSentence(ObjectiveLayer):
         self.classifier.build((None, None, sequence_output_shape[-1]))
 
     def count(self, features: Features) -> Any:
-        """Returns the number of a batch's sentences that count, a float32 scalar."""
+        """Returns the number of a batch's sentences that can move, a float32 scalar."""
         return ops.sum(ops.cast(features["can_move"], "float32"))
 
     def call(

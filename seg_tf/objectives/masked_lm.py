@@ -21,7 +21,7 @@ class MaskedLM(ObjectiveLayer):
 
     The head is a dense layer with GELU and LayerNorm, followed by the encoder's
     transposed token embedding and a bias. The modern trunk ends with a norm, so its
-    head has neither dense layer nor norm. Logits only exist at `P` positions.
+    head has neither dense layer nor norm. Logits are computed at `P` positions only.
 
     Args:
         encoder: the encoder whose output is read. Its token embedding is tied to the

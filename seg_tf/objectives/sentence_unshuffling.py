@@ -30,10 +30,10 @@ _FEATURES = (
 class SentenceUnshuffling(ObjectiveLayer):
     """SLM's sentence-level language modeling (section 2.1, eq. 1 to 3).
 
-    A Sequence Reconstructor reads only the encoder's outputs at `[CLS]`, at the
-    `[SENT]`s as presented and at `[SEP]`. It points at the sentences in gold order,
-    then at `[SEP]`. The loss of a row is the mean over its steps, even if its sentences
-    were not shuffled.
+    A Sequence Reconstructor reads only the encoder's outputs at `[CLS]`, at each
+    `[SENT]` in the row's order, and at `[SEP]`. It points at the sentences in gold
+    order, then at `[SEP]`. The loss of a row is the mean over its steps. Rows whose
+    sentences were not shuffled count, too.
 
     Metrics cover shuffled rows with at least two sentences. They come with two
     baselines: `chance`, a random guess, and `longest_first`, sorting by length.
@@ -56,12 +56,12 @@ class SentenceUnshuffling(ObjectiveLayer):
         `ObjectiveOutput` with these metrics:
 
         * `pointer_accuracy`, `pointer_chance`, `pointer_longest_first`: fraction of
-          steps that point at the right sentence, given the gold order before it,
-          without the step for `[SEP]`.
+          steps that point at the right sentence after reading the gold order so far.
+          The step for `[SEP]` does not count.
         * Unless `training`, metrics of the decoded order: `position_accuracy`, fraction
           of positions with the right sentence; `perfect_match`, fraction of rows in the
           right order; `kendall_tau` and `kendall_tau_in_paragraphs`, whose chance is 0.
-          All have a `…_longest_first`, and the first two also a `…_chance`.
+          All have baselines `…_longest_first`, and the first two also `…_chance`.
 
         Without candidates, the loss is `(0, 0)`.
     """
@@ -132,7 +132,7 @@ class SentenceUnshuffling(ObjectiveLayer):
 def _pointer_metrics(
     logits_BSC: Any, gold_BS: Any, lengths_BS: Any, num_sentences_B: Any, weights_B: Any
 ) -> dict[str, tuple[Any, Any]]:
-    """Computes the metrics of the pointers, without the step for `[SEP]`."""
+    """Computes the metrics of all steps except the step for `[SEP]`."""
     weights_BS = _first(num_sentences_B, gold_BS) * weights_B[:, None]
     return {
         "pointer_accuracy": masked_accuracy(logits_BSC, gold_BS, weights_BS),

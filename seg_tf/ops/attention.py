@@ -1,4 +1,4 @@
-"""Functions for attention within groups, rotary positions and gathering vectors."""
+"""Computes attention within groups, rotates vectors, and gathers or averages them."""
 
 import math
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from keras import ops
 def visible_keys(
     query_group: Any, key_group: Any, num_queries: Any, window: int | None = None
 ) -> Any:
-    """Returns a mask in which queries attend to keys of their group, within a window.
+    """Returns a mask of the keys that are in a query's group and near enough to it.
 
     Args:
         query_group: int tensor `(B, T)`, or `(B, 1)` if all queries share a group.
@@ -42,7 +42,7 @@ def attention_weights(
     key_group: Any = None,
     window: int | None = None,
 ) -> Any:
-    """Computes the attention weights of `keras.layers.MultiHeadAttention`.
+    """Computes attention weights as in `keras.layers.MultiHeadAttention`.
 
     Args:
         query: tensor `(B, T, H, E)`.
@@ -107,7 +107,7 @@ def fused_attention(
 
 
 def rotary_sizes(head_size: int, shares: Mapping[str, float]) -> dict[str, int]:
-    """Splits a head's `head_size` dimensions among the indices that rotate them.
+    """Divides a head's `head_size` dimensions among the indices that rotate them.
 
     Sizes are proportional to `shares`, sorted by name, and must be even integers.
 
@@ -164,7 +164,7 @@ def rotate(vectors: Any, rotation: Any) -> Any:
 
 
 def gather_vectors(sequence: Any, positions: Any) -> Any:
-    """Gathers the vectors `(B, P, D)` at int positions `(B, P)` of `(B, L, D)`."""
+    """Gathers vectors `(B, P, D)` of a sequence `(B, L, D)` at positions `(B, P)`."""
     return ops.take_along_axis(sequence, ops.expand_dims(positions, 2), axis=1)
 
 

@@ -12,7 +12,7 @@ from keras import ops
 
 
 def masked_cross_entropy(logits: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
-    """Computes the weighted sum of the cross entropy of integer labels.
+    """Sums the weighted cross entropies of integer labels, and the weights.
 
     Args:
         logits: float tensor `(..., V)`. The softmax is computed in float32.
@@ -45,9 +45,9 @@ def binary_counts(
 ) -> dict[str, tuple[Any, Any]]:
     """Computes the metrics of binary classification that can be summed over batches.
 
-    `predictions` and `labels` are bool tensors, `weights` is a float tensor of the same
-    shape. Entries with weight 0 are ignored. `positive_rate` is the fraction of
-    positive labels, `predicted_rate` the fraction of positive predictions.
+    `predictions` and `labels` are bool tensors, and `weights` is a float tensor of the
+    same shape. Entries with weight 0 are ignored. `positive_rate` is the fraction of
+    positive labels, and `predicted_rate` is the fraction of positive predictions.
     """
     weights = ops.cast(weights, "float32")
     is_positive, is_predicted = (
@@ -73,9 +73,8 @@ def counts_at_rate(
     """Computes recall and specificity at a threshold equal to the positive rate.
 
     If positives are rare, hardly any probability exceeds 0.5. The positive rate is the
-    threshold with the best balanced accuracy. `scores` are the log-odds of a positive.
-    For the other arguments, see `binary_counts`. Returns `recall_at_rate` and
-    `specificity_at_rate`.
+    threshold with the best balanced accuracy. `scores` are log-odds of the positive
+    class. For other arguments, see `binary_counts`. Result names end with `_at_rate`.
     """
     weights = ops.cast(weights, "float32")
     positives = ops.sum(ops.cast(labels, "float32") * weights)
@@ -86,7 +85,7 @@ def counts_at_rate(
 
 
 def pair_accuracy(scores: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
-    """Counts pairs within a row in which the positive scores above the negative.
+    """Counts the pairs of a row in which the positive entry has the higher score.
 
     The ratio is the area under the ROC curve within rows, 0.5 by chance. For the
     arguments, of shape `(B, N)`, see `counts_at_rate`. Returns the number of such
@@ -105,9 +104,9 @@ def binary_summary(results: Mapping[str, Any]) -> dict[str, Any]:
     """Computes metrics that cannot be summed over batches.
 
     `results` has the ratios of `binary_counts` and, optionally, `counts_at_rate`.
-    Returns `majority_accuracy`, of always predicting the more frequent class;
-    `balanced_accuracy`, the mean of recall and specificity, also `…_at_rate`; and the
-    Matthews correlation coefficient `mcc`, 0 where it is undefined.
+    Returns `majority_accuracy`, reached by always predicting the more frequent class;
+    `balanced_accuracy` and possibly `balanced_accuracy_at_rate`, means of recall and
+    specificity; and Matthews's correlation coefficient `mcc`, 0 where undefined.
     """
     positive, predicted = results["positive_rate"], results["predicted_rate"]
     covariance = results["recall"] * positive - positive * predicted
@@ -130,7 +129,7 @@ _NEVER = -3e4
 
 
 def pad_vocabulary(table: Any, bias: Any, multiple: int) -> tuple[Any, Any]:
-    """Pads an output layer's vocabulary to a multiple, to suit GPU kernels.
+    """Pads an output layer's vocabulary size to a multiple of `multiple`, for GPUs.
 
     Tensor cores are slow unless rows of logits begin at multiples of 16 bytes (8
     half-precision numbers). The padding of `table` `(V, D)` and `bias` `(V,)` has

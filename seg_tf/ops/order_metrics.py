@@ -2,14 +2,14 @@
 
 The functions share these arguments:
 
-* `order`, `gold`: int tensors `(B, S)`. Sentence ids at the first `num_sentences`
-  positions of a row, both a permutation of the same ids. Later positions are ignored.
+* `order`, `gold`: int tensors `(B, S)`. The first `num_sentences` positions of a row
+  are permutations of the same sentence ids. Later positions are ignored.
 * `num_sentences`: int tensor `(B,)`. Number of sentences in each row, N.
 * `weights`: float tensor `(B,)`. Rows with weight 0 are ignored.
 * `num_places`: int. Number of positions, S.
 
-Metrics return two float32 scalars. Compare each metric with its chance, the score of a
-random guess, and with the score of `longest_first`, which ignores the text.
+Metrics return two float32 scalars. Compare each metric with its `…_chance`, the score
+of a random guess, and with the score of `longest_first`, which ignores the text.
 """
 
 # Shape key: B batch, S positions of an order.
@@ -59,7 +59,7 @@ def pointer_chance(
 
 
 def longest_first(gold: Any, lengths: Any, num_sentences: Any) -> Any:
-    """Returns an order, int32 `(B, S)`, by decreasing length, then by sentence id.
+    """Sorts sentence ids by decreasing length, then by id. Returns int32 `(B, S)`.
 
     `lengths`, int `(B, S)`, has the length of each sentence in `gold`.
     """
@@ -90,7 +90,7 @@ def pointer_longest_first(
 def kendall_tau(
     order: Any, gold: Any, num_sentences: Any, weights: Any, groups: Any = None
 ) -> tuple[Any, Any]:
-    """Computes Kendall's rank correlation between `order` and `gold` over rows.
+    """Computes the mean over rows of Kendall's tau between `order` and `gold`.
 
     Rows without pairs are ignored. With `groups`, int `(B, S)`, for example the
     paragraph of each sentence in `gold`, only pairs within a group count.

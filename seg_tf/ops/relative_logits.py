@@ -26,8 +26,8 @@ _LONGEST_WAVE = 10_000.0
 def part_widths(width: int, num_parts: int) -> list[int]:
     """Splits the width of a position vector among its parts (Segatron, eq. 3).
 
-    Widths are even, because half of each part are sines. They are equal except for the
-    last one, which is the remainder: 410 is split into 136, 136 and 138.
+    Widths are even, because sines fill half of each part. All widths are equal except
+    for the last one, which is the remainder: 410 is split into 136, 136 and 138.
     """
     share = width // num_parts
     share += share % 2
@@ -46,7 +46,7 @@ def angular_frequencies(width: int) -> list[float]:
 
 
 def angles(positions: Any, width: int) -> Any:
-    """Returns the sinusoids' angles, float32 `(..., width / 2)`, at positions `(...)`.
+    """Returns the sinusoids' angles at positions `(...)`, float32 `(..., width / 2)`.
 
     Keep positions small, because the angles are rounded to float32.
     """
@@ -70,7 +70,7 @@ class ExactPositions(NamedTuple):
             of R. R of each distance that occurs.
         distances_to_runs: int tensors `(B, T, S)` for the same parts. Index in U of the
             distance between a query and a run.
-        runs_of_keys: tensor `(B, S, K)`. 1 if a key belongs to a run, otherwise 0.
+        runs_of_keys: tensor `(B, S, K)`, 1 for the keys of a run, or None without runs.
     """
 
     token_vectors: Any
@@ -113,11 +113,12 @@ class ExactPositions(NamedTuple):
 
 
 class AnglesOfPart(NamedTuple):
-    """Sines and cosines of the angles of one part of R.
+    """Sines and cosines of one part of R, in the notation of `StaticPositions`.
 
     Attributes:
-        query: sine, cosine, sine and cosine, `(B, T, F)`, after the dropout of R.
-        key: cosine and sine, `(B, K, F)`.
+        query: sin wa and cos wa for the term with cos wb, then sin wa and cos wa for
+            the term with sin wb, each `(B, T, F)` and after dropout.
+        key: cos wb and sin wb, each `(B, K, F)`.
     """
 
     query: tuple[Any, Any, Any, Any]
@@ -133,7 +134,7 @@ class StaticPositions(NamedTuple):
             =   (z_sin sin wa + z_cos cos wa) cos wb
               + (z_cos sin wa - z_sin cos wa) sin wb
 
-    with z = W_R^T (W_q E_i + v). Their factors are computed per query and per key.
+    with z = W_R^T (W_q E_i + v). Each factor depends on one query or one key.
     """
 
     token_vectors: Any

@@ -32,7 +32,7 @@ def attention(
 
     The backward pass recomputes the weights, so memory grows with T + K instead of
     T * K (Rabe and Staats, 2021; Dao et al., 2022, appendix B). Arguments and result
-    are those of `seg_tf.ops.attention.fused_attention`. If a query sees no key, its
+    are as for `seg_tf.ops.attention.fused_attention`. If a query sees no key, its
     output and gradient are undefined.
     """
 
@@ -199,8 +199,8 @@ def recomputed(
     """Calls a function with gradient checkpointing.
 
     The backward pass calls it again. Unlike `tf.recompute_grad`, this neither copies
-    the weights nor adds to integers. The function must not read variables. It returns
-    the output to differentiate and a list of further tensors.
+    the weights nor changes integers. The function must not read variables. It must
+    return the output to differentiate and a list of other tensors.
     """
     other_results: list[tf.Tensor] = []
     num_weights = len(weights)

@@ -28,13 +28,13 @@ class PaperValue(NamedTuple):
 
 
 def _attention_dropout(config: RunConfig) -> float | None:
-    """Returns 0.1, or None if the run has only one dropout rate."""
+    """Returns the paper's rate, 0.1, or None if the run has only one dropout rate."""
     rate = getattr(config.model, "attention_dropout", 0.1)
     return None if rate is None else 0.1
 
 
 def _mixed_precision(config: RunConfig) -> str:
-    """Accepts any mixed policy, because the paper names no half-precision type."""
+    """Returns the run's policy if it is mixed, otherwise mixed_float16."""
     policy = config.training.dtype_policy
     return policy if policy.startswith("mixed_") else "mixed_float16"
 
@@ -74,7 +74,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def _column(groups: str, says_as_bert: str) -> dict[str, PaperValue]:
-    """Merges the settings of `groups`. The first group with a setting wins."""
+    """Merges the settings of `groups`, from the first group that has each setting."""
     values: dict[str, PaperValue] = {}
     released: dict[str, Any] = {}
     for group in groups.split():
@@ -148,7 +148,7 @@ def deviations(config: RunConfig) -> list[Deviation]:
 
 
 def describe(config: RunConfig) -> str:
-    """Returns the deviations of a run from its paper as text, one per line."""
+    """Lists a run's deviations from its paper, and what is not compared, as text."""
     deviating = deviations(config)
     return "\n".join(
         [

@@ -1,6 +1,6 @@
 """Defines the papers' tables and renders them as Markdown.
 
-Rows are runs, and columns are figures. Our figures follow below the paper's.
+Columns are figures. Each run has a row of the paper's figures and a row of ours.
 """
 
 import dataclasses
@@ -16,9 +16,9 @@ NOT_RUN = "not run"
 
 
 class FineTuned(NamedTuple):
-    """Mean score of fine-tuned models on tasks such as "glue/mrpc".
+    """Score of fine-tuned models, averaged over tasks such as "glue/mrpc".
 
-    A metric that is not measured on dev starts with its split: "test_accuracy".
+    Metrics on splits other than dev have the split as a prefix: "test_accuracy".
     """
 
     tasks: tuple[str, ...]
@@ -213,7 +213,7 @@ TITLES = {"segatron": "Segatron", "segabert": "SegaBERT", "slm": "SLM", "reat": 
 
 
 class RunFigure(NamedTuple):
-    """A run's figure, None if it was not run, and how it differs from the paper's."""
+    """Our value of a figure, or None, and caveats for comparing it with the paper's."""
 
     value: Any = None
     caveats: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Tasks to fine-tune on: their files as examples, their metrics, their settings.
+"""Fine-tuning tasks, with examples from benchmark files, metrics and settings.
 
 >>> from seg_tf import tasks
 >>> task = tasks.get("glue/mrpc")
@@ -7,7 +7,7 @@
 >>> [split.name for split in task.splits]
 ['train', 'dev', 'test']
 
-`tasks.read(task, data_dir, "train")` reads its examples. Nothing here needs TensorFlow.
+`tasks.read(task, data_dir, "train")` reads the examples, without TensorFlow.
 """
 
 import os
@@ -26,12 +26,12 @@ _TASKS = {task.name: task for task in _READERS}
 
 
 def names() -> tuple[str, ...]:
-    """Names of all tasks."""
+    """Returns the names of all tasks."""
     return tuple(_TASKS)
 
 
 def get(name: str | Task) -> Task:
-    """The task of that name; a ValueError if there is none."""
+    """Returns a task by name. Raises a ValueError if there is none."""
     if isinstance(name, Task):
         return name
     check_choice("task", name, _TASKS)
@@ -39,14 +39,14 @@ def get(name: str | Task) -> Task:
 
 
 def read(task: Task | str, data_dir: str | os.PathLike, split: str) -> list[Example]:
-    """All examples of a split of a task, in the order of its file.
+    """Reads all examples of a split of a task, in file order.
 
-    `data_dir` is the folder of the benchmark (it holds `MRPC`, say), or of the task.
+    `data_dir` is the folder of the task, or the benchmark's folder that contains it.
 
     Raises:
-        ValueError: if there is no such task or split, or if the file is not valid:
-            file, line and column are named.
-        OSError: if the file does not exist, or cannot be read.
+        ValueError: if there is no such task or split, or if the file is invalid. The
+            message names the file, line and column.
+        OSError: if the file does not exist or cannot be read.
     """
     task = get(task)
     return _READERS[task](task, pathlib.Path(data_dir).expanduser(), split)

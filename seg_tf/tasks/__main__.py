@@ -1,4 +1,4 @@
-"""Lists the tasks of benchmarks: their texts, labels, metrics and sizes.
+"""Lists the benchmark tasks with their texts, labels, metrics and sizes.
 
 python -m seg_tf.tasks
 """
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from seg_tf import command_line, tasks
 
-# Questions to contexts, which are no `Task`: see `seg_tf.tasks.squad`.
+# Extractive question answering is not a `Task`. See `seg_tf.tasks.squad`.
 _SQUAD_SIZES = {
     "squad/v1.1": "train 87,599, dev 10,570",
     "squad/v2.0": "train 130,319, dev 11,873",
@@ -24,7 +24,7 @@ def main(_: Sequence[str]) -> None:
         metrics = "/".join(task.metrics)
         print(f"{name:24} {texts}, {kind}; {metrics}; {', '.join(sizes)}")
     for name, sizes in _SQUAD_SIZES.items():
-        print(f"{name:24} question and context, an answer in it; f1/exact; {sizes}")
+        print(f"{name:24} question and context, answer span; f1/exact; {sizes}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""BLiMP, minimal pairs of English sentences (Warstadt et al., 2020).
+"""Reads BLiMP, minimal pairs of English sentences (Warstadt et al., 2020).
 
-A folder has 67 files of JSON lines, one per phenomenon, with 1,000 pairs each.
+A folder has 67 JSON Lines files, one per phenomenon, with 1,000 pairs each.
 """
 
 import dataclasses
@@ -13,8 +13,8 @@ import pathlib
 class MinimalPair:
     """A grammatical and an ungrammatical sentence.
 
-    `field` is "syntax", "morphology", "semantics" or "syntax_semantics", `phenomenon`
-    the pair's `UID`, the name of its file.
+    `field` is "syntax", "morphology", "semantics" or "syntax_semantics". `phenomenon`
+    is the `UID` of the pair, which is also the name of its file.
     """
 
     good: str
@@ -27,13 +27,13 @@ def read(data_dir: str | pathlib.Path, limit: int | None = None) -> list[Minimal
     """Reads the pairs of all files.
 
     Args:
-        data_dir: folder of the files, or a folder that contains it as `blimp`.
-        limit: pairs to read of each file, from its beginning; None reads all.
+        data_dir: path. Folder of the files, or the parent of a folder named `blimp`.
+        limit: int or None. Maximum number of pairs per file.
 
     Raises:
         OSError: if a file cannot be read.
-        ValueError: if the folder has no such file, or a line is damaged, naming file
-            and line.
+        ValueError: if the folder has no such files, or if a line is invalid. The
+            message names the file and line.
     """
     folder = pathlib.Path(data_dir)
     paths = sorted([*folder.glob("blimp/*.jsonl")] or folder.glob("*.jsonl"))

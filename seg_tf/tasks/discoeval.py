@@ -1,4 +1,4 @@
-"""DiscoEval (Chen et al., 2019): tasks, their files, and settings of probes.
+"""Tasks and probe settings of DiscoEval (Chen et al., 2019).
 
 | task | a row of the files | labels |
 |---|---|---|
@@ -8,8 +8,8 @@
 | SSP, sentence section prediction | label, 1 sentence | 1 from an abstract |
 | PDTB, explicit and implicit relations | label, 2 texts | senses of the second level |
 
-Rows of BSO have no label: each gives both orders, one after the other. Labels of PDTB
-are numbers of the lines of `labelset.txt`.
+BSO rows have no label. Each row yields two examples, in order and swapped. PDTB labels
+are line numbers of `labelset.txt`, from 0.
 """
 
 import dataclasses
@@ -63,7 +63,7 @@ def _task(
     )
 
 
-# Task -> its folder.
+# Folder of each task.
 _FOLDERS = {
     **{_task(f"sp/{domain}", 5, tuple("01234")): f"SP/{domain}" for domain in _DOMAINS},
     **{
@@ -80,7 +80,7 @@ TASKS = tuple(_FOLDERS)
 
 
 def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
-    """The examples of a split of a task in `TASKS`: see `seg_tf.tasks.read`."""
+    """Reads the examples of a split of a task in `TASKS`. See `seg_tf.tasks.read`."""
     kind, file = task.name.split("/")[1], _FILES[task.split(split_name).name]
     columns = tuple(f"text {number + 1}" for number in range(task.num_texts))
     if kind != "bso":
@@ -114,20 +114,21 @@ def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
 class ProbeSettings:
     """Settings of a task's probe, as in the benchmark's code.
 
-    A probe is trained with Adam and evaluated on dev after every
+    A probe is trained with Adam and evaluated on the dev set after every
     `passes_per_evaluation` passes over the training data. Training ends after
-    `max_passes`, or once accuracy has failed to rise `tenacity` + 1 times in total. The
-    weights that were best on dev are used, of the best of several `l2`. As in PyTorch's
-    Adam, the gradient of the penalty is part of what Adam scales.
+    `max_passes`, or once accuracy has failed to increase `tenacity` + 1 times in total.
+    One probe is trained for each value of `l2`, and the weights with the best dev
+    accuracy are used. As in PyTorch's Adam, the gradient of the penalty is part of the
+    gradient that Adam scales.
 
-    In the benchmark's code DC changes a settings object that all tasks share, so tasks
-    that run after it get its hidden layer; here they do not.
+    In the benchmark's code, DC changes a settings object that all tasks share, so later
+    tasks also get its hidden layer. Here they do not.
 
     Attributes:
-        features: what the probe reads: see `combine_vectors`.
-        hidden_size: width of its hidden layer with a sigmoid; 0 for none, which makes
-            it logistic regression.
-        l2: strengths of the L2 penalty to choose from.
+        features: str. Input of the probe. See `combine_vectors`.
+        hidden_size: int. Width of the hidden layer with a sigmoid. 0 omits the layer,
+            which makes the probe logistic regression.
+        l2: tuple of float. Strengths of the L2 penalty to choose from.
     """
 
     features: str
@@ -140,16 +141,16 @@ class ProbeSettings:
 
     @property
     def max_evaluations(self) -> int:
-        """Maximum number of evaluations on dev with one strength of the penalty."""
-        # The last one follows passes that started when `max_passes` had been made.
+        """Maximum number of evaluations on the dev set for one value of `l2`."""
+        # The last one follows passes that start after `max_passes` have been made.
         return self.max_passes // self.passes_per_evaluation + 1
 
 
 def combine_vectors(features: str, vectors: np.ndarray) -> np.ndarray:
-    """Combines the vectors of an example's texts to the input of a probe.
+    """Combines the vectors of an example's texts into the input of a probe.
 
     Args:
-        features: with vectors a, b, c, …:
+        features: str. With vectors a, b, c, …, one of:
             "concatenated": a, b, c, …
             "first_and_differences": a, a - b, a - c, …
             "pair_and_difference": a, b, a - b
@@ -181,14 +182,11 @@ _SETTINGS: Mapping[str, ProbeSettings] = {
 
 
 def settings_of(task: Task) -> ProbeSettings:
-    """The settings of a task's probe.
+    """Returns the probe settings of a task.
 
     Raises:
-        ValueError: if the task is another benchmark's.
+        ValueError: if the task is not part of DiscoEval.
     """
     if task not in TASKS:
-        raise ValueError(
-            "`task` must be one of DiscoEval, whose protocol has probes. Received: "
-            f"{task.name!r}"
-        )
+        raise ValueError(f"`task` must be a task of DiscoEval. Received: {task.name!r}")
     return _SETTINGS[task.name.split("/")[1]]

@@ -1,12 +1,12 @@
-"""Fine-tuning settings of the papers: grids, best settings and their sources.
+"""The papers' fine-tuning settings, with grids, best settings and sources.
 
-Three recipes, by paper:
+There are three recipes:
 
-* "segatron": SegaBERT and BERT of the AAAI paper;
-* "segabert_base": the base models of the report before it, the same for all tasks;
-* "slm": SLM, and its DiscoEval tasks, whose encoder is frozen.
+* "segatron": SegaBERT and BERT in the AAAI paper.
+* "segabert_base": base models in the earlier report, with one setting per benchmark.
+* "slm": SLM, with a frozen encoder for DiscoEval tasks.
 
-A learning rate applies to the whole batch, on any number of devices.
+The learning rate applies to the global batch, for any number of devices.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ _SLM = "SLM (arXiv:2010.16249)"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Setting(Ranged):
-    """Hyperparameters that papers vary: highest rate, batch size, epochs."""
+    """Hyperparameters that papers vary: peak learning rate, batch size and epochs."""
 
     learning_rate: Positive
     batch_size: Count
@@ -35,9 +35,9 @@ class Setting(Ranged):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerSettings:
-    """Settings of AdamW other than the learning rate; by default BERT's."""
+    """Settings of AdamW other than the learning rate. Defaults are BERT's."""
 
-    # Share of the updates in which the learning rate rises; then it falls to 0.
+    # Fraction of the updates with linear warmup. The learning rate then decays to 0.
     warmup_share: float = 0.1
     weight_decay: float = 0.01
     epsilon: float = 1e-6
@@ -51,19 +51,19 @@ _HUGGING_FACE = OptimizerSettings(warmup_share=0.0, weight_decay=0.0, epsilon=1e
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """Settings to try for a task, as in a paper.
+    """Settings that a paper tries for a task.
 
     Attributes:
-        learning_rates: values of the grid.
-        batch_sizes: values of the grid.
-        epochs: values of the grid.
-        source: where the paper states them.
-        best: the setting that the paper found best, or its only one; None if unsaid.
-        num_runs: runs of every setting, with different seeds; None if unsaid.
-        score: which score of several runs is reported, "mean" or "best"; "" if unsaid.
-        row_length: maximum row length; None if unsaid.
-        optimizer: its other settings.
-        freezes_encoder: whether only the head is trained.
+        learning_rates: tuple of float. Values of the grid.
+        batch_sizes: tuple of int. Values of the grid.
+        epochs: tuple of int. Values of the grid.
+        source: str. Paper, sections and tables that state the settings.
+        best: `Setting`. The paper's best or only setting, or None if it is not stated.
+        num_runs: int. Number of seeds per setting, or None if it is not stated.
+        score: str. Score of several runs, "mean" or "best", or "" if it is not stated.
+        row_length: int. Maximum row length, or None if it is not stated.
+        optimizer: `OptimizerSettings`. Optimizer settings that are not in the grid.
+        freezes_encoder: bool. Whether only the head is trained.
     """
 
     learning_rates: tuple[float, ...]
@@ -79,13 +79,13 @@ class Recipe:
 
     @property
     def settings(self) -> tuple[Setting, ...]:
-        """Every setting of the grid, without repetitions."""
+        """All distinct settings of the grid."""
         grid = itertools.product(self.learning_rates, self.batch_sizes, self.epochs)
         return tuple(dict.fromkeys(itertools.starmap(Setting, grid)))
 
 
 def get(recipe: str, task: str) -> Recipe:
-    """Settings that a paper tries for a task; a ValueError if there are none."""
+    """Returns a paper's settings for a task. Raises a ValueError if there are none."""
     check_choice("recipe", recipe, RECIPES)
     check_choice("task", task, RECIPES[recipe])
     return RECIPES[recipe][task]
@@ -94,7 +94,7 @@ def get(recipe: str, task: str) -> Recipe:
 def _single(
     setting: Setting, source: str, num_runs: int | None = None, row_length: int = 128
 ) -> Recipe:
-    """A grid of one setting."""
+    """Returns a recipe with a grid of one setting."""
     return Recipe(
         learning_rates=(setting.learning_rate,),
         batch_sizes=(setting.batch_size,),
@@ -109,7 +109,7 @@ def _single(
 
 
 def _slm(task: str, epochs: int, learning_rate: float) -> Recipe:
-    """Appendix A has the grid of most tasks, section 3.2 the rest."""
+    """Returns SLM's recipe for a task, from appendix A and section 3.2."""
     benchmark = task.split("/")[0]
     is_probe = benchmark == "discoeval"
     return Recipe(

@@ -1,13 +1,13 @@
-"""GLUE (Wang et al., 2019): its tasks, read from the benchmark's own files.
+"""Tasks of GLUE (Wang et al., 2019), read from the benchmark's original files.
 
-The files have the names of its download: `CoLA/train.tsv` and so on. Peculiarities:
+Files are named as in the download, such as `CoLA/train.tsv`. Peculiarities:
 
-* Train and dev of CoLA have no header.
+* The train and dev sets of CoLA have no header.
 * The labels of MRPC's test set are only in Microsoft's `msr_paraphrase_test.txt`, which
   is read if `test.tsv` is missing.
-* QQP as it was first released has rows that a line feed inside a question broke in two;
-  today's form ("QQP-clean") has none. Both halves are left out, and counted in a
-  warning.
+* The first release of QQP has rows that a line feed inside a question splits in two.
+  Both halves are left out and counted in a warning. The current release ("QQP-clean")
+  has no such rows.
 """
 
 import logging
@@ -28,7 +28,7 @@ _MNLI_SPLITS = (
     *("train", "dev_matched", "dev_mismatched"),
     *("test_matched", "test_mismatched"),
 )
-# Task -> its folder, the columns of its texts, the column of its label.
+# Folder, text columns and label column of each task.
 _FILES: dict[Task, tuple[str, tuple[str, ...], str]] = {}
 
 
@@ -42,7 +42,7 @@ def _add(
     split_names: tuple[str, ...] = _SPLITS,
     name: str = "",
 ) -> None:
-    """Adds a task; its main metric is that of Segatron's and BERT's tables."""
+    """Registers a task. The main metric is as in Segatron's and BERT's tables."""
     task = Task(
         name=f"glue/{name or folder.lower()}",
         labels=labels,
@@ -77,8 +77,7 @@ _add(
 _add("QNLI", ("question", "sentence"), (104_743, 5_463, 5_463), _ENTAILMENT)
 _add("RTE", _PAIR, (2_490, 277, 3_000), _ENTAILMENT)
 _add("WNLI", _PAIR, (635, 71, 146))
-# A submission must have it too: predicted by a model of MNLI, and scored only by the
-# leaderboard.
+# Required in a submission: predicted by an MNLI model, scored only by the leaderboard.
 _add(
     "diagnostic",
     _PAIR,
@@ -92,7 +91,7 @@ TASKS = tuple(_FILES)
 
 
 def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
-    """The examples of a split of a task in `TASKS`: see `seg_tf.tasks.read`."""
+    """Reads the examples of a split of a task in `TASKS`. See `seg_tf.tasks.read`."""
     (folder, texts, label_column), split = _FILES[task], task.split(split_name)
     required, columns = texts, ()
     broken: list[TableRow] = []
@@ -108,7 +107,7 @@ def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
         find_file(data_dir, folder, names),
         required=required,
         columns=columns,
-        # Every row of a test set counts, or predictions would belong to other rows.
+        # Test sets keep every row, so that predictions belong to the right rows.
         on_short_row=(broken.append if folder == "QQP" and split.has_labels else None),
     )
     examples = []
@@ -135,9 +134,9 @@ def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
 
 
 class Column(NamedTuple):
-    """A column of GLUE's tables: a task, or one of MNLI's two halves.
+    """A column of GLUE's result tables, which is a task or one of MNLI's two parts.
 
-    The leaderboard takes a zip of the predictions of all columns, `CoLA.tsv` to
+    The leaderboard accepts a zip file of the predictions of all columns, `CoLA.tsv` to
     `AX.tsv`.
     """
 
@@ -154,6 +153,6 @@ COLUMNS: Mapping[str, Column] = {
     for split in task.split_names
     if split.startswith("test")
 }
-# The columns of the papers' averages. WNLI, in which guessing the more frequent label
-# wins, is left out since BERT.
+# Columns that papers average. WNLI, where guessing the more frequent label wins, has
+# been left out since BERT.
 PAPER_COLUMNS = tuple(name for name in COLUMNS if name not in ("WNLI", "AX"))

@@ -1,10 +1,11 @@
-"""RACE (Lai et al., 2017): a passage, a question and four answers, one of them right.
+"""Reads RACE (Lai et al., 2017), passages with questions that have four options.
 
-Read from its published files, `RACE/train/middle/*.txt` and so on: each is a JSON
-object with `article`, and lists `questions`, `options` and `answers` of one length.
+The published files, `RACE/train/middle/*.txt` and so on, are JSON objects with
+`article` and the lists `questions`, `options` and `answers` of equal length.
 
-The texts of an example are the passage and, for each answer, the question with it: in
-place of the `_` of a cloze, otherwise after the question, as in usual BERT baselines.
+The texts of an example are the passage and, for each option, the question with the
+option. The option replaces the `_` of a cloze question and follows any other question,
+as in common BERT baselines.
 """
 
 import pathlib
@@ -25,7 +26,7 @@ TASKS = (
 
 
 def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
-    """The examples of a split, by the numbers of the files: see `seg_tf.tasks.read`."""
+    """Reads the examples of a split, sorted by file number. See `seg_tf.tasks.read`."""
     split = task.split(split_name)
     examples = []
     for level in ("middle", "high"):
@@ -36,7 +37,7 @@ def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
                 "`data_dir` must be the folder of RACE, or hold it. Received: "
                 f"{data_dir}; there is no .txt in {' or '.join(map(str, places))}"
             )
-        # Numbers sort by value.
+        # File numbers are sorted numerically.
         for path in sorted(paths, key=lambda path: (len(path.stem), path.stem)):
             examples += _passage(path, level)
     return examples

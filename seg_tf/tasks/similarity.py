@@ -1,4 +1,4 @@
-"""Semantic textual similarity, read from the sets' own files.
+"""Reads semantic textual similarity datasets from their original files.
 
 | set | files | scores |
 |---|---|---|
@@ -7,9 +7,9 @@
 | `sts-b-test` | `sts-test.csv` of the STS benchmark's own download | 0 to 5 |
 | `sick-r` | `SICK_test_annotated.txt` | 1 to 5 |
 
-Those of 2012 to 2016 (Agirre et al.) have several parts, named by their files. A pair
-whose line of scores is empty was not scored and is left out. SMT of 2013 is not freely
-available and is read if it exists.
+The datasets of 2012 to 2016 (Agirre et al.) have several parts, named by their files.
+Pairs with an empty score are left out. The SMT part of 2013, which is not freely
+available, is read if it exists.
 """
 
 import dataclasses
@@ -22,8 +22,8 @@ from seg_tf.tasks.task import Example, find_file, read_rows
 _YEARS = {f"sts{year}": f"STS{year}-en-test" for year in range(12, 17)}
 _INPUT = "STS.input."
 _PAIR = ("sentence1", "sentence2")
-# Folder, file, columns of sentences and score, lowest score (the highest is 5), and the
-# columns of a file without a header, which licences may follow.
+# Folder, file, sentence columns, score column, lowest score (the highest is 5), and the
+# columns of a file without a header, which additional columns may follow.
 _FILES = {
     "sts-b": ("STS-B", "dev.tsv", _PAIR, "score", 0.0, ()),
     "sts-b-test": (
@@ -40,9 +40,9 @@ NAMES = (*_YEARS, *_FILES)
 
 @dataclasses.dataclass(frozen=True)
 class SimilaritySet:
-    """Pairs of sentences, whose label is their similarity, by the name of their part.
+    """Sentence pairs by part, labeled with their similarity.
 
-    `num_unscored` pairs were left out since they have no score.
+    `num_unscored` pairs were left out because they have no score.
     """
 
     parts: Mapping[str, list[Example]]
@@ -55,12 +55,12 @@ class SimilaritySet:
 
 
 def read(name: str, data_dir: str | pathlib.Path) -> SimilaritySet:
-    """Reads the set with one of `NAMES`, from its folder or the one that holds it.
+    """Reads one of the datasets in `NAMES` from its folder or the parent folder.
 
     Raises:
-        ValueError: if there is no such set, or a file is not valid: file and line are
-            named.
-        OSError: if a file does not exist, or cannot be read.
+        ValueError: if there is no such dataset, or if a file is invalid. The message
+            names the file and line.
+        OSError: if a file does not exist or cannot be read.
     """
     data_dir = pathlib.Path(data_dir).expanduser()
     if name in _YEARS:

@@ -1,14 +1,14 @@
-"""SQuAD 1.1 and 2.0: files, ranked answers, and the scores of the official scripts.
+"""Reads SQuAD 1.1 and 2.0 files, and selects, writes and scores answers.
 
-Rajpurkar et al., 2016, and Rajpurkar, Jia and Liang, 2018. A file is
+Implements Rajpurkar et al., 2016, and Rajpurkar, Jia and Liang, 2018. A file is
 
     {"version": …, "data": [{"title": …, "paragraphs": [{"context": …, "qas": [
       {"id": …, "question": …, "answers": [{"text": …, "answer_start": …}, …],
        "is_impossible": …}]}]}]}
 
-with `is_impossible` in version 2.0 only. `answers` may also have the form of Hugging
-Face, `{"text": […], "answer_start": […]}`. A training file has one answer for each
-question, a development file several, by different people.
+with `is_impossible` in version 2.0 only. `answers` may also have Hugging Face's form,
+`{"text": […], "answer_start": […]}`. A training file has one answer per question, a
+development file several, by different people.
 """
 
 import collections
@@ -36,7 +36,7 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
-    """Characters of the context, and the position where they start."""
+    """Text of an answer, and the position in the context where it starts."""
 
     text: str
     start: int
@@ -51,7 +51,8 @@ class Answer:
 class Question:
     """A question about a passage, with answers by different people.
 
-    There are none if the passage does not answer it, or if the file has no answers.
+    `answers` is empty if the passage does not answer the question, or if the file has
+    no answers.
     """
 
     identifier: str
@@ -62,7 +63,7 @@ class Question:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Passage:
-    """A context, in which a line break ends a paragraph, and the questions about it."""
+    """A context, in which line breaks end paragraphs, and the questions about it."""
 
     context: str
     questions: tuple[Question, ...]
@@ -73,11 +74,11 @@ class SquadFile:
     """Contents of a SQuAD file.
 
     Attributes:
-        source: its name, for messages.
-        has_impossible: whether it is of version 2.0, in which a passage need not
-            answer a question.
-        passages: in the order of the file.
-        rejected: a message for each question that was left out.
+        source: str. Name of the file, for messages.
+        has_impossible: bool. Whether the file has version 2.0, in which passages do not
+            answer some questions.
+        passages: tuple of `Passage`. In file order.
+        rejected: tuple of str. A message for each question that was left out.
     """
 
     source: str
@@ -86,7 +87,7 @@ class SquadFile:
     rejected: tuple[str, ...] = ()
 
     def questions(self) -> Iterator[Question]:
-        """All questions, in the order of the file."""
+        """Yields all questions in file order."""
         for passage in self.passages:
             yield from passage.questions
 
@@ -94,17 +95,17 @@ class SquadFile:
 def read(path: str | os.PathLike, *, for_training: bool = False) -> SquadFile:
     """Reads a SQuAD file.
 
-    It is of version 2.0 if it says so (`"version": "v2.0"`), or if a question has
-    `is_impossible`. Up to 5 % of the questions may be invalid, and are left out.
+    A file has version 2.0 if it says so (`"version": "v2.0"`), or if a question has
+    `is_impossible`. Invalid questions, up to 5% of all, are left out.
 
-    `for_training`, every question needs an answer that occurs in its context, or must
-    be impossible. Answers are moved to the occurrence nearest to `answer_start`, where
-    no-break spaces equal spaces. Scores need only texts.
+    With `for_training`, every question needs an answer that occurs in its context, or
+    must be impossible. Answers are moved to their occurrence nearest to `answer_start`.
+    A no-break space matches a space. Scoring needs only the answer texts.
 
     Raises:
-        OSError: if it cannot be read.
+        OSError: if the file cannot be read.
         ValueError: if the file, or too many of its questions, are invalid. The message
-            names the file and the question.
+            names the file, the article and the question.
     """
     content = files.read_json(pathlib.Path(path))
     identifiers: set[str] = set()
@@ -118,10 +119,12 @@ def read(path: str | os.PathLike, *, for_training: bool = False) -> SquadFile:
                         question = _question(value, paragraph["context"], for_training)
                         if question.identifier in identifiers:
                             raise ValueError("`id` must be unique")
-                    except (LookupError, TypeError, ValueError) as error:
+                    except ValueError as error:
                         name = value.get("id") if isinstance(value, dict) else value
-                        reason = f"{type(error).__name__}: {error}"
-                        rejected.append(f"{path}: question {name!r}: {reason}")
+                        rejected.append(
+                            f"{path}: article {article.get('title')!r}, question "
+                            f"{name!r:.60}: {error}"
+                        )
                         continue
                     identifiers.add(question.identifier)
                     has_flags |= "is_impossible" in value
@@ -136,37 +139,70 @@ def read(path: str | os.PathLike, *, for_training: bool = False) -> SquadFile:
     num_questions = len(identifiers) + len(rejected)
     if len(rejected) > _MAX_REJECTED_SHARE * num_questions:
         raise ValueError(
-            f"{rejected[0]}. {len(rejected):,} of {num_questions:,} questions are "
-            f"invalid, more than {_MAX_REJECTED_SHARE:.0%}"
+            f"{rejected[0]}. Invalid: {len(rejected):,} of {_count(num_questions)}, "
+            f"more than {_MAX_REJECTED_SHARE:.0%}"
         )
     has_impossible = version.removeprefix("v").startswith("2") or has_flags
     return SquadFile(str(path), has_impossible, tuple(passages), tuple(rejected))
 
 
 def _question(value: Any, context: str, for_training: bool) -> Question:
-    text, is_impossible = value["question"], value.get("is_impossible", False)
-    values = value.get("answers", [])
-    if isinstance(values, dict):
-        pairs = list(zip(values["text"], values["answer_start"], strict=True))
+    """Checks and converts a question. Raises a ValueError that names the field."""
+    _check("context", context, str)
+    _check("question", value, dict)
+    identifier, text = value.get("id"), value.get("question")
+    _check("id", identifier, str, int)
+    _check("question", text, str)
+    is_impossible, pairs = value.get("is_impossible", False), value.get("answers", [])
+    _check("answers", pairs, list, dict)
+    if isinstance(pairs, dict):
+        texts, starts = pairs.get("text"), pairs.get("answer_start")
+        _check("answers.text", texts, list)
+        _check("answers.answer_start", starts, list)
+        if len(texts) != len(starts):
+            raise ValueError(
+                "`answers.text` and `answers.answer_start` must have the same length. "
+                f"Received: {len(texts)} and {len(starts)}"
+            )
+        pairs = list(zip(texts, starts, strict=True))
     else:
-        pairs = [(answer["text"], answer["answer_start"]) for answer in values]
-    texts = [context, text, *(answer for answer, _ in pairs)]
-    are_texts = all(isinstance(part, str) for part in texts) and all(texts[2:])
-    if not are_texts or any(start < 0 for _, start in pairs):
-        raise ValueError(
-            "`context`, `question` and answers must be texts, and `answer_start` at "
-            f"least 0. Received: {text!r}, {pairs}"
-        )
+        for answer in pairs:
+            _check("answers", answer, dict)
+        pairs = [(answer.get("text"), answer.get("answer_start")) for answer in pairs]
+    if is_impossible:
+        pairs = [(answer, start) for answer, start in pairs if answer != ""]
+    for answer, start in pairs:
+        _check("text", answer, str)
+        _check("answer_start", start, int)
+        if not answer or start < 0:
+            raise ValueError(
+                "`text` must not be empty, and `answer_start` must be at least 0. "
+                f"Received: {answer!r}, {start}"
+            )
     if pairs if is_impossible else for_training and not pairs:
         raise ValueError("a question must either have `answers` or be impossible")
     answers = [
         Answer(*(_nearest(*pair, context) if for_training else pair)) for pair in pairs
     ]
-    return Question(str(value["id"]), text, tuple(answers), is_impossible)
+    return Question(str(identifier), text, tuple(answers), is_impossible)
+
+
+_KINDS = {str: "a string", int: "an integer", list: "a list", dict: "an object"}
+
+
+def _check(name: str, value: Any, *kinds: type) -> None:
+    """Raises a ValueError if a field has another type. Rejects bools as integers."""
+    if type(value) not in kinds:
+        rule = " or ".join(_KINDS[kind] for kind in kinds)
+        raise ValueError(f"`{name}` must be {rule}. Received: {value!r:.60}")
+
+
+def _count(number: int) -> str:
+    return f"{number:,} question" + "s" * (number != 1)
 
 
 def _nearest(text: str, start: int, context: str) -> tuple[str, int]:
-    """An answer as it occurs in the context, nearest to where it should start."""
+    """Returns the text and start of an answer's occurrence nearest to `start`."""
     if context.startswith(text, start):
         return text, start
     spaced, text = (value.replace("\xa0", " ") for value in (context, text))
@@ -184,10 +220,10 @@ def read_split(
     limit: int | None = None,
     report: Callable[[str], Any] = print,
 ) -> SquadFile:
-    """Reads a file such as `train-v1.1.json` in a folder, or in its folder `squad`.
+    """Reads a file such as `train-v1.1.json` in a folder or its subfolder `squad`.
 
-    `limit` reads the first N questions only. `report` is called with a line if
-    questions were left out.
+    Only the first `limit` questions are read, or all if it is None. `report` is called
+    with a message if questions were left out.
     """
     folder, name = pathlib.Path(data_dir).expanduser(), f"{split}-{version}"
     places = (folder, folder / "squad")
@@ -195,8 +231,8 @@ def read_split(
     paths = [path for path in paths if path.stem == name] or paths
     if len(paths) != 1:
         raise FileNotFoundError(
-            f"`data_dir` must be the folder of SQuAD's files and hold {name}.json, or "
-            f"only one file that begins so. Received: {folder}, with "
+            f"`data_dir` must be the folder of SQuAD's files and contain {name}.json, "
+            f"or only one file that starts with this name. Received: {folder}, with "
             f"{', '.join(map(str, paths)) or 'none'}"
         )
     data = read(paths[0], for_training=split == "train")
@@ -204,10 +240,10 @@ def read_split(
         received = "v2.0" if data.has_impossible else "v1.1"
         raise ValueError(
             f"{data.source}: expected questions of version {version}. Received: a file "
-            f"of {received} with {len(list(data.questions())):,} questions"
+            f"of {received} with {_count(len(list(data.questions())))}"
         )
     if data.rejected:
-        report(f"Left out {len(data.rejected):,} questions. {data.rejected[0]}")
+        report(f"Left out {_count(len(data.rejected))}. {data.rejected[0]}")
     if limit is None:
         return data
     passages = []
@@ -223,7 +259,7 @@ def read_split(
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """A possible answer, cut out of the context; the text "" is none."""
+    """A possible answer from the context. The text "" means no answer."""
 
     text: str
     start_logit: float
@@ -238,7 +274,7 @@ class Candidate:
 class RankedAnswers:
     """The best answers to a question, best first, with distinct texts.
 
-    `null` has the logits of there being no answer; it is None in version 1.1.
+    `null` is the no-answer candidate, or None in version 1.1.
     """
 
     identifier: str
@@ -247,17 +283,17 @@ class RankedAnswers:
 
     @property
     def null_odds(self) -> float | None:
-        """Score of no answer minus score of the best answer; None in version 1.1."""
+        """Score of no answer minus score of the best answer, or None in version 1.1."""
         return self.null and self.null.score - self.candidates[0].score
 
     def answer(self, null_threshold: float = 0.0) -> str:
-        """The best answer, or "" if the odds of no answer are above the threshold."""
+        """Returns the best answer, or "" if `null_odds` is above the threshold."""
         if self.null is not None and self.null_odds > null_threshold:
             return ""
         return self.candidates[0].text
 
     def n_best(self) -> list[dict[str, Any]]:
-        """All candidates, no answer among them, with probabilities, best first."""
+        """Returns all candidates, including `null`, with probabilities, best first."""
         ranked = [*self.candidates, *([self.null] if self.null else [])]
         ranked.sort(key=lambda candidate: -candidate.score)
         shares = scipy.special.softmax([candidate.score for candidate in ranked])
@@ -270,14 +306,14 @@ class RankedAnswers:
 def best_null_threshold(
     questions: Iterable[Question], answers: Sequence[RankedAnswers]
 ) -> float:
-    """The threshold of `RankedAnswers.answer` with the best F1 on these questions.
+    """Returns the threshold of `RankedAnswers.answer` with the best F1 on `questions`.
 
-    Unlike the official search it never separates questions of equal odds, and has a
-    threshold for never answering, so the answers really reach the score it reports.
+    Unlike the official search, this never separates questions with equal odds, and it
+    may return a threshold below all odds, at which no question is answered.
     """
     known = {question.identifier: question for question in questions}
     odds = np.array([ranked.null_odds for ranked in answers])
-    # How much better than no answer.
+    # Gain in F1 over no answer.
     gains = np.array(
         [
             _question_scores(question, ranked.candidates[0].text)[1]
@@ -296,11 +332,11 @@ def best_null_threshold(
 def score_answers(
     data: SquadFile, answers: Sequence[RankedAnswers]
 ) -> dict[str, float]:
-    """Exact match and F1 of the best answers to all questions, as by `evaluate`.
+    """Computes exact match and F1 of the best answers to all questions with `evaluate`.
 
-    In version 2.0, `null_threshold` has the best F1 on these questions, as papers
-    report the development set, and all scores use it but `untuned_exact` and
-    `untuned_f1`, whose threshold is 0.
+    In version 2.0, `null_threshold` maximizes F1 on these questions, as papers do for
+    the development set. All scores use it except `untuned_exact` and `untuned_f1`,
+    whose threshold is 0.
     """
 
     def scores(threshold: float = 0.0) -> dict[str, float]:
@@ -323,11 +359,11 @@ def score_answers(
 def write_predictions(
     folder: pathlib.Path, answers: Sequence[RankedAnswers], null_threshold: float = 0.0
 ) -> None:
-    """Writes answers under the names, and in the form, of BERT's published code.
+    """Writes answers to files in the format of BERT's published code.
 
-    The official scripts read `predictions.json`, `nbest_predictions.json` has all
-    candidates, and in `null_odds.json`, for version 2.0, the official script searches
-    the best threshold.
+    The official scripts read `predictions.json`. In version 2.0, the official script
+    also searches `null_odds.json` for the best threshold. `nbest_predictions.json`
+    contains all candidates.
     """
     contents = {
         "predictions": {
@@ -341,7 +377,7 @@ def write_predictions(
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in contents.items():
         if content:
-            # Escaped, for a context may hold half a surrogate pair.
+            # Escaped, because a context may contain an unpaired surrogate.
             text = json.dumps(content, indent=1) + "\n"
             files.write_text(folder / f"{name}.json", text)
 
@@ -350,21 +386,21 @@ def write_predictions(
 
 
 def evaluate(data: SquadFile, predictions: Mapping[str, str]) -> dict[str, Any]:
-    """Scores of predictions (identifier of a question -> answer), in percent.
+    """Scores predictions, a mapping of question identifiers to answers, in percent.
 
-    They follow the official script of the file's version. Version 1.1 gives answers
-    without a word an F1 of 0, version 2.0 an F1 of 1 if there is no answer. A question
-    without a prediction scores 0.
+    Follows the official script for the file's version. A prediction that normalization
+    leaves empty has an F1 of 0, but of 1 in version 2.0 if the question has no answer.
+    A question without a prediction scores 0.
 
-    Returns `exact`, `f1`, `total` and `missing_predictions`; in version 2.0 also the
-    first three for questions with and without an answer, `HasAns_…` and `NoAns_…`.
+    Returns `exact`, `f1`, `total` and `missing_predictions`. Version 2.0 adds the first
+    three for questions with an answer, `HasAns_…`, and without an answer, `NoAns_…`.
     """
     questions = list(data.questions())
     if predictions.keys().isdisjoint(question.identifier for question in questions):
         raise ValueError(
             "`predictions` must hold answers to some of the questions. Received: "
             f"{len(predictions):,} answers, none of which to the "
-            f"{len(questions):,} questions"
+            f"{_count(len(questions))}"
         )
     scores = {
         question: _question_scores(
@@ -392,11 +428,11 @@ def evaluate(data: SquadFile, predictions: Mapping[str, str]) -> dict[str, Any]:
 def _question_scores(
     question: Question, prediction: str, has_impossible: bool = True
 ) -> tuple[float, float]:
-    """Exact match and F1 of an answer."""
+    """Returns the exact match and F1 scores of a prediction, from 0 to 1."""
     predicted = normalized_words(prediction)
     gold = [normalized_words(answer.text) for answer in question.answers]
     if has_impossible:
-        # In version 2.0 an answer of only articles and punctuation is none.
+        # Version 2.0 ignores answers of only articles and punctuation.
         gold = list(filter(None, gold)) or [[]]
     exact = max((words == predicted for words in gold), default=False)
     f1s = []
@@ -411,7 +447,7 @@ def _question_scores(
 
 
 def normalized_words(text: str) -> list[str]:
-    """Words that are compared: lower-cased, no ASCII punctuation, no articles.
+    """Splits text into lowercase words, without ASCII punctuation and articles.
 
     Example:
         >>> normalized_words("The  cat's 1,000 (Thousand) lives.")

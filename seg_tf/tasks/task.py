@@ -1,4 +1,4 @@
-"""Tasks: examples, splits, tab-separated files, predictions and metrics."""
+"""Defines tasks with their examples, splits, files, predictions and metrics."""
 
 import dataclasses
 import functools
@@ -18,14 +18,14 @@ from seg_tf.config.base import check_choice
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Example:
-    """One row of a task.
+    """One example of a task.
 
     Attributes:
-        texts: one or more texts, as in the file; of a multiple choice the shared text
-            and one for each answer.
-        label: number of the label in `Task.labels`; for regression the score; None
-            in test sets without labels.
-        identifier: the index of the row in the file, or its number, from 0.
+        texts: tuple of str. One or more texts, as in the file. A multiple-choice
+            example has the shared text and one text per choice.
+        label: int, float or None. Label number in `Task.labels`, score for regression,
+            or None in unlabeled test sets.
+        identifier: str. Index that the file gives the example, or its number, from 0.
     """
 
     texts: tuple[str, ...]
@@ -35,12 +35,12 @@ class Example:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Split:
-    """Part of a task's data.
+    """A split of a task's data.
 
     Attributes:
-        name: "train", "dev" or "test", perhaps with a suffix, as in "dev_matched".
-        num_examples: its published size.
-        has_labels: whether every row must have a label.
+        name: str. "train", "dev" or "test", possibly with a suffix ("dev_matched").
+        num_examples: int. Published number of examples.
+        has_labels: bool. Whether every row must have a label.
     """
 
     name: str
@@ -50,18 +50,18 @@ class Split:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A task: what a model predicts and how it is scored.
+    """A prediction task with its data splits and metrics.
 
     Attributes:
-        name: benchmark and task, as in "glue/mrpc".
-        labels: names of the labels, as in the files; none for regression.
-        num_texts: texts of an example.
-        metrics: names of its metrics in `seg_tf.tasks.task`. The first is the main
+        name: str. Benchmark and task, such as "glue/mrpc".
+        labels: tuple of str. Label names, as in the files. Empty for regression.
+        num_texts: int. Number of texts per example.
+        metrics: tuple of str. Names of metrics in `METRICS`. The first is the main
             metric, which ranks models.
-        splits: its splits, in the order train, dev, test.
-        score_range: lowest and highest score of a regression task.
-        num_choices: rows of an example of a multiple choice, each with a score; 1 for
-            other tasks.
+        splits: tuple of `Split`. Data splits in the order train, dev, test.
+        score_range: tuple of float. Lowest and highest score of a regression task.
+        num_choices: int. Number of choices of a multiple-choice task, each scored in a
+            separate row. 1 for other tasks.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Task:
 
     @property
     def num_outputs(self) -> int:
-        """Outputs of a model for an example: one for each label, or the score."""
+        """Number of model outputs per example, one per label or one for the score."""
         return len(self.labels) or 1
 
     @property
@@ -90,13 +90,13 @@ class Task:
         return tuple(split.name for split in self.splits)
 
     def split(self, name: str) -> Split:
-        """The split of that name. Raises a ValueError if there is none."""
+        """Returns a split by name. Raises a ValueError if there is none."""
         check_choice("split", name, self.split_names)
         return self.splits[self.split_names.index(name)]
 
 
 def checksum(examples: Sequence[Example]) -> str:
-    """SHA-256 of texts and labels of examples."""
+    """Returns the SHA-256 of the texts and labels of examples."""
     content = json.dumps([(example.texts, example.label) for example in examples])
     return hashlib.sha256(content.encode()).hexdigest()
 
@@ -107,10 +107,10 @@ def write_predictions(
     examples: Sequence[Example],
     predictions: Sequence[int | float],
 ) -> None:
-    """Writes index, label and prediction of each example, separated by tabs.
+    """Writes the index, label and prediction of each example as tab-separated text.
 
-    Predictions are numbers of labels, or scores. Test sets have no column of labels,
-    like files for GLUE's leaderboard.
+    Predictions are label numbers or scores. Unlabeled test sets have no label column,
+    as GLUE's leaderboard requires.
     """
 
     def word(value: int | float) -> str:
@@ -126,13 +126,13 @@ def write_predictions(
 
 # === Tab-separated files ===
 #
-# No field is quoted: a quotation mark is a character of the text, balanced or not
-# (those of QNLI are not). A row ends only at a line feed.
+# Fields are not quoted. Quotation marks are part of the text and may be unbalanced, as
+# in QNLI. Rows end only at line feeds.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TableRow:
-    """One row of a file; `line` counts from 1."""
+    """One row of a file. `line` counts from 1."""
 
     path: pathlib.Path
     line: int
@@ -143,7 +143,7 @@ class TableRow:
         return self.fields[self.columns.index(column)]
 
     def error(self, column: str, rule: str) -> ValueError:
-        """An error about the content of a column, which violates `rule`."""
+        """Returns an error which states that a column violates `rule`."""
         number = self.columns.index(column)
         return ValueError(
             f"{self.path}:{self.line}: column {number + 1} ({column}) must be {rule}. "
@@ -151,7 +151,7 @@ class TableRow:
         )
 
     def number(self, column: str, lowest: float, highest: float) -> float:
-        """The number in a column. It must be in a range."""
+        """Returns the number in a column. Raises a ValueError if it is out of range."""
         try:
             number = float(self.field(column))
         except ValueError:
@@ -161,7 +161,7 @@ class TableRow:
         return number
 
     def label(self, column: str, names: Sequence[str]) -> int:
-        """The index in `names` of the name in a column."""
+        """Returns the index of a column's value in `names`, or raises a ValueError."""
         if self.field(column) not in names:
             raise self.error(column, f"one of {', '.join(names)}")
         return names.index(self.field(column))
@@ -170,10 +170,10 @@ class TableRow:
 def find_file(
     data_dir: pathlib.Path, folder: str, names: Sequence[str]
 ) -> pathlib.Path:
-    """The first of several files in `folder` of `data_dir`, or in `data_dir` itself.
+    """Finds the first existing file in `folder` of `data_dir`, or in `data_dir` itself.
 
     Raises:
-        FileNotFoundError: if none exists, naming all candidates.
+        FileNotFoundError: if no file exists. The message names all candidates.
     """
     candidates = [
         place / name for place in (data_dir / folder, data_dir) for name in names
@@ -182,8 +182,8 @@ def find_file(
         if path.is_file():
             return path
     raise FileNotFoundError(
-        "`data_dir` must be the folder of a benchmark, or of the task, and hold the "
-        f"file of the split. Received: {data_dir}; there is none of "
+        "`data_dir` must be the folder of a benchmark, or of the task, and contain the "
+        f"file of the split. Received: {data_dir}, which contains none of "
         + ", ".join(map(str, candidates))
     )
 
@@ -196,11 +196,12 @@ def read_rows(
     on_short_row: Callable[[TableRow], None] | None = None,
     more_columns: bool = False,
 ) -> Iterator[TableRow]:
-    """Yields the rows of a UTF-8 file; a ValueError names file and line.
+    """Yields the rows of a UTF-8 file of tab-separated values.
 
-    A file without a header has `columns`, perhaps followed by `more_columns`; in others
-    the first line must name the `required` ones. `on_short_row` is called with rows
-    that have too few fields, and are skipped.
+    `columns` are the columns of a file without a header. With `more_columns`, rows may
+    be longer. If `columns` is empty, the first line must name the `required` columns.
+    Rows with too few fields are passed to `on_short_row`, if given, and skipped. Raises
+    a ValueError that names the file and line if a row is invalid.
     """
     names = tuple(columns)
     is_empty = True
@@ -238,7 +239,7 @@ def read_rows(
 
 
 def f1(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """F1 of label 1, which means a paraphrase in MRPC and QQP."""
+    """Returns the F1 score of label 1, which means a paraphrase in MRPC and QQP."""
     return sklearn.metrics.f1_score(labels, predictions, pos_label=1, zero_division=0.0)
 
 
@@ -246,7 +247,7 @@ def _correlation(
     function: Callable, labels: np.ndarray, predictions: np.ndarray
 ) -> float:
     with warnings.catch_warnings():
-        # Of constant values, and of those that differ only in their last digits.
+        # Warnings about constant or nearly constant values.
         warnings.simplefilter("ignore")
         result = function(labels.astype(float), predictions.astype(float))
     return float(np.nan_to_num(getattr(result, "statistic", result)))
@@ -257,7 +258,7 @@ spearman = functools.partial(_correlation, scipy.stats.spearmanr)
 METRICS: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
     "accuracy": sklearn.metrics.accuracy_score,
     "f1": f1,
-    # With more than two labels its generalisation, R_K.
+    # With more than two labels, its generalization R_K.
     "matthews": functools.partial(_correlation, sklearn.metrics.matthews_corrcoef),
     "pearson": pearson,
     "spearman": spearman,
@@ -267,10 +268,10 @@ METRICS: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
 def compute(
     task: Task, labels: Sequence[int | float], predictions: Sequence[int | float]
 ) -> dict[str, float]:
-    """All metrics of a task by name, the main one first.
+    """Computes all metrics of a task by name, the main metric first.
 
-    Raises a ValueError if a label is unknown, or the numbers of labels and predictions
-    differ.
+    Raises a ValueError if there are no labels, if a label is None, or if the numbers of
+    labels and predictions differ.
     """
     if not len(labels) or None in labels or len(labels) != len(predictions):
         raise ValueError(

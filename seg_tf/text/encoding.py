@@ -1,6 +1,6 @@
-"""The ways from text to ids and back, by the names that manifests store.
+"""Creates text encoders by the tokenizer names that manifests store.
 
-Nothing here imports TensorFlow until word pieces are encoded.
+TensorFlow is imported only when a word-piece encoder is created.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ WORD_PIECES, WORDS, WHITESPACE = "word_pieces", "words", "whitespace"
 
 TOKENIZERS = {
     WORD_PIECES: "BERT's word pieces.",
-    WORDS: "whole words, split at white space and punctuation.",
-    WHITESPACE: "whole words of text that is tokenised already, such as WikiText.",
+    WORDS: "whole words, split at whitespace and punctuation.",
+    WHITESPACE: "whole words of text that is already tokenized, such as WikiText.",
 }
 
-# Neither function, made from a normalization, looks across a space.
+# Create word splitters from a normalization. Neither splitter looks across spaces.
 SPLITTERS: dict[str, Callable[[Normalization], Callable[[str], list[str]]]] = {
     WORDS: word_splitter,
     WHITESPACE: white_space_splitter,
 }
 
-# Files next to records and in a checkpoint.
+# Files in records folders and checkpoints.
 VOCABULARY_FILE = "vocab.txt"
 SENTENCE_PARAMETERS_FILE = "sentence_parameters.json"
 
-# Distinct strings between spaces whose words are cached.
+# Maximum number of strings between spaces whose words are cached.
 _MAX_CHUNKS = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
 class TextPreparation:
-    """Vocabulary, normalization and sentence splitter that turned text into records.
+    """Vocabulary, normalization and sentence splitter that turn text into records.
 
-    `vocabulary` is the content of the `vocab.txt`, `sentence_splitter` the name and
-    checksum of its parameters, as in a manifest, and `sentence_parameters` their bytes.
+    `vocabulary` and `sentence_parameters` are the contents of files. As in a manifest,
+    `sentence_splitter` contains the name and checksum of the sentence parameters.
     """
 
     vocabulary: bytes = dataclasses.field(repr=False)
@@ -65,7 +65,7 @@ class TextPreparation:
     sentence_parameters: bytes | None = dataclasses.field(default=None, repr=False)
 
     def files(self) -> dict[str, bytes]:
-        """Name -> content of the files of a checkpoint."""
+        """Returns the contents of the vocabulary and any parameter file, by name."""
         files = {VOCABULARY_FILE: self.vocabulary}
         if self.sentence_parameters is not None:
             files[SENTENCE_PARAMETERS_FILE] = self.sentence_parameters
@@ -80,16 +80,16 @@ class TextPreparation:
 
 
 class Words:
-    """Encodes text as ids of whole words, and shows ids as text.
+    """Encodes text as ids of whole words, and decodes ids.
 
-    Words that the vocabulary lacks are `<unk>`. So is a literal `<eos>`, which marks
-    the ends of paragraphs. A literal `<unk>` between white space is `<unk>`, as in
+    Unknown words become `<unk>`. So does a literal `<eos>`, which marks the ends of
+    paragraphs. With `splitting` "whitespace", a literal `<unk>` remains `<unk>`, as in
     WikiText.
 
     Args:
-        vocabulary: the words and their ids.
-        splitting: "words" splits as BERT does, "whitespace" at white space only.
-        normalization: None infers it from the vocabulary.
+        vocabulary: `WordVocabulary`. The words and their ids.
+        splitting: str. "words" splits like BERT, "whitespace" only at whitespace.
+        normalization: `Normalization`. If None, it is inferred from the vocabulary.
 
     Example:
         >>> words = Words(WordVocabulary(["<eos>", "<unk>", "play", "!"]))
@@ -112,7 +112,7 @@ class Words:
         self._chunks = CachedFunction(self._encode_chunk, _MAX_CHUNKS)
 
     def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Word ids of many texts, as `WordPieces.encode`."""
+        """Returns the concatenated word ids of texts, and the id count of each."""
         check_texts(texts)
         ids, lengths = [], []
         for text in texts:
@@ -123,17 +123,17 @@ class Words:
         return np.array(ids, np.int32), np.array(lengths, np.int64)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The words with spaces between them, for people."""
+        """Returns the words, separated by spaces, for display."""
         return " ".join(self.vocabulary.tokens_of(ids))
 
     def _encode_chunk(self, chunk: str) -> tuple[int, ...]:
-        """Ids of the words in a string without spaces."""
+        """Returns the ids of the words in a string without spaces."""
         unknown = self.vocabulary.unk_id
         return tuple(self._ids.get(word, unknown) for word in self._split(chunk))
 
 
 def read_vocabulary(tokenizer: str, path: str | os.PathLike) -> TokenTable:
-    """Reads the vocabulary file of one of `TOKENIZERS`."""
+    """Reads the vocabulary file of a tokenizer in `TOKENIZERS`."""
     check_choice("tokenizer", tokenizer, TOKENIZERS)
     table = Vocabulary if tokenizer == WORD_PIECES else WordVocabulary
     return table.from_file(path)
@@ -142,7 +142,7 @@ def read_vocabulary(tokenizer: str, path: str | os.PathLike) -> TokenTable:
 def text_encoder(
     tokenizer: str, vocabulary: TokenTable, normalization: Normalization | None = None
 ) -> WordPieces | Words:
-    """Returns the encoder of one of `TOKENIZERS`: texts to ids and back."""
+    """Returns the text encoder of a tokenizer in `TOKENIZERS`."""
     check_choice("tokenizer", tokenizer, TOKENIZERS)
     if tokenizer != WORD_PIECES:
         return Words(vocabulary, tokenizer, normalization)
@@ -152,9 +152,9 @@ def text_encoder(
 
 
 def sentence_splitter(tokenizer: str, splitter: Splitter) -> Callable[[str], list[str]]:
-    """A function from a paragraph to its sentences, which never cut a word in two.
+    """Returns a function that splits a paragraph into sentences of whole words.
 
-    Punkt ends a sentence inside WikiText's `@.@`, the point of a decimal number.
+    For "whitespace", it joins parts that no space separates, such as WikiText's `@.@`.
     """
     check_choice("tokenizer", tokenizer, TOKENIZERS)
     if tokenizer != WHITESPACE:

@@ -1,8 +1,8 @@
-"""Normalization of text, and the tokenizer that defines words: Hugging Face's.
+"""Normalizes text and splits it into words with Hugging Face's tokenizer.
 
-The rows of a vocabulary show which normalization it needs. Lower-cased text never
-contains a row with a capital letter, text without accents never a row with an accent.
-An uncased vocabulary has next to no such rows, a cased one has many (over one in ten).
+The tokens of a vocabulary show which normalization it needs. Lowercase text never
+matches tokens with capital letters, and text without accents never matches accented
+tokens. Such tokens are rare in uncased vocabularies but exceed 10% of cased ones.
 """
 
 import dataclasses
@@ -16,26 +16,26 @@ from absl import flags
 from seg_tf.text.vocabulary import UNK, TokenTable
 
 CONTINUATION = "##"
-MAX_CHARACTERS_PER_WORD = 100  # A longer word is unknown.
-# The largest share of rows that normalization changes in a vocabulary made with it.
+MAX_CHARACTERS_PER_WORD = 100  # Longer words are unknown.
+# Maximum fraction of tokens that normalization changes in a vocabulary built with it.
 _MAX_UNCASED_SHARE = 0.01
 
-# Halves of surrogate pairs have no UTF-8 form. They are dropped, as is U+FFFD, which
-# other software puts in their place.
+# Unpaired surrogates have no UTF-8 form. They are dropped, like U+FFFD, which other
+# software substitutes for them.
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# `[UNK]`, `[unused1]`, `<eos>`: no text becomes one of these.
+# `[UNK]`, `[unused1]`, `<eos>`: text never yields these tokens.
 _SPECIAL = re.compile(r"\[.+\]|<.+>")
 
 
 @dataclasses.dataclass(frozen=True)
 class Normalization:
-    """Changes to text before its words are looked up in a vocabulary.
+    """Settings for normalizing text before its words are looked up in a vocabulary.
 
     Attributes:
-        lower_case: whether text is lower-cased.
-        strip_accents: whether characters lose their combining marks: accents, but also
-            vowel signs of Indic scripts. None follows `lower_case`, as in BERT.
-        split_ideographs: whether each Chinese character is a word.
+        lower_case: bool. Whether text is lowercased.
+        strip_accents: bool. Whether combining marks are stripped, including vowel signs
+            of Indic scripts. If None, same as `lower_case`, as in BERT.
+        split_ideographs: bool. Whether each Chinese character is a word.
     """
 
     lower_case: bool
@@ -48,7 +48,7 @@ class Normalization:
 
     @classmethod
     def from_described(cls, described: Mapping[str, Any]) -> Self:
-        """The normalization with the entries of `described`, among others."""
+        """Creates a normalization from the entries that `described` returns."""
         return cls(
             described["lower_case"],
             described.get("strip_accents"),
@@ -56,7 +56,7 @@ class Normalization:
         )
 
     def described(self) -> dict[str, bool]:
-        """`lower_case`, and the other settings only if they differ from BERT's."""
+        """Returns `lower_case`, and any other settings that differ from BERT's."""
         described = {"lower_case": self.lower_case}
         if self.strip_accents != self.lower_case:
             described["strip_accents"] = self.strip_accents
@@ -80,7 +80,7 @@ UNCASED, CASED = Normalization(lower_case=True), Normalization(lower_case=False)
 def exact_tokenizer(
     tokens: Sequence[str], normalization: Normalization
 ) -> tokenizers.Tokenizer:
-    """The tokenizer for `tokens`, whose ids are their positions."""
+    """Creates a tokenizer in which the id of each token is its index in `tokens`."""
     tokenizer = tokenizers.Tokenizer(
         tokenizers.models.WordPiece(
             {token: index for index, token in enumerate(tokens)},
@@ -97,9 +97,9 @@ def exact_tokenizer(
 def exact_normalizer(
     normalization: Normalization, *, letters_only: bool = False
 ) -> tokenizers.normalizers.Normalizer:
-    """The normalizer that the tokenizer applies before it splits words.
+    """Returns the normalizer that the tokenizer applies before it splits words.
 
-    With `letters_only` it neither drops characters nor puts spaces around them.
+    With `letters_only`, it only lowercases text and strips combining marks.
     """
     return tokenizers.normalizers.BertNormalizer(
         clean_text=not letters_only,
@@ -110,14 +110,14 @@ def exact_normalizer(
 
 
 def word_splitter(normalization: Normalization) -> Callable[[str], list[str]]:
-    """A function from a text to the words that the tokenizer cuts into pieces."""
+    """Returns a function that normalizes text and splits it into BERT's words."""
     normalize = exact_normalizer(normalization).normalize_str
     split = tokenizers.pre_tokenizers.BertPreTokenizer().pre_tokenize_str
     return lambda text: [word for word, _ in split(normalize(drop_surrogates(text)))]
 
 
 def white_space_splitter(normalization: Normalization) -> Callable[[str], list[str]]:
-    """A function that splits text at white space only; ideographs are never split."""
+    """Returns a function that normalizes text and splits it only at whitespace."""
     if not normalization.lower_case and not normalization.strip_accents:
         return lambda text: drop_surrogates(text).split()
     normalize = exact_normalizer(normalization, letters_only=True).normalize_str
@@ -125,7 +125,7 @@ def white_space_splitter(normalization: Normalization) -> Callable[[str], list[s
 
 
 def drop_surrogates(text: str, replacement: str = "") -> str:
-    """`text` as `tokenizers` accepts it."""
+    """Replaces unpaired surrogates, which `tokenizers` rejects, with `replacement`."""
     return _SURROGATE.sub(replacement, text)
 
 
@@ -142,8 +142,8 @@ def check_texts(texts: Sequence[str]) -> None:
 
 
 def inferred_normalization(vocabulary: TokenTable) -> Normalization:
-    """Normalization of the text that a vocabulary was made from."""
-    # Neither special tokens nor unused rows.
+    """Infers the normalization of the text that a vocabulary was built from."""
+    # Exclude special and unused tokens.
     rows = [token for token in vocabulary.tokens if not _SPECIAL.fullmatch(token)]
 
     def num_changed(normalization: Normalization) -> int:
@@ -151,7 +151,7 @@ def inferred_normalization(vocabulary: TokenTable) -> Normalization:
         return sum(normalize(token) != token for token in rows)
 
     is_uncased = num_changed(UNCASED) <= _MAX_UNCASED_SHARE * len(rows)
-    # Rows without case, as in an Indic vocabulary, say nothing.
+    # Tokens without case, as in an Indic vocabulary, are no evidence.
     num_with_case = sum(token.upper() != token.lower() for token in rows)
     num_capitals = num_changed(Normalization(True, strip_accents=False))
     is_lower = num_with_case > 0 and num_capitals <= _MAX_UNCASED_SHARE * num_with_case
@@ -174,9 +174,9 @@ def choose_normalization(
     strip_accents: bool | None = None,
     split_ideographs: bool | None = None,
 ) -> Normalization:
-    """The normalization of text for a vocabulary, whose rows decide what is None.
+    """Returns the normalization for a vocabulary, inferring settings that are None.
 
-    But `strip_accents` follows `lower_case` if that is given.
+    If `lower_case` is given, `strip_accents` defaults to the same value.
     """
     inferred = inferred_normalization(vocabulary)
     if split_ideographs is None:
@@ -195,11 +195,11 @@ def define_normalization_flags(lower_case_help: str) -> None:
         "strip_accents",
         None,
         "Strip combining marks: accents, but also vowel signs of Indic scripts, "
-        "voicing marks of kana, points of Hebrew and Arabic. Default: as --lower_case "
-        "is, or as the vocabulary's rows say.",
+        "voicing marks of kana, and points of Hebrew and Arabic. Default: same as "
+        "--lower_case if given, otherwise inferred from the vocabulary.",
     )
     flags.DEFINE_bool(
         "split_ideographs",
         None,
-        "Make each Chinese character a word. Default: as the vocabulary's rows say.",
+        "Make each Chinese character a word. Default: inferred from the vocabulary.",
     )

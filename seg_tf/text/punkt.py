@@ -1,15 +1,15 @@
-"""Splits a paragraph into sentences: Punkt (Kiss and Strunk, 2006), written for speed.
+"""Splits paragraphs into sentences with a fast version of Punkt.
 
-A mark that may end a sentence is judged by the token it closes and the token that
-follows. The first has a `Kind`, the second is `Evidence`; whether a sentence ends is a
-table over the two, to which collocations are exceptions.
+Punkt (Kiss and Strunk, 2006) judges a mark that may end a sentence by the token that it
+closes, which has a `Kind`, and by the token that follows, which provides `Evidence`.
+Together, they decide whether a sentence ends. No sentence ends inside a collocation.
 
-One regular expression jumps from chunk to chunk (strings between white space) with a
-sentence end mark, the result for a chunk is cached, and the word after it is read only
-where the answer depends on it.
+A regular expression finds the chunks (strings between whitespace) with a mark that may
+end a sentence. The result for a chunk is cached, and the next word is read only if the
+decision depends on it.
 
-Answers equal NLTK 3.10 with English language variables, including its notions of white
-space and letters. Where they seem odd, they are faithful.
+The sentences are identical to NLTK 3.10's with English language variables. NLTK's
+definitions of whitespace and letters, and apparent oddities, are reproduced on purpose.
 """
 
 import enum
@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 from seg_tf.text.punkt_parameters import Orthography, PunktParameters
 
-# White space as the Unicode property has it. `str.isspace` and `re` also count the four
-# information separators, which are ordinary characters here.
+# Characters with the Unicode property White_Space. `str.isspace` and `re` also include
+# the four information separators, which are ordinary characters here.
 WHITE_SPACE = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007"
     "\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -31,18 +31,18 @@ ASCII_WHITE_SPACE = "\t\n\v\f\r "
 SENTENCE_ENDS = ".?!"
 # No word continues past one of these, and a sentence may end right before it.
 WORD_ENDS = ")\";}]*:@'({[\u2018\u2019\u201c\u201d\xab\xbb?!"
-# Marks that belong to the sentence before, where they are separate after its end.
+# Marks that belong to the previous sentence if they are separate after its end.
 CLOSERS = "\"')]}\u2018\u2019\u201c\u201d\xab\xbb"
-# The same right after a terminator, where an opening mark may follow without a space.
+# The same right after a terminator, except marks that may open the next sentence.
 PART_CLOSERS = ".?!\"')]}\u2019\u201d\xbb」』）】》〉］｣"
-# Neither white space nor one of these can be the first character of a word.
+# Characters other than whitespace that cannot begin a word.
 NEVER_BEGINS_WORD = '("`{[:;&#*@)}]-,'
 NEVER_FIRST_IN_SENTENCE = frozenset(";:,.!?")
 NUMBER_TYPE = "##number##"
 
 _NUMBER = re.compile(r"-?[.,]?\d[\d,.-]*")
-# Symbols (category So) that Unicode lists as alphabetic: circled and squared letters;
-# and the two joiners, which it counts as part of words.
+# Symbols (category So) that Unicode lists as alphabetic, circled and squared letters,
+# and the two joiners, which it counts as parts of words.
 _LETTER_LIKE = re.compile(
     "[\u24b6-\u24e9\U0001f130-\U0001f149\U0001f150-\U0001f169\U0001f170-\U0001f189"
     "\u200c\u200d]"
@@ -69,42 +69,42 @@ class Kind(enum.IntEnum):
     """Kinds of tokens before a possible boundary."""
 
     NO_END = 0  # Another word, or a single-letter abbreviation.
-    ORDINARY = 1  # A question or exclamation mark, or a word with its full stop.
+    ORDINARY = 1  # A question or exclamation mark, or a word with its period.
     ABBREVIATION = 2  # A known abbreviation with its period, or an ellipsis.
     INITIAL = 3  # One letter and a period.
     NUMBER = 4  # A number and a period, which may make it an ordinal.
 
 
 class Evidence:
-    """Evidence of a token for a boundary right before it, as flags of an int."""
+    """Flags of the evidence that a token provides about a boundary right before it."""
 
-    STARTS = 1  # Capitalised here, and otherwise only to start sentences.
-    CONTINUES = 2  # Punctuation, or a small letter where a sentence has a capital.
-    NAME = 4  # Capitalised, and never seen with a small letter.
-    STARTER = 8  # Capitalised, and often the first word of a sentence.
+    STARTS = 1  # Capitalized here, and otherwise only to start sentences.
+    CONTINUES = 2  # Punctuation, or lowercase though sentences capitalize it.
+    NAME = 4  # Capitalized, and never seen in lowercase.
+    STARTER = 8  # Capitalized, and often the first word of a sentence.
 
 
-# Sentences end after these kinds unless any of the evidence is there …
+# Sentences end after these kinds unless any of the evidence is present …
 ENDS_UNLESS = {
     Kind.ORDINARY: 0,
     Kind.INITIAL: Evidence.CONTINUES | Evidence.NAME,
     Kind.NUMBER: Evidence.CONTINUES,
 }
-# … and after these only if some of it is.
+# … and after these kinds only if some of it is present.
 ENDS_IF = {Kind.ABBREVIATION: Evidence.STARTS | Evidence.STARTER}
 
 
 def ends_sentence(kind: Kind, evidence: int) -> bool:
-    """Tells if a sentence ends between tokens that are not a collocation."""
+    """Returns whether a sentence ends between two tokens that form no collocation."""
     if kind in ENDS_UNLESS:
         return not evidence & ENDS_UNLESS[kind]
     return bool(evidence & ENDS_IF.get(kind, 0))
 
 
 class Before(NamedTuple):
-    """The left side of a possible boundary: a token's kind and type.
+    """Kind and type of the token before a possible boundary.
 
-    The type is None where no collocation can start.
+    The type is None if no collocation starts with the token.
     """
 
     kind: Kind
@@ -112,21 +112,21 @@ class Before(NamedTuple):
 
 
 class After(NamedTuple):
-    """The right side of a boundary: flags of `Evidence`, and the token's type."""
+    """`Evidence` flags and type of the token after a possible boundary."""
 
     evidence: int
     type: str
 
 
 class PunktDecision:
-    """Punkt's decision under one set of parameters."""
+    """Decides where sentences end, given Punkt's parameters."""
 
     def __init__(self, parameters: PunktParameters):
         self.parameters = parameters
         self._collocation_starts = {first for first, _ in parameters.collocations}
 
     def before(self, token: str) -> Before:
-        """`token` as the left side of a possible boundary."""
+        """Classifies a token before a possible boundary."""
         if not token.endswith("."):
             ends = len(token) == 1 and token in SENTENCE_ENDS
             return Before(Kind.ORDINARY if ends else Kind.NO_END, None)
@@ -146,9 +146,9 @@ class PunktDecision:
         return Before(kind, word_type if starts else None)
 
     def after(self, token: str) -> After:
-        """`token` as the right side of a possible boundary."""
+        """Classifies a token after a possible boundary."""
         word_type = type_of(token)
-        # A separate full stop is not part of the word, an abbreviation's is.
+        # A period is part of an abbreviation, but not of other words.
         if (
             token.endswith(".")
             and not _is_ellipsis(token)
@@ -173,7 +173,7 @@ class PunktDecision:
         return After(evidence, word_type)
 
     def contains_end(self, tokens: list[str]) -> bool:
-        """Tells if a sentence ends between any two neighbours of `tokens`."""
+        """Returns whether a sentence ends between any two adjacent tokens."""
         return any(
             (before.type, after.type) not in self.parameters.collocations
             and ends_sentence(before.kind, after.evidence)
@@ -190,7 +190,7 @@ class PunktDecision:
 
 
 def tokenize(text: str) -> list[str]:
-    """The tokens of `text`; periods stay with the word they follow."""
+    """Splits `text` into tokens. Periods belong to the word they follow."""
     tokens: list[str] = []
     for line in text.split("\n"):
         if line.strip():
@@ -199,7 +199,7 @@ def tokenize(text: str) -> list[str]:
 
 
 def type_of(token: str) -> str:
-    """Lower-case form of `token`, the same one for every number."""
+    """Returns the lowercase form of a token, or `NUMBER_TYPE` for a number."""
     return NUMBER_TYPE if _NUMBER.fullmatch(token) else token.lower()
 
 
@@ -212,7 +212,7 @@ def _is_ellipsis(token: str) -> bool:
 
 
 def is_letter(character: str) -> bool:
-    """Tells if Unicode calls `character` alphabetic, a mark or a connector."""
+    """Returns whether Unicode calls a character alphabetic, a mark or a connector."""
     category = unicodedata.category(character)
     return (
         category[0] in "LM"
@@ -223,7 +223,7 @@ def is_letter(character: str) -> bool:
 
 # === The splitter ===
 
-# A boundary is where the sentence before it stops and the one after it begins.
+# Stop of the sentence before a boundary, and start of the sentence after it.
 Boundary = tuple[int, int]
 
 # From the first end mark of a chunk to the start of the next chunk.
@@ -234,7 +234,7 @@ _LAST_END_INSIDE = re.compile(rf".*[{SENTENCE_ENDS}](?={_WORD_END})", re.DOTALL)
 _END = re.compile(
     rf"[{SENTENCE_ENDS}](?=(?P<mark>{_WORD_END})|{_SPACE}+(?P<word>{_NO_SPACE}+))"
 )
-# Separate closing marks go with the sentence before them.
+# Separate closing marks belong to the sentence before them.
 _LONE_CLOSERS = re.compile(rf"([{re.escape(CLOSERS)}]++)(?:{_SPACE}+|(?=--)|\Z)")
 _ANY_SPACE = re.compile(r"\s*")
 
@@ -242,7 +242,7 @@ _ALL_KINDS = sum(1 << kind for kind in Kind)
 
 
 class CachedFunction(dict):
-    """Cache of a function of strings, emptied when it has `max_entries`."""
+    """Caches a function's results for short strings. A full cache is emptied."""
 
     MAX_KEY_LENGTH = 40
 
@@ -261,10 +261,10 @@ class CachedFunction(dict):
 
 
 class _Candidate(NamedTuple):
-    """Candidate for a boundary. Offsets count back from the next chunk's start.
+    """Candidate for a boundary. Offsets count back from the start of the next chunk.
 
-    `begin` is None if the next sentence starts with the next chunk, and `before` where
-    the sentence ends before any next word.
+    `begin` is None if the next sentence starts with the next chunk. `before` is None if
+    the sentence ends regardless of the next word.
     """
 
     stop: int
@@ -277,7 +277,7 @@ _ORDINARY = Before(Kind.ORDINARY, None)
 
 
 class Splitter:
-    """Splits paragraphs into the sentences whose `spans` a subclass finds."""
+    """Base class of sentence splitters, which find the `spans` of sentences."""
 
     def __init__(self, parameters: Any):
         self.parameters = parameters
@@ -286,27 +286,27 @@ class Splitter:
         return type(self), (self.parameters,)
 
     def split(self, paragraph: str) -> list[str]:
-        """The sentences of `paragraph`, in order, stripped, none of them empty."""
+        """Splits a paragraph into stripped, nonempty sentences."""
         return [paragraph[start:stop] for start, stop in self.spans(paragraph)]
 
     def spans(self, paragraph: str) -> list[tuple[int, int]]:
-        """Start and stop of each sentence of `paragraph`."""
+        """Returns the start and stop of each sentence of a paragraph."""
         raise NotImplementedError
 
 
 class SentenceSplitter(Splitter):
     """Punkt sentence splitter (Kiss and Strunk, 2006).
 
-    Sentences equal those of NLTK's `PunktSentenceTokenizer` with the same parameters,
-    without the white space before the first one. If the parameters have terminators,
-    the text is cut after each, and each part is split like a paragraph.
+    Splits like NLTK's `PunktSentenceTokenizer` with the same parameters, but excludes
+    the whitespace before the first sentence. If the parameters have terminators, the
+    text is first split after each terminator, and each part is treated as a paragraph.
+
+    Args:
+        parameters: `PunktParameters`. Tables of a language, by default English.
 
     Example:
     >>> SentenceSplitter().split("Mr. Smith asked: “Why?” Nobody knew.")
     ['Mr. Smith asked: “Why?”', 'Nobody knew.']
-
-    Args:
-        parameters: the tables of a language. Default: the built-in English one.
     """
 
     def __init__(self, parameters: PunktParameters | None = None):
@@ -331,7 +331,7 @@ class SentenceSplitter(Splitter):
 
     def _spans(self, paragraph: str) -> list[tuple[int, int]]:
         text = paragraph.rstrip()
-        # Separators are white space to Python, but parts of words here.
+        # Separators are whitespace to Python, but parts of words here.
         if any(separator in paragraph for separator in "\x1c\x1d\x1e\x1f"):
             boundaries = self._boundaries_by_context(paragraph)
         else:
@@ -346,7 +346,7 @@ class SentenceSplitter(Splitter):
         return spans
 
     def _boundaries(self, text: str) -> list[Boundary]:
-        """The boundaries in `text`, which ends in no white space."""
+        """Finds the boundaries in `text`, which does not end in whitespace."""
         blanked = text
         for space in ASCII_WHITE_SPACE:
             if space in text:
@@ -373,7 +373,7 @@ class SentenceSplitter(Splitter):
         return boundaries
 
     def _ends(self, before: Before, text: str, next_word: int) -> bool:
-        """Tells if a sentence ends between `before` and the word at `next_word`."""
+        """Returns whether a sentence ends before the word at `next_word`."""
         word = _NEXT_WORD.match(text, next_word).group()
         kinds, word_type = self._followers[word]
         if not kinds >> before.kind & 1:
@@ -381,7 +381,7 @@ class SentenceSplitter(Splitter):
         return (before.type, word_type) not in self.parameters.collocations
 
     def _candidate_of_chunk(self, chunk: str) -> _Candidate | None:
-        """Returns the candidate of `chunk` and the white space after it."""
+        """Returns the candidate in `chunk` (with trailing whitespace), or None."""
         core = chunk.rstrip(WHITE_SPACE)
         space = len(chunk) - len(core)
         is_plain_word = core[:-1].isalpha()
@@ -402,8 +402,8 @@ class SentenceSplitter(Splitter):
         return None
 
     def _follower(self, word: str) -> tuple[int, str | None]:
-        """Kinds of tokens (flags) after which `word` starts a sentence; its type."""
-        # A sentence end inside counts for all kinds: Punkt looks at two words as one.
+        """Returns flags of kinds that end a sentence before `word`, and its type."""
+        # As in Punkt, a sentence end inside `word` counts for all kinds.
         tokens = tokenize(word)
         if self._decision.contains_end(tokens):
             return _ALL_KINDS, None
@@ -412,7 +412,7 @@ class SentenceSplitter(Splitter):
         return kinds, word_type
 
     def _boundaries_by_context(self, text: str) -> Iterator[Boundary]:
-        """The boundaries in any `text`, each decided separately."""
+        """Yields the boundaries in any text, and decides on each separately."""
         stripped = text.rstrip()
         for chunk_start, end in _last_ends(text):
             context = text[chunk_start : max(end.end("mark"), end.end("word"))]
@@ -423,7 +423,7 @@ class SentenceSplitter(Splitter):
 
 
 def _last_ends(text: str) -> Iterator[tuple[int, re.Match]]:
-    """Start of a chunk and the last possible sentence end in it, for each chunk."""
+    """Yields the start and last possible sentence end of each chunk that has one."""
     chunk_start, last = 0, None
     for match in _END.finditer(text):
         looked_up_to = last.start() if last else 0
@@ -433,7 +433,7 @@ def _last_ends(text: str) -> Iterator[tuple[int, re.Match]]:
         )
         if last and (space >= 0 or last.start() == chunk_start):
             yield chunk_start, last
-        # White space that is the very first character separates nothing.
+        # Whitespace at the very beginning separates nothing.
         if space > 0:
             chunk_start = space + 1
         last = match
@@ -442,13 +442,13 @@ def _last_ends(text: str) -> Iterator[tuple[int, re.Match]]:
 
 
 def _give_closers(text: str, stop: int, begin: int) -> Boundary:
-    """The boundary, moved after separate closing marks at `begin`."""
+    """Moves a boundary past separate closing marks at `begin`."""
     closers = _LONE_CLOSERS.match(text, begin)
     return (closers.end(1), closers.end()) if closers else (stop, begin)
 
 
 def _part_pattern(terminators: str) -> re.Pattern | None:
-    """Text up to a terminator and the marks right after it, or to the end."""
+    """Returns a pattern that matches a part, or None if there are no terminators."""
     if not terminators:
         return None
     ends = re.escape(terminators)
@@ -457,7 +457,7 @@ def _part_pattern(terminators: str) -> re.Pattern | None:
 
 
 def _join_pieces(paragraph: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Joins sentences of marks only to the one before, or else the one after."""
+    """Joins sentences without letters or digits to the previous or next sentence."""
     joined: list[tuple[int, int]] = []
     joined_has_word = False
     for start, stop in spans:

@@ -1,6 +1,6 @@
-"""Punkt's tables of a language, the files they are read from, and corrections.
+"""Punkt's tables for a language, with their file formats and corrections.
 
-Corrections of what Punkt learned from a text are listed in a TOML file:
+Corrections of tables that Punkt learned from text are listed in a TOML file:
 
   [abbreviations]
   titles = "mme messrs"
@@ -18,10 +18,10 @@ Corrections of what Punkt learned from a text are listed in a TOML file:
   [not_sentence_starters]
   names = "maggie"
 
-Every table may be left out. Its groups have any name. A group is a string of words
-between blanks; a group of collocations is two such strings, whose words are combined
-each with each. Words are in lower case, abbreviations without their period. `{a..z}`
-stands for each letter from a to z, `{1..12}` for each number.
+Tables are optional, and groups may have any name. A group is a string of words
+separated by spaces. A group of collocations is two such strings, whose words form all
+pairs. Words are in lowercase, and abbreviations have no final period. `{a..z}` stands
+for each letter from a to z, `{1..12}` for each number.
 """
 
 import dataclasses
@@ -42,15 +42,15 @@ _ENGLISH = "english_punkt.json"
 _RANGE = re.compile(r"\{(?:([a-z])\.\.([a-z])|(\d+)\.\.(\d+))\}")
 
 # Unicode's Sentence_Terminal marks of Chinese and Japanese, Indic scripts, Arabic and
-# Urdu, Ethiopic, Burmese, Khmer and Armenian. Neither the full-width full stop, which
-# occurs in numbers, nor the ellipsis.
+# Urdu, Ethiopic, Burmese, Khmer and Armenian, except the full-width full stop, which
+# occurs in numbers, and the ellipsis.
 UNIVERSAL_TERMINATORS = "。｡！？।॥؟۔።፧။។։"
 
 
 class Orthography:
-    """Contexts and first letters in which a word type was seen: NLTK's flags.
+    """Flags of the case and context in which a word type was seen, as in NLTK.
 
-    First means at the start of a sentence, unsure where the place was not clear.
+    FIRST means at the start of a sentence, and UNSURE that the position was unclear.
     """
 
     UPPER_FIRST = 2
@@ -65,18 +65,18 @@ class Orthography:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PunktParameters:
-    """Punkt's parameters of a language. Word types are in lower case.
+    """Punkt's parameters for a language. Word types are in lowercase.
 
     Attributes:
-        abbreviation_types: words that are written with a period, without it.
-        collocations: pairs of words that belong together although the first has
-            a period, here left off: ("##number##", "km").
+        abbreviation_types: words that are written with a period, which is omitted here.
+        collocations: pairs of words that belong together although a period, omitted
+            here, follows the first word, such as ("##number##", "km").
         sentence_starters: words that often begin a sentence.
-        orthographic_context: word type to flags of `Orthography`.
-        terminators: characters that end a sentence wherever they stand.
+        orthographic_context: flags of `Orthography` for each word type.
+        terminators: characters that always end a sentence.
         joins_pieces: whether a sentence without letters and digits is joined to the
-            one before, or else after it.
-        name, provenance: of the table, not compared.
+            previous one, or to the next one if there is none.
+        name, provenance: description of the tables, ignored in comparisons.
     """
 
     abbreviation_types: frozenset[str] = frozenset()
@@ -99,10 +99,9 @@ class PunktParameters:
         return hashlib.sha256(tables.encode("ascii")).hexdigest()
 
     def reduced(self) -> Self:
-        """Parameters that decide the same with a smaller `orthographic_context`.
+        """Returns equivalent parameters with a smaller `orthographic_context`.
 
-        A type never seen with a small letter decides like one that is missing, and the
-        others fall into three classes.
+        Omits types never seen in lowercase, and reduces all other types to 3 classes.
         """
         context = {}
         for word, seen in self.orthographic_context.items():
@@ -115,7 +114,7 @@ class PunktParameters:
         return dataclasses.replace(self, orthographic_context=context)
 
     def to_bytes(self) -> bytes:
-        """The tables and their provenance as sorted JSON, one entry a line."""
+        """Serializes the name, tables and provenance as JSON, one entry per line."""
         content = {
             "format": _FORMAT,
             "format_version": _FORMAT_VERSION,
@@ -126,26 +125,26 @@ class PunktParameters:
         return (json.dumps(content, indent=0, ensure_ascii=False) + "\n").encode()
 
     def save(self, path: str | pathlib.Path) -> None:
-        """Writes `to_bytes`."""
+        """Writes the parameters to a file, in the format of `to_bytes`."""
         pathlib.Path(path).write_bytes(self.to_bytes())
 
     @classmethod
     @functools.cache
     def english(cls) -> Self:
-        """The built-in English table."""
+        """Returns the built-in English parameters."""
         source = importlib.resources.files("seg_tf.text") / "data" / _ENGLISH
         return cls.from_json(json.loads(source.read_bytes()), _ENGLISH)
 
     @classmethod
     def universal(cls) -> Self:
-        """Parameters without words; sentences end at the marks of many scripts."""
+        """Returns parameters without words, with the terminators of many scripts."""
         return cls(
             terminators=UNIVERSAL_TERMINATORS, joins_pieces=True, name="universal"
         )
 
     @classmethod
     def from_json(cls, values: Any, source: str) -> Self:
-        """Parses the content of a file of `to_bytes`, named by `source` in errors."""
+        """Parses JSON that `to_bytes` wrote. Error messages name its `source`."""
         try:
             form = values["format"], values["format_version"]
             terminators = values.get("terminators", "")
@@ -207,7 +206,7 @@ class PunktParameters:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PunktCorrections:
-    """Entries that tables must contain, and entries that they must not."""
+    """Entries to add to Punkt's tables, and entries to exclude from them."""
 
     abbreviations: frozenset[str] = frozenset()
     not_abbreviations: frozenset[str] = frozenset()
@@ -226,7 +225,7 @@ class PunktCorrections:
 
     @classmethod
     def read(cls, path: pathlib.Path) -> Self:
-        """Reads a TOML file; the docstring of this module describes its form."""
+        """Reads a TOML file in the format that the module docstring describes."""
         try:
             tables = tomllib.loads(path.read_text(encoding="utf-8"))
             return cls(**{name: _corrections(name, tables[name]) for name in tables})
@@ -235,7 +234,7 @@ class PunktCorrections:
 
 
 def _corrections(name: str, groups: Mapping[str, Any]) -> frozenset:
-    """The words, or the pairs of words, of all groups of a table."""
+    """Returns the words or word pairs in all groups of a table of corrections."""
     entries: set = set()
     for group, value in groups.items():
         try:
@@ -255,7 +254,7 @@ def _corrections(name: str, groups: Mapping[str, Any]) -> frozenset:
 
 
 def _listed_words(value: str) -> Iterator[str]:
-    """The words of a string, with ranges expanded."""
+    """Yields the words of a string, with ranges expanded."""
     if value != value.lower():
         raise ValueError(f"words must be in lower case. Received: {value!r}")
     words = value.split()
@@ -274,11 +273,11 @@ def _listed_words(value: str) -> Iterator[str]:
 
 
 def _tables(parameters: PunktParameters) -> dict[str, Any]:
-    """The tables as plain sorted JSON values."""
+    """Returns the tables as sorted JSON values."""
     words_with: dict[int, list[str]] = {}
     for word, seen in sorted(parameters.orthographic_context.items()):
         words_with.setdefault(seen, []).append(word)
-    # Left out if unset, so that checksums stay the same.
+    # Omitted if unset, so that checksums do not change.
     options: dict[str, Any] = {}
     if parameters.terminators:
         options["terminators"] = "".join(sorted(set(parameters.terminators)))

@@ -1,4 +1,4 @@
-"""Splitters of paragraphs into sentences: how flags name them, and users' functions."""
+"""Creates the sentence splitters, including user functions, that flags select."""
 
 import dataclasses
 import functools
@@ -17,21 +17,21 @@ FUNCTION_FORMAT = "sentence_function"
 FUNCTION_PREFIX = "function:"
 _MAX_BYTES = 2**28
 
-# Help of the flags that name parameters.
+# Help texts of the flags that select parameters.
 PARAMETERS_HELP = (
     "Punkt parameters: english (built in), universal (no abbreviations; also for "
     "scripts without spaces), a JSON file, or a language's folder of NLTK's punkt_tab. "
     "Or function:MODULE:NAME, a Python function from a paragraph to a list of its "
-    "sentences, which an exported model cannot hold."
+    "sentences, which exported models do not support."
 )
 FUNCTION_HELP = (
-    "MODULE:NAME of the Python function that a file of sentence parameters, such as a "
-    "checkpoint's, may name. Such a function runs only if this flag names it too."
+    "MODULE:NAME of the Python function that a file of sentence parameters, such as "
+    "a checkpoint's, may use. Such a function runs only if this flag names it as well."
 )
 
 
 class SentenceFunctionError(ValueError):
-    """A sentence function failed, or did not return the sentences of `paragraph`."""
+    """Raised if a sentence function fails or does not preserve the text."""
 
     def __init__(self, message: str, paragraph: str):
         super().__init__(message, paragraph)
@@ -43,10 +43,10 @@ class SentenceFunctionError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class SentenceFunction:
-    """A function from a paragraph to its sentences, `module:function`, by name.
+    """The name `module:function` of a function that splits paragraphs into sentences.
 
     `named_by` is the file that names the function, if nothing else does. Such a
-    function is never imported, because the author of the file could run any code.
+    function is never imported, because the file's author could run arbitrary code.
     """
 
     function: str
@@ -58,11 +58,11 @@ class SentenceFunction:
 
     @functools.cached_property
     def checksum(self) -> str:
-        """SHA-256 of the name; nothing is known about what the function does."""
+        """SHA-256 of the name. It does not depend on the code of the function."""
         return hashlib.sha256(self.name.encode()).hexdigest()
 
     def to_bytes(self) -> bytes:
-        """JSON that `read_parameters` reads."""
+        """Serializes the name as JSON for `read_parameters`."""
         content = {
             "format": FUNCTION_FORMAT,
             "format_version": 1,
@@ -72,7 +72,7 @@ class SentenceFunction:
 
 
 class FunctionSplitter(Splitter):
-    """Splits a paragraph with a function, and checks that no text is lost."""
+    """Splits paragraphs with a user function, and checks that no text is lost."""
 
     def __init__(self, parameters: SentenceFunction):
         if parameters.named_by is not None:
@@ -93,7 +93,7 @@ class FunctionSplitter(Splitter):
 
         def error(message: str) -> SentenceFunctionError:
             return SentenceFunctionError(
-                f"{function}, the function that makes sentences, {message}", paragraph
+                f"{function}, the function that splits sentences, {message}", paragraph
             )
 
         try:
@@ -122,7 +122,7 @@ SentenceParameters = PunktParameters | SentenceFunction
 
 
 def make_splitter(parameters: SentenceParameters) -> Splitter:
-    """Returns the splitter of paragraphs with these parameters."""
+    """Returns the sentence splitter for these parameters."""
     if isinstance(parameters, SentenceFunction):
         return FunctionSplitter(parameters)
     return SentenceSplitter(parameters)
@@ -131,9 +131,9 @@ def make_splitter(parameters: SentenceParameters) -> Splitter:
 def load_parameters(
     name_or_path: SentenceParameters | str, sentence_function: str | None = None
 ) -> SentenceParameters:
-    """Loads the parameters that the value of a flag names (`PARAMETERS_HELP`).
+    """Loads the sentence parameters that a flag names. See `PARAMETERS_HELP`.
 
-    Parameters are returned unchanged. `sentence_function` is as for `read_parameters`.
+    If not a string, `name_or_path` is returned unchanged. See also `read_parameters`.
     """
     if not isinstance(name_or_path, str):
         return name_or_path
@@ -154,8 +154,8 @@ def read_parameters(
 ) -> SentenceParameters:
     """Reads a JSON file of sentence parameters.
 
-    `sentence_function` is the function that the file may name. A function that only the
-    file names is read, but `make_splitter` refuses it.
+    `sentence_function` is the only function that the file may name. If it is None,
+    `make_splitter` will reject a function that the file names.
     """
     if not path.is_file():
         raise ValueError(
@@ -176,7 +176,7 @@ def read_parameters(
 
 
 def load_function(name: str, argument: str) -> Callable[[str], object]:
-    """Imports the user's function `name`, `module:function`.
+    """Imports a user function, given its name as `module:function`.
 
     Raises:
         ValueError: if there is no such function. The message names `argument`.

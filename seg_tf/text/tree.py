@@ -1,7 +1,7 @@
-"""The tree of a text: document, paragraphs, sentences, word pieces.
+"""Represents documents as trees of paragraphs, sentences and word pieces.
 
-A tree is stored as three flat lists: the word pieces, the pieces of each sentence, the
-sentences of each paragraph. Every model's inputs are a view of it.
+A tree is stored as three flat lists: the word pieces, the number of pieces of each
+sentence, and the number of sentences of each paragraph.
 """
 
 import dataclasses
@@ -18,11 +18,11 @@ class DocumentTree:
       token_ids [7, 8, 9, 5], sentence_lengths [2, 1, 1], paragraph_lengths [2, 1].
 
     Attributes:
-        token_ids: int array `(n,)`, vocabulary ids without special tokens.
-        sentence_lengths: int array `(s,)`, pieces per sentence; sums to n.
-        paragraph_lengths: int array `(p,)`, sentences per paragraph; sums to s.
-        first_index: paragraph, sentence and token index of the first piece in the
-            whole document: a window deep in a document keeps its true indices.
+        token_ids: int array `(n,)`. Vocabulary ids without special tokens.
+        sentence_lengths: int array `(s,)`. Pieces per sentence, with sum n.
+        paragraph_lengths: int array `(p,)`. Sentences per paragraph, with sum s.
+        first_index: tuple of int. Paragraph, sentence and token index of the first
+            piece in the whole document, so that windows keep their true indices.
     """
 
     token_ids: np.ndarray
@@ -40,7 +40,7 @@ class DocumentTree:
             )
 
     def indices(self) -> dict[str, np.ndarray]:
-        """Paragraph, sentence and token index of every piece, uncapped.
+        """Returns the uncapped paragraph, sentence and token index of every piece.
 
         The sentence index restarts with each paragraph and the token index with each
         sentence (Segatron, section 3.2).
@@ -58,9 +58,9 @@ class DocumentTree:
         }
 
     def with_paragraph_ends(self, token_id: int) -> "DocumentTree":
-        """The same tree with `token_id` added to the last sentence of each paragraph.
+        """Returns the tree with `token_id` at the end of each paragraph.
 
-        For example, with 0 the tree above becomes [[7, 8], [9, 0]] and [[5, 0]].
+        With 0, the example of the class becomes [[7, 8], [9, 0]] and [[5, 0]].
         """
         last_sentences = np.cumsum(self.paragraph_lengths) - 1
         ends = np.cumsum(self.sentence_lengths)[last_sentences]
@@ -74,9 +74,10 @@ class DocumentTree:
 
 
 class TreeBuilder:
-    """Turns the paragraphs of documents into trees.
+    """Converts the paragraphs of documents to trees.
 
-    `encode` maps all sentences of a batch to flat piece ids and pieces per sentence.
+    `split_sentences` splits a paragraph. `encode` maps sentences to their concatenated
+    piece ids and the number of ids of each.
     """
 
     def __init__(
@@ -88,10 +89,10 @@ class TreeBuilder:
         self._encode = encode
 
     def build(self, documents: Sequence[Sequence[str]]) -> list[DocumentTree]:
-        """The tree of each document, given its paragraphs.
+        """Builds the tree of each document from its paragraphs.
 
-        Sentences without a word piece (control characters only) are left out, and so
-        are paragraphs without a sentence.
+        Sentences without word pieces (only control characters) are left out, and so are
+        paragraphs without sentences.
         """
         sentences, sentences_in_paragraph = [], []
         for paragraphs in documents:
@@ -123,7 +124,7 @@ class TreeBuilder:
 
 
 def _restarting_counts(lengths: np.ndarray, first: int) -> np.ndarray:
-    """0, 1, … for each length in turn; the first run starts at `first`."""
+    """Concatenates runs 0, 1, … of given lengths. The first run starts at `first`."""
     counts = np.arange(int(np.sum(lengths)))
     counts -= np.repeat(np.append(0, np.cumsum(lengths))[:-1], lengths)
     if len(lengths):

@@ -1,4 +1,4 @@
-"""Vocabularies: the lines of a file, checked, in the order of their ids."""
+"""Vocabularies, read from files with one token per line in the order of ids."""
 
 import dataclasses
 import functools
@@ -18,15 +18,15 @@ _WHITE_SPACE = re.compile(r"[ \t\r\f\v]")
 
 
 def decode_lines(content: bytes, source: str) -> tuple[str, ...]:
-    """The lines of a UTF-8 file with one token a line; `source` is for errors."""
+    """Returns the tokens of a UTF-8 file, one per line. Errors name the `source`."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"A vocabulary must be UTF-8 text. Received: {source}, which is not at "
+            f"A vocabulary must be UTF-8 text. Received: {source}, which is invalid at "
             f"byte {error.start} ({error.reason})"
         ) from error
-    # Not `splitlines`: vocabularies contain pieces such as U+2028 and U+0085.
+    # `splitlines` would split at tokens such as U+2028 and U+0085.
     lines = text.split("\n")
     if not lines[-1].strip():
         lines.pop()
@@ -35,13 +35,13 @@ def decode_lines(content: bytes, source: str) -> tuple[str, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class TokenTable:
-    """Base class of vocabularies: distinct tokens in the order of their ids.
+    """Base class of vocabularies, which map ids to distinct tokens.
 
     Args:
-        tokens: one string per id.
-        checksum: SHA-256 of the file that the tokens came from; by default the
-            checksum of a file with these tokens.
-        source: where the tokens came from, for error messages.
+        tokens: tuple of str. One token per id.
+        checksum: str. SHA-256 of the file that the tokens came from, by default of a
+            file with these tokens.
+        source: str. Origin of the tokens, for error messages.
     """
 
     tokens: tuple[str, ...]
@@ -58,13 +58,13 @@ class TokenTable:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike) -> Self:
-        """Reads a UTF-8 file with one token a line; the first line is id 0."""
+        """Reads a UTF-8 file with one token per line. The first line has id 0."""
         content = pathlib.Path(path).read_bytes()
         tokens = decode_lines(content, str(path))
         return cls(tokens, hashlib.sha256(content).hexdigest(), str(path))
 
     def to_bytes(self) -> bytes:
-        """Content of a file with these tokens."""
+        """Returns the content of a file with these tokens."""
         return "".join(f"{token}\n" for token in self.tokens).encode()
 
     @property
@@ -78,11 +78,11 @@ class TokenTable:
 
     @property
     def special_ids(self) -> Mapping[str, int]:
-        """Ids of the tokens that are not text, by short names, for manifests."""
+        """Ids of special tokens by short names, for manifests."""
         return {}
 
     def id_of(self, token: str) -> int:
-        """Id of `token`; a ValueError if it is not in the vocabulary."""
+        """Returns the id of a token. Raises a ValueError if it is unknown."""
         if token not in self.ids:
             raise ValueError(
                 f"`token` must be in the vocabulary {self.source} "
@@ -91,7 +91,7 @@ class TokenTable:
         return self.ids[token]
 
     def tokens_of(self, ids: Iterable[int]) -> list[str]:
-        """The token of each id; a ValueError if one is not in the vocabulary."""
+        """Returns the token of each id. Raises a ValueError if an id is invalid."""
         ids = list(ids)
         for token_id in ids:
             if not 0 <= token_id < self.size:
@@ -106,8 +106,8 @@ class TokenTable:
         for line_number, token in enumerate(self.tokens, start=1):
             if not token or _WHITE_SPACE.search(token) or token in seen:
                 raise ValueError(
-                    "A vocabulary must have one token a line, without white space, and "
-                    f"each token once. Received: {self.source}, line {line_number}: "
+                    "A vocabulary must have one token per line, without whitespace, "
+                    f"each only once. Received: {self.source}, line {line_number}: "
                     f"{token[:80]!r}"
                 )
             seen.add(token)
@@ -122,7 +122,7 @@ def _id_property(token: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Vocabulary(TokenTable):
-    """Word pieces in the order of their ids; one inside a word starts with `##`.
+    """Word pieces in the order of their ids. Pieces inside words start with `##`.
 
     Example:
         >>> vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"])
@@ -132,12 +132,12 @@ class Vocabulary(TokenTable):
 
     @functools.cached_property
     def sent_id(self) -> int:
-        """Id of `[SENT]`, SLM's token before a sentence, or of the first unused row."""
+        """Id of SLM's `[SENT]`, or of the first unused token if `[SENT]` is missing."""
         return self._id_or_unused(SENT)
 
     @functools.cached_property
     def attention_id(self) -> int:
-        """Id of ReAT's `<Attn>`: the row `[ATTN]`, or the first unused one."""
+        """Id of ReAT's `[ATTN]` or, if that is missing, of the first unused token."""
         return self._id_or_unused(ATTENTION)
 
     def _id_or_unused(self, name: str) -> int:
@@ -171,9 +171,9 @@ class Vocabulary(TokenTable):
 
 @dataclasses.dataclass(frozen=True)
 class WordVocabulary(TokenTable):
-    """Whole words in the order of falling frequency, which adaptive softmax relies on.
+    """Whole words by descending frequency, as adaptive softmax requires.
 
-    `<eos>`, the end of a paragraph, is id 0. `<unk>` may have any other id.
+    `<eos>`, the end of a paragraph, has id 0. `<unk>` may have any other id.
 
     Example:
         >>> vocabulary = WordVocabulary(["<eos>", "the", "<unk>", "Dog"])

@@ -1,12 +1,11 @@
-"""Text to word-piece ids and back, by the rules that BERT checkpoints expect.
+"""Encodes text as word-piece ids, and decodes ids, as BERT checkpoints expect.
 
-The ids equal the exact tokenizer's, Hugging Face's (`seg_tf.text.normalization`).
-Nearly all of them are computed by tensorflow_text's kernels, over ten times as fast.
-These differ in known cases, such as ß, control characters and another version of
-Unicode, and bound the bytes of a word instead of its characters. A table of code
-points, found by trying each (`tools/find_differing_characters.py`), detects the former.
-Words that might be too long are found by the distance between characters that end
-words.
+Ids are identical to the output of Hugging Face's tokenizer, which is called the exact
+tokenizer (`seg_tf.text.normalization`). Nearly all texts are encoded by tensorflow_text
+kernels, which are over ten times as fast. The kernels treat some characters, such as ß,
+differently, and limit the bytes of a word instead of its characters. A table from
+`tools/find_differing_characters.py` detects these characters. The distance between
+characters that end words detects words that might be too long.
 """
 
 import functools
@@ -32,47 +31,47 @@ from seg_tf.text.normalization import (
 )
 from seg_tf.text.vocabulary import UNK, Vocabulary
 
-# Ids, one text after the other, and the number of them for each text.
+# Concatenated ids of texts, and the number of ids of each text.
 Encoded = tuple[np.ndarray, np.ndarray]
 
-# Upper bound for a word of any script that the rules allow.
+# Upper bound for the longest word in any script.
 MAX_BYTES_PER_WORD = 4 * MAX_CHARACTERS_PER_WORD
-# Decomposing one character gives at most 4: words up to this length stay within the
-# limit, longer ones might not.
+# A character decomposes into at most 4, so words up to this length stay within the
+# limit.
 LONGEST_SAFE_WORD = MAX_CHARACTERS_PER_WORD // 4
 
 # Characters before and after which both tokenizers end a word. The list need not be
-# complete: what it lacks makes words look longer, which is safe.
+# complete. Missing characters make words seem longer, which is safe.
 WORD_BREAKS = (
     *((0x09, 0x0A), (0x0D, 0x0D), (0x20, 0x2F), (0x3A, 0x40), (0x5B, 0x60)),
     *((0x7B, 0x7E), (0xA0, 0xA1), (0xAB, 0xAB), (0xBB, 0xBB), (0x2010, 0x2027)),
     *((0x3000, 0x3002), (0x3400, 0x4DB5), (0x4E00, 0x9FD5)),
 )
-# Strings in Python may contain halves of surrogate pairs, which no encoding can.
+# Python strings may contain unpaired surrogates, which UTF-8 cannot represent.
 _SURROGATES = (0xD800, 0xDFFF)
 _ORDINARY, _BREAK, _DIFFERING = range(3)
 
-# Longer texts are encoded in several calls: bounds the memory, and is no slower.
+# Larger batches are split, which limits memory and is not slower.
 _MAX_CHARACTERS_AT_ONCE = 1 << 19
 
-# Dropped from text; tab, line feed and carriage return are white space.
+# Dropped from text, except tab, line feed and carriage return.
 _ASCII_CONTROLS = bytes({*range(0x20), 0x7F} - {0x09, 0x0A, 0x0D})
 _DROP_ASCII_CONTROLS = dict.fromkeys(_ASCII_CONTROLS)
 _UNMATCHABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]")
 
-# The ways to encode a text.
+# Ways to encode a text.
 _ASCII, _UNICODE, _EXACT = range(3)
 
 
 class WordPieces:
-    """Encodes text as word pieces, and shows pieces as text.
+    """Encodes text as word pieces, and decodes pieces.
 
-    The ids equal those of Hugging Face's `tokenizers`, but text never yields special
-    tokens: a literal `[MASK]` is `[`, `mask`, `]`.
+    Ids are identical to the output of Hugging Face's `tokenizers`, but text never
+    yields special tokens. For example, a literal `[MASK]` becomes `[`, `mask`, `]`.
 
     Args:
-        vocabulary: the tokens and their ids.
-        normalization: None infers it from the vocabulary (`choose_normalization`).
+        vocabulary: `Vocabulary`. The tokens and their ids.
+        normalization: `Normalization`. If None, it is inferred from the vocabulary.
 
     Example:
         >>> from seg_tf.text.vocabulary import SPECIAL_TOKENS
@@ -93,13 +92,14 @@ class WordPieces:
         self._differences = TokenizerDifferences(self.normalization)
 
     def encode(self, texts: Sequence[str]) -> Encoded:
-        """Word-piece ids of many texts, without special tokens.
+        """Encodes texts as word-piece ids, without special tokens.
 
-        A call has a fixed cost of about a millisecond: pass thousands of sentences.
+        Each call has a fixed cost of about a millisecond, so pass thousands of
+        sentences.
 
         Returns:
-            `(ids, lengths)`: an int32 array of the ids of all texts, one text after
-            the other, and an int64 array of the number of ids of each text.
+            `(ids, lengths)`: an int32 array of the concatenated ids of all texts, and
+            an int64 array of the number of ids of each text.
         """
         check_texts(texts)
         if len(texts) > 1 and sum(map(len, texts)) > _MAX_CHARACTERS_AT_ONCE:
@@ -116,11 +116,11 @@ class WordPieces:
         return ids, np.add.reduceat(lengths, np.cumsum(num_units) - num_units)
 
     def takes_exact_way(self, texts: Sequence[str]) -> np.ndarray:
-        """A bool array, True for each text with words that are encoded exactly."""
+        """Returns a bool mask of the texts that require the exact tokenizer."""
         return self._ways(texts) == _EXACT
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The words that the pieces form, with spaces between them, for people."""
+        """Joins pieces into words, separated by spaces, for display."""
         words: list[str] = []
         for token in self.vocabulary.tokens_of(ids):
             if words and token.startswith(CONTINUATION):
@@ -130,7 +130,7 @@ class WordPieces:
         return " ".join(words)
 
     def _ways(self, texts: Sequence[str]) -> np.ndarray:
-        """The fastest tokenizer that is exact for each text."""
+        """Returns the fastest exact way to encode each text."""
         is_ascii = _map_to_array(str.isascii, texts, bool)
         ways = np.where(is_ascii, _ASCII, _UNICODE)
         if not is_ascii.all():
@@ -140,7 +140,7 @@ class WordPieces:
         return ways
 
     def _encode_by(self, ways: np.ndarray, texts: Sequence[str]) -> Encoded:
-        """Encodes each text in its way."""
+        """Encodes each text in the given way."""
         encoders = {
             _ASCII: self._fast.encode_ascii,
             _UNICODE: self._fast.encode_unicode,
@@ -162,7 +162,7 @@ class WordPieces:
         return ids, lengths
 
     def _encode_exactly(self, texts: Sequence[str]) -> Encoded:
-        # One by one: a batch would start threads, which do not survive a fork.
+        # A batch would start threads, which do not survive a fork.
         rows = [self._exact.encode(drop_surrogates(text)).ids for text in texts]
         ids = np.concatenate([np.asarray(row, np.int32) for row in rows])
         return ids, _map_to_array(len, rows, np.int64)
@@ -171,7 +171,7 @@ class WordPieces:
 def _split_some(
     texts: Sequence[str], chosen: np.ndarray
 ) -> tuple[list[str], np.ndarray]:
-    """Splits the chosen texts at spaces, which neither tokenizer reaches across."""
+    """Splits chosen texts at spaces. Returns all parts, and their number per text."""
     units: list[str] = []
     num_units = np.ones(len(texts), np.int64)
     begin = 0
@@ -185,7 +185,7 @@ def _split_some(
 
 
 class PieceOffsets:
-    """Encodes text as the ids of `WordPieces` with character offsets, much slower."""
+    """Encodes text like `WordPieces`, but also returns offsets and is much slower."""
 
     def __init__(
         self, vocabulary: Vocabulary, normalization: Normalization | None = None
@@ -195,15 +195,15 @@ class PieceOffsets:
         self._tokenizer = exact_tokenizer(vocabulary.tokens, self.normalization)
 
     def encode(self, text: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Ids, int32, and the first character of each piece and the one after it."""
-        # U+FFFD is one character as well, and the tokenizer drops it.
+        """Returns int32 ids, and the start and stop character of each piece."""
+        # U+FFFD has the same length, and the tokenizer drops it.
         encoding = self._tokenizer.encode(drop_surrogates(text, "\ufffd"))
         ids = np.array(encoding.ids, np.int32)
         offsets = np.array(encoding.offsets, np.int64).reshape(-1, 2)
         starts, stops = offsets[:, 0].copy(), offsets[:, 1].copy()
         if not text.isascii():
-            # Without accents, é in two characters is an e; the answer "café" must be
-            # returned unchanged nonetheless.
+            # Include combining marks that normalization stripped, so that an answer
+            # such as "café" is returned unchanged.
             for piece, stop in enumerate(stops.tolist()):
                 while stop < len(text) and unicodedata.category(text[stop])[0] == "M":
                     stop += 1
@@ -212,16 +212,16 @@ class PieceOffsets:
 
 
 class FastTokenizer:
-    """Encodes texts in one call of a kernel.
+    """Encodes texts in one kernel call.
 
-    The kernels bound the bytes of a word, the rules its characters: the caller does not
+    The kernels limit the bytes of a word instead of its characters, so callers must not
     pass words that might be too long.
     """
 
     def __init__(self, tokens: Sequence[str], normalization: Normalization):
         tokens = tuple(tokens)
         self._lower_case = normalization.lower_case
-        # The kernel does both or neither; Python lower-cases where accents stay.
+        # The kernel does both or neither. Python lowercases if accents are kept.
         kernel_strips = normalization.lower_case and normalization.strip_accents
         self._lower_first = normalization.lower_case and not kernel_strips
         self._normalizer = tensorflow_text.FastBertNormalizer(kernel_strips)
@@ -229,7 +229,7 @@ class FastTokenizer:
         self._unicode = word_piece_kernel(tokens, MAX_BYTES_PER_WORD)
 
     def encode_ascii(self, texts: Sequence[str]) -> Encoded:
-        """Ids of ASCII texts; equal to the exact ones."""
+        """Encodes ASCII texts. The ids are exact."""
         joined = "\n".join(texts).encode("ascii")
         if len(joined.translate(None, _ASCII_CONTROLS)) < len(joined):
             texts = [text.translate(_DROP_ASCII_CONTROLS) for text in texts]
@@ -239,7 +239,7 @@ class FastTokenizer:
         return _encode_joined(self._ascii, joined, _map_to_array(len, texts, np.int64))
 
     def encode_unicode(self, texts: Sequence[str]) -> Encoded:
-        """Ids of any texts; equal to the exact ones where no difference occurs."""
+        """Encodes texts. Ids are exact if `TokenizerDifferences.may_occur` is False."""
         if not texts:
             return self.encode_ascii(texts)
         if self._lower_first:
@@ -254,21 +254,21 @@ def _encode_joined(
     joined: bytes,
     num_bytes: np.ndarray,
 ) -> Encoded:
-    """Ids of the texts in `joined`, which one byte separates."""
+    """Encodes texts of lengths `num_bytes`, which are joined by one-byte separators."""
     ids, starts, _ = tokenizer.tokenize_with_offsets([joined])
     ends = np.searchsorted(starts.values.numpy(), np.cumsum(num_bytes + 1))
     return ids.values.numpy(), np.diff(ends, prepend=0)
 
 
-# A vocabulary of 30,000 tokens takes 0.2 seconds, and a process often makes several
-# text encoders.
+# Building the kernel takes 0.2 seconds for 30,000 tokens, and processes often create
+# several text encoders.
 @functools.lru_cache(maxsize=8)
 def word_piece_kernel(
     tokens: tuple[str, ...], max_bytes_per_word: int, splits_words: bool = True
 ) -> tensorflow_text.FastWordpieceTokenizer:
-    """The kernel that finds the longest pieces; its inputs may be words already."""
-    # White space and control characters match no word, but the kernel would match white
-    # space across words, and cannot build its tables with some control characters.
+    """Builds the tokenizer of texts or, unless `splits_words`, of single words."""
+    # Tokens with whitespace or control characters match no word, but the kernel would
+    # match whitespace across words, and fails to build with some control characters.
     tokens = [
         f"[unmatchable-{index}]" if _UNMATCHABLE.search(token) else token
         for index, token in enumerate(tokens)
@@ -285,7 +285,7 @@ def word_piece_kernel(
 
 
 class TokenizerDifferences:
-    """Finds the texts that the fast tokenizer may encode differently."""
+    """Finds texts for which `FastTokenizer` and the exact tokenizer may differ."""
 
     def __init__(self, normalization: Normalization):
         self._kinds = np.full(0x110000, _ORDINARY, np.uint8)
@@ -295,7 +295,7 @@ class TokenizerDifferences:
             self._kinds[first : last + 1] = _DIFFERING
 
     def may_occur(self, texts: Sequence[str]) -> np.ndarray:
-        """A bool array, True for each text that needs the exact tokenizer."""
+        """Returns a bool mask of the texts that require the exact tokenizer."""
         joined = "\n".join(texts)
         encoded = joined.encode("utf-32-le", "surrogatepass")
         kinds = self._kinds[np.frombuffer(encoded, np.uint32)]
@@ -310,7 +310,7 @@ class TokenizerDifferences:
 
 
 def differing_characters(normalization: Normalization) -> list[tuple[int, int]]:
-    """First and last code point of each range; ranges may overlap."""
+    """Returns ranges (first, last) of code points that kernels treat differently."""
     path = importlib.resources.files("seg_tf.text") / "data/differing_characters.json"
     tables = json.loads(path.read_bytes())
     ranges = tables[f"{normalization.lower_case},{normalization.strip_accents}"]

@@ -1,6 +1,6 @@
 """Builds the inputs and the learner of a run from its config.
 
-Only the inputs need TensorFlow, which is imported with them.
+TensorFlow is only imported to build the inputs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MULTIPLE_ON_GPU = 8
 
 
 class Inputs(Protocol):
-    """The batches of a run, in an order determined by the run's seed.
+    """Interface of a run's input batches, in an order that the run's seed determines.
 
     Attributes:
         sources: dict. The sources of a mixture by name, empty for other inputs. Each
@@ -43,7 +43,7 @@ class Inputs(Protocol):
         vocab_size: int. Size of the records' vocabulary.
         vocab_checksum: str. SHA-256 of the records' vocabulary.
         text_preparation: conversion from text to ids, for checkpoints, or None.
-        num_train_samples: int. Number of samples, which are rows, per epoch.
+        num_train_samples: int. Number of samples (rows) per epoch.
         num_validation_samples: int. Number of held-out samples.
         fill: float. Fraction of training batch positions that are not padding.
     """
@@ -72,14 +72,14 @@ class Inputs(Protocol):
         num_ranks: int = 1,
         micro_batch_size: int | None = None,
     ) -> tf.data.Dataset:
-        """Returns an infinite dataset of `{feature name: tensor}` with a rank's rows.
+        """Returns an infinite dataset of a rank's rows, as dicts of feature tensors.
 
         Args:
             batch_size: int. Number of rows in the global batch.
             first_sample: int. Number of samples that the run has consumed.
             rank: int. This process's rank.
             num_ranks: int. Number of ranks.
-            micro_batch_size: int. A rank's number of rows is a multiple of it. If None,
+            micro_batch_size: int. Divides the number of rows of every rank. If None,
                 all ranks get the same number of rows.
         """
 
@@ -91,7 +91,7 @@ class Inputs(Protocol):
         rank: int = 0,
         num_ranks: int = 1,
     ) -> tf.data.Dataset:
-        """Returns a fixed sequence of held-out batches, equally long on every rank."""
+        """Returns held-out batches in a fixed order, the same number on every rank."""
 
     def describe_sample(self, sample: int) -> str:
         """Describes a training sample's position in the records, for messages."""
@@ -162,10 +162,11 @@ def train_dataset(
 def validation_datasets(
     inputs: Inputs, settings: TrainingConfig, distribution: Distribution
 ) -> dict[str, tf.data.Dataset]:
-    """Returns this process's validation datasets by source, "" if there is only one.
+    """Returns this process's validation datasets by source name.
 
-    Without validation, the dict is empty. Every process gets the same number of
-    micro-batches. The samples do not depend on the number of processes.
+    Without a mixture, the only name is "". Without validation, the dict is empty. Every
+    process gets the same number of micro-batches. The samples do not depend on the
+    number of processes.
     """
     if not settings.validation_interval:
         return {}
@@ -187,7 +188,7 @@ def validation_datasets(
 def build_learner(
     config: RunConfig, inputs: Inputs, distribution: Distribution | None = None
 ) -> Learner:
-    """Builds a run's model, objectives and optimizer for its inputs."""
+    """Builds a run's `Learner`, with model, objectives and optimizer, for `inputs`."""
     distribution = distribution or Distribution()
     spec = train_dataset(inputs, config.training, 0, distribution).element_spec
     batch = {
@@ -204,10 +205,10 @@ def build_learner_from_batch(
     batch: Features,
     distribution: Distribution | None = None,
 ) -> Learner:
-    """Builds a run's model, objectives and optimizer for batches like `batch`.
+    """Builds a run's `Learner` for batches with the features of `batch`.
 
     `config.training.seed` determines initial weights and dropout. `batch` has the
-    features and shapes of training. Its values and number of rows do not matter.
+    features and shapes of training. The values and number of rows do not matter.
     """
     settings, model = config.training, config.model
     if settings.recompute_layers and not hasattr(model, "recomputing_arguments"):
@@ -261,7 +262,7 @@ def build_learner_from_batch(
 
 
 def _engine_arguments(config: Any, settings: TrainingConfig) -> dict[str, Any]:
-    """Returns constructor arguments that speed up a part of a model on the engine."""
+    """Returns arguments that make a model or objective faster on the current engine."""
     arguments: dict[str, Any] = {}
     if engine.current().compiles(settings):
         arguments |= getattr(config, "compiled_arguments", {})

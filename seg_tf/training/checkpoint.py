@@ -90,14 +90,14 @@ class Checkpoints:
         return final
 
     def record_validation(self, updates: int, results: Mapping[str, float]) -> None:
-        """Adds validation results to the checkpoint of `updates`, atomically."""
+        """Adds validation results to a checkpoint, then removes old checkpoints."""
         folder = self.path(updates)
         state = contents.read_state(folder)
         contents.write_state(folder, {**state, "validation": dict(results)})
         self._remove_old()
 
     def best(self) -> int | None:
-        """Returns the update number with the lowest validation loss, or None."""
+        """Returns the best checkpoint's update number, by validation loss, or None."""
         return folders.best(self.folder)
 
     def best_loss(self) -> float | None:
@@ -137,7 +137,7 @@ class Checkpoints:
                 self.path(newer).rename(target)
 
     def describe_newest(self) -> str:
-        """Returns a clause for messages that names the newest checkpoint."""
+        """Names the newest checkpoint, if there is one, in a clause for messages."""
         if updates := self.updates():
             return f"The last checkpoint is {self.path(updates[-1])}"
         return "There is no checkpoint yet"
@@ -164,9 +164,9 @@ def choose_for_length(
 ) -> Mapping[str, Any] | None:
     """Returns the state of the checkpoint from which a run resumes, or None.
 
-    `previous` is the run's former length. A warmup–stable–decay run with a new length
-    goes back to its last checkpoint before both decays. It is then bit-identical to a
-    run that had this length from the start. Other runs use their newest checkpoint.
+    `previous` is the former length in updates. If it changed, a run with a
+    warmup–stable–decay schedule resumes before the old and the new decay, if it can, to
+    equal a new run of that length exactly. Other runs use their newest checkpoint.
     """
     length = config.training.num_updates
     state = checkpoints.newest_intact()
@@ -200,7 +200,7 @@ def num_bytes(variables: Iterable[Any]) -> int:
 
 
 def _groups(learner: Learner) -> dict[str, list[Any]]:
-    """Returns all variables but the weights, by group in `training_state.npz`."""
+    """Returns all variables except weights, by their group in `training_state.npz`."""
     return {
         "counters": learner.counters,
         "optimizer": learner.optimizer.variables,

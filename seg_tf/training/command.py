@@ -31,14 +31,14 @@ from seg_tf.training.trainer import Probe, Result, Trainer
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """The command's flags besides the config. Its `--help` documents them.
+    """The command's flags except for the config. `--help` documents them.
 
     Attributes:
         find_initial: `seg_tf.interop.convert.find_initial`, which finds or converts the
             checkpoint named by `--initial_checkpoint`. It is passed in because this
             package must not import `seg_tf.interop`.
         make_probes: `seg_tf.inference.probes.Probes`, passed in for the same reason.
-        asked: paths of the config fields that flags set.
+        asked: paths of the config fields that are set by flags.
     """
 
     records_dir: str | None
@@ -143,7 +143,7 @@ def _prepare(
 def _adopt_settings(
     config: RunConfig, initial: pathlib.Path, set_by_user: frozenset[str]
 ) -> tuple[RunConfig, dict[str, tuple[Any, Any]]]:
-    """Adopts the settings that imported weights were trained with."""
+    """Returns a config with settings adopted from imported weights, and the changes."""
     state = contents.read_state(initial)
     source = pretrained.read_config(initial, state).model
     if not state.get("imported") or type(source) is not type(config.model):

@@ -20,7 +20,7 @@ JAX_PROCESSES, JAX_PROCESS = "JAX_NUM_PROCESSES", "JAX_PROCESS_ID"
 
 
 class Distribution:
-    """A single process. Subclasses implement its interface for several processes.
+    """The processes of a run. This base class is for a run of one process.
 
     Attributes:
         computes_together: bool. Whether all processes execute a step as one
@@ -59,7 +59,7 @@ class Distribution:
         return list(tensors)
 
     def local_micro_batch_size(self, micro_batch_size: int | None) -> int | None:
-        """Returns the micro-batch size of this process, or None for equal shares."""
+        """Returns the micro-batch size, or None if ranks must get equal row counts."""
         return micro_batch_size
 
     def broadcast(self, variables: Sequence[Any]) -> None:
@@ -85,7 +85,7 @@ class Distribution:
     def check_agreement(self, facts: Mapping[str, Any]) -> None:
         """Raises `TrainingStopped` on all ranks if their facts differ.
 
-        All ranks must call it. Only the records folder may differ.
+        All ranks must call this method. Only the records folder may differ.
         """
         named = flat(facts)
         named.pop("config.records_dir", None)
@@ -105,7 +105,7 @@ class Distribution:
         )
 
     def call_together(self, function: Callable[[], _Result]) -> _Result:
-        """Calls `function` on every rank. If it fails on one rank, all ranks stop."""
+        """Calls `function` on every rank. If one fails, every rank raises an error."""
         failure = report = None
         try:
             result = function()

@@ -19,12 +19,12 @@ _USABLE_SHARE = 0.9
 
 
 def tokens_per_update(config: RunConfig, inputs: Inputs) -> float:
-    """Returns the number of tokens per update on all processes, without padding."""
+    """Estimates the number of tokens per update on all processes, without padding."""
     return config.training.batch_size * config.inputs.row_length * inputs.fill
 
 
 def memory(config: RunConfig, inputs: Inputs, learner: Learner) -> dict[str, int]:
-    """Estimates a process's memory by purpose, without activations if unknown."""
+    """Estimates the bytes of memory per process, for each purpose of known size."""
     weights = num_bytes(learner.trainable_variables)
     sizes = {
         "weights": weights,
@@ -45,7 +45,7 @@ def memory(config: RunConfig, inputs: Inputs, learner: Learner) -> dict[str, int
 
 
 def describe(config: RunConfig, inputs: Inputs, learner: Learner) -> str:
-    """Returns the plan of a run as text."""
+    """Describes a run's updates, rows, tokens, FLOPs and memory use as text."""
     training, options = config.training, learner.options
     num_samples = training.num_updates * training.batch_size
     lines = [
@@ -88,9 +88,9 @@ def describe(config: RunConfig, inputs: Inputs, learner: Learner) -> str:
 
 
 def measure(learner: Learner, batches: Iterator[Any], num_updates: int) -> list[float]:
-    """Measures the seconds of each update, after a first one that builds the graph.
+    """Measures the seconds per update, after a first update that builds the graph.
 
-    The updates change the weights of `learner`. All processes must call it.
+    The `num_updates` + 1 updates change the weights. All processes must call `measure`.
     """
     seconds = []
     for _ in range(num_updates + 1):

@@ -1,7 +1,7 @@
 """Chooses the engine that computes a run, TensorFlow or JAX.
 
-Importing Keras fixes the backend of the process. `choose` sets it before. `current`
-returns the engine, an object with all methods that depend on the backend.
+Importing Keras fixes the backend of the process, so `choose` must be called first.
+`current` returns the engine, an object with all methods that depend on the backend.
 """
 
 from __future__ import annotations

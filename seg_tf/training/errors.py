@@ -7,7 +7,7 @@ from typing import Any
 
 
 class TrainingStopped(Exception):
-    """Raised if a run ends early. The message explains why, without a traceback.
+    """Raised if a run ends early. Commands print only the message, which says why.
 
     Attributes:
         exit_code: int. Exit code of the process.
@@ -23,7 +23,7 @@ class OutputFolderError(TrainingStopped):
 
 
 class NonFiniteLossError(TrainingStopped):
-    """Raised if the loss or the gradient is infinite or NaN."""
+    """Raised if a validation or too many consecutive steps are infinite or NaN."""
 
     is_common = True
 
@@ -39,7 +39,7 @@ class Interrupted(TrainingStopped):
 
 
 class StopRequest:
-    """A signal that asked the run to stop. Falsy until a signal arrives."""
+    """A request to stop the run, which is falsy until a signal has arrived."""
 
     signal_number: int | None = None
 
@@ -49,9 +49,10 @@ class StopRequest:
 
 @contextlib.contextmanager
 def stop_requests() -> Iterator[StopRequest]:
-    """Context manager that catches the first SIGTERM or SIGINT, but no later ones.
+    """Context manager that records the first SIGTERM or SIGINT in a `StopRequest`.
 
-    Outside the main thread, where Python cannot install handlers, it catches none.
+    Later signals have their usual effect. Outside the main thread, where Python cannot
+    install handlers, no signal is recorded.
     """
     request = StopRequest()
     previous: dict[int, Any] = {}

@@ -153,7 +153,7 @@ class JaxEngine:
     ) -> None:
         """Checks that kernels are deterministic if `settings` require it.
 
-        XLA's CPU kernels always are. Its GPU kernels need a flag in the environment.
+        XLA's CPU kernels are deterministic. Its GPU kernels need a flag in `XLA_FLAGS`.
         """
         if not self.has_gpu() or _DETERMINISTIC in os.environ.get("XLA_FLAGS", ""):
             return
@@ -177,7 +177,7 @@ def _on_local_devices(value: np.ndarray) -> jax.Array:
 
 
 def _on_all_devices(value: np.ndarray, sharding: Any = None) -> jax.Array:
-    """Distributes a value, identical on all processes, to all devices."""
+    """Places a value, which must be equal on all processes, on all devices."""
     sharding = sharding or row_sharding(len(value))
     return jax.make_array_from_callback(value.shape, sharding, lambda at: value[at])
 
@@ -196,7 +196,7 @@ def _gather_rows(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 def _initialize() -> None:
     """Connects to the other processes if the environment has a coordinator address.
 
-    Number of processes and rank are also in the environment, or JAX detects them, for
+    The number of processes and the rank are in the environment or detected by JAX, for
     example under Slurm and Open MPI. Must be called before JAX initializes devices.
     """
     address = os.environ.get(JAX_ADDRESS)
@@ -274,7 +274,7 @@ class JaxDistribution(Distribution):
 
 
 def _exit_at_once() -> None:
-    """Exits without JAX's shutdown, which waits for the dead process and aborts."""
+    """Exits without JAX's shutdown, which would wait for dead processes and abort."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(TrainingStopped.exit_code)

@@ -41,7 +41,7 @@ class Sums:
         self.variable.assign(np.zeros(self.variable.shape))
 
     def ratios(self) -> dict[str, Any]:
-        """Returns each metric's numerator over denominator, or 0 for 0 / 0."""
+        """Returns each metric's ratio, or 0 if its denominator is 0."""
         numerators, denominators = ops.convert_to_numpy(self.variable).T
         ratios = np.divide(
             numerators,
@@ -57,9 +57,9 @@ class Learner:
 
     Results over several batches are ratios of sums, identical on all processes.
 
-    An update uses the first batch with finite loss and gradient. Other batches are
-    skipped. The device computes one update while the host starts the next one, so the
-    outcome of an update is read one call later, or by `finish_update`.
+    An update skips batches whose loss or gradient is not finite. The device computes
+    one update while the host starts the next one, so the outcome of an update is read
+    one call later, or by `finish_update`.
 
     Args:
         encoder: layer that maps a batch of features to a sequence `(B, L, D)` and, if
@@ -196,18 +196,18 @@ class Learner:
             self._in_flight = self._start(next_batch)
 
     def finish_update(self, next_batch: Callable[[], Features]) -> None:
-        """Waits for the update that was started. All processes must call it."""
+        """Waits for the last started update. All processes must call this method."""
         step, self._in_flight = self._in_flight, None
         while step is not None and not self._is_update(*step):
             step = self._start(next_batch)
 
     def make_update(self, batches: Iterator[Features]) -> None:
-        """Makes one update from the next finite batch and waits for it."""
+        """Runs one update, on the next batch with a finite loss, and waits for it."""
         self.start_update(lambda: next(batches))
         self.finish_update(lambda: next(batches))
 
     def train_step(self, features: Features) -> tuple[Any, Any]:
-        """Makes one step from a batch. Returns (finite, number of stop requests)."""
+        """Runs one step. Returns whether it was finite, and the stop request count."""
         features, stop_request = _pop_stop_request(features)
         result = self._step(features, self.memory.read(features), stop_request)
         self.memory.write(features, result.memory)
@@ -229,7 +229,7 @@ class Learner:
         return step
 
     def _is_update(self, finite: Any, stop_requests: Any) -> bool:
-        """Waits for a step and returns whether it was an update, not skipped."""
+        """Waits for a step. Returns False if its batch was skipped, otherwise True."""
         self._note_stop_requests(stop_requests)
         self._skipped = 0 if finite else self._skipped + 1
         if self._skipped > self._max_skipped_steps:
@@ -256,7 +256,7 @@ class Learner:
         return stop_requests
 
     def take_validation_results(self) -> dict[str, float]:
-        """Returns and resets the results of the batches validated so far."""
+        """Returns the results of all batches validated since the last call."""
         results = self._with_total(self._validation.ratios())
         self._validation.reset()
         return results
@@ -350,7 +350,7 @@ class Learner:
 
 
 def _pop_stop_request(features: Features) -> tuple[dict[str, Any], Any]:
-    """Removes the stop requests from a batch. Also returns their sum, 0 if none."""
+    """Separates a batch's features from its stop requests, and sums the requests."""
     features = dict(features)
     request = features.pop(_STOP_REQUEST, np.zeros([1, 1]))
     return features, ops.sum(ops.convert_to_tensor(request), axis=0)

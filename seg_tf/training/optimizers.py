@@ -49,13 +49,13 @@ class AdamW(keras.optimizers.AdamW):
         w = w - rate * m_hat / (sqrt(v_hat) + epsilon)
 
     PyTorch also uses this form. Keras adds epsilon to `sqrt(v)`, before the bias
-    correction, which makes it 1 / sqrt(1 - beta_2**t) times as large. At the first
-    update the factor is 32, so 1e-6 slows down all weights with gradients below 1e-4.
+    correction, which makes it 1 / sqrt(1 - beta_2**t) times as large: 32 times at the
+    first update, where an epsilon of 1e-6 slows down weights with gradients below 1e-4.
 
     The kernel makes one pass over memory, which halves the time of an update on CPUs.
-    Keras operations update other variables: not float32, or not TensorFlow variables.
+    If a variable is not float32 or not TensorFlow's, Keras operations update it.
 
-    Unlike Keras's AdamW, the config includes the names of variables without decay.
+    Unlike in Keras's AdamW, the config includes the names of variables without decay.
 
     Args:
         *args: arguments of `keras.optimizers.AdamW`, without `amsgrad`.
@@ -137,7 +137,7 @@ class Muon(AdamW):
         u = sqrt(max(1, outputs / inputs)) * orthogonalize(g + momentum * m)
         w = w - matrix_rate_ratio * rate * (u + weight_decay * w)
 
-    Here g, m and w are matrices of inputs x outputs, which merge head axes, in at least
+    Here g, m and w are inputs x outputs matrices, with head axes merged, in at least
     float32. The published scale is sqrt(max(1, rows / columns)) for PyTorch's weights,
     which are outputs x inputs. The weight decay follows Liu et al. (2025,
     arXiv:2502.16982, section 2.2). Matrices have no second moment.
@@ -204,7 +204,7 @@ class Muon(AdamW):
         self.assign_sub(variable, rate * update)
 
     def _apply_weight_decay(self, variables: Any) -> None:
-        """Decays all variables but matrices, whose decay is part of the update."""
+        """Decays all variables except matrices, whose decay is part of the update."""
         indices = map(self._get_variable_index, variables)
         pairs = zip(variables, indices, strict=True)
         super()._apply_weight_decay([v for v, i in pairs if not self._matrix_shapes[i]])
@@ -220,7 +220,7 @@ class Muon(AdamW):
 def orthogonalize(matrix: Any) -> Any:
     """Moves the singular values of a matrix `(N, M)` near 1 by Newton-Schulz steps.
 
-    They end between 0.68 and 1.21 if they were at least 0.002 of the Frobenius norm.
+    Values of at least 0.002 of the Frobenius norm end between 0.68 and 1.21.
     """
     is_tall = matrix.shape[0] > matrix.shape[1]
     x = ops.transpose(matrix) if is_tall else matrix
@@ -315,7 +315,7 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
 
     With `decay_begin`, the rate stays at the peak up to that update, and the second
     line divides by N - decay_begin. This is warmup–stable–decay (Hu et al., 2024,
-    section 4). Up to there, rates are bit-identical for all later decays.
+    section 4). Until the decay begins, rates do not depend on when it begins or ends.
 
     Args:
         peak_learning_rate: float. Learning rate at the end of warmup.
@@ -324,7 +324,7 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         warmup_updates: int. Number of warmup updates. If 0, the run starts at the peak.
         end_learning_rate: float. Learning rate after the decay.
         decay_from_start: bool. Whether the decay counts from the first update.
-        decay_begin: int. Number of updates after which the decay begins, if given.
+        decay_begin: int or None. Number of updates after which the decay begins.
         power: float. Exponent of the decay, 1 for linear. If None, cosine decay.
     """
 
@@ -348,7 +348,7 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.power = power
 
     def __call__(self, step: Any) -> Any:
-        """Returns the rate of the update after `step` updates, a float32 scalar."""
+        """Returns the float32 learning rate of the update after `step` updates."""
         updates = ops.cast(step, "int64")
         peak, end = self.peak_learning_rate, self.end_learning_rate
         # Integers as long as possible, because float32 is inexact above 2**24.
@@ -435,7 +435,7 @@ def build_stable_adamw(
     decay_share: float,
     **settings: Any,
 ) -> AdamW:
-    """Builds AdamW, or Muon, with a warmup–stable–decay schedule.
+    """Builds AdamW or a subclass with a warmup–stable–decay schedule.
 
     The learning rate decays over the last fraction `decay_share` of the run.
     """
@@ -449,7 +449,7 @@ def build_stable_adamw(
 def build_muon(
     *, learning_rate: float, matrix_learning_rate: float, **settings: Any
 ) -> AdamW:
-    """Builds Muon with a warmup–stable–decay schedule and a rate for matrices."""
+    """Builds Muon with a warmup–stable–decay schedule and a matrix learning rate."""
     ratio = matrix_learning_rate / learning_rate
     settings |= {"learning_rate": learning_rate, "matrix_rate_ratio": ratio}
     return build_stable_adamw(Muon, name="muon", **settings)

@@ -34,8 +34,8 @@ def curves(
 ) -> Figure:
     """Plots metrics against updates, with the baselines in the log.
 
-    `runs` maps names of runs to log rows. There is one panel per metric, which omits
-    runs without that metric. A run has the same color in all panels.
+    `runs` maps run names to log rows. Each metric has a panel, which omits runs without
+    the metric. A run has the same color in all panels.
     """
     columns = min(len(metrics), 2)
     lines = -(-len(metrics) // columns)
@@ -88,7 +88,7 @@ def save_curves(
     metrics: Sequence[str] = (LOSS,),
     show_training: bool = True,
 ) -> None:
-    """Plots the logs of runs, given their folders by name, to a PNG file."""
+    """Plots runs' logs to a PNG file. `run_folders` maps run names to folders."""
     runs = {}
     for name, folder in run_folders.items():
         runs[name] = read_log(RunFolder(folder).log_file)

@@ -72,7 +72,7 @@ class RunFolder:
             path.unlink(missing_ok=True)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
-        """Returns a context manager that keeps other processes out of the folder."""
+        """Returns a context manager that locks the folder against other processes."""
         self.path.mkdir(parents=True, exist_ok=True)
         return files.locked(
             self.path,
@@ -86,7 +86,7 @@ class RunFolder:
 def describe_run(
     config: RunConfig, records: Mapping[str, Any], initial_weights: str | None = None
 ) -> dict[str, Any]:
-    """Returns the identity of a run as plain values, for `run.json`."""
+    """Returns the config, records and initial weights of a run, for `run.json`."""
     return {
         "config": to_dict(config),
         "records": dict(records),
@@ -97,8 +97,8 @@ def describe_run(
 def prepare(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> int:
     """Prepares an output folder for a run, after calling `check`.
 
-    Returns the `num_updates` of the run in the folder. If it changes, `run.json` is not
-    written yet, because the trainer must first go back to a checkpoint.
+    Returns the run's previous `num_updates`, or `run`'s for a new run. If the two
+    differ, the trainer must write `run.json` after it has gone back to a checkpoint.
     """
     check(folder, run, overwrite=overwrite)
     if overwrite:
@@ -112,7 +112,7 @@ def prepare(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> in
 
 
 def check(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> None:
-    """Raises `OutputFolderError` if a folder has a different run. Changes nothing."""
+    """Raises `OutputFolderError` if a folder has another run, unless `overwrite`."""
     if overwrite or not folder.run_file.exists():
         return
     differences = differing_settings(_read(folder), run, {*_FREE_SETTINGS, _LENGTH})
@@ -125,7 +125,7 @@ def check(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> None
 
 
 def _read(folder: RunFolder) -> dict[str, Any]:
-    """Reads `run.json`, with defaults for new fields. Returns {} without a file."""
+    """Reads `run.json`, with defaults for new fields. Returns {} if it is missing."""
     if not folder.run_file.exists():
         return {}
     run = files.read_json(folder.run_file)
@@ -133,9 +133,9 @@ def _read(folder: RunFolder) -> dict[str, Any]:
 
 
 def read_log(path: pathlib.Path) -> list[dict[str, Any]]:
-    """Reads a `log.jsonl`, with one row per log interval and per validation.
+    """Reads the rows of a `log.jsonl`, one per log interval or validation.
 
-    A missing log has no rows. An incomplete last line, left by a kill, is ignored.
+    Returns [] if the file is missing. Ignores an incomplete last line.
     """
     if not path.exists():
         return []

@@ -51,7 +51,7 @@ class NoLossScale:
         return ops.convert_to_tensor(1.0, "float32")
 
     def update(self, finite: Any) -> None:
-        """Adjusts the scale after a step, given whether its gradients are finite."""
+        """Does nothing, because the scale is constant."""
 
 
 @configured_by(LossScaleConfig)
@@ -60,7 +60,7 @@ class DynamicLossScale:
 
     The scale is halved, down to `floor`, if a gradient overflows, and doubled after
     `growth_interval` consecutive finite steps. Keras's `LossScaleOptimizer` has no
-    floor and only unscales gradients after clipping. Here, they are unscaled first.
+    floor and clips gradients before it unscales them. Here, they are unscaled first.
     """
 
     def __init__(self, initial: float, growth_interval: int, floor: float):
@@ -114,9 +114,9 @@ class StepOptions:
 class LaneMemory:
     """A recurrent model's memory of each lane, stored between steps.
 
-    A batch has one row per lane of a stream and continues where the previous batch
-    stopped. Each process stores the memory of all lanes. The lanes of other processes
-    are outdated until `collect` is called.
+    Each row of a batch belongs to one lane of the data and continues where the previous
+    batch stopped. Each process stores the memory of all lanes. The lanes of other
+    processes are outdated until `collect` is called.
 
     Args:
         initial: dict. Initial memory by name, tensors `(number of lanes, …)`. Empty for
@@ -153,7 +153,7 @@ class LaneMemory:
         }
 
     def write(self, features: Features, memory: Memory) -> None:
-        """Stores the memory that a model returned for a batch, if it is finite."""
+        """Stores the memory after a batch, except for rows with non-finite values."""
         if not self._lanes:
             return
         is_row = features["lane"][:, None] == ops.arange(self._num_lanes)[None, :]
@@ -177,7 +177,7 @@ class LaneMemory:
         self._own = features.get("lane")
 
     def collect(self, distribution: Distribution) -> None:
-        """Copies each process's lanes to all processes, which must all call this."""
+        """Copies each process's lanes to all processes. All must call this method."""
         alone = distribution.size == 1 or distribution.computes_together
         if self._own is None or alone:
             return
@@ -192,7 +192,7 @@ class LaneMemory:
             variable.assign(ops.cast(total, variable.dtype))
 
     def share(self) -> None:
-        """Marks all lanes as current, after all processes got identical `variables`."""
+        """Marks all lanes as current. `variables` must be equal on all processes."""
         self._own = None
 
 
@@ -247,7 +247,7 @@ def named_pairs(results: Results) -> list[tuple[str, tuple[Any, Any]]]:
 
 
 def pack_sums(results: Results) -> Any:
-    """Stacks all sums and weights as float64 `(N,)`. float32 only counts to 2**24."""
+    """Stacks all sums and weights in a tensor `(N,)`, float64 for exact counts."""
     numbers = [number for _, pair in named_pairs(results) for number in pair]
     return ops.stack([ops.cast(number, "float64") for number in numbers])
 

@@ -40,7 +40,7 @@ class JaxStep(StepParts):
     def __call__(
         self, features: Features, memory: Memory, stop_requests: Any
     ) -> StepResult:
-        """Makes one step. For the arguments, see `TrainingStep`."""
+        """Runs one step, with the arguments and result of `TrainingStep`."""
         batch = self._count(features, stop_requests)
         factor = nearest_power_of_two(batch.micro_batches)
         share = 1.0
@@ -55,7 +55,7 @@ class JaxStep(StepParts):
         return StepResult(finite, sums, norm, learning_rate, *counts, memory)
 
     def _count(self, features: Features, stop_requests: Any) -> GlobalBatch:
-        """Counts the rows, tokens and loss weights of the batch on all devices."""
+        """Returns the counts of the global batch, such as rows and loss weights."""
         mask = features["padding_mask"]
         devices, rows = mesh().size, mask.shape[0]
         counts = [objective.count(features) for objective in self.objectives.values()]
@@ -83,7 +83,7 @@ class JaxStep(StepParts):
     def _accumulate(
         self, features: Features, memory: Memory, divisors: Any, share: Any
     ) -> tuple[list[Any], Any, Memory]:
-        """Sums `_gradients` over all rows. Also returns the memory of the rows."""
+        """Sums gradients and `sums` over micro-batches, and concatenates the memory."""
         features = {**features, **memory}
         size = self._size(features["padding_mask"].shape[0])
         weights = [variable.value for variable in self.variables]
@@ -169,14 +169,14 @@ class JaxStep(StepParts):
         ]
 
     def _sum_over_devices(self, gradients: list[Any], share: Any) -> list[Any]:
-        """Sums gradients over the devices, divided by `share` if sent as float16."""
+        """Sums gradients over all devices, divided by `share` if sent as float16."""
         if not self.options.compress_gradients:
             return lax.psum(gradients, _AXIS)
         gradients = [(gradient / share).astype("float16") for gradient in gradients]
         return [total.astype("float32") for total in lax.psum(gradients, _AXIS)]
 
     def _update(self, gradients: list[Any], sums: Any, factor: Any) -> tuple[Any, Any]:
-        """Updates the weights. Returns (finite, gradient norm before clipping)."""
+        """Updates weights if all is finite. Returns (finite, norm before clipping)."""
         scale = self.options.loss_scale.value * factor
         norm = jnp.sqrt(sum(jnp.sum(jnp.square(part)) for part in gradients)) / scale
         # A single non-finite entry makes the norm non-finite.
@@ -216,11 +216,11 @@ def replicated() -> NamedSharding:
 
 
 def row_sharding(num_rows: int) -> NamedSharding:
-    """Returns a sharding by rows, or the replicated one if they cannot be split."""
+    """Returns a sharding by rows, or `replicated()` if rows do not split evenly."""
     shared = num_rows % mesh().size == 0
     return NamedSharding(mesh(), _ROWS if shared else _ALL)
 
 
 def _divide(sum_: Any, weight: Any) -> Any:
-    """Divides a sum by its weight, with 0 where the weight is 0."""
+    """Divides a sum by its weight, or returns 0 where the weight is 0."""
     return jnp.where(weight == 0, 0.0, sum_ / jnp.where(weight == 0, 1.0, weight))

@@ -27,7 +27,7 @@ class TrainingStep(StepParts):
     """Updates the weights from one global batch, which is split among all processes.
 
     `seg_tf.training.step` has the formulas. Weights and counters only change after the
-    last all-reduce, so if a process fails, all other processes make the step or none.
+    last all-reduce, so if a process fails, all others or none of them finish the step.
     """
 
     def __post_init__(self) -> None:
@@ -40,12 +40,12 @@ class TrainingStep(StepParts):
     def __call__(
         self, features: Features, memory: Memory, stop_requests: tf.Tensor
     ) -> StepResult:
-        """Makes one step.
+        """Runs one step and returns its result.
 
         Args:
-            features: dict of tensors `(R, …)`. This process's rows, a multiple of B.
+            features: dict of tensors `(R, …)`. This process's rows. B must divide R.
             memory: dict of tensors `(R, …)`. The model's memory before these rows.
-            stop_requests: float64 tensor `(1,)`. Stop flag of this process.
+            stop_requests: float64 `(1,)`. Positive if this process requests a stop.
         """
         batch = self._count(features, stop_requests)
         factor = nearest_power_of_two(batch.micro_batches)
@@ -63,7 +63,7 @@ class TrainingStep(StepParts):
             return StepResult(finite, *tf.nest.map_structure(tf.identity, result))
 
     def _count(self, features: Features, stop_requests: tf.Tensor) -> GlobalBatch:
-        """Counts the global batch, before gradients are computed."""
+        """Sums the counts of the batch over processes, before computing gradients."""
         mask = features["padding_mask"]
         rows, size = tf.shape(mask)[0], self.options.micro_batch_size
         counts = [
@@ -88,7 +88,7 @@ class TrainingStep(StepParts):
     def _accumulate(
         self, features: Features, memory: Memory, divisors: tf.Tensor
     ) -> tuple[list[tf.Tensor], tf.Tensor, Memory]:
-        """Sums `_gradients` over all rows, one micro-batch after another."""
+        """Sums gradients and `sums` over micro-batches, and concatenates the memory."""
         features = {**features, **memory}
         num_rows = features["padding_mask"].shape[0]
         size = self.options.micro_batch_size or num_rows
@@ -172,10 +172,10 @@ class TrainingStep(StepParts):
     def _reduce(
         self, gradients: list[tf.Tensor], factor: tf.Tensor, batch: GlobalBatch
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """Sums gradients over all processes in groups. Also returns the new factor.
+        """Sums gradients over processes, in groups. Returns the sums and their factor.
 
-        The last layers come first, so that they can be sent while the backward pass
-        computes the other gradients.
+        Gradients of the last layers come first, so that they can be sent while the
+        backward pass computes the other gradients.
         """
         compress = self.options.compress_gradients
         if compress:
@@ -201,7 +201,7 @@ class TrainingStep(StepParts):
     def _update(
         self, gradients: list[tf.Tensor], sums: tf.Tensor, factor: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Updates the weights. Returns (finite, gradient norm before clipping)."""
+        """Updates weights if all is finite. Returns (finite, norm before clipping)."""
         scale = self.options.loss_scale.value * factor
         norm = tf.linalg.global_norm(gradients) / scale
         # A single non-finite entry makes the norm non-finite.

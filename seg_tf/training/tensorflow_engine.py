@@ -36,7 +36,7 @@ _TIME_LIMITS = {
 
 
 class TensorFlowEngine:
-    """The TensorFlow engine, which runs graphs.
+    """The TensorFlow engine, which runs steps as TensorFlow graphs.
 
     Attributes:
         packages: tuple of str. Packages whose versions may affect results.
@@ -47,7 +47,7 @@ class TensorFlowEngine:
     step_class: Any = TrainingStep
 
     def join(self) -> Distribution:
-        """Connects to the processes that were started together with this one."""
+        """Connects to the processes started with this one, as a `Distribution`."""
         number = os.environ.get(distribution.JAX_PROCESSES, "several")
         is_jax_process = distribution.JAX_ADDRESS in os.environ and number != "1"
         if is_jax_process and distribution.number_launched() <= 1:
@@ -66,7 +66,7 @@ class TensorFlowEngine:
         return settings.jit_compile
 
     def traced(self, function: Callable[[Batch], Any], features: Batch) -> Any:
-        """Calls a function once, so that it creates its variables.
+        """Calls a function once to create its variables, and returns the result.
 
         The result must not depend on the values of the features.
         """
@@ -87,7 +87,7 @@ class TensorFlowEngine:
         return compiled
 
     def num_request_rows(self) -> int:
-        """Returns the number of rows that a process's stop request has in a batch."""
+        """Returns the number of `stop_request` rows in a process's batch."""
         return 1
 
     # --- Devices --------------------------------------------------------------------
@@ -109,7 +109,7 @@ class TensorFlowEngine:
         return details.get("device_name", "")
 
     def gpu_memory_use(self) -> tuple[int, int] | None:
-        """Returns the GPU memory in use and its peak in bytes. None without a GPU."""
+        """Returns the current and peak GPU memory in bytes, or None without a GPU."""
         gpus = tf.config.list_logical_devices("GPU")
         if not gpus:
             return None
@@ -132,7 +132,7 @@ class TensorFlowEngine:
     def set_determinism(
         self, settings: TrainingConfig, report: Callable[[str], None]
     ) -> None:
-        """Enables deterministic kernels for the whole process.
+        """Enables deterministic kernels in this process if `settings` require them.
 
         If `settings.deterministic_ops` is None, they are only enabled without a GPU.
         """
@@ -218,7 +218,7 @@ class HorovodDistribution(Distribution):
 
 
 def join() -> Distribution:
-    """Connects to the processes that were started together with this one.
+    """Connects to the processes started with this one, as a `Distribution`.
 
     Without a launcher, a process trains alone, whether or not Horovod is installed.
     """

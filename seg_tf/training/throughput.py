@@ -140,7 +140,7 @@ def _product(*sizes: float) -> float:
 def _attention(
     queries: int, seen: int, width: int, num_keys: int | None = None
 ) -> float:
-    """Returns the FLOPs of attention, where each query sees `seen` keys."""
+    """Returns an attention layer's FLOPs. Each query sees `seen` of `num_keys` keys."""
     keys = seen if num_keys is None else num_keys
     projections = 2 * _product(queries + keys, width, width)
     return projections + 2 * _product(queries, seen, width)
@@ -180,7 +180,7 @@ _IRRELEVANT = re.compile(r"nvidia|tesla|geforce|\d+gb|hbm\d\w?|sxm\d?(-\d+gb)?")
 
 @functools.cache
 def find_peak(dtype: str) -> tuple[float, str]:
-    """Returns the device's peak FLOP/s for `dtype` products, and its source."""
+    """Returns the device's peak FLOP/s for `dtype` products and the figure's source."""
     current = engine.current()
     name = current.gpu_name()
     if name is not None:
@@ -194,7 +194,7 @@ def find_peak(dtype: str) -> tuple[float, str]:
 def peak_by_name(
     device_name: str, dtype: str, *, tensor_float_32: bool = True
 ) -> float | None:
-    """Returns the peak FLOP/s in a GPU's data sheet, or None for an unknown GPU.
+    """Returns the peak FLOP/s in a GPU's data sheet, or None if it is unknown.
 
     The driver's whole name must match, for example "NVIDIA A100-SXM4-80GB", because
     laptop GPUs and slices of GPUs are slower.
@@ -230,7 +230,7 @@ def measure_peak(dtype: str) -> float:
 
 
 def memory_use() -> dict[str, int]:
-    """Returns the memory in use and its peak since the process started, in bytes.
+    """Returns the current and peak memory use of this process, in bytes.
 
     `host_memory_…` is the resident set size. With a GPU, `gpu_memory_…` is the memory
     allocated by tensors.
@@ -281,9 +281,8 @@ FIGURES = (
 class Throughput:
     """Measures the speed, data wait and memory use of each log interval.
 
-    Speed and utilization are totals over all processes. The other figures are for this
-    process. The first update, which builds the graph, validations and checkpoints are
-    not measured.
+    Speed and utilization are for all processes, the other figures for this one.
+    Validations, checkpoints and the first update, which builds the graph, do not count.
     """
 
     def __init__(
@@ -307,12 +306,12 @@ class Throughput:
         return self._updates is not None
 
     def update_done(self, updates: int, read_tokens: Callable[[], float]) -> None:
-        """Starts measuring after the first update, and only then reads the tokens."""
+        """Starts measuring after the first update, at token count `read_tokens()`."""
         if self._updates is None:
             self._start_interval(updates, read_tokens())
 
     def next_of(self, batches: Iterator[Any]) -> Any:
-        """Reads the next batch and counts the time as waiting for data.
+        """Returns the next batch and counts the reading time as waiting for data.
 
         This is an upper bound for a GPU, which may still compute the previous step.
         """
@@ -323,13 +322,13 @@ class Throughput:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Context manager whose time is not measured."""
+        """Context manager whose duration is excluded from the measurement."""
         begin = self._clock()
         yield
         self._paused += self._clock() - begin
 
     def interval(self, updates: int, tokens: float) -> dict[str, float]:
-        """Returns the figures since the last call, without speeds if not measured."""
+        """Ends an interval and returns its figures, without those that are unknown."""
         seconds = self._clock() - self._since - self._paused
         new_updates, new_tokens = updates - (self._updates or 0), tokens - self._tokens
         figures = {}
@@ -354,7 +353,7 @@ class Throughput:
 def start(
     config: RunConfig, vocab_size: int, learner: Learner, report: Callable[[str], None]
 ) -> Throughput:
-    """Finds the devices' total peak and starts measuring. All processes call it."""
+    """Returns a `Throughput` with all devices' peak. All processes must call this."""
     distribution = learner.options.distribution
     device_peak, source = find_peak(learner.encoder.compute_dtype)
     num_devices = engine.current().num_devices()

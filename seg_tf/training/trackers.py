@@ -1,8 +1,8 @@
 """Sends a run's log to experiment trackers and to the user's callbacks.
 
-Both may have a method `on_log(updates, row)`, which is called on the first process. In
-pretraining, a row has the values in `log.jsonl` under TensorBoard's names. In
-fine-tuning, it has an epoch's values.
+A tracker or callback may have a method `on_log(updates, row)`, which is called on the
+first process. In pretraining, a row has the values in `log.jsonl` under TensorBoard's
+names. In fine-tuning, it has the values of an epoch.
 """
 
 import dataclasses
@@ -20,7 +20,6 @@ from seg_tf.training.errors import TrainingStopped
 
 CallbackFactory = Callable[[pathlib.Path], keras.callbacks.Callback]
 
-
 # Id of a tracker's run, function that logs a row, and function that ends the run.
 _Opened = tuple[str, Callable[[int, Mapping[str, float]], Any], Callable[[bool], Any]]
 
@@ -29,7 +28,7 @@ _Opened = tuple[str, Callable[[int, Mapping[str, float]], Any], Callable[[bool],
 class TrackedRun:
     """Name, settings and group of a run, as shown by trackers.
 
-    `id_file` stores the run's id in each tracker, so that a resumed run continues it.
+    `id_file` stores the run's id in each tracker. A resumed run uses the ids again.
     """
 
     name: str

@@ -38,13 +38,12 @@ _ADVICE = (
     "another --output_dir"
 )
 
-
 # From the encoder and the objectives to named measures.
 Probe = Callable[[keras.Model, Mapping[str, Any]], Mapping[str, float]]
 
 
 class Result(NamedTuple):
-    """Number of updates of a run, its last validation and its best checkpoint."""
+    """Number of updates, last validation results and best checkpoint of a run."""
 
     updates: int
     validation: Mapping[str, float] | None
@@ -54,11 +53,11 @@ class Result(NamedTuple):
 
 @dataclasses.dataclass
 class Trainer:
-    """Trains a run to its end. Resumes it if its output folder has a checkpoint.
+    """Trains a run to its end, from the checkpoint in its output folder, if any.
 
     Every process of a run has a trainer, and all trainers take the same actions at the
-    same update. Only the chief reads and writes the output folder. The other processes
-    receive its state.
+    same update. Only the chief reads and writes the output folder. It sends its state
+    to the other processes.
 
     Attributes:
         description: dict. Result of `run_folder.describe_run`.
@@ -113,7 +112,7 @@ class Trainer:
         self._callbacks = keras.callbacks.CallbackList(model=self.learner)
 
     def train(self) -> Result:
-        """Resumes or starts the run and trains to its end. All processes must call it.
+        """Resumes or starts the run and trains to its end, on all processes together.
 
         Raises:
             TrainingStopped: if the run ends early. The message explains what to do.
@@ -184,7 +183,7 @@ class Trainer:
         return features
 
     def _is_due(self, interval: int) -> bool:
-        """Returns True at multiples of `interval` and at the end. 0 means never."""
+        """Returns True at multiples of `interval` and at the end, False if it is 0."""
         if not (interval and self.updates):
             return False
         at_end = self.updates >= self._settings.num_updates
@@ -193,7 +192,7 @@ class Trainer:
     def _needs_result(self) -> bool:
         """Returns whether to wait for this update before the next one starts.
 
-        All processes return the same. Only a run of one process stops immediately.
+        All processes get the same answer. Stop requests only count in one-process runs.
         """
         settings = self._settings
         return (
@@ -230,7 +229,7 @@ class Trainer:
                 self._writer.save(self.learner)
 
     def _stop_if_agreed(self) -> None:
-        """Writes a checkpoint and ends the run if any process requested a stop."""
+        """If any process requested a stop, saves the run and raises `Interrupted`."""
         if not self.learner.stop_agreed:
             return
         self.learner.finish_update(self._next_batch)
@@ -253,10 +252,10 @@ class Trainer:
     # --- Validation -----------------------------------------------------------------
 
     def _validate(self) -> None:
-        """Validates and logs the results.
+        """Validates the model and logs the results.
 
-        For a mixture, `SOURCE/loss` etc. are the results of each source, and `loss`
-        etc. are their weighted means.
+        For a mixture, each source has its own results, such as `SOURCE/loss`. Results
+        without a source, such as `loss`, are weighted means over the sources.
         """
         with self._speed.paused():
             results = {
@@ -307,7 +306,7 @@ class Trainer:
     # --- Start ----------------------------------------------------------------------
 
     def _resume_or_initialize(self) -> None:
-        """Restores the newest checkpoint, or initializes a new run, on the chief."""
+        """Restores a checkpoint or initializes a new run. Only the chief calls it."""
         previous = run_folder.prepare(
             self.folder, self.description, overwrite=self.overwrite
         )

@@ -1,4 +1,4 @@
-"""Computes the loss of a model that ignores the context, as a reference value."""
+"""Computes the loss of a model that ignores the context, to detect plateaus."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,17 +25,17 @@ def expected_losses(
 ) -> np.ndarray:
     r"""Computes each target's expected loss if only its own input piece is visible.
 
-    The input piece `x` is the target `t` with probability `k`, drawn uniformly from the
-    `V` entries of the vocabulary with probability `r`, and otherwise `[MASK]`, which is
-    never a target. By Bayes' rule, the best prediction without context is
+    The input piece `x` is the target `t` with probability `k` (`kept_rate`), a uniform
+    draw from the `V` vocabulary entries with probability `r` (`random_rate`), otherwise
+    `[MASK]`, which is never a target. By Bayes' rule, the best prediction is
 
         P(t | [MASK]) = p(t)
         P(t | x) = p(t) (k [x = t] + r / V) / (k p(x) + r / V)
 
-    The mean of `-log P(t | x)` over `x` has a closed form for each `t`. Its mean over
-    `p` is the conditional entropy `H(t | x)`, or `H(p)` if `k` and `r` are 0.
+    For each `t`, the mean of `-log P(t | x)` over `x` has a closed form. The mean of
+    these losses over `p` is the conditional entropy `H(t | x)`: `H(p)` if `k = r = 0`.
 
-    `frequencies` is p, `(V,)`, positive with sum 1. The result is `(V,)`, in nats.
+    `frequencies` `(V,)` is `p`, positive with sum 1. Returns losses `(V,)` in nats.
     """
     random = random_rate / len(frequencies)
     total = kept_rate * frequencies + random
@@ -48,9 +48,9 @@ def expected_losses(
 def losses_without_context(config: RunConfig, inputs: Inputs) -> dict[str, float]:
     """Computes the validation loss of a model that ignores the context.
 
-    The model knows how masking replaces targets, and each entry's target count in the
-    first training rows, plus one. Returns `{NAME_loss_without_context: value}` for the
-    masked or causal LM objective, and `loss_without_context` if it is the only one.
+    The model knows the masking rates and the smoothed target frequencies of the first
+    training rows. Returns `NAME_loss_without_context` for masked or causal LM and, if
+    it is the only objective, `loss_without_context`. Without validation, returns {}.
     """
     datasets = validation_datasets(inputs, config.training, Distribution())
     masking = getattr(config.inputs, "masking", None)
@@ -90,7 +90,7 @@ def _count_targets(
     vocab_size: int,
     enough: float = np.inf,
 ) -> np.ndarray:
-    """Counts how often each entry is a target, until there are `enough` targets."""
+    """Counts the targets per vocabulary entry, and stops after at least `enough`."""
     targets, count = [], 0
     for batch in dataset.as_numpy_iterator():
         ids, weights = (batch[name] for name in features)
@@ -104,10 +104,10 @@ def _count_targets(
 def plateau_message(
     validations: Sequence[Mapping[str, Any]], num_updates: int
 ) -> str | None:
-    """Returns a message when a run is first found on the plateau, or leaves it.
+    """Returns a message if the newest validation starts or ends a plateau, or None.
 
-    The plateau is the loss of a model that ignores the context. Only validations after
-    the first tenth of the updates count. Otherwise returns None.
+    On a plateau, the model's loss is no better than without context. Validations in the
+    first tenth of the updates do not count.
     """
     newest = validations[-1]
     level_name = next((name for name in newest if name.endswith(ENDING)), None)

@@ -11,7 +11,6 @@ from seg_tf.commands import evaluate_perplexity
 from tests import command_calls
 from tests.data_pipelines.builders import random_tree, write_word_documents
 from tests.inference import tiny_language_model as tiny
-from tests.sample_data import sample_data
 
 pytestmark = pytest.mark.slow
 
@@ -117,16 +116,6 @@ def test_texts_are_read_one_after_the_other(language_model_dir, text, result):
     assert "standard" not in result()
 
 
-def test_wikitext_has_its_standard_count(tmp_path, result):
-    path = sample_data("wikitext-2", "wiki.valid.tokens")
-    run_dir = tiny.write_checkpoint(tmp_path / "run")
-    run(run_dir, f"--text={path}", "--lanes=500", "--target_length=64", result.flag)
-    written = result()
-    assert written["paragraphs"] == 2_461
-    assert written["standard"]["tokens"] == 217_646
-    assert written["predicted"]["tokens"] == 217_646 - 1_299 - 1
-
-
 def test_users_errors_name_what_is_wrong(
     language_model_dir, run_dir, text, records_dir, tmp_path
 ):
@@ -142,7 +131,7 @@ def test_users_errors_name_what_is_wrong(
         ([f"--records_dir={records_dir}"], "Received: 0 words"),
         ([f"--records_dir={tmp_path}"], "there is no manifest"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises((ValueError, FileNotFoundError), match=message):
             run(language_model_dir, *arguments)
     (tmp_path / "blank").write_text("\n \n")
     with pytest.raises(ValueError, match="Received: 0 words"):

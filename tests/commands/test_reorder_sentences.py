@@ -109,7 +109,7 @@ def test_users_errors_name_what_is_wrong(run_dir, tmp_path):
         run(run_dir, f"--text={tmp_path / 'latin'}")
     with pytest.raises(ValueError, match=r"Only one of .* Received: both"):
         run(run_dir, "--text=a", "--sentences=b")
-    with pytest.raises(ValueError, match="Received: '/nowhere'"):
+    with pytest.raises(FileNotFoundError, match="Received: '/nowhere'"):
         run(run_dir, "--text=/nowhere")
     with pytest.raises(CheckpointError, match="Received: /nowhere"):
         run("/nowhere", f"--text={tmp_path / 'latin'}")

@@ -1,10 +1,12 @@
 """Texts of any format, as the commands that apply a model read them."""
 
 import io
+import re
 import types
 
 import pytest
 
+from data_pipelines import readers
 from seg_tf.commands import (
     encode_text,
     evaluate_perplexity,
@@ -16,12 +18,10 @@ from seg_tf.commands import (
 from tests import command_calls
 
 WRAPPED = """\
-It was late when the carriage at last
-reached the gate, and nobody
-came to open. We waited.
+It was late when the carriage at last reached
+the gate, and nobody came to open. We waited.
 
-Then it rained, as it does
-here in May.
+Then it rained, as it does here in May.
 """
 PARAGRAPHS = [
     "It was late when the carriage at last reached the gate, and nobody came to open. "
@@ -48,14 +48,18 @@ def test_hard_wrapped_lines_are_joined_and_markdown_is_parsed(tmp_path, caplog):
     path = tmp_path / "a.txt"
     path.write_text("One. Two.\nThree.\n\nFour.\n")
     assert read(path) == [["One. Two.", "Three."], ["Four."]]
-    assert not caplog.messages
-    for name in ("wrapped.txt", "another.txt"):
+    names = [f"{folder}/wrapped.txt" for folder in "abcd"]
+    for name in (*names, names[0]):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(WRAPPED)
         assert read(tmp_path / name) == [PARAGRAPHS]
+    assert not caplog.messages
+    for _ in range(2):
+        readers.warn_of_wrapped_lines()  # at the end of a command
     (message,) = caplog.messages
-    assert "wrapped.txt: its lines look hard-wrapped" in message
-    lines = read(tmp_path / "wrapped.txt", "--reader_options=documents=blank_lines")
-    assert [len(document) for document in lines] == [3, 2]
+    assert re.search("in 4 files: .*a/wrapped.*c/wrapped.txt, …. They are", message)
+    lines = read(tmp_path / names[0], "--reader_options=documents=blank_lines")
+    assert [len(document) for document in lines] == [2, 1]
 
 
 def test_flags_name_formats_and_options(tmp_path):

@@ -212,7 +212,7 @@ def test_pages_and_answers_come_over_http(model, port):
             "/read",
             {"question": {"text": TEXT}, "Host": "elsewhere.example:80"},
             403,
-            "Ask http://127.0.0.1:",
+            "Use http://127.0.0.1:",
         ),
     ],
 )
@@ -253,7 +253,7 @@ def test_the_command_prints_an_address(run_dir, capsys, monkeypatch):
         demo.http.server.ThreadingHTTPServer, "serve_forever", lambda _: None
     )
     command_calls.run(demo, f"--checkpoint={run_dir}", "--port=0")
-    assert re.match(r"http://127\.0\.0\.1:\d+  \(Ctrl-C", capsys.readouterr().out)
+    assert re.match(r"http://127\.0\.0\.1:\d+  \(press Ctrl-C", capsys.readouterr().out)
 
 
 @pytest.mark.skipif(not browser.is_there(), reason="needs Chromium and chromedriver")
@@ -301,22 +301,3 @@ def test_clicks_in_a_browser(port, tmp_path):
         here = (f"http://{demo.HOST}:{port}/", "data:")
         assert loaded
         assert all(one.startswith(here) for one in loaded)
-
-
-@pytest.mark.skipif(not browser.is_there(), reason="needs Chromium and chromedriver")
-def test_what_a_model_cannot_do_is_greyed_with_the_reason(tmp_path):
-    shown = DemoModel(tiny_models.tiny("reat"))
-    with (
-        serving(shown.describe(), shown.answers()) as port,
-        browser.started(tmp_path / "profile") as window,
-    ):
-        window.open(f"http://{demo.HOST}:{port}/")
-        window.wait("document.body.dataset.ready")
-        for name in ("attention", "masks", "order"):
-            assert shown.reasons[name] == window.text(f"#{name}.off .reason")
-            assert window.run(
-                f"return document.querySelector('#{name}-button').disabled"
-            )
-        assert not window.run(
-            "return document.querySelector('#neighbours-button').disabled"
-        )

@@ -149,12 +149,3 @@ def test_graph_is_traced_once():
     before = len(traced)
     train(used, seed=2, learning_rate=0.1, epochs=2)
     assert len(traced) == before > 0
-
-
-def test_no_variable_is_int32():
-    """TensorFlow keeps such variables on the host, where a GPU's code cannot go."""
-    model = reusable(dtype_policy="mixed_float16").start(1, 0.1, num_updates=2)
-    variables = [*model.variables, *model.optimizer.variables]
-    schedule = LinearWarmupDecay(1.0, 10)
-    variables += [schedule._peak, schedule._num_updates, schedule._warmup_updates]
-    assert "int32" not in {variable.dtype for variable in variables}

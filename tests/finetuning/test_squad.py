@@ -157,7 +157,7 @@ def test_what_cannot_be_run_is_refused(tmp_path):
     with pytest.raises(ValueError, match="reads question and context"):
         runner_on(tmp_path, "reat", "v1.1")
     write_files(tmp_path, "v1.1", train=random_file(1, 1, "v1.1"))
-    with pytest.raises(FileNotFoundError, match=r"hold dev-v1.1.json"):
+    with pytest.raises(FileNotFoundError, match=r"contain dev-v1.1.json"):
         runner_on(tmp_path, "segabert", "v1.1")
 
 

@@ -166,58 +166,11 @@ def test_shares_equal_slow_counting():
 
 WINDOW_TEXT = ["W1 w2. W3.", "W4 w5 w6 w7."]
 TOKENS = ["[CLS]", "w1", "w2", ".", "w3", ".", "w4", "w5", "w6", "w7", ".", "[SEP]"]
-INDICES = {
-    "position_index": [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
-    "paragraph_index": [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1],
-    "sentence_index": [0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0],
-    # The fourth row of the table is the last.
-    "token_index": [0, 0, 1, 2, 0, 1, 0, 1, 2, 3, 3, 3],
-}
-SENTENCES = [0, 0, 0, 0, 1, 1, 2, 2, 2, 2, 2, 2]
-
-
-@pytest.fixture(name="models", scope="module")
-def _models(tmp_path_factory):
-    """Models by their kinds of rows."""
-    folders = [tmp_path_factory.mktemp("run") for _ in range(3)]
-    packed = (tiny_windows.SEGABERT, PackedWindowInputsConfig)
-    typed = {"num_token_types": 2}
-    return {
-        name: load_pretrained(tiny_windows.write_checkpoint(*arguments, **settings))
-        for name, *arguments, settings in (
-            ("bert with p.s.", folders[0], tiny_windows.BERT_WITH_PS, {}),
-            ("packed segabert", folders[1], *packed, {}),
-            ("bert with token types", folders[2], tiny_windows.BERT, typed),
-        )
-    }
 
 
 def read(paragraphs, pretrained):
     tree = attention.read_tree(paragraphs, pretrained, tiny_slm.SPLITTER)
     return attention.lay_out(tree, pretrained)
-
-
-@pytest.mark.parametrize(
-    "kind", ["bert with p.s.", "packed segabert", "bert with token types"]
-)
-def test_a_window_is_laid_out_as_in_pretraining(models, kind):
-    window = read(WINDOW_TEXT, models[kind])
-    assert window.tokens == tuple(TOKENS)
-    assert window.paragraphs.tolist() == INDICES["paragraph_index"]
-    assert window.sentences.tolist() == SENTENCES
-    assert window.is_piece.tolist() == [False, *[True] * 10, False]
-    assert str(window) == "10 word pieces in 3 sentences, 2 paragraphs"
-    encoder, vocabulary = models[kind].encoder, models[kind].vocabulary
-    expected = {
-        "token_ids": [vocabulary.id_of(token) for token in TOKENS],
-        "padding_mask": [True] * 12,
-        "window_number": [1] * 12,
-        "token_type": [0] * 12,
-        **INDICES,
-    }
-    assert set(window.features) == set(encoder.feature_names)
-    for name, values in window.features.items():
-        np.testing.assert_array_equal(values, [expected[name]], err_msg=name)
 
 
 def test_a_model_of_sentences_reads_a_sent_before_each(pretrained):
@@ -283,11 +236,10 @@ def test_full_rows_of_a_model_of_sentences_fit_its_tables(pretrained):
     assert len(window.tokens) == tiny_slm.ROW_LENGTH
 
 
-def test_texts_without_a_word_and_models_without_windows_are_refused(models):
-    bert = models["bert with p.s."]
+def test_texts_without_a_word_and_models_without_windows_are_refused(pretrained):
     with pytest.raises(ValueError, match=r"`text` must hold a word.*2 paragraphs"):
-        attention.read_tree(["\u200b", "\u0007"], bert, tiny_slm.SPLITTER)
+        attention.read_tree(["\u200b", "\u0007"], pretrained, tiny_slm.SPLITTER)
     encoder = build_from(tiny_reat.MODEL, vocab_size=70)
-    reat = dataclasses.replace(bert, encoder=encoder, config=tiny_reat.CONFIG)
+    reat = dataclasses.replace(pretrained, encoder=encoder, config=tiny_reat.CONFIG)
     with pytest.raises(ValueError, match=r"that reads windows.*'tiny'.* is a ReAT"):
         window_capacity(reat)

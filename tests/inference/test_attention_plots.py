@@ -69,23 +69,6 @@ def test_panels_show_the_weights_in_common_colours():
     assert texts == {"a paragraph begins", "a sentence begins"}
 
 
-def test_heads_are_drawn_four_in_a_row():
-    maps = maps_of(*SHORT, num_layers=6, num_heads=5)
-    heads = [(5, head) for head in range(5)]
-    figure = attention.heat_maps({"one": maps, "other": maps}, heads, "")
-    panels = panels_of(figure)
-    assert set(panels) == {
-        f"{name}, layer 5, head {head}"
-        for name in ("one", "other")
-        for head in range(5)
-    }
-    drawn = panels["one, layer 5, head 4"].images[0].get_array()
-    np.testing.assert_array_equal(drawn, maps.weights[5, 4])
-    figure.draw_without_rendering()  # lays out
-    tops = [round(axes.get_position().y1, 2) for axes in panels.values()]
-    assert [tops.count(top) for top in sorted(set(tops), reverse=True)] == [4, 4, 1, 1]
-
-
 def ticks(sentence_lengths, paragraph_lengths):
     maps = maps_of(sentence_lengths, paragraph_lengths, num_layers=1)
     figure = attention.heat_maps({"one": maps}, [(0, None)], "")
@@ -96,13 +79,10 @@ def ticks(sentence_lengths, paragraph_lengths):
     return dict(zip(labels, axes.get_xticks(), strict=True)), axes.get_xlabel()
 
 
-def test_tokens_stand_at_the_axes_of_short_texts():
+def test_tokens_stand_at_the_axes_of_short_texts_and_paragraphs_at_those_of_longer():
     found, label = ticks(*SHORT)
     assert found == {f"t{number}": number for number in range(9)}
     assert label == "attended to (tokens)"
-
-
-def test_numbers_of_paragraphs_stand_at_those_of_longer_ones():
     found, label = ticks([20, 30, 10, 1, 39], [1, 3, 1])
     assert found == {"0": 9.5, "1": 40.0, "2": 80.0}
     assert label == "attended to (paragraphs)"

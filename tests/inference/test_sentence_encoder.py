@@ -34,9 +34,7 @@ TEXTS = [
     "",
     "W2. W13 w1\n\nW2 w3.",
 ]
-each_kind = pytest.mark.parametrize(
-    "kind", ["bert", "segabert", "segabert_slm", "reat"]
-)
+each_kind = pytest.mark.parametrize("kind", ["segabert", "segabert_slm", "reat"])
 
 
 @functools.cache
@@ -489,9 +487,6 @@ def test_new_weights_depend_only_on_their_seed(kind):
     first, same, other = (twin.encode_rows(rows)[0] for twin in twins)
     np.testing.assert_array_equal(first, same)
     assert np.abs(first - other).max() > 1e-2
-    assert twins[0].describe() == twins[1].describe()
-    checksums = [one.describe()["encoder_sha256"] for one in (*twins, encoder_of(kind))]
-    assert len(set(checksums)) == 3
 
 
 def test_half_precision_follows_the_policy():
@@ -506,7 +501,6 @@ def test_half_precision_follows_the_policy():
     assert vectors.dtype == np.float32
     assert np.abs(vectors - expected).max() > 1e-4
     np.testing.assert_allclose(vectors, expected, atol=0.1)
-    assert encoder.describe()["dtype_policy"] == "mixed_bfloat16"
 
 
 # === Cosines ===

@@ -191,16 +191,3 @@ def test_a_card_describes_the_model(slm, tmp_path):
     assert tiny_slm.VOCABULARY.checksum in page
     for name in to_dict(slm.config.model):
         assert f"| {name} |" in page
-
-
-def test_a_card_of_imported_weights_says_whose_they_are(bert, tmp_path):
-    path = model_card.write_model_card(bert, tmp_path)
-    page = path.read_text(encoding="utf-8")
-    assert "(google)" in page
-    assert "bert_model.ckpt.index" in page
-    assert "without further training" in page
-    assert "## Scores\n\nNone." in page
-    manifest = tmp_path / "manifest.json"
-    manifest.write_text("{}")
-    with pytest.raises(ValueError, match=r"must belong to the run's .* is unknown"):
-        model_card.write_model_card(bert, tmp_path, manifest_file=manifest)

@@ -179,7 +179,7 @@ def test_more_positions_than_the_model_knows_are_refused(kind):
 
 def test_parts_need_places_in_reat():
     layout = tiny("reat").layout()
-    with pytest.raises(ValueError, match=r"places, 8. Received: 9"):
+    with pytest.raises(ValueError, match=r"positions, 8. Received: 9"):
         layout.row_shape([Segment(np.zeros(13 * 8 + 1, int))])
 
 

@@ -75,7 +75,7 @@ def test_sentences_are_those_of_the_function(module):
 def test_text_is_not_lost(module, name, message):
     with pytest.raises(SentenceFunctionError, match=re.escape(message)) as caught:
         splitter_of(module, name).split("a|b")
-    assert str(caught.value).startswith(f"{module}:{name}, the function that makes")
+    assert str(caught.value).startswith(f"{module}:{name}, the function that splits")
     assert pickle.loads(pickle.dumps(caught.value)).paragraph == "a|b"
 
 

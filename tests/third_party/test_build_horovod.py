@@ -95,19 +95,3 @@ def test_builds_only_what_is_not_installed(
     version = build_horovod.ensure_installed(tmp_path)
     assert bool(calls) == builds
     assert version.startswith(wanted)
-
-
-def test_a_wheel_in_the_cache_is_installed_without_a_build(monkeypatch, tmp_path):
-    monkeypatch.setattr(build_horovod, "installed_version", lambda: "")
-    monkeypatch.setattr(build_horovod, "chosen_options", lambda _: {})
-    monkeypatch.setattr(build_horovod, "local_version", lambda *_: "tf9.patch0")
-    major, minor = build_horovod.sys.version_info[:2]
-    wheel = tmp_path / f"horovod-0.28.1+tf9.patch0-cp{major}{minor}-any.whl"
-    wheel.touch()
-    commands = []
-    monkeypatch.setattr(
-        build_horovod.subprocess, "run", lambda command, **_: commands.append(command)
-    )
-    assert build_horovod.ensure_installed(tmp_path) == "0.28.1+tf9.patch0"
-    (command,) = commands
-    assert command[-1] == str(wheel)

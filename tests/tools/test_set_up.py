@@ -81,14 +81,6 @@ def test_failures_of_pip(repository, code, error, mark):
     assert environment.read_record() == {"made_here": True, **mark}
 
 
-def test_unsupported_python_is_named():
-    for version in ((3, 11, 0), (3, 13, 9)):
-        set_up.check_version(version, "/usr/bin/python")
-    for version in ((3, 10, 13), (3, 14)):
-        with pytest.raises(set_up.SetUpError, match=r"3\.11 to 3\.13 .*PYTHON="):
-            set_up.check_version(version, "/usr/bin/python")
-
-
 def test_a_half_installed_environment_is_made_anew(repository, monkeypatch):
     record = {"made_here": True, "unfinished": "run"}
     environment = make_environment(repository / "venv", record)

@@ -19,10 +19,10 @@ from tests.training import (
     test_sentence_unshuffling_run,
     word_runs,
 )
+from tests.worlds import SENTENCE_LENGTH
 
-UPDATES = 10
+UPDATES = 5
 SLM = test_sentence_unshuffling_run.CONFIG
-WINDOW_LENGTH = test_sentence_unshuffling_run.WINDOW_LENGTH
 SEGABERT = dataclasses.replace(
     SLM,
     model=dataclasses.replace(
@@ -30,7 +30,7 @@ SEGABERT = dataclasses.replace(
         index_tables={"paragraph_index": 4, "sentence_index": 8, "token_index": 16},
     ),
     inputs=WindowInputsConfig(
-        window_length=WINDOW_LENGTH,
+        window_length=SENTENCE_LENGTH,
         masking=MaskingConfig(max_predictions=8),
     ),
     objectives={"masked_lm": MaskedLMConfig()},
@@ -40,6 +40,7 @@ RECOMPUTED = dataclasses.replace(
     word_runs.CONFIG,
     training=dataclasses.replace(word_runs.CONFIG.training, recompute_layers=True),
 )
+MUON = MuonConfig(learning_rate=1e-3, matrix_learning_rate=1e-2, warmup_updates=1)
 MODERN = dataclasses.replace(
     SLM,
     model=dataclasses.replace(
@@ -50,26 +51,15 @@ MODERN = dataclasses.replace(
         global_every=2,
         layer_norm_epsilon=1e-6,
     ),
+    optimizer=MUON,
 )
-MUON = MuonConfig(learning_rate=1e-3, matrix_learning_rate=1e-2, warmup_updates=1)
-# Config, and the folder of its records below that of `write_records`.
+# Config, and the fixture of its records, whose folder has the same name.
 RUNS = {
-    "SegaBERT, LAMB": (SEGABERT, "windows"),
-    "SegaBERT, Muon": (dataclasses.replace(SEGABERT, optimizer=MUON), "windows"),
-    "SLM": (SLM, "windows"),
-    "SLM, modern trunk": (MODERN, "windows"),
-    "Sega-Transformer-XL": (RECOMPUTED, "words"),
-    "ReAT": (test_reat_run.CONFIG, "long"),
+    "SegaBERT, LAMB": (SEGABERT, "sentence_records"),
+    "SLM, modern trunk, Muon": (MODERN, "sentence_records"),
+    "Sega-Transformer-XL": (RECOMPUTED, "word_records"),
+    "ReAT": (test_reat_run.CONFIG, "text_records"),
 }
-
-
-def write_records(folder):
-    """The records of all runs, in `folder`."""
-    for name in ("windows", "words", "long"):
-        (folder / name).mkdir()
-    test_sentence_unshuffling_run.write_records(folder / "windows")
-    test_reat_run.write_records(folder / "windows", folder / "long")
-    word_runs.write_records(folder / "words")
 
 
 def config_of(name, dropout=False, **training):
@@ -100,7 +90,7 @@ def disagreements(processes, records, folder):
 
     Args:
         processes: the two ranks.
-        records: those of SLM.
+        records: `sentence_records`.
         folder: an existing one that the ranks share.
     """
     other = folder / "other"
@@ -127,7 +117,7 @@ def disagreements(processes, records, folder):
         )
         errors = io.StringIO()
         with contextlib.redirect_stderr(errors), contextlib.suppress(SystemExit):
-            command.run(config_of("SLM", **settings), options)
+            command.run(config_of("SegaBERT, LAMB", **settings), options)
         told[name] = errors.getvalue()
     return told
 

@@ -2,10 +2,11 @@
 
   KERAS_BACKEND=jax python -m tests.training.jax_process RECORDS TENSORFLOW JAX
 
-RECORDS is the folder of `engine_runs.write_records`. TENSORFLOW has a folder for each
-run with a checkpoint of no updates, from which the run in JAX begins. Values of runs
-that were resumed and shared by devices go to JAX/KIND.npz. As one of two processes,
-by the environment, this one shares a run, whose values go to JAX/PROCESS_ID.
+RECORDS holds the folders of records that `engine_runs.RUNS` names, TENSORFLOW one for
+each run with a checkpoint of no updates, from which the run in JAX begins. Values of
+runs that were resumed and shared by devices go to JAX/KIND.npz. As one of two
+processes, by the environment, this one shares a run, whose values go to
+JAX/PROCESS_ID.
 """
 
 import contextlib
@@ -124,7 +125,7 @@ def share_a_run(records, tensorflow, output):
         "broadcast": float(np.abs(np.asarray(bias.value)).max()),
     }
     (folder / "found.json").write_text(json.dumps(found))
-    told = engine_runs.disagreements(processes, records / "windows", output)
+    told = engine_runs.disagreements(processes, records / "sentence_records", output)
     (folder / "disagreements.json").write_text(json.dumps(told))
 
 

@@ -90,11 +90,8 @@ def all_optimizers():
 
 
 @pytest.mark.parametrize("make", all_optimizers().values(), ids=all_optimizers())
-@pytest.mark.parametrize("is_scaled", [False, True], ids=["plain", "scaled"])
-def test_optimizers_and_schedules_read_no_int32_variable(make, is_scaled):
-    optimizer = make()
-    if is_scaled:
-        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+def test_optimizers_and_schedules_read_no_int32_variable(make):
+    optimizer = keras.optimizers.LossScaleOptimizer(make())
     weights = [keras.Variable([1.0, 2.0]), keras.Variable([[1.0, 2.0]])]
     mark_hidden_matrix(weights[1])
     optimizer.build(weights)

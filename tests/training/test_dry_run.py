@@ -75,9 +75,9 @@ def test_recomputed_layers_leave_their_inputs_and_one_inside(config, num_layers)
     assert found == inputs + inside
 
 
-def test_memory_of_lanes_is_counted(tmp_path):
+def test_memory_of_lanes_is_counted(word_records):
     config = word_runs.CONFIG
-    inputs = build.build_inputs(config, str(word_runs.write_records(tmp_path)))
+    inputs = build.build_inputs(config, str(word_records))
     learner = build.build_learner(config, inputs)
     lanes, layers, length, width = 4, 2, 7, 12
     sizes = dry_run.memory(config, inputs, learner)

@@ -17,14 +17,19 @@ each_run = pytest.mark.parametrize("name", list(engine_runs.RUNS))
 
 
 @pytest.fixture(scope="module")
-def tensorflow(tmp_path_factory):
+def records(sentence_records, text_records, word_records):
+    """The folder of the records of all runs."""
+    assert sentence_records.parent == text_records.parent == word_records.parent
+    return word_records.parent
+
+
+@pytest.fixture(scope="module")
+def tensorflow(records, tmp_path_factory):
     """Losses and values after the updates of each run, and its folders."""
     folder = tmp_path_factory.mktemp("engines")
-    (folder / "records").mkdir()
-    engine_runs.write_records(folder / "records")
     found = {}
     for name in engine_runs.RUNS:
-        inputs, learner = engine_runs.build_run(name, folder / "records")
+        inputs, learner = engine_runs.build_run(name, records)
         engine_runs.save(learner, folder / "tensorflow" / name)
         batch_size = engine_runs.config_of(name).training.batch_size
         loss = engine_runs.make_updates(
@@ -34,30 +39,34 @@ def tensorflow(tmp_path_factory):
     return folder, found
 
 
-@pytest.fixture(scope="module")
-def jax(tensorflow):
-    """The folder of what the same runs on JAX wrote."""
-    folder, _ = tensorflow
-    (folder / "jax").mkdir()
-    subprocess.run(
-        [sys.executable, "-m", "tests.training.jax_process"]
-        + [str(folder / name) for name in ("records", "tensorflow", "jax")],
+def start(*folders, **environment):
+    """Starts a process on JAX."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.training.jax_process", *map(str, folders)],
         env={
             **os.environ,
             "KERAS_BACKEND": "jax",
             "JAX_PLATFORMS": "cpu",
-            "XLA_FLAGS": "--xla_force_host_platform_device_count="
-            f"{jax_process.DEVICES}",
             # Most of the time would go into optimizing what is computed a few times.
             "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+            **environment,
         },
-        check=True,
     )
+
+
+@pytest.fixture(scope="module")
+def jax(records, tensorflow):
+    """The folder of what the same runs on JAX wrote."""
+    folder, _ = tensorflow
+    (folder / "jax").mkdir()
+    flags = f"--xla_force_host_platform_device_count={jax_process.DEVICES}"
+    folders = (records, folder / "tensorflow", folder / "jax")
+    assert start(*folders, XLA_FLAGS=flags).wait(timeout=900) == 0
     return folder / "jax"
 
 
 @pytest.fixture(scope="module")
-def pair(tensorflow):
+def pair(records, tensorflow):
     """Folders of what two processes wrote that shared a run."""
     folder, _ = tensorflow
     (folder / "pair").mkdir()
@@ -65,18 +74,11 @@ def pair(tensorflow):
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.training.jax_process"]
-            + [str(folder / name) for name in ("records", "tensorflow", "pair")],
-            env={
-                **os.environ,
-                "KERAS_BACKEND": "jax",
-                "JAX_PLATFORMS": "cpu",
-                "JAX_COORDINATOR_ADDRESS": address,
-                "JAX_NUM_PROCESSES": "2",
-                "JAX_PROCESS_ID": str(number),
-                "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
-            },
+        start(
+            *(records, folder / "tensorflow", folder / "pair"),
+            JAX_COORDINATOR_ADDRESS=address,
+            JAX_NUM_PROCESSES="2",
+            JAX_PROCESS_ID=str(number),
         )
         for number in range(2)
     ]
@@ -85,7 +87,7 @@ def pair(tensorflow):
 
 
 @each_run
-def test_ten_updates_on_jax_equal_those_on_tensorflow(name, tensorflow, jax):
+def test_updates_on_jax_equal_those_on_tensorflow(name, tensorflow, jax):
     _, runs = tensorflow
     learner, loss, expected = runs[name]
     stored = engine_runs.checkpoints(jax / name)

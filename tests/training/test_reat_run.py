@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from data_pipelines.builds.windows import WindowOptions, build_windows
 from seg_tf.config import (
     AdamWConfig,
     ExchangeSentenceConfig,
@@ -17,9 +16,7 @@ from seg_tf.config import (
 from seg_tf.data.inputs import MaskingConfig, ReATInputsConfig
 from seg_tf.training import build, run_folder
 from tests.training.stand_ins import pretrain
-from tests.training.test_sentence_unshuffling_run import (
-    records_dir as _documents_dir,  # noqa: F401 - a fixture
-)
+from tests.worlds import TEXT_LENGTH
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +36,7 @@ CONFIG = RunConfig(
         alpha_intermediate_size=32,
     ),
     inputs=ReATInputsConfig(
-        window_length=600,
+        window_length=TEXT_LENGTH,
         row_length=128,
         sentences_per_row=32,
         short_sentence_length=8,
@@ -65,19 +62,8 @@ CONFIG = RunConfig(
 )
 
 
-@pytest.fixture(name="records_dir", scope="module")
-def _records_dir(_documents_dir, tmp_path_factory):  # noqa: F811
-    return write_records(_documents_dir, tmp_path_factory.mktemp("windows"))
-
-
-def write_records(documents_dir, folder):
-    """Windows of the documents of `test_sentence_unshuffling_run`, in `folder`."""
-    build_windows(WindowOptions(window_length=600), documents_dir / "documents", folder)
-    return folder
-
-
-def test_documents_of_any_shape_train(records_dir, tmp_path):
-    inputs = build.build_inputs(CONFIG, str(records_dir))
+def test_documents_of_any_shape_train(text_records, tmp_path):
+    inputs = build.build_inputs(CONFIG, str(text_records))
     _, result = pretrain(tmp_path, CONFIG, inputs)
     assert result.updates == 12
     rows = run_folder.read_log(tmp_path / "log.jsonl")

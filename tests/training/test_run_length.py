@@ -7,7 +7,7 @@ import pytest
 
 from seg_tf.checkpoints.pretrained import load_encoder
 from seg_tf.config import MuonConfig, StableAdamWConfig
-from seg_tf.training import run_folder
+from seg_tf.training import run_folder, trainer
 from seg_tf.training.errors import Interrupted
 from tests.scripted_runs import variables_of
 from tests.training.stand_ins import At, small_config, terminate
@@ -63,7 +63,7 @@ def test_longer_run_goes_back_before_the_decay_and_equals_one_of_its_length(
     run(longer, stable(20))
     finished = values_of(last_checkpoint(longer, 20))
     with monkeypatch.context() as patch:  # killed before the new length is recorded
-        patch.setattr(run_folder, "record", lambda *_: 1 / 0)
+        patch.setattr(trainer.files, "write_json", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             run(longer, stable(30))
     reports = []
@@ -88,11 +88,11 @@ def test_run_with_muon_that_was_interrupted_ends_with_the_same_bits(tmp_path):
     assert train_rows(resumed) == train_rows(whole)
 
 
-def test_decaying_run_goes_on_at_the_rates_of_the_longer_run(tmp_path):
+def test_decaying_run_continues_at_the_rates_of_the_longer_run(tmp_path):
     run(tmp_path, small_config(num_updates=10, log_interval=1))
     run(tmp_path, small_config(num_updates=14, log_interval=1))
     rates = {row["updates"]: row["learning_rate"] for row in train_rows(tmp_path)}
-    # Linear, after one update of warm-up: up to update 10 of 10, then of 14.
+    # Linear, after one update of warmup: up to update 10 of 10, then of 14.
     assert rates[10] == pytest.approx(1e-2 * 1 / 9)
     assert rates[11] == pytest.approx(1e-2 * 4 / 13)
     assert rates[14] == pytest.approx(1e-2 * 1 / 13)

@@ -152,31 +152,3 @@ def test_keras_callbacks_are_called_and_can_end_the_run():
         *[(0, 1, 2.0), (1, 2, 2.0), (0, 1.0)],
         *[(2, 3, 2.0), (3, 4, 2.0), (1, 1.0), "end"],
     ]
-
-
-def test_ranks_share_micro_batches_as_evenly_as_they_can():
-    ranks = [
-        run(num_updates=2, batch_size=8, micro_batch_size=2, distribution=Part(r, 3))
-        for r in range(3)
-    ]
-    assert [samples_of("train", events) for events in ranks] == [
-        [0, 1, 8, 9],
-        [2, 3, 10, 11],
-        [4, 5, 6, 7, 12, 13, 14, 15],
-    ]
-
-
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_ranks_validate_the_same_samples_in_equally_many_batches(size):
-    sizes = {"batch_size": 6, "micro_batch_size": 1}
-    ranks = [
-        run(
-            num_updates=2, validation_interval=2, distribution=Part(rank, size), **sizes
-        )
-        for rank in range(size)
-    ]
-    assert {sum(kind == "test" for kind, _ in events) for events in ranks} == {
-        -(-18 // size)
-    }
-    together = [sample for events in ranks for sample in samples_of("test", events)]
-    assert sorted(together) == list(range(5000, 5018))

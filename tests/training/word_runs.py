@@ -1,6 +1,4 @@
-"""Small runs of Sega-Transformer-XL on random words."""
-
-import numpy as np
+"""A small run of Sega-Transformer-XL on `word_records`."""
 
 from seg_tf.config import (
     CausalLMConfig,
@@ -10,9 +8,7 @@ from seg_tf.config import (
     TransformerXLConfig,
 )
 from seg_tf.data.inputs import LaneInputsConfig
-from tests.data_pipelines import builders
 
-VOCAB_SIZE = 40
 TARGET_LENGTH = 5
 CONFIG = RunConfig(
     name="words",
@@ -46,14 +42,3 @@ CONFIG = RunConfig(
         checkpoint_interval=4,
     ),
 )
-
-
-def write_records(folder):
-    """Documents of words: some hundred of them in each split."""
-    generator = np.random.default_rng(0)
-    documents = {
-        split: [[builders.random_tree(generator, 40, VOCAB_SIZE) for _ in range(count)]]
-        for split, count in (("train", 8), ("validation", 4))
-    }
-    builders.write_word_documents(folder, documents, vocab_size=VOCAB_SIZE)
-    return folder

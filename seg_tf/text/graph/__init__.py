@@ -1,1 +1,1 @@
-"""Text in the graph: characters to sentences to word pieces, for serving."""
+"""Splits text into sentences and word pieces in the graph, for serving."""

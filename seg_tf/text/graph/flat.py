@@ -1,6 +1,6 @@
 """Flat tensors of characters, and operations on them, in the graph.
 
-Shape key: B texts, N positions, M marked ones; R runs.
+Shape key: B texts, N positions, R runs.
 """
 
 import dataclasses
@@ -16,9 +16,9 @@ _BLOCK_LENGTH = 256
 
 @dataclasses.dataclass(frozen=True)
 class FlatTexts:
-    """Texts, one after the other, with a line feed after each.
+    """Concatenated texts, with a line feed after each text.
 
-    `code_points` is int32 `(N,)`, `starts` and `ends`, without the line feed, `(B,)`.
+    `code_points` is int32 `(N,)`. `starts` and `ends`, `(B,)`, exclude line feeds.
     """
 
     code_points: tf.Tensor
@@ -27,7 +27,7 @@ class FlatTexts:
 
     @classmethod
     def of(cls, texts: tf.Tensor) -> Self:
-        """Decodes UTF-8 strings `(B,)`; invalid bytes become U+FFFD."""
+        """Decodes UTF-8 strings `(B,)`. Invalid bytes become U+FFFD."""
         decoded = tf.strings.unicode_decode(
             tf.strings.join([texts, "\n"]), "UTF-8", errors="replace"
         )
@@ -35,24 +35,24 @@ class FlatTexts:
         return cls(decoded.flat_values, splits[:-1], splits[1:] - 1)
 
     def text_of(self, position: tf.Tensor) -> tf.Tensor:
-        """Number of the text of each character."""
+        """Returns the number of the text that contains each position."""
         return tf.searchsorted(self.ends, position)
 
     def strings(self, starts: tf.Tensor, stops: tf.Tensor) -> tf.Tensor:
-        """Strings of the characters from each start up to its stop."""
+        """Returns a string for each pair of start and stop positions."""
         position, _ = count_off(starts, stops - starts)
         return encode_strings(tf.gather(self.code_points, position), stops - starts)
 
 
 def encode_strings(code_points: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """UTF-8 strings `(R,)` of `lengths`, from code points one after the other."""
+    """Encodes consecutive code points as UTF-8 strings `(R,)` of given lengths."""
     return tf.strings.unicode_encode(
         tf.RaggedTensor.from_row_lengths(code_points, lengths, validate=False), "UTF-8"
     )
 
 
 class MarkedPositions:
-    """Nearest marked positions, given a bool tensor `(N,)`."""
+    """Looks up the positions that are True in a bool tensor `(N,)`."""
 
     def __init__(self, is_marked: tf.Tensor):
         self._length = tf.size(is_marked)
@@ -60,25 +60,25 @@ class MarkedPositions:
         self._before = tf.pad(tf.cumsum(tf.cast(is_marked, tf.int32)), [[1, 0]])
 
     def count_before(self, position: tf.Tensor) -> tf.Tensor:
-        """Number of marks before each position, which may be up to N."""
+        """Counts the marked positions before each `position`, which may be N."""
         return tf.gather(self._before, position)
 
     def last_before(self, position: tf.Tensor) -> tf.Tensor:
-        """The last mark before each position; -1 if there is none."""
+        """Returns the last marked position before each `position`, or -1."""
         padded = tf.concat([[-1], self.positions], 0)
         return tf.gather(padded, self.count_before(position))
 
     def next_from(self, position: tf.Tensor) -> tf.Tensor:
-        """The first mark at or after each position; N if there is none."""
+        """Returns the first marked position at or after each `position`, or N."""
         padded = tf.concat([self.positions, [self._length]], 0)
         return tf.gather(padded, self.count_before(position))
 
 
 def count_off(starts: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Runs of consecutive numbers, and the run that each number belongs to.
+    """Returns runs of consecutive numbers, and the index of the run of each number.
 
-    Starts [5, 0] and lengths [2, 3], int32 `(R,)`, give [5, 6, 0, 1, 2] and
-    [0, 0, 1, 1, 1].
+    For example, starts [5, 0] and lengths [2, 3], int32 `(R,)`, give [5, 6, 0, 1, 2]
+    and [0, 0, 1, 1, 1].
     """
     run = which_run(lengths)
     begins = tf.cumsum(lengths, exclusive=True)
@@ -86,9 +86,9 @@ def count_off(starts: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tens
 
 
 def which_run(lengths: tf.Tensor) -> tf.Tensor:
-    """The run that each position belongs to, given lengths of runs, int32 `(R,)`.
+    """Returns the index of the run at each position, given int32 run lengths `(R,)`.
 
-    Unlike `tf.repeat`, it does not pad all runs to the longest on the way.
+    Unlike `tf.repeat`, this does not pad all runs to the longest one.
     """
     ends = tf.cumsum(lengths)
     total = tf.reduce_sum(lengths)
@@ -97,7 +97,7 @@ def which_run(lengths: tf.Tensor) -> tf.Tensor:
 
 
 def shifted(values: tf.Tensor, by: int, fill: bool | int) -> tf.Tensor:
-    """`values[n + by]` at every position n, `fill` outside of `(N,)`."""
+    """Returns `values[n + by]` for each n, or `fill` where that is out of range."""
     outside = tf.fill([abs(by)], tf.constant(fill, values.dtype))
     if by > 0:
         return tf.concat([values, outside], 0)[by:]
@@ -105,14 +105,14 @@ def shifted(values: tf.Tensor, by: int, fill: bool | int) -> tf.Tensor:
 
 
 class CodePointTable(tf.Module):
-    """Looks up a number for each code point, given an int array `(0x110000,)`.
+    """Looks up integers in a table `(0x110000,)` with one entry per code point.
 
-    Equal blocks of 256 code points are stored once.
+    Identical blocks of 256 code points are stored once.
     """
 
     def __init__(self, values: np.ndarray):
         super().__init__()
-        number_of: dict[bytes, int] = {}  # of each different block
+        number_of: dict[bytes, int] = {}  # for each distinct block
         numbers = [
             number_of.setdefault(block.tobytes(), len(number_of))
             for block in np.asarray(values, np.int32).reshape(-1, _BLOCK_LENGTH)
@@ -121,12 +121,12 @@ class CodePointTable(tf.Module):
         self._block_numbers = table_variable(np.array(numbers))
 
     def __call__(self, code_points: tf.Tensor) -> tf.Tensor:
-        """The numbers of int32 code points, of any shape."""
+        """Looks up int32 code points of any shape."""
         block = tf.gather(self._block_numbers, code_points // _BLOCK_LENGTH)
         within = code_points % _BLOCK_LENGTH
         return tf.gather(self._blocks, block * _BLOCK_LENGTH + within)
 
 
 def table_variable(values: np.ndarray) -> tf.Variable:
-    """A table that all graphs share; a constant would be copied into each."""
+    """Creates a table that all graphs share. A constant would be copied into each."""
     return tf.Variable(values, trainable=False, dtype=tf.int32)

@@ -1,9 +1,9 @@
-"""Splits paragraphs into sentences in the graph: Punkt on a flat tensor of characters.
+"""Splits paragraphs into sentences with Punkt, on a flat tensor of characters.
 
-The sentences are those of `seg_tf.text.punkt.SentenceSplitter`, which explains the
-rules. Here they are written for all paragraphs at once.
+Finds the same sentences as `seg_tf.text.punkt.SentenceSplitter`, which explains the
+rules, but processes all paragraphs at once.
 
-Shape key: N characters, T tokens, M possible ends of sentences, S sentences.
+Shape key: N characters, T tokens, M candidates for sentence ends, S sentences.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ DIGIT = 1 << 10
 CONTINUES = 1 << 11
 
 DOT, DASH, COMMA = ord("."), ord("-"), ord(",")
-# Separates the two types of a collocation; no type contains one.
+# Separates the two types of a collocation. No type contains it.
 _SEPARATOR = "\n"
 # In addition to the flags of `Orthography`.
 _STARTER = 1
-# Of `ParagraphCutter`.
+# Flags of `ParagraphCutter`.
 _TERMINATOR, _CLOSER = 1, 2
 
 
 @dataclasses.dataclass(frozen=True)
 class Sentences:
-    """Sentences of paragraphs, in order: int32 tensors `(S,)`; some may be empty."""
+    """Bounds and paragraph numbers of possibly empty sentences, int32 `(S,)`."""
 
     starts: tf.Tensor
     stops: tf.Tensor
@@ -65,11 +65,11 @@ class Sentences:
 class GraphSentenceSplitter(tf.Module):
     """Punkt sentence splitter (Kiss and Strunk, 2006), in the graph.
 
-    It takes paragraphs as int32 code points `(N,)`, each with a line feed after it and
-    none inside, and returns `Sentences`, without white space around them.
+    Splits int32 code points `(N,)`, in which a line feed ends every paragraph, into
+    `Sentences` without surrounding whitespace.
 
     Args:
-        parameters: the tables of a language. Default: the built-in English one.
+        parameters: `PunktParameters`. Tables of a language, by default English.
     """
 
     def __init__(self, parameters: PunktParameters | SentenceFunction | None = None):
@@ -118,17 +118,17 @@ class GraphSentenceSplitter(tf.Module):
     def _contain_end(
         self, characters: Characters, tokens: Tokens, ends: _PossibleEnds
     ) -> tf.Tensor:
-        """Tells for each candidate if a sentence ends in its context: bool `(M,)`."""
+        """Returns a mask `(M,)` of candidates with a sentence end in their context."""
         every = tokens.spans
         is_left = self._decision.can_be_left(characters, every)
-        # The last token has none after it.
+        # No token follows the last one.
         is_left &= tf.range(tf.size(is_left)) < tf.size(is_left) - 1
         left = MarkedPositions(is_left).positions
         is_end = self._decision.ends(characters, every.take(left), every.take(left + 1))
-        # Marks the tokens after which a sentence ends.
+        # Mark the tokens after which a sentence ends.
         end_token = MarkedPositions(_scattered(is_end, left, is_left))
         first = tokens.starts.count_before(ends.chunk_starts)
-        # The context of a mark that is alone is the tokens of the next word.
+        # The context of a lone mark consists of the tokens of the next word.
         after = ends.positions + 1
         first = tf.where(
             ends.is_alone, tokens.starts.count_before(ends.next_words), first
@@ -144,7 +144,7 @@ class GraphSentenceSplitter(tf.Module):
     def _ends_at_mark(
         self, characters: Characters, tokens: Tokens, ends: _PossibleEnds
     ) -> tf.Tensor:
-        """Tells for each candidate if a sentence ends between its mark and the next."""
+        """Returns a mask `(M,)` of candidates with a sentence end right after them."""
         after = ends.positions + 1
         number = tf.maximum(tokens.starts.count_before(after) - 1, 0)
         token = tokens.spans.take(number)
@@ -156,7 +156,7 @@ class GraphSentenceSplitter(tf.Module):
         following = tokens.starts.count_before(after)
         following = tf.minimum(following, tf.size(tokens.spans.starts) - 1)
         word = tokens.spans.take(following)
-        # The context of a mark that is alone ends before the run that it begins.
+        # The context of a lone mark ends before the run that it begins.
         begins_run = ends.is_alone & tf.gather(tokens.linked_dots, ends.positions)
         is_character = ends.has_mark | begins_run
         begin = tf.where(ends.has_mark, after, ends.next_words)
@@ -175,7 +175,7 @@ class GraphSentenceSplitter(tf.Module):
 
 
 def _scattered(flags: tf.Tensor, positions: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
-    """Flags at positions of a tensor like another one, elsewhere False."""
+    """Scatters flags to positions of a bool tensor with the shape of `like`."""
     flags = tf.cast(flags, tf.int32)
     return tf.scatter_nd(positions[:, tf.newaxis], flags, tf.shape(like)) > 0
 
@@ -188,7 +188,7 @@ def _with_linked_dots(
     end_token: MarkedPositions,
     first: tf.Tensor,
 ) -> tf.Tensor:
-    """Decides candidates whose mark is linked to a dot of the next word."""
+    """Returns `contain`, corrected at marks linked to a dot of the next word."""
     starts_linked = shifted(tokens.linked_dots, -2, False)
     dot = MarkedPositions(tokens.linked_dots & ~starts_linked).last_before(
         ends.positions
@@ -208,7 +208,7 @@ def _with_linked_dots(
 
 
 def _join_pieces(sentences: Sentences, words: MarkedPositions) -> Sentences:
-    """Joins sentences of marks only to the one before, or else the one after."""
+    """Joins sentences without letters or digits to the previous or next sentence."""
     starts, stops = sentences.starts, sentences.stops
     paragraphs = sentences.paragraphs
     has_word = words.count_before(stops) > words.count_before(starts)
@@ -230,7 +230,7 @@ def _join_pieces(sentences: Sentences, words: MarkedPositions) -> Sentences:
 
 
 class ParagraphCutter(tf.Module):
-    """Cuts paragraphs after terminators and the marks that follow them at once."""
+    """Splits paragraphs after terminators and the closing marks that follow them."""
 
     def __init__(self, terminators: str):
         super().__init__()
@@ -240,16 +240,16 @@ class ParagraphCutter(tf.Module):
         self._flags = CodePointTable(flags)
 
     def cut(self, code_points: tf.Tensor) -> tuple[tf.Tensor, MarkedPositions]:
-        """Inserts a line feed after each part of paragraphs `(N,)`.
+        """Inserts line feeds between the parts of paragraphs, code points `(N,)`.
 
-        Returns the text, and marks the inserted line feeds in it.
+        Returns the new text, and marks of the inserted line feeds.
         """
         flags = self._flags(code_points)
         position = tf.range(1, tf.size(flags) + 1)
         last_end = MarkedPositions(flags == _TERMINATOR).last_before(position)
         last_other = MarkedPositions(flags == 0).last_before(position)
         follows = shifted(flags, 1, 0) > 0
-        # At the end of a paragraph there is a line feed already.
+        # Paragraphs already end with a line feed.
         is_last = shifted(code_points, 1, LINE_FEED) == LINE_FEED
         is_cut = tf.cast((last_end > last_other) & ~follows & ~is_last, tf.int32)
         places = tf.range(tf.size(flags)) + tf.cumsum(is_cut, exclusive=True)
@@ -260,7 +260,7 @@ class ParagraphCutter(tf.Module):
 
 
 class _Paragraphs:
-    """Bounds of paragraphs, and of their text without surrounding white space."""
+    """Bounds of paragraphs, with and without surrounding whitespace."""
 
     def __init__(self, characters: Characters):
         self._line_feeds = MarkedPositions(characters.equal(LINE_FEED))
@@ -272,12 +272,12 @@ class _Paragraphs:
         self._is_blank = self._text_starts >= ends
 
     def of(self, position: tf.Tensor) -> tf.Tensor:
-        """Number of the paragraph of each character."""
+        """Returns the paragraph number at each position."""
         return self._line_feeds.count_before(position)
 
     def cut(self, boundaries: tf.Tensor) -> Sentences:
-        """The sentences between boundaries."""
-        # Each paragraph that is not blank has one sentence more than boundaries.
+        """Splits the paragraphs at boundaries `(M, 3)` from `_PossibleEnds`."""
+        # Each paragraph that is not blank has one more sentence than boundaries.
         filled = MarkedPositions(~self._is_blank)
         number = filled.positions
         at, stop, start = tf.unstack(boundaries, axis=1)
@@ -302,10 +302,10 @@ class _Paragraphs:
 
 
 class _PossibleEnds:
-    """Marks that may end a sentence, the last of each chunk, each with its context.
+    """The candidates for sentence ends, with their contexts.
 
-    `has_mark` tells whether a mark that ends words follows, `is_alone` whether a mark
-    is the first character of its chunk, and not its last mark.
+    A candidate is the last possible end of a chunk, or an earlier one that is the first
+    character of the chunk (`is_alone`). If `has_mark`, a mark that ends words follows.
     """
 
     def __init__(self, characters: Characters, paragraphs: _Paragraphs):
@@ -322,7 +322,7 @@ class _PossibleEnds:
             tf.boolean_mask(values, has_mark | is_followed)
             for values in (position, has_mark, next_word)
         )
-        # White space that is the very first character separates nothing.
+        # Whitespace at the very beginning separates nothing.
         begin = tf.gather(paragraphs.begins, paragraphs.of(position))
         space = MarkedPositions(characters.has(ASCII_SPACE)).last_before(position)
         chunk_start = tf.where(space <= begin, begin, space + 1)
@@ -336,7 +336,7 @@ class _PossibleEnds:
         self.next_word_ends = spaces.next_from(self.next_words)
 
     def boundaries(self, characters: Characters, paragraphs: _Paragraphs) -> tf.Tensor:
-        """For each the mark, the end of its sentence and the start of the next."""
+        """Returns positions of marks, sentence ends and next starts, `(M, 3)`."""
         stop = self.positions + 1
         begin = tf.where(self.has_mark, stop, self.next_words)
         after = MarkedPositions(~characters.has(CLOSER)).next_from(begin)
@@ -348,7 +348,7 @@ class _PossibleEnds:
         words = MarkedPositions(~characters.is_space)
         begin = tf.where(gives, words.next_from(after), begin)
         stop = tf.where(gives, after, stop)
-        # Python counts some separators as white space.
+        # Python counts some separators as whitespace.
         begin = tf.minimum(paragraphs.words.next_from(begin), end_of_text)
         return tf.stack([self.positions, stop, begin], axis=1)
 
@@ -358,7 +358,7 @@ class _PossibleEnds:
 
 @functools.cache
 def character_flags() -> np.ndarray:
-    """The flags of every code point: int32 array `(0x110000,)`."""
+    """Returns the flags of every code point, int32 array `(0x110000,)`."""
     flags = np.zeros(NUM_CODE_POINTS, np.int32)
     for characters, flag in (
         (punkt.WHITE_SPACE, SPACE),
@@ -385,7 +385,7 @@ def character_flags() -> np.ndarray:
 
 
 class Characters:
-    """Characters of paragraphs, each with a line feed at its end, and their flags."""
+    """The characters of paragraphs that end with line feeds, and their flags."""
 
     def __init__(self, code_points: tf.Tensor, table: CodePointTable):
         self.code_points = code_points
@@ -407,7 +407,7 @@ class Characters:
 
 @dataclasses.dataclass(frozen=True)
 class Spans:
-    """Tokens `(T,)`: int32 `starts` and `ends`, bool `are_dots` for runs of dots."""
+    """Tokens `(T,)` with int32 `starts` and `ends`. `are_dots` marks runs of dots."""
 
     starts: tf.Tensor
     ends: tf.Tensor
@@ -420,9 +420,9 @@ class Spans:
 
 @dataclasses.dataclass(frozen=True)
 class Tokens:
-    """The tokens of a text: marks of their starts, and their spans.
+    """The tokens of a text, as marks of their starts and as spans.
 
-    `linked_dots` have another dot after a space that does not separate chunks.
+    `linked_dots` marks each dot that a space inside a chunk separates from the next.
     """
 
     starts: MarkedPositions
@@ -431,10 +431,10 @@ class Tokens:
 
 
 def find_tokens(characters: Characters) -> Tokens:
-    """The tokens of every paragraph, as `seg_tf.text.punkt.tokenize` finds them.
+    """Finds the tokens of every paragraph, like `seg_tf.text.punkt.tokenize`.
 
     A token is a run (`--`, `..`, or `. . .` with spaces that do not separate chunks), a
-    word up to the first character that stops it, or any other character.
+    word up to the first character that ends it, or any other character.
     """
     is_space = characters.is_space
     runs = _find_runs(characters)
@@ -448,7 +448,7 @@ def find_tokens(characters: Characters) -> Tokens:
     may_begin = ~is_space & ~runs.inside
     after = shifted(is_space, -1, True) | shifted(runs.inside, -1, False)
     begins_for_sure = may_begin & (stops | after)
-    # The chain: only single characters since the last sure place.
+    # Chains of single characters since the last certain start.
     position = tf.range(tf.size(is_space))
     sure = MarkedPositions(begins_for_sure).last_before(position)
     other = MarkedPositions(~is_single).last_before(position)
@@ -469,7 +469,7 @@ def find_tokens(characters: Characters) -> Tokens:
 
 @dataclasses.dataclass(frozen=True)
 class _Runs:
-    """Runs of dashes or dots: bool `(N,)`, and marks of their last characters."""
+    """Runs of dashes or dots, as bool masks `(N,)` and marks of their ends."""
 
     begins: tf.Tensor
     begins_dots: tf.Tensor
@@ -480,7 +480,7 @@ class _Runs:
 
 def _find_runs(characters: Characters) -> _Runs:
     is_dot, is_dash = characters.equal(DOT), characters.equal(DASH)
-    # From a dot over a space to the next dot; two make a run.
+    # A link leads from a dot over a space to the next dot. Two links form a run.
     link = is_dot & ~shifted(is_dot, -1, False) & shifted(is_dot, 2, False)
     link &= shifted(characters.is_space & ~characters.has(ASCII_SPACE), 1, False)
     leads_on = link & (shifted(link, 2, False) | shifted(link, -2, False))
@@ -504,7 +504,7 @@ def _find_runs(characters: Characters) -> _Runs:
 
 
 class GraphPunktDecision(tf.Module):
-    """Punkt's decision under one set of parameters, as `punkt.PunktDecision`."""
+    """Decides where sentences end, like `punkt.PunktDecision`."""
 
     def __init__(self, parameters: PunktParameters):
         super().__init__()
@@ -520,13 +520,13 @@ class GraphPunktDecision(tf.Module):
         self.lower = CodePointTable(small_letters())
 
     def can_be_left(self, characters: Characters, tokens: Spans) -> tf.Tensor:
-        """Tells for each token if a sentence may end after it: bool `(T,)`."""
+        """Returns a mask `(T,)` of the tokens after which a sentence may end."""
         last = tokens.ends - 1
         is_mark = characters.flag_at(last, END_MARK) & (tokens.starts == last)
         return is_mark | (characters.at(last) == DOT)
 
     def ends(self, characters: Characters, left: Spans, right: Spans) -> tf.Tensor:
-        """Tells if sentences end between tokens and those that follow: bool `(T,)`."""
+        """Returns a mask `(T,)` of the token pairs that a sentence end separates."""
         left_word = _TokenTexts(self, characters, left)
         right_word = _TokenTexts(self, characters, right)
         kind = left_word.kind()
@@ -540,7 +540,7 @@ class GraphPunktDecision(tf.Module):
 
 
 class _TokenTexts:
-    """Words of a text, looked up in the tables of Punkt."""
+    """Looks up the words of tokens in Punkt's tables."""
 
     def __init__(
         self, decision: GraphPunktDecision, characters: Characters, spans: Spans
@@ -550,7 +550,7 @@ class _TokenTexts:
         self._spans = spans
         self._length = spans.ends - spans.starts
         self.ends_with_dot = characters.at(spans.ends - 1) == DOT
-        # In lower case, without the last period of tokens that are more than it.
+        # Lowercase words, without the final period unless it is the whole token.
         self._has_period = self.ends_with_dot & (self._length > 1)
         stems = spans.ends - tf.cast(self._has_period, tf.int32)
         self._lowered = decision.lower(characters.code_points)
@@ -578,7 +578,7 @@ class _TokenTexts:
         return tf.where(self._is_number, NUMBER_TYPE, self._stem)
 
     def evidence_and_type(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """`Evidence` and type of each as the right one."""
+        """Returns each token's `Evidence` and type as the token after a boundary."""
         keeps_period = self._spans.are_dots | self._is_abbreviation
         whole = tf.where(keeps_period, tf.strings.join([self._stem, "."]), self._stem)
         word_type = tf.where(self._is_number, NUMBER_TYPE, whole)
@@ -603,12 +603,12 @@ class _TokenTexts:
         return tf.where(is_mark, Evidence.CONTINUES, evidence), word_type
 
     def _text(self, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-        """Strings of lower-case characters."""
+        """Returns the lowercase string of each span of characters."""
         position, _ = count_off(starts, ends - starts)
         return encode_strings(tf.gather(self._lowered, position), ends - starts)
 
     def _find_numbers(self) -> tf.Tensor:
-        """Tells for each token if it is a number with sign and separators."""
+        """Returns a mask of the numbers, which may have a sign and separators."""
         characters, end = self._characters, self._spans.ends
         is_separator = characters.equal(DOT) | characters.equal(COMMA)
         is_digit = characters.has(DIGIT)
@@ -622,7 +622,7 @@ class _TokenTexts:
 
 @functools.cache
 def small_letters() -> np.ndarray:
-    """The small letter of every code point, or itself: int32 array `(0x110000,)`."""
+    """Returns the lowercase form of every code point, int32 array `(0x110000,)`."""
     letters = np.arange(NUM_CODE_POINTS, dtype=np.int32)
     for code_point in range(NUM_CODE_POINTS):
         lower = chr(code_point).lower()
@@ -632,7 +632,7 @@ def small_letters() -> np.ndarray:
 
 
 def _lookup(values: Mapping[str, int]) -> tf.lookup.StaticHashTable:
-    """A table of strings, 0 for all others."""
+    """Creates a lookup table from strings to integers, with default 0."""
     # A table must not be empty. No word equals this key.
     entries = {_SEPARATOR: 0, **values}
     return tf.lookup.StaticHashTable(

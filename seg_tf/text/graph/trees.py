@@ -1,4 +1,4 @@
-"""Texts of a batch of rows as trees of word pieces, the input of every layout.
+"""Trees of word pieces for a batch of rows, the input of every layout.
 
 Shape key: B rows, P pieces of a row, S sentences of a row, G paragraphs of a text, N
 sentences of all texts.
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Trees:
-    """Sentences of rows, in the order of the text, and their indices.
+    """Sentences of rows, in text order, and their indices.
 
-    A row may contain several texts, a sentence may have no piece. Columns from
-    `num_sentences` on are padding with arbitrary values. All are int32 tensors.
+    A row may contain several texts, and sentences may be empty. Columns starting at
+    `num_sentences` are padding with arbitrary values. All tensors are int32.
 
     Attributes:
-        pieces: `(B, P)`, pieces of all sentences of a row, padded.
-        sentence_lengths: `(B, S)`, pieces of each sentence.
-        num_sentences: `(B,)`, at least 1.
-        paragraphs: `(B, S)`, paragraph index of each sentence, rising.
-        sentences: `(B, S)`, sentence index in the paragraph.
-        first_tokens: `(B, S)`, token index of the first piece, above 0 where a row
+        pieces: `(B, P)`. Pieces of all sentences of a row, padded.
+        sentence_lengths: `(B, S)`. Number of pieces of each sentence.
+        num_sentences: `(B,)`. Number of sentences, at least 1.
+        paragraphs: `(B, S)`. Paragraph index of each sentence, ascending.
+        sentences: `(B, S)`. Sentence index in the paragraph.
+        first_tokens: `(B, S)`. Token index of the first piece, above 0 where a row
             begins inside a sentence.
-        texts: `(B, S)`, number of the text, from 0, rising.
+        texts: `(B, S)`. Number of the text, from 0, ascending.
     """
 
     pieces: tf.Tensor
@@ -55,10 +55,10 @@ class Trees:
         paragraph_lengths: tf.Tensor,
         first_index: tf.Tensor | None = None,
     ) -> Self:
-        """One document, or window of a document, per row.
+        """Creates trees with one document, or one window of a document, per row.
 
-        A document without a piece has one empty sentence. `paragraph_lengths`, int
-        `(B, G)`, are padded with 0; `first_index`, `(B, 3)`, are paragraph, sentence
+        A document without pieces has one empty sentence. `paragraph_lengths`, int
+        `(B, G)`, are padded with 0. `first_index`, `(B, 3)`, is the paragraph, sentence
         and token index of the first piece in the whole document, by default 0.
         """
         num_sentences = tf.maximum(num_sentences, 1)
@@ -71,9 +71,9 @@ class Trees:
         sentence = tf.minimum(number, num_sentences[:, tf.newaxis] - 1)
         ends = tf.cumsum(paragraph_lengths, axis=1)
         paragraph = tf.searchsorted(ends, sentence, side="right")
-        # Without any sentence, the first paragraph holds the empty one.
+        # If there are no sentences, the empty one belongs to the first paragraph.
         paragraph = tf.where(ends[:, -1:] > 0, paragraph, 0)
-        # The sentence that the indices of a paragraph are counted from.
+        # The sentence at which the indices of each paragraph start.
         origins = ends - paragraph_lengths
         padding = [[0, 0], [0, tf.shape(paragraph_lengths)[1] - 1]]
         origins -= tf.pad(first_sentence, padding)
@@ -89,7 +89,7 @@ class Trees:
 
     @classmethod
     def of_document(cls, tree: DocumentTree) -> Self:
-        """A document with a piece, or a window of it, as a batch of one row."""
+        """Creates a batch of one row from a nonempty document or window."""
         rows = {
             "pieces": tree.token_ids,
             "sentence_lengths": tree.sentence_lengths,
@@ -103,10 +103,10 @@ class Trees:
 
     @classmethod
     def of_texts(cls, texts: list[tf.RaggedTensor]) -> Self:
-        """Equally many texts in each row, each a paragraph of one sentence.
+        """Creates trees of several texts per row, each a paragraph of one sentence.
 
-        This is how fine-tuning reads texts (SegaBERT, sections 2.3 and 3.2). `texts`
-        are ragged int32 tensors `(B, pieces)`, in the order of the row.
+        Fine-tuning reads texts this way (SegaBERT, sections 2.3 and 3.2). `texts` are
+        ragged int32 tensors `(B, pieces)`, in row order.
         """
         lengths = tf.stack([text.row_lengths() for text in texts], axis=1)
         lengths = tf.cast(lengths, tf.int32)
@@ -122,24 +122,24 @@ class Trees:
         )
 
     def as_one_text(self) -> Self:
-        """The same trees without the number of each sentence's text."""
+        """Returns the trees with all sentences of a row in one text."""
         return dataclasses.replace(self, texts=tf.zeros_like(self.texts))
 
     def is_sentence(self) -> tf.Tensor:
-        """Bool tensor `(B, S)`, False at padding."""
+        """Returns a bool mask `(B, S)`, False at padding."""
         number = tf.range(tf.shape(self.sentence_lengths)[1])[tf.newaxis, :]
         return number < self.num_sentences[:, tf.newaxis]
 
     def num_pieces(self) -> tf.Tensor:
-        """Pieces of each row: int32 tensor `(B,)`."""
+        """Returns the number of pieces of each row, int32 `(B,)`."""
         lengths = tf.where(self.is_sentence(), self.sentence_lengths, 0)
         return tf.reduce_sum(lengths, axis=1)
 
     def capped_paragraphs(self, cap: int | None) -> tf.Tensor:
-        """Paragraph index of each sentence, below `cap`: int32 tensor `(B, S)`.
+        """Returns paragraph indices `(B, S)`, below `cap` if it is not None.
 
-        The paragraphs of a row slide down until the last one fits or the first one is
-        0, and are then clamped (rule of the authors' code of SegaBERT).
+        The indices of a row are decreased until the last one fits or the first one is
+        0. Then they are clipped, as in the published code of SegaBERT.
         """
         if cap is None:
             return self.paragraphs
@@ -150,15 +150,15 @@ class Trees:
 
 
 def largest(counts: tf.Tensor) -> tf.Tensor:
-    """The largest of counts, 0 if the batch is empty."""
+    """Returns the largest count, or 0 if the batch is empty."""
     return tf.maximum(tf.reduce_max(counts), 0)
 
 
 class Beginnings(NamedTuple):
-    """The first sentences of texts that fit into a row.
+    """The beginnings of texts, truncated to the sentences that fit into a row.
 
-    `num_sentences`, int32 `(B,)`, is 0 for a text without a piece; `sentences`, string
-    `(B, S)`, are padded; `is_cut`, bool `(B,)`, tells whether the text has more pieces.
+    `num_sentences`, int32 `(B,)`, is 0 for an empty text. `sentences`, `(B, S)`, are
+    padded strings. `is_cut`, bool `(B,)`, marks truncated texts.
     """
 
     trees: Trees
@@ -168,11 +168,11 @@ class Beginnings(NamedTuple):
 
 
 class GraphTreeBuilder(tf.Module):
-    """Turns texts into trees, each cut to the capacity of its row.
+    """Converts texts to trees, truncated to the capacity of a row.
 
-    As in records, a line is a paragraph, and sentences and paragraphs without a piece
-    are left out. A beginning is whole sentences, or a part of the first one if that
-    alone is too long. Limits are as in `seg_tf.layouts.layout.TextCapacity`.
+    As in records, each line is a paragraph, and empty sentences and paragraphs are left
+    out. Texts are truncated after a sentence, or inside the first one if it is too
+    long. See `seg_tf.layouts.layout.TextCapacity` for the limits.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class GraphTreeBuilder(tf.Module):
         self._longest_part = longest_part
 
     def __call__(self, texts: tf.Tensor) -> Beginnings:
-        """The beginnings of strings `(B,)`."""
+        """Builds the trees of strings `(B,)` and returns their sentences as strings."""
         flat = FlatTexts.of(texts)
         num_texts = tf.size(texts)
         split = self._splitter(flat.code_points)
@@ -201,7 +201,7 @@ class GraphTreeBuilder(tf.Module):
             split.starts,
             split.stops,
             text,
-            # One more than fits, so that cut texts are noticed.
+            # One more than fits, to detect truncated texts.
             most_words=self._max_pieces + 1,
         )
         lengths = tf.math.bincount(
@@ -235,7 +235,7 @@ class GraphTreeBuilder(tf.Module):
             )
 
         num_pieces, num_sentences = count(piece_texts), count(sentence_texts)
-        # A text without a piece has an empty sentence.
+        # A text without pieces has an empty sentence.
         width = tf.maximum(largest(num_sentences), 1)
         sentence_lengths = tf.boolean_mask(kept_lengths, is_sentence)
         return Beginnings(
@@ -259,12 +259,12 @@ class GraphTreeBuilder(tf.Module):
         )
 
     def _kept_lengths(self, lengths: tf.Tensor, text: tf.Tensor) -> tf.Tensor:
-        """Pieces of every sentence that are kept: int32 `(N,)`."""
+        """Returns the number of pieces to keep of every sentence, int32 `(N,)`."""
         position = tf.range(tf.size(text) + 1)
         first = MarkedPositions(text != shifted(text, -1, -1)).last_before(position[1:])
 
         def up_to_here(values: tf.Tensor) -> tf.Tensor:
-            """Sum of values from the first sentence of the text to each."""
+            """Returns the running sum of values within each text."""
             before = tf.cumsum(values, exclusive=True)
             return before + values - tf.gather(before, first)
 

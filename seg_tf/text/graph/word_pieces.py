@@ -1,9 +1,9 @@
-"""Word pieces in the graph, equal to the exact tokenizer's.
+"""Encodes text as word pieces in the graph, like the exact tokenizer.
 
-The exact tokenizer (`seg_tf.text.normalization`) changes one character at a time, and
-ends words at white space and around some of the resulting characters. Tables of its
-result for every character do the same here. They miss one case: two marks that are not
-accents, such as Indic vowel killers, change places if they are not in canonical order.
+The exact tokenizer (`seg_tf.text.normalization`) normalizes one character at a time,
+and ends words at whitespace and around some of the resulting characters. Tables of its
+results for all characters reproduce this here, with one exception: marks that are not
+accents, such as Indic viramas, are not sorted into canonical order.
 
 Shape key: N characters, R spans, W words, K pieces.
 """
@@ -34,19 +34,19 @@ from seg_tf.text.normalization import (
 from seg_tf.text.vocabulary import UNK, Vocabulary
 from seg_tf.text.word_pieces import MAX_BYTES_PER_WORD, word_piece_kernel
 
-# Kinds of normalised characters: part of a word, a whole word, or white space.
+# Kinds of normalized characters: part of a word, a whole word, or whitespace.
 _PART, _ALONE, _BLANK = range(3)
 _SURROGATES = range(0xD800, 0xE000)
-# A mark that the normaliser leaves alone, and a letter: nothing continues past them.
+# A mark and a letter that the normalizer keeps, to separate characters.
 _BAR, _LETTER = "|", "a"
 _AT_ONCE = 1 << 12
 
 
 @dataclasses.dataclass(frozen=True)
 class Pieces:
-    """Word pieces of spans of a text, in order: int32 tensors `(K,)`.
+    """Word pieces of spans of a text, in order, as int32 tensors `(K,)`.
 
-    `spans` are the spans that they belong to, `starts` and `stops` their characters.
+    `spans` has the span index of each piece. `starts` and `stops` bound its characters.
     """
 
     ids: tf.Tensor
@@ -57,7 +57,7 @@ class Pieces:
 
 @dataclasses.dataclass(frozen=True)
 class _Words:
-    """Normalised words: flat characters, their original positions, lengths, spans."""
+    """Normalized words, with the original positions of their characters."""
 
     characters: tf.Tensor
     origins: tf.Tensor
@@ -66,7 +66,7 @@ class _Words:
 
 
 class GraphWordPieces(tf.Module):
-    """Encodes spans of a flat tensor of characters as `WordPieces` does."""
+    """Encodes spans of a flat tensor of characters, like `WordPieces`."""
 
     def __init__(self, vocabulary: Vocabulary, normalization: Normalization):
         super().__init__()
@@ -88,10 +88,10 @@ class GraphWordPieces(tf.Module):
         texts: tf.Tensor,
         most_words: int,
     ) -> Pieces:
-        """The pieces of every span; no word reaches from one to the next.
+        """Encodes every span separately.
 
-        `starts`, `stops` and `texts` of the spans are int32 `(R,)`; texts do not fall.
-        Each text has at most `most_words` words.
+        `starts`, `stops` and the ascending text numbers `texts` of the spans are int32
+        `(R,)`. Each text is truncated to `most_words` words.
         """
         words = self._words(code_points, starts, stops)
         text = tf.gather(texts, words.spans)
@@ -110,7 +110,7 @@ class GraphWordPieces(tf.Module):
             tf.where(is_long, UNK, encode_strings(words.characters, words.lengths))
         )
         word = tf.cast(ids.value_rowids(), tf.int32)
-        # From bytes to characters; a word that is too long ends where it ends.
+        # Convert bytes to characters. A word that is too long is one piece.
         more = (words.characters >= bound for bound in (0x80, 0x800, 0x10000))
         num_bytes = 1 + tf.add_n([tf.cast(is_more, tf.int32) for is_more in more])
         byte_before = tf.cumsum(num_bytes, exclusive=True)
@@ -162,11 +162,11 @@ class GraphWordPieces(tf.Module):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class NormalizedCharacters:
-    """Normalised form of each code point, as int32 tables.
+    """Normalized forms of code points, as int32 tables.
 
-    `entry` is the sequence that each code point becomes, 0 if it stays. `sequences` are
-    one after the other, with their `starts` and `lengths`. `kind`, of normalised code
-    points, is `_PART`, `_ALONE` or `_BLANK`.
+    `entry` is the number of the sequence that replaces a code point, or 0 if none does.
+    `sequences` are concatenated, with their `starts` and `lengths`. `kind`, indexed by
+    normalized code points, is `_PART`, `_ALONE` or `_BLANK`.
     """
 
     entry: np.ndarray
@@ -178,13 +178,13 @@ class NormalizedCharacters:
 
 @functools.cache
 def normalized_characters(normalization: Normalization) -> NormalizedCharacters:
-    """Asks the exact tokenizer about all characters, which takes some seconds."""
+    """Applies the exact normalizer to all characters, which takes some seconds."""
     entry = np.zeros(NUM_CODE_POINTS, np.int32)
     numbers: dict[str, int] = {}
     alone: list[int] = []
     for code_point, normalized in enumerate(_normalized(normalization)):
         stripped = normalized.strip(" ") or normalized[:1]
-        # Ideographs get spaces around them: each is a word.
+        # The normalizer puts spaces around ideographs, so each is a word.
         if stripped != normalized:
             alone += map(ord, stripped)
         if stripped != chr(code_point):
@@ -202,7 +202,7 @@ def normalized_characters(normalization: Normalization) -> NormalizedCharacters:
 
 
 def _normalized(normalization: Normalization) -> Iterator[str]:
-    """Normalised form of each code point, without surrogate halves."""
+    """Yields the normalized form of each code point, "" for surrogates."""
     normalize = exact_normalizer(normalization).normalize_str
     for group in _groups(range(NUM_CODE_POINTS)):
         characters = [
@@ -215,12 +215,12 @@ def _normalized(normalization: Normalization) -> Iterator[str]:
 
 
 def _punctuation(code_points: list[int]) -> list[int]:
-    """Selects the normalised characters that always end a word."""
+    """Selects the normalized characters that always end a word."""
     split = tokenizers.pre_tokenizers.BertPreTokenizer().pre_tokenize_str
     words: set[str] = set()
     for group in _groups(code_points):
         text = "".join(_LETTER + chr(code_point) for code_point in group)
-        # A word of several characters is letters and other parts of words.
+        # Words of several characters contain only letters and other parts of words.
         words.update(word for word, _ in split(text) if len(word) == 1)
     return [ord(word) for word in words - {_LETTER}]
 

@@ -112,6 +112,11 @@ def test_rules_at_the_start_are_no_front_matter(tmp_path, text):
         ("the [Moon](http://x.org/Moon_(a) 'T') ![a](x.png)rises", ["the Moon rises"]),
         ("a\\\nb<br/>c&#10;d", ["a b c d"]),
         (
+            "One.\n####### SECTION 10 (9 words) #######",
+            ["One.", "SECTION 10 (9 words)"],
+        ),
+        ("him. * * * *\nin * * * *, or * * *", ["him. in * * * *, or"]),
+        (
             '<p align="center"><img src="a.png"></p>\n\n<div>A <b>part</b>.</div>\n\n'
             "B <!-- a\nremark -->goes.\n\n<script>\nvar text = 1;\n</script>\n\n"
             "<details><summary>More</summary>\nHidden.</details>",

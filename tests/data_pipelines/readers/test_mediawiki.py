@@ -55,7 +55,13 @@ def test_pages_are_documents_or_rejections(tmp_path):
     assert items[0].paragraphs == ("Title", "One.")
     assert items[-1].paragraphs == ("A & B", "Two & three.")
     assert items[-1].title == "A & B"
-    assert "found 'Talk:A', namespace 1" in items[2].message
+    for number, reason in {
+        1: "a redirect to B",
+        2: "in namespace 1",
+        3: "a redirect to C",
+        5: "with the content model Scribunto",
+    }.items():
+        assert items[number].message.endswith(f", {reason}."), items[number].message
 
 
 def test_names_of_namespaces_are_those_of_the_wiki(tmp_path):

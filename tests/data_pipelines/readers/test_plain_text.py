@@ -57,6 +57,9 @@ def test_wrapped_lines_are_joined(tmp_path, hard_wrapped, line_end):
         # Long lines that no line follows.
         (["a " * 30] * 3 + ["b " * 60, "", "b " * 60, "", "c"], True),
         (["", "", "a " * 30, "b", "", ""], True),
+        # A list, and lines of different lengths.
+        (["apples", "pears and plums", "nuts", "", "bread", "butter"], False),
+        (["a " * 25, "b " * 22, "c " * 45, "d", "", "e"], False),
         ([], True),
     ],
 )

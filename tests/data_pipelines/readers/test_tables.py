@@ -127,6 +127,9 @@ def test_rows_are_documents(tmp_path, kind):
     table = table.append_column("text", pa.array(texts).cast(kind))
     write_parquet(table, tmp_path / "rows.parquet")
     assert seen(read_parquet(tmp_path / "rows.parquet")) == EXPECTED
+    write_parquet(pa.table({"text": [b"sev\xe8n"]}), tmp_path / "rows.parquet")
+    (item,) = read_parquet(tmp_path / "rows.parquet")
+    assert item.message.endswith("at line 1, byte 4 of the line.")  # No `encoding`.
 
 
 def test_text_may_be_nested_and_a_list_of_paragraphs(tmp_path):

@@ -60,7 +60,7 @@ def test_remains_of_markup_are_removed(tmp_path):
     text = (
         'Section::::History.\nBULLET::::- See &lt;a href="B%20C"&gt;B&lt;/a&gt;.\n'
         "BULLET::::2. A <ins>new</ins> <q>word</q>. <section begin=x/>\n__NOTOC__\n"
-        "The river (, ) flows (). Call main().\n<templatestyles src=x />\n"
+        "The river (, ) flows (). Call main(). ().\n<templatestyles src=x />\n"
     )
     spaces = "y" + " " * 200_000 + "z"  # Would take minutes in quadratic time.
     text += spaces + "\n"
