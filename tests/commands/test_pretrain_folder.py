@@ -104,7 +104,8 @@ def test_language_needs_stop_words():
 def test_a_single_file_is_divided_into_documents():
     lines = "\n".join("Each line is long enough. And it ends." for _ in range(50))
     assert choices.document_options(lines) == {"documents": "lines"}
-    wrapped = "\n\n".join("These lines\nend within\nsentences." for _ in range(50))
+    paragraph = "\n".join(["these words fill a line of about fifty letters"] * 3)
+    wrapped = "\n\n".join([paragraph] * 50)
     assert choices.document_options(wrapped)["hard_wrapped"] == "yes"
     whole = "\n\n".join("A paragraph.\nAnother one." for _ in range(50))
     assert choices.document_options(whole)["hard_wrapped"] == "no"
