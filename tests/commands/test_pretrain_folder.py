@@ -4,6 +4,8 @@ import json
 import pathlib
 import random
 import re
+import sys
+import types
 from collections import Counter
 
 import numpy as np
@@ -202,7 +204,7 @@ def test_constants_of_the_loss_are_the_fit_of_the_documented_runs():
 # --- The command ---------------------------------------------------------------------
 
 
-def test_every_choice_is_a_flag_and_fits_the_line(capsys):
+def test_every_choice_is_a_flag_and_fits_the_line(capsys, monkeypatch):
     chosen = choices.choose_text(look(), {})
     chosen |= {"format": "plain_text", "reader_options": {"documents": "blank_lines"}}
     pretrain_folder.show("Text", chosen, pretrain_folder.TEXT_CHOICES)
@@ -215,7 +217,9 @@ def test_every_choice_is_a_flag_and_fits_the_line(capsys):
         shown = [line.split()[0] for line in lines if line.startswith("  --")]
         shown = [re.sub(r"--(\w+\.)", r"--config.\1", name) for name in shown]
         shown = [name.replace("lower_case=true", "lower_case") for name in shown]
-        pretrain.parse_flags(["pretrain", "texts", *shown])
+        # The fields of a config are read from the command line itself.
+        monkeypatch.setattr(sys, "argv", ["pretrain", "texts", *shown])
+        pretrain.parse_flags(sys.argv)
         overrides = config_flags.get_override_values(flags.FLAGS["config"])
         assert overrides.keys() == pretrain_folder.RUN_CHOICES.keys()
         assert flags.FLAGS.vocab_size == 4_096
@@ -254,6 +258,9 @@ def test_from_text_to_weights_and_resumed(folder, monkeypatch):
     monkeypatch.setattr(
         pretrain_folder, "measure_speed", lambda *_: Speed(0.2, 1.0, 512.0)
     )
+    # Building takes no time, for any load of the machine.
+    clock = types.SimpleNamespace(monotonic=lambda: 0.0)
+    monkeypatch.setattr(pretrain_folder, "time", clock)
     command = ["my_texts", "--minutes=3", "--config.training.num_updates=20"]
     code, output, errors = call(*command, *SMALL)
     assert code == 0, errors
