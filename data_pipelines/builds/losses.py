@@ -8,7 +8,7 @@ The lost fraction of a corpus is the larger of two fractions:
   The true number is unknown, so each such file counts with its size, or with the size
   of the median file of the corpus if that is larger.
 
-`check` tests the fraction at the end of a build, `LossWatch` early in a build.
+`check` tests the fractions at the end of a build, and `LossWatch` early in a build.
 """
 
 from __future__ import annotations

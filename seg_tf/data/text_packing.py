@@ -83,7 +83,7 @@ class Texts:
         return ends[self.firsts + self.counts] - ends[self.firsts]
 
     def halved(self, which: np.ndarray) -> tuple["Texts", np.ndarray]:
-        """Halves some texts. Returns all texts and the indices of the halves."""
+        """Halves texts at `which`. Returns all texts and the indices of the halves."""
         firsts, sizes = self.firsts[which], self.counts[which]
         cuts = _whole(self.is_begin, firsts, firsts + sizes // 2)
         halves = (cuts - firsts).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Fine-tuning tasks, with examples from benchmark files, metrics and settings.
+"""Fine-tuning tasks, with their benchmark files, examples, metrics and settings.
 
 >>> from seg_tf import tasks
 >>> task = tasks.get("glue/mrpc")
@@ -31,7 +31,7 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str | Task) -> Task:
-    """Returns a task by name. Raises a ValueError if there is none."""
+    """Returns a task by name. Raises a ValueError if no task has this name."""
     if isinstance(name, Task):
         return name
     check_choice("task", name, _TASKS)
