@@ -80,7 +80,7 @@ def define_records_flag() -> None:
 
 
 def define_option_flags(options: type, *names: str) -> None:
-    """Defines flags for the named fields of an options dataclass, by default for all.
+    """Defines flags for the named fields of an options dataclass, or for all fields.
 
     Defaults come from the fields and help texts from the class docstring.
     """

@@ -104,7 +104,7 @@ def _check_absent(path: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def new_folder(folder: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Context manager that yields a folder and renames it to `folder` on success."""
+    """Context manager that yields a new folder, renamed to `folder` on success."""
     folder = folder.absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with written_aside(folder, overwrite=False) as unfinished:

@@ -183,8 +183,8 @@ def encode_sentences(
 def cut_longest(lengths: tf.Tensor, capacity: int) -> tf.Tensor:
     """Returns the lengths `(B, T)` of texts after truncation by BERT's rule.
 
-    Removes the last piece of the longest text until `capacity` is reached. Among
-    equally long texts, the last one is truncated. Lengths [5, 2, 6] become [4, 2, 4]
+    Repeatedly removes the last piece of the longest text until `capacity` is reached.
+    Among equally long texts, the last is truncated. Lengths [5, 2, 6] become [4, 2, 4]
     with capacity 10, and [4, 2, 3] with capacity 9. Lengths are int32 tensors.
     """
     num_texts = tf.shape(lengths)[1]

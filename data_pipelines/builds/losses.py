@@ -98,7 +98,7 @@ class LossWatch:
 def describe_broken_files(
     names: Sequence[str], sizes: Mapping[str, int]
 ) -> dict[str, Any] | None:
-    """Returns the manifest entry for files that could not be read to their end, if any.
+    """Returns the manifest entry on files that were not read to their end, or None.
 
     It contains the number of files, the names of the first ones, the estimated missing
     bytes, and the corpus size including these. `sizes` maps all sources to bytes.

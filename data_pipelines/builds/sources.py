@@ -113,7 +113,7 @@ class SourceLedger:
                 self._versions[name] = version
 
     def describe(self) -> tuple[dict[str, Any], ...]:
-        """Checks all files once more and returns the manifest's entries on them."""
+        """Checks all files once more and returns their manifest entries."""
         self.check_unchanged(self.paths)
         return tuple(
             {"file": name, "bytes": size, "sha256": self.checksums[name]}

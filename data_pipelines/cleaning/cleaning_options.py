@@ -93,7 +93,7 @@ class CleaningOptions:
         return tuple(name.strip() for name in (self.language or "").split(","))
 
     def described(self) -> dict[str, Any]:
-        """Returns the options that are set, with a checksum of the evaluation texts."""
+        """Returns options that differ from the defaults, with texts as a checksum."""
         described = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)

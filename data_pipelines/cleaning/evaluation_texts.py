@@ -50,9 +50,9 @@ def run_hashes(words: list[str], length: int) -> np.ndarray:
 
 
 class EvaluationTexts:
-    """Finds runs of `length` words from evaluation texts in other texts.
+    """Finds texts that share a run of `length` words with an evaluation text.
 
-    Of `num_texts` texts, `num_short` have fewer than `length` words and are not found.
+    Of `num_texts` evaluation texts, `num_short` have fewer words and cannot be found.
     """
 
     def __init__(self, texts: Iterable[str], length: int):

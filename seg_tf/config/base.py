@@ -103,7 +103,7 @@ class Ranged:
 
 
 def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
-    """Raises ValueError unless the argument's value is one of `choices`."""
+    """Raises ValueError unless the `value` of argument `name` is one of `choices`."""
     if value not in choices:
         raise ValueError(
             f"`{name}` must be one of {', '.join(choices)}. Received: {value!r}"

@@ -124,7 +124,7 @@ class TrainingConfig:
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """All settings that determine the result of a pretraining run, except the text.
+    """Settings of a pretraining run, which determine its result for a given text.
 
     Attributes:
         name: short name for folders and titles (see `named_runs`).

@@ -77,7 +77,7 @@ class WordStream:
         return np.concatenate(parts, axis=1)
 
     def _locate(self, place: int) -> tuple[int, int]:
-        """Returns the shard and record numbers of the word at a position of a split."""
+        """Returns the shard and the record in it that contain the word at `place`."""
         firsts = self._first_counts[:, 0]
         shard = int(np.searchsorted(firsts, place, side="right")) - 1
         firsts = self._counts(shard)[:, 0]

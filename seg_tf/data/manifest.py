@@ -109,7 +109,7 @@ class Manifest:
         return [shard for name in names for shard in self.splits[name]]
 
     def save(self, folder: pathlib.Path) -> None:
-        """Writes `manifest.json`, which begins with counts in total and by split."""
+        """Writes `manifest.json`, which begins with total and per-split counts."""
         totals, *split_totals = (
             {name: self.count(name, split) for name in COUNTS} | self.text_counts(split)
             for split in (None, *SPLITS)

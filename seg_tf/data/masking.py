@@ -90,8 +90,8 @@ class Masking(abc.ABC):
     ) -> tf.Tensor:
         """Draws the positions to predict, int32 `(B, P)`, in ascending order.
 
-        `counts`, int32 `(B,)`, is the number of predictions of each row. Positions
-        beyond it are arbitrary.
+        `counts`, int32 `(B,)`, is the number of predictions of each row. Later entries
+        of a row are arbitrary.
         """
 
     def _replace(self, masked_ids: tf.Tensor, streams: tf.Tensor) -> tf.Tensor:

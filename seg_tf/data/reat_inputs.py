@@ -254,7 +254,7 @@ def exchange(
 
 
 def _rounded(expected: tf.Tensor, chance: tf.Tensor) -> tf.Tensor:
-    """Rounds randomly to int32 with mean `expected`, but never to 1."""
+    """Rounds `expected` to int32 at random, keeping its mean, but never to 1."""
     floor = tf.floor(expected)
     rounded = floor + tf.cast(chance < expected - floor, tf.float32)
     two_or_none = 2.0 * tf.cast(chance < expected / 2, tf.float32)

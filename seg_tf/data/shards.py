@@ -115,7 +115,7 @@ class RecordReader:
         return shard, number - self._first_records[shard]
 
     def records_of(self, shard: int) -> range:
-        """Returns the numbers of the records of a shard."""
+        """Returns the range of a shard's record numbers."""
         return range(*self._first_records[shard : shard + 2])
 
 
@@ -196,7 +196,7 @@ class _OpenShard:
         return data
 
     def _extent(self, number: int) -> tuple[int, int]:
-        """Returns the first byte of a framed record and the byte after its last."""
+        """Returns the byte offsets at which a framed record begins and ends."""
         begin, end = self._read_offsets(number, 2)
         if not begin + FRAME_BYTES <= end <= self._size:
             raise self._mismatch(f"bytes {begin} to {end} for record {number}")

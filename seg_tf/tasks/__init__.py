@@ -45,7 +45,7 @@ def read(task: Task | str, data_dir: str | os.PathLike, split: str) -> list[Exam
 
     Raises:
         ValueError: if there is no such task or split, or if the file is invalid. The
-            message names the file, line and column.
+            message names the file and the position in it.
         OSError: if the file does not exist or cannot be read.
     """
     task = get(task)

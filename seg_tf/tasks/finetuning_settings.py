@@ -1,6 +1,6 @@
 """The papers' fine-tuning settings, with grids, best settings and sources.
 
-There are three recipes:
+There are three sets of recipes, each with one recipe per task:
 
 * "segatron": SegaBERT and BERT in the AAAI paper.
 * "segabert_base": base models in the earlier report, with one setting per benchmark.

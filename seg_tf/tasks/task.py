@@ -151,7 +151,7 @@ class TableRow:
         )
 
     def number(self, column: str, lowest: float, highest: float) -> float:
-        """Returns the number in a column. Raises a ValueError if it is out of range."""
+        """Returns the number in a column. Raises a ValueError unless it is in range."""
         try:
             number = float(self.field(column))
         except ValueError:
