@@ -1,6 +1,6 @@
 """Reads and writes files at URLs with fsspec, and retries failed operations.
 
-Uploads to object stores and local copies appear atomically. Temporary failures (server
+Local copies and uploads to object stores appear atomically. Temporary failures (server
 errors, lost connections, truncated files) are retried after increasing pauses.
 """
 

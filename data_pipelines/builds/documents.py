@@ -136,8 +136,8 @@ def build_documents(
     """Builds the document shards and their manifest.
 
     `num_workers` is the number of local processes. All engines write identical bytes.
-    With `overwrite`, an existing build in `output_dir` is removed first. If the same
-    build is already complete, only checks the inputs and returns its manifest.
+    With `overwrite`, an existing build in `output_dir` is removed first. Otherwise, if
+    the same build is already complete, only checks the inputs and returns its manifest.
 
     Raises:
         OSError: if an input is missing.

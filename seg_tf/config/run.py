@@ -183,7 +183,7 @@ class RunConfig:
 def named_runs(family: str, **runs: RunConfig) -> dict[str, RunConfig]:
     """Returns the runs of a config file, each named `family_variant`.
 
-    The name is also the default of `paper`, the column to compare the run with.
+    The name is also the default of `RunConfig.paper`.
     """
     named = {}
     for variant, run in runs.items():
