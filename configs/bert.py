@@ -1,4 +1,4 @@
-"""BERT runs, which replace SegaBERT's three index tables with one position table.
+"""BERT runs, derived from SegaBERT's by replacing or removing the index tables.
 
 Commands, hardware and results: docs/configs.md#bert_tiny.
 
@@ -30,7 +30,7 @@ def _bert(
 ) -> RunConfig:
     """Converts a SegaBERT run to BERT by replacing its index tables.
 
-    The new tables are `segments` and, unless the run is rotary, `position_index`.
+    The new tables are `segments` and, without rotary positions, `position_index`.
     """
     run = segabert.RUNS[variant]
     # Both phases need the table size of the second phase.

@@ -6,10 +6,10 @@ tiny: 2 layers of width 128, for a CPU and a first look at the curves.
 modern_tiny: tiny with the modern trunk and rotary positions. Used by `make pretrain`.
 mini: 4 layers of width 256.
 modern_mini: mini with the modern trunk and rotary positions.
-included: segabert_mini_en of the package, a modern_mini with rotary segment indices.
-modern_base: base with the modern trunk, packed windows of length 512, 30 % masked.
-tiny_phase1: first of two phases: large_phase1 at a size for a CPU.
-tiny_phase2: second of two phases: longer windows, from the weights of tiny_phase1.
+included: the package's segabert_mini_en, a modern_mini with rotary segment indices.
+modern_base: base with the modern trunk, packed windows of length 512, 30% masked.
+tiny_phase1: first of two phases, like large_phase1 but small enough for a CPU.
+tiny_phase2: second of two phases, with longer windows and the weights of tiny_phase1.
 base: 12 layers of width 768, English Wikipedia, 500,000 updates.
 large: 24 layers of width 1024, Wikipedia and books, 1,000,000 updates.
 large_phase1: first of the two phases of NVIDIA's BERT recipe: 128 positions.

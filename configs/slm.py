@@ -3,7 +3,7 @@
 Commands, hardware and results: docs/configs.md#slm_tiny.
 
 tiny: 2 layers of width 128, for a CPU and a first look at the curves.
-tiny_no_reconstructor: tiny without the Sequence Reconstructor: only masked LM.
+tiny_no_reconstructor: tiny without the Sequence Reconstructor, only masked LM.
 base: 12 layers of width 768, Wikipedia and books, 1,000,000 updates.
 base_shuffle_all: base with shuffled sentences in every row (table 5, row 2).
 base_shuffle_all_no_reconstructor: only masked LM, on shuffled rows (table 5, row 3).

@@ -2,11 +2,11 @@
 
   seg-tf check-records --records_dir=records
 
-Checks that every shard has the size and checksum in the manifest, that each record
-matches its checksum and is well-formed (sizes add up, ids are in the vocabulary,
-permutations are valid, <eos> ends each paragraph of words), and that the counts and the
-stored window lengths agree. Prints every fault with its shard and record, and exits
-with status 1 if there is any.
+Checks that every shard has the checksum in the manifest, that each record matches its
+own checksum and is well-formed (sizes add up, ids are in the vocabulary, permutations
+are valid, <eos> ends each paragraph of words), and that the manifest's counts and the
+stored lengths agree with the records. Prints every fault with its shard and record, and
+exits with status 1 if there is any.
 """
 
 import pathlib

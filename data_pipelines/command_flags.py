@@ -57,7 +57,7 @@ def define_text_flags() -> None:
 
 
 def reader_options() -> dict[str, str]:
-    """Returns the parsed `--reader_options`."""
+    """Returns `--reader_options` as a dict from names to values."""
     return parse_options(flags.FLAGS.reader_options)
 
 
@@ -80,7 +80,7 @@ def define_records_flag() -> None:
 
 
 def define_option_flags(options: type, *names: str) -> None:
-    """Defines flags for the named fields of an options dataclass, by default for all.
+    """Defines flags for the named fields of an options dataclass, or for all fields.
 
     Defaults come from the fields and help texts from the class docstring.
     """
@@ -161,7 +161,7 @@ def run_build(main: Callable[[Sequence[str]], None]) -> NoReturn:
 
 
 def _parse(argv: Sequence[str]) -> list[str]:
-    """Parses the flags. Arguments after `--` are added to `--beam_option`."""
+    """Parses the flags and adds the arguments after `--` to `--beam_option`."""
     argv, beam_options = list(argv), []
     if "--" in argv:
         position = argv.index("--")

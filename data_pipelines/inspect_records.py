@@ -36,7 +36,7 @@ def tree_lines(
 ) -> Iterator[str]:
     """Yields a tree as indented lines: paragraphs, sentences and pieces.
 
-    `caps` maps index names to table sizes. The last lines count pieces beyond these.
+    `caps` maps index names to table sizes. The last lines count pieces beyond a table.
     """
     paragraph, sentence, token = tree.first_index
     begin = first = 0

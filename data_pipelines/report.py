@@ -277,7 +277,7 @@ class Measurements:
 
 
 def measure(folder: pathlib.Path, max_documents: int) -> Measurements:
-    """Measures all documents in a folder, or `max_documents` random ones."""
+    """Measures the documents in a folder, but at most `max_documents` random ones."""
     manifest = Manifest.load(folder)
     paths = [path for name in SPLITS for path in shard_paths(manifest, folder, name)]
     reader = shards.RecordReader(paths, in_order=True)

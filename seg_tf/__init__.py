@@ -1,4 +1,4 @@
-"""Text encoders with document structure, for TensorFlow and Keras."""
+"""Text encoders that use the structure of documents, for TensorFlow and Keras."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

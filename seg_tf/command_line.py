@@ -43,12 +43,12 @@ def run(
 
     Args:
         main: the command.
-        *more_errors: errors that users can fix, in addition to `ValueError` and
+        *more_errors: classes of user errors, in addition to `ValueError` and
             `OSError`. Other errors are shown with their traceback.
-        goes_on: whether repeating the command resumes it. SIGTERM then raises
-            `Terminated` in `main` for cleanup. Other commands end at once.
+        goes_on: whether repeating the command resumes it. If True, SIGTERM raises
+            `Terminated` in `main` for cleanup. Otherwise it ends the process at once.
         takes_arguments: whether `main` accepts positional arguments.
-        parse_flags: replaces absl's flag parser.
+        parse_flags: function that replaces absl's flag parser.
     """
 
     def guarded(argv: Sequence[str]) -> None:
@@ -91,7 +91,7 @@ def _raise_terminated(number: int, frame: types.FrameType | None) -> NoReturn:
 
 
 def raise_open_files() -> None:
-    """Raises the limit on open files, usually 1024, if the system allows it."""
+    """Increases the limit on open files to 65,536, or as far as the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < limit:
@@ -99,7 +99,7 @@ def raise_open_files() -> None:
 
 
 def _show_all_flags() -> None:
-    """Makes `--help` list the flags of all our modules and mark required flags."""
+    """Makes `--help` list the flags of all project modules and mark required ones."""
     for name in list(flags.FLAGS.flags_by_module_dict()):
         if name.partition(".")[0] in ("seg_tf", "data_pipelines"):
             flags.adopt_module_key_flags(sys.modules[name])
@@ -113,7 +113,7 @@ def _show_all_flags() -> None:
 
 
 def local_path(value: str, flag: str, kind: str = "folder") -> pathlib.Path:
-    """Converts the value of a flag to a path. Raises ValueError for a URL."""
+    """Converts a flag's value to a local path. Raises ValueError for a URL."""
     if "://" in value:
         raise ValueError(
             f"`--{flag}` must be a {kind} of this machine or of a shared file system. "
@@ -123,7 +123,7 @@ def local_path(value: str, flag: str, kind: str = "folder") -> pathlib.Path:
 
 
 def file_path(value: str, flag: str) -> pathlib.Path:
-    """Returns the path of an output file. Raises ValueError if it is not writable."""
+    """Returns an output file's path. Raises ValueError if it cannot be written."""
     path = local_path(value, flag, "file")
     is_name = value and not value.endswith("/") and not path.is_dir()
     if not (is_name and path.parent.is_dir() and os.access(path.parent, os.W_OK)):
@@ -135,7 +135,7 @@ def file_path(value: str, flag: str) -> pathlib.Path:
 
 
 def folder_path(value: str, flag: str = "output_dir") -> pathlib.Path:
-    """Returns the path of an output folder. Raises ValueError if it is not writable."""
+    """Returns an output folder's path. Raises ValueError if it cannot be written."""
     folder = local_path(value, flag)
     parents = (folder, *folder.absolute().parents)
     existing = next(path for path in parents if path.exists())
@@ -151,7 +151,7 @@ def folder_path(value: str, flag: str = "output_dir") -> pathlib.Path:
 
 
 def progress_bar(total: int, description: str, unit: str = "B") -> tqdm:
-    """Returns a progress bar on stderr, refreshed rarely if that is not a terminal."""
+    """Returns a progress bar on stderr, refreshed less often if that is no terminal."""
     interval = 0.2 if sys.stderr.isatty() else 10.0
     return tqdm(
         total=total, desc=description, unit=unit, unit_scale=True, mininterval=interval
@@ -159,10 +159,10 @@ def progress_bar(total: int, description: str, unit: str = "B") -> tqdm:
 
 
 class Progress:
-    """A progress bar in a terminal. Elsewhere, prints one line per report.
+    """Shows progress as a bar in a terminal, or as printed lines in other streams.
 
     `done` of `total` units were done before this process started. `stream` defaults to
-    stderr. `bar` contains further arguments of `tqdm`.
+    stderr. `bar` contains additional arguments of `tqdm`.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class Progress:
         self.bar.update(done - self.bar.n)
 
     def show(self, updates: int, values: Mapping[str, float | str]) -> None:
-        """Shows named values in the bar or on a line, after a number of updates."""
+        """Shows named values in the bar or on a line, with the number of updates."""
         texts = {name: _format(value) for name, value in values.items()}
         # Keep showing the last validation values next to the training values.
         self._shown.update(texts)
@@ -194,7 +194,7 @@ class Progress:
         self.line(f"update {updates:,}/{self._total:,}  {joined(texts)}", updates)
 
     def line(self, text: str, done: float) -> None:
-        """Prints a line with the remaining time, unless a bar is shown."""
+        """Prints `text` with the estimated remaining time, unless the bar is shown."""
         if not self.bar.disable:
             return
         left = "?"
@@ -208,7 +208,7 @@ class Progress:
 
 
 def joined(texts: Mapping[str, str]) -> str:
-    """Joins names and texts in one line."""
+    """Joins names and their texts into one line."""
     return "  ".join(map(" ".join, texts.items()))
 
 
@@ -221,7 +221,7 @@ def _format(value: float | str) -> str:
 
 
 def aligned_table(lines: Sequence[Sequence[str]]) -> str:
-    """Formats a table with two left-aligned columns, followed by right-aligned ones."""
+    """Formats cells as a table. Only the first two columns are left-aligned."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(

@@ -1,6 +1,6 @@
 """Finds and runs the commands of `seg-tf`.
 
-Imports only the standard library, so that `seg-tf doctor` works without packages.
+Imports no third-party package, so that `seg-tf doctor` works without any.
 """
 
 import ast
@@ -53,7 +53,7 @@ REMOVED = {
 
 
 def in_called_form(text: str) -> str:
-    """Replaces `seg-tf NAME` in a text with a call that works in the user's shell.
+    """Rewrites `seg-tf NAME` in a text so that the command works in the user's shell.
 
     If `seg-tf` is not on the `PATH`, inserts the path of the program, or uses
     `python -m MODULE` if the package is not installed.
@@ -78,7 +78,7 @@ def in_called_form(text: str) -> str:
 
 @contextlib.contextmanager
 def quiet_broken_pipe() -> Iterator[None]:
-    """Context manager that exits quietly if the output's reader, e.g. `head`, stops."""
+    """Context manager that exits with status 0 if the reader of stdout has ended."""
     try:
         try:
             yield
@@ -91,7 +91,7 @@ def quiet_broken_pipe() -> Iterator[None]:
 
 
 def main() -> None:
-    """Runs the command named by the first argument, or lists all commands."""
+    """Runs the command that the first argument names, or prints help or the version."""
     name = sys.argv[1] if len(sys.argv) > 1 else "help"
     with quiet_broken_pipe():
         if name in ("-h", "--help", "help"):
@@ -113,13 +113,13 @@ def main() -> None:
 
 
 def run(module: str) -> None:
-    """Runs a module like `python -m`, under the name in `sys.argv[0]`."""
+    """Runs a module like `python -m`, but keeps the program name in `sys.argv[0]`."""
     sys.modules["__main__"].__doc__ = _help(module)
     runpy.run_module(module, run_name="__main__")
 
 
 def overview() -> str:
-    """Returns the names and summaries of all commands."""
+    """Returns the help text of `seg-tf`, which lists all commands with summaries."""
     lines = ["usage: seg-tf COMMAND --help", "       seg-tf --version"]
     for heading, group in COMMANDS.items():
         lines += ["", f"{heading}:"]

@@ -2,8 +2,8 @@
 
   seg-tf doctor
 
-Imports TensorFlow, Keras and tensorflow-text, lists the GPUs, and compares Horovod's
-build with TensorFlow. Then two processes sum a tensor. To skip this, use
+Imports TensorFlow, Keras and tensorflow-text, lists the GPUs, and checks that Horovod
+was built for this TensorFlow. Then two processes sum a tensor. To skip the sum, use
 --noall_reduce. Each line starts with ok, warning or problem. The exit status is 1 if
 there is a problem. To check every host of a cluster:
 
@@ -56,7 +56,7 @@ def check_tensorflow(facts: dict[str, Any], num_gpus: int) -> list[str]:
 
 
 def check_build(horovod: str, tensorflow: str) -> str:
-    """Reports whether Horovod, e.g. 0.28.1+tf2.20.0.patch1, is built for TensorFlow."""
+    """Returns a line on whether a Horovod version is built for a TensorFlow version."""
     if not horovod:
         return "warning  Horovod is not installed: one process only; make setup"
     built_for = horovod.partition("+tf")[2].partition(".patch")[0]
@@ -67,14 +67,14 @@ def check_build(horovod: str, tensorflow: str) -> str:
 
 
 def check_sum(facts: dict[str, Any]) -> str:
-    """Reports whether two processes have summed [1, 2.5] and twice these values."""
+    """Returns a line on whether two processes correctly summed [1, 2.5] and [2, 5]."""
     if facts.get("size") == 2 and facts.get("sum") == [3.0, 7.5]:
         return f"ok       two processes sum a tensor on the {facts['device']}"
     return f"problem  two processes cannot train together: {facts}; {_REBUILD}"
 
 
 def tensorflow_facts() -> dict[str, Any]:
-    """Imports the main packages, tests all devices, and returns versions and GPUs."""
+    """Imports the main packages, tests all devices, and returns facts about them."""
     import keras
     import keras_hub
     import tensorflow as tf
@@ -94,7 +94,7 @@ def tensorflow_facts() -> dict[str, Any]:
 
 
 def sum_facts() -> dict[str, Any]:
-    """Sums a tensor over all processes and returns the facts in the first process."""
+    """Sums a tensor over all processes. Returns the facts on rank 0, {} elsewhere."""
     import horovod.tensorflow as hvd
     import tensorflow as tf
 
@@ -112,7 +112,7 @@ def sum_facts() -> dict[str, Any]:
 def run_probe(
     *command: str, time_limit: float = 300.0, **variables: str
 ) -> dict[str, Any]:
-    """Runs a command and returns the facts that it prints, or how it failed."""
+    """Runs a command. Returns the facts that it prints, or `{"failure": reason}`."""
     environment = {k: v for k, v in os.environ.items() if not _RANK_VARIABLES.match(k)}
     environment |= {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONFAULTHANDLER": "1", **variables}
     process = subprocess.Popen(

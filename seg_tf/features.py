@@ -1,4 +1,4 @@
-"""Defines the batch contract, the name, dtype and shape of every feature of a batch.
+"""Defines the name, dtype and shape of every batch feature (the batch contract).
 
 Shape key: B batch, L sequence length, P masked LM predictions, C pointer candidates,
 S pointer steps, N sentences in a row.
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 @dataclasses.dataclass(frozen=True)
 class Feature:
-    """One named tensor of a batch. `shape` names its dimensions, the batch first."""
+    """Specification of a batch tensor. `shape` contains its dimensions as letters."""
 
     dtype: str
     shape: tuple[str, ...]
@@ -76,10 +76,10 @@ INDEX_FEATURES = (
 def tensor_specs(
     names: Iterable[str], sizes: Mapping[str, int | None]
 ) -> dict[str, tuple[tuple[int | None, ...], str]]:
-    """Returns the shape and dtype of each named feature.
+    """Returns a dict that maps each of `names` to the feature's shape and dtype.
 
     Args:
-        names: feature names.
+        names: names of features in `FEATURES`.
         sizes: maps each dimension letter to its size, or to None if it is dynamic.
     """
     specs = {}

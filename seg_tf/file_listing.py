@@ -33,16 +33,16 @@ def list_files(
     suffixes: Sequence[str] = (),
     pass_over: PassOver = ignore,
 ) -> list[Path]:
-    """Lists the files below `input_path`, sorted by relative name.
+    """Lists the files that `input_path` names or contains, sorted by relative name.
 
     Args:
         input_path: a file, a folder (searched recursively, without hidden files), or a
             glob of files and folders, in which `**` matches any depth. URLs, such as
             `s3://bucket/folder`, are read with fsspec.
-        suffixes: suffixes of the files to list in a folder, before any compression
+        suffixes: suffixes of the files to list in a folder, not counting a compression
             suffix. If empty, all files are listed. Files that `input_path` names or
             matches are always listed.
-        pass_over: called once for each skipped file of a folder, in order of the names.
+        pass_over: called once for each skipped file or hidden folder, in name order.
 
     Raises:
         OSError: if the file or folder does not exist or cannot be read.
@@ -149,8 +149,8 @@ def _remote_relative(path: Path, root: Path) -> str:
 def relative_name(path: Path, input_path: str | os.PathLike[str]) -> str:
     """Returns the POSIX name of a listed file relative to the root of the input.
 
-    The root is the folder itself, the parent of a file, or the part of a glob before
-    the first wildcard.
+    The root is the input folder, the parent of an input file, or the last folder of a
+    glob before its first wildcard.
     """
     text = _to_text(input_path)
     if is_url(text):
@@ -173,14 +173,14 @@ def relative_name(path: Path, input_path: str | os.PathLike[str]) -> str:
 
 
 def split_inputs(inputs: str | os.PathLike[str]) -> list[str]:
-    """Splits inputs at commas, unless the whole string is the name of a file."""
+    """Splits inputs at commas, unless the whole string names a file or folder."""
     text = _to_text(inputs)
     whole = "," not in text or os.path.exists(text)
     return [text] if whole else [item.strip() for item in text.split(",")]
 
 
 def short_names(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Returns the shortest path endings that distinguish all paths."""
+    """Shortens paths to their last parts, as few as distinguish all paths."""
     parts = [
         (str(path) if is_url(str(path)) else os.path.abspath(path))
         .rstrip("/")
@@ -202,7 +202,7 @@ def _is_glob(text: str) -> bool:
 def walk(
     path: pathlib.Path, suffixes: Sequence[str] = (), pass_over: PassOver = ignore
 ) -> Iterator[pathlib.Path]:
-    """Yields a file, or the files below a folder, unsorted. See `list_files`."""
+    """Yields `path` if it is a file, or else the files below it. See `list_files`."""
     if path.is_file():
         yield path
         return

@@ -1,4 +1,4 @@
-"""Writes files and folders atomically, and locks them."""
+"""Writes files and folders atomically, locks folders, and computes checksums."""
 
 import contextlib
 import errno
@@ -21,7 +21,7 @@ _LOCK_FILE = ".lock"
 
 
 def cache_dir() -> pathlib.Path:
-    """Returns the user's cache folder of this project, `$XDG_CACHE_HOME/seg_tf`."""
+    """Returns the project's folder in the user's cache, by default ~/.cache/seg_tf."""
     return pathlib.Path(
         os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "seg_tf"
     )
@@ -75,7 +75,7 @@ def check_room(folder: pathlib.Path, num_bytes: int) -> None:
 def written_aside(
     path: pathlib.Path, *, overwrite: bool = True
 ) -> Iterator[pathlib.Path]:
-    """Context manager that yields a temporary path, renamed to `path` on success.
+    """Context manager that yields a temporary path and renames it to `path` on success.
 
     While the block runs, no other process can write to `path` with this function. If
     the block raises an error, `path` is unchanged. If the process is killed, the next
@@ -83,7 +83,7 @@ def written_aside(
     `overwrite`, existing files and non-empty folders are not replaced.
 
     Raises:
-        ValueError: if another process is writing `path`, or it must not be replaced.
+        ValueError: if `path` is being written, or exists and `overwrite` is False.
         IsADirectoryError: if a file would replace a folder.
     """
     with _writing(path):
@@ -104,7 +104,7 @@ def _check_absent(path: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def new_folder(folder: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Context manager that yields a temporary folder, moved to `folder` on success."""
+    """Context manager that yields a new folder, renamed to `folder` on success."""
     folder = folder.absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with written_aside(folder, overwrite=False) as unfinished:
@@ -113,22 +113,22 @@ def new_folder(folder: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def check_new_folder(folder: pathlib.Path) -> None:
-    """Raises ValueError unless a folder is new or empty, and not being written."""
+    """Raises ValueError if a folder is being written, or exists and is not empty."""
     check_not_in_use(folder.absolute())
     _check_absent(folder)
 
 
 def check_not_in_use(path: pathlib.Path) -> None:
-    """Removes a killed writer's leftovers. Raises ValueError if `path` is in use."""
+    """Raises ValueError if `path` is being written. Otherwise, removes leftovers."""
     if _lock_path(path).exists():
         with _writing(path):
             pass
 
 
 def being_written(folder: pathlib.Path, names: Container[str]) -> list[str]:
-    """Returns the named files of a folder that another process is writing.
+    """Returns those `names` whose files in `folder` other processes are writing.
 
-    Removes the leftovers of killed processes for the other named files.
+    Removes the leftovers of killed processes that were writing the remaining names.
     """
     in_use = []
     for lock in folder.glob(f"{_ASIDE_PREFIX}*{_LOCK_FILE}"):
@@ -142,7 +142,7 @@ def being_written(folder: pathlib.Path, names: Container[str]) -> list[str]:
 
 
 def _publish(unfinished: pathlib.Path, path: pathlib.Path) -> None:
-    """Gives a file or folder its final name and removes the one it replaces."""
+    """Renames a finished file or folder to `path`, moving an old folder aside first."""
     if path.is_dir() and not unfinished.is_dir():
         raise IsADirectoryError(errno.EISDIR, "a folder is in the way", str(path))
     for part in (*unfinished.rglob("*"), unfinished):
@@ -191,7 +191,7 @@ def _writing(path: pathlib.Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def folder_aside(parent: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Context manager that creates a temporary folder with a unique name."""
+    """Context manager that creates a temporary folder in `parent` and removes it."""
     folder = parent / f"{_ASIDE_PREFIX}{uuid.uuid4().hex}"
     folder.mkdir()
     try:
@@ -205,7 +205,7 @@ def locked(folder: pathlib.Path, refusal: Exception | None = None) -> Iterator[N
     """Context manager that locks an existing folder for one process.
 
     If another process has locked it, raises `refusal`, or waits if `refusal` is None.
-    The lock file is left behind on purpose: waiting processes have it open.
+    The lock file is left behind on purpose, since waiting processes have it open.
     """
     with (
         open(folder / _LOCK_FILE, "w") as lock,
@@ -283,12 +283,12 @@ def to_json(value: Any) -> str:
 
 
 def checksum(path: pathlib.Path) -> str:
-    """Returns the SHA-256 of a file as hexadecimal."""
+    """Returns the SHA-256 of a file in hexadecimal."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def content_checksum(values: Mapping[str, Any]) -> str:
-    """Returns the SHA-256 of an object's JSON without its field `checksum`."""
+    """Returns the SHA-256 of a dict's JSON, excluding the entry `checksum`."""
     content = {name: value for name, value in values.items() if name != "checksum"}
     return hashlib.sha256(to_json(content).encode()).hexdigest()

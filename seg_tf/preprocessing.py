@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 class TextPreprocessor(tf.Module):
     """Tokenizes the texts of examples and arranges them in rows for fine-tuning.
 
-    Each text is one paragraph of one sentence. Rows are padded to the batch's longest.
+    Each text is read as one sentence. Rows are padded to the longest of the batch.
 
     Example:
     ```
@@ -51,7 +51,7 @@ class TextPreprocessor(tf.Module):
 
     Args:
         pretrained: the model that reads the rows.
-        num_texts: int. Number of texts per example.
+        num_texts: int. Number of texts per example. Ignored in multiple choice.
         max_length: int. Maximum number of positions per row, by default as in
             pretraining. Longer examples are truncated by `cut_longest`.
         num_choices: int. Number of answers per example in multiple choice. Each row
@@ -63,8 +63,8 @@ class TextPreprocessor(tf.Module):
         sample_weight: weights, which are passed through, or None.
 
     Returns:
-        Dict of features `(B, L)`, or `(B * C, L)` for multiple choice. Labels and
-        weights follow in a tuple, as in Keras.
+        Dict of features `(B, L)`, or `(B * C, L)` for multiple choice. If `y` is given,
+        a tuple of the dict, the labels and any weights, as in Keras.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class TextPreprocessor(tf.Module):
         return keras.utils.pack_x_y_sample_weight(features, y, sample_weight)
 
     def read(self, texts: Sequence[tf.Tensor]) -> tuple[tf.Tensor, Features]:
-        """Returns whether each row is truncated, as a bool tensor, and the features."""
+        """Returns a bool tensor, True for truncated rows, and the features of rows."""
         segments, is_cut = self.encode(texts)
         return is_cut, self.layout.rows(Trees.of_texts(segments))
 
@@ -135,7 +135,7 @@ class TextPreprocessor(tf.Module):
 
 
 class DocumentPreprocessor(tf.Module):
-    """Splits documents into sentences, tokenizes them and truncates them to rows.
+    """Splits documents into tokenized sentences, truncating each document to one row.
 
     Call arguments:
         texts: string tensor `(B,)`. Each line of a text is a paragraph.
@@ -166,7 +166,7 @@ class DocumentPreprocessor(tf.Module):
 def encode_sentences(
     texts: tf.Tensor, word_pieces: GraphWordPieces, max_words: int
 ) -> tf.RaggedTensor:
-    """Tokenizes the first words of texts `(B,)`. Returns ragged int32 `(B, pieces)`."""
+    """Tokenizes the first `max_words` words of texts, as ragged int32 `(B, pieces)`."""
     flat, num_texts = FlatTexts.of(texts), tf.size(texts)
     pieces = word_pieces.encode(
         flat.code_points,
@@ -183,8 +183,8 @@ def encode_sentences(
 def cut_longest(lengths: tf.Tensor, capacity: int) -> tf.Tensor:
     """Returns the lengths `(B, T)` of texts after truncation by BERT's rule.
 
-    Removes the last piece of the longest text until `capacity` is reached. Among
-    equally long texts, the last one is truncated. Lengths [5, 2, 6] become [4, 2, 4]
+    Repeatedly removes the last piece of the longest text until `capacity` is reached.
+    Among equally long texts, the last is truncated. Lengths [5, 2, 6] become [4, 2, 4]
     with capacity 10, and [4, 2, 3] with capacity 9. Lengths are int32 tensors.
     """
     num_texts = tf.shape(lengths)[1]
@@ -259,7 +259,7 @@ def _combining_marks() -> np.ndarray:
 
 
 class QuestionRows(NamedTuple):
-    """Rows of questions, at least one per question, with contexts and windows."""
+    """Rows, at least one per question, with their questions, contexts and windows."""
 
     features: Features  # `(W, L)` each, from `seg_tf.layouts.spans.span_rows`.
     contexts: Contexts
@@ -268,7 +268,7 @@ class QuestionRows(NamedTuple):
 
 
 class SpanPreprocessor(tf.Module):
-    """Splits contexts into windows and lays out each in a row with its question.
+    """Splits contexts into windows and lays out each window in a row with its question.
 
     Call arguments:
         questions: string tensor `(B,)`.

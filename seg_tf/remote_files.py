@@ -1,6 +1,6 @@
 """Reads and writes files at URLs with fsspec, and retries failed operations.
 
-Uploads to object stores and local copies appear atomically. Temporary failures (server
+Local copies and uploads to object stores appear atomically. Temporary failures (server
 errors, lost connections, truncated files) are retried after increasing pauses.
 """
 
@@ -44,7 +44,7 @@ def to_path(path: "str | os.PathLike[str] | Path") -> Path:
     """Converts a string to a path object, which is a `UPath` for a URL.
 
     Raises:
-        ValueError: if the package for such URLs is missing. The message names it.
+        ValueError: if the URL's protocol is unknown or needs a missing package.
     """
     if not isinstance(path, str):
         return pathlib.Path(path) if isinstance(path, os.PathLike) else path
@@ -96,7 +96,7 @@ def read_bytes(url: str) -> bytes | None:
 def download(
     url: str, path: pathlib.Path, size: int | None = None, sha256: str | None = None
 ) -> None:
-    """Copies a remote file to `path`, in a folder that no other process writes to.
+    """Copies a remote file to `path`, whose folder no other process may write to.
 
     Raises OSError if the file cannot be copied or has another `size` or checksum after
     several attempts, and FileNotFoundError if it does not exist.
@@ -140,7 +140,7 @@ def remove(url: str) -> None:
 
 
 def _named_retries(url: str, attempt: Callable[[], _T]) -> _T:
-    """Like `with_retries`, but raises an OSError that names the URL."""
+    """Like `with_retries`, but names the URL in errors other than a missing file."""
     try:
         return with_retries(url, attempt)
     except FileNotFoundError:
@@ -152,8 +152,8 @@ def _named_retries(url: str, attempt: Callable[[], _T]) -> _T:
 def with_retries(url: str, attempt: Callable[[], _T]) -> _T:
     """Calls `attempt` until it succeeds, at most `ATTEMPTS` times.
 
-    Raises the error of the last attempt, or immediately an error that would recur, such
-    as a missing file or permission. `url` is for messages.
+    Raises the error of the last attempt. Errors that would recur, such as a missing
+    file or permission, are raised immediately. `url` is for messages.
     """
     for number in range(1, ATTEMPTS + 1):
         try:

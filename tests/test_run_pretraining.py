@@ -203,12 +203,12 @@ def test_records_without_validation_train_once_that_is_asked_for(
     load_encoder(tmp_path)
     # The commands that it ends with work as they are.
     (compare,) = re.findall(r"plot.runs (.*)", output)
-    monkeypatch.chdir(tmp_path)
-    command_calls.call("seg_tf.commands.plot_runs", *shlex.split(compare))
-    command_calls.check_image(tmp_path / "curves.png")
     for name in ("demo", "finetune", "export"):
         shown = command_table.in_called_form(f"seg-tf {name} --checkpoint={tmp_path}")
         assert f" {shown} " in output.replace("\n", " ")
+    monkeypatch.chdir(tmp_path)
+    command_calls.call("seg_tf.commands.plot_runs", *shlex.split(compare))
+    command_calls.check_image(tmp_path / "curves.png")
     (longer,) = re.findall(r"train it for longer [^-]*(--config\S+\d)", output)
     code, output, errors = run_here(*command, flag, longer)
     assert code == 0, errors

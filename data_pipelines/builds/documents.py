@@ -102,7 +102,7 @@ class DocumentOptions:
 
     @property
     def normalization(self) -> Normalization:
-        """Normalization options, inferred from the vocabulary where they are None."""
+        """The three normalization options. None means inferred from the vocabulary."""
         return Normalization(self.lower_case, self.strip_accents, self.split_ideographs)
 
     @property
@@ -136,12 +136,12 @@ def build_documents(
     """Builds the document shards and their manifest.
 
     `num_workers` is the number of local processes. All engines write identical bytes.
-    With `overwrite`, an existing build in `output_dir` is removed first. If the same
-    build is already complete, only checks the inputs and returns its manifest.
+    With `overwrite`, an existing build in `output_dir` is removed first. Otherwise, if
+    the same build is already complete, only checks the inputs and returns its manifest.
 
     Raises:
         OSError: if an input is missing.
-        ValueError: if an input, the vocabulary or a function is unusable.
+        ValueError: if an input, the vocabulary or a user's function is unusable.
         BuildError: if the folder contains another build, an input has changed, nothing
             could be read, or more was lost than `options.max_rejected_share`.
     """

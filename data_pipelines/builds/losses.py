@@ -8,7 +8,7 @@ The lost fraction of a corpus is the larger of two fractions:
   The true number is unknown, so each such file counts with its size, or with the size
   of the median file of the corpus if that is larger.
 
-`check` tests the fraction at the end of a build, `LossWatch` early in a build.
+`check` tests the fractions at the end of a build, and `LossWatch` early in a build.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class LossWatch:
 def describe_broken_files(
     names: Sequence[str], sizes: Mapping[str, int]
 ) -> dict[str, Any] | None:
-    """Returns the manifest entry for files that could not be read to their end, if any.
+    """Returns the manifest entry on files that were not read to their end, or None.
 
     It contains the number of files, the names of the first ones, the estimated missing
     bytes, and the corpus size including these. `sizes` maps all sources to bytes.

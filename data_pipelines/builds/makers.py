@@ -46,7 +46,7 @@ _DUPLICATES_FILE = "duplicates.npy"
 
 
 class Maker(Protocol):
-    """Writes the files of slices."""
+    """Protocol of the classes that write the files of a slice."""
 
     def make(self, payload: Any, folder: pathlib.Path) -> dict: ...
 
@@ -192,10 +192,10 @@ def _fingerprints_name(slice_number: int) -> str:
 def find_duplicates(
     options: DocumentOptions, build: ShardedBuild, make_slices: MakeSlices
 ) -> pathlib.Path | None:
-    """Finds duplicate documents and returns the file for `duplicates_in_slice`.
+    """Finds duplicate documents. Returns the path of a file for `duplicates_in_slice`.
 
     Workers compute fingerprints, and this process compares them. An interrupted search
-    resumes with the slices without fingerprints. Returns None if the step is off.
+    resumes with the slices that lack them. Returns None if the step is off.
     """
     if options.cleaning.duplicates is None:
         return None

@@ -47,8 +47,8 @@ class ShardedBuild:
     def opened(self, *, overwrite: bool = False) -> Iterator["ShardedBuild"]:
         """Context manager that locks the folder, checks options and removes leftovers.
 
-        Raises BuildError if another process has locked the folder, or if it contains a
-        build with other options and `overwrite` is False.
+        With `overwrite`, first removes any build. Raises BuildError if another process
+        has locked the folder, or if it contains a finished or a different build.
         """
         self.output_dir.mkdir(parents=True, exist_ok=True)
         with files.locked(self.output_dir, in_use(self.output_dir)):

@@ -2,8 +2,8 @@
 
 A command computes the checksum of every file when it starts. A command that resumes a
 build, or finds it finished, compares them with the checksums of the first command.
-While a build runs, the size and times of each file are compared before each slice of
-the file is processed, and at the end. A file whose times have changed is hashed again.
+Before a slice is processed, and at the end of a build, the sizes and times of files are
+compared with their first values. A file whose values have changed is hashed again.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ class SourceLedger:
     def start(
         self, progress_dir: pathlib.Path, checksums: Sequence[str] | None = None
     ) -> None:
-        """Compares the checksums with the first command's, if any, and stores them.
+        """Stores the checksums after comparing them with the first command's, if any.
 
-        Computes them if `checksums` is None. Raises BuildError if a file has changed.
+        If `checksums` is None, computes them. Raises BuildError if a file has changed.
         """
         if checksums is not None:
             self.checksums = dict(zip(self.paths, checksums, strict=True))
@@ -90,7 +90,7 @@ class SourceLedger:
         files.write_json(path, self.checksums)
 
     def compare(self, expected: Mapping[str, str]) -> None:
-        """Raises BuildError if a file's checksum differs from `expected`."""
+        """Raises BuildError if a checksum, computed if needed, is not as `expected`."""
         if not self.checksums:
             total = sum(self.sizes.values())
             with command_line.progress_bar(total, "hashing inputs") as bar:
@@ -113,7 +113,7 @@ class SourceLedger:
                 self._versions[name] = version
 
     def describe(self) -> tuple[dict[str, Any], ...]:
-        """Checks all files once more and returns the manifest's entries on them."""
+        """Checks all files once more and returns their manifest entries."""
         self.check_unchanged(self.paths)
         return tuple(
             {"file": name, "bytes": size, "sha256": self.checksums[name]}

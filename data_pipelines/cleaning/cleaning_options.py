@@ -26,7 +26,7 @@ class CleaningOptions:
             en,de. Needs --language_function.
         language_function: language detector, as module:function. The function maps a
             text to a code or to (code, confidence).
-        min_language_confidence: drop documents whose language is less certain.
+        min_language_confidence: drop documents detected with a lower confidence.
         evaluation_texts: file of evaluation texts, one per line (from seg-tf
             evaluation-texts). Drop documents that share a run of words with one.
         evaluation_words: number of words in such a run. Default: 13.
@@ -93,7 +93,7 @@ class CleaningOptions:
         return tuple(name.strip() for name in (self.language or "").split(","))
 
     def described(self) -> dict[str, Any]:
-        """Returns the options that are set, with a checksum of the evaluation texts."""
+        """Returns options that differ from the defaults, with texts as a checksum."""
         described = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)

@@ -70,7 +70,7 @@ class DropCounter:
 
 
 def merge(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Merges slice reports into the manifest's entry, or returns None if none exist.
+    """Merges slice reports. Returns None without steps, otherwise the manifest's entry.
 
     It is `{"before": counts, "steps": {name: counts and examples}, "after": counts}`.
     """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from data_pipelines.readers import Document
 
 MAX_NEAR_DOCUMENTS = 1_000_000
-"""Maximum number of documents to search for near duplicates: an index of 6 GB."""
+"""Maximum number of documents to search for near duplicates, with 6 GB of memory."""
 SHINGLE_WORDS = 5
 NUM_PERMUTATIONS = 128
 _MIN_HASH = {"seed": 1, "scheme": "affine32"}
@@ -40,7 +40,7 @@ def normalised_words(document: Document) -> list[str]:
 
 
 def exact_fingerprint(words: list[str]) -> np.ndarray:
-    """Returns a 128-bit hash of a document's words: uint32 array `(4,)`."""
+    """Returns a 128-bit hash of a document's words as a uint32 array `(4,)`."""
     text = " ".join(words).encode("utf-8", "surrogatepass")
     return np.frombuffer(hashlib.blake2b(text, digest_size=16).digest(), "<u4")
 
@@ -51,7 +51,7 @@ def _empty_min_hash() -> MinHash:
 
 
 def near_fingerprint(words: list[str]) -> np.ndarray:
-    """Returns the MinHash of a document's word 5-grams: uint32 array `(128,)`.
+    """Returns the MinHash of a document's word 5-grams as a uint32 array `(128,)`.
 
     If a document has fewer than five words, these are hashed together.
     """
@@ -84,7 +84,7 @@ def exact_duplicates(fingerprints: np.ndarray) -> np.ndarray:
 def near_duplicates(fingerprints: np.ndarray, threshold: float) -> np.ndarray:
     """Finds the documents that nearly repeat an earlier document that is kept.
 
-    Similar documents agree in at least the fraction `threshold` of numbers. If B
+    Similar documents agree in at least the fraction `threshold` of their hashes. If B
     resembles A, and C resembles B but not A, B is dropped and C is kept. Takes a uint32
     array `(n, 128)`. Returns an int64 array `(2, m)`: indices of the documents to drop,
     ascending, and of the earliest similar documents that are kept.

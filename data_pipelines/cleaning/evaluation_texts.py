@@ -34,7 +34,7 @@ def _word_hash(word: str) -> int:
 
 
 def run_hashes(words: list[str], length: int) -> np.ndarray:
-    """Hashes all runs of `length` words: uint64 array `(R,)`, where R = W - length + 1.
+    """Hashes all R = W - length + 1 runs of `length` words. Returns uint64 `(R,)`.
 
     The probability that any run in a corpus of 10^10 words collides with one of 10^7
     different runs is below one percent.
@@ -50,9 +50,9 @@ def run_hashes(words: list[str], length: int) -> np.ndarray:
 
 
 class EvaluationTexts:
-    """Finds runs of `length` words from evaluation texts in other texts.
+    """Finds texts that share a run of `length` words with an evaluation text.
 
-    Of `num_texts` texts, `num_short` have fewer than `length` words and are not found.
+    Of `num_texts` evaluation texts, `num_short` have fewer words and cannot be found.
     """
 
     def __init__(self, texts: Iterable[str], length: int):
@@ -64,7 +64,7 @@ class EvaluationTexts:
         self._hashes = np.unique(np.concatenate(hashes))
 
     def find(self, text: str) -> str | None:
-        """Returns the first run of words that is in an evaluation text, or None."""
+        """Returns the first run of words in `text` from an evaluation text, or None."""
         if not len(self._hashes):
             return None
         words = split_words(text)

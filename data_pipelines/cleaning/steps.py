@@ -51,7 +51,7 @@ class ShortLines:
 
 
 def other_languages(options: CleaningOptions) -> Step:
-    """Returns a step that keeps only documents certain to be in `options.languages`."""
+    """Returns a step that drops documents whose language is uncertain or unwanted."""
     name, limit = options.language_function, options.min_language_confidence
     function = load_function(name, "language_function")
 

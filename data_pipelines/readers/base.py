@@ -164,9 +164,9 @@ class FileReader:
     ) -> dict[str, Path]:
         """Maps the `Document.source` of each input file to its path.
 
-        Several inputs are separated by commas. Their names then begin with the shortest
-        unambiguous name of the input. All names begin with `prefix`. `passed_over`
-        collects the skipped files of folders.
+        `inputs` is one input, or several separated by commas. A source consists of
+        `prefix`, the shortest unambiguous name of its input if there are several, and
+        the file's name in its input. `passed_over` collects skipped files of folders.
         """
         input_paths = file_listing.split_inputs(inputs)
         prefixes: Sequence[str] = [prefix]

@@ -97,10 +97,10 @@ class PlainTextReader(base.TextReader):
 
 
 def is_hard_wrapped(lines: Sequence[str]) -> bool:
-    """Returns whether the line ends of a file are mere line breaks.
+    """Returns whether the line breaks of a file only wrap its text (hard wrapping).
 
-    Only lines that are directly followed by another line are considered, without the
-    longest tenth. The text is hard-wrapped if both of the following hold:
+    Only lines that are directly followed by another line are considered, except for the
+    longest tenth. The text is hard-wrapped if there are none, or if both of these hold:
 
     * The longest of these lines has at most 100 characters. If each line were a
       paragraph or a sentence, more of them would be longer.

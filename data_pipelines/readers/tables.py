@@ -122,7 +122,7 @@ class CsvReader(base.TextReader):
 
 
 def import_extra(name: str, package: str = "") -> ModuleType:
-    """Imports a package of the extra `corpora`, which other formats do not need.
+    """Imports a package of the `corpora` extra, which only some formats need.
 
     Raises:
         ValueError: if the package is not installed.

@@ -38,9 +38,9 @@ Show = Callable[[Arguments], str]
 
 
 def _shows(text: str, number: int | None = None) -> Show:
-    """Returns a function that shows `text`, followed by an argument if `number` is set.
+    """Returns a function that renders `text`, followed by argument `number` if given.
 
-    If that argument is empty or missing, the function shows nothing.
+    If that argument is empty or missing, the function returns an empty string.
     """
     if number is None:
         return lambda arguments: text

@@ -40,11 +40,11 @@ _WIKITEXT_TITLE = re.compile(rb"= (?!= ).*[^=] =$", re.DOTALL)
 
 @dataclasses.dataclass(frozen=True)
 class WikiExtractorReader(json_lines.JsonLinesReader):
-    """WikiExtractor's output, Wikipedia articles as `<doc>` blocks or as JSON lines.
+    """WikiExtractor's output: Wikipedia articles as `<doc>` blocks or as JSON lines.
 
     The format of a file is detected from its first line. The title is the first
     paragraph, and every non-blank line is a paragraph, including headings. Entities
-    such as `&amp;` are replaced. Remains of markup are removed: tags (`<br>`, `</dl>`,
+    such as `&amp;` are replaced. Leftover markup is removed: tags (`<br>`, `</dl>`,
     `<a href=…>`), switches (`__NOTOC__`), the marks `Section::::` and `BULLET::::`, and
     empty brackets. An article without text is rejected, even if it has a title.
     """

@@ -1,7 +1,7 @@
 """Frozen config dataclasses, one for each component of a run.
 
-A run is one `RunConfig`. `build_from` unpacks each part of it into plain arguments of
-the class that it configures, so layers, models and pipelines never see a config. To add
+A `RunConfig` describes a run. `build_from` unpacks each of its parts into arguments of
+the configured class, so layers, models and pipelines never see a config. To add
 a model, objective, optimizer or input pipeline, register a new dataclass and decorate a
 class with `configured_by`. Input configs are in `seg_tf.data.configs`.
 """

@@ -96,14 +96,14 @@ def check_ranges(config: Any) -> None:
 
 
 class Ranged:
-    """Base of dataclasses whose fields are checked against their ranges."""
+    """Base class of dataclasses whose fields are checked against their ranges."""
 
     def __post_init__(self) -> None:
         check_ranges(self)
 
 
 def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
-    """Raises ValueError unless the argument's value is one of `choices`."""
+    """Raises ValueError unless the `value` of argument `name` is one of `choices`."""
     if value not in choices:
         raise ValueError(
             f"`{name}` must be one of {', '.join(choices)}. Received: {value!r}"
@@ -141,7 +141,7 @@ def to_config_dict(config: Any) -> ml_collections.ConfigDict:
 
 
 def _overridable(config: Any) -> Any:
-    """Converts a config to values whose optional fields `ConfigDict` can override."""
+    """Converts a config to nested dicts whose optional fields accept any new value."""
     if isinstance(config, Mapping):
         return {name: _overridable(value) for name, value in config.items()}
     if not dataclasses.is_dataclass(config):
@@ -158,7 +158,7 @@ def _overridable(config: Any) -> Any:
 
 
 def from_config_dict(values: Any) -> Any:
-    """Restores the frozen config from a result of `to_config_dict` or `to_dict`.
+    """Restores a frozen config from the result of `to_config_dict` or `to_dict`.
 
     Raises ValueError for an unknown type or field, a missing field or an invalid value.
     """
@@ -189,7 +189,7 @@ def from_config_dict(values: Any) -> Any:
 
 
 def typed(name: str, value: Any, hint: Any) -> Any:
-    """Checks the type of a value and returns it, cast from int to float if needed."""
+    """Returns a value, cast to float if needed. Raises ValueError for a wrong type."""
     is_config = isinstance(hint, type) and dataclasses.is_dataclass(hint)
     if is_config and not isinstance(value, hint):
         raise ValueError(
@@ -224,7 +224,7 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
 def differing_settings(
     before: Mapping[str, Any], now: Mapping[str, Any], free: Collection[str] = ()
 ) -> list[str]:
-    """Lists the differing settings, each as `name: value there, value now`.
+    """Lists the settings that differ, each as `name: value there, value now`.
 
     Ignores the settings in `free`. Nested mappings have dotted names.
     """

@@ -25,7 +25,7 @@ def attention_rate(model: "EncoderConfig | ReATConfig") -> float:
 def _attention_activations(
     model: "EncoderConfig | ReATConfig", num_heads: int, num_keys: int
 ) -> int:
-    """Returns the number of attention activations per position, 0 without dropout."""
+    """Counts the attention activations stored per position, 0 without dropout."""
     return 3 * num_heads * num_keys if attention_rate(model) else 0
 
 
@@ -53,7 +53,7 @@ class _ModelConfig(Ranged):
     def row_activations(
         self, inputs: Any, vocab_size: int, recompute_layers: bool = False
     ) -> int:
-        """Estimates the number of activations per row stored for the backward pass.
+        """Estimates the number of activations stored per row for the backward pass.
 
         Recomputed layers store only their inputs, except for one layer at a time.
         """
@@ -66,7 +66,7 @@ class _ModelConfig(Ranged):
         return inputs.row_length * (numbers + self._output_activations(vocab_size))
 
     def _layers(self, inputs: Any) -> list[tuple[int, int, int]]:
-        """Returns (layers, width, activations per position) for each kind of layer."""
+        """Returns (number, width, activations per position) for each kind of layer."""
         raise NotImplementedError
 
     def _output_activations(self, vocab_size: int) -> int:
@@ -115,7 +115,7 @@ class EncoderConfig(_ModelConfig):
                 )
 
     def least_weights(self, vocab_size: int) -> int:
-        """Returns the number of weights in tables and matrices, a lower bound."""
+        """Counts the weights in tables and matrices, a lower bound for the model."""
         rows = vocab_size + sum(self.index_tables.values())
         return self.hidden_size * rows + self.num_layers * _matrices(
             self.hidden_size, self.intermediate_size
@@ -274,14 +274,14 @@ class SentenceUnshufflingConfig(_ObjectiveConfig):
     normalize_first: bool = False
 
     def least_weights(self, hidden_size: int) -> int:
-        """Returns the number of weights in attention matrices, a lower bound."""
+        """Counts the weights in attention matrices, a lower bound for the objective."""
         return self.num_layers * 8 * hidden_size**2
 
 
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExchangeSentenceConfig(_ObjectiveConfig):
-    """Detection of sentences that were moved within their text (ReAT, section II.E)."""
+    """Detection of sentences that the input pipeline moved (ReAT, section II.E)."""
 
 
 @register_config

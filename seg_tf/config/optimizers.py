@@ -20,7 +20,7 @@ def share_of_run(num_updates: int, share: float) -> int:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _AdamFamilyConfig(Ranged):
-    """Settings of optimizers with two moments and a warmup.
+    """Settings shared by Adam-like optimizers with a warmup.
 
     Attributes:
         learning_rate: peak learning rate for the global batch.
@@ -38,7 +38,7 @@ class _AdamFamilyConfig(Ranged):
     epsilon: Positive = 1e-6
 
     def decay_begin(self, num_updates: int) -> int | None:
-        """Returns the last update that is independent of `num_updates`, if any."""
+        """Returns the last update that does not depend on the run's length, or None."""
         return None
 
 
@@ -49,10 +49,10 @@ class _DecayingConfig(_AdamFamilyConfig):
     Attributes:
         warmup_updates: number of linear warmup updates. If None, uses `warmup_share`.
         warmup_share: warmup as a fraction of the run. Used if `warmup_updates` is None.
-        decay_updates: number of updates to reach `end_learning_rate`. Defaults to the
-            length of the run, which it may exceed.
+        decay_updates: update number at which the rate reaches `end_learning_rate`. May
+            exceed the length of the run, which is the default.
         decay_from_start: whether the decay is computed from the first update instead of
-            the end of the warmup. The rate then drops when the warmup ends.
+            the end of the warmup. If so, the rate drops when the warmup ends.
     """
 
     warmup_share: Share = 0.01
@@ -92,7 +92,7 @@ class AdamWConfig(_DecayingConfig):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CosineAdamWConfig(_DecayingConfig):
-    """Adam with cosine decay. Defaults to Transformer-XL's settings."""
+    """AdamW with cosine decay. Defaults to Transformer-XL's settings (Adam)."""
 
     learning_rate: NonNegative = 2.5e-4
     warmup_updates: int | None = 0
@@ -104,7 +104,7 @@ class CosineAdamWConfig(_DecayingConfig):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LambConfig(_DecayingConfig):
-    """LAMB (You et al., 2019) with polynomial decay. Defaults to NVIDIA's phase 1.
+    """LAMB (You et al., 2019) with polynomial decay, by default as in NVIDIA's phase 1.
 
     Attributes:
         decay_power: exponent of the decay. 1 is linear.

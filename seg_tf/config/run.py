@@ -1,4 +1,4 @@
-"""Configs of a run and of its length, batch, precision and outputs."""
+"""Configs of a run, its training settings and its loss scale."""
 
 import dataclasses
 import re
@@ -31,7 +31,7 @@ _REFERENCE = re.compile(r"[\w.]+:\w+")
 class LossScaleConfig(Ranged):
     """Dynamic loss scale, used only with the dtype policy `mixed_float16`.
 
-    The scale doubles after `growth_interval` updates without overflow.
+    The scale doubles after `growth_interval` finite steps, and halves on overflow.
     """
 
     initial: Positive = 2.0**15
@@ -42,11 +42,11 @@ class LossScaleConfig(Ranged):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """Length of a run, its batch and its outputs.
+    """Training settings of a run, such as its length, batch size and outputs.
 
     Attributes:
-        num_updates: number of updates in the run, at which the schedule ends. The only
-            setting affecting the weights that may change when a run is resumed.
+        num_updates: number of updates in the run, after which the schedule ends. May be
+            changed when a run is resumed, although the weights depend on it.
         batch_size: number of rows per update, over all processes.
         micro_batch_size: number of rows that a process computes at once, with gradient
             accumulation. If None, a process computes all its rows at once.
@@ -73,7 +73,7 @@ class TrainingConfig:
         validation_interval: number of updates between validations. 0 disables them.
         validation_batches: maximum number of batches per validation.
         checkpoint_interval: number of updates between checkpoints.
-        keep_checkpoints: number of newest checkpoints to keep, besides the best one.
+        keep_checkpoints: number of newest checkpoints to keep. The best is also kept.
         callbacks: functions as `"package.module:function"`, each called with the run's
             folder to create a Keras callback.
         probes: downstream measures to add to each validation, as `"blimp=FOLDER"` and
@@ -124,7 +124,7 @@ class TrainingConfig:
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """All settings that determine the result of a pretraining run, except the text.
+    """Settings of a pretraining run, which determine its result for a given text.
 
     Attributes:
         name: short name for folders and titles (see `named_runs`).
@@ -174,7 +174,7 @@ class RunConfig:
                 )
 
     def decay_begin(self, num_updates: int) -> int | None:
-        """Returns the last update that is independent of `num_updates`, if any."""
+        """Returns the last update that does not depend on the run's length, or None."""
         if not hasattr(self.optimizer, "decay_begin"):
             return None
         return self.optimizer.decay_begin(num_updates)
@@ -183,7 +183,7 @@ class RunConfig:
 def named_runs(family: str, **runs: RunConfig) -> dict[str, RunConfig]:
     """Returns the runs of a config file, each named `family_variant`.
 
-    The name is also the default of `paper`, the column to compare the run with.
+    The name is also the default of `RunConfig.paper`.
     """
     named = {}
     for variant, run in runs.items():
@@ -197,8 +197,8 @@ def config_getter(
 ) -> Callable[[str], ml_collections.ConfigDict]:
     """Returns the `get_config` function of a config file.
 
-    It returns the config of a variant. Flags can override every field. A name without a
-    size, such as `modern`, selects the tiny variant.
+    The function maps a variant's name to its config, whose fields flags can override. A
+    name without a size, such as `modern`, selects the tiny variant.
     """
 
     def get_config(variant: str = "tiny") -> ml_collections.ConfigDict:
@@ -217,10 +217,10 @@ def follow_source(
 ) -> tuple[RunConfig, dict[str, tuple[Any, Any]]]:
     """Adapts an encoder's config to the pretrained weights that it starts from.
 
-    Epsilon and GELU are taken from the source. Token types and common index tables get
-    the source's size if it is larger, so that no pretrained row is lost. Fields that
-    the user has set, such as `model.layer_norm_epsilon`, stay. The second result maps
-    the path of every adopted setting to (value of the config, value of the source).
+    Takes the LayerNorm epsilon and the kind of GELU from the source. Token types and
+    common index tables get the source's size if it is larger, so that no pretrained row
+    is lost. Fields in `user_fields` are not changed. Returns the config and a dict from
+    the path of each adopted setting to (value of the config, value of the source).
     """
     model = config.model
     if not isinstance(model, EncoderConfig):

@@ -1,4 +1,4 @@
-"""Configs of inputs and masking, importable without loading TensorFlow."""
+"""Configs of inputs and masking. Importing them does not load TensorFlow."""
 
 import dataclasses
 import types
@@ -47,7 +47,7 @@ class MaskingConfig:
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SpanMaskingConfig(MaskingConfig):
-    """Settings of masked language modeling with spans inside sentences.
+    """Settings of masked language modeling that predicts spans inside sentences.
 
     Attributes:
         max_span_length: int. Maximum number of pieces of a span.
@@ -137,7 +137,7 @@ class SentenceInputsConfig(ShuffledWindowInputsConfig):
 
     @property
     def num_candidates(self) -> int:
-        """Number of candidates, which are the sentences, `[CLS]` and `[SEP]`."""
+        """Maximum number of candidates, counting sentences, `[CLS]` and `[SEP]`."""
         return self.max_sentences + 2
 
 
@@ -148,7 +148,7 @@ class ReATInputsConfig(WindowInputsConfig):
 
     Each window of the records is split into texts of whole sentences in two ways: into
     short texts of short sentences, and into long texts. A sentence that is too long is
-    split into even parts, which count as sentences. A row never mixes the two kinds.
+    split into even parts, which count as sentences. No row mixes short and long texts.
 
     Attributes:
         window_length: int. Number of positions of the records' windows. Long texts
@@ -190,7 +190,7 @@ class ReATInputsConfig(WindowInputsConfig):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LaneInputsConfig(Ranged):
-    """Settings for reading a corpus as one stream of words in lanes (Transformer-XL).
+    """Settings for reading a corpus as a stream of words in lanes (Transformer-XL).
 
     Each row of a batch holds the next `target_length` words of one lane, and the next
     batch continues each lane. In training, the batch size is the number of lanes.

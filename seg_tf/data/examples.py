@@ -30,7 +30,7 @@ from seg_tf.text.tree import DocumentTree
 _TREE_LISTS = (TOKEN_IDS, SENTENCE_LENGTHS, PARAGRAPH_LENGTHS)
 
 Item = tuple[DocumentTree, int, np.ndarray | None]
-"""A tree, its document number and, for windows, a permutation of its sentences."""
+"""A tree, its document id, and a window's permutation of sentences or None."""
 
 
 def encode(
@@ -158,7 +158,7 @@ def write_windows(
 
 
 def read_trees(path: pathlib.Path, widths: Mapping[str, str]) -> Iterator[Item]:
-    """Reads the records of a shard in order."""
+    """Yields the decoded records of a shard in order."""
     reader = shards.RecordReader([path], in_order=True)
     for number in range(len(reader)):
         yield decode(reader[number], widths)

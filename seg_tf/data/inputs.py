@@ -41,11 +41,11 @@ class MixtureSource:
 class MixtureInputs(SampledInputs):
     """Reads several sources as one, each in proportion to its weight.
 
-    Sample n of a source, including its masking, equals sample n of a run on that source
-    only. An epoch ends when every source has been read completely at least once.
+    Sample n of a source, including its masking, equals sample n of a run with only
+    this source. An epoch ends when every source has been read completely at least once.
 
-    `folders` maps source names to records folders, and `weights` maps them to weights.
-    `read` opens a folder.
+    `folders` and `weights` map the name of each source to its folder and its weight.
+    `read` creates the inputs of a folder.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class MixtureInputs(SampledInputs):
 
     @property
     def text_preparation(self) -> TextPreparation | None:
-        """Text preparation of all sources, or None if there is no vocabulary file."""
+        """Text preparation of all sources, or None if none has a vocabulary file."""
         known = (inputs.text_preparation for inputs in self._inputs)
         return next((preparation for preparation in known if preparation), None)
 
@@ -95,7 +95,7 @@ class MixtureInputs(SampledInputs):
     def validation_dataset(
         self, batch_size: int, max_samples: int | None = None, **rank: Any
     ) -> tf.data.Dataset:
-        """Returns held-out batches of all sources. `max_samples` limits each source."""
+        """Returns all sources' held-out batches. `max_samples` limits each source."""
         datasets = (
             inputs.validation_dataset(batch_size, max_samples, **rank)
             for inputs in self._inputs

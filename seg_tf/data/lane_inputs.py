@@ -1,4 +1,4 @@
-"""Reads one stream of words in parallel lanes, the rows of a batch (Transformer-XL)."""
+"""Reads a stream of words in parallel lanes, one per batch row (Transformer-XL)."""
 
 import functools
 import pathlib
@@ -77,14 +77,14 @@ class WordStream:
         return np.concatenate(parts, axis=1)
 
     def _locate(self, place: int) -> tuple[int, int]:
-        """Returns the shard and record numbers of the word at a position of a split."""
+        """Returns the shard and the record in it that contain the word at `place`."""
         firsts = self._first_counts[:, 0]
         shard = int(np.searchsorted(firsts, place, side="right")) - 1
         firsts = self._counts(shard)[:, 0]
         return shard, int(np.searchsorted(firsts, place, side="right")) - 1
 
     def _count_shard(self, number: int) -> np.ndarray:
-        """Counts the split's tokens, sentences and paragraphs before each document."""
+        """Counts tokens, sentences and paragraphs before each document of a shard."""
         records = self._reader.records_of(number)
         counts = np.zeros((len(records) + 1, 3), np.int64)
         for row, record in enumerate(records):
@@ -161,7 +161,7 @@ class LaneInputs(RecordInputs):
     def train_dataset(
         self, batch_size: int, first_sample: int = 0, **rank: Any
     ) -> tf.data.Dataset:
-        """Returns endless, consecutive batches of one row per lane."""
+        """Returns an infinite dataset of consecutive batches with one row per lane."""
         share = sample_order.share_of_rank(batch_size, **rank)
         if first_sample % batch_size:
             raise ValueError(
@@ -192,7 +192,7 @@ class LaneInputs(RecordInputs):
         num_ranks: int = 1,
         split: str = "validation",
     ) -> tf.data.Dataset:
-        """Returns batches in which every held-out word but the first is a target once.
+        """Returns batches that predict each held-out word except the first once.
 
         A time step covers all lanes and takes several batches if there are more lanes
         than `batch_size`. All ranks get the same number of batches. `max_samples` is

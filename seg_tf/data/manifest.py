@@ -90,7 +90,7 @@ class Manifest:
 
     @property
     def tokens_name(self) -> str:
-        """Plural noun for the tokens in messages, "pieces" or "words"."""
+        """Name of the tokens in messages, "pieces" or "words"."""
         return "pieces" if self.tokenizer == encoding.WORD_PIECES else "words"
 
     def count(self, name: str, split: str | None = None) -> int:
@@ -109,7 +109,7 @@ class Manifest:
         return [shard for name in names for shard in self.splits[name]]
 
     def save(self, folder: pathlib.Path) -> None:
-        """Writes `manifest.json`, which begins with counts in total and by split."""
+        """Writes `manifest.json`, which begins with total and per-split counts."""
         totals, *split_totals = (
             {name: self.count(name, split) for name in COUNTS} | self.text_counts(split)
             for split in (None, *SPLITS)
@@ -120,7 +120,7 @@ class Manifest:
 
     @classmethod
     def load(cls, folder: pathlib.Path) -> "Manifest":
-        """Reads a folder's manifest. Raises a ValueError if an entry is invalid."""
+        """Reads a folder's manifest. Raises a ValueError if missing or invalid."""
         path = pathlib.Path(folder) / FILE_NAME
         if not path.is_file():
             raise ValueError(
@@ -236,7 +236,7 @@ def shard_name(split: str, number: int) -> str:
 def shard_paths(
     manifest: Manifest, folder: pathlib.Path, split: str
 ) -> list[pathlib.Path]:
-    """Returns the paths of a split's shards and checks their sizes.
+    """Checks the sizes of a split's shards and returns their paths.
 
     Raises a ValueError if a shard is missing or has the wrong size. The shards of a
     mirror are checked when they are fetched instead.
@@ -271,7 +271,7 @@ def vocabulary_path(manifest: Manifest, folder: pathlib.Path) -> pathlib.Path:
 def text_preparation(
     manifest: Manifest, folder: pathlib.Path
 ) -> TextPreparation | None:
-    """Returns records' text preparation, or None if the vocabulary file is missing."""
+    """Returns the text preparation of records, or None without a vocabulary file."""
     vocabulary = manifest.vocabulary
     if not (folder / vocabulary["file"]).is_file():
         return None

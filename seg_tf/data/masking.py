@@ -51,8 +51,8 @@ class Masking(abc.ABC):
     ) -> dict[str, tf.Tensor]:
         """Masks rows `(B, L)` with one random stream per row, uint64 `(B,)`.
 
-        `sentence_numbers` are from 1, and 0 at positions that are never predicted.
-        Returns `token_ids` with replacements, `masked_positions` and `masked_ids`,
+        `sentence_numbers` start at 1, and are 0 at positions that are never predicted.
+        Returns a dict of the new `token_ids`, `masked_positions` and `masked_ids`,
         int32 `(B, P)` padded with 0, and `masked_weights`, float32 `(B, P)`.
         """
         num_pieces = tf.math.count_nonzero(sentence_numbers, axis=1, dtype=tf.int32)
@@ -90,8 +90,8 @@ class Masking(abc.ABC):
     ) -> tf.Tensor:
         """Draws the positions to predict, int32 `(B, P)`, in ascending order.
 
-        `counts`, int32 `(B,)`, is the number of predictions of each row. Positions
-        beyond it are arbitrary.
+        `counts`, int32 `(B,)`, is the number of predictions of each row. Later entries
+        of a row are arbitrary.
         """
 
     def _replace(self, masked_ids: tf.Tensor, streams: tf.Tensor) -> tf.Tensor:
@@ -223,7 +223,7 @@ def _exclude_span(
 
 
 def _draw_place(is_place: tf.Tensor, draws: tf.Tensor) -> tf.Tensor:
-    """Draws the position of a random True entry of each row of a mask `(B, L)`."""
+    """Draws a random True position in each row of a mask `(B, L)`, int32 `(B,)`."""
     counts = tf.math.count_nonzero(is_place, axis=1, dtype=tf.int32)
     ranks = randomness.integers_below(draws, counts)
     # A flat list of the positions of all rows is several times as fast as `tf.cumsum`

@@ -36,7 +36,7 @@ class DamagedShardError(ValueError):
 def local_records(
     records_dir: str | os.PathLike[str], gigabytes: float | None = None
 ) -> pathlib.Path:
-    """Returns `records_dir`, or the updated local mirror if it is a URL.
+    """Returns `records_dir` as a path or, for a URL, the path of its updated mirror.
 
     `gigabytes` limits the total size of the shards in a mirror. If it is None, the
     previous limit is kept, initially 50. Raises a ValueError if the URL has no records.
@@ -62,8 +62,8 @@ def mirror_folder(url: str) -> pathlib.Path:
 def update(folder: pathlib.Path, url: str, gigabytes: float | None = None) -> bool:
     """Creates or updates the mirror of a URL in a folder.
 
-    Fetches all files except shards. If the records at the URL have changed, first
-    removes the old files. Returns False if there are no records at the URL.
+    Fetches the manifest, vocabulary and sentence parameters. If the manifest has
+    changed, first removes the old files. Returns False if the URL has no manifest.
     """
     content = remote_files.read_bytes(f"{url}/{FILE_NAME}")
     if content is None:
@@ -106,7 +106,7 @@ def _missing(url: str, name: str) -> FileNotFoundError:
 def _locked(
     folder: pathlib.Path, purpose: str
 ) -> contextlib.AbstractContextManager[None]:
-    """Returns a lock inside a mirror, separate from the folder lock that builds use."""
+    """Returns a context manager for a lock of a mirror, separate from builds' locks."""
     lock_folder = folder / "locks" / purpose
     lock_folder.mkdir(parents=True, exist_ok=True)
     return files.locked(lock_folder)
@@ -143,7 +143,7 @@ class Mirror:
 
     @functools.cached_property
     def max_open_shards(self) -> int:
-        """Maximum number of open shards, which use disk space even after removal."""
+        """Maximum number of open shards, which use disk space even when evicted."""
         largest = max(shard.bytes for shard in self.shards.values())
         return max(1, self.max_bytes // (2 * max(largest, 1)))
 
@@ -213,7 +213,7 @@ class Mirror:
             self._has_room(0)
 
     def _has_room(self, num_bytes: int) -> bool:
-        """Makes room for a shard. Returns False if it must wait for other fetches."""
+        """Evicts shards to make room. Returns False if other fetches must end first."""
         # The caller holds the "room" lock. Any process may be fetching these shards.
         names = files.being_written(self.folder, self.shards)
         pending = {name: self.shards[name].bytes for name in names}

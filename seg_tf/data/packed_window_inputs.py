@@ -2,7 +2,7 @@
 
 Every window keeps the indices, masks and predictions that it would have in a separate
 row. `window_number` assigns positions to windows, and the encoder keeps the windows
-separate, so the summed loss equals the loss with one window per row.
+separate, so the summed loss is the same as with one window per row.
 
 Shape key: W windows of a batch, B rows, L row length, P predictions of a row.
 """

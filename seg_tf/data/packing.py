@@ -55,7 +55,7 @@ class Packs:
 
 
 def pack(lengths: np.ndarray, row_length: int, max_windows: int, *, seed: int) -> Packs:
-    """Packs windows with the given lengths into few rows.
+    """Packs windows into few rows of at most `max_windows` windows each.
 
     Lengths are from 1 to `row_length`, which is at most 65,535. Windows of equal length
     are assigned to rows by a hash of the seed, so that a row mixes documents.
@@ -124,10 +124,9 @@ def _best_fit_decreasing(
 
 
 def groups_of_shards(manifest: Manifest, split: str, count: str) -> list[range]:
-    """Returns ranges of consecutive shards to pack together, at least one.
+    """Returns ranges of consecutive shards to pack together, at least one range.
 
-    A range ends when the sum of its `count`, "records" or "sentences" in the manifest,
-    reaches a limit.
+    A range ends when the sum of its `count`, "records" or "sentences", reaches a limit.
     """
     groups, first, size = [], 0, 0
     shards = manifest.splits[split]

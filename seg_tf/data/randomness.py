@@ -53,7 +53,7 @@ def uniform_integers(stream: int, count: int) -> np.ndarray:
 
 
 def extend_key(stream: int | tf.Tensor, names: int | tf.Tensor) -> tf.Tensor:
-    """Extends the names of streams by one more integer, elementwise, in the graph."""
+    """Extends the names of streams by one integer each, in the graph, as uint64."""
     stream, names = (
         value if tf.is_tensor(value) else _uint64(value) for value in (stream, names)
     )

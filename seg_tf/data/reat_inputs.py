@@ -177,7 +177,7 @@ class ReATInputs(WindowInputs):
         )
 
     def _exchange_sentences(self, row: Features, streams: tf.Tensor) -> None:
-        """Exchanges sentences, and adds the features that depend on their order."""
+        """Exchanges sentences in place and adds the features that depend on order."""
         texts, places = row.pop("text_of_sentence"), row.pop("place")
         # Sentences exchange seats. A seat is a text and a position in it.
         seats = tf.broadcast_to(tf.range(tf.shape(texts)[1]), tf.shape(texts))
@@ -200,7 +200,7 @@ class ReATInputs(WindowInputs):
 
 
 def _shares(num_short: int, num_long: int, long_rate: float) -> tuple[int, int]:
-    """Returns how many rows of short texts and of long texts an epoch has."""
+    """Returns an epoch's number of short-text rows and its number of long-text rows."""
     if long_rate == 1:
         return 0, num_long
     requested = round(num_short * long_rate / (1 - long_rate))
@@ -215,9 +215,9 @@ def exchange(
     Each chosen sentence moves to the position of the next one in a random order. The
     number of chosen sentences is rounded randomly without bias, but never to 1.
 
-    `text_number`, from 1, or 0 at padding, is the text of each sentence, and `places`
-    is its position, both int32 `(B, N)`. Returns the new positions, a bool mask of the
-    sentences that moved, and a bool mask of the sentences that could have moved.
+    `text_number` is the text of each sentence, from 1, or 0 at padding. `places` is the
+    sentence's position. Both are int32 `(B, N)`. Returns the new positions, a mask of
+    the sentences that moved, and a mask of the sentences that could have moved.
     """
     width = tf.shape(text_number)[1]
     streams = randomness.extend_key(streams, randomness.EXCHANGED_SENTENCES)
@@ -254,7 +254,7 @@ def exchange(
 
 
 def _rounded(expected: tf.Tensor, chance: tf.Tensor) -> tf.Tensor:
-    """Rounds randomly to int32 with mean `expected`, but never to 1."""
+    """Rounds `expected` to int32 at random, keeping its mean, but never to 1."""
     floor = tf.floor(expected)
     rounded = floor + tf.cast(chance < expected - floor, tf.float32)
     two_or_none = 2.0 * tf.cast(chance < expected / 2, tf.float32)

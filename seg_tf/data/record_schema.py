@@ -3,7 +3,7 @@
 A shard is a TFRecord file. Each record consists of its length (8 bytes), the masked
 CRC-32C of the length (4), the data, and the masked CRC-32C of the data (4). Files next
 to a shard store the offsets of its records and, for windows, the number of pieces of
-each window and sentence. Packing reads these counts, a hundredth of a shard's size.
+each window and sentence. Packing reads only these, a hundredth of a shard's bytes.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def masked_crc(data: bytes) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Lengths:
-    """A file next to a shard with one length per window or sentence.
+    """A kind of file next to each shard, with one length per window or sentence.
 
     Attributes:
         suffix: suffix of the file.
@@ -95,7 +95,7 @@ class Lengths:
         return np.fromfile(self.path(shard_path), _LENGTH)
 
     def read(self, shards: Iterable[Shard], folder: pathlib.Path) -> np.ndarray:
-        """Reads lengths of several shards, uint16, and checks their number and sum."""
+        """Reads the uint16 lengths of shards and checks each shard's number and sum."""
         parts = [np.zeros(0, _LENGTH)]
         for shard in shards:
             path = folder / shard.file
@@ -135,7 +135,7 @@ LENGTHS = (WINDOWS, SENTENCES)
 def read_sentence_lengths(
     shards: Sequence[Shard], folder: pathlib.Path
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Reads int32 piece counts of sentences and sentence counts of windows."""
+    """Reads each sentence's piece count and each window's sentence count, int32."""
     sentences, counts = [np.zeros(0, _LENGTH)], [np.zeros(0, np.int32)]
     for shard in shards:
         window_ends = np.cumsum(WINDOWS.read([shard], folder), dtype=np.int64)

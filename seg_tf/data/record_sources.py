@@ -30,14 +30,14 @@ class RecordSource:
 def parse(
     records_dir: str | None, cache_gigabytes: float | None = None
 ) -> dict[str, RecordSource]:
-    """Parses the sources that `--records_dir` names.
+    """Parses the value of `--records_dir` and returns its sources by name.
 
     An existing folder of records is the only source, whatever characters its name
-    contains. Otherwise the value is a comma-separated list of folders, each followed by
-    a colon and its weight. The name of a source is the shortest unique end of its path.
-    Sources are sorted by name, and weights are divided by their greatest common
-    divisor, so that equivalent mixtures are equal. Raises a ValueError if the value is
-    malformed or a folder contains no records.
+    contains. A value with a comma or weight is a comma-separated list of folders, each
+    followed by a colon and its weight. The name of a source is the shortest unique end
+    of its path. Sources are sorted by name, and weights are divided by their greatest
+    common divisor, so that equivalent mixtures are equal. Raises a ValueError if the
+    value is malformed or a folder contains no records.
     """
     items = [(records_dir or "", 1)]
     if records_dir and _is_mixture(records_dir):

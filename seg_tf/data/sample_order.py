@@ -176,7 +176,7 @@ class MixtureOrder:
         return counts
 
     def epoch(self, sizes: Sequence[int]) -> int:
-        """Returns the fewest samples, in whole blocks, that read every source fully."""
+        """Counts the samples, in whole blocks, until every source is read fully."""
         blocks = max(
             -(-size // weight)
             for size, weight in zip(sizes, self._weights.tolist(), strict=True)

@@ -1,6 +1,6 @@
 """Reads rows of shuffled whole sentences, with or without `[SENT]` tokens (SLM).
 
-Surplus sentences of a window are merged. Sentences are shuffled, laid out and masked.
+Surplus sentences of a window are merged, and all are shuffled, laid out and masked.
 Shape key: B rows, M maximum number of sentences of a row.
 """
 
@@ -21,7 +21,7 @@ from seg_tf.text.graph.trees import Trees
 
 @configured_by(ShuffledWindowInputsConfig)
 class ShuffledWindowInputs(WindowInputs):
-    """`WindowInputs` whose rows contain whole sentences in any order.
+    """`WindowInputs` whose rows contain whole sentences, which may be shuffled.
 
     Training merges and shuffles sentences anew in every epoch. Validation uses the
     order stored with each record.

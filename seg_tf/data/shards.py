@@ -100,13 +100,13 @@ class RecordReader:
         return self._mirror is not None
 
     def prefetch(self, numbers: Sequence[int]) -> None:
-        """Starts fetching the shards of records that will be read later."""
+        """Starts fetching the remote shards of records that will be read later."""
         if self._mirror is not None:
             shards = {self.locate(int(number))[0] for number in numbers}
             self._mirror.prefetch(self._paths[shard] for shard in sorted(shards))
 
     def locate(self, number: int) -> tuple[int, int]:
-        """Returns the shard of a record and the record's number in the shard."""
+        """Returns a record's shard number and the record's number in that shard."""
         if not 0 <= number < len(self):
             raise IndexError(
                 f"`number` must be below the {len(self)} records. Received: {number}"
@@ -115,7 +115,7 @@ class RecordReader:
         return shard, number - self._first_records[shard]
 
     def records_of(self, shard: int) -> range:
-        """Returns the numbers of the records of a shard."""
+        """Returns the range of a shard's record numbers."""
         return range(*self._first_records[shard : shard + 2])
 
 
@@ -196,7 +196,7 @@ class _OpenShard:
         return data
 
     def _extent(self, number: int) -> tuple[int, int]:
-        """Returns the first byte of a framed record and the byte after its last."""
+        """Returns the byte offsets at which a framed record begins and ends."""
         begin, end = self._read_offsets(number, 2)
         if not begin + FRAME_BYTES <= end <= self._size:
             raise self._mismatch(f"bytes {begin} to {end} for record {number}")
@@ -221,8 +221,8 @@ class _OpenShard:
 def max_open_shards() -> int:
     """Returns the maximum number of shards that a reader keeps open.
 
-    Each shard has two open files. Readers use at most a quarter of the process's limit,
-    because a run opens a reader for each split and other files.
+    Each shard has two open files. A reader opens at most a quarter of the files that
+    the process may open, because a run has a reader for each split, and other files.
     """
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if soft == resource.RLIM_INFINITY:

@@ -83,7 +83,7 @@ class Texts:
         return ends[self.firsts + self.counts] - ends[self.firsts]
 
     def halved(self, which: np.ndarray) -> tuple["Texts", np.ndarray]:
-        """Halves some texts. Returns all texts and the indices of the halves."""
+        """Halves texts at `which`. Returns all texts and the indices of the halves."""
         firsts, sizes = self.firsts[which], self.counts[which]
         cuts = _whole(self.is_begin, firsts, firsts + sizes // 2)
         halves = (cuts - firsts).astype(np.int32)
@@ -125,7 +125,7 @@ def cut_texts(
     shape: TextShape,
     row: RowShape,
 ) -> Texts:
-    """Splits windows into texts, each as long as its shape and a row allow.
+    """Splits windows into texts, each as long as `shape` and a row allow.
 
     The parts of a long sentence stay together unless they do not fit into a text.
     """
@@ -160,7 +160,7 @@ def cut_texts(
 
 
 def _whole(is_begin: np.ndarray, firsts: np.ndarray, stops: np.ndarray) -> np.ndarray:
-    """Moves stops back to the start of a sentence, unless the text would be empty."""
+    """Moves `stops` back to whole sentences, except where a text would become empty."""
     moved = stops.copy()
     is_torn = ~is_begin[moved]
     while is_torn.any():
@@ -212,7 +212,7 @@ def sentence_matrix(texts: Texts, rows: list[np.ndarray]) -> np.ndarray:
 
 
 def _fits(texts: Texts, rows: list[np.ndarray], row: RowShape) -> Iterator[np.ndarray]:
-    """Yields masks of the rows whose sentences all fit, one batch of rows at a time."""
+    """Yields one mask per batch of rows, True for rows whose sentences all fit."""
     for begin in range(0, len(rows), _ROWS_PER_BATCH):
         lengths = sentence_matrix(texts, rows[begin : begin + _ROWS_PER_BATCH])
         _, succeeded = place_in_blocks(lengths, row.block_length, row.num_blocks)

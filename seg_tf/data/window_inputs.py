@@ -29,7 +29,7 @@ class SampledInputs:
     def train_dataset(
         self, batch_size: int, first_sample: int = 0, **rank: Any
     ) -> tf.data.Dataset:
-        """Returns endless batches in a new order every epoch."""
+        """Returns an infinite dataset of batches, in a new order every epoch."""
         make_features = self.train_function()
         share = sample_order.share_of_rank(batch_size, **rank)
 
@@ -266,7 +266,7 @@ class WindowInputs(SampledInputs, RecordInputs):
         return rows
 
     def _traced_once(self, split: str, function: ReadSamples) -> ReadSamples:
-        """Returns a `tf.function`, traced only once, for all datasets of a split."""
+        """Returns one `tf.function` for all datasets of a split, traced only once."""
         return self._functions.setdefault(split, tf.function(function, autograph=False))
 
     def _features(

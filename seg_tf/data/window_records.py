@@ -109,7 +109,7 @@ class WindowRecords:
             raise mirrors.damaged(str(error), paths) from error
 
     def vocabulary(self) -> Vocabulary:
-        """Reads the word pieces of the records and checks them against the manifest."""
+        """Checks the vocabulary file of the records by its checksum and reads it."""
         return Vocabulary.from_file(vocabulary_path(self.manifest, self.records_dir))
 
     def check_whole_sentences(self) -> None:

@@ -275,11 +275,14 @@ def check_labels(
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.shape != (num_examples,) or labels.dtype.kind not in "biuf":
+        is_one_hot = labels.ndim == 2
+        hint = (
+            ", not one-hot rows; `np.argmax(labels, axis=1)` gives numbers of classes"
+        )
         raise ValueError(
-            "`labels` must hold one number for each of `texts`, not one-hot rows; "
-            "`np.argmax(labels, axis=1)` gives numbers of classes. Received: labels of "
-            f"the shape {labels.shape} and the type {labels.dtype}, {num_examples} "
-            "examples"
+            f"`labels` must hold one number for each of `texts`{hint * is_one_hot}. "
+            f"Received: labels of the shape {labels.shape} and the type "
+            f"{labels.dtype}, {num_examples} examples"
         )
     rule, is_right = "finite", np.isfinite(labels)
     if num_classes is not None:

@@ -91,7 +91,7 @@ class SquadRunner:
         self.baseline = squad.evaluate(dev, never)
 
     def describe(self) -> dict[str, Any]:
-        """Returns file checksums and text settings that the scores depend on."""
+        """Returns data checksums and text settings that the scores depend on."""
         checksums = {
             split: hashlib.sha256(
                 repr(examples.data.passages).encode("utf-8", "replace")

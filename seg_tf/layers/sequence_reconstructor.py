@@ -21,10 +21,10 @@ class SequenceReconstructor(ArgumentsConfig, keras.layers.Layer):
 
     Step i reads the candidate selected by step i - 1, or `[CLS]` if it is the first. It
     attends to the candidates read so far and, by cross-attention, to all candidates.
-    Its logits are inner products of its output with all candidates (eq. 1 and 2).
+    Its logits are inner products of its output with all candidates (eqs. 1 and 2).
 
-    Neither candidates nor steps have position embeddings, so permuting the candidates
-    permutes the logits. The order of the candidates must not depend on the gold order.
+    There are no position embeddings, so permuting the candidates permutes the logits.
+    Candidate order must not depend on gold order, because `decode` breaks ties by it.
 
     Args:
         num_layers: int. Number of decoder layers.

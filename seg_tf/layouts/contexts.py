@@ -70,9 +70,9 @@ class Contexts:
     ) -> Contexts:
         """Creates contexts from the lengths of their sentences.
 
-        `ids`, `starts` and `stops` are int32 `(P,)`. Of each sentence, int32 `(S,)`,
-        `lengths` is the number of pieces, at least 1, `paragraphs` is an ascending
-        paragraph number, and `numbers` is the context number.
+        `ids`, `starts` and `stops`, int32 `(P,)`, describe the pieces. The others,
+        int32 `(S,)`, describe the sentences: `lengths` are piece counts, at least 1,
+        `paragraphs` ascending paragraph numbers, and `numbers` context numbers.
         """
         begins_text = _begins(numbers)
         begins_paragraph = _begins(paragraphs)

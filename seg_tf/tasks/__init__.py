@@ -1,4 +1,4 @@
-"""Fine-tuning tasks, with examples from benchmark files, metrics and settings.
+"""Fine-tuning tasks, with their benchmark files, examples, metrics and settings.
 
 >>> from seg_tf import tasks
 >>> task = tasks.get("glue/mrpc")
@@ -31,7 +31,7 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str | Task) -> Task:
-    """Returns a task by name. Raises a ValueError if there is none."""
+    """Returns a task by name. Raises a ValueError if no task has this name."""
     if isinstance(name, Task):
         return name
     check_choice("task", name, _TASKS)
@@ -45,7 +45,7 @@ def read(task: Task | str, data_dir: str | os.PathLike, split: str) -> list[Exam
 
     Raises:
         ValueError: if there is no such task or split, or if the file is invalid. The
-            message names the file, line and column.
+            message names the file and the position in it.
         OSError: if the file does not exist or cannot be read.
     """
     task = get(task)

@@ -1,12 +1,12 @@
 """Tasks and probe settings of DiscoEval (Chen et al., 2019).
 
-| task | a row of the files | labels |
+| task | row of a file | labels |
 |---|---|---|
-| SP, sentence position | label, 5 sentences | place of the first among the rest |
+| SP, sentence position | label, 5 sentences | original position of the first sentence |
 | BSO, binary sentence ordering | 2 sentences in order | 1 in order, 0 swapped |
-| DC, discourse coherence | label, 6 sentences | 1 coherent, 0 one sentence is foreign |
+| DC, discourse coherence | label, 6 sentences | 1 coherent, 0 with a foreign sentence |
 | SSP, sentence section prediction | label, 1 sentence | 1 from an abstract |
-| PDTB, explicit and implicit relations | label, 2 texts | senses of the second level |
+| PDTB, explicit and implicit relations | label, 2 texts | second-level senses |
 
 BSO rows have no label. Each row yields two examples, in order and swapped. PDTB labels
 are line numbers of `labelset.txt`, from 0.

@@ -1,6 +1,6 @@
 """The papers' fine-tuning settings, with grids, best settings and sources.
 
-There are three recipes:
+There are three sets of recipes, each with one recipe per task:
 
 * "segatron": SegaBERT and BERT in the AAAI paper.
 * "segabert_base": base models in the earlier report, with one setting per benchmark.
@@ -60,7 +60,7 @@ class Recipe:
         source: str. Paper, sections and tables that state the settings.
         best: `Setting`. The paper's best or only setting, or None if it is not stated.
         num_runs: int. Number of seeds per setting, or None if it is not stated.
-        score: str. Score of several runs, "mean" or "best", or "" if it is not stated.
+        score: str. Reported score of the runs, "mean" or "best", or "" if not stated.
         row_length: int. Maximum row length, or None if it is not stated.
         optimizer: `OptimizerSettings`. Optimizer settings that are not in the grid.
         freezes_encoder: bool. Whether only the head is trained.

@@ -25,7 +25,7 @@ class Example:
             example has the shared text and one text per choice.
         label: int, float or None. Label number in `Task.labels`, score for regression,
             or None in unlabeled test sets.
-        identifier: str. Index that the file gives the example, or its number, from 0.
+        identifier: str. Unique name of the example, such as its index in the file.
     """
 
     texts: tuple[str, ...]
@@ -143,7 +143,7 @@ class TableRow:
         return self.fields[self.columns.index(column)]
 
     def error(self, column: str, rule: str) -> ValueError:
-        """Returns an error which states that a column violates `rule`."""
+        """Returns an error that names the file, line and column, and states `rule`."""
         number = self.columns.index(column)
         return ValueError(
             f"{self.path}:{self.line}: column {number + 1} ({column}) must be {rule}. "
@@ -151,7 +151,7 @@ class TableRow:
         )
 
     def number(self, column: str, lowest: float, highest: float) -> float:
-        """Returns the number in a column. Raises a ValueError if it is out of range."""
+        """Returns the number in a column. Raises a ValueError unless it is in range."""
         try:
             number = float(self.field(column))
         except ValueError:

@@ -1,21 +1,17 @@
 """Runs of ReAT from raw text, whatever documents there are."""
 
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 
-from seg_tf.config import (
-    AdamWConfig,
-    ExchangeSentenceConfig,
-    MaskedLMConfig,
-    ReATConfig,
-    RunConfig,
-    TrainingConfig,
-)
+from seg_tf.config import ExchangeSentenceConfig, MaskedLMConfig, RunConfig
 from seg_tf.data.inputs import MaskingConfig, ReATInputsConfig
 from seg_tf.training import build, run_folder
+from tests.inference import tiny_reat
 from tests.training.stand_ins import pretrain
+from tests.training.test_sentence_unshuffling_run import CONFIG as SLM_RUN
 from tests.worlds import TEXT_LENGTH
 
 pytestmark = pytest.mark.slow
@@ -23,18 +19,7 @@ pytestmark = pytest.mark.slow
 CONFIG = RunConfig(
     name="reat",
     paper="reat_small",
-    model=ReATConfig(
-        block_length=16,
-        max_sentences=10,
-        num_sentence_layers=1,
-        num_alpha_layers=1,
-        hidden_size=16,
-        alpha_hidden_size=24,
-        num_heads=2,
-        alpha_num_heads=2,
-        intermediate_size=32,
-        alpha_intermediate_size=32,
-    ),
+    model=dataclasses.replace(tiny_reat.MODEL, max_sentences=10),
     inputs=ReATInputsConfig(
         window_length=TEXT_LENGTH,
         row_length=128,
@@ -49,16 +34,8 @@ CONFIG = RunConfig(
         "masked_lm": MaskedLMConfig(),
         "exchange_sentence": ExchangeSentenceConfig(),
     },
-    optimizer=AdamWConfig(learning_rate=1e-3, warmup_updates=1),
-    training=TrainingConfig(
-        num_updates=12,
-        batch_size=6,
-        micro_batch_size=3,
-        log_interval=4,
-        validation_interval=6,
-        validation_batches=20,
-        checkpoint_interval=6,
-    ),
+    optimizer=SLM_RUN.optimizer,
+    training=SLM_RUN.training,
 )
 
 

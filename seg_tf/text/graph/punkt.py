@@ -433,8 +433,8 @@ class Tokens:
 def find_tokens(characters: Characters) -> Tokens:
     """Finds the tokens of every paragraph, like `seg_tf.text.punkt.tokenize`.
 
-    A token is a run (`--`, `..`, or `. . .` with spaces that do not separate chunks), a
-    word up to the first character that ends it, or any other character.
+    A token is a run (`--`, `..`, or `. . .` with non-ASCII spaces), a word up to the
+    first character that ends it, or any other character except whitespace.
     """
     is_space = characters.is_space
     runs = _find_runs(characters)
