@@ -21,7 +21,8 @@ import seg_tf
 _GROUPS = {
     "Models": (
         "seg_tf.commands",
-        "pretrain finetune export demo encode-text fill-mask find-sentences "
+        "pretrain finetune export demo encode-text encode-passages fill-mask "
+        "find-sentences "
         "reorder-sentences generate-text evaluate-grammar evaluate-perplexity "
         "evaluate-sentences "
         "evaluate-similarity evaluation-texts import-weights "

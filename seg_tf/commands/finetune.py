@@ -13,7 +13,13 @@ summary.txt. If an interrupted command is repeated, it resumes with the first un
 trial. With more values or seeds, it runs the missing trials. A trial that diverges does
 not stop the other trials.
 
-The baselines are the most frequent label and the same model without pretraining:
+Examples can be in a table of your own, CSV, TSV or JSON lines with named columns:
+
+  seg-tf finetune runs/segabert --train_file=reviews.csv --text=review --label=stars \
+    --output_dir=finetuned/stars
+
+The baselines are the most frequent label, a linear model of words and pairs of words,
+and the same model without pretraining:
 
   … --output_dir=finetuned/mrpc_random --randomly_initialized
 
@@ -31,20 +37,21 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from absl import flags
+from absl import app, flags
 
-from seg_tf import command_line
+from seg_tf import command_line, tasks
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.finetuning import runners, trial_report, trials
 from seg_tf.finetuning.probing import MODES
 from seg_tf.finetuning.trials import ADVICE, TaskRunner, Trial, TrialsFolder
 from seg_tf.interop import convert
+from seg_tf.tasks import own_table
 from seg_tf.training import distribution, engine, tensorflow_engine, trackers
 from seg_tf.training.errors import TrainingStopped
 
 # Flags whose values may differ between hosts, unlike the content of these files.
-_PATHS = ("checkpoint", "data_dir", "output_dir")
+_PATHS = ("checkpoint", "data_dir", "output_dir", "train_file", "dev_file")
 _DTYPE_POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 
 
@@ -72,9 +79,14 @@ def define_flags() -> None:
     model_flags.define_model_flags()
 
     # === Task and files ===
-    flags.DEFINE_list("task", None, "Comma-separated tasks.", required=True)
-    flags.DEFINE_string(
-        "data_dir", None, "Folder of the benchmark or of the task.", required=True
+    flags.DEFINE_list("task", None, "Comma-separated tasks, with --data_dir.")
+    flags.DEFINE_string("data_dir", None, "Folder of the benchmark or of the task.")
+    flags.DEFINE_string("train_file", None, "Table of examples, instead of --task.")
+    flags.DEFINE_string("dev_file", None, "Default: a tenth of --train_file.")
+    flags.DEFINE_list("text", None, "Columns of the texts of --train_file.")
+    flags.DEFINE_string("label", None, "Column of the labels of --train_file.")
+    flags.DEFINE_bool(
+        "regression", None, "Labels are scores. Default: if they look like scores."
     )
     flags.DEFINE_string("output_dir", None, "Output folder.", required=True)
     flags.DEFINE_integer("limit", None, "Train only on the first N examples.", 1)
@@ -144,7 +156,7 @@ def main(_: Sequence[str]) -> None:
     processes = tensorflow_engine.join()
     report = print if processes.is_chief else lambda _: None
     command_line.folder_path(values.output_dir)
-    names = list(dict.fromkeys(values.task))
+    names = _task_names(report)
     present = [name for name in values if values[name].present]
     compared = {f"--{n}": values[n].value for n in present if n not in _PATHS}
     processes.check_agreement({"versions": engine.installed_versions(), **compared})
@@ -177,6 +189,35 @@ def main(_: Sequence[str]) -> None:
             f"{len(diverged):,} of {num_trials:,} trials diverged and have no scores: "
             f"{'; '.join(diverged)}. {ADVICE}"
         )
+
+
+def _task_names(report: Callable[[str], Any]) -> list[str]:
+    """Returns the names of the tasks, after adding the one of `--train_file`."""
+    values = flags.FLAGS
+    is_table = all((values.train_file, values.text, values.label))
+    if is_table == bool(values.task and values.data_dir):
+        raise ValueError(
+            "There must be either --task and --data_dir, or --train_file, --text and "
+            "--label"
+        )
+    if not is_table:
+        return list(dict.fromkeys(values.task))
+    task, splits = own_table.read(
+        *(values.train_file, values.text, values.label),
+        *(values.dev_file, values.regression),
+    )
+    tasks.register(task, splits)
+    kind = f"{len(task.labels)} classes: {', '.join(task.labels[:10])}"
+    if task.is_regression:
+        kind = "scores from {:g} to {:g}".format(*task.score_range)
+    how = f"all of {values.dev_file}"
+    if values.dev_file is None:
+        how = "a tenth of the different texts (--dev_file)"
+    report(
+        f"{values.label}: {kind} (--[no]regression); {len(splits['train']):,} examples "
+        f"to train on, {len(splits['dev']):,} held out, {how}"
+    )
+    return [task.name]
 
 
 def _load_model(
@@ -222,7 +263,7 @@ def _make_job(
     runner = runners.make_runner(
         pretrained,
         name,
-        values.data_dir,
+        values.data_dir or "",
         options,
         optimizer=optimizer,
         probe=values.probe,
@@ -290,6 +331,14 @@ def _run(
     return diverged
 
 
+def _parse_flags(argv: Sequence[str]) -> list[str]:
+    """Parses flags. An argument before all flags is the checkpoint."""
+    script, *rest = argv
+    if rest and not rest[0].startswith("-"):
+        rest[0] = f"--checkpoint={rest[0]}"
+    return app.parse_flags_with_usage([script, *rest])
+
+
 if __name__ == "__main__":
     define_flags()
-    command_line.run(main, TrainingStopped, goes_on=True)
+    command_line.run(main, TrainingStopped, goes_on=True, parse_flags=_parse_flags)

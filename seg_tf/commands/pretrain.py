@@ -135,7 +135,7 @@ def main(argv: Sequence[str]) -> None:
     from seg_tf.interop import convert
     from seg_tf.training import command
 
-    command.run(
+    end = command.run(
         config,
         command.RunOptions(
             records_dir=config.records_dir if records_dir is None else records_dir,
@@ -151,6 +151,8 @@ def main(argv: Sequence[str]) -> None:
             trackers=chosen_trackers,
         ),
     )
+    if folder and end:
+        print(f"  a page on the run     {pretrain_folder.write_page(output_dir, end)}")
 
 
 if __name__ == "__main__":

@@ -48,6 +48,8 @@ RUN_CHOICES = {
     "training.validation_interval": "updates between two",
 }
 """Fields of the config that are printed."""
+PLAN_FILE = "plan.json"
+"""Choices of a run on a folder, in its output folder."""
 _START = 3.0  # Seconds before `prepare` is called.
 _BYTES_PER_SECOND = 2e6  # Of vocabulary and records, as a first estimate.
 
@@ -91,7 +93,7 @@ def prepare(folder: str, is_named: bool) -> tuple[RunConfig, str, str] | None:
     overrides = config_flags.get_override_values(values["config"])
     root = command_line.local_path(folder.partition("*")[0], "FOLDER").absolute()
     output = command_line.folder_path(values.output_dir or f"runs/{root.name}")
-    plan_file = output / "plan.json"
+    plan_file = output / PLAN_FILE
     asked = {"folder": folder, "config": is_named and values.config.name}
     asked |= {name: getattr(values, name) for name in ("minutes", *TEXT_CHOICES)}
     if plan_file.exists() and values.minutes and not values.overwrite:
@@ -148,7 +150,7 @@ def prepare(folder: str, is_named: bool) -> tuple[RunConfig, str, str] | None:
     if not values.dry_run:
         output.mkdir(parents=True, exist_ok=True)
         written = {"asked": asked, "records": str(records), "config": to_dict(config)}
-        files.write_json(plan_file, written)
+        files.write_json(plan_file, {**written, "expected_loss": plan.loss})
     return config, str(records), str(output)
 
 
@@ -215,6 +217,16 @@ def build_records(folder: str, window: int, cache: pathlib.Path) -> pathlib.Path
     window_options = windows.WindowOptions(window_length=window)
     windows.build_windows(window_options, source, records, num_workers=workers)
     return records
+
+
+def write_page(output: str, next_steps: str) -> pathlib.Path:
+    """Writes `run.html` into the output folder of a finished run."""
+    from seg_tf.commands import run_page
+
+    folder = pathlib.Path(output)
+    plan = files.read_json(folder / PLAN_FILE)
+    records, expected = pathlib.Path(plan["records"]), plan["expected_loss"]
+    return run_page.write(folder, records, expected, next_steps)
 
 
 def override(config: RunConfig, overrides: Mapping[str, Any]) -> RunConfig:

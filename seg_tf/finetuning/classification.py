@@ -26,7 +26,7 @@ from seg_tf.finetuning.trials import (
     check_finite,
 )
 from seg_tf.preprocessing import TextPreprocessor
-from seg_tf.tasks import Task, task
+from seg_tf.tasks import Task, own_table, task
 from seg_tf.tasks.finetuning_settings import OptimizerSettings
 
 # Inference needs less memory than training.
@@ -102,16 +102,22 @@ class ClassificationRunner:
         self.name = task.name
         self.num_examples = len(self._train.labels)
         self.main_metric = next(iter(self._dev)) + task.main_metric
-        # Always predict the mean score or the most frequent label.
+        # The mean score or the most frequent label.
         labels = self._train.labels
         guess = float(np.mean(labels))
         if not task.is_regression:
             ((guess, _),) = Counter(sorted(labels)).most_common(1)
-        self.baseline = {
-            prefix + name: value
-            for prefix, split in self._dev.items()
-            for name, value in split.scores([guess] * len(split.labels)).items()
-        }
+        self.baselines: dict[str, dict[str, float]] = {}
+        for prefix, split in self._dev.items():
+            guesses = {"without a model": [guess] * len(split.labels)}
+            texts = [example.texts for example in split.examples]
+            words = own_table.bag_of_words(task, self._train.examples, texts)
+            if words is not None:
+                guesses["bag of words"] = words
+            for title, predictions in guesses.items():
+                scores = self.baselines.setdefault(title, {})
+                for name, value in split.scores(predictions).items():
+                    scores[prefix + name] = value
 
     def describe(self) -> dict[str, Any]:
         """Returns checksums of the data that scores and saved models depend on."""

@@ -102,10 +102,11 @@ class ProbeRunner:
         self._features: dict[int | None, Mapping[str, np.ndarray]] = {}
         self.num_examples = len(self._examples["train"])
         ((majority, _),) = Counter(sorted(self._labels["train"])).most_common(1)
-        self.baseline: dict[str, float] = {}
+        constant: dict[str, float] = {}
         for split in [*self._examples][1:]:
             predictions = np.full(len(self._labels[split]), majority)
-            self.baseline |= self._scores(split, predictions)
+            constant |= self._scores(split, predictions)
+        self.baselines = {"without a model": constant}
 
     def describe(self) -> dict[str, Any]:
         """Returns the checksum of the examples in each split."""

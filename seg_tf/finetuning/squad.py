@@ -88,7 +88,7 @@ class SquadRunner:
         self._rank = AnswerRanker(self._dev)
         self.num_examples = len(self._train.questions.contexts)
         never = {question.identifier: "" for question in dev.questions()}
-        self.baseline = squad.evaluate(dev, never)
+        self.baselines = {"without a model": squad.evaluate(dev, never)}
 
     def describe(self) -> dict[str, Any]:
         """Returns data checksums and text settings that the scores depend on."""

@@ -44,7 +44,7 @@ def write_report(folder: TrialsFolder, runner: TaskRunner) -> str:
     best = best_trial(trials, main_metric)
     text = (
         f"{runner.name}: {main_metric} on the dev split\n"
-        f"{summary(trials, main_metric, runner.baseline)}\n"
+        f"{summary(trials, main_metric, runner.baselines)}\n"
         f"best setting (*): {best_setting(trials, main_metric)[0].setting}\n"
         f"best trial: {best}: {best.scores[main_metric]:.4f}\n"
     )
@@ -68,9 +68,11 @@ def write_csv(trials: Sequence[Trial], path: pathlib.Path) -> None:
 
 
 def summary(
-    trials: Sequence[Trial], main_metric: str, baseline: Mapping[str, float]
+    trials: Sequence[Trial],
+    main_metric: str,
+    baselines: Mapping[str, Mapping[str, float]],
 ) -> str:
-    """Formats a table of all settings and the baseline. The best setting has a `*`."""
+    """Formats a table of all settings and baselines. The best setting has a `*`."""
     best = best_setting(trials, main_metric)
     hidden = (main_metric, *_CHOICES)
     names = [name for name in best[0].scores if name not in hidden]
@@ -83,8 +85,9 @@ def summary(
         values += [_mean_score(group, name) for name in names]
         marked = "*" if group == best else ""
         lines.append([marked, str(setting), str(len(scores)), *map(_shown, values)])
-    main, *rest = (_shown(baseline.get(name)) for name in (main_metric, *names))
-    lines.append(["", "without a model", "", main, "", "", "", *rest])
+    for title, scores in baselines.items():
+        main, *rest = (_shown(scores.get(name)) for name in (main_metric, *names))
+        lines.append(["", title, "", main, "", "", "", *rest])
     return aligned_table(lines)
 
 

@@ -74,13 +74,13 @@ class TaskRunner(Protocol):
     """Trains models for one task from one checkpoint.
 
     Files are read and texts are encoded once for all trials. `main_metric` names the
-    score that ranks settings. `baseline` has the scores of a constant prediction.
-    `num_examples` is the number of training examples.
+    score that ranks settings. `baselines` has the scores of simpler predictions by
+    name. `num_examples` is the number of training examples.
     """
 
     name: str
     main_metric: str
-    baseline: Mapping[str, float]
+    baselines: Mapping[str, Mapping[str, float]]
     num_examples: int
 
     def describe(self) -> dict[str, Any]:

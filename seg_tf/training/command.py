@@ -54,8 +54,11 @@ class RunOptions:
     trackers: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-def run(config: RunConfig, options: RunOptions) -> None:
-    """Prints the plan of a run and, unless this is a dry run, trains."""
+def run(config: RunConfig, options: RunOptions) -> str | None:
+    """Prints the plan of a run and, unless this is a dry run, trains.
+
+    Returns what it prints at the end, or None for a dry run or a rank above 0.
+    """
     command_line.raise_open_files()
     try:
         processes = engine.current().join()
@@ -85,10 +88,10 @@ def run(config: RunConfig, options: RunOptions) -> None:
         sys.exit(1)
     if processes.is_chief:
         print(f"{plan}\n{deviations}", flush=True)
-    if options.dry_run:
-        _finish_dry_run(options, trainer)
-    else:
-        _train(options, trainer)
+    if not options.dry_run:
+        return _train(options, trainer)
+    _finish_dry_run(options, trainer)
+    return None
 
 
 def _prepare(
@@ -176,7 +179,7 @@ def _finish_dry_run(options: RunOptions, trainer: Trainer) -> None:
         )
 
 
-def _train(options: RunOptions, trainer: Trainer) -> None:
+def _train(options: RunOptions, trainer: Trainer) -> str | None:
     folder, is_chief = trainer.folder, trainer.distribution.is_chief
     parameters = dict(trainer.description)
     settings = parameters.pop("config")
@@ -196,8 +199,11 @@ def _train(options: RunOptions, trainer: Trainer) -> None:
         if is_chief or not stop.is_common:
             print(stop, file=sys.stderr)
         sys.exit(stop.exit_code)
-    if is_chief:
-        print(_describe_end(result, folder, trainer.config))
+    if not is_chief:
+        return None
+    end = _describe_end(result, folder, trainer.config)
+    print(end, flush=True)
+    return end
 
 
 def _describe_end(result: Result, folder: RunFolder, config: RunConfig) -> str:

@@ -82,13 +82,14 @@ def test_regression_is_learnt_and_its_loss_is_no_broadcast(tmp_path):
     # their variance, 2.25.
     assert logs[-1]["loss"] < 1.5
     assert logs[-1]["dev_loss"] < 1.5
-    assert sts_b.baseline == {"spearman": 0.0, "pearson": 0.0}
+    assert sts_b.baselines["without a model"] == {"spearman": 0.0, "pearson": 0.0}
 
 
 def test_both_dev_sets_of_mnli_and_the_diagnostic_set(tmp_path):
     mnli = runner("mnli", predict_test=True)
     assert mnli.main_metric == "matched_accuracy"
-    assert mnli.baseline == {"matched_accuracy": 0.5, "mismatched_accuracy": 0.5}
+    constant = {"matched_accuracy": 0.5, "mismatched_accuracy": 0.5}
+    assert mnli.baselines["without a model"] == constant
     scores, logs = mnli.run(Trial(SHORT, 1), tmp_path)
     for half, size in (("matched", 12), ("mismatched", 20)):
         rows = predictions_of(tmp_path, f"dev_{half}")

@@ -283,8 +283,8 @@ def test_what_the_words_tell_is_found(task, model, mode, tmp_path):
     write_files(tmp_path / "data", task)
     runner = make(tmp_path, task, model, mode=mode)
     scores, logs = runner.run(Trial(IGNORED, 1), tmp_path / "trial")
-    assert set(runner.baseline) == {"accuracy", "test_accuracy"}
-    for name, score in runner.baseline.items():
+    assert set(runner.baselines["without a model"]) == {"accuracy", "test_accuracy"}
+    for name, score in runner.baselines["without a model"].items():
         assert scores[name] > score + 0.1
     assert max(row["dev_accuracy"] for row in logs) == scores["accuracy"]
     assert {row["l2"] for row in logs} == {1e-5, 1e-4, 1e-3, 1e-2}
@@ -309,7 +309,9 @@ def test_predictions_and_scores_agree(tmp_path):
         np.testing.assert_allclose(scores[f"{prefix}accuracy"], right)
         # Label 1 is most frequent in train.
         ones = np.mean([row["label"] == "1" for row in rows])
-        np.testing.assert_allclose(runner.baseline[f"{prefix}accuracy"], ones)
+        np.testing.assert_allclose(
+            runner.baselines["without a model"][f"{prefix}accuracy"], ones
+        )
 
 
 def test_texts_are_encoded_once_for_all_seeds_unless_the_encoder_is_new(

@@ -53,7 +53,7 @@ def test_every_kind_of_task_has_a_runner_of_one_protocol(
     assert isinstance(runner, expected)
     assert runner.name == task
     assert runner.num_examples == 8
-    assert runner.main_metric in runner.baseline
+    assert runner.main_metric in runner.baselines["without a model"]
     assert set(runner.describe()) >= {"train", "dev"}
 
 

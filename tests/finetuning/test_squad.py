@@ -67,9 +67,9 @@ def test_a_model_that_knows_the_answers_gets_all(kind, version, tmp_path, monkey
     written = json.loads((tmp_path / "out" / "predictions.json").read_text())
     assert squad.evaluate(data, written)["f1"] == 100
     if version == "v2.0":
-        assert runner.baseline["f1"] == 20
+        assert runner.baselines["without a model"]["f1"] == 20
     else:
-        assert runner.baseline["f1"] == 0
+        assert runner.baselines["without a model"]["f1"] == 0
     expected = ["nbest_predictions.json", "predictions.json"]
     expected += ["null_odds.json"] if version == "v2.0" else []
     names = sorted(path.name for path in (tmp_path / "out").iterdir())

@@ -121,7 +121,7 @@ def test_best_setting_is_that_of_the_best_mean_and_not_of_the_best_trial():
 
 
 def test_summary_has_a_line_a_setting_and_one_for_the_baseline():
-    text = report.summary(SCORED, "f1", {"f1": 0.8})
+    text = report.summary(SCORED, "f1", {"without a model": {"f1": 0.8}})
     assert [" ".join(line.split()) for line in text.splitlines()] == [
         "setting seeds f1 mean std min max accuracy mean",
         "lr 0.0001, batch 16, 2 epochs 3 0.7000 0.2000 0.5000 0.9000 0.7000",

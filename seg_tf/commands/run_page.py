@@ -1,0 +1,153 @@
+"""Writes `run.html`, a page on a finished run that needs no network.
+
+It compares the loss with two expectations, and shows what the model predicts and which
+sentences it finds similar in held-out text.
+"""
+
+import base64
+import pathlib
+import random
+import string
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from typing import NamedTuple
+
+import numpy as np
+
+from seg_tf import files
+from seg_tf.checkpoints.pretrained import load_pretrained
+from seg_tf.data import examples, shards
+from seg_tf.data.manifest import Manifest, shard_paths, vocabulary_path
+from seg_tf.inference.masked_lm import MaskFiller
+from seg_tf.inference.sentence_encoder import SentenceEncoder
+from seg_tf.interop import model_card
+from seg_tf.text import encoding
+from seg_tf.text.vocabulary import MASK
+from seg_tf.training.run_folder import VALIDATION, RunFolder, read_log
+
+FILE_NAME = "run.html"
+_NUM_SENTENCES, _NUM_MASKS, _NUM_QUERIES, _NUM_NEAREST = 500, 8, 4, 2
+_MAX_RECORDS = 300
+_LENGTHS = range(6, 31)  # Words of a sentence that is shown.
+
+
+class _Masked(NamedTuple):
+    """A sentence with a masked word."""
+
+    before: str
+    word: str
+    after: str
+
+
+def write(
+    folder: pathlib.Path, records: pathlib.Path, expected_loss: float, next_steps: str
+) -> pathlib.Path:
+    """Writes the page of a run into its folder and returns its path.
+
+    `expected_loss` is the loss that was predicted from the run's size and length, and
+    `next_steps` the text that the run printed at its end.
+    """
+    pretrained = load_pretrained(folder)
+    sentences, split = _sentences(records)
+    chosen = random.Random(0).sample(sentences, min(_NUM_SENTENCES, len(sentences)))
+    with tempfile.TemporaryDirectory() as card_folder:
+        card = model_card.write_model_card(pretrained, pathlib.Path(card_folder))
+        card_text = card.read_text(encoding="utf-8")
+    template = pathlib.Path(__file__).with_suffix(".html").read_text(encoding="utf-8")
+    curve = RunFolder(folder).curve_file.read_bytes()
+    page = string.Template(template).substitute(
+        name=escape(folder.absolute().name),
+        losses=_losses(read_log(RunFolder(folder).log_file), expected_loss),
+        curve=base64.b64encode(curve).decode(),
+        source=f"Sentences of the {split} text, as the model reads them.",
+        masks=_masks(MaskFiller(pretrained), chosen),
+        num_sentences=f"{len(chosen):,}",
+        neighbours=_neighbours(SentenceEncoder(pretrained), chosen),
+        next_steps=escape(next_steps.strip()),
+        card=escape(card_text),
+    )
+    path = folder / FILE_NAME
+    files.write_text(path, page)
+    return path
+
+
+def _sentences(records: pathlib.Path) -> tuple[list[str], str]:
+    """Returns different sentences of held-out text, or else training text."""
+    manifest = Manifest.load(records)
+    split = "validation" if manifest.count("records", "validation") else "train"
+    reader = shards.RecordReader(shard_paths(manifest, records, split))
+    path = vocabulary_path(manifest, records)
+    tokens = encoding.read_vocabulary(manifest.tokenizer, path).tokens
+    unique: dict[str, None] = {}
+    for number in range(min(len(reader), _MAX_RECORDS)):
+        tree, _, _ = examples.decode(reader[number], manifest.number_widths)
+        ends = np.cumsum(tree.sentence_lengths)
+        for ids in np.split(tree.token_ids, ends[:-1]):
+            text = " ".join(tokens[i] for i in ids).replace(" ##", "")
+            if len(text.split()) in _LENGTHS:
+                unique[text] = None
+    return list(unique), "held-out" if split == "validation" else "training"
+
+
+def _losses(log: Sequence[dict], expected: float) -> str:
+    rows = [row for row in log if row["kind"] == VALIDATION]
+    cells = [("expected of this size, time and amount of text", f"{expected:.2f}")]
+    if rows:
+        last = rows[-1]
+        cells.insert(0, ("validation loss at the end", f"{last['loss']:.2f}"))
+        if (level := last.get("loss_without_context")) is not None:
+            name = "of a model that ignores the context"
+            cells.append((name, f"{level:.2f}"))
+    return _table(("", "loss"), ((escape(name), value) for name, value in cells))
+
+
+def _masks(filler: MaskFiller, sentences: Sequence[str]) -> str:
+    masked = list(_masked(sentences))[:_NUM_MASKS]
+    if not masked:
+        return "<p>There is no sentence of a suitable length.</p>"
+    texts = [f"{one.before} {MASK} {one.after}" for one in masked]
+    rows = []
+    for one, (best, *_) in zip(masked, filler.predict(texts, 3), strict=True):
+        text = f"{escape(one.before)} <mark>{escape(one.word)}</mark> "
+        guesses = (f"{escape(piece)} {value:.0%}" for piece, value in best)
+        rows.append((text + escape(one.after), ", ".join(guesses)))
+    return _table(("sentence", "three most probable pieces"), rows)
+
+
+def _masked(sentences: Iterable[str]) -> Iterator[_Masked]:
+    """Masks the longest word in the second half of each sentence."""
+    for text in sentences:
+        words = text.split()
+        half = len(words) // 2
+        place = max(range(half, len(words)), key=lambda number: len(words[number]))
+        if words[place].isalpha():
+            before, after = " ".join(words[:place]), " ".join(words[place + 1 :])
+            yield _Masked(before, words[place], after)
+
+
+def _neighbours(encoder: SentenceEncoder, sentences: Sequence[str]) -> str:
+    if len(sentences) <= _NUM_NEAREST:
+        return "<p>There are too few sentences of a suitable length.</p>"
+    vectors = np.asarray(encoder.encode(sentences))
+    # The mean of all vectors says nothing about a sentence.
+    vectors = vectors - vectors.mean(axis=0)
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    rows = []
+    for query in range(min(_NUM_QUERIES, len(sentences))):
+        cosines = vectors @ vectors[query]
+        cosines[query] = -np.inf
+        for number in np.argsort(-cosines)[:_NUM_NEAREST]:
+            found = f"{escape(sentences[number])} ({cosines[number]:.2f})"
+            rows.append((escape(sentences[query]), found))
+    return _table(("sentence", "nearest (cosine)"), rows)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Formats an HTML table of cells in HTML."""
+
+    def line(cells: Iterable[str], tag: str) -> str:
+        return "".join(f"<{tag}>{cell}</{tag}>" for cell in cells)
+
+    body = "".join(f"<tr>{line(cells, 'td')}</tr>" for cells in rows)
+    return f"<table><tr>{line(head, 'th')}</tr>{body}</table>"
