@@ -13,7 +13,7 @@ import zstandard
 from data_pipelines import readers
 from data_pipelines.readers import streams
 from tests.data_pipelines.readers import helpers
-from tests.data_pipelines.readers.test_formats import one_document
+from tests.data_pipelines.readers.test_formats import FORMATS, one_document
 
 COMPRESS = {
     "gzip": gzip.compress,
@@ -81,14 +81,7 @@ class TestCompression:
         )
 
 
-TEXT_FORMATS = (
-    "csv",
-    "json_lines",
-    "markdown",
-    "plain_text",
-    "wikiextractor",
-    "wikitext",
-)
+TEXT_FORMATS = [one for one in FORMATS if "encoding" in readers.options_of(one)]
 SENTENCE = "Für Zoë: “naïve” façades cost 5 €."
 
 
