@@ -24,7 +24,6 @@ _GROUPS = {
         "pretrain finetune export demo encode-text encode-passages fill-mask "
         "find-sentences "
         "reorder-sentences generate-text evaluate-grammar evaluate-perplexity "
-        "evaluate-sentences "
         "evaluate-similarity evaluation-texts import-weights "
         "export-weights paper-tables plot-attention plot-runs train-punkt",
     ),
@@ -48,6 +47,8 @@ REMOVED = {
     "build-word-vocab": "use `build-vocab --tokenizer=words` (or whitespace)",
     "compare-records": "builds with the same options are equal byte for byte, so "
     "`diff -r` compares them",
+    "evaluate-sentences": "`python -m benchmarks.sentence_boundaries`, in a checkout, "
+    "measures sentence splitters",
     "evaluate-squad": "SQuAD's own scripts score files, and `finetune` writes scores",
     "serve-check": "`python -m benchmarks.serving` measures an exported model",
 }

@@ -3,8 +3,8 @@
   python tools/budgets.py
 
 `tools/budgets.toml` holds the budgets: lines for each package, for the tests and for
-the product as a whole, and a number of files. A package that outgrows its budget
-removes something else, or the commit that raises the budget says why.
+the product as a whole, and a number of files. In a package that outgrows its budget
+something goes, or the commit that raises the budget says why. The totals stay.
 """
 
 import collections

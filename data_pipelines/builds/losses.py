@@ -18,6 +18,7 @@ import itertools
 import json
 import pathlib
 import statistics
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -66,7 +67,7 @@ class Rejections:
 class LossWatch:
     """Stops a build if too many of the first `MIN_DOCUMENTS` documents are lost.
 
-    For example, a wrong reader option stops the build early.
+    For example, a wrong reader option stops the build early. Prints the first loss.
     """
 
     def __init__(self, max_share: float):
@@ -88,6 +89,8 @@ class LossWatch:
             return
         self._num_documents += 1
         if self._num_documents <= MIN_DOCUMENTS and rejected is not None:
+            if not self._lost:
+                print(f"left out, for example: {rejected}", file=sys.stderr)
             self._lost.append(rejected)
         if self._num_documents == MIN_DOCUMENTS:
             reasons = Counter(item.reason for item in self._lost)

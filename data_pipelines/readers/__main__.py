@@ -26,6 +26,7 @@ combine corpora of different formats:
 """
 
 import collections
+import itertools
 import json
 import pathlib
 import random
@@ -64,11 +65,11 @@ def _print_sample(documents: Iterator[readers.Document]) -> None:
     """Prints the first documents or, with a seed, random ones (reservoir sampling)."""
     sample: dict[int, tuple[int, readers.Document]] = {}
     generator = random.Random(_SAMPLE_SEED.value)
+    if _SAMPLE_SEED.value is None:
+        documents = itertools.islice(documents, _NUM_DOCUMENTS.value)
     for number, document in enumerate(documents):
         slot = number
         if number >= _NUM_DOCUMENTS.value:
-            if _SAMPLE_SEED.value is None:
-                break
             slot = generator.randrange(number + 1)
         if slot < _NUM_DOCUMENTS.value:
             sample[slot] = (number, document)

@@ -118,14 +118,17 @@ class JsonLinesReader(base.TextReader):
             is_first = False
             try:
                 row = _parse(streams.decode(data, line.number))
-                text, title = text_and_title(
-                    row, self.text_field, self.title_field, max_bytes
-                )
+                paragraphs, title = self.read_row(row)
             except DocumentError as error:
                 yield base.reject(error, source, location)
             else:
-                paragraphs = self.to_paragraphs(text, title)
                 yield base.to_document(paragraphs, source, location, title)
+
+    def read_row(self, row: Mapping[str, Any]) -> tuple[list[str], str]:
+        """Returns the paragraphs and the title of an object."""
+        fields = (self.text_field, self.title_field, self.max_document_bytes)
+        text, title = text_and_title(row, *fields)
+        return self.to_paragraphs(text, title), title
 
     def to_paragraphs(self, text: str, title: str) -> list[str]:
         """Splits a text into paragraphs."""

@@ -32,13 +32,17 @@ def parse_flags(argv: Sequence[str]) -> list[str]:
     arguments = joined.split("\0")
     for number, argument in enumerate(arguments):
         if argument.startswith("--config="):
-            file = config_file(argument.removeprefix("--config="))
-            load_config(file)  # ml_collections would print a stack trace.
-            arguments[number] = f"--config={file}"
+            value = argument.removeprefix("--config=")
+            load_config(value)  # ml_collections would print a stack trace.
+            arguments[number] = f"--config={config_file(value)}"
     try:
         return app.parse_flags_with_usage(arguments)
-    # ml_collections raises these errors for fields that do not exist.
-    except (AttributeError, KeyError, TypeError, ValueError, OSError) as error:
+    except (AttributeError, KeyError) as error:  # A field that does not exist.
+        # The text of one error is the `repr` of another.
+        text = re.sub(r"[\\']", "", str(error.args[0]).replace("\\n", ". "))
+        text = " ".join(text.split())
+        sys.exit(f"error: `--config` does not have this field: {text}")
+    except (TypeError, ValueError, OSError) as error:
         sys.exit(f"error: `--config`: {' '.join(str(error).split())}")
 
 
@@ -59,8 +63,8 @@ def config_file(value: str) -> str:
 
 
 def load_config(value: str) -> ml_collections.ConfigDict:
-    """Loads the config of `FILE` or `FILE:VARIANT`, or exits with a one-line error."""
-    name, colon, variant = value.partition(":")
+    """Loads the config that `--config=value` names, or exits with a one-line error."""
+    name, colon, variant = config_file(value).partition(":")
     if not pathlib.Path(name).is_file():
         sys.exit(
             "error: `--config` must be a Python file, FILE:VARIANT, or the name of an "

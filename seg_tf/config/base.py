@@ -6,6 +6,7 @@ central list of components is needed.
 """
 
 import dataclasses
+import difflib
 import functools
 import json
 import math
@@ -105,8 +106,10 @@ class Ranged:
 def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
     """Raises ValueError unless the `value` of argument `name` is one of `choices`."""
     if value not in choices:
+        close = difflib.get_close_matches(str(value), choices, n=1)
+        hint = f". Did you mean {close[0]!r}?" if close else ""
         raise ValueError(
-            f"`{name}` must be one of {', '.join(choices)}. Received: {value!r}"
+            f"`{name}` must be one of {', '.join(choices)}. Received: {value!r}{hint}"
         )
 
 

@@ -72,8 +72,9 @@ class _DecayingConfig(_AdamFamilyConfig):
             raise ValueError(
                 "`warmup_updates` must be at least 0 and at most the updates of the "
                 "decay. Received: --config.optimizer.warmup_updates="
-                f"{self.warmup_updates}, --config.{flag}={length}. Lower the first or "
-                "raise the second, or set --config.optimizer.warmup_share"
+                f"{self.warmup_updates}, --config.{flag}={length}. Lower the first "
+                f"(to {length // 10}, for example) or raise the second, or set "
+                "--config.optimizer.warmup_share"
             )
 
 
@@ -145,7 +146,8 @@ class StableAdamWConfig(_AdamFamilyConfig):
                 "the decay. Received: --config.optimizer.warmup_updates="
                 f"{self.warmup_updates}, --config.training.num_updates={num_updates} "
                 f"of which --config.optimizer.decay_share={self.decay_share} leaves "
-                f"{begin}. Lower the first or raise the second"
+                f"{begin}. Lower the first (to {begin // 10}, for example) or raise "
+                "the second"
             )
 
 

@@ -204,9 +204,7 @@ def config_getter(
     def get_config(variant: str = "tiny") -> ml_collections.ConfigDict:
         run = runs.get(variant) or runs.get(f"{variant}_tiny")
         if run is None:
-            raise ValueError(
-                f"`variant` must be one of {', '.join(runs)}. Received: {variant!r}"
-            )
+            check_choice("variant", variant, runs)
         return to_config_dict(run)
 
     return get_config

@@ -240,8 +240,9 @@ def to_tuples(texts: Any, num_texts: int | None = None) -> list[tuple[str, ...]]
         num_texts = num_texts or (len(example) if is_valid else 1)
         if not is_valid or len(example) != num_texts:
             raise ValueError(
-                f"`texts` must hold examples of {num_texts} texts. Received: "
-                f"texts[{number}]={value!r}"
+                "`texts` must hold examples of "
+                f"{'one string' if num_texts == 1 else f'{num_texts} strings'}. "
+                f"Received: texts[{number}]={value!r}"
             )
         tuples.append(
             tuple(

@@ -170,12 +170,19 @@ class TextTask(keras.Model):
         Args:
             folder: a new or empty folder.
             overwrite: bool. Whether to replace a saved task in `folder`.
+
+        Raises:
+            ValueError: if `folder` is not empty and cannot be replaced.
         """
         text, state = self._text_and_state()
         folder = pathlib.Path(folder).absolute()
         make = files.new_folder
-        has_state = (folder / contents.STATE_FILE).is_file()
-        if overwrite and has_state and is_saved_task(folder):
+        if (folder / contents.STATE_FILE).is_file() and is_saved_task(folder):
+            if not overwrite:
+                raise ValueError(
+                    "`folder` must be new or empty unless `overwrite=True`. "
+                    f"Received: {folder}, which contains a saved task"
+                )
             make = files.written_aside
         with make(folder) as unfinished:
             unfinished.mkdir(exist_ok=True)

@@ -80,6 +80,9 @@ def run(config: RunConfig, options: RunOptions) -> str | None:
         processes.check_agreement(trainer.facts)
         plan = dry_run.describe(trainer.config, trainer.inputs, trainer.learner)
         deviations = papers.describe(trainer.config)
+        if not options.dry_run:
+            summary = deviations.partition("\n")[0]
+            deviations = f"{summary}, see {trainer.folder.deviations_file}"
     except (ValueError, OSError, CheckpointError, TrainingStopped) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         # A launcher ends all ranks when the first one exits, so all print first.
@@ -222,7 +225,7 @@ def _describe_end(result: Result, folder: RunFolder, config: RunConfig) -> str:
         use = f"""
   see what it does      seg-tf demo --checkpoint={path}
   fine-tune it          seg-tf finetune --checkpoint={path} --task=glue/mrpc \\
-                          --data_dir=GLUE --output_dir=finetuned
+                          --data_dir=GLUE_FOLDER --output_dir=finetuned
   serve it              seg-tf export --checkpoint={path} --output_dir=exported"""
     return in_called_form(f"""
 Done after {result.updates:,} updates.
@@ -233,7 +236,7 @@ Done after {result.updates:,} updates.
 
 What to do next:
   look at the curves    tensorboard --logdir={path}
-  compare runs          seg-tf plot-runs --runs={path}{training}{use}
+  compare runs          seg-tf plot-runs --runs={path},OTHER{training}{use}
   use the encoder       from seg_tf.checkpoints.pretrained import load_encoder
                         encoder, config = load_encoder("{folder.path}")
   train it for longer   the same command with

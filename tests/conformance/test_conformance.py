@@ -121,7 +121,9 @@ def test_no_public_layer_is_missing_from_the_list():
 def test_golden_values(case):
     layer, inputs = built(case), case.inputs(batch=2, length=3)
     for outputs in (case.reference(layer, inputs), case.apply(layer, inputs)):
-        found = keras.tree.flatten(outputs)
+        found = list(map(np.asarray, keras.tree.flatten(outputs)))
+        entry = json.dumps({case.name: [output.tolist() for output in found]})
+        assert case.name in GOLDEN, f"golden.json needs the entry {entry}"
         for output, golden in zip(found, GOLDEN[case.name], strict=True):
             np.testing.assert_allclose(output, golden, rtol=1e-7, atol=1e-5)
 

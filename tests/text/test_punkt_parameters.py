@@ -6,7 +6,7 @@ import json
 import pytest
 from nltk import tabdata
 
-from seg_tf.commands.evaluate_sentences import boundary_scores, read_gold
+from benchmarks.sentence_boundaries import boundary_scores, read_gold
 from seg_tf.text.punkt import PunktDecision, SentenceSplitter, ends_sentence
 from seg_tf.text.punkt_parameters import PunktCorrections, PunktParameters
 from seg_tf.text.splitters import load_parameters, read_parameters

@@ -34,9 +34,10 @@ def feed(watch, items):
 # --- While reading --------------------------------------------------------------
 
 
-def test_reading_stops_at_a_loss_in_a_thousand_documents():
+def test_reading_stops_at_a_loss_in_a_thousand_documents(capsys):
     items = [*[rejected()] * 50, *[9] * 949]
     assert feed(LossWatch(0.05), [*items, 9]) is None
+    assert capsys.readouterr().err.count("left out, for example: a, line 1: Bad.") == 1
     assert feed(LossWatch(0.05), [*items, 9, *[rejected()] * 90]) is None
     assert feed(LossWatch(0.05), [*items, rejected("not_utf8")]).startswith(
         "51 of 1,000 documents could not be read, 5.1% (50 malformed_json, 1 not_utf8)"

@@ -12,21 +12,11 @@ from hypothesis import strategies
 from data_pipelines import readers
 from tests.data_pipelines.readers import helpers
 
-FORMATS = [
-    "csv",
-    "json_lines",
-    "markdown",
-    "mediawiki",
-    "plain_text",
-    "python_docs",
-    "wikiextractor",
-    "wikitext",
-]
 SENTENCE = "This is a sentence of seven words."
 
 
-def one_document(format: str, text: str) -> bytes:
-    """A file of one document with one paragraph (and maybe a title)."""
+def example_files(text: str) -> dict[str, str]:
+    """A file in each format, of one document with one paragraph (and maybe a title)."""
     return {
         "csv": 'title,text\nT,"' + text.replace('"', '""') + '"\n',
         "json_lines": json.dumps({"text": text}) + "\n",
@@ -37,7 +27,14 @@ def one_document(format: str, text: str) -> bytes:
         "python_docs": f'"""{text}"""\n',
         "wikiextractor": f'<doc id="1" url="" title="T">\nT\n\n{text}\n\n</doc>\n',
         "wikitext": f" \n = T = \n \n {text} \n",
-    }[format].encode()
+    }
+
+
+FORMATS = list(example_files(""))
+
+
+def one_document(format: str, text: str) -> bytes:
+    return example_files(text)[format].encode()
 
 
 def documented_reader(folder):

@@ -1,6 +1,6 @@
 r"""Evaluates sentence splitters on a treebank with annotated sentences.
 
-  seg-tf evaluate-sentences --gold=en_ewt-ud-test.conllu \
+  python -m benchmarks.sentence_boundaries --gold=en_ewt-ud-test.conllu \
     --sentence_parameters=english,universal --errors=20
 
 --gold is a CoNLL-U file in which `# newpar` marks the beginning of each paragraph, as
@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from absl import flags
 
+from benchmarks.sample_data import SAMPLE_DATA
 from seg_tf import command_line
 from seg_tf.text.splitters import load_parameters, make_splitter
 
@@ -82,7 +83,11 @@ def boundary_scores(
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("gold", None, "Annotated CoNLL-U file.", required=True)
+    flags.DEFINE_string(
+        "gold",
+        str(SAMPLE_DATA / "ud_english_ewt" / "en_ewt-ud-dev.conllu"),
+        "Annotated CoNLL-U file.",
+    )
     flags.DEFINE_list(
         "sentence_parameters", ["english"], "Splitters, as for `build-records`."
     )

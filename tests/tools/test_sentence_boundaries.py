@@ -2,8 +2,8 @@
 
 import pytest
 
-from seg_tf.commands import evaluate_sentences
-from seg_tf.commands.evaluate_sentences import GoldParagraph, boundary_scores
+from benchmarks import sentence_boundaries
+from benchmarks.sentence_boundaries import GoldParagraph, boundary_scores
 from seg_tf.text.punkt import SentenceSplitter
 from seg_tf.text.punkt_parameters import PunktParameters
 from tests import command_calls
@@ -37,7 +37,7 @@ def gold(tmp_path):
 
 
 def test_paragraphs_of_a_treebank(gold):
-    assert evaluate_sentences.read_gold(gold) == PARAGRAPHS
+    assert sentence_boundaries.read_gold(gold) == PARAGRAPHS
 
 
 def test_scores():
@@ -52,7 +52,7 @@ def test_scores():
 
 def test_command(gold, capsys):
     command_calls.run(
-        evaluate_sentences,
+        sentence_boundaries,
         f"--gold={gold}",
         "--sentence_parameters=universal,english",
         "--errors=1",
@@ -70,4 +70,4 @@ def test_command(gold, capsys):
 def test_a_file_that_is_no_treebank(gold):
     gold.write_text("# newpar\n1\tWord\n\n")
     with pytest.raises(ValueError, match=r"have a line.*begins '# newpar'"):
-        evaluate_sentences.read_gold(gold)
+        sentence_boundaries.read_gold(gold)
