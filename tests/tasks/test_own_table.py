@@ -75,7 +75,7 @@ def test_labels_of_the_dev_file_are_known(tmp_path, reviews):
     with pytest.raises(ValueError, match=r"dev.csv:3: `stars` must be .*4. Rec.*'7'"):
         own_table.read(reviews, ["review"], "stars", dev)
     with pytest.raises(ValueError, match="column of numbers for regression"):
-        own_table.read(reviews, ["stars"], "review", regression=True)
+        own_table.read(reviews, ["stars"], "review", reviews, True)
 
 
 def test_a_bag_of_words_learns_words(reviews):
