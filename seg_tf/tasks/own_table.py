@@ -8,9 +8,11 @@ import csv
 import difflib
 import hashlib
 import json
+import math
 import pathlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -21,10 +23,7 @@ from seg_tf.tasks.task import Example, Split, Task
 
 # Whole numbers with more distinct values than this are scores.
 _MAX_NUMBERED_CLASSES = 20
-# One text in `_DEV_SHARE` is held out if there is no file of the dev split.
-_DEV_SHARE = 10
 _MAX_BASELINE_EXAMPLES = 20_000
-Splits = dict[str, list[Example]]
 
 csv.field_size_limit(sys.maxsize)
 
@@ -35,7 +34,7 @@ def read(
     label: str,
     dev_file: str | None = None,
     regression: bool | None = None,
-) -> tuple[Task, Splits]:
+) -> tuple[Task, dict[str, list[Example]]]:
     """Reads a table and chooses the kind of its task.
 
     Args:
@@ -56,83 +55,78 @@ def read(
             The message names the file, the line or column and what was found.
     """
     columns = (*texts, label)
-    rows = {"train": list(_rows(pathlib.Path(train_file), columns))}
+    rows = {"train": [], "dev": []}
+    for place, *fields in _rows(pathlib.Path(train_file), columns):
+        is_held_out = dev_file is None and _is_held_out(fields[:-1])
+        rows["dev" if is_held_out else "train"].append((place, *fields))
     if dev_file is not None:
         rows["dev"] = list(_rows(pathlib.Path(dev_file), columns))
-    else:
-        held_out = [_is_held_out(row[:-1]) for row, _ in rows["train"]]
-        pairs = list(zip(rows["train"], held_out, strict=True))
-        rows = {
-            "train": [row for row, is_dev in pairs if not is_dev],
-            "dev": [row for row, is_dev in pairs if is_dev],
-        }
     if not all(rows.values()):
         raise ValueError(
-            f"`train_file` must have examples to train on and to hold out. Received: "
+            "`train_file` must have examples to train on and to hold out. Received: "
             f"{train_file}, with {len(rows['train'])} and {len(rows['dev'])}"
         )
-    labels = [row[-1] for row, _ in rows["train"]]
-    numbers = _as_numbers(labels)
+    labels = [fields[-1] for fields in rows["train"]]
+    numbers = [_number(value) for value in labels]
+    distinct, are_numbers = set(labels), not any(map(math.isnan, numbers))
     if regression is None:
-        regression = numbers is not None and (
-            len(set(labels)) > _MAX_NUMBERED_CLASSES or not _are_whole(numbers)
-        )
-    if regression and numbers is None:
+        is_large = len(distinct) > _MAX_NUMBERED_CLASSES
+        regression = are_numbers and (is_large or any(value % 1 for value in numbers))
+    if regression and not are_numbers:
+        rule = "numbers, for regression"
+    elif not regression and not 1 < len(distinct) <= len(labels) / 2:
+        rule = "at least 2 classes that repeat"
+    else:
+        rule = ""
+    if rule:
         raise ValueError(
-            f"`label` must be a column of numbers for regression. Received: {label!r} "
-            f"of {train_file}, with {sorted(set(labels))[:5]}"
+            f"`label` must be a column of {rule}. Received: {label!r} of {train_file}, "
+            f"with {len(distinct):,} different values in {len(labels):,} rows, such as "
+            f"{min(distinct)!r}"
         )
-    names = () if regression else tuple(sorted(set(labels), key=_by_number))
-    if not regression and not 1 < len(names) <= len(labels) / 2:
-        raise ValueError(
-            "`label` must be a column of at least 2 classes that repeat. Received: "
-            f"{label!r} of {train_file}, with {len(names):,} different values in "
-            f"{len(labels):,} rows"
-        )
+    names = sorted(distinct, key=lambda name: _number(name) if are_numbers else name)
     task = Task(
         name=f"table/{pathlib.Path(train_file).stem}",
-        labels=names,
+        labels=() if regression else tuple(names),
         num_texts=len(texts),
         metrics=("spearman", "pearson") if regression else ("accuracy", "matthews"),
         splits=tuple(Split(name, len(some)) for name, some in rows.items()),
-        score_range=(min(numbers), max(numbers)) if regression and numbers else None,
+        score_range=(min(numbers), max(numbers)) if regression else None,
     )
     return task, {
-        split: [_example(task, row, where, label) for row, where in some]
+        split: [_example(task, label, *fields) for fields in some]
         for split, some in rows.items()
     }
 
 
-def _rows(
-    path: pathlib.Path, columns: Sequence[str]
-) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yields the fields of each complete row with its place. Reports other rows."""
+def _rows(path: pathlib.Path, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yields the place and the fields of each complete row. Reports other rows."""
     num_left_out = 0
     for line, row in _records(path):
-        missing = [name for name in columns if name not in row]
-        if missing:
-            known = [name for name in row if name]
-            close = difflib.get_close_matches(missing[0], known, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise ValueError(
-                f"{path}:{line}: there must be a column {missing[0]!r}. Found: "
-                f"{', '.join(known)}.{hint}"
-            )
-        fields = tuple("" if row[n] is None else str(row[n]).strip() for n in columns)
-        if all(fields):
-            yield fields, f"{path}:{line}"
+        for name in columns:
+            if name not in row:
+                known = list(filter(None, row))
+                close = difflib.get_close_matches(name, known, n=1)
+                hint = f". Did you mean {close[0]!r}?" if close else ""
+                raise ValueError(
+                    f"{path}:{line}: there must be a column {name!r}. Found: "
+                    f"{', '.join(known)}{hint}"
+                )
+        fields = ["" if row[name] is None else str(row[name]) for name in columns]
+        if all(field.strip() for field in fields):
+            yield f"{path}:{line}", *map(str.strip, fields)
         else:
             num_left_out += 1
     if num_left_out:
-        names = ", ".join(columns)
         print(
-            f"{path}: {num_left_out:,} rows without all of {names} are left out",
+            f"{path}: {num_left_out:,} rows without all of {', '.join(columns)} are "
+            "left out",
             file=sys.stderr,
         )
 
 
-def _records(path: pathlib.Path) -> Iterator[tuple[int, Mapping[str, object]]]:
-    """Yields the rows of a file by column, with the number of their last line."""
+def _records(path: pathlib.Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yields the number of the last line and the fields by column of each row."""
     with open(path, encoding="utf-8-sig", newline="") as file:
         try:
             if path.suffix in (".jsonl", ".json"):
@@ -152,39 +146,29 @@ def _records(path: pathlib.Path) -> Iterator[tuple[int, Mapping[str, object]]]:
 
 
 def _is_held_out(texts: Sequence[str]) -> bool:
-    """Returns whether an example belongs to dev. Copies of a text are not divided."""
+    """Returns whether an example belongs to dev. Copies of a text stay together."""
     digest = hashlib.sha256("\n".join(texts).encode("utf-8", "replace")).digest()
-    return int.from_bytes(digest[:4], "little") % _DEV_SHARE == 0
+    return int.from_bytes(digest[:4], "little") % 10 == 0
 
 
-def _as_numbers(labels: Sequence[str]) -> list[float] | None:
+def _number(label: str) -> float:
+    """Returns the number in a label, or NaN."""
     try:
-        numbers = [float(label) for label in labels]
+        number = float(label)
     except ValueError:
-        return None
-    return numbers if np.isfinite(numbers).all() else None
+        return math.nan
+    return number if math.isfinite(number) else math.nan
 
 
-def _are_whole(numbers: Sequence[float]) -> bool:
-    return all(number == int(number) for number in numbers)
-
-
-def _by_number(label: str) -> tuple[float, str]:
-    number = _as_numbers([label])
-    return (number[0] if number else np.inf, label)
-
-
-def _example(task: Task, row: tuple[str, ...], where: str, column: str) -> Example:
-    *texts, label = row
-    if task.is_regression:
-        numbers = _as_numbers([label])
-        value = None if numbers is None else numbers[0]
-    else:
-        value = task.labels.index(label) if label in task.labels else None
-    if value is None:
-        rule = "a number" if task.is_regression else f"one of {', '.join(task.labels)}"
-        raise ValueError(f"{where}: `{column}` must be {rule}. Received: {label!r}")
-    return Example(tuple(texts), value, where)
+def _example(task: Task, column: str, place: str, *fields: str) -> Example:
+    *texts, label = fields
+    value, rule = _number(label), "a number"
+    if not task.is_regression:
+        rule = f"one of {', '.join(task.labels)}"
+        value = task.labels.index(label) if label in task.labels else math.nan
+    if math.isnan(value):
+        raise ValueError(f"{place}: `{column}` must be {rule}. Received: {label!r}")
+    return Example(tuple(texts), value, place)
 
 
 def bag_of_words(

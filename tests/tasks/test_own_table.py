@@ -74,7 +74,7 @@ def test_labels_of_the_dev_file_are_known(tmp_path, reviews):
     dev = write_csv(tmp_path / "dev.csv", ["a,1", "b,7"])
     with pytest.raises(ValueError, match=r"dev.csv:3: `stars` must be .*4. Rec.*'7'"):
         own_table.read(reviews, ["review"], "stars", dev)
-    with pytest.raises(ValueError, match="column of numbers for regression"):
+    with pytest.raises(ValueError, match="column of numbers, for regression"):
         own_table.read(reviews, ["stars"], "review", reviews, True)
 
 
