@@ -54,9 +54,7 @@ def run(
     def guarded(argv: Sequence[str]) -> None:
         if len(argv) > 1 and not takes_arguments:
             sys.exit(f"error: unexpected argument {argv[1]!r}; all options are flags")
-        # Replaces absl's prefix of letter, date, process and line.
-        formatter = logging.Formatter("%(levelname)s: %(message)s")
-        absl_logging.get_absl_handler().setFormatter(formatter)
+        use_plain_log()
         raise_open_files()
         hint = ". Run the same command again to continue" if goes_on else ""
         if goes_on:
@@ -78,7 +76,6 @@ def run(
     _show_all_flags()
     script = sys.modules["__main__"]
     script.__doc__ = in_called_form(script.__doc__ or "")
-    logging.addLevelName(logging.WARNING, "warning")
     with quiet_broken_pipe():
         app.run(guarded, flags_parser=parse_flags or app.parse_flags_with_usage)
 
@@ -88,6 +85,13 @@ def _raise_terminated(number: int, frame: types.FrameType | None) -> NoReturn:
     # A second SIGTERM ends the process without cleanup.
     signal.signal(number, signal.SIG_DFL)
     raise Terminated
+
+
+def use_plain_log() -> None:
+    """Replaces absl's prefix of letter, date, process and line."""
+    formatter = logging.Formatter("%(levelname)s: %(message)s")
+    absl_logging.get_absl_handler().setFormatter(formatter)
+    logging.addLevelName(logging.WARNING, "warning")
 
 
 def raise_open_files() -> None:

@@ -89,6 +89,7 @@ def prepare(folder: str, is_named: bool) -> tuple[RunConfig, str, str] | None:
     `is_named` is whether the user gave `--config`. The choices are written to the
     output folder once, so that the same command resumes the run.
     """
+    command_line.use_plain_log()
     begin, values = time.monotonic() - _START, flags.FLAGS
     overrides = config_flags.get_override_values(values["config"])
     root = command_line.local_path(folder.partition("*")[0], "FOLDER").absolute()
@@ -133,11 +134,19 @@ def prepare(folder: str, is_named: bool) -> tuple[RunConfig, str, str] | None:
         chosen |= {"config": config.name, "output_dir": output}
         names = {"config": "model", **names, "output_dir": "checkpoints and logs"}
         show(f"Choices for {minutes:g} minutes", chosen, names)
+        expected = None
+        if plan.epochs * manifest.count("pieces", "train") >= choices.MIN_PIECES:
+            expected = plan.loss
         say(
             f"{plan.seconds / 60:.1f} minutes of training, {plan.epochs:.1f} passes "
-            f"over the text. Expected loss: {plan.loss:.1f}, with an error of "
-            f"{choices.LOSS_ERROR:.1f} on our English text and more on yours. Losses "
-            "compare only within one text and one vocabulary."
+            "over the text. "
+            + (
+                "No loss is expected of so short a run: ours saw a million word pieces."
+                if expected is None
+                else f"Expected loss: {expected:.1f}, with an error of "
+                f"{choices.LOSS_ERROR:.1f} on our English text and more on yours. "
+                "Losses compare only within one text and one vocabulary."
+            )
         )
         if plan.is_short:
             say(
@@ -150,7 +159,7 @@ def prepare(folder: str, is_named: bool) -> tuple[RunConfig, str, str] | None:
     if not values.dry_run:
         output.mkdir(parents=True, exist_ok=True)
         written = {"asked": asked, "records": str(records), "config": to_dict(config)}
-        files.write_json(plan_file, {**written, "expected_loss": plan.loss})
+        files.write_json(plan_file, {**written, "expected_loss": expected})
     return config, str(records), str(output)
 
 

@@ -41,12 +41,15 @@ class _Masked(NamedTuple):
 
 
 def write(
-    folder: pathlib.Path, records: pathlib.Path, expected_loss: float, next_steps: str
+    folder: pathlib.Path,
+    records: pathlib.Path,
+    expected_loss: float | None,
+    next_steps: str,
 ) -> pathlib.Path:
     """Writes the page of a run into its folder and returns its path.
 
-    `expected_loss` is the loss that was predicted from the run's size and length, and
-    `next_steps` the text that the run printed at its end.
+    `expected_loss` is the loss that was predicted from the run's size and length, if
+    there was a prediction, and `next_steps` the text that the run printed at its end.
     """
     pretrained = load_pretrained(folder)
     sentences, split = _sentences(records)
@@ -90,16 +93,15 @@ def _sentences(records: pathlib.Path) -> tuple[list[str], str]:
     return list(unique), "held-out" if split == "validation" else "training"
 
 
-def _losses(log: Sequence[dict], expected: float) -> str:
-    rows = [row for row in log if row["kind"] == VALIDATION]
-    cells = [("expected of this size, time and amount of text", f"{expected:.2f}")]
-    if rows:
-        last = rows[-1]
-        cells.insert(0, ("validation loss at the end", f"{last['loss']:.2f}"))
-        if (level := last.get("loss_without_context")) is not None:
-            name = "of a model that ignores the context"
-            cells.append((name, f"{level:.2f}"))
-    return _table(("", "loss"), ((escape(name), value) for name, value in cells))
+def _losses(log: Sequence[dict], expected: float | None) -> str:
+    last = [row for row in log if row["kind"] == VALIDATION][-1:] or [{}]
+    values = {
+        "validation loss at the end": last[0].get("loss"),
+        "expected of this size, time and amount of text": expected,
+        "of a model that ignores the context": last[0].get("loss_without_context"),
+    }
+    known = ((name, f"{v:.2f}") for name, v in values.items() if v is not None)
+    return _table(("", "loss"), known)
 
 
 def _masks(filler: MaskFiller, sentences: Sequence[str]) -> str:

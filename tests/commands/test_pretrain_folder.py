@@ -60,7 +60,7 @@ def folder(tmp_path):
     path = tmp_path / "my_texts"
     path.mkdir()
     for number in range(12):
-        paragraphs = [f"{words(generator, 40).capitalize()}." for _ in range(20)]
+        paragraphs = [f"{words(generator, 20).capitalize()}." for _ in range(40)]
         (path / f"{number:02}.txt").write_text("\n\n".join(paragraphs), "utf-8")
     return path
 
@@ -269,6 +269,13 @@ def test_from_text_to_weights_and_resumed(folder, monkeypatch):
     assert written["config"]["training"]["num_updates"] == 20
     assert (run / "checkpoints" / "update-00000020").exists()
     assert "Choices for 3 minutes" in output
+    # The page shows the loss in the log, masked words and neighbors, without links.
+    page = (run / "run.html").read_text(encoding="utf-8")
+    loss = json.loads((run / "log.jsonl").read_text().splitlines()[-1])["loss"]
+    assert f"<td>validation loss at the end</td><td>{loss:.2f}</td>" in page
+    assert page.count("<mark>") == 8
+    assert "Done after 20 updates." in page
+    assert not re.search(r"(src|href)=.?(http|//)", page)
     # The records are those of the commands.
     records = pathlib.Path(written["records"])
     vocabulary, options = records.parent / "vocab.txt", ("--input=my_texts",)
