@@ -97,7 +97,8 @@ def _environment() -> Iterator[None]:
 def _graphs(request: pytest.FixtureRequest) -> None:
     """Graphs are executed as traced, except in modules with `REWRITE_GRAPHS`.
 
-    Rewriting a graph takes longer than a test's few executions of it gain.
+    Rewriting a graph takes longer than a test's few executions of it gain. In modules
+    with `EAGER`, whose subject is not the graph, nothing but datasets is traced.
     """
     if "tensorflow" in sys.modules:
         import tensorflow as tf
@@ -105,6 +106,17 @@ def _graphs(request: pytest.FixtureRequest) -> None:
         disabled = not getattr(request.module, "REWRITE_GRAPHS", False)
         options = {"disable_meta_optimizer": disabled}
         tf.config.optimizer.set_experimental_options(options)
+        tf.config.run_functions_eagerly(getattr(request.module, "EAGER", False))
+
+
+@pytest.fixture
+def traced(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Functions are traced, as users have it, in a module with `EAGER` too."""
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(False)
+    yield
+    tf.config.run_functions_eagerly(getattr(request.module, "EAGER", False))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -16,6 +16,7 @@ from tests.finetuning import task_folders
 from tests.finetuning.tiny_models import text_batches, tiny
 
 pytestmark = pytest.mark.slow
+EAGER = True
 
 LEARNS = Setting(0.02, 8, 6)
 SHORT = Setting(0.01, 16, 1)
@@ -46,6 +47,7 @@ def predictions_of(folder, split):
     return [line.split("\t") for line in lines[1:]]
 
 
+@pytest.mark.usefixtures("traced")
 def test_a_task_is_learnt_and_scored(rte, tmp_path):
     scores, logs = rte.run(Trial(LEARNS, 1), tmp_path)
     assert scores == {"accuracy": 1.0}
