@@ -102,17 +102,10 @@ def test_measures_are_those_of_the_commands(folder, tmp_path):
     assert rows[0]["sts_b_spearman"] != rows[1]["sts_b_spearman"]
 
 
-@pytest.mark.parametrize(
-    ("probe", "expected"),
-    [
-        ("grammar=.", "Received: 'grammar=.'"),
-        ("blimp=nowhere", "Received: nowhere, which has none"),
-    ],
-)
-def test_an_unknown_probe_is_refused_before_training(folder, tmp_path, probe, expected):
+def test_an_unknown_probe_is_refused_before_training(folder, tmp_path):
     code, _, errors = train(
-        folder, tmp_path / "run", f"--config.training.probes=('{probe}',)"
+        folder, tmp_path / "run", "--config.training.probes=('grammar=.',)"
     )
     assert code == 1
-    assert expected in errors
+    assert "Received: 'grammar=.'" in errors
     assert not (tmp_path / "run").exists()
