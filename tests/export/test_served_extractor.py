@@ -75,9 +75,8 @@ def answers_of_keras(extractor, examples, **choice):
     return AnswerRanker(examples, **choice)(extractor)[0]
 
 
-@pytest.mark.parametrize("kind", ["bert_ps", "segabert_slm"])
-def test_rows_are_those_of_finetuning_inside_a_pipeline_too(kind):
-    pretrained = pretrained_of(kind)
+def test_rows_are_those_of_finetuning_inside_a_pipeline_too():
+    pretrained = pretrained_of("segabert_slm")
     preprocessor = SpanPreprocessor(pretrained, window_sizes(pretrained, **SIZES))
     examples = examples_of(pretrained)
     assert len(examples) > 2 * len(asked())

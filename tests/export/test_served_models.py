@@ -113,12 +113,10 @@ def serve_here(checkpoint, given, _):
     ("kind", "serve"), [("segabert", serve_here), ("slm", serve_elsewhere)]
 )
 def test_what_is_served_is_what_keras_computes(checkpoints, kind, serve, tmp_path):
-    texts = [*DOCUMENTS, *EMPTY]
-    first, second = zip(*PAIRS, strict=True)
-    given = {
-        "serving_default": {"text": texts},
-        "encode_pairs": {"text": first, "second_text": second},
-    }
+    given = {"serving_default": {"text": [*DOCUMENTS, *EMPTY]}}
+    if kind == "slm":
+        first, second = zip(*PAIRS, strict=True)
+        given["encode_pairs"] = {"text": first, "second_text": second}
     served = serve(checkpoints[kind], given, tmp_path)
     pretrained = load_pretrained(checkpoints[kind])
     found = {name: np.array(value) for name, value in served["serving_default"].items()}
@@ -140,6 +138,8 @@ def test_what_is_served_is_what_keras_computes(checkpoints, kind, serve, tmp_pat
     assert not found["sentence_mask"][len(DOCUMENTS) :].any()
     assert not found["is_cut"][len(DOCUMENTS) :].any()
     assert found["is_cut"].any()
+    if kind != "slm":
+        return
 
     batches = text_batches(pretrained, PAIRS, batch_size=3, report=bool)
     sequence = pretrained.encoder(next(iter(batches)), training=False).numpy()

@@ -266,6 +266,7 @@ def gold_logits(examples, order):
     return start, end, null
 
 
+@pytest.mark.usefixtures("traced")
 def test_pointing_at_the_gold_answers_scores_best():
     path = sample_data("bert_vocab", "bert-base-uncased-vocab.txt")
     pretrained = dataclasses.replace(
