@@ -101,7 +101,7 @@ def raise_open_files() -> None:
 def _show_all_flags() -> None:
     """Makes `--help` list the flags of all project modules and mark required ones."""
     modules = flags.FLAGS.flags_by_module_dict()
-    for flag in modules.get("absl.testing.absltest", ()):
+    for flag in tuple(modules.get("absl.testing.absltest", ())):
         delattr(flags.FLAGS, flag.name)  # TensorFlow imports them; no suggestions.
     for name in list(modules):
         if name.partition(".")[0] in ("seg_tf", "data_pipelines"):

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -194,6 +195,9 @@ def test_records_without_validation_train_once_that_is_asked_for(
     compare = compare.replace(",OTHER", "")
     command_calls.call("seg_tf.commands.plot_runs", *shlex.split(compare))
     command_calls.check_image(tmp_path / "curves.png")
+    with warnings.catch_warnings(action="ignore"):  # of an interface that it uses
+        from tensorboard import default
+    assert default.get_plugins()
     (longer,) = re.findall(r"train it for longer [^-]*(--config\S+\d)", output)
     code, output, errors = run_here(*command, flag, longer)
     assert code == 0, errors

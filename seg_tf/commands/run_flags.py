@@ -38,8 +38,10 @@ def parse_flags(argv: Sequence[str]) -> list[str]:
     try:
         return app.parse_flags_with_usage(arguments)
     except (AttributeError, KeyError) as error:  # A field that does not exist.
-        text = " ".join(str(error.args[0]).split())
-        sys.exit(f"error: `--config` has no field {text}")
+        # The text of one error is the `repr` of another.
+        text = re.sub(r"[\\']", "", str(error.args[0]).replace("\\n", ". "))
+        text = " ".join(text.split())
+        sys.exit(f"error: `--config` does not have this field: {text}")
     except (TypeError, ValueError, OSError) as error:
         sys.exit(f"error: `--config`: {' '.join(str(error).split())}")
 

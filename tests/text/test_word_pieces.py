@@ -23,7 +23,7 @@ from seg_tf.text.word_pieces import (
 )
 from tests.sample_data import sample_data
 from tests.text import twelve_scripts
-from tests.text.twelve_scripts import ALL_NORMALIZATIONS
+from tests.text.twelve_scripts import ALL_NORMALIZATIONS, PAIRED_NORMALIZATIONS
 from tools.find_differing_characters import find_differing_characters as find_differing
 
 pytestmark = pytest.mark.slow
@@ -135,7 +135,7 @@ def test_any_text(trouble, texts):
     assert differing(*trouble, texts) == []
 
 
-@pytest.mark.parametrize("normalization", ALL_NORMALIZATIONS, ids=str)
+@pytest.mark.parametrize("normalization", PAIRED_NORMALIZATIONS, ids=str)
 def test_twelve_scripts(normalization):
     vocabulary = twelve_scripts.vocabulary()
     pieces = WordPieces(vocabulary, normalization)
@@ -228,7 +228,7 @@ def encoders(normalization):
     return tuple(kind(CHARACTERS, normalization) for kind in (PieceOffsets, WordPieces))
 
 
-@pytest.mark.parametrize("normalization", ALL_NORMALIZATIONS, ids=str)
+@pytest.mark.parametrize("normalization", PAIRED_NORMALIZATIONS, ids=str)
 @hypothesis.given(text=strategies.text(strategies.sampled_from(TROUBLE + "\ud800")))
 @hypothesis.settings(deadline=None, max_examples=150)
 def test_pieces_are_those_of_word_pieces_and_stand_in_order(normalization, text):

@@ -11,6 +11,12 @@ from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 ALL_NORMALIZATIONS = [
     Normalization(*settings) for settings in itertools.product((True, False), repeat=3)
 ]
+# Half of them, in which any two settings have each of their combinations.
+PAIRED_NORMALIZATIONS = [
+    one
+    for one in ALL_NORMALIZATIONS
+    if (one.lower_case + one.strip_accents + one.split_ideographs) % 2
+]
 
 _ACCENTS = [*range(0x300, 0x346)]
 # Code points of each script, with forms that are composed, doubled, or of several

@@ -41,13 +41,13 @@ very late.
     )
 
 
-def test_120_books_are_read():
+def test_books_of_seven_authors_are_read():
     folder = sample_data("classic_books_md")
-    items = list(readers.get_reader("markdown").read_input(folder))
+    items = list(readers.get_reader("markdown").read_input(f"{folder}/J*/*.md"))
     assert [item.source for item in items] == sorted(
-        path.relative_to(folder).as_posix() for path in folder.rglob("*.md")
+        path.relative_to(folder).as_posix() for path in folder.glob("J*/*.md")
     )
-    assert len(items) == 120
+    assert len(items) == 11
     # As each of these books says in its first two lines of text.
     for item in items:
         assert item.paragraphs[0] == f"Title: {item.title}"

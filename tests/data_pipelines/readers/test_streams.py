@@ -63,7 +63,7 @@ class TestCompression:
         assert rejected.location == "offset 14 of the text"
 
     def test_documents_before_a_cut_are_kept(self, tmp_path, compression):
-        lines = json_documents(20_000)
+        lines = json_documents(10_000)
         data = COMPRESS[compression](b"".join(lines))
         items = helpers.read_bytes(tmp_path, "json_lines", data[: len(data) // 2])
         *kept, rejected = items

@@ -91,7 +91,7 @@ def test_ids_are_exact(normalization):
     np.testing.assert_array_equal(ids, expected)
 
 
-@pytest.mark.parametrize("normalization", twelve_scripts.ALL_NORMALIZATIONS, ids=str)
+@pytest.mark.parametrize("normalization", twelve_scripts.PAIRED_NORMALIZATIONS, ids=str)
 def test_ids_of_twelve_scripts_are_exact(normalization):
     vocabulary, texts = twelve_scripts.vocabulary(), twelve_scripts.texts(600)
     ids, spans, _, _ = tokenizers(normalization, vocabulary)[1](texts)
