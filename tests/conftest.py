@@ -13,6 +13,11 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
 # There is a worker for each core, which more threads would only slow down.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+# Programs run a few times: most of the time would go into optimizing machine code.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
+)
 
 import numpy as np
 import pytest
