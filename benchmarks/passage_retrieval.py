@@ -5,7 +5,8 @@ r"""Recall of SQuAD's paragraphs, encoded in the context of their article or alo
 An article is a document whose paragraphs are the passages. For each question, all
 passages of all articles are ranked by the cosine of the vectors. Recall@k is the share
 of questions whose own passage is among the first k. Standard errors are over articles,
-since questions of one article are alike.
+since questions of one article are alike. "Centred" means that the mean of all questions
+is subtracted from the questions, and the mean of all passages from the passages.
 """
 
 import json
@@ -61,7 +62,7 @@ def main(_: Sequence[str]) -> None:
         f"questions of {values.squad}"
     )
     titles = [f"recall@{rank}" for rank in _RANKS]
-    print(f"{'':44}" + "".join(f"{title:>16}" for title in titles))
+    print(f"{'':52}" + "".join(f"{title:>16}" for title in titles))
     for checkpoint in values.checkpoint:
         encoder = SentenceEncoder.from_preset(checkpoint)
         queries = encoder.encode(questions)
@@ -71,15 +72,23 @@ def main(_: Sequence[str]) -> None:
                 [encoder.encode_passages(document).vectors for document in documents]
             ),
         }
-        hits = {
-            name: recalls(queries, vectors, np.array(answers)).astype(float)
-            for name, vectors in found.items()
-        }
-        alone, in_context = hits.values()
-        for name, values_QR in {**hits, "difference": in_context - alone}.items():
+        hits = {}
+        for name, vectors in found.items():
+            for suffix, means in (
+                ("", (0, 0)),
+                (", centred", (queries.mean(axis=0), vectors.mean(axis=0))),
+            ):
+                hits[name + suffix] = recalls(
+                    queries - means[0], vectors - means[1], np.array(answers)
+                ).astype(float)
+        _, alone, _, in_context = hits.values()
+        for name, values_QR in {
+            **hits,
+            "difference, centred": in_context - alone,
+        }.items():
             cells = [mean_and_error(one, np.array(article_of)) for one in values_QR.T]
             line = "".join(f"{f'{m:.1%} ± {e:.1%}':>16}" for m, e in cells)
-            print(f"{f'{pathlib.Path(checkpoint).name}, {name}':44}{line}", flush=True)
+            print(f"{f'{pathlib.Path(checkpoint).name}, {name}':52}{line}", flush=True)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import charset_normalizer
+
 from data_pipelines.cleaning import duplicates
 from data_pipelines.readers import Document, get_reader, plain_text
 from data_pipelines.readers.base import LEFT_OUT_REASONS
@@ -22,6 +24,8 @@ from seg_tf.configs import segabert
 
 _SAMPLE_CHARACTERS = 10_000_000
 _MIN_CHARACTERS = 20_000
+_ENCODINGS = ("cp1252", "cp1251", "koi8_r", "gb18030", "big5", "shift_jis", "euc_jp")
+_ENCODINGS += ("cp949", "utf_16")
 _FORMATS = ("plain_text", "markdown", "json_lines", "parquet", "csv")
 # A language is recognized if these make up more than 8 % of the words.
 _STOP_WORDS = {
@@ -62,14 +66,8 @@ def detect_format(sizes: Mapping[str, int]) -> str | None:
 
 def guess_encoding(data: bytes) -> str:
     """Guesses the encoding of bytes that are not UTF-8, as Python's codec name."""
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return "utf-16"
-    high = [byte for byte in data if byte > 127]
-    if len(high) < 0.3 * len(data):
-        return "cp1252"
-    # Russian letters are single high bytes, almost all of them at 0xC0 or above.
-    is_cyrillic = sum(byte >= 0xC0 for byte in high) > 0.95 * len(high)
-    return "cp1251" if is_cyrillic else "gb18030"
+    best = charset_normalizer.from_bytes(data, cp_isolation=list(_ENCODINGS)).best()
+    return best.encoding if best else "cp1252"
 
 
 def guess_language(words: Counter[str]) -> str | None:
@@ -118,7 +116,7 @@ def survey(text: str, format: str, options: Mapping[str, Any]) -> Survey:
         if first.reason == "not_utf8":
             with sources[first.source].open("rb") as file:
                 encoding = guess_encoding(file.read(1 << 16))
-            hint = f"If it is {encoding}, a guess, add --reader_options={encoding=!s}"
+            hint = f"It looks like {encoding}: add --reader_options={encoding=!s}"
         elif first.reason == "missing_text_field":
             hint = f"Add --format={format} --reader_options=text_field=NAME"
         raise ValueError(

@@ -133,6 +133,8 @@ def prepare(folder: str, is_named: bool) -> tuple[RunConfig, str, str] | None:
         names = {f"config.{name}": text for name, text in RUN_CHOICES.items()}
         chosen |= {"config": config.name, "output_dir": output}
         names = {"config": "model", **names, "output_dir": "checkpoints and logs"}
+        if plan.is_short:
+            names["config.training.num_updates"] = f"{choices.MAX_EPOCHS} passes"
         show(f"Choices for {minutes:g} minutes", chosen, names)
         expected = None
         if plan.epochs * manifest.count("pieces", "train") >= choices.MIN_PIECES:
@@ -187,10 +189,10 @@ def build_records(folder: str, window: int, cache: pathlib.Path) -> pathlib.Path
     chosen |= {"format": format, "reader_options": options}
     total = sum(sizes.values())
     say(
-        f"{len(paths):,} files, {total / 1e6:,.1f} MB. {look.num_documents:,} documents"
-        f" were read: {look.language or 'unknown language'} (a guess), "
-        f"{look.script_share:.0%} {look.script.lower()} letters, {look.copies:.1%} in "
-        "exact copies."
+        f"{len(paths):,} file{'s' * (len(paths) > 1)}, {total / 1e6:,.1f} MB. "
+        f"{look.num_documents:,} documents were read: "
+        f"{look.language or 'a language not recognized'}, {look.script_share:.0%} "
+        f"{look.script.lower()} letters, {look.copies:.1%} in exact copies."
     )
     show("Choices for this text", chosen, TEXT_CHOICES)
     stamps = {str(path): [path.stat().st_size, path.stat().st_mtime] for path in paths}

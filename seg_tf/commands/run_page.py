@@ -94,11 +94,14 @@ def _sentences(records: pathlib.Path) -> tuple[list[str], str]:
 
 
 def _losses(log: Sequence[dict], expected: float | None) -> str:
-    last = [row for row in log if row["kind"] == VALIDATION][-1:] or [{}]
+    rows = [row for row in log if row["kind"] == VALIDATION] or [{}]
     values = {
-        "validation loss at the end": last[0].get("loss"),
+        "validation loss at the end": rows[-1].get("loss"),
+        "lowest, that of the checkpoint used here": min(
+            (row["loss"] for row in rows if row), default=None
+        ),
         "expected of this size, time and amount of text": expected,
-        "of a model that ignores the context": last[0].get("loss_without_context"),
+        "of a model that ignores the context": rows[-1].get("loss_without_context"),
     }
     known = ((name, f"{v:.2f}") for name, v in values.items() if v is not None)
     return _table(("", "loss"), known)

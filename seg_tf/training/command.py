@@ -216,6 +216,9 @@ def _describe_end(result: Result, folder: RunFolder, config: RunConfig) -> str:
     if result.validation and result.best_updates is not None:
         updates = result.best_updates
         last = f"{result.validation['loss']:.4f} (best: {result.best_loss:.4f})"
+        if result.validation["loss"] > result.best_loss + 0.1:
+            last += f"\n{'':19}It rose after update {updates:,}, as it does with more"
+            last += f"\n{'':19}passes over a text than its size allows."
     training = "" if result.validation else " --training"
     if CausalLMConfig in map(type, config.objectives.values()):
         use = f"""

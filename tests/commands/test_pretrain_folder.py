@@ -87,11 +87,13 @@ def test_format_is_the_one_of_most_bytes(sizes, expected):
         ("Съешь ещё этих мягких французских булок, да выпей же чаю. ", "cp1251"),
         ("我们昨天去了北京的图书馆看书，他说今天不会下雨。", "gb18030"),
         ("Nous avons été à la fête du théâtre où l'on a dîné. ", "cp1252"),
-        ("Any text", "utf-16"),
+        ("Съешь ещё этих мягких французских булок, да выпей же чаю. ", "koi8_r"),
+        ("今日は天気がいいので、散歩に行きましょう。", "shift_jis"),
+        ("Any text", "utf_16"),
     ],
 )
 def test_encoding_is_guessed(text, encoding):
-    assert choices.guess_encoding(text.encode(encoding) * 20) == encoding
+    assert choices.guess_encoding((20 * text).encode(encoding)) == encoding
 
 
 def test_language_needs_stop_words():
