@@ -132,7 +132,7 @@ def _masked(sentences: Iterable[str]) -> Iterator[_Masked]:
 
 
 def _neighbours(encoder: SentenceEncoder, sentences: Sequence[str]) -> str:
-    if len(sentences) <= _NUM_NEAREST:
+    if len(sentences) < 5 * _NUM_QUERIES:
         return "<p>There are too few sentences of a suitable length.</p>"
     vectors = np.asarray(encoder.encode(sentences))
     # The mean of all vectors says nothing about a sentence.

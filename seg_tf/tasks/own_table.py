@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import pathlib
+import random
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -179,7 +180,8 @@ def bag_of_words(
     The weights of the words are TF-IDF; the model is a logistic or ridge regression of
     at most 20,000 training examples. Returns None if only one label is known.
     """
-    train = train[:_MAX_BASELINE_EXAMPLES]
+    if len(train) > _MAX_BASELINE_EXAMPLES:  # Tables may be sorted by label.
+        train = random.Random(0).sample(train, _MAX_BASELINE_EXAMPLES)
     labels = [example.label for example in train]
     if len(set(labels)) < 2 or task.num_choices > 1:
         return None
