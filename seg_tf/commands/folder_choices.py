@@ -3,15 +3,19 @@
 Nothing here trains or writes. docs/one_command.md explains the rules.
 """
 
+import csv
+import itertools
+import json
 import math
 import random
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import charset_normalizer
+import fsspec
 
 from data_pipelines.cleaning import duplicates
 from data_pipelines.readers import Document, get_reader, plain_text
@@ -87,6 +91,27 @@ def document_options(text: str) -> dict[str, str]:
         return {"documents": "lines"}
     wrapped = plain_text.is_hard_wrapped(lines) and plain_text.breaks_sentences(lines)
     return {"documents": "blank_lines", "hard_wrapped": "yes" if wrapped else "no"}
+
+
+def find_text_field(path: str, format: str) -> str | None:
+    """Returns the field with the most characters, or None if there is a field `text`.
+
+    Reads the beginning of a CSV, TSV or JSON lines file.
+    """
+    sizes: Counter[str] = Counter()
+    try:
+        with fsspec.open(path, "rt", compression="infer", encoding="utf-8") as file:
+            lines = itertools.islice(file, 200)
+            delimiter = "\t" if ".tsv" in path.lower() else ","
+            rows: Iterable[dict[str, Any]] = map(json.loads, filter(str.strip, lines))
+            if format == "csv":
+                rows = csv.DictReader(lines, delimiter=delimiter)
+            for row in rows:
+                strings = {k: v for k, v in row.items() if isinstance(v, str)}
+                sizes.update({name: len(value) for name, value in strings.items()})
+    except (ValueError, AttributeError, csv.Error):  # The reader reports errors.
+        return None
+    return None if "text" in sizes else max(sizes, key=sizes.__getitem__, default=None)
 
 
 def survey(text: str, format: str, options: Mapping[str, Any]) -> Survey:

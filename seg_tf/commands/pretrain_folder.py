@@ -182,6 +182,9 @@ def build_records(folder: str, window: int, cache: pathlib.Path) -> pathlib.Path
     if format == "plain_text" and len(paths) == 1 and "documents" not in options:
         with open(paths[0], encoding="utf-8", errors="replace") as file:
             options |= choices.document_options(file.read(1 << 20))
+    if format in ("csv", "json_lines") and "text_field" not in options:
+        field = choices.find_text_field(max(sizes, key=sizes.__getitem__), format)
+        options |= {"text_field": field} if field else {}
     look = choices.survey(folder, format, options)
     given = {name: getattr(values, name) for name in list(TEXT_CHOICES)[2:]}
     given = {name: value for name, value in given.items() if value is not None}

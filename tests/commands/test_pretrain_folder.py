@@ -96,6 +96,22 @@ def test_encoding_is_guessed(text, encoding):
     assert choices.guess_encoding((20 * text).encode(encoding)) == encoding
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.csv", "stars,review\n5,A long text\n1,Another\n", "review"),
+        ("a.tsv", "text\tother\nA\tLonger than that\n", None),
+        ("a.jsonl", '{"body": "A long text", "n": 123456789012}\n', "body"),
+        ("b.jsonl", '["no object"]\n', None),
+    ],
+)
+def test_text_is_the_longest_field(tmp_path, name, content, expected):
+    path = tmp_path / name
+    path.write_text(content)
+    format = "csv" if name[2] != "j" else "json_lines"
+    assert choices.find_text_field(str(path), format) == expected
+
+
 def test_language_needs_stop_words():
     for text, language in (
         ("the house of the man was in the wood and it is old", "English"),
@@ -234,7 +250,6 @@ def call(*arguments):
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
-        ("a.csv", b"id,review\n1,good\n", "--reader_options=text_field=NAME"),
         ("a.py", b"print(1)\n", "--format=plain_text"),
         ("a.txt", b"A few words.", "at least 20,000 characters"),
         (
@@ -242,7 +257,11 @@ def call(*arguments):
             "Где это? ".encode("cp1251") * 99,
             "--reader_options=encoding=cp1251",
         ),
-        ("a.jsonl", b'{"body": "x"}\n' * 9, "--reader_options=text_field=NAME"),
+        (
+            "a.jsonl",
+            b'{"body": "long"}\n' + b'{"id": "x"}\n' * 3,
+            "--reader_options=text_field=NAME",
+        ),
     ],
 )
 def test_unusable_text_is_refused_with_what_to_do(tmp_path, name, content, expected):
