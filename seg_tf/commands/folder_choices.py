@@ -201,6 +201,7 @@ _LEVELS |= {"sentence_index": 1, "paragraph_index": 1}
 LOSS_CONSTANT, LOSS_PARAMETERS, LOSS_PIECES, LOSS_MUON = 1.48, 1.63, 3.27, -0.13
 LOSS_EXPONENTS = (-0.85, -0.2)
 MIN_PIECES = 1e6  # Of the shortest of these runs.
+LOSS_LEVEL = 6.14  # Of a model that ignores the context, in these runs.
 LOSS_ERROR = 0.10  # Root mean square, each run predicted from the others.
 # Decay of the value of repeated text, and the repetitions after which it has next to
 # none (Muennighoff et al., 2023). Not measured here.
@@ -232,11 +233,15 @@ def configure(
 
 
 class Speed(NamedTuple):
-    """Measured seconds of an update and of a run's start, and pieces per update."""
+    """Measured seconds of an update and of a run's start, and pieces per update.
+
+    `level` is the loss of a model that ignores the context.
+    """
 
     update: float
     start: float
     pieces: float
+    level: float = LOSS_LEVEL
 
 
 class Plan(NamedTuple):
@@ -283,7 +288,7 @@ def plan_length(
         num_updates=num_updates,
         seconds=num_updates * speed.update + fixed,
         epochs=pieces / text,
-        loss=predict_loss(weights, pieces, text, muon),
+        loss=speed.level / LOSS_LEVEL * predict_loss(weights, pieces, text, muon),
         is_short=most < fitting,
     )
 

@@ -311,7 +311,7 @@ def measure_speed(records: str, settings: str) -> choices.Speed:
     """Runs some updates of a config, given as JSON, and discards them."""
     import keras
 
-    from seg_tf.training import build, dry_run, engine
+    from seg_tf.training import build, dry_run, engine, yardstick
 
     config, begin = from_config_dict(json.loads(settings)), time.monotonic()
     engine.current().set_determinism(config.training, lambda line: None)
@@ -326,4 +326,6 @@ def measure_speed(records: str, settings: str) -> choices.Speed:
     # Variables get the names that they have in a process that only trains.
     keras.utils.clear_session(free_memory=False)
     pieces = dry_run.tokens_per_update(config, inputs)
-    return choices.Speed(sum(updates) / len(updates), start, pieces)
+    levels = yardstick.losses_without_context(config, inputs)
+    level = levels.get("loss_without_context", choices.LOSS_LEVEL)
+    return choices.Speed(sum(updates) / len(updates), start, pieces, level)

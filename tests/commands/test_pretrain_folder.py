@@ -175,6 +175,9 @@ def test_the_run_fits_into_the_time():
         assert plan.seconds == pytest.approx(plan.num_updates * 0.3 + fixed)
         assert 0.96 * seconds < plan.seconds <= 0.97 * seconds
         assert not plan.is_short
+        easy = SPEED._replace(level=choices.LOSS_LEVEL / 2)
+        halved = choices.plan_length(CONFIG, easy, seconds, 1e8, 8_192)
+        assert halved == plan._replace(loss=pytest.approx(plan.loss / 2))
     small = choices.plan_length(CONFIG, SPEED, 36_000, 1e6, 8_192)
     assert small.is_short
     assert small.epochs == pytest.approx(choices.MAX_EPOCHS)
