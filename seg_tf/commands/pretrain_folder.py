@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import psutil
 from absl import flags
 from ml_collections import config_flags
 
@@ -50,7 +51,6 @@ RUN_CHOICES = {
 """Fields of the config that are printed."""
 PLAN_FILE = "plan.json"
 """Choices of a run on a folder, in its output folder."""
-_START = 3.0  # Seconds before `prepare` is called.
 _BYTES_PER_SECOND = 2e6  # Of vocabulary and records, as a first estimate.
 
 flags.disclaim_key_flags()
@@ -90,7 +90,8 @@ def prepare(folder: str, is_named: bool) -> tuple[RunConfig, str, str] | None:
     output folder once, so that the same command resumes the run.
     """
     command_line.use_plain_log()
-    begin, values = time.monotonic() - _START, flags.FLAGS
+    begin = time.monotonic() - (time.time() - psutil.Process().create_time())
+    values = flags.FLAGS
     overrides = config_flags.get_override_values(values["config"])
     root = command_line.local_path(folder.partition("*")[0], "FOLDER").absolute()
     output = command_line.folder_path(values.output_dir or f"runs/{root.name}")
