@@ -1,11 +1,9 @@
 """Options of the cleaning steps. Their descriptions are the help texts of the flags."""
 
 import dataclasses
-import pathlib
 from typing import Annotated, Any
 
-from seg_tf import files
-from seg_tf.config.base import Count, Range, Rate, Whole, check_ranges
+from seg_tf.config.base import Range, Rate, Whole, check_ranges
 
 EXACT, NEAR = "exact", "near"
 _Threshold = Annotated[float, Range("lie between 0.1 and 0.95", 0.1, 0.95)]
@@ -15,8 +13,8 @@ _Threshold = Annotated[float, Range("lie between 0.1 and 0.95", 0.1, 0.95)]
 class CleaningOptions:
     """Cleaning steps to apply to a corpus before building records. Default: none.
 
-    Each field has a flag of the same name. Words are separated by whitespace. Runs of
-    13 words follow GPT-3 (Brown et al., 2020, appendix C).
+    Each field has a flag of the same name.
+    Words are separated by whitespace.
 
     Attributes:
         min_line_words: drop lines (paragraphs) with fewer words. C4 keeps lines of at
@@ -27,9 +25,6 @@ class CleaningOptions:
         language_function: language detector, as module:function. The function maps a
             text to a code or to (code, confidence).
         min_language_confidence: drop documents detected with a lower confidence.
-        evaluation_texts: file of evaluation texts, one per line (from seg-tf
-            evaluation-texts). Drop documents that share a run of words with one.
-        evaluation_words: number of words in such a run. Default: 13.
         duplicates: drop documents that repeat an earlier one. exact: the same words;
             near: also nearly the same (MinHash of word 5-grams), for up to a million
             documents and --engine=local only. Reads the corpus twice.
@@ -42,18 +37,13 @@ class CleaningOptions:
     language: str | None = None
     language_function: str | None = None
     min_language_confidence: Rate = 0.0
-    evaluation_texts: str | None = None
-    evaluation_words: Count | None = None
     duplicates: str | None = None
     duplicate_threshold: _Threshold | None = None
 
     def __post_init__(self):
-        if self.evaluation_texts is not None and self.evaluation_words is None:
-            object.__setattr__(self, "evaluation_words", 13)
         if self.duplicates == NEAR and self.duplicate_threshold is None:
             object.__setattr__(self, "duplicate_threshold", 0.8)
         check_ranges(self)
-        has_texts, is_near = self.evaluation_texts is not None, self.duplicates == NEAR
         for name, rule, is_met in (
             (
                 "language_function",
@@ -67,11 +57,6 @@ class CleaningOptions:
                 self.language is not None or not self.min_language_confidence,
             ),
             (
-                "evaluation_words",
-                "must be given only with `evaluation_texts`",
-                has_texts or self.evaluation_words is None,
-            ),
-            (
                 "duplicates",
                 f"must be {EXACT!r} or {NEAR!r}",
                 self.duplicates in (None, EXACT, NEAR),
@@ -79,7 +64,7 @@ class CleaningOptions:
             (
                 "duplicate_threshold",
                 "must be given only with duplicates='near'",
-                is_near or self.duplicate_threshold is None,
+                self.duplicates == NEAR or self.duplicate_threshold is None,
             ),
         ):
             if not is_met:
@@ -93,16 +78,12 @@ class CleaningOptions:
         return tuple(name.strip() for name in (self.language or "").split(","))
 
     def described(self) -> dict[str, Any]:
-        """Returns options that differ from the defaults, with texts as a checksum."""
-        described = {
+        """Returns the options that differ from the defaults."""
+        return {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
             if getattr(self, field.name) != field.default
         }
-        if self.evaluation_texts is not None:
-            path = pathlib.Path(self.evaluation_texts).expanduser()
-            described["evaluation_texts"] = f"sha256 {files.checksum(path)}"
-        return described
 
     @property
     def is_on(self) -> bool:
