@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Annotated, Any
 
-from seg_tf.config.base import Range, Rate, Whole, check_ranges
+from seg_tf.config.base import Range, Whole, check_ranges
 
 EXACT, NEAR = "exact", "near"
 _Threshold = Annotated[float, Range("lie between 0.1 and 0.95", 0.1, 0.95)]
@@ -23,8 +23,7 @@ class CleaningOptions:
         language: drop documents in languages other than these codes, such as en or
             en,de. Needs --language_function.
         language_function: language detector, as module:function. The function maps a
-            text to a code or to (code, confidence).
-        min_language_confidence: drop documents detected with a lower confidence.
+            text to a code or to a sequence that begins with a code.
         duplicates: drop documents that repeat an earlier one. exact: the same words;
             near: also nearly the same (MinHash of word 5-grams), for up to a million
             documents and --engine=local only. Reads the corpus twice.
@@ -36,7 +35,6 @@ class CleaningOptions:
     min_document_words: Whole = 0
     language: str | None = None
     language_function: str | None = None
-    min_language_confidence: Rate = 0.0
     duplicates: str | None = None
     duplicate_threshold: _Threshold | None = None
 
@@ -50,11 +48,6 @@ class CleaningOptions:
                 "and `language` must be given together: no way to detect a language is "
                 "built in",
                 (self.language is None) == (self.language_function is None),
-            ),
-            (
-                "min_language_confidence",
-                "must be 0 without `language`",
-                self.language is not None or not self.min_language_confidence,
             ),
             (
                 "duplicates",
