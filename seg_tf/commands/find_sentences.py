@@ -43,9 +43,7 @@ def define_flags() -> None:
     model_flags.define_output_flag("the neighbors as JSON lines. Default: print them")
     flags.DEFINE_list("corpus", [], "Comma-separated text files or folders.")
     flags.DEFINE_multi_string("query", [], "Text whose last sentence is searched for.")
-    flags.DEFINE_string(
-        "queries", None, "File with a query, or a label, tab and query, per line."
-    )
+    flags.DEFINE_string("queries", None, "File with one query per line.")
     flags.DEFINE_string("index_dir", None, "Folder of the vectors.", required=True)
     flags.DEFINE_integer(
         "context_sentences",
@@ -65,11 +63,10 @@ def define_flags() -> None:
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    queries = [(None, query) for query in values.query]
-    for line in model_flags.read_lines(values.queries) if values.queries else []:
-        if not line.startswith("#"):
-            label, _, query = line.rpartition("\t")
-            queries.append((label.strip() or None, query))
+    queries = list(values.query)
+    if values.queries:
+        lines = model_flags.read_lines(values.queries)
+        queries += [line for line in lines if not line.startswith("#")]
     if not (values.corpus or queries):
         raise ValueError("`--corpus` or `--query` must be given. Received: neither")
     # Reject invalid input before encoding a corpus, which may take hours.
@@ -87,7 +84,7 @@ def main(_: Sequence[str]) -> None:
     encoder = SentenceEncoder(pretrained)
     kind = encoder.choose_vectors(values.vectors)
     groups = []
-    for _, query in queries:
+    for query in queries:
         sentences = texts.split_text(query, splitter)
         if not sentences:
             raise ValueError(f"`--query` must hold a sentence. Received: {query!r}")
@@ -107,22 +104,23 @@ def main(_: Sequence[str]) -> None:
     vectors, _ = encoder.encode_in_context(groups, kind)
     neighbours = corpus.nearest(vectors, values.num_neighbours)
     near = corpus.sentences(number for some in neighbours for number, _ in some)
-    answers = []
-    for (label, _), group, some in zip(queries, groups, neighbours, strict=True):
-        answer: dict[str, Any] = {} if label is None else {"label": label}
-        answer["query"] = [sentence.text for sentence in group]
-        answer["neighbours"] = [
-            {
-                "rank": rank,
-                "cosine": round(cosine, 6),
-                "file": near[number][-1].file,
-                "document": near[number][-1].document,
-                "paragraph": near[number][-1].paragraph + 1,
-                "sentences": [sentence.text for sentence in near[number]],
-            }
-            for rank, (number, cosine) in enumerate(some, start=1)
-        ]
-        answers.append(answer)
+    answers = [
+        {
+            "query": [sentence.text for sentence in group],
+            "neighbours": [
+                {
+                    "rank": rank,
+                    "cosine": round(cosine, 6),
+                    "file": near[number][-1].file,
+                    "document": near[number][-1].document,
+                    "paragraph": near[number][-1].paragraph + 1,
+                    "sentences": [sentence.text for sentence in near[number]],
+                }
+                for rank, (number, cosine) in enumerate(some, start=1)
+            ],
+        }
+        for group, some in zip(groups, neighbours, strict=True)
+    ]
     if output is None:
         print("\n".join(map(_describe, answers)))
         return
@@ -171,8 +169,7 @@ def _corpus(
 
 def _describe(answer: dict[str, Any]) -> str:
     """Formats a query and its neighbors for printing."""
-    label = f" ({answer['label']})" if "label" in answer else ""
-    lines = ["", f"Query{label}: {_marked(answer['query'])}"]
+    lines = ["", f"Query: {_marked(answer['query'])}"]
     for near in answer["neighbours"]:
         lines += [
             f"{near['rank']:4d}  {near['cosine']:.4f}  {near['file']}, "

@@ -18,8 +18,6 @@ pytestmark = pytest.mark.slow
 NUM_SENTENCES = 60
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 DISCOURSE_QUERIES = REPOSITORY / "examples" / "discourse_queries.txt"
-# Rows of table 6.
-RELATIONS = ["contrast", "strengthen", "elaboration", "return", "temporal", "list"]
 
 
 @pytest.fixture(scope="module")
@@ -115,24 +113,14 @@ def test_a_pair_of_the_corpus_is_its_own_neighbour(run_dir, corpus, index_dir, c
     assert second.startswith("   2  ")
 
 
-def test_a_query_for_each_discourse_relation_comes_back_under_its_label(
-    run_dir, index_dir, tmp_path, capsys
-):
-    arguments = (run_dir, f"--index_dir={index_dir}", f"--queries={DISCOURSE_QUERIES}")
-    run(*arguments, f"--output={tmp_path / 'neighbours.jsonl'}", "--query=W1 w2. W3.")
-    lines = (tmp_path / "neighbours.jsonl").read_text().splitlines()
-    unlabelled, *answers = map(json.loads, lines)
-    assert unlabelled.keys() == {"query", "neighbours"}
-    assert [answer["label"] for answer in answers] == RELATIONS
-    for answer in answers:
-        context, sentence = answer["query"]
-        assert f"\t{context} {sentence}\n" in DISCOURSE_QUERIES.read_text()
-    capsys.readouterr()
-    run(*arguments)
-    shown = capsys.readouterr().out
-    assert shown.count("Query (") == 6
-    before, last = answers[0]["query"]
-    assert f"\nQuery (contrast): {before} **{last}**\n" in shown
+def test_there_is_a_query_for_each_discourse_relation(run_dir, index_dir, tmp_path):
+    output = tmp_path / "neighbours.jsonl"
+    queries = f"--queries={DISCOURSE_QUERIES}"
+    run(run_dir, f"--index_dir={index_dir}", queries, f"--output={output}")
+    answers = [json.loads(line)["query"] for line in output.read_text().splitlines()]
+    assert len(answers) == 6  # rows of table 6
+    for context, sentence in answers:
+        assert f"\n{context} {sentence}\n" in DISCOURSE_QUERIES.read_text()
 
 
 def test_queries_make_nothing_anew(run_dir, index_dir, corpus, capsys):

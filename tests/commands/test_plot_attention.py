@@ -92,28 +92,27 @@ def test_models_are_drawn_and_their_shares_told(runs, text, drawn, tmp_path, cap
 
 
 @pytest.mark.parametrize(("suffix", "magic"), [("pdf", PDF), ("SVG", SVG)])
-def test_heads_and_layers_are_drawn_by_themselves(
+def test_chosen_layers_are_drawn_in_their_order(
     runs, text, drawn, tmp_path, suffix, magic
 ):
     output = tmp_path / f"maps.{suffix}"
-    run(f"{runs}/sega", text, f"--output={output}", "--layers=2,0", "--heads=all")
+    run(f"{runs}/sega", text, f"--output={output}", "--layers=2,0")
     assert output.read_bytes().startswith(magic)
     ((_, panels, _),) = drawn
-    assert panels == [(2, 0), (2, 1), (0, 0), (0, 1)]
+    assert panels == [(2, None), (0, None)]
 
 
-def test_a_long_text_is_cut_to_what_all_models_take(
+def test_each_model_reads_the_sentences_that_fit_in_its_window(
     runs, run_dir, text, drawn, tmp_path, capsys
 ):
     text.write_text(LONG_TEXT, encoding="utf-8")
     # The window of the SLM can hold the fourth sentence.
     run(f"{runs}/bert,{run_dir}", text, f"--output={tmp_path / 'maps.png'}")
     ((maps, _, _),) = drawn
-    assert [one.window.is_piece.sum() for one in maps.values()] == [10, 10]
+    assert [one.window.is_piece.sum() for one in maps.values()] == [10, 23]
     errors = capsys.readouterr().err
-    for name in maps:
-        assert f"Note: {name}: the text has 23 word pieces in 4 sentences" in errors
-    assert errors.count("Shown are the first 10, in 3\n") == 2
+    assert "Note: bert: the text has 23 word pieces in 4 sentences" in errors
+    assert errors.count("Shown are the first 10, in 3\n") == 1
 
 
 def test_what_cannot_be_drawn_is_refused(runs, text, tmp_path, monkeypatch):
@@ -127,7 +126,6 @@ def test_what_cannot_be_drawn_is_refused(runs, text, tmp_path, monkeypatch):
         ([bert, tmp_path / "latin.txt", output], "latin.txt, .*: Expected UTF-8"),
         ([bert, text, output, "--layers=2"], "from 0 to 1. Received: 2"),
         ([bert, text, output, "--layers=-1"], "Received: -1"),
-        ([bert, text, output, "--heads="], "from 0 to 1. Received: $"),
         ([bert, text, output, "--output=a.xyz"], "Format 'xyz' is not supported"),
     ):
         with pytest.raises(ValueError, match=expected):
