@@ -4,9 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -16,10 +14,7 @@ from data_pipelines import readers
 from seg_tf import command_line, files
 from seg_tf.checkpoints import folders
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
-from seg_tf.inference import texts
 from seg_tf.text.splitters import FUNCTION_HELP, PARAMETERS_HELP, load_parameters
-
-STDIN = "-"
 
 
 def define_model_flags(*, several: bool = False, default: str | None = None) -> None:
@@ -130,33 +125,21 @@ def define_text_flags() -> None:
 
 
 def read_documents(path: str | os.PathLike[str]) -> Iterator[tuple[str, ...]]:
-    """Yields the paragraphs of each document in a file, or in stdin for `STDIN`."""
-    if str(path) == STDIN:
-        # Readers need a seekable file.
-        with tempfile.TemporaryDirectory() as folder:
-            copy = pathlib.Path(folder, "stdin")
-            with open(copy, "wb") as file:
-                shutil.copyfileobj(sys.stdin.buffer, file)
-            yield from read_documents(copy)
-        return
+    """Yields the paragraphs of each document in a file."""
     options = readers.parse_options(flags.FLAGS.reader_options)
     for document in readers.read_texts(path, flags.FLAGS.format, **options):
         yield document.paragraphs
 
 
 def read_paragraphs(path: str | os.PathLike[str]) -> list[str]:
-    """Returns the paragraphs of all documents in a file, or in stdin for `STDIN`."""
+    """Returns the paragraphs of all documents in a file."""
     return [text for paragraphs in read_documents(path) for text in paragraphs]
 
 
-def read_lines(path: str) -> list[str]:
-    """Returns the stripped, nonblank lines of a text file, or of stdin for `STDIN`."""
-    if path == STDIN:
-        lines = list(texts.decode_lines(sys.stdin.buffer, "stdin"))
-    else:
-        with open(path, "rb") as file:
-            lines = list(texts.decode_lines(file, path))
-    return list(filter(None, map(str.strip, lines)))
+def read_lines(path: str | os.PathLike[str]) -> list[str]:
+    """Returns the stripped, nonblank lines of a text file."""
+    documents = readers.read_texts(path, "plain_text", documents="lines")
+    return [line for document in documents for line in document.paragraphs]
 
 
 # --- Results ----------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Lists and decodes text files, and splits documents into sentences with context."""
+"""Lists text files, and splits documents into sentences with context."""
 
 from __future__ import annotations
 
@@ -62,18 +62,6 @@ def list_files(paths: Sequence[str]) -> dict[str, pathlib.Path]:
             f"There must be at least one file. Received: {', '.join(paths) or 'none'}"
         )
     return sources
-
-
-def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
-    """Decodes UTF-8 lines and drops a byte order mark. Errors name file and line."""
-    for number, line in enumerate(lines, start=1):
-        try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            raise ValueError(
-                f"{name}:{number}: expected UTF-8, found byte "
-                f"0x{line[error.start]:02X} ({error.reason})"
-            ) from error
 
 
 def split_documents(

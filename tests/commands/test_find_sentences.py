@@ -119,8 +119,8 @@ def test_there_is_a_query_for_each_discourse_relation(run_dir, index_dir, tmp_pa
     run(run_dir, f"--index_dir={index_dir}", queries, f"--output={output}")
     answers = [json.loads(line)["query"] for line in output.read_text().splitlines()]
     assert len(answers) == 6  # rows of table 6
-    for context, sentence in answers:
-        assert f"\n{context} {sentence}\n" in DISCOURSE_QUERIES.read_text()
+    for before, last in answers:
+        assert f"\n{before} {last}\n" in DISCOURSE_QUERIES.read_text()
 
 
 def test_queries_make_nothing_anew(run_dir, index_dir, corpus, capsys):
