@@ -91,7 +91,7 @@ def main(_: Sequence[str]) -> None:
         *_, group = texts.in_context(sentences, values.context_sentences)
         groups.append(group)
     corpus = _corpus(folder, sources, pretrained, encoder, kind)
-    mean = mean_cosine(corpus.parts())
+    mean = mean_cosine([corpus.vectors])
     print(
         f"{corpus.manifest['num_sentences']:,} sentences in {folder}"
         + ("" if mean is None else f"; mean cosine of two: {mean:.4f}"),
@@ -158,7 +158,6 @@ def _corpus(
             read,
             encoder,
             describe(sources, *checksums, settings),
-            lambda total: command_line.progress_bar(total, "vectors", "sentence"),
         )
     corpus = CorpusVectors(folder)
     # Any corpus is valid, but queries must be encoded in the same way.
