@@ -22,8 +22,6 @@ EMPTY = "empty"
 _NUM_NAMES = 5
 _REASONS_TO_PASS_OVER = {
     EMPTY: "empty",
-    file_listing.HIDDEN: "hidden",
-    file_listing.HIDDEN_FOLDER: "hidden folder(s)",
     file_listing.NOT_A_FILE: "pipe(s), device(s) or broken link(s)",
     file_listing.OTHER_NAME: "with a name that is not of the format",
 }
