@@ -1,12 +1,11 @@
 """Options of the cleaning steps. Their descriptions are the help texts of the flags."""
 
 import dataclasses
-from typing import Annotated, Any
+from typing import Any
 
-from seg_tf.config.base import Range, Whole, check_ranges
+from seg_tf.config.base import Whole, check_ranges
 
 EXACT, NEAR = "exact", "near"
-_Threshold = Annotated[float, Range("lie between 0.1 and 0.95", 0.1, 0.95)]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -25,10 +24,8 @@ class CleaningOptions:
         language_function: language detector, as module:function. The function maps a
             text to a code or to a sequence that begins with a code.
         duplicates: drop documents that repeat an earlier one. exact: the same words;
-            near: also nearly the same (MinHash of word 5-grams), for up to a million
+            near: also 80 % of the word 5-grams (by MinHash), for up to a million
             documents and --engine=local only. Reads the corpus twice.
-        duplicate_threshold: with --duplicates=near, minimum fraction of shared 5-grams
-            for a duplicate. Default: 0.8.
     """
 
     min_line_words: Whole = 0
@@ -36,11 +33,8 @@ class CleaningOptions:
     language: str | None = None
     language_function: str | None = None
     duplicates: str | None = None
-    duplicate_threshold: _Threshold | None = None
 
     def __post_init__(self):
-        if self.duplicates == NEAR and self.duplicate_threshold is None:
-            object.__setattr__(self, "duplicate_threshold", 0.8)
         check_ranges(self)
         for name, rule, is_met in (
             (
@@ -53,11 +47,6 @@ class CleaningOptions:
                 "duplicates",
                 f"must be {EXACT!r} or {NEAR!r}",
                 self.duplicates in (None, EXACT, NEAR),
-            ),
-            (
-                "duplicate_threshold",
-                "must be given only with duplicates='near'",
-                self.duplicates == NEAR or self.duplicate_threshold is None,
             ),
         ):
             if not is_met:
