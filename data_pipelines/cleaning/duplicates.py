@@ -87,9 +87,9 @@ def near_duplicates(fingerprints: np.ndarray) -> np.ndarray:
     """Finds the documents that nearly repeat an earlier document that is kept.
 
     The hashes of similar documents agree in at least the fraction `NEAR_THRESHOLD`. If
-    B resembles A, and C resembles B but not A, B is dropped and C is kept. Takes a uint32
-    array `(n, 128)`. Returns an int64 array `(2, m)`: indices of the documents to drop,
-    ascending, and of the earliest similar documents that are kept.
+    B resembles A, and C resembles B but not A, B is dropped and C is kept. Takes a
+    uint32 array `(n, 128)`. Returns an int64 array `(2, m)`: indices of the documents
+    to drop, ascending, and of the earliest similar documents that are kept.
     """
     index, pairs = MinHashLSH(NEAR_THRESHOLD, NUM_PERMUTATIONS, weights=_WEIGHTS), []
     with command_line.progress_bar(

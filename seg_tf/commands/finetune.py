@@ -40,6 +40,7 @@ from seg_tf.finetuning import runners, trial_report, trials
 from seg_tf.finetuning.probing import MODES
 from seg_tf.finetuning.trials import ADVICE, TaskRunner, Trial, TrialsFolder
 from seg_tf.interop import convert
+from seg_tf.text.splitters import load_function
 from seg_tf.training import distribution, engine, tensorflow_engine, trackers
 from seg_tf.training.errors import TrainingStopped
 
@@ -150,7 +151,7 @@ def main(_: Sequence[str]) -> None:
     processes.check_agreement({"versions": engine.installed_versions(), **compared})
     for name in names:
         runners.check_flags(name, present, values.probe)
-    factories = trackers.find_factories(values.callbacks, "--callbacks")
+    factories = [load_function(name, "--callbacks") for name in values.callbacks]
 
     def make_jobs() -> list[_Job]:
         pretrained = _load_model(processes, report)
