@@ -15,12 +15,11 @@ format has `--reader_options` (docs/sources.md):
   seg-tf readers --format=json_lines --input='gs://bucket/c4/*.json.gz' \
       --reader_options=text_field=content.text
 
-`--output` writes the whole text as UTF-8, with one paragraph per line and a blank line
-after each document (format `plain_text` with `documents=blank_lines`). If the name ends
-in `.jsonl`, it writes JSON lines with one document per line. A folder of such files can
-combine corpora of different formats:
+`--output` writes the whole text as JSON lines, with one document per line. A folder of
+such files can combine corpora of different formats:
 
-  seg-tf readers --format=wikiextractor --input=enwiki/text --output=enwiki.txt
+  seg-tf readers --format=wikiextractor --input=enwiki/text \
+      --output=corpus/enwiki.jsonl
   seg-tf readers --format=markdown --input=books --output=corpus/books.jsonl
   seg-tf build-records --format=json_lines --input=corpus …
 """
@@ -54,7 +53,9 @@ _SAMPLE_SEED = flags.DEFINE_integer(
     "Default: print the first documents and stop reading.",
 )
 _OUTPUT = flags.DEFINE_string(
-    "output", None, "Write the whole text to this file instead of printing a sample."
+    "output",
+    None,
+    "Write the whole text to this file (.jsonl) instead of printing a sample.",
 )
 _MAX_PARAGRAPHS = 12
 _MAX_CHARACTERS = 300
@@ -88,18 +89,14 @@ def _print_sample(documents: Iterator[readers.Document]) -> None:
 
 
 def _write(path: pathlib.Path, documents: Iterator[readers.Document]) -> None:
-    """Writes all documents, as JSON lines if the name ends in `.jsonl`."""
+    """Writes all documents as JSON lines."""
     with (
         files.written_aside(path) as aside,
         open(aside, "w", encoding="utf-8", newline="\n") as file,
     ):
         for document in documents:
-            text = "\n".join(document.paragraphs)
-            if path.suffix == ".jsonl":
-                record = {"title": document.title, "text": text}
-                file.write(json.dumps(record, ensure_ascii=False) + "\n")
-            else:
-                file.write(f"{text}\n\n")
+            record = {"title": document.title, "text": "\n".join(document.paragraphs)}
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
 def main(_: Sequence[str]) -> None:

@@ -113,12 +113,8 @@ def _elements(
     """
     parser = ElementTree.XMLPullParser(("start", "end"))
     path: list[ElementTree.Element] = []  # The open elements.
-    num_bytes, has_head, place = 0, True, "in its head"
+    num_bytes, place = 0, "in its head"
     while chunk := stream.read1(_CHUNK_BYTES):
-        if not path and chunk.lstrip().startswith(b"<page>"):
-            # One part of a dump that was split.
-            parser.feed(b"<mediawiki>")
-            has_head = False
         parser.feed(chunk)
         num_bytes += len(chunk)
         try:
@@ -150,7 +146,7 @@ def _elements(
             ) from error
         if num_bytes > max_bytes + _CHUNK_BYTES:
             raise streams.too_long(max_bytes, place)
-    if len(path) > (not has_head):
+    if path:
         name = path[-1].tag.rpartition("}")[2]
         raise DocumentError(
             "damaged_xml",

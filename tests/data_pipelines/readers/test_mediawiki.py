@@ -80,16 +80,6 @@ def test_last_revision_is_taken(tmp_path):
     assert item.location == "page id=1"
 
 
-def test_part_of_a_dump_may_begin_with_a_page(tmp_path):
-    pages = page("One.", 1) + page("[[Category:A]]Two &amp; a.", 2)
-    for data in (pages, pages + TAIL, "\n " + pages):
-        items = read(tmp_path, data)
-        assert [one[1] for one in helpers.paragraphs(items)] == ["One.", "Two & a."]
-    *before, last = read(tmp_path, pages[:-20])
-    assert helpers.reasons(before) == [""]
-    assert last.reason == "damaged_xml"
-
-
 def test_sample_dump_has_the_articles_of_element_tree():
     (path,) = sample_data("mediawiki_dump").glob("*.bz2")
     reader = readers.get_reader("mediawiki")
