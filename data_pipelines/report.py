@@ -46,7 +46,7 @@ from seg_tf.data.manifest import (
 from seg_tf.text import encoding
 from seg_tf.text.normalization import Normalization
 
-MAX_DOCUMENTS = 20_000
+_MAX_DOCUMENTS = 20_000
 _MAX_SOURCES = 12
 _percent = "{:.2%}".format
 _STEP_NAMES = {
@@ -62,12 +62,11 @@ def write_report(
     output: pathlib.Path,
     *,
     documents_dir: pathlib.Path | None = None,
-    max_documents: int = MAX_DOCUMENTS,
 ) -> None:
     """Writes the report on a folder of documents or of windows.
 
     For windows, `documents_dir` contains the documents that they were built from, by
-    default `records_dir/documents`. Measures at most `max_documents` random documents.
+    default `records_dir/documents`. Measures at most 20,000 random documents.
     """
     manifest = documents = Manifest.load(records_dir)
     if manifest.kind == "windows":
@@ -82,7 +81,7 @@ def write_report(
             )
     else:
         documents_dir = records_dir
-    measurements = measure(documents_dir, max_documents)
+    measurements = measure(documents_dir, _MAX_DOCUMENTS)
     measured = f"{measurements.num_documents:,} documents drawn at random"
     if measurements.num_documents == measurements.num_all_documents:
         measured = "all documents"
@@ -333,7 +332,6 @@ def main(_: Sequence[str]) -> None:
         records_dir,
         output,
         documents_dir=documents_dir,
-        max_documents=values.max_documents,
     )
     print(f"the report is {output}")
 
@@ -350,11 +348,5 @@ if __name__ == "__main__":
     )
     flags.DEFINE_string(
         "output", None, f"Output file. Default: {REPORT_FILE} in --records_dir."
-    )
-    flags.DEFINE_integer(
-        "max_documents",
-        MAX_DOCUMENTS,
-        "Number of documents to measure, drawn at random.",
-        lower_bound=1,
     )
     sys.exit(command_line.run(main))

@@ -158,8 +158,6 @@ class _PageHandler(http.server.BaseHTTPRequestHandler):
 
 
 _DOTS_PER_INCH = 160
-# The default of `find_sentences`.
-_CONTEXT_SENTENCES = 1
 # Limit time and memory: the number of cosines is quadratic in the sentences.
 MAX_CHARACTERS = 50_000
 MAX_SENTENCES = 500
@@ -305,14 +303,12 @@ class DemoModel:
         sentences = self._sentences(text)
         # [SENT] vectors are nearly identical after pretraining on little text.
         kind = "mean" if self._encoder.layout.holds_spans else None
-        vectors, _ = self._encoder.encode_in_context(
-            list(in_context(sentences, _CONTEXT_SENTENCES)), kind
-        )
+        vectors, _ = self._encoder.encode_in_context(list(in_context(sentences)), kind)
         cosines = np.round((vectors @ vectors.T).astype(float), 4)
         return {
             "sentences": [sentence.text for sentence in sentences],
             "cosines": cosines.tolist(),
-            "warning": cosine_warning(mean_cosine([vectors])),
+            "warning": cosine_warning(mean_cosine(vectors)),
         }
 
     def _compute_maps(self, text: str) -> AttentionMaps:

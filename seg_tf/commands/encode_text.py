@@ -32,7 +32,7 @@ from seg_tf.commands import model_flags
 from seg_tf.inference import texts
 from seg_tf.inference.sentence_encoder import SentenceEncoder
 
-_FORMAT_VERSION = 2
+_FORMAT_VERSION = 3
 
 
 def define_flags() -> None:
@@ -72,8 +72,6 @@ def main(_: Sequence[str]) -> None:
         facts = {
             "words": sum(len(sentence.text.split()) for sentence in sentences),
             "sentences": len(sentences),
-            "parts": encoded.num_parts,
-            "positions": encoded.num_positions,
             "passes": encoded.num_passes,
         }
         text = {"name": name, "sha256": files.checksum(path)}

@@ -4,7 +4,7 @@ r"""Finds the sentences of a corpus that are closest in meaning to a query.
     --index_dir=books_index \
     --query="The waterwheel hammered on. Otherwise there was silence."
 
-The last sentence of a query is searched for. The sentences before it are its context. A
+The last sentence of a query is searched for. The sentence before it is its context. A
 sentence's vector is the output at its [SENT] (section 5.3 of the SLM paper), its pooled
 <SS> (ReAT), or the mean over its word pieces. Similarity is the cosine. For comparison,
 the command first prints the mean cosine of all pairs of sentences in the corpus.
@@ -45,12 +45,6 @@ def define_flags() -> None:
     flags.DEFINE_multi_string("query", [], "Text whose last sentence is searched for.")
     flags.DEFINE_string("queries", None, "File with one query per line.")
     flags.DEFINE_string("index_dir", None, "Folder of the vectors.", required=True)
-    flags.DEFINE_integer(
-        "context_sentences",
-        1,
-        "Number of preceding sentences to encode with each sentence.",
-        lower_bound=0,
-    )
     flags.DEFINE_enum(
         "vectors",
         None,
@@ -88,10 +82,9 @@ def main(_: Sequence[str]) -> None:
         sentences = texts.split_text(query, splitter)
         if not sentences:
             raise ValueError(f"`--query` must hold a sentence. Received: {query!r}")
-        *_, group = texts.in_context(sentences, values.context_sentences)
-        groups.append(group)
+        groups.append(sentences[-2:])
     corpus = _corpus(folder, sources, pretrained, encoder, kind)
-    mean = mean_cosine([corpus.vectors])
+    mean = mean_cosine(corpus.vectors)
     print(
         f"{corpus.manifest['num_sentences']:,} sentences in {folder}"
         + ("" if mean is None else f"; mean cosine of two: {mean:.4f}"),
@@ -138,7 +131,6 @@ def _corpus(
     """Encodes the sources or, if there are none, opens the vectors in `folder`."""
     values, splitter = flags.FLAGS, pretrained.splitter()
     settings = {
-        "context_sentences": values.context_sentences,
         "vectors": kind,
         **pretrained.normalization.described(),
         "sentence_parameters_sha256": splitter.parameters.checksum,

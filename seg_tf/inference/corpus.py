@@ -121,8 +121,7 @@ def encode_corpus(
     """Encodes the sentences of a corpus, unless the folder already has their vectors.
 
     `description` is a result of `describe`, which must match an existing manifest. Its
-    settings must include `context_sentences` and `vectors`. Sentences are read twice,
-    first to count them.
+    settings must include `vectors`. Sentences are read twice, first to count them.
     """
     if (folder / MANIFEST_FILE).exists():
         corpus = CorpusVectors(folder)
@@ -135,7 +134,7 @@ def encode_corpus(
             f"`--corpus` must hold sentences. Received: {names}, with none"
         )
     settings, total_cut = description["settings"], 0
-    stream = in_context(read_sentences(), settings["context_sentences"])
+    stream = in_context(read_sentences())
     folder = folder.absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (

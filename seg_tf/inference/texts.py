@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -80,18 +79,12 @@ def split_text(text: str, splitter: Splitter) -> list[Sentence]:
     return list(split_documents([text.split("\n")], "", splitter))
 
 
-def in_context(
-    sentences: Iterable[Sentence], context_sentences: int
-) -> Iterator[tuple[Sentence, ...]]:
-    """Yields each sentence, preceded by up to `context_sentences` previous sentences.
-
-    The context is limited to the document of the sentence.
-    """
-    window = collections.deque(maxlen=context_sentences + 1)
-    document = None
+def in_context(sentences: Iterable[Sentence]) -> Iterator[tuple[Sentence, ...]]:
+    """Yields each sentence, preceded by the previous one if its document has one."""
+    previous = None
     for sentence in sentences:
-        if (sentence.file, sentence.document) != document:
-            window.clear()
-            document = (sentence.file, sentence.document)
-        window.append(sentence)
-        yield tuple(window)
+        is_first = previous is None or (
+            (previous.file, previous.document) != (sentence.file, sentence.document)
+        )
+        yield (sentence,) if is_first else (previous, sentence)
+        previous = sentence

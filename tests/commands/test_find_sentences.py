@@ -72,7 +72,7 @@ def test_answers_equal_brute_force(run_dir, corpus, index_dir, tmp_path):
     documents = corpus.read_text().rstrip().split("\n\n")
     lines = (document.split("\n") for document in documents)
     stream = texts.split_documents(lines, "corpus.txt", SPLITTER)
-    in_context = list(texts.in_context(stream, 1))
+    in_context = list(texts.in_context(stream))
     assert len(in_context) == NUM_SENTENCES
     vectors, _ = model.encode_in_context(in_context)
     for query, answer in zip(queries, answers, strict=True):
@@ -139,8 +139,8 @@ def test_users_errors_name_what_is_wrong(run_dir, index_dir, corpus, tmp_path):
         run(run_dir, f"--index_dir={tmp_path}", "--query=W1.")
     with pytest.raises(ValueError, match="`--query` must hold a sentence"):
         run(run_dir, f"--index_dir={index_dir}", "--query= ")
-    with pytest.raises(ValueError, match="context_sentences: 1 there, 0 now"):
-        run(run_dir, f"--index_dir={index_dir}", "--query=W1.", "--context_sentences=0")
+    with pytest.raises(ValueError, match="vectors: 'sent' there, 'mean' now"):
+        run(run_dir, f"--index_dir={index_dir}", "--query=W1.", "--vectors=mean")
     with pytest.raises(FileNotFoundError, match="Received: '/nowhere'"):
         run(run_dir, new, "--corpus=/nowhere")
     with pytest.raises(ValueError, match="`--output` must name a file"):

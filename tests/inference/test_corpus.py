@@ -31,7 +31,7 @@ def documents(num_documents=8, seed=0):
 
 
 def make(folder, pretrained, given, **settings):
-    settings = {"context_sentences": 1, "vectors": None, **settings}
+    settings = {"vectors": None, **settings}
     description = corpus_module.describe({}, "of weights", "of words", settings)
     return corpus_module.encode_corpus(
         folder,
@@ -95,10 +95,8 @@ def test_nearest_vectors_equal_brute_force_with_ties(tmp_path, count):
 def test_vectors_are_made_once_and_others_refused(corpus, pretrained, tmp_path):
     again = make(corpus.folder, pretrained, [])
     np.testing.assert_array_equal(again.vectors, corpus.vectors)
-    with pytest.raises(
-        ValueError, match=r"settings\.context_sentences: 1 there, 2 now"
-    ):
-        make(corpus.folder, pretrained, [], context_sentences=2)
+    with pytest.raises(ValueError, match=r"settings\.vectors: None there, 'mean' now"):
+        make(corpus.folder, pretrained, [], vectors="mean")
     (tmp_path / "mine").write_text("kept")
     with pytest.raises(ValueError, match="must be new, or a folder that is empty"):
         make(tmp_path, pretrained, documents(1))

@@ -32,14 +32,9 @@ def test_context_is_what_stands_before_in_the_document():
         for number, (file, document) in enumerate(places)
     ]
 
-    def contexts(size):
-        found = texts.in_context(sentences, size)
-        return ["".join(one.text for one in group) for group in found]
-
-    assert contexts(0) == ["0", "1", "2", "3", "4", "5", "6"]
-    assert contexts(1) == ["0", "01", "12", "23", "4", "45", "6"]
-    assert contexts(2) == ["0", "01", "012", "123", "4", "45", "6"]
-    assert contexts(9) == ["0", "01", "012", "0123", "4", "45", "6"]
+    found = texts.in_context(sentences)
+    contexts = ["".join(one.text for one in group) for group in found]
+    assert contexts == ["0", "01", "12", "23", "4", "45", "6"]
 
 
 def test_files_are_listed_in_the_order_of_their_names(tmp_path):
