@@ -13,7 +13,6 @@ from seg_tf import file_listing
 from seg_tf.file_listing import PassOver, Path, ignore
 
 _CHUNK_BYTES = 1 << 16
-_REDIRECT = re.compile(r"\s*#redirect\b(?:[^\[\n]*\[\[([^]|\n]*))?", re.IGNORECASE)
 # English namespace names, which every wiki accepts in addition to the local names.
 _SHARED_NAMESPACES = {"6": "File", "14": "Category"}
 
@@ -69,13 +68,12 @@ class MediaWikiReader(base.FileReader):
         text = page.findtext("{*}revision/{*}text", "")
         namespace = page.findtext("{*}ns", "0").strip()
         model = page.findtext("{*}revision/{*}model", "wikitext")
-        redirect, match = page.find("{*}redirect"), _REDIRECT.match(text)
-        target = redirect.get("title") if redirect is not None else match and match[1]
+        redirect = page.find("{*}redirect")
         rejections = {
             "other_namespace": namespace not in self.namespaces.split("+")
             and f"in namespace {namespace}",
-            "redirect": (redirect is not None or match)
-            and f"a redirect to {target or '?'}",
+            "redirect": redirect is not None
+            and f"a redirect to {redirect.get('title')}",
             "not_wikitext": model != "wikitext" and f"with the content model {model}",
         }
         for reason, description in rejections.items():

@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from data_pipelines import readers
 from seg_tf import command_line, files
 from seg_tf.commands import model_flags
 from seg_tf.inference import texts
@@ -49,7 +48,6 @@ def main(_: Sequence[str]) -> None:
     for path in sources.values():  # before anything is encoded
         if not model_flags.read_paragraphs(path):
             raise ValueError(f"`--text` must hold a sentence. Received: {path}")
-    readers.warn_of_wrapped_lines()
     pretrained = model_flags.load_model()
     splitter, capacity = pretrained.splitter(), pretrained.layout().text_capacity
     encoder = SentenceEncoder(pretrained)

@@ -73,11 +73,8 @@ class Measured:
         return self.loss_sum / (num_tokens or self.num_predicted)
 
     def perplexity(self, num_tokens: int | None = None) -> float:
-        """Returns the exponential of `loss`, or infinity if it overflows."""
-        try:
-            return math.exp(self.loss(num_tokens))
-        except OverflowError:
-            return math.inf
+        """Returns the exponential of `loss`."""
+        return math.exp(self.loss(num_tokens))
 
 
 class LanguageModel(FromPreset):

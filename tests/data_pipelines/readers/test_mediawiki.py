@@ -41,7 +41,7 @@ def test_pages_are_documents_or_rejections(tmp_path):
         + page("One.", 1)
         + page("#REDIRECT [[B]]", 2, extra='<redirect title="B" />')
         + page("Talk.", 3, title="Talk:A", namespace="<ns>1</ns>")
-        + page("#redirect: [[C|D]]", 4)
+        + page("#redirect: [[C|D]]", 4, extra='<redirect title="C" />')
         + page("{{Stub}}", 5)
         + page("return {}", 6, model="Scribunto")
         + page("Two &amp;amp; three.", 7, title="A &amp; B")
