@@ -204,7 +204,6 @@ class DemoModel:
             "model": type(encoder).__name__,
             "features": list(encoder.feature_names),
             "layers": 0 if "attention" in self.reasons else encoder.num_layers,
-            "heads": 0 if "attention" in self.reasons else encoder.num_heads,
             "reasons": self.reasons,
             "example": EXAMPLE,
         }
@@ -239,32 +238,25 @@ class DemoModel:
             "capacity": self._encoder.layout.text_capacity.num_pieces,
         }
 
-    def attention(
-        self, text: str, layer: int = 0, head: int | None = None
-    ) -> dict[str, Any]:
-        """Draws the attention of a head, or the mean over a layer's heads.
+    def attention(self, text: str, layer: int = 0) -> dict[str, Any]:
+        """Draws the attention in a layer, the mean over its heads.
 
         If the text is longer than a row, its first sentences are used.
         """
         self._part("attention")
         num_sentences = len(self._sentences(text))
         maps = self._maps(text)
-        num_layers, num_heads = maps.weights.shape[:2]
-        heads = [None, *range(num_heads)]
-        if layer not in range(num_layers) or head not in heads:
+        if layer not in range(len(maps.weights)):
             raise ValueError(
-                "`layer` and `head` must exist in the model. Received: "
-                f"layer={layer!r}, head={head!r}"
+                f"`layer` must exist in the model. Received: layer={layer!r}"
             )
-        figure = attention.heat_maps(
-            {self._pretrained.config.name: maps}, [(layer, head)], ""
-        )
+        figure = attention.heat_maps({self._pretrained.config.name: maps}, [layer], "")
         png = io.BytesIO()
         figure.savefig(png, format="png", dpi=_DOTS_PER_INCH, bbox_inches="tight")
         encoded = base64.b64encode(png.getvalue()).decode()
         return {
             "image": f"data:image/png;base64,{encoded}",
-            "shares": attention_shares(maps.map(layer, head), maps.window),
+            "shares": attention_shares(maps.map(layer), maps.window),
             "uniform": attention_shares(maps.uniform(), maps.window),
             "num_sentences": maps.window.num_sentences,
             "num_sentences_of_text": num_sentences,

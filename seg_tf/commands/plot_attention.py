@@ -63,7 +63,7 @@ def main(_: Sequence[str]) -> None:
         window = attention.lay_out(beginning, model)
         maps[name] = attention.attention_maps(model.encoder, window)
     title = f"Attention in {pathlib.Path(values.text).name}"
-    figure = attention.heat_maps(maps, [(layer, None) for layer in layers], title)
+    figure = attention.heat_maps(maps, layers, title)
     with files.written_aside(output) as aside:
         figure.savefig(aside, format=output.suffix[1:].lower(), dpi=_DOTS_PER_INCH)
     for name, model in maps.items():

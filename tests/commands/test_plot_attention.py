@@ -65,10 +65,10 @@ def test_models_are_drawn_and_their_shares_told(runs, text, drawn, tmp_path, cap
     output.write_text("of an earlier run")
     run(f"{runs}/bert,{runs}/sega", text, f"--output={output}")
     command_calls.check_image(output)
-    ((maps, panels, title),) = drawn
+    ((maps, layers, title),) = drawn
     assert title == "Attention in article.txt"
     # The layers that both have.
-    assert panels == [(0, None), (1, None)]
+    assert layers == [0, 1]
     expected = {
         name: slow_maps(runs / name, ["W1 w2. W3.", "W4 w5 w6 w7."])
         for name in ("bert", "sega")
@@ -98,8 +98,8 @@ def test_chosen_layers_are_drawn_in_their_order(
     output = tmp_path / f"maps.{suffix}"
     run(f"{runs}/sega", text, f"--output={output}", "--layers=2,0")
     assert output.read_bytes().startswith(magic)
-    ((_, panels, _),) = drawn
-    assert panels == [(2, None), (0, None)]
+    ((_, layers, _),) = drawn
+    assert layers == [2, 0]
 
 
 def test_each_model_reads_the_sentences_that_fit_in_its_window(
