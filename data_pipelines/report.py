@@ -33,8 +33,7 @@ from data_pipelines.readers.base import passed_over_summary
 from seg_tf import command_line, files
 from seg_tf.config import EncoderConfig
 from seg_tf.config.base import flat
-from seg_tf.data import examples, mirrors, packing, shards
-from seg_tf.data.configs import PackedWindowInputsConfig
+from seg_tf.data import examples, mirrors, shards
 from seg_tf.data.manifest import (
     COUNTS,
     FILE_NAME,
@@ -221,10 +220,10 @@ def _padding(measurements: Measurements) -> str:
     if not measurements.windows:
         return "<p>Word-level documents are read as one stream, without padding.</p>"
     rows = [
-        (f"{length:,}", len(lengths), *map(_percent, measurements.padding(length)))
+        (f"{length:,}", len(lengths), _percent(measurements.padding(length)))
         for length, lengths in measurements.windows.items()
     ]
-    return _table(("positions", "windows", "padding", "padding if packed"), rows)
+    return _table(("positions", "windows", "padding"), rows)
 
 
 def _caps(measurements: Measurements) -> str:
@@ -241,7 +240,6 @@ def _caps(measurements: Measurements) -> str:
 WINDOW_LENGTHS = (128, 256, 512, 1024, 2048)
 CAPS: Mapping[str, int] = EncoderConfig().index_tables
 """Sizes of SegaBERT's index tables, which are the defaults of `EncoderConfig`."""
-_MAX_WINDOWS_PER_ROW = PackedWindowInputsConfig().max_windows_per_row
 _SEED = 0
 
 
@@ -264,15 +262,10 @@ class Measurements:
     num_tokens: int
     over_cap: dict[str, int]
 
-    def padding(self, window_length: int) -> tuple[float, float]:
-        """Returns the padding fractions with one window per row and with packing."""
-        lengths = np.array(self.windows[window_length])
-        rows = packing.pack(lengths, window_length, _MAX_WINDOWS_PER_ROW, seed=_SEED)
-        first, packed = (
-            1 - lengths.sum() / (num_rows * window_length)
-            for num_rows in (len(lengths), len(rows))
-        )
-        return first, packed
+    def padding(self, window_length: int) -> float:
+        """Returns the fraction of padding with one window per row."""
+        lengths = self.windows[window_length]
+        return 1 - sum(lengths) / (len(lengths) * window_length)
 
 
 def measure(folder: pathlib.Path, max_documents: int) -> Measurements:

@@ -2,15 +2,13 @@
 
 import dataclasses
 import io
-import os
 import re
 from collections.abc import Iterator
+from typing import ClassVar
 from xml.etree import ElementTree
 
 from data_pipelines.readers import base, streams, wiki_markup
 from data_pipelines.readers.streams import DocumentError
-from seg_tf import file_listing
-from seg_tf.file_listing import PassOver, Path, ignore
 
 _CHUNK_BYTES = 1 << 16
 # English namespace names, which every wiki accepts in addition to the local names.
@@ -32,19 +30,9 @@ class MediaWikiReader(base.FileReader):
         namespaces: str. Numbers of the namespaces to read, joined by `+`: `0+118`.
     """
 
-    namespaces: str = "0"
+    suffixes: ClassVar[tuple[str, ...]] = (".xml",)
 
-    def files(
-        self, input_path: str | os.PathLike[str], pass_over: PassOver = ignore
-    ) -> list[Path]:
-        files = super().files(input_path, pass_over)
-        # A folder contains indices, checksums and tables as well as the dump, which may
-        # be in parts such as `…-pages-articles1.xml-p1p41242.bz2`.
-        dumps = [path for path in files if ".xml" in path.name.lower()]
-        for path in files if dumps else ():
-            if path not in dumps:
-                pass_over(file_listing.OTHER_NAME, path)
-        return dumps or files
+    namespaces: str = "0"
 
     def read_stream(
         self, stream: io.BufferedReader, source: str
