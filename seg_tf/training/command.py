@@ -100,7 +100,7 @@ def _prepare(
 ) -> Trainer:
     """Checks a run and builds its trainer, without writing to its output folder."""
     folder = RunFolder(command_line.local_path(options.output_dir, "output_dir"))
-    factories = [
+    factories: list[Any] = [
         load_function(name, "config.training.callbacks")
         for name in config.training.callbacks
     ]
