@@ -145,12 +145,8 @@ def _corpus(
                 documents = model_flags.read_documents(path)
                 yield from texts.split_documents(documents, name, splitter)
 
-        return encode_corpus(
-            folder,
-            read,
-            encoder,
-            describe(sources, *checksums, settings),
-        )
+        description = describe(sources, *checksums, settings)
+        return encode_corpus(folder, read, encoder, description)
     corpus = CorpusVectors(folder)
     # Any corpus is valid, but queries must be encoded in the same way.
     expected = describe({}, *checksums, {**corpus.manifest["settings"], **settings})

@@ -1,7 +1,7 @@
 """Saves sentence vectors of a corpus in a folder, and searches them exactly.
 
   manifest.json    weights, corpus and settings of the vectors
-  vectors.npy      float32 `(N, D)`
+  vectors.f32      little-endian float32 `(N, D)`
   sentences.jsonl  each sentence, preceded by its context
 
 The folder is written atomically.
@@ -23,7 +23,7 @@ from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.inference.texts import Sentence, in_context
 
 MANIFEST_FILE = "manifest.json"
-_VECTORS_FILE, _SENTENCES_FILE = "vectors.npy", "sentences.jsonl"
+_VECTORS_FILE, _SENTENCES_FILE = "vectors.f32", "sentences.jsonl"
 _FORMAT_VERSION = 4
 # Number of sentences to encode at a time.
 _AT_A_TIME = 4_096
@@ -67,7 +67,8 @@ class CorpusVectors:
     @functools.cached_property
     def vectors(self) -> np.ndarray:
         """Unit vectors of the sentences, a memory-mapped float32 array `(N, D)`."""
-        return np.load(self.folder / _VECTORS_FILE, mmap_mode="r")
+        vectors = np.memmap(self.folder / _VECTORS_FILE, "<f4", "r")
+        return vectors.reshape(self.manifest["num_sentences"], -1)
 
     def nearest(self, queries: np.ndarray, count: int) -> list[list[tuple[int, float]]]:
         """Finds the exact nearest neighbors of `queries`, unit vectors `(Q, D)`.
@@ -142,25 +143,16 @@ def encode_corpus(
         command_line.progress_bar(total, "vectors", "sentence") as bar,
     ):
         unfinished.mkdir()
-        array = None
-        for begin in range(0, total, _AT_A_TIME):
-            groups = list(itertools.islice(stream, _AT_A_TIME))
+        while groups := list(itertools.islice(stream, _AT_A_TIME)):
             vectors, num_cut = encoder.encode_in_context(groups, settings["vectors"])
-            if array is None:
-                array = np.lib.format.open_memmap(
-                    unfinished / _VECTORS_FILE,
-                    "w+",
-                    vectors.dtype,
-                    (total, vectors.shape[1]),
-                )
-            array[begin : begin + len(groups)] = vectors
+            with open(unfinished / _VECTORS_FILE, "ab") as vectors_file:
+                vectors_file.write(vectors.astype("<f4").tobytes())
             with open(unfinished / _SENTENCES_FILE, "a", encoding="utf-8") as file:
                 for group in groups:
                     values = [dataclasses.astuple(sentence) for sentence in group]
                     file.write(json.dumps(values, ensure_ascii=False) + "\n")
             total_cut += num_cut
             bar.update(len(groups))
-        array.flush()
         manifest = {**description, "num_sentences": total}
         manifest = {"format_version": _FORMAT_VERSION, **manifest}
         files.write_json(unfinished / MANIFEST_FILE, manifest)

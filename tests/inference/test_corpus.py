@@ -77,8 +77,9 @@ def test_nearest_vectors_equal_brute_force_with_ties(tmp_path, count):
     vectors = generator.normal(size=(60, 16)).astype("f4")
     vectors[41] = vectors[17]  # the earlier sentence comes first
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    np.save(tmp_path / "vectors.npy", vectors)
-    files.write_json(tmp_path / "manifest.json", {"format_version": 4})
+    vectors.tofile(tmp_path / "vectors.f32")
+    manifest = {"format_version": 4, "num_sentences": len(vectors)}
+    files.write_json(tmp_path / "manifest.json", manifest)
     queries = np.concatenate([vectors[::-7], vectors[17:18]])
     exact = queries.astype("f8") @ vectors.T.astype("f8")
     nearest = CorpusVectors(tmp_path).nearest(queries, count)
