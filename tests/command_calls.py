@@ -164,13 +164,7 @@ def run_on_jax(module, *arguments):
     subprocess.run(
         [sys.executable, "-m", module, *map(str, arguments)],
         cwd=REPOSITORY,
-        env={
-            **os.environ,
-            "KERAS_BACKEND": "jax",
-            "JAX_PLATFORMS": "cpu",
-            # Programs run once: most of the time would go into optimizing them.
-            "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
-        },
+        env={**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"},
         check=True,
     )
 

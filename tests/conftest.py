@@ -13,6 +13,11 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
 # There is a worker for each core, which more threads would only slow down.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+# Programs run a few times: most of the time would go into optimizing machine code.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
+)
 
 import numpy as np
 import pytest
@@ -97,7 +102,8 @@ def _environment() -> Iterator[None]:
 def _graphs(request: pytest.FixtureRequest) -> None:
     """Graphs are executed as traced, except in modules with `REWRITE_GRAPHS`.
 
-    Rewriting a graph takes longer than a test's few executions of it gain.
+    Rewriting a graph takes longer than a test's few executions of it gain. In modules
+    with `EAGER`, whose subject is not the graph, nothing but datasets is traced.
     """
     if "tensorflow" in sys.modules:
         import tensorflow as tf
@@ -105,6 +111,17 @@ def _graphs(request: pytest.FixtureRequest) -> None:
         disabled = not getattr(request.module, "REWRITE_GRAPHS", False)
         options = {"disable_meta_optimizer": disabled}
         tf.config.optimizer.set_experimental_options(options)
+        tf.config.run_functions_eagerly(getattr(request.module, "EAGER", False))
+
+
+@pytest.fixture
+def traced(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Functions are traced, as users have it, in a module with `EAGER` too."""
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(False)
+    yield
+    tf.config.run_functions_eagerly(getattr(request.module, "EAGER", False))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,14 +3,16 @@
 import contextlib
 import subprocess
 import sys
+from unittest import mock
 
 import h5py
 import keras
 import numpy as np
 
-from seg_tf.training import run_folder, throughput
+from seg_tf.training import build, run_folder, throughput
 from tests import command_calls
 from tests.command_calls import REPOSITORY
+from tests.training import stand_ins
 from tests.worlds import LENGTH
 
 CONFIG = (
@@ -38,10 +40,14 @@ def arguments_of(records, folder, *arguments):
 
 
 def run_here(*arguments):
-    """Runs the script in this process; returns (exit code, stdout, stderr)."""
+    """Runs the script in this process; returns (exit code, stdout, stderr).
+
+    Runs of the same config share their graphs.
+    """
     # Variables are called as in a process of its own.
     keras.utils.clear_session(free_memory=False)
-    with contextlib.chdir(REPOSITORY):
+    shared = mock.patch.object(build, "build_learner", stand_ins.as_built)
+    with contextlib.chdir(REPOSITORY), shared:
         finished = command_calls.call("run_pretraining.py", *arguments)
     assert "Traceback" not in finished.stderr
     return finished

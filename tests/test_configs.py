@@ -14,6 +14,7 @@ import seg_tf.objectives  # noqa: F401
 from configs import __main__ as listing
 from seg_tf.config import CausalLMConfig, build_from, from_config_dict
 from seg_tf.papers import tables
+from tests.training import stand_ins
 
 pytestmark = pytest.mark.slow
 
@@ -69,7 +70,8 @@ def test_every_run_of_slm_s_tables_has_a_config():
 
 def num_parameters(model, **changes):
     """Trainable parameters with these settings, of a softmax too for word models."""
-    encoder = build_from(dataclasses.replace(model, **changes))
+    with stand_ins.no_draws():
+        encoder = build_from(dataclasses.replace(model, **changes))
     weights = list(encoder.trainable_weights)
     if hasattr(model, "cutoffs"):
         objective = build_from(CausalLMConfig(), encoder=encoder)

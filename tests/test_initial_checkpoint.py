@@ -77,17 +77,18 @@ def test_a_run_takes_the_settings_of_imported_weights(records, theirs, tmp_path)
         "1e-12); model.approximate_gelu=True (the config says False); "
         "model.num_token_types=2 (the config says 0)"
     ) in output
-    assert "model.num_token_types: 2 (as in the authors' code); paper 0" in output
+    deviations = (tmp_path / "run" / "deviations.txt").read_text()
+    assert "model.num_token_types: 2 (as in the authors' code); paper 0" in deviations
     run = json.loads((tmp_path / "run" / "run.json").read_text())
     assert run["config"]["model"]["approximate_gelu"] is True
 
     # Flags win over the settings of the weights, which are converted for them.
-    code, _, errors = run_here(
-        *arguments, "--overwrite", "--config.model.approximate_gelu=false"
+    code, output, errors = run_here(
+        *arguments, "--overwrite", "--dry_run", "--config.model.approximate_gelu=false"
     )
     assert code == 0, errors
-    run = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert run["config"]["model"]["approximate_gelu"] is False
+    assert "model.layer_norm_epsilon=0.001 (the config says" in output
+    assert "model.approximate_gelu=False, there True" in output
 
 
 def test_a_run_converts_another_program_s_weights_once(
@@ -104,6 +105,7 @@ def test_a_run_converts_another_program_s_weights_once(
     arguments = (
         *arguments_of(records, folder),
         "--initial_checkpoint=hf://org/name",
+        "--config.training.num_updates=1",
         "--config.training.validation_interval=0",
     )
     code, output, errors = run_here(*arguments, "--dry_run")
@@ -111,7 +113,7 @@ def test_a_run_converts_another_program_s_weights_once(
     assert "Taken from the source: model.layer_norm_epsilon=0.001" in output
     assert not folder.exists()
 
-    code, output, errors = run_here(*arguments, "--config.training.num_updates=1")
+    code, output, errors = run_here(*arguments)
     assert code == 0, errors
     assert "Weights of " not in output
     (converted,) = (tmp_path / "cache" / "seg_tf" / "converted").glob("[!.]*")
@@ -120,7 +122,7 @@ def test_a_run_converts_another_program_s_weights_once(
 
     # It is the same run, if it is converted again, too.
     shutil.rmtree(converted)
-    code, output, errors = run_here(*arguments, "--config.training.num_updates=2")
+    code, output, errors = run_here(*arguments)
     assert code == 0, errors
     assert "Weights of " in output
     assert "Resuming from" in output

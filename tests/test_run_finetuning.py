@@ -21,6 +21,7 @@ from tests.finetuning import task_folders, tiny_squad
 from tests.tasks import race_files
 
 pytestmark = pytest.mark.slow
+EAGER = True
 
 _OPTIONS_OF_MODELS = (
     "dtype_policy",
@@ -83,6 +84,7 @@ def rows_of(folder):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.usefixtures("traced")
 def test_trials_and_a_table(fine_tune, tmp_path, capsys):
     fine_tune("--seeds=1,2")
     said = capsys.readouterr().out
@@ -117,7 +119,8 @@ def test_trials_and_a_table(fine_tune, tmp_path, capsys):
     assert len(rows_of(out)) == 3
 
 
-def test_squad_and_probes_by_the_same_command(fine_tune, tmp_path, capsys):
+@pytest.mark.usefixtures("traced")
+def test_squad_and_probes_by_the_same_command(fine_tune, tmp_path, capsys, monkeypatch):
     content = tiny_squad.random_file(1, 2, "v1.1", num_words=20)
     tiny_squad.write_files(tmp_path, "v1.1", train=content, dev=content)
     folder = f"--data_dir={tmp_path}"
@@ -131,6 +134,7 @@ def test_squad_and_probes_by_the_same_command(fine_tune, tmp_path, capsys):
     assert len(files.read_json(trial / "predictions.json")) == 4
 
     task_folders.write_bso(tmp_path)
+    task_folders.train_little(monkeypatch)
     arguments = [folder, "--probe=joint", "--seeds=2"]
     arguments += ["--task=discoeval/bso/wiki", f"--output_dir={tmp_path / 'probe'}"]
     for dry in (["--dry_run"], []):

@@ -147,28 +147,10 @@ def test_wrong_flags_are_reported_before_tensorflow_is_imported(arguments, messa
     assert message in ended.stderr
 
 
-def test_flags_pack_rows(records, tmp_path):
-    code, output, errors = run_here(
-        *arguments_of(records, tmp_path),
-        "--config.training.deterministic_ops=false",
-        "--config.training.num_updates=3",
-        "--config.inputs.type=PackedWindowInputsConfig",
-    )
-    assert code == 0, errors
-    (file,) = re.findall(r"Deviations from the paper .*, see (.*)", output)
-    deviations = pathlib.Path(file).read_text(encoding="utf-8")
-    assert "inputs.max_windows_per_row: 8; paper 1" in deviations
-    encoder, config = load_encoder(tmp_path)
-    assert isinstance(config.inputs, PackedWindowInputsConfig)
-    # For plain rows, whose weights are the same.
-    assert not encoder.packed_windows
-
-
 def test_measured_dry_run_prints_the_plan_and_leaves_no_trace(records, tmp_path):
     before = files_below(records)
     code, output, errors = run_here(
         *arguments_of(records, tmp_path / "run"),
-        "--config.training.deterministic_ops=false",
         "--dry_run",
         "--measure=2",
     )
@@ -301,13 +283,21 @@ def test_run_killed_and_terminated_equals_an_unbroken_one(
 
 def test_second_phase_starts_from_the_weights_of_the_first(records, unbroken, tmp_path):
     first, _ = unbroken
-    code, output, errors = run_here(
+    arguments = (
         *arguments_of(records, tmp_path),
-        f"--initial_checkpoint={first}",
         "--config.training.num_updates=2",
         "--config.optimizer.learning_rate=0.0",
+        "--config.inputs.type=PackedWindowInputsConfig",
     )
+    code, output, errors = run_here(*arguments, f"--initial_checkpoint={first}")
     assert code == 0, errors
+    (file,) = re.findall(r"Deviations from the paper .*, see (.*)", output)
+    deviations = pathlib.Path(file).read_text(encoding="utf-8")
+    assert "inputs.max_windows_per_row: 8; paper 1" in deviations
+    encoder, config = load_encoder(tmp_path)
+    assert isinstance(config.inputs, PackedWindowInputsConfig)
+    # For plain rows, whose weights are the same.
+    assert not encoder.packed_windows
     best = Checkpoints(first / "checkpoints", keep=1).best()
     before = first / "checkpoints" / f"update-{best:08d}"
     assert f"Starting from the weights of {before}" in output
@@ -324,11 +314,7 @@ def test_second_phase_starts_from_the_weights_of_the_first(records, unbroken, tm
     assert state["samples"] == 8
 
     # It is another run than one that starts from chance.
-    code, _, errors = run_here(
-        *arguments_of(records, tmp_path),
-        "--config.training.num_updates=2",
-        "--config.optimizer.learning_rate=0.0",
-    )
+    code, _, errors = run_here(*arguments)
     assert code == 1
     assert "initial_weights: " in errors
     assert " there, None now" in errors

@@ -48,6 +48,7 @@ def test_each_file_of_a_folder_gets_an_archive(model_dir, request, tmp_path, cap
     run(model_dir, f"--text={tmp_path / 'books'}", f"--output_dir={folder}")
     output = capsys.readouterr().out
     pretrained = load_pretrained(model_dir)
+    encoder = SentenceEncoder(pretrained)
     for name, paragraphs in texts.items():
         document = [
             Sentence(text, paragraph=number)
@@ -55,7 +56,7 @@ def test_each_file_of_a_folder_gets_an_archive(model_dir, request, tmp_path, cap
             for text in paragraph
         ]
         # Blank lines or not, all sentences of a file are one document.
-        (expected,) = SentenceEncoder(pretrained).encode_documents([document])
+        (expected,) = encoder.encode_documents([document])
         with np.load(folder / f"{name}.npz") as found:
             found = dict(found)
         assert json.loads(str(found["sentences"])) == [one.text for one in document]

@@ -34,13 +34,9 @@ def run(checkpoint, *arguments):
     command_calls.run(export_weights, f"--checkpoint={checkpoint}", *arguments)
 
 
-def test_bert_goes_out_as_it_came_in(bert_dir, tmp_path, capsys):
+def test_bert_goes_out_with_a_card(bert_dir, tmp_path, capsys):
     folder = tmp_path / "out"
-    run(
-        bert_dir,
-        "--to=hugging_face",
-        f"--output_dir={folder}",
-    )
+    run(bert_dir, "--to=hugging_face", f"--output_dir={folder}")
     printed = capsys.readouterr().out
     assert f"{folder}: bert_from_hugging_face as hugging_face" in printed
     assert sorted(path.name for path in folder.iterdir()) == [
@@ -52,12 +48,6 @@ def test_bert_goes_out_as_it_came_in(bert_dir, tmp_path, capsys):
     ]
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert "| model.safetensors |" in card
-
-    again = tmp_path / "again"
-    command_calls.run(import_weights, f"--from={folder}", f"--output_dir={again}")
-    first, second = (load_pretrained(one).encoder for one in (bert_dir, again))
-    for ours, returned in zip(first.get_weights(), second.get_weights(), strict=True):
-        np.testing.assert_array_equal(returned, ours)
 
 
 def test_keras_file_is_the_encoder(run_dir, tmp_path):

@@ -16,12 +16,11 @@ def run(run_dir, *arguments):
     command_calls.run(fill_mask, f"--checkpoint={run_dir}", *arguments)
 
 
-@pytest.mark.parametrize("source", ["arguments", "file", "both"])
+@pytest.mark.parametrize("source", ["file", "both"])
 def test_the_best_pieces_are_printed(run_dir, tmp_path, capsys, source):
     path = tmp_path / "masked.txt"
     path.write_text("\n\n".join(TEXTS[source == "both" :]))
     arguments = {
-        "arguments": TEXTS,
         "file": [f"--file={path}"],
         "both": [TEXTS[0], f"--file={path}"],
     }[source]

@@ -258,6 +258,7 @@ CASES = [
         reference=lambda layer, inputs: adaptive_reference.embedding(
             named_weights(layer), inputs["token_ids"], hidden_size=4, cutoffs=(3, 4)
         ),
+        compiled_within="TransformerXL",
     ),
     Case(
         cls=AdaptiveSoftmax,
@@ -291,6 +292,7 @@ CASES = [
         reference=lambda layer, inputs: numpy_reference.index_embedding(
             named_weights(layer), inputs
         ),
+        compiled_within="Encoder",
     ),
     Case(
         cls=MultiHeadAttention,
@@ -308,6 +310,7 @@ CASES = [
         apply=call_with_arguments,
         reference=_reference_attention,
         make_inputs=_attention_inputs,
+        compiled_within="Encoder-packed",
     ),
     Case(
         cls=TransformerEncoder,

@@ -1,10 +1,12 @@
 """Outputs and gradients of the cases on JAX: a process, which has one Keras backend.
 
-  KERAS_BACKEND=jax python -m tests.conformance.jax_process COMPUTED
+  KERAS_BACKEND=jax python -m tests.conformance.jax_process FOLDER
 
-COMPUTED is the archive that is written; its entries are named by `entry`.
+writes an archive of all cases, whose entries are named by `entry`, and one of layers
+that are recomputed, or not.
 """
 
+import pathlib
 import sys
 
 import jax
@@ -15,6 +17,7 @@ from keras import ops
 from seg_tf.layers.common import Dropout
 from tests.conformance.case import squares
 from tests.conformance.cases import COMPILED
+from tests.layers import recomputed_models
 
 
 def entry(case, kind, name):
@@ -68,7 +71,7 @@ def dropped(dtype):
     return np.mean(after == 0), after.mean() / before.mean()
 
 
-def main(computed):
+def main(folder):
     assert keras.backend.backend() == "jax"
     found = {
         entry(case, kind, number): np.asarray(value)
@@ -78,8 +81,9 @@ def main(computed):
     }
     for dtype in ("float16", "bfloat16"):
         found[f"dropped/{dtype}"] = np.asarray(dropped(dtype))
-    np.savez(computed, **found)
+    np.savez(folder / "computed.npz", **found)
+    np.savez(folder / "recomputed.npz", **recomputed_models.computed_on_jax())
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(pathlib.Path(sys.argv[1]))

@@ -194,10 +194,27 @@ def test_dropout_is_unbiased(dtype):
     assert_unbiased(*jax_process.dropped(dtype))
 
 
-def test_outputs_and_gradients_on_jax_equal_those_on_tensorflow(tmp_path):
-    archive = str(tmp_path / "computed.npz")
-    command_calls.run_on_jax("tests.conformance.jax_process", archive)
-    with np.load(archive) as computed:
+@pytest.fixture(scope="module")
+def on_jax(tmp_path_factory):
+    """The folder of archives that a process on JAX wrote."""
+    folder = tmp_path_factory.mktemp("on_jax")
+    command_calls.run_on_jax("tests.conformance.jax_process", folder)
+    return folder
+
+
+def test_recomputed_layers_give_the_same_on_jax(on_jax):
+    with np.load(on_jax / "recomputed.npz") as archive:
+        arrays = dict(archive)
+    assert [arrays.pop(f"{one}/checkpoints") for one in (False, True)] == [0, 2]
+    plain, recomputed = (
+        [value for name, value in arrays.items() if name.startswith(str(one))]
+        for one in (False, True)
+    )
+    assert_gradients_close(recomputed, plain)
+
+
+def test_outputs_and_gradients_on_jax_equal_those_on_tensorflow(on_jax):
+    with np.load(on_jax / "computed.npz") as computed:
         for dtype in ("float16", "bfloat16"):
             assert_unbiased(*computed[f"dropped/{dtype}"])
         for case in COMPILED:

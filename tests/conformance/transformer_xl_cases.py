@@ -145,6 +145,7 @@ CASES = [
         apply=_apply_positions,
         reference=_reference_positions,
         make_inputs=_index_inputs,
+        compiled_within="TransformerXL",
     ),
     Case(
         cls=SegmentRelativeAttention,
@@ -159,6 +160,7 @@ CASES = [
         reference=_reference_layer(reference.attention),
         make_inputs=_attention_inputs,
         saved_within="TransformerXL",
+        compiled_within="TransformerXL",
     ),
     Case(
         cls=TransformerXLLayer,

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from seg_tf.commands import export
 from seg_tf.export import onnx_file, saved_model
+from seg_tf.export.served import ServedEncoder
 from seg_tf.finetuning import TextClassifier
 from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.preprocessing import DocumentPreprocessor
@@ -32,23 +33,69 @@ def run_onnx(folder, rows):
     return dict(zip(names, session.run(names, inputs), strict=True))
 
 
-@pytest.mark.parametrize("kind", ["segabert_slm", "modern", "reat"])
-def test_rows_of_any_size_give_what_the_model_gives(kind, tmp_path):
-    pretrained = tiny_models.tiny(kind)
-    SentenceEncoder(pretrained).export(tmp_path / "out", formats=FORMATS)
+@pytest.fixture(scope="module")
+def exported(request, tmp_path_factory):
+    """A tiny model, and the folder to which it is exported."""
+    pretrained = tiny_models.tiny(request.param)
+    folder = tmp_path_factory.mktemp("exported") / "out"
+    formats = FORMATS[request.param == "modern" :]
+    SentenceEncoder(pretrained).export(folder, formats=formats)
+    return pretrained, folder
+
+
+@pytest.mark.parametrize("exported", ["segabert_slm", "modern", "reat"], indirect=True)
+def test_rows_of_any_size_give_what_the_model_gives(exported):
+    pretrained, folder = exported
     preprocessor = DocumentPreprocessor(pretrained)
-    served = tf.saved_model.load(tmp_path / "out").signatures["encode_ids"]
+    served = ServedEncoder(pretrained, preprocessor).functions["encode_ids"]
     for texts in (DOCUMENTS, DOCUMENTS[1:2]):
         rows = preprocessor.read(tf.constant(texts))[1]
         names = served.structured_input_signature[1]
         expected = served(**{name: rows[name] for name in names})
-        outputs = run_onnx(tmp_path / "out", rows)
+        outputs = run_onnx(folder, rows)
         renamed = {f"output_{name}" if name in names else name for name in expected}
         assert renamed == set(outputs)
         for name, values in outputs.items():
             np.testing.assert_allclose(
                 values, expected[name.removeprefix("output_")], atol=5e-6, rtol=5e-6
             )
+
+
+@pytest.mark.parametrize("exported", ["segabert_slm", "reat"], indirect=True)
+def test_an_empty_batch_and_rows_of_impossible_numbers(exported):
+    pretrained, folder = exported
+    served = tf.saved_model.load(str(folder)).signatures
+    assert set(served) == {"serving_default", "encode_pairs", "encode_ids"}
+    for signature in served.values():
+        specs = signature.structured_input_signature[1]
+        empty = {
+            one: tf.zeros([0, *(16 for _ in spec.shape[1:])], spec.dtype)
+            for one, spec in specs.items()
+        }
+        found = signature(**empty)
+        assert found.keys() == signature.structured_outputs.keys()
+        assert {len(tensor) for tensor in found.values()} == {0}
+    signature = served["encode_ids"]
+    # Rows give what their texts give.
+    rows = DocumentPreprocessor(pretrained).read(tf.constant(DOCUMENTS[:2]))[1]
+    names = signature.structured_input_signature[1]
+    of_rows = signature(**{name: rows[name] for name in names})
+    of_texts = served["serving_default"](text=tf.constant(DOCUMENTS[:2]))
+    for name, tensor in of_rows.items():
+        np.testing.assert_allclose(tensor, of_texts[name], atol=1e-6, err_msg=name)
+    row = {
+        one: tf.zeros([1, *(16 for _ in spec.shape[1:])], spec.dtype)
+        for one, spec in signature.structured_input_signature[1].items()
+    }
+    signature(**row)
+    for one, values in row.items():
+        if values.dtype == tf.int32:
+            message = f"`{one}` must be at least 0"
+            with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+                signature(**{**row, one: values - 1})
+    message = f"`token_ids` must be below {pretrained.vocabulary.size}"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        signature(**{**row, "token_ids": row["token_ids"] + pretrained.vocabulary.size})
 
 
 def test_the_command_writes_and_describes_files_of_classifiers(tmp_path, capsys):

@@ -13,10 +13,7 @@ from seg_tf.export.served import ServedEncoder
 from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.inference.texts import Sentence
 from seg_tf.layouts import blocks
-from seg_tf.preprocessing import (
-    DocumentPreprocessor,
-    TextPreprocessor,
-)
+from seg_tf.preprocessing import DocumentPreprocessor
 from seg_tf.text.punkt import SentenceSplitter
 from tests.finetuning import tiny_models
 from tests.finetuning.tiny_models import example_of
@@ -57,9 +54,14 @@ def sentences_of(document):
     ]
 
 
+@functools.cache
+def encoder():
+    return SentenceEncoder(pretrained())
+
+
 def encoded(sentences):
     documents = [[Sentence(text, "") for text in sentences]]
-    return SentenceEncoder(pretrained()).encode_documents(documents)[0]
+    return encoder().encode_documents(documents)[0]
 
 
 def test_documents_are_encoded_as_long_texts():
@@ -89,30 +91,6 @@ def test_of_long_documents_the_beginning_is_read():
     assert found["sentence_mask"].numpy().sum(axis=1).tolist() == [1, 8, 2]
     expected = encoded(["W1 w2."] * 8).vectors
     np.testing.assert_allclose(found["sentence_vectors"][1], expected, atol=2e-6)
-
-
-@pytest.mark.parametrize("num_texts", [1, 2])
-def test_examples_are_laid_out_as_in_finetuning(num_texts):
-    texts = [*DOCUMENTS, *TOO_LONG, ""]
-    pairs = list(zip(texts, texts[2:] + texts[:2], strict=True))
-    examples = pairs if num_texts == 2 else [(text,) for text in texts]
-    layout = pretrained().layout(100)
-    room = layout.capacity(num_texts)
-    segments, is_example_cut = zip(
-        *(example_of(pretrained(), one, room) for one in examples), strict=True
-    )
-    shapes = np.array([layout.row_shape(one) for one in segments])
-    expected = layout.lay_out(list(segments), tuple(shapes.max(axis=0).tolist()))
-    is_cut, features = TextPreprocessor(pretrained(), num_texts, 100).read(
-        [tf.constant(of_text) for of_text in zip(*examples, strict=True)]
-    )
-    assert is_cut.numpy().tolist() == list(is_example_cut)
-    assert any(is_example_cut)
-    for name, values in expected.items():
-        found = features[name].numpy()
-        width = found.shape[1]
-        np.testing.assert_array_equal(found, values[:, :width], err_msg=name)
-        assert not values[:, width:].any()
 
 
 def test_vectors_of_pairs_are_those_of_the_readout():

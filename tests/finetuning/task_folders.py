@@ -1,7 +1,11 @@
 """Small files of GLUE tasks whose labels can be learnt from one word."""
 
+import dataclasses
+
 import numpy as np
 
+from seg_tf.finetuning import probing
+from seg_tf.tasks import discoeval
 from tests.finetuning.tiny_models import some_texts
 from tests.inference.tiny_slm import WORDS
 
@@ -21,6 +25,16 @@ def texts_of(label_numbers, num_texts, seed):
             zip(label_numbers, examples, strict=True)
         )
     ]
+
+
+def train_little(monkeypatch, **changed):
+    """Probes of one penalty, and few passes, or what `changed` names."""
+    changed = {"l2": (1e-5,), "max_passes": 4, **changed}
+    monkeypatch.setattr(
+        probing,
+        "settings_of",
+        lambda task: dataclasses.replace(discoeval.settings_of(task), **changed),
+    )
 
 
 def write(folder, split, columns, rows):

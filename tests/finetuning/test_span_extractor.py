@@ -14,8 +14,7 @@ from tests.inference.tiny_slm import VOCABULARY
 
 pytestmark = pytest.mark.slow
 
-KINDS = ("bert", "segabert", "slm", "segabert_slm")
-each_kind = pytest.mark.parametrize("kind", KINDS)
+each_kind = pytest.mark.parametrize("kind", ["segabert", "segabert_slm"])
 
 # Question, sentences of the context, and first and last piece of the answer in it.
 EXAMPLES = [
@@ -131,7 +130,7 @@ def test_three_losses_are_summed_and_learnt():
     before = extractor.evaluate(train, verbose=0, return_dict=True)
     parts = sum(before[f"{name}_loss"] for name in ("start", "end", "sentence"))
     np.testing.assert_allclose(before["loss"], parts, rtol=1e-4)
-    extractor.fit(train, epochs=80, verbose=0)
+    extractor.fit(train, epochs=50, verbose=0)
     features, labels = batch("slm", examples)
     for name, logits in extractor(features).items():
         accuracy = (logits.numpy().argmax(axis=1) == labels[name]).mean()

@@ -58,11 +58,11 @@ def random_file(seed, num_contexts, version, longest_answer=12, num_words=50):
     return {"version": version, "data": [{"title": "t", "paragraphs": paragraphs}]}
 
 
-def rule_file(seed, num_contexts, version):
-    """A SQuAD file of a rule: w50 asks for "w0 w10", w51 for "w1 w11", and so on.
+def rule_file(seed, num_contexts):
+    """A SQuAD 2.0 of a rule: w50 asks for "w0 w10", w51 for "w1 w11", and so on.
 
-    Each context has five such pairs, and five other words. In version 2.0 the first
-    question of each context is about a pair that is not in it.
+    Each context has five such pairs, and five other words. The first question of each
+    context is about a pair that is not in it.
     """
     generator = np.random.default_rng(seed)
     paragraphs = []
@@ -76,13 +76,12 @@ def rule_file(seed, num_contexts, version):
             answer = f"w{one} w{10 + one}"
             answers = [{"text": answer, "answer_start": text.index(answer)}]
             question = {"id": f"{number}-{part}", "answers": answers}
-            if version == "v2.0":
-                question["is_impossible"] = part == 0
-                if part == 0:
-                    one, question["answers"] = pairs[5], []
+            question["is_impossible"] = part == 0
+            if part == 0:
+                one, question["answers"] = pairs[5], []
             asked.append({**question, "question": f"w{50 + one}"})
         paragraphs.append({"context": text, "qas": asked})
-    return {"version": version, "data": [{"title": "t", "paragraphs": paragraphs}]}
+    return {"version": "v2.0", "data": [{"title": "t", "paragraphs": paragraphs}]}
 
 
 def write_files(folder, version, **contents):

@@ -91,11 +91,10 @@ MODERN = {
 @pytest.mark.parametrize(
     ("index_tables", "inputs", "model"),
     [
-        (tiny_windows.BERT_WITH_PS, WindowInputsConfig, {}),
         (tiny_windows.SEGABERT, PackedWindowInputsConfig, {}),
         (tiny_windows.SEGABERT, WindowInputsConfig, MODERN),
     ],
-    ids=["bert with p.s.", "packed segabert", "modern"],
+    ids=["packed segabert", "modern"],
 )
 def test_weights_of_window_models_equal_numpy(tmp_path, index_tables, inputs, model):
     folder = tiny_windows.write_checkpoint(

@@ -24,7 +24,7 @@ def measure(model, path, target_length=tiny.TARGET_LENGTH):
     return model.measure(text.segments(target_length))
 
 
-@pytest.mark.parametrize("target_length", [1, 7, 30, 50])
+@pytest.mark.parametrize("target_length", [7, 50])
 def test_with_memory_for_all_text_segments_change_nothing(
     language_model_dir, text_path, target_length
 ):

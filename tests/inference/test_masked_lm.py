@@ -14,28 +14,28 @@ from seg_tf.inference.masked_lm import (
 )
 from seg_tf.tasks import blimp
 from seg_tf.tasks.blimp import MinimalPair
-from tests.inference.tiny_slm import sentence
+from tests.inference.tiny_slm import VOCABULARY, sentence
 
 pytestmark = pytest.mark.slow
 
 
-def slow_score(pretrained, text):
+def slow_score(filler, text):
     """Every probability from the text itself, with [MASK] in place of a word."""
-    filler = MaskFiller(pretrained)
     words = text.replace(".", " .").split()
     score = 0.0
     for place, word in enumerate(words):
         masked = " ".join([*words[:place], "[MASK]", *words[place + 1 :]])
-        ((fillings,),) = filler.predict([masked], num_best=pretrained.vocabulary.size)
+        ((fillings,),) = filler.predict([masked], num_best=VOCABULARY.size)
         score += np.log(dict(fillings)[word.lower()])
     return score
 
 
 def test_scores_are_those_of_each_mask_alone(pretrained, monkeypatch):
     generator = np.random.default_rng(0)
-    texts = [sentence(generator, count) for count in (3, 9, 1, 5)]
-    expected = [slow_score(pretrained, text) for text in texts]
-    for tokens_per_batch in (1, 100, 10_000):
+    texts = [sentence(generator, count) for count in (3, 9, 1)]
+    filler = MaskFiller(pretrained)
+    expected = [slow_score(filler, text) for text in texts]
+    for tokens_per_batch in (1, 100):
         monkeypatch.setattr(masked_lm, "_TOKENS_PER_BATCH", tokens_per_batch)
         found = SentenceScorer(pretrained).score(texts)
         np.testing.assert_allclose(found, expected, rtol=1e-5)

@@ -81,38 +81,29 @@ def test_measures_are_those_of_the_commands(folder, tmp_path):
     assert code == 0, errors
     rows = [row for row in log_of(tmp_path / "run") if row["kind"] == "validation"]
     assert [row["updates"] for row in rows] == [2, 4]
-    for row in rows:
-        checkpoint = tmp_path / "run" / "checkpoints" / folders.name(row["updates"])
-        for command, *arguments in (
-            ("evaluate_grammar", "--pairs=10"),
-            ("evaluate_similarity",),
-        ):
-            command_calls.call(
-                f"seg_tf.commands.{command}",
-                f"--checkpoint={checkpoint}",
-                f"--data_dir={folder}",
-                f"--output={tmp_path / command}",
-                *arguments,
-            )
-        (grammar,) = files.read_json(tmp_path / "evaluate_grammar")
-        (vectors,) = files.read_json(tmp_path / "evaluate_similarity")
-        assert row["blimp_accuracy"] == grammar["accuracy"]
-        expected = vectors["sets"]["sts-b"]["spearman"]
-        assert row["sts_b_spearman"] == pytest.approx(expected, abs=1e-6)
+    for command, *arguments in (
+        ("evaluate_grammar", "--pairs=10"),
+        ("evaluate_similarity",),
+    ):
+        command_calls.call(
+            f"seg_tf.commands.{command}",
+            f"--checkpoint={tmp_path / 'run' / 'checkpoints' / folders.name(4)}",
+            f"--data_dir={folder}",
+            f"--output={tmp_path / command}",
+            *arguments,
+        )
+    (grammar,) = files.read_json(tmp_path / "evaluate_grammar")
+    (vectors,) = files.read_json(tmp_path / "evaluate_similarity")
+    assert rows[1]["blimp_accuracy"] == grammar["accuracy"]
+    expected = vectors["sets"]["sts-b"]["spearman"]
+    assert rows[1]["sts_b_spearman"] == pytest.approx(expected, abs=1e-6)
     assert rows[0]["sts_b_spearman"] != rows[1]["sts_b_spearman"]
 
 
-@pytest.mark.parametrize(
-    ("probe", "expected"),
-    [
-        ("grammar=.", "Received: 'grammar=.'"),
-        ("blimp=nowhere", "Received: nowhere, which has none"),
-    ],
-)
-def test_an_unknown_probe_is_refused_before_training(folder, tmp_path, probe, expected):
+def test_an_unknown_probe_is_refused_before_training(folder, tmp_path):
     code, _, errors = train(
-        folder, tmp_path / "run", f"--config.training.probes=('{probe}',)"
+        folder, tmp_path / "run", "--config.training.probes=('grammar=.',)"
     )
     assert code == 1
-    assert expected in errors
+    assert "Received: 'grammar=.'" in errors
     assert not (tmp_path / "run").exists()

@@ -74,7 +74,7 @@ def sentence_means(window, sequence, *, of_sent):
     )
 
 
-@pytest.mark.parametrize("kind", ["segabert", "slm", "modern"])
+@pytest.mark.parametrize("kind", ["segabert", "slm"])
 def test_vectors_of_texts_are_those_of_each_text_alone(kind):
     encoder = encoder_of(kind)
     means = encoder.encode(TEXTS)
@@ -185,7 +185,7 @@ def encoded(encoder, sentences, paragraphs=None):
     return encoder.encode_documents([document(sentences, paragraphs)])[0]
 
 
-@pytest.mark.parametrize("counts", [(3, 1, 7, 0, 12, 2, 2, 5, 9), (4,), (12,) * 9])
+@pytest.mark.parametrize("counts", [(3, 1, 7, 0, 12, 2, 2, 5, 9), (4,)])
 def test_vectors_of_reat_are_those_of_the_padded_array(reat, counts):
     # One of them without a word.
     sentences = [text if text != "." else "" for text in texts_of(*counts)]
@@ -440,7 +440,7 @@ def slow_means(kind, row):
 @each_kind
 def test_each_text_of_a_row_has_its_vector(kind):
     encoder = encoder_of(kind)
-    rows = [*some_rows(longest=3), *some_rows(longest=40), ("w1 never-seen ☃",)]
+    rows = [*some_rows(2, longest=3), *some_rows(3, longest=40), ("w1 never-seen ☃",)]
     vectors, _ = encoder.encode_rows(rows)
     assert np.ptp(vectors, axis=0).max() > 0.1
     np.testing.assert_allclose(
@@ -452,9 +452,9 @@ def test_each_text_of_a_row_has_its_vector(kind):
     )
 
 
-@pytest.mark.parametrize("kind", ["slm", "segabert_slm", "reat"])
+@pytest.mark.parametrize("kind", ["slm", "reat"])
 def test_texts_of_a_row_see_each_other(kind):
-    rows = some_rows(num_texts=3)
+    rows = some_rows(3, num_texts=3)
     vectors, _ = encoder_of(kind).encode_rows(rows)
     expected = [slow_vectors(kind, row) for row in rows]
     np.testing.assert_allclose(vectors, expected, **CLOSE)
@@ -472,12 +472,11 @@ def test_long_texts_are_cut_and_counted():
     np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["segabert", "reat"])
-def test_new_weights_depend_only_on_their_seed(kind):
+def test_new_weights_depend_only_on_their_seed():
     rows = some_rows()
     # Not 1, the seed of the tiny model itself.
     twins = [
-        SentenceEncoder(tiny(kind), randomly_initialized=True, seed=seed)
+        SentenceEncoder(tiny("reat"), randomly_initialized=True, seed=seed)
         for seed in (2, 2, 3)
     ]
     first, same, other = (twin.encode_rows(rows)[0] for twin in twins)

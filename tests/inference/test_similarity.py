@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def pairs():
     generator = np.random.default_rng(3)
-    texts = some_texts(generator, 12, 2)
+    texts = some_texts(generator, 8, 2)
     # The same sentence in two pairs.
     texts[7] = (texts[0][0], texts[7][1])
     return [
@@ -40,14 +40,14 @@ def slow_cosine(kind, pair):
 @pytest.mark.parametrize("kind", ["segabert_slm", "reat"])
 def test_correlations_are_those_of_cosines_of_means(kind, pairs):
     sets = {
-        "year": SimilaritySet({"one": pairs[:5], "two": pairs[5:]}),
+        "year": SimilaritySet({"one": pairs[:4], "two": pairs[4:]}),
         "set": SimilaritySet({"set": pairs[3:]}),
     }
     encoder = SentenceEncoder(tiny(kind))
     seen = []
     results, num_cut = evaluate_similarity(encoder, sets, seen.append)
     assert num_cut == 0
-    assert sum(seen) == 23  # Of 24 sentences one occurs twice.
+    assert sum(seen) == 15  # Of 16 sentences one occurs twice.
     labels = [pair.label for pair in pairs]
     cosines = [slow_cosine(kind, pair) for pair in pairs]
     parts = results["year"].pop("parts")
@@ -61,8 +61,8 @@ def test_correlations_are_those_of_cosines_of_means(kind, pairs):
         assert found["pearson"] == pytest.approx(expected, abs=1e-5)
         assert found["num_pairs"] == len(labels[part])
     assert parts == {
-        "one": pytest.approx(scipy.stats.spearmanr(labels[:5], cosines[:5])[0]),
-        "two": pytest.approx(scipy.stats.spearmanr(labels[5:], cosines[5:])[0]),
+        "one": pytest.approx(scipy.stats.spearmanr(labels[:4], cosines[:4])[0]),
+        "two": pytest.approx(scipy.stats.spearmanr(labels[4:], cosines[4:])[0]),
     }
     assert "parts" not in results["set"]
 

@@ -67,10 +67,7 @@ def main() -> None:
         tensors, FOLDER / "model.safetensors", metadata={"format": "pt"}
     )
     (FOLDER / "special_tokens_map.json").unlink()
-    save_outputs(model)
 
-
-def save_outputs(model) -> None:
     generator = np.random.default_rng(8)
     token_ids = generator.integers(0, SIZES["vocab_size"], (3, 9)).astype("int32")
     token_types = np.repeat([[0, 1]], 3, axis=0).repeat([5, 4], axis=1).astype("int32")

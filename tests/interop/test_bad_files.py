@@ -11,7 +11,7 @@ from seg_tf.interop.weights import ForeignWeightsError
 from tests.interop import foreign_files
 from tests.interop.foreign_files import HEADS, INNER, LAYERS, NUM_WORDS, WIDTH
 from tests.interop.test_starting_tables import BERT_WITH_PS, run_config
-from tests.interop.test_weights_in import write_tokenizer
+from tests.interop.test_weights_in import tokenizer_of
 
 WORDS = "bert.embeddings.word_embeddings.weight"
 QUERY = "bert.encoder.layer.1.attention.self.query.weight"
@@ -19,7 +19,6 @@ GOOGLE_QUERY = "bert/encoder/layer_1/attention/self/query/kernel"
 SIZES = {
     "num_hidden_layers": LAYERS,
     "hidden_size": WIDTH,
-    "num_attention_heads": HEADS,
     "intermediate_size": INNER,
 }
 
@@ -78,17 +77,17 @@ def assert_says(error, *parts):
 
 
 @pytest.mark.parametrize("kind", ["hugging_face", "google"])
-@pytest.mark.parametrize(("key", "size"), SIZES.items())
 @pytest.mark.parametrize("value", [10**9, 0, "2"])
-def test_sizes_are_those_of_the_tensors(folders, kind, key, size, value):
+def test_sizes_are_those_of_the_tensors(folders, kind, value):
     folder, path = folders[kind]
-    error = open_changed(folder, path, with_value(path, key, value))
-    if key == "num_attention_heads":
-        if value == 10**9:  # which the encoder refuses when it is built
-            return
-        assert_says(error, f"{path}: `", "num_heads", f"{value}")
-    else:
+    for key, size in SIZES.items():
+        error = open_changed(folder, path, with_value(path, key, value))
         assert_says(error, f"{path}: `{key}` must be {size}. Found: {value!r}")
+    if value != 10**9:  # which the encoder refuses when it is built
+        error = open_changed(
+            folder, path, with_value(path, "num_attention_heads", value)
+        )
+        assert_says(error, f"{path}: `", "num_heads", f"{value}")
 
 
 @pytest.mark.parametrize(
@@ -148,7 +147,7 @@ CONFIG, FAST = "tokenizer_config.json", "tokenizer.json"
 def test_a_different_tokenizer_is_refused(tmp_path, name, content, key):
     folder = foreign_files.write_hugging_face(tmp_path / "theirs")
     if name == FAST:
-        write_tokenizer(folder / name, {"[UNK]": 0})
+        tokenizer_of({"[UNK]": 0}).save(str(folder / name))
         content = json.loads((folder / name).read_text()) | content
     (folder / name).write_text(json.dumps(content))
     with pytest.raises(ForeignWeightsError) as raised:
@@ -192,16 +191,10 @@ def _spoil(tensors):
         (lambda t: t.update({"bert.x": t.pop(WORDS)}), [WORDS, "none of that name"]),
         (lambda t: t.update({QUERY: t[QUERY][:, :6]}), [QUERY, "(8, 8)", "(8, 6)"]),
         (lambda t: t.pop(HEAD_BIAS), [f"the tensor {HEAD_BIAS!r} is missing"]),
-        (
-            lambda t: t.update(
-                {"cls.predictions.bias": t["cls.predictions.bias"][:-1]}
-            ),
-            ["'cls.predictions.bias'", "30 rows", "29"],
-        ),
         (_spoil, [QUERY, "finite numbers"]),
         (lambda t: t.update({QUERY: t[QUERY].astype("int32")}), [QUERY, "int32"]),
     ],
-    ids=["missing", "words", "shape", "half a head", "head", "not finite", "integers"],
+    ids=["missing", "words", "shape", "half a head", "not finite", "integers"],
 )
 def test_wrong_tensors(tmp_path, change, parts):
     refused(changed(tmp_path, change), tmp_path, *parts)
@@ -236,10 +229,6 @@ def test_vocabularies_that_do_not_fit(tmp_path):
     [
         ({"num_layers": 3}, ("`model.num_layers` must be 2", "model.num_layers=3")),
         ({"num_heads": 4}, ("`model.num_heads` must be 2", "model.num_heads=4")),
-        (
-            {"intermediate_size": 12},
-            ("intermediate.dense.weight'", "(12, 8)", "Found: (16, 8)"),
-        ),
         ({"hidden_size": 6}, ("word_embeddings.weight'", "(None, 6)", "(30, 8)")),
     ],
 )

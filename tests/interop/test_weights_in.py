@@ -64,12 +64,11 @@ def test_hugging_face_gives_the_outputs_of_transformers(tmp_path):
     assert not report.settings
 
 
-@pytest.mark.parametrize("prefix", ["", "bert."])
-def test_early_names_half_precision_and_a_bare_encoder(tmp_path, prefix):
+def test_early_names_half_precision_and_a_bare_encoder(tmp_path):
     tensors = {
         name.replace("LayerNorm.weight", "LayerNorm.gamma")
         .replace("LayerNorm.bias", "LayerNorm.beta")
-        .replace("bert.", prefix): one.astype("float16")
+        .removeprefix("bert."): one.astype("float16")
         for name, one in foreign_files.hugging_face_tensors().items()
         if name.startswith("bert.")
     }
@@ -251,42 +250,37 @@ def test_a_folder_that_does_not_name_its_casing_follows_its_vocabulary(tmp_path)
 
 # Rows that tell all settings apart.
 TELLING = [*"eéEÉσςΣ中文aA", "中文", "##文", "##e", "##\u0301"]
+TELLING_ROWS = foreign_files.WORDS[:6] + TELLING
+TELLING_ROWS += foreign_files.WORDS[len(TELLING_ROWS) :]
 TEXTS = ["Éa é E", "ÉÉ Σ", "中文 a中文", "e\u0301 σ"]
 
 
-def write_telling_vocabulary(folder):
-    """Replaces the rows of `vocab.txt` after the special ones; returns all."""
-    rows = foreign_files.WORDS[:6] + TELLING
-    rows += foreign_files.WORDS[len(rows) :]
-    (folder / "vocab.txt").write_text("".join(f"{row}\n" for row in rows), "utf-8")
-    return rows
-
-
-def ids_of_tokenizers(rows, lowercase, strip_accents, handle_chinese_chars):
-    """Those of Hugging Face's tokenizer with these settings."""
-    ids = {row: number for number, row in enumerate(rows)}
+def tokenizer_of(pieces, added=(), **normalizer):
+    """Hugging Face's tokenizer, which writes a `tokenizer.json`."""
     tokenizer = tokenizers.Tokenizer(
-        tokenizers.models.WordPiece(ids, unk_token="[UNK]")
+        tokenizers.models.WordPiece(pieces, unk_token="[UNK]")
     )
-    tokenizer.normalizer = tokenizers.normalizers.BertNormalizer(
-        lowercase=lowercase,
-        strip_accents=strip_accents,
-        handle_chinese_chars=handle_chinese_chars,
-    )
+    tokenizer.normalizer = tokenizers.normalizers.BertNormalizer(**normalizer)
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    return [tokenizer.encode(text).ids for text in TEXTS]
+    tokenizer.add_tokens(list(added))
+    return tokenizer
 
 
-@pytest.mark.parametrize("settings", [(True, False, False), (False, True, True)])
-def test_the_tokenizer_s_settings_come_with_the_weights(tmp_path, settings):
-    folder = foreign_files.write_hugging_face(tmp_path / "theirs")
-    rows = write_telling_vocabulary(folder)
+def test_the_tokenizer_s_settings_come_with_the_weights(tmp_path):
+    # Each other than it is by default.
+    settings = {"lowercase": False, "strip_accents": True}
+    settings["handle_chinese_chars"] = False
     names = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
-    config = dict(zip(names, settings, strict=True))
+    config = dict(zip(names, settings.values(), strict=True))
+    folder = foreign_files.write_hugging_face(tmp_path / "theirs")
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    vocabulary = "".join(f"{row}\n" for row in TELLING_ROWS)
+    (folder / "vocab.txt").write_text(vocabulary, "utf-8")
     pretrained, report = imported(folder, tmp_path / "ours")
     assert report.equal_for == "every window"
-    expected = ids_of_tokenizers(rows, *settings)
+    numbers = {row: number for number, row in enumerate(TELLING_ROWS)}
+    tokenizer = tokenizer_of(numbers, **settings)
+    expected = [tokenizer.encode(text).ids for text in TEXTS]
     ids, lengths = pretrained.text_encoder().encode(TEXTS)
     assert [row.tolist() for row in np.split(ids, np.cumsum(lengths)[:-1])] == expected
     # In the graph, as models are served.
@@ -302,13 +296,10 @@ def test_the_tokenizer_s_settings_come_with_the_weights(tmp_path, settings):
     assert Normalization(**of_checkpoint) == pretrained.normalization
 
 
-@pytest.mark.parametrize("settings", [(True, False), (False, True)])
-def test_keras_hub_gives_the_same_outputs_and_pieces(tmp_path, settings):
-    names = ("lowercase", "strip_accents")
+def test_keras_hub_gives_the_same_outputs_and_pieces(tmp_path):
+    names, settings = ("lowercase", "strip_accents"), (False, True)
     config = dict(zip(names, settings, strict=True))
-    rows = foreign_files.WORDS[:6] + TELLING
-    rows += foreign_files.WORDS[len(rows) :]
-    tokenizer = keras_hub.tokenizers.BertTokenizer(vocabulary=rows, **config)
+    tokenizer = keras_hub.tokenizers.BertTokenizer(vocabulary=TELLING_ROWS, **config)
     backbone = bert_backbone()
     backbone.save_to_preset(str(tmp_path / "theirs"))
     tokenizer.save_to_preset(str(tmp_path / "theirs"))
@@ -326,17 +317,6 @@ def test_keras_hub_gives_the_same_outputs_and_pieces(tmp_path, settings):
     write_preset(pretrained, tmp_path / "back")
     back = keras_hub.tokenizers.BertTokenizer.from_preset(str(tmp_path / "back"))
     assert {name: getattr(back, name) for name in names} == config
-
-
-def write_tokenizer(path, pieces, added=(), **normalizer):
-    """A `tokenizer.json` as `tokenizers` writes it."""
-    tokenizer = tokenizers.Tokenizer(
-        tokenizers.models.WordPiece(pieces, unk_token="[UNK]")
-    )
-    tokenizer.normalizer = tokenizers.normalizers.BertNormalizer(**normalizer)
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    tokenizer.add_tokens(list(added))
-    tokenizer.save(str(path))
 
 
 @pytest.mark.parametrize(
@@ -357,7 +337,7 @@ def write_tokenizer(path, pieces, added=(), **normalizer):
 def test_whose_settings_of_the_text_count(tmp_path, config, given, expected):
     folder = foreign_files.write_hugging_face(tmp_path / "theirs")
     pieces = {word: number for number, word in enumerate(foreign_files.WORDS)}
-    write_tokenizer(folder / "tokenizer.json", pieces, strip_accents=False)
+    tokenizer_of(pieces, strip_accents=False).save(str(folder / "tokenizer.json"))
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
     pretrained, _ = imported(folder, tmp_path / "ours", **given)
     assert pretrained.normalization == expected
@@ -375,7 +355,7 @@ def test_files_of_transformers_5(tmp_path):
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "vocab.txt").unlink()
     pieces = {word: number for number, word in enumerate(foreign_files.WORDS[:20])}
-    write_tokenizer(folder / "tokenizer.json", pieces, ["w99", "[ENT]"])
+    tokenizer_of(pieces, ["w99", "[ENT]"]).save(str(folder / "tokenizer.json"))
     options = {"added_tokens_decoder": {"23": {"content": "[w98]", "special": True}}}
     (folder / "tokenizer_config.json").write_text(json.dumps(options))
     pretrained, report = imported(folder, tmp_path / "ours")

@@ -50,11 +50,6 @@ def _segabert(tmp_path_factory):
     return imported(folder, foreign_files.HUGGING_FACE_DIR, run_config(SEGABERT))
 
 
-@pytest.fixture(name="slm", scope="module")
-def _slm(run_dir):
-    return load_pretrained(run_dir)
-
-
 def test_hugging_face_gets_back_what_it_gave(exact_bert, tmp_path):
     folder = tmp_path / "theirs"
     write_hugging_face(exact_bert, folder)
@@ -177,7 +172,8 @@ def test_a_keras_file_is_the_encoder_of_windows(exact_bert, segabert, tmp_path):
         loaded({name: features[name] for name in names if name != "token_type"})
 
 
-def test_a_card_describes_the_model(slm, tmp_path):
+def test_a_card_describes_the_model(run_dir, tmp_path):
+    slm = load_pretrained(run_dir)
     (tmp_path / "weights.bin").write_bytes(b"weights")
     path = model_card.write_model_card(slm, tmp_path)
     page = path.read_text(encoding="utf-8")

@@ -1,11 +1,4 @@
-"""Training passes of all models with layers that are recomputed, and without.
-
-  KERAS_BACKEND=jax python -m tests.layers.recomputed_models OUTPUT
-
-writes those on JAX, which needs a process of its own.
-"""
-
-import sys
+"""Training passes of models with layers that are recomputed, and without."""
 
 import keras
 import numpy as np
@@ -21,8 +14,6 @@ MODELS = {
     for case in CASES
     if case.cls in (Encoder, ReAT, TransformerXL) and case.variant != "token_types"
 }
-# The layers of the others are recomputed by the same code.
-ON_JAX = ("Encoder", "TransformerXL")
 NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0}
 
 
@@ -50,7 +41,7 @@ def loss(model, inputs):
     return squares([output[0] if isinstance(output, tuple) else output])
 
 
-def on_jax(name, recompute_layers, has_dropout):
+def on_jax(name, recompute_layers):
     """Loss, gradients and states of dropout afterwards; the number of checkpoints.
 
     The model is built while it is traced, as in `tests/conformance/jax_process.py`.
@@ -58,7 +49,7 @@ def on_jax(name, recompute_layers, has_dropout):
     import jax
 
     def traced():
-        model, inputs = build(name, recompute_layers, has_dropout)
+        model, inputs = build(name, recompute_layers, has_dropout=True)
         weights = model.trainable_variables
 
         def compute(values):
@@ -76,13 +67,16 @@ def on_jax(name, recompute_layers, has_dropout):
     return trace.lower().compile()(), num_checkpoints
 
 
-if __name__ == "__main__":
-    written = {}
-    for name in ON_JAX:
-        for recompute_layers in (False, True):
-            arrays, count = on_jax(name, recompute_layers, True)
-            key = f"{name}/{recompute_layers}"
-            written[f"{key}/checkpoints"] = count
-            for number, array in enumerate(arrays):
-                written[f"{key}/{number:03d}"] = np.asarray(array)
-    np.savez(sys.argv[1], **written)
+def computed_on_jax():
+    """What `on_jax` gives for an encoder.
+
+    The layers of other models are recomputed by the same code.
+    """
+    found = {}
+    for recompute_layers in (False, True):
+        arrays, found[f"{recompute_layers}/checkpoints"] = on_jax(
+            "Encoder", recompute_layers
+        )
+        for number, array in enumerate(arrays):
+            found[f"{recompute_layers}/{number:03d}"] = np.asarray(array)
+    return found

@@ -204,8 +204,9 @@ def packed_features(length=12):
 
 
 # Without dropout Keras takes another way to attention.
-@pytest.mark.parametrize("dropout", [0.0, 0.1])
-@pytest.mark.parametrize("dtype", ["float32", "mixed_float16", "bfloat16"])
+@pytest.mark.parametrize(
+    ("dtype", "dropout"), [("float32", 0.1), ("mixed_float16", 0.0), ("bfloat16", 0.0)]
+)
 def test_packed_windows_never_meet(dtype, dropout):
     encoder = build_encoder(
         SEGABERT, scale=1.0, packed_windows=True, dtype=dtype, dropout=dropout

@@ -145,23 +145,12 @@ POSITIONS = {"position_index": 512}
 @pytest.mark.parametrize(
     ("name", "parts", "expected"),
     [
-        (
-            "segabert_base",
-            {
-                "model": {"num_layers": 3, "index_tables": POSITIONS},
-                "training": {"clip_norm": None},
-            },
-            {
-                "model.num_layers": (12, 3),
-                "model.index_tables": ({**SEGMENTS, "token_index": 256}, POSITIONS),
-                "training.clip_norm": (1.0, None),
-            },
-        ),
         # Warm-up and decay are relative to the run, predictions to the window.
         (
             "segabert_base",
             {
-                "training": {"num_updates": 1_000},
+                "model": {"index_tables": POSITIONS},
+                "training": {"num_updates": 1_000, "clip_norm": None},
                 "optimizer": {"warmup_updates": 10, "decay_updates": 1_000},
                 "inputs": {
                     "window_length": 128,
@@ -169,8 +158,10 @@ POSITIONS = {"position_index": 512}
                 },
             },
             {
+                "model.index_tables": ({**SEGMENTS, "token_index": 256}, POSITIONS),
                 "inputs.window_length": (512, 128),
                 "training.num_updates": (500_000, 1_000),
+                "training.clip_norm": (1.0, None),
             },
         ),
         (

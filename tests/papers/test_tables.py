@@ -93,15 +93,9 @@ def test_means_and_best_trials_are_reported_as_in_the_papers(runs):
 
 
 def test_perplexities_submissions_and_runs(tmp_path):
-    (tmp_path / "perplexity.json").write_text(
-        json.dumps(
-            {
-                "run": "transformer_xl_base",
-                "predicted": {"perplexity": 30.0},
-                "standard": {"perplexity": 24.0},
-            }
-        )
-    )
+    both = {"predicted": {"perplexity": 30.0}, "standard": {"perplexity": 24.0}}
+    content = json.dumps({"run": "transformer_xl_base", **both})
+    (tmp_path / "perplexity.json").write_text(content)
     scores = {column: {"f1": 70.0} for column in glue.PAPER_COLUMNS}
     scores["CoLA"] = {"matthews": 40.0}
     (tmp_path / "leaderboard.json").write_text(json.dumps({"bert_base": scores}))

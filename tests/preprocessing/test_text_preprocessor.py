@@ -26,7 +26,6 @@ from tests.sample_data import sample_data
 
 pytestmark = pytest.mark.slow
 
-KINDS = [kind for kind in tiny_models.KINDS if kind != "reat"]
 SPLITTER = SentenceSplitter()
 DOCUMENTS = [
     "W1 w2. W3 [SEP] w4.\nW5 w6 w7.",
@@ -50,7 +49,7 @@ def splitter():
     return GraphSentenceSplitter(SPLITTER.parameters)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["bert_ps", "segabert_slm", "modern"])
 def test_documents_are_laid_out_as_in_pretraining(kind):
     pretrained = tiny_models.tiny(kind, num_token_types=2)
     trees, features = rows_of(kind).read(tf.constant(DOCUMENTS))
@@ -80,8 +79,13 @@ def test_documents_are_laid_out_as_in_pretraining(kind):
         assert sentences == split[: len(window.sentence_lengths)]
 
 
-@pytest.mark.parametrize("num_texts", [1, 2, 3])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "num_texts"),
+    [
+        *itertools.product(("bert_ps", "segabert_slm", "reat"), (1, 3)),
+        *(("segabert", 2), ("slm", 2), ("modern", 2)),
+    ],
+)
 def test_examples_are_laid_out_as_in_finetuning(kind, num_texts):
     pretrained = tiny_models.tiny(kind, num_token_types=2)
     texts = [*DOCUMENTS, *EMPTY]
@@ -126,10 +130,10 @@ def dataset_of(pairs, labels, batch_size):
     return tf.data.Dataset.from_tensor_slices((texts, labels)).batch(batch_size)
 
 
-@pytest.mark.parametrize("kind", ["segabert", "segabert_slm", "reat"])
+@pytest.mark.parametrize("kind", ["segabert_slm", "reat"])
 def test_real_pairs_are_the_offline_ones_inside_a_pipeline(kind):
     folder = sample_data("glue", "MRPC").parent
-    pairs = [one.texts for one in tasks.read("glue/mrpc", folder, "dev")]
+    pairs = [one.texts for one in tasks.read("glue/mrpc", folder, "dev")][:150]
     pairs += list(itertools.pairwise([*DOCUMENTS, *EMPTY]))
     vocabulary = Vocabulary.from_file(
         sample_data("bert_vocab", "bert-base-uncased-vocab.txt")

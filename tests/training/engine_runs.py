@@ -1,43 +1,23 @@
-"""Small runs of every model, as both engines make them."""
+"""Small runs, as both engines make them.
 
-import contextlib
+`tests/conformance` compares every model on both.
+"""
+
 import dataclasses
-import io
 import pathlib
-import shutil
 
 import keras
 
-from seg_tf import files
-from seg_tf.config import LambConfig, MaskedLMConfig, MuonConfig
-from seg_tf.data.inputs import MaskingConfig, WindowInputsConfig
-from seg_tf.training import build, checkpoint, command
+from seg_tf.config import LambConfig, MuonConfig
+from seg_tf.training import build, checkpoint
 from seg_tf.training.checkpoint import Checkpoints
-from tests.training import (
-    stand_ins,
-    test_reat_run,
-    test_sentence_unshuffling_run,
-    word_runs,
-)
-from tests.worlds import SENTENCE_LENGTH
+from tests.training import stand_ins, test_sentence_unshuffling_run, word_runs
 
 UPDATES = 5
 SLM = test_sentence_unshuffling_run.CONFIG
-SEGABERT = dataclasses.replace(
-    SLM,
-    model=dataclasses.replace(
-        SLM.model,
-        index_tables={"paragraph_index": 4, "sentence_index": 8, "token_index": 16},
-    ),
-    inputs=WindowInputsConfig(
-        window_length=SENTENCE_LENGTH,
-        masking=MaskingConfig(max_predictions=8),
-    ),
-    objectives={"masked_lm": MaskedLMConfig()},
-    optimizer=LambConfig(learning_rate=1e-3, warmup_updates=1),
-)
 RECOMPUTED = dataclasses.replace(
     word_runs.CONFIG,
+    optimizer=LambConfig(learning_rate=1e-3, warmup_updates=1),
     training=dataclasses.replace(word_runs.CONFIG.training, recompute_layers=True),
 )
 MUON = MuonConfig(learning_rate=1e-3, matrix_learning_rate=1e-2, warmup_updates=1)
@@ -55,10 +35,8 @@ MODERN = dataclasses.replace(
 )
 # Config, and the fixture of its records, whose folder has the same name.
 RUNS = {
-    "SegaBERT, LAMB": (SEGABERT, "sentence_records"),
-    "SLM, modern trunk, Muon": (MODERN, "sentence_records"),
+    "SLM": (MODERN, "sentence_records"),
     "Sega-Transformer-XL": (RECOMPUTED, "word_records"),
-    "ReAT": (test_reat_run.CONFIG, "text_records"),
 }
 
 
@@ -83,53 +61,6 @@ def build_run(name, records, processes=None, **changes):
     config = config_of(name, **changes)
     inputs = build.build_inputs(config, str(records / RUNS[name][1]), processes)
     return inputs, build.build_learner(config, inputs, processes)
-
-
-def disagreements(processes, records, folder):
-    """What each rank is told, by name, if the second differs from the first.
-
-    Args:
-        processes: the two ranks.
-        records: `sentence_records`.
-        folder: an existing one that the ranks share.
-    """
-    other = folder / "other"
-    if processes.is_chief:
-        shutil.copytree(records, other)
-        manifest = files.read_json(other / "manifest.json")
-        manifest["options"]["seed"] += 1
-        files.write_json(other / "manifest.json", manifest)
-    processes.gather(None)
-    told = {}
-    for name, settings, records_dir in (
-        ("config.training.num_updates", {"num_updates": 77}, records),
-        ("records.manifest_checksum", {}, other),
-        ("nowhere", {}, folder / "nowhere"),
-        ("nothing", {}, records),
-    ):
-        if processes.is_chief:
-            settings, records_dir = {}, records
-        options = command.RunOptions(
-            records_dir=str(records_dir),
-            output_dir=str(folder / "run"),
-            find_initial=None,
-            dry_run=True,
-        )
-        errors = io.StringIO()
-        with contextlib.redirect_stderr(errors), contextlib.suppress(SystemExit):
-            command.run(config_of("SegaBERT, LAMB", **settings), options)
-        told[name] = errors.getvalue()
-    return told
-
-
-def check_disagreements(*ranks):
-    """Checks what `disagreements` returned on two ranks."""
-    for told in ranks:
-        for name in list(told)[:2]:
-            assert f"They differ in {name}\n" in told[name]
-        assert "`--records_dir` must be a folder" in told["nowhere"]
-        assert told["nothing"] == ""
-    assert "Rank 1 on " in ranks[0]["nowhere"]
 
 
 def some_rows(name, records, number):

@@ -5,16 +5,21 @@ horovodrun -np 2 python -m tests.training.horovod_worker RESULTS WORDS SENTENCES
 The last two are `word_records` and `sentence_records` of `tests.worlds`.
 """
 
+import contextlib
 import dataclasses
+import io
 import json
 import pathlib
+import shutil
 import sys
+from unittest import mock
 
 import numpy as np
 import tensorflow as tf
 
+from seg_tf import files
 from seg_tf.config import AdamWConfig, LossScaleConfig, RunConfig
-from seg_tf.training import build, tensorflow_engine
+from seg_tf.training import build, command, tensorflow_engine
 from seg_tf.training.errors import TrainingStopped
 from seg_tf.training.step import LaneMemory
 from tests.training import engine_runs, word_runs
@@ -62,11 +67,15 @@ def fit(config, processes, inputs=None, updates=NUM_UPDATES):
         micro_batch_size=config.training.micro_batch_size,
     )
     make_updates(learner, dataset, updates)
-    batches = inputs.validation_dataset(
+    return learner
+
+
+def validation_loss(learner, processes):
+    """The loss that all ranks find together; the second has half of the last rows."""
+    batches = ArithmeticInputs().validation_dataset(
         6 * processes.size, rank=processes.rank, num_ranks=processes.size
     )
-    validate(learner, batches)
-    return learner
+    return validate(learner, batches)["loss"]
 
 
 def weights_of(learner) -> list[np.ndarray]:
@@ -88,7 +97,9 @@ class BadInputs(ArithmeticInputs):
 
 def check_training(processes, folder):
     for name, config in CONFIGS.items():
-        np.savez(folder / f"{name}.npz", *weights_of(fit(config, processes)))
+        learner = fit(config, processes)
+        np.savez(folder / f"{name}.npz", *weights_of(learner))
+    return validation_loss(learner, processes)
 
 
 def check_groups(processes, folder):
@@ -163,8 +174,15 @@ def _stopped_run(config, inputs, processes, folder, *events):
     try:
         pretrain(folder, config, inputs, *events, learner=learner)
     except TrainingStopped as stop:
-        return {"updates": learner.updates, "message": str(stop)}
-    return {"updates": learner.updates, "message": ""}
+        return {
+            "updates": learner.updates,
+            "message": str(stop),
+            # Commands print it once.
+            "is_common": stop.is_common,
+            # The end of the first process makes the launcher kill the others.
+            "curve": (folder.parent / "by-0" / "loss_curve.png").exists(),
+        }
+    return {"updates": learner.updates}
 
 
 def check_stop(processes, folder):
@@ -179,8 +197,37 @@ def check_stop(processes, folder):
 
 
 def check_disagreements(processes, folder):
-    records = pathlib.Path(sys.argv[3])
-    return engine_runs.disagreements(processes, records, folder.parent)
+    # What each rank is told, by name, if the second differs from the first.
+    records, other = pathlib.Path(sys.argv[3]), folder.parent / "other"
+    if processes.is_chief:
+        shutil.copytree(records, other)
+        manifest = files.read_json(other / "manifest.json")
+        manifest["options"]["seed"] += 1
+        files.write_json(other / "manifest.json", manifest)
+    processes.gather(None)
+    told = {}
+    for name, settings, records_dir in (
+        ("config.training.num_updates", {"num_updates": 77}, records),
+        ("records.manifest_checksum", {}, other),
+        ("nowhere", {}, folder / "nowhere"),
+        ("nothing", {}, records),
+    ):
+        if processes.is_chief:
+            settings, records_dir = {}, records
+        options = command.RunOptions(
+            records_dir=str(records_dir),
+            output_dir=str(folder.parent / "run"),
+            dry_run=True,
+        )
+        errors = io.StringIO()
+        with (
+            mock.patch.object(build, "build_learner", as_built),
+            contextlib.redirect_stderr(errors),
+            contextlib.suppress(SystemExit),
+        ):
+            command.run(engine_runs.config_of("SLM", **settings), options)
+        told[name] = errors.getvalue()
+    return told
 
 
 CHECKS = {

@@ -14,10 +14,8 @@ import json
 import os
 import pathlib
 import sys
-from unittest import mock
 
 import jax
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -29,33 +27,26 @@ from tests.training import engine_runs, stand_ins
 DEVICES = 2
 
 
-@contextlib.contextmanager
-def no_draws():
-    """Has weights start from zeros: JAX would compile the draws of every shape."""
-
-    def zeros(self, shape, dtype=None):
-        return np.zeros(shape, dtype)
-
-    drawn = keras.initializers.RandomNormal, keras.initializers.TruncatedNormal
-    with contextlib.ExitStack() as stack:
-        for one in drawn:
-            stack.enter_context(mock.patch.object(one, "__call__", zeros))
-        yield
-
-
 def use_devices(number):
     """Has what is built from now on compute on the first devices."""
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:number]), ("rows",))
     step_jax.mesh = lambda: mesh
 
 
-def continued(name, records, folder, updates, processes=None, **changes):
-    """A learner that made updates from the newest checkpoint in `folder`."""
-    with no_draws():
+def continued(name, records, folder, updates, processes=None, halfway=None, **changes):
+    """A learner that made updates from the newest checkpoint in `folder`.
+
+    And the loss over the last of them; `halfway` is a folder for a checkpoint.
+    """
+    with stand_ins.no_draws():
         inputs, learner = engine_runs.build_run(name, records, processes, **changes)
     stored = engine_runs.checkpoints(folder)
     stored.restore(learner, stored.updates()[-1])
     batch_size = engine_runs.config_of(name, **changes).training.batch_size
+    if halfway:
+        updates //= 2
+        engine_runs.make_updates(inputs, learner, updates, batch_size)
+        engine_runs.save(learner, halfway)
     loss = engine_runs.make_updates(inputs, learner, updates, batch_size)
     return learner, loss
 
@@ -72,7 +63,8 @@ def skipped_steps():
         loss_scale=LossScaleConfig(initial=2.0**40, growth_interval=100),
         max_skipped_steps=30,
     )
-    learner = stand_ins.small_learner(config)
+    with stand_ins.no_draws():
+        learner = stand_ins.small_learner(config)
     batches = iter(stand_ins.ArithmeticInputs().train_dataset(4))
     learner.make_update(batches)
     found = {
@@ -125,8 +117,6 @@ def share_a_run(records, tensorflow, output):
         "broadcast": float(np.abs(np.asarray(bias.value)).max()),
     }
     (folder / "found.json").write_text(json.dumps(found))
-    told = engine_runs.disagreements(processes, records / "sentence_records", output)
-    (folder / "disagreements.json").write_text(json.dumps(told))
 
 
 def compute_runs(records, tensorflow, output):
@@ -145,10 +135,11 @@ def compute_runs(records, tensorflow, output):
     # Dropout is a function of the samples: it is the same after a restart, and on
     # whichever device.
     name = "Sega-Transformer-XL"
-    whole, _ = continued(name, records, tensorflow / name, 6, dropout=True)
-    half, _ = continued(name, records, tensorflow / name, 3, dropout=True)
-    engine_runs.save(half, output / "half")
-    resumed, _ = continued(name, records, output / "half", 3, dropout=True)
+    half = output / "half"
+    whole, _ = continued(
+        name, records, tensorflow / name, 6, halfway=half, dropout=True
+    )
+    resumed, _ = continued(name, records, half, 3, dropout=True)
     use_devices(DEVICES)
     shared, _ = continued(name, records, tensorflow / name, 6, dropout=True)
     for kind, learner in (

@@ -7,6 +7,8 @@ import signal
 import types
 from unittest import mock
 
+import keras
+import numpy as np
 import tensorflow as tf
 
 from seg_tf.config import AdamWConfig, EncoderConfig, RunConfig, TrainingConfig
@@ -128,7 +130,22 @@ def small_learner(config=None, **changes):
     return build.build_learner(config, ArithmeticInputs())
 
 
+@contextlib.contextmanager
+def no_draws():
+    """Has weights start from zeros, where draws of every shape take longest."""
+
+    def zeros(self, shape, dtype=None):
+        return np.zeros(shape, dtype)
+
+    drawn = keras.initializers.RandomNormal, keras.initializers.TruncatedNormal
+    with contextlib.ExitStack() as stack:
+        for one in drawn:
+            stack.enter_context(mock.patch.object(one, "__call__", zeros))
+        yield
+
+
 _BUILT = {}
+_build_learner = build.build_learner
 
 
 def as_built(config, inputs, distribution=None):
@@ -145,7 +162,7 @@ def as_built(config, inputs, distribution=None):
     )
     key = repr(dataclasses.replace(config, training=settings))
     if key not in _BUILT:
-        built = build.build_learner(config, inputs, distribution)
+        built = _build_learner(config, inputs, distribution)
         variables = checkpoint.all_variables(built)
         _BUILT[key] = built, [variable.numpy().copy() for variable in variables]
     learner, values = _BUILT[key] = _BUILT.pop(key)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from seg_tf.training.distribution import Distribution
-from tests.training import engine_runs, horovod_worker
+from tests.training import horovod_worker
 
 pytestmark = pytest.mark.slow
 
@@ -74,6 +74,10 @@ def test_ranks_train_as_one_does(ranks, name):
     first, second = stored(ranks[0], f"{name}.npz")
     assert_close(second, first, atol=0)
     assert_close(first, alone, atol=2e-6 if name == "plain" else 5e-6)
+    if name == "plain":
+        alone = horovod_worker.validation_loss(learner, Distribution())
+        for rank in ranks[1]:
+            assert rank["training"] == pytest.approx(alone, rel=1e-5)
 
 
 def test_sums_of_gradients_do_not_depend_on_their_groups(ranks):
@@ -126,6 +130,7 @@ def test_signal_to_one_rank_stops_all_after_the_same_update(ranks, signalled):
         stop = rank["stop"][signalled]
         assert stop["updates"] == 3
         assert "Stopped by SIGTERM after update 3 of 20" in stop["message"]
+        assert (stop["is_common"], stop["curve"]) == (True, True)
     own = folder / f"stopped-{signalled}"
     assert (own / "by-0/checkpoints/update-00000003/state.json").exists()
     # Only the chief writes.
@@ -133,5 +138,10 @@ def test_signal_to_one_rank_stops_all_after_the_same_update(ranks, signalled):
 
 
 def test_ranks_that_differ_all_end_and_name_the_difference(ranks):
-    _, found = ranks
-    engine_runs.check_disagreements(*(rank["disagreements"] for rank in found))
+    found = [rank["disagreements"] for rank in ranks[1]]
+    for told in found:
+        for name in list(told)[:2]:
+            assert f"They differ in {name}\n" in told[name]
+        assert "`--records_dir` must be a folder" in told["nowhere"]
+        assert told["nothing"] == ""
+    assert "Rank 1 on " in found[0]["nowhere"]

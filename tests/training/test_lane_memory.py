@@ -32,34 +32,28 @@ def with_settings(model=None, **training):
     )
 
 
-def built(word_records, config):
-    inputs = build.build_inputs(config, str(word_records))
-    return inputs, build.build_learner(config, inputs)
+@pytest.fixture(scope="module")
+def inputs(word_records):
+    return build.build_inputs(word_runs.CONFIG, str(word_records))
 
 
-def trained(word_records, config, updates):
-    """A learner after some updates, and its batches."""
-    inputs, learner = built(word_records, config)
+def trained(inputs, config, updates):
+    """A learner after some updates."""
+    learner = build.build_learner(config, inputs)
     dataset = inputs.train_dataset(config.training.batch_size)
     make_updates(learner, dataset, updates)
-    return learner, dataset
-
-
-@pytest.fixture(scope="module")
-def whole(word_records):
-    """A learner after five updates, each from a whole batch."""
-    return trained(word_records, with_settings(NO_DROPOUT), 5)[0]
+    return learner
 
 
 def memory_of(learner):
     return {one.name: one.numpy() for one in learner.memory.variables}
 
 
-def test_memory_is_what_one_long_pass_over_each_lane_leaves(word_records):
+def test_memory_is_what_one_long_pass_over_each_lane_leaves(inputs):
     # Without a rate the weights stay, so that all segments are read by the same.
     config = with_settings({**NO_DROPOUT, "memory_length": 20})
     still = dataclasses.replace(config.optimizer, learning_rate=0.0)
-    inputs, learner = built(word_records, dataclasses.replace(config, optimizer=still))
+    learner = build.build_learner(dataclasses.replace(config, optimizer=still), inputs)
     batches = list(inputs.train_dataset(config.training.batch_size).take(4))
     for batch in batches:
         learner.train_step(batch)
@@ -75,9 +69,10 @@ def test_memory_is_what_one_long_pass_over_each_lane_leaves(word_records):
     )
 
 
-def test_compiled_micro_batches_remember_what_the_whole_batch_does(word_records, whole):
+def test_compiled_micro_batches_remember_what_the_whole_batch_does(inputs):
+    whole = trained(inputs, with_settings(NO_DROPOUT), 5)
     config = with_settings(NO_DROPOUT, micro_batch_size=1, jit_compile=True)
-    parts, _ = trained(word_records, config, 5)
+    parts = trained(inputs, config, 5)
     for one, other in zip(
         whole.trainable_variables, parts.trainable_variables, strict=True
     ):
@@ -86,17 +81,16 @@ def test_compiled_micro_batches_remember_what_the_whole_batch_does(word_records,
         np.testing.assert_allclose(memory_of(parts)[name], value, atol=1e-5)
 
 
-def run(word_records, folder, *events):
-    inputs = build.build_inputs(word_runs.CONFIG, str(word_records))
+def run(inputs, folder, *events):
     return pretrain(folder, word_runs.CONFIG, inputs, *events)[1]
 
 
-def test_interrupted_run_equals_an_unbroken_one_memory_included(word_records, tmp_path):
-    expected = run(word_records, tmp_path / "unbroken")
+def test_interrupted_run_equals_an_unbroken_one_memory_included(inputs, tmp_path):
+    expected = run(inputs, tmp_path / "unbroken")
     for updates, during in ((3, "train"), (6, "test")):
         with pytest.raises(Interrupted):
-            run(word_records, tmp_path / "broken", At(updates, terminate, during))
-    assert run(word_records, tmp_path / "broken") == expected
+            run(inputs, tmp_path / "broken", At(updates, terminate, during))
+    assert run(inputs, tmp_path / "broken") == expected
     name = "checkpoints/update-00000012"
     found, wanted = (
         {

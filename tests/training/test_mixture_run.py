@@ -21,6 +21,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def mixture(tmp_path_factory):
+    """Inputs from two folders of records, and their description."""
     root = tmp_path_factory.mktemp("sources")
     for seed, name in enumerate(("books", "wikipedia")):
         generator = np.random.default_rng(seed)
@@ -34,15 +35,14 @@ def mixture(tmp_path_factory):
             window_length=LENGTH,
             vocab_size=VOCAB_SIZE,
         )
-    return f"{root}/wikipedia:3,{root}/books:2"
+    sources = record_sources.parse(f"{root}/wikipedia:3,{root}/books:2")
+    inputs = build.build_inputs(small_config(), sources)
+    return inputs, record_sources.describe(sources)
 
 
 def run(folder, mixture, *callbacks):
-    config = small_config()
-    sources = record_sources.parse(mixture)
-    inputs = build.build_inputs(config, sources)
-    records = record_sources.describe(sources)
-    _, result = pretrain(folder, config, inputs, *callbacks, records=records)
+    inputs, records = mixture
+    _, result = pretrain(folder, small_config(), inputs, *callbacks, records=records)
     return result, [
         {name: value for name, value in row.items() if name not in throughput.FIGURES}
         for row in run_folder.read_log(folder / "log.jsonl")

@@ -6,25 +6,20 @@ import numpy as np
 import pytest
 
 from seg_tf.checkpoints.pretrained import load_encoder
-from seg_tf.config import MuonConfig, StableAdamWConfig
+from seg_tf.config import MuonConfig
 from seg_tf.training import run_folder, trainer
-from seg_tf.training.errors import Interrupted
 from tests.scripted_runs import variables_of
-from tests.training.stand_ins import At, small_config, terminate
+from tests.training.stand_ins import small_config
 from tests.training.test_pretraining import rows_of, run
 
 pytestmark = pytest.mark.slow
 
-WARMUP = 3
 
-
-def stable(num_updates, config_class=StableAdamWConfig, **training):
+def stable(num_updates):
     """A run on a warm-up–stable–decay schedule, which keeps one checkpoint."""
     return dataclasses.replace(
-        small_config(num_updates=num_updates, keep_checkpoints=1, **training),
-        optimizer=config_class(
-            learning_rate=1e-2, warmup_updates=WARMUP, decay_share=0.2
-        ),
+        small_config(num_updates=num_updates, keep_checkpoints=1),
+        optimizer=MuonConfig(learning_rate=1e-2, warmup_updates=3, decay_share=0.2),
     )
 
 
@@ -75,17 +70,6 @@ def test_longer_run_goes_back_before_the_decay_and_equals_one_of_its_length(
     for name, value in values_of(end).items():
         np.testing.assert_array_equal(value, finished[name], err_msg=name)
     load_encoder(end)
-
-
-def test_run_with_muon_that_was_interrupted_ends_with_the_same_bits(tmp_path):
-    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
-    config = stable(20, MuonConfig)
-    run(whole, config)
-    with pytest.raises(Interrupted):
-        run(resumed, config, At(11, terminate))
-    run(resumed, config)
-    assert_ends_alike(resumed, whole, 20)
-    assert train_rows(resumed) == train_rows(whole)
 
 
 def test_decaying_run_continues_at_the_rates_of_the_longer_run(tmp_path):

@@ -8,7 +8,7 @@ from tests import official_models
 
 pytestmark = pytest.mark.slow
 
-NUM_UPDATES = 25
+NUM_UPDATES = 10
 RATE = 2**-4  # exact in float32, which Keras keeps it in
 SETTINGS = {"weight_decay": 0.1, "beta_1": 0.8, "beta_2": 0.95, "epsilon": 1e-3}
 # What moves and what stays 0, what has a norm of 0 and for how long.
