@@ -49,12 +49,11 @@ def test_hard_wrapped_lines_are_joined_and_markdown_is_parsed(
     path = tmp_path / "a.txt"
     path.write_text("One. Two.\nThree.\n\nFour.\n")
     assert read(path) == [["One. Two.", "Three."], ["Four."]]
-    assert not caplog.messages
     for name in ("b.txt", "c.txt", "b.txt"):
         (tmp_path / name).write_text(WRAPPED)
         assert read(tmp_path / name) == [PARAGRAPHS]
-    (message,) = caplog.messages
-    assert message.startswith(f"{tmp_path}/b.txt: the lines look hard-wrapped")
+    (message,) = [text for text in caplog.messages if "look hard-wrapped" in text]
+    assert message.startswith(f"{tmp_path}/b.txt: ")
     lines = read(tmp_path / "b.txt", "--reader_options=documents=blank_lines")
     assert [len(document) for document in lines] == [2, 1]
 
