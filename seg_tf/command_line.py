@@ -102,7 +102,7 @@ def _show_all_flags() -> None:
     """Makes `--help` list the flags of all project modules and mark required ones."""
     modules = flags.FLAGS.flags_by_module_dict()
     for flag in tuple(modules.get("absl.testing.absltest", ())):
-        delattr(flags.FLAGS, flag.name)  # TensorFlow imports them; no suggestions.
+        delattr(flags.FLAGS, flag.name)  # Not flags of ours to suggest.
     for name in list(modules):
         if name.partition(".")[0] in ("seg_tf", "data_pipelines"):
             flags.adopt_module_key_flags(sys.modules[name])

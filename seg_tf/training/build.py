@@ -5,7 +5,6 @@ TensorFlow is only imported to build the inputs.
 
 from __future__ import annotations
 
-import inspect
 import pathlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
@@ -217,20 +216,12 @@ def build_learner_from_batch(
             "`recompute_layers` needs a model that can recompute its layers. Received: "
             f"recompute_layers=True, model of {type(model).__name__}"
         )
-    arguments = config.inputs.model_arguments
-    signature = inspect.signature(type(model).implementation.__init__)
-    unknown = arguments.keys() - signature.parameters.keys()
-    if unknown:
-        raise ValueError(
-            f"`inputs` needs a model with the arguments {', '.join(sorted(unknown))}. "
-            f"Received: {type(config.inputs).__name__}, model of {type(model).__name__}"
-        )
     keras.utils.set_random_seed(settings.seed)
     with under_dtype_policy(settings.dtype_policy):
         encoder = build_from(
             model,
             vocab_size=vocab_size,
-            **arguments,
+            **config.inputs.model_arguments,
             **_engine_arguments(model, settings),
             **(model.recomputing_arguments if settings.recompute_layers else {}),
         )
