@@ -10,7 +10,9 @@ from seg_tf.remote_files import is_url as is_url
 from seg_tf.remote_files import remote_path, with_retries
 from seg_tf.remote_files import to_path as to_path
 
-# Reasons to skip a file. Hidden files are skipped without a reason.
+# Reasons to skip a file. A hidden folder is one entry, regardless of its content.
+HIDDEN = "hidden"
+HIDDEN_FOLDER = "hidden_folder"
 OTHER_NAME = "other_name"
 NOT_A_FILE = "not_a_file"
 
@@ -40,7 +42,7 @@ def list_files(
         suffixes: suffixes of the files to list in a folder, not counting a compression
             suffix. If empty, all files are listed. Files that `input_path` names or
             matches are always listed.
-        pass_over: called once for each skipped file that is not hidden, in name order.
+        pass_over: called once for each skipped file or hidden folder, in name order.
 
     Raises:
         OSError: if the file or folder does not exist or cannot be read.
@@ -128,12 +130,16 @@ def _walk_remote(
         return
     for name in root.fs.find(root.path):
         file = remote_path(root.fs.unstrip_protocol(name))
-        if "/." in f"/{_remote_relative(file, root)}":
-            continue  # hidden
-        if _matches(file.name, suffixes):
+        parts = _remote_relative(file, root).split("/")
+        hidden = [place for place, part in enumerate(parts) if part.startswith(".")]
+        if not hidden and _matches(file.name, suffixes):
             yield file
-        else:
+        elif not hidden:
             pass_over(OTHER_NAME, file)
+        elif hidden[0] == len(parts) - 1:
+            pass_over(HIDDEN, file)
+        else:
+            pass_over(HIDDEN_FOLDER, root.joinpath(*parts[: hidden[0] + 1]))
 
 
 def _remote_relative(path: Path, root: Path) -> str:
@@ -212,18 +218,21 @@ def walk(
     visited = set()
     for folder, subfolders, names in os.walk(path, onerror=fail, followlinks=True):
         # Sorted, so that a folder with two paths is always found under the same one.
-        subfolders[:] = sorted(name for name in subfolders if name[0] != ".")
+        hidden = [name for name in subfolders if name.startswith(".")]
+        subfolders[:] = sorted(set(subfolders).difference(hidden))
         # Symbolic links may form cycles.
         status = os.stat(folder)
         if (status.st_dev, status.st_ino) in visited:
             subfolders.clear()
             continue
         visited.add((status.st_dev, status.st_ino))
+        for name in hidden:
+            pass_over(HIDDEN_FOLDER, pathlib.Path(folder, name))
         for name in names:
             file = pathlib.Path(folder, name)
             if name.startswith("."):
-                continue
-            if not _matches(name, suffixes):
+                pass_over(HIDDEN, file)
+            elif not _matches(name, suffixes):
                 pass_over(OTHER_NAME, file)
             elif not file.is_file():
                 pass_over(NOT_A_FILE, file)

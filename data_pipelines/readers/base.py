@@ -20,6 +20,8 @@ LEFT_OUT_REASONS = COUNTED_REASONS | {"empty_document"}
 
 _NUM_NAMES = 5
 _REASONS_TO_PASS_OVER = {
+    file_listing.HIDDEN: "hidden",
+    file_listing.HIDDEN_FOLDER: "hidden folder(s)",
     file_listing.NOT_A_FILE: "pipe(s), device(s) or broken link(s)",
     file_listing.OTHER_NAME: "with a name that is not of the format",
 }

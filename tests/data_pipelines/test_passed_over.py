@@ -65,13 +65,17 @@ def test_each_reason_has_its_names(text, memory):
     write(text, ".DS_Store", ".git/config", ".git/objects/ab", "sub/.old.txt")
     os.symlink(text / "nowhere", text / "gone.txt")
     assert passed_over_by("plain_text", text) == {
+        "hidden": [".DS_Store", "sub/.old.txt"],
+        "hidden_folder": [".git"],
         "not_a_file": ["gone.txt"],
         "other_name": ["c", "sub/e.md"],
     }
     for name in ("a.txt", "c", "sub/e.md", ".x", ".git/config", ".git/a/b"):
         memory.pipe(f"/corpus/{name}", b"A sentence.\n")
     assert passed_over_by("plain_text", "memory://corpus") == {
-        "other_name": ["c", "sub/e.md"]
+        "hidden": [".x"],
+        "hidden_folder": [".git"],
+        "other_name": ["c", "sub/e.md"],
     }
     (text / "code").mkdir()
     (text / "code/__init__.py").touch()
@@ -79,8 +83,8 @@ def test_each_reason_has_its_names(text, memory):
     assert passed_over_by("python_docs", text / "code") == {}
     write(text / "dumps", "wiki.xml", "index.txt")
     assert passed_over_by("mediawiki", text / "dumps") == {"other_name": ["index.txt"]}
-    passed_over = {"other_name": [f"{n}.md" for n in range(1007)], "not_a_file": ["x"]}
+    passed_over = {"other_name": [f"{n}.md" for n in range(1007)], "hidden": [".x"]}
     assert passed_over_summary(describe_passed_over(passed_over)) == (
-        "passed over: 1 pipe(s), device(s) or broken link(s) (x); 1,007 with a name "
-        "that is not of the format (0.md, 1.md, 2.md, 3.md, 4.md and 1,002 more)"
+        "passed over: 1 hidden (.x); 1,007 with a name that is not of the format "
+        "(0.md, 1.md, 2.md, 3.md, 4.md and 1,002 more)"
     )
