@@ -95,7 +95,7 @@ class Finished(NamedTuple):
     stderr: str
 
 
-def call(name, *arguments):
+def call(name, *arguments, stdin=""):
     """Runs a module as `python -m` does, or a script of the repository, but here.
 
     It saves the seconds that a process takes to import TensorFlow.
@@ -108,7 +108,7 @@ def call(name, *arguments):
         contextlib.redirect_stdout(printed),
         contextlib.redirect_stderr(errors),
         mock.patch.object(sys, "argv", argv),
-        mock.patch.object(sys, "stdin", io.StringIO()),
+        mock.patch.object(sys, "stdin", io.StringIO(stdin)),
         # That the module was imported before is no matter here.
         warnings.catch_warnings(action="ignore"),
     ):

@@ -3,7 +3,7 @@ r"""Fills masks in texts with a pretrained masked language model.
   seg-tf fill-mask "She opened the [MASK] and went into the house."
 
 prints the most probable word pieces for each [MASK], with their probabilities. Pass
-several texts as separate arguments, or as the lines of a file:
+several texts as separate arguments, or as the lines of a file (`-` is stdin):
 
   seg-tf fill-mask --checkpoint=runs/segabert_base --file=masked.txt --num_best=10
 
@@ -24,7 +24,7 @@ _TEXTS_PER_BATCH = 16
 
 def define_flags() -> None:
     model_flags.define_model_flags(default=_INCLUDED)
-    flags.DEFINE_string("file", None, "File with one text per line.")
+    flags.DEFINE_string("file", None, "File with one text per line; `-` is stdin.")
     flags.DEFINE_integer(
         "num_best", 5, "Number of word pieces to print per mask.", lower_bound=1
     )

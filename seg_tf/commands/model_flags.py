@@ -1,10 +1,12 @@
 """Flags, input texts and outputs of the commands that use a pretrained model."""
 
+import contextlib
 import dataclasses
 import json
 import os
 import pathlib
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -15,6 +17,8 @@ from seg_tf import command_line, files
 from seg_tf.checkpoints import folders
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
 from seg_tf.text.splitters import FUNCTION_HELP, PARAMETERS_HELP, load_parameters
+
+STDIN = "-"
 
 
 def define_model_flags(*, several: bool = False, default: str | None = None) -> None:
@@ -125,21 +129,34 @@ def define_text_flags() -> None:
 
 
 def read_documents(path: str | os.PathLike[str]) -> Iterator[tuple[str, ...]]:
-    """Yields the paragraphs of each document in a file."""
+    """Yields the paragraphs of each document in a file, or in stdin for `STDIN`."""
     options = readers.parse_options(flags.FLAGS.reader_options)
-    for document in readers.read_texts(path, flags.FLAGS.format, **options):
-        yield document.paragraphs
+    with _seekable(path) as file:
+        for document in readers.read_texts(file, flags.FLAGS.format, **options):
+            yield document.paragraphs
 
 
 def read_paragraphs(path: str | os.PathLike[str]) -> list[str]:
-    """Returns the paragraphs of all documents in a file."""
+    """Returns the paragraphs of all documents in a file, or in stdin for `STDIN`."""
     return [text for paragraphs in read_documents(path) for text in paragraphs]
 
 
 def read_lines(path: str | os.PathLike[str]) -> list[str]:
-    """Returns the stripped, nonblank lines of a text file."""
-    documents = readers.read_texts(path, "plain_text", documents="lines")
-    return [line for document in documents for line in document.paragraphs]
+    """Returns the stripped, nonblank lines of a text file, or of stdin for `STDIN`."""
+    with _seekable(path) as file:
+        documents = readers.read_texts(file, "plain_text", documents="lines")
+        return [line for document in documents for line in document.paragraphs]
+
+
+@contextlib.contextmanager
+def _seekable(path: str | os.PathLike[str]) -> Iterator[str | os.PathLike[str]]:
+    if str(path) != STDIN:
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        copy = pathlib.Path(folder, "stdin")
+        copy.write_bytes(sys.stdin.buffer.read())
+        yield copy
 
 
 # --- Results ----------------------------------------------------------------------

@@ -29,7 +29,7 @@ _ALL = "all"
 def define_flags() -> None:
     model_flags.define_model_flags(several=True)
     model_flags.define_text_flags()
-    flags.DEFINE_string("text", None, "Text file.", required=True)
+    flags.DEFINE_string("text", None, "Text file; `-` is stdin.", required=True)
     flags.DEFINE_string("output", "attention.png", "PNG, PDF or SVG file.")
     flags.DEFINE_list("layers", [_ALL], "Comma-separated layers, from 0, or `all`.")
 

@@ -4,7 +4,8 @@ r"""Reorders the shuffled sentences of texts with a pretrained SLM.
 
 reads one sentence per line and prints the sentences in the predicted order, each with
 its input position and the model's confidence: the probability of this sentence among
-the remaining sentences. --text splits a file into sentences first.
+the remaining sentences. --text splits a file into sentences first. Without either flag,
+stdin is read and split.
 
 A text that does not fit in a row of the model is ordered in groups of consecutive
 sentences. With --output, each file becomes one line of JSON.
@@ -31,12 +32,15 @@ def define_flags() -> None:
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    if bool(values.text) == bool(values.sentences):
+    if values.text and values.sentences:
         raise ValueError(
-            "One of `--text` and `--sentences` must be given. Received: "
-            f"{'both' if values.text else 'neither'}"
+            "Only one of `--text` and `--sentences` can be given. Received: both"
         )
-    sources = texts.list_files(values.text or values.sentences)
+    paths = values.text or values.sentences or [model_flags.STDIN]
+    if paths == [model_flags.STDIN]:
+        sources = {"stdin": model_flags.STDIN}
+    else:
+        sources = {name: str(path) for name, path in texts.list_files(paths).items()}
     output = model_flags.output_file()
     pretrained = model_flags.load_model()
     splitter = pretrained.splitter()

@@ -1,5 +1,6 @@
 """Texts of any format, as the commands that apply a model read them."""
 
+import io
 import types
 
 import pytest
@@ -65,6 +66,12 @@ def test_flags_name_formats_and_options(tmp_path):
     assert read(path, "--format=json_lines", options) == [["Café.", "Two."]]
     with pytest.raises(ValueError, match="`format` must be one of"):
         read(path, "--format=jsonl")
+
+
+def test_stdin_is_a_text_too(monkeypatch):
+    stdin = types.SimpleNamespace(buffer=io.BytesIO(WRAPPED.encode()))
+    monkeypatch.setattr("sys.stdin", stdin)
+    assert read("-") == [PARAGRAPHS]
 
 
 @pytest.mark.slow
