@@ -23,8 +23,8 @@ _GROUPS = {
         "seg_tf.commands",
         "pretrain finetune export demo encode-text fill-mask find-sentences "
         "reorder-sentences generate-text evaluate-grammar evaluate-perplexity "
-        "evaluate-similarity import-weights export-weights paper-tables "
-        "plot-attention plot-runs train-punkt",
+        "evaluate-similarity evaluation-texts import-weights "
+        "export-weights paper-tables plot-attention plot-runs train-punkt",
     ),
     "Text and records": (
         "data_pipelines",
@@ -49,7 +49,6 @@ REMOVED = {
     "evaluate-sentences": "`python -m benchmarks.sentence_boundaries`, in a checkout, "
     "measures sentence splitters",
     "evaluate-squad": "SQuAD's own scripts score files, and `finetune` writes scores",
-    "evaluation-texts": "filter the text before building, for example with datatrove",
     "serve-check": "`python -m benchmarks.serving` measures an exported model",
 }
 

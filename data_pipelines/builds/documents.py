@@ -16,7 +16,7 @@ from data_pipelines.builds import losses, makers, sharded_build, text_counts
 from data_pipelines.builds.local_engine import LocalEngine
 from data_pipelines.builds.sharded_build import REJECTED_FILE, ShardedBuild
 from data_pipelines.builds.sources import SourceLedger, list_sources
-from data_pipelines.cleaning import drop_counts, steps
+from data_pipelines.cleaning import drop_counts, evaluation_texts, steps
 from data_pipelines.cleaning.cleaning_options import NO_CLEANING, CleaningOptions
 from data_pipelines.readers import COUNTED_REASONS
 from data_pipelines.readers.base import (
@@ -145,8 +145,10 @@ def build_documents(
         BuildError: if the folder contains another build, an input has changed, nothing
             could be read, or more was lost than `options.max_rejected_share`.
     """
-    # Reports a missing language function before reading anything.
+    # Reports a missing language function or file before reading anything.
     steps.steps_of_documents(options.cleaning)
+    if options.cleaning.evaluation_texts is not None:
+        print(evaluation_texts.summary(options.cleaning), file=sys.stderr)
     not_read: PassedOver = {}
     ledger = SourceLedger(list_sources(options, not_read), output_dir)
     passed_over = describe_passed_over(not_read)

@@ -218,7 +218,8 @@ def find_duplicates(
                 for name in ("document_ids", "fingerprints")
             )
             if options.cleaning.duplicates == NEAR:
-                pairs = ids[duplicates.near_duplicates(fingerprints)]
+                threshold = options.cleaning.duplicate_threshold
+                pairs = ids[duplicates.near_duplicates(fingerprints, threshold)]
             else:
                 pairs = ids[duplicates.exact_duplicates(fingerprints)]
         with files.written_aside(result) as aside, open(aside, "wb") as file:

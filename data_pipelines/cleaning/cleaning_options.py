@@ -1,19 +1,22 @@
 """Options of the cleaning steps. Their descriptions are the help texts of the flags."""
 
 import dataclasses
-from typing import Any
+import pathlib
+from typing import Annotated, Any
 
-from seg_tf.config.base import Whole, check_ranges
+from seg_tf import files
+from seg_tf.config.base import Count, Range, Whole, check_ranges
 
 EXACT, NEAR = "exact", "near"
+_Threshold = Annotated[float, Range("lie between 0.1 and 0.95", 0.1, 0.95)]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CleaningOptions:
     """Cleaning steps to apply to a corpus before building records. Default: none.
 
-    Each field has a flag of the same name.
-    Words are separated by whitespace.
+    Each field has a flag of the same name. Words are separated by whitespace. Runs of
+    13 words follow GPT-3 (Brown et al., 2020, appendix C).
 
     Attributes:
         min_line_words: drop lines (paragraphs) with fewer words. C4 keeps lines of at
@@ -23,16 +26,24 @@ class CleaningOptions:
             en,de. Needs --language_function.
         language_function: language detector, as module:function. The function maps a
             text to a code or to a sequence that begins with a code.
+        evaluation_texts: file of evaluation texts, one per line (from seg-tf
+            evaluation-texts). Drop documents that share a run of words with one.
+        evaluation_words: number of words in such a run.
         duplicates: drop documents that repeat an earlier one. exact: the same words;
-            near: also 80 % of the word 5-grams (by MinHash), for up to a million
+            near: also nearly the same (MinHash of word 5-grams), for up to a million
             documents and --engine=local only. Reads the corpus twice.
+        duplicate_threshold: with --duplicates=near, minimum fraction of shared 5-grams
+            for a duplicate.
     """
 
     min_line_words: Whole = 0
     min_document_words: Whole = 0
     language: str | None = None
     language_function: str | None = None
+    evaluation_texts: str | None = None
+    evaluation_words: Count = 13
     duplicates: str | None = None
+    duplicate_threshold: _Threshold = 0.8
 
     def __post_init__(self):
         check_ranges(self)
@@ -44,9 +55,19 @@ class CleaningOptions:
                 (self.language is None) == (self.language_function is None),
             ),
             (
+                "evaluation_words",
+                "must be given only with `evaluation_texts`",
+                self.evaluation_texts is not None or self.evaluation_words == 13,
+            ),
+            (
                 "duplicates",
                 f"must be {EXACT!r} or {NEAR!r}",
                 self.duplicates in (None, EXACT, NEAR),
+            ),
+            (
+                "duplicate_threshold",
+                "must be given only with duplicates='near'",
+                self.duplicates == NEAR or self.duplicate_threshold == 0.8,
             ),
         ):
             if not is_met:
@@ -60,12 +81,16 @@ class CleaningOptions:
         return tuple(name.strip() for name in (self.language or "").split(","))
 
     def described(self) -> dict[str, Any]:
-        """Returns the options that differ from the defaults."""
-        return {
+        """Returns options that differ from the defaults, with texts as a checksum."""
+        described = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
             if getattr(self, field.name) != field.default
         }
+        if self.evaluation_texts is not None:
+            path = pathlib.Path(self.evaluation_texts).expanduser()
+            described["evaluation_texts"] = f"sha256 {files.checksum(path)}"
+        return described
 
     @property
     def is_on(self) -> bool:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 MAX_NEAR_DOCUMENTS = 1_000_000
 """Maximum number of documents to search for near duplicates, with 6 GB of memory."""
-NEAR_THRESHOLD = 0.8
-"""Minimum fraction of equal numbers in the MinHashes of near duplicates."""
 SHINGLE_WORDS = 5
 NUM_PERMUTATIONS = 128
 _MIN_HASH = {"seed": 1, "scheme": "affine32"}
@@ -83,15 +81,15 @@ def exact_duplicates(fingerprints: np.ndarray) -> np.ndarray:
     return pairs[:, np.argsort(pairs[0])]
 
 
-def near_duplicates(fingerprints: np.ndarray) -> np.ndarray:
+def near_duplicates(fingerprints: np.ndarray, threshold: float) -> np.ndarray:
     """Finds the documents that nearly repeat an earlier document that is kept.
 
-    The hashes of similar documents agree in at least the fraction `NEAR_THRESHOLD`. If
-    B resembles A, and C resembles B but not A, B is dropped and C is kept. Takes a
-    uint32 array `(n, 128)`. Returns an int64 array `(2, m)`: indices of the documents
-    to drop, ascending, and of the earliest similar documents that are kept.
+    Similar documents agree in at least the fraction `threshold` of their hashes. If B
+    resembles A, and C resembles B but not A, B is dropped and C is kept. Takes a uint32
+    array `(n, 128)`. Returns an int64 array `(2, m)`: indices of the documents to drop,
+    ascending, and of the earliest similar documents that are kept.
     """
-    index, pairs = MinHashLSH(NEAR_THRESHOLD, NUM_PERMUTATIONS, weights=_WEIGHTS), []
+    index, pairs = MinHashLSH(threshold, NUM_PERMUTATIONS, weights=_WEIGHTS), []
     with command_line.progress_bar(
         len(fingerprints), "duplicates", " documents"
     ) as bar:
@@ -99,7 +97,7 @@ def near_duplicates(fingerprints: np.ndarray) -> np.ndarray:
             min_hash = LeanMinHash(hashvalues=values, **_MIN_HASH)
             earlier = np.array(sorted(index.query(min_hash)), np.int64)
             agreement = (fingerprints[earlier] == values).mean(axis=1)
-            similar = earlier[agreement >= NEAR_THRESHOLD]
+            similar = earlier[agreement >= threshold]
             if len(similar):
                 pairs.append((row, similar[0]))
             else:

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from data_pipelines import BuildError
+from data_pipelines.cleaning import evaluation_texts
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from data_pipelines.cleaning.drop_counts import DropCounter
 from data_pipelines.readers import Document
@@ -94,6 +95,11 @@ def steps_of_documents(options: CleaningOptions) -> list[Step | ShortLines]:
         steps.append(Step("short_documents", few_words))
     if options.language is not None:
         steps.append(other_languages(options))
+    if options.evaluation_texts is not None:
+        find = evaluation_texts.load(options).find
+        steps.append(
+            Step("evaluation_texts", lambda _, text: find("\n".join(text.paragraphs)))
+        )
     return steps
 
 

@@ -24,6 +24,7 @@ def define_flags() -> None:
     flags.DEFINE_float(
         "temperature", 1.0, "Sampling temperature; 0 selects the most probable word."
     )
+    flags.DEFINE_integer("top_k", 0, "Sample from the K most probable words; 0: all.")
     flags.DEFINE_float(
         "top_p", 1.0, "Sample from the most probable words with this total probability."
     )
@@ -32,7 +33,9 @@ def define_flags() -> None:
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    sampling = Sampling(temperature=values.temperature, top_p=values.top_p)
+    sampling = Sampling(
+        temperature=values.temperature, top_k=values.top_k, top_p=values.top_p
+    )
     model = LanguageModel(model_flags.load_language_model())
     print(model.generate(values.prompt, values.num_words, sampling, values.seed))
 

@@ -203,23 +203,25 @@ def standard_count(paths: Iterable[pathlib.Path]) -> int | None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """Options for sampling the next word: temperature and top-p.
+    """Options for sampling the next word: temperature, top-k and top-p.
 
     Attributes:
         temperature: float. Values below 1 favor probable words. 0 always selects the
             most probable word.
+        top_k: int. Samples only from the `top_k` most probable words; 0 means no limit.
         top_p: float. Samples only from the smallest set of most probable words whose
-            total probability is at least `top_p`.
+            total probability, among the `top_k`, is at least `top_p`.
     """
 
     temperature: float = 1.0
+    top_k: int = 0
     top_p: float = 1.0
 
     def __post_init__(self):
-        if self.temperature < 0 or not 0 < self.top_p <= 1:
+        if self.temperature < 0 or self.top_k < 0 or not 0 < self.top_p <= 1:
             raise ValueError(
-                "`temperature` must be at least 0, `top_p` above 0 and at most 1. "
-                f"Received: temperature={self.temperature}, top_p={self.top_p}"
+                "`temperature` and `top_k` must be at least 0, `top_p` above 0 and at "
+                f"most 1. Received: {self}"
             )
 
     def choose(self, log_probabilities: np.ndarray, random: np.random.Generator) -> int:
@@ -228,6 +230,7 @@ class Sampling:
         order = order[np.isfinite(log_probabilities[order])]
         if self.temperature == 0:
             return int(order[0])
+        order = order[: self.top_k or None]
         differences = log_probabilities[order] - log_probabilities[order[0]]
         sums = np.cumsum(np.exp(differences / self.temperature))
         sums = sums[: 1 + np.searchsorted(sums, self.top_p * sums[-1])]

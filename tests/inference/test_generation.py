@@ -123,9 +123,12 @@ def frequencies(sampling, log_probabilities=LOG_PROBABILITIES, count=20_000):
         ({"temperature": 0.5}, [0.0025, 0.16, 0, 0.0625, 0.09]),
         ({"temperature": 2.0}, [0.05**0.5, 0.4**0.5, 0, 0.5, 0.3**0.5]),
         ({"temperature": 0.0}, [0, 1, 0, 0, 0]),
+        ({"top_k": 2}, [0, 0.4, 0, 0, 0.3]),
+        ({"top_k": 50}, [0.05, 0.4, 0, 0.25, 0.3]),
         ({"top_p": 0.41}, [0, 0.4, 0, 0, 0.3]),
         ({"top_p": 0.71}, [0, 0.4, 0, 0.25, 0.3]),
         # 0.4 is 0.57 of what the two have together.
+        ({"top_k": 2, "top_p": 0.5}, [0, 1, 0, 0, 0]),
         # After the temperature: 0.16 of 0.315 is more than half.
         ({"temperature": 0.5, "top_p": 0.5}, [0, 1, 0, 0, 0]),
     ],
@@ -138,7 +141,7 @@ def test_each_is_drawn_by_its_probability(settings, weights):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"temperature": -1.0}, {"top_p": 0.0}, {"top_p": 1.1}]
+    "settings", [{"temperature": -1.0}, {"top_k": -1}, {"top_p": 0.0}, {"top_p": 1.1}]
 )
 def test_settings_out_of_range_are_refused(settings):
     ((name, value),) = settings.items()

@@ -20,7 +20,7 @@ from tests.data_pipelines.cleaning.slow_duplicates import (
 )
 from tests.data_pipelines.small_corpus import contents, interrupted, noted
 
-NEAR = CleaningOptions(duplicates="near")
+NEAR = CleaningOptions(duplicates="near", duplicate_threshold=0.7)
 EXACT = CleaningOptions(duplicates="exact")
 
 
@@ -50,7 +50,7 @@ def kept_ids(folder):
 
 
 def test_near_duplicates_are_those_of_all_pairs(corpus, built):
-    expected = slow_duplicates(corpus[1], duplicates.NEAR_THRESHOLD)
+    expected = slow_duplicates(corpus[1], NEAR.duplicate_threshold)
     assert 20 < len(expected) < 40
     assert kept_ids(built) == corpus[1].keys() - expected.keys()
     counts = Manifest.load(built).cleaning["steps"]["duplicates"]

@@ -142,7 +142,11 @@ def test_wrong_language_functions_are_refused(language_module, name, message):
     [
         ({"min_line_words": -1}, "min_line_words"),
         ({"language": "en"}, "together"),
+        ({"evaluation_words": 8}, "only with `evaluation_texts`"),
+        ({"evaluation_texts": "x", "evaluation_words": 0}, "at least 1"),
         ({"duplicates": "all"}, "'exact' or 'near'"),
+        ({"duplicates": "exact", "duplicate_threshold": 0.5}, "only with"),
+        ({"duplicates": "near", "duplicate_threshold": 1.0}, "0.95"),
     ],
 )
 def test_wrong_options_are_refused(settings, message):
