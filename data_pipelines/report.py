@@ -17,7 +17,6 @@ import dataclasses
 import pathlib
 import random
 import string
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -314,6 +313,21 @@ def measure(folder: pathlib.Path, max_documents: int) -> Measurements:
     )
 
 
+def define_flags() -> None:
+    flags.DEFINE_string(
+        "records_dir", None, "Folder with manifest.json.", required=True
+    )
+    flags.DEFINE_string(
+        "documents_dir",
+        None,
+        "Folder of the whole documents. Default: the subfolder `documents` of "
+        "--records_dir.",
+    )
+    flags.DEFINE_string(
+        "output", None, f"Output file. Default: {REPORT_FILE} in --records_dir."
+    )
+
+
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     records_dir = mirrors.local_records(values.records_dir)
@@ -327,19 +341,3 @@ def main(_: Sequence[str]) -> None:
         documents_dir=documents_dir,
     )
     print(f"the report is {output}")
-
-
-if __name__ == "__main__":
-    flags.DEFINE_string(
-        "records_dir", None, "Folder with manifest.json.", required=True
-    )
-    flags.DEFINE_string(
-        "documents_dir",
-        None,
-        "Folder of the whole documents. Default: the subfolder `documents` of "
-        "--records_dir.",
-    )
-    flags.DEFINE_string(
-        "output", None, f"Output file. Default: {REPORT_FILE} in --records_dir."
-    )
-    sys.exit(command_line.run(main))

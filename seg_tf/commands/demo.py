@@ -28,7 +28,6 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from seg_tf import command_line
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.inference import attention
@@ -340,8 +339,3 @@ def main(_: Sequence[str]) -> None:
         host, port = served.server_address[:2]
         print(f"http://{host}:{port}  (press Ctrl-C to stop)", flush=True)
         served.serve_forever()
-
-
-if __name__ == "__main__":
-    define_flags()
-    command_line.run(main)

@@ -90,8 +90,3 @@ def main(_: Sequence[str]) -> None:
 
 def _json_array(value: Any) -> np.ndarray:
     return np.array(json.dumps(value, ensure_ascii=False))
-
-
-if __name__ == "__main__":
-    define_flags()
-    command_line.run(main)

@@ -71,8 +71,3 @@ def main(_: Sequence[str]) -> None:
             result[name] = {"tokens": count, "loss": loss, "perplexity": perplexity}
             print(f"{name:<16}{count:>12,}{loss:>10.4f}{perplexity:>14,.2f}")
     model_flags.write_result(output, result)
-
-
-if __name__ == "__main__":
-    define_flags()
-    command_line.run(main)

@@ -169,8 +169,3 @@ def _describe(answer: dict[str, Any]) -> str:
 def _marked(sentences: Sequence[str]) -> str:
     *before, last = sentences
     return " ".join([*before, f"**{last}**"])
-
-
-if __name__ == "__main__":
-    define_flags()
-    command_line.run(main)

@@ -47,6 +47,7 @@ from seg_tf.training.errors import TrainingStopped
 # Flags whose values may differ between hosts, unlike the content of these files.
 _PATHS = ("checkpoint", "data_dir", "output_dir")
 _DTYPE_POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
+RUN = {"errors": (ValueError, OSError, TrainingStopped), "goes_on": True}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -289,8 +290,3 @@ def _run(
             trial_report.write_submission(folder, runner, submission)
         report(f"\n{trial_report.write_report(folder, runner)}files: {folder.path}")
     return diverged
-
-
-if __name__ == "__main__":
-    define_flags()
-    command_line.run(main, TrainingStopped, goes_on=True)

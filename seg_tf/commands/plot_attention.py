@@ -101,8 +101,3 @@ def _layers(count: int) -> list[int]:
             f"{','.join(texts)}"
         )
     return numbers
-
-
-if __name__ == "__main__":
-    define_flags()
-    command_line.run(main)

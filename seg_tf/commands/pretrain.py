@@ -22,21 +22,18 @@ process 0), $JAX_NUM_PROCESSES and $JAX_PROCESS_ID. Records can be a weighted mi
 folders: --records_dir=wikipedia:3,books:1. See docs/pretraining.md for details.
 """
 
-import os
 import sys
 from collections.abc import Sequence
 
-# Must precede the import of TensorFlow. Level 3 hides its error about a missing GPU.
-os.environ.setdefault(
-    "TF_CPP_MIN_LOG_LEVEL", "2" if os.path.exists("/dev/nvidiactl") else "3"
-)
-
-from absl import app, flags
+from absl import flags
 from ml_collections import config_flags
 
 from seg_tf.commands import run_flags
 from seg_tf.config import from_config_dict
 from seg_tf.training import engine
+
+# Errors of a run are shown with their traceback.
+RUN = {"errors": (), "parse_flags": run_flags.parse_flags}
 
 
 def define_flags() -> None:
@@ -77,10 +74,8 @@ def define_flags() -> None:
     run_flags.define_tracker_flags()
 
 
-def main(argv: Sequence[str]) -> None:
+def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    if len(argv) > 1:
-        sys.exit(f"error: unexpected argument {argv[1]!r}; all options are flags")
     if values.measure is not None and not values.dry_run:
         sys.exit("error: `--measure` needs --dry_run")
     try:
@@ -111,8 +106,3 @@ def main(argv: Sequence[str]) -> None:
             trackers=chosen_trackers,
         ),
     )
-
-
-if __name__ == "__main__":
-    define_flags()
-    app.run(main, flags_parser=run_flags.parse_flags)

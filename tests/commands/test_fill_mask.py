@@ -48,5 +48,5 @@ def test_errors_name_what_is_wrong(run_dir):
     with pytest.raises(ValueError, match=r"each hold a \[MASK\]. Received: 'W1.'"):
         run(run_dir, "W1.")
     # As a process, too, arguments are no mistake.
-    code, _, errors = command_calls.call("seg_tf.commands.fill_mask", "W1.")
+    code, _, errors = command_calls.call("fill-mask", "W1.")
     assert (code, "must each hold a [MASK]" in errors) == (1, True)

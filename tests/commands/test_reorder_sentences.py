@@ -108,7 +108,7 @@ def test_users_errors_name_what_is_wrong(run_dir, tmp_path):
 def test_model_of_another_kind_is_one_line(tmp_path):
     run_dir = tiny_slm.write_checkpoint(tmp_path, tiny_slm.config())
     code, _, errors = command_calls.call(
-        "seg_tf.commands.reorder_sentences",
+        "reorder-sentences",
         f"--checkpoint={run_dir}",
         stdin="One. Two.",
     )

@@ -124,7 +124,7 @@ def test_windows_of_other_documents_are_refused(built, tmp_path):
         report.write_report(built, tmp_path / "page.html", documents_dir=built)
     assert not (tmp_path / "page.html").exists()
     result = command_calls.call(
-        *("data_pipelines.build_windows", f"--documents_dir={built / 'documents'}"),
+        *("build-windows", f"--documents_dir={built / 'documents'}"),
         *(f"--output_dir={tmp_path / 'windows'}", "--window_length=64", "--report"),
     )
     assert result.returncode == 0, result.stderr

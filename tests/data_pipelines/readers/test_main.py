@@ -8,7 +8,7 @@ from tests import command_calls
 
 
 def run(*arguments):
-    return command_calls.call("data_pipelines.readers", *arguments)
+    return command_calls.call("readers", *arguments)
 
 
 @pytest.fixture

@@ -29,7 +29,6 @@ import itertools
 import json
 import pathlib
 import random
-import sys
 from collections.abc import Iterator, Sequence
 
 from absl import flags
@@ -42,37 +41,41 @@ from data_pipelines.readers.base import (
 )
 from seg_tf import command_line, files
 
-command_flags.define_text_flags()
-_NUM_DOCUMENTS = flags.DEFINE_integer(
-    "num_documents", 3, "Number of documents to print.", lower_bound=0
-)
-_SAMPLE_SEED = flags.DEFINE_integer(
-    "sample_seed",
-    None,
-    "Read the whole corpus and print random documents, drawn with this seed. "
-    "Default: print the first documents and stop reading.",
-)
-_OUTPUT = flags.DEFINE_string(
-    "output",
-    None,
-    "Write the whole text to this file (.jsonl) instead of printing a sample.",
-)
 _MAX_PARAGRAPHS = 12
 _MAX_CHARACTERS = 300
 _MAX_REJECTED = 20
 
 
+def define_flags() -> None:
+    command_flags.define_text_flags()
+    flags.DEFINE_integer(
+        "num_documents", 3, "Number of documents to print.", lower_bound=0
+    )
+    flags.DEFINE_integer(
+        "sample_seed",
+        None,
+        "Read the whole corpus and print random documents, drawn with this seed. "
+        "Default: print the first documents and stop reading.",
+    )
+    flags.DEFINE_string(
+        "output",
+        None,
+        "Write the whole text to this file (.jsonl) instead of printing a sample.",
+    )
+
+
 def _print_sample(documents: Iterator[readers.Document]) -> None:
     """Prints the first documents or, with a seed, random ones (reservoir sampling)."""
     sample: dict[int, tuple[int, readers.Document]] = {}
-    generator = random.Random(_SAMPLE_SEED.value)
-    if _SAMPLE_SEED.value is None:
-        documents = itertools.islice(documents, _NUM_DOCUMENTS.value)
+    count, seed = flags.FLAGS.num_documents, flags.FLAGS.sample_seed
+    generator = random.Random(seed)
+    if seed is None:
+        documents = itertools.islice(documents, count)
     for number, document in enumerate(documents):
         slot = number
-        if number >= _NUM_DOCUMENTS.value:
+        if number >= count:
             slot = generator.randrange(number + 1)
-        if slot < _NUM_DOCUMENTS.value:
+        if slot < count:
             sample[slot] = (number, document)
     for _, document in sorted(sample.values(), key=lambda pair: pair[0]):
         print(
@@ -102,8 +105,8 @@ def _write(path: pathlib.Path, documents: Iterator[readers.Document]) -> None:
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     output = None
-    if _OUTPUT.value is not None:
-        output = command_line.file_path(_OUTPUT.value, "output")
+    if values.output is not None:
+        output = command_line.file_path(values.output, "output")
     reader = readers.get_reader(values.format, **command_flags.reader_options())
     passed_over: PassedOver = {}
     sources = reader.sources(values.input, passed_over)
@@ -126,7 +129,7 @@ def main(_: Sequence[str]) -> None:
                 yield item
             bar.update()
 
-    is_whole = output is not None or _SAMPLE_SEED.value is not None
+    is_whole = output is not None or values.sample_seed is not None
     with command_line.progress_bar(len(sources), "text", "file") as bar:
         if output is None:
             _print_sample(documents())
@@ -142,7 +145,3 @@ def main(_: Sequence[str]) -> None:
         print(f"  {item}")
     if more := reasons.total() - len(rejected):
         print(f"  … and {more:,} more")
-
-
-if __name__ == "__main__":
-    sys.exit(command_line.run(main))
