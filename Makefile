@@ -47,7 +47,7 @@ help: ## What the targets do (this text)
 		| awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
 	@echo
 	@echo "make pretrain reads these, shown with their values now:"
-	@echo "  FORMAT=$(FORMAT)       format of the text: see python -m data_pipelines.readers --help"
+	@echo "  FORMAT=$(FORMAT)       format of the text: see seg-tf readers --help"
 	@echo "  CORPUS=$(CORPUS)                  file or folder of text; python_docs needs none"
 	@echo "  CONFIG=$(CONFIG)"
 	@echo "  VOCAB=$(VOCAB)                   a BERT vocab.txt; without, one of VOCAB_SIZE=$(VOCAB_SIZE) is trained"
@@ -71,9 +71,9 @@ pretrain: setup ## Text to records to a pretrained model: CORPUS= FORMAT= CONFIG
 	$(if $(CORPUS_WITHOUT_FORMAT),$(error CORPUS= needs FORMAT=, as in FORMAT=wikiextractor))
 	@if [ -z "$(VOCAB)" ] && [ ! -f "$(VOCAB_FILE)" ]; then \
 		echo "Training a vocabulary of $(VOCAB_SIZE) word pieces"; \
-		$(RUN) -m data_pipelines.build_vocab --format="$(FORMAT)" --input="$(CORPUS)" \
+		$(RUN) -m seg_tf build-vocab --format="$(FORMAT)" --input="$(CORPUS)" \
 			--vocab_size=$(VOCAB_SIZE) --output="$(VOCAB_FILE)"; fi
-	$(RUN) -m data_pipelines.build_records --format="$(FORMAT)" --input="$(CORPUS)" \
+	$(RUN) -m seg_tf build-records --format="$(FORMAT)" --input="$(CORPUS)" \
 		--vocab_file="$(VOCAB_FILE)" --output_dir="$(OUTPUT)/records" \
 		--window_length=$(WINDOW_LENGTH) --num_workers=$(NUM_WORKERS) $(BUILD_ARGS)
 	$(RUN) run_pretraining.py --config="$(CONFIG)" --records_dir="$(OUTPUT)/records" \

@@ -97,13 +97,13 @@ def _build_records(folder: pathlib.Path) -> None:
     }
     for number, (name, source) in enumerate(sources.items()):
         _call(
-            "data_pipelines.readers",
+            "readers",
             format=name,
             input=source,
             output=text / f"{'wiki' if number == 0 else 'books'}.jsonl",
         )
     _call(
-        "data_pipelines.build_records",
+        "build-records",
         format="json_lines",
         input=text,
         vocab_file=_VOCABULARY,
@@ -113,9 +113,9 @@ def _build_records(folder: pathlib.Path) -> None:
     )
 
 
-def _call(module: str, **arguments: Any) -> None:
+def _call(command: str, **arguments: Any) -> None:
     flags = [f"--{name}={value}" for name, value in arguments.items()]
-    subprocess.run([sys.executable, "-m", module, *flags], check=True)
+    subprocess.run([sys.executable, "-m", "seg_tf", command, *flags], check=True)
 
 
 def _train(record: str, seed: int, records_dir: str, output_dir: pathlib.Path) -> None:

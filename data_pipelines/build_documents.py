@@ -1,14 +1,14 @@
 r"""Reads raw text, splits it into sentences and encodes it as whole documents.
 
 This is the slow half of preparing a corpus and is needed only once. Windows of any
-length are quickly built from the result (`data_pipelines.build_windows`).
-`data_pipelines.build_records` runs both steps.
+length are quickly built from the result (`seg-tf build-windows`).
+`seg-tf build-records` runs both steps.
 
   seg-tf build-documents --format=wikiextractor --input=text/ \
     --vocab_file=vocab.txt --output_dir=documents --num_workers=4
 
 Models that read a corpus as one stream use documents of whole words:
---tokenizer=words or whitespace, with a vocabulary from `data_pipelines.build_vocab`.
+--tokenizer=words or whitespace, with a vocabulary from `seg-tf build-vocab`.
 They do not need windows.
 
 If the corpus has a separate validation file, pass it as --validation_input. All of
@@ -32,6 +32,8 @@ from data_pipelines.builds.documents import DocumentOptions
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
 from seg_tf.text.normalization import define_normalization_flags
 from seg_tf.text.splitters import FUNCTION_HELP, PARAMETERS_HELP, load_parameters
+
+RUN = command_flags.RUN_BUILD
 
 
 def define_flags() -> None:
@@ -78,8 +80,3 @@ def main(_: Sequence[str]) -> None:
     sharded_build.publish(output_dir, values.output_dir)
     print(documents.summary(manifest))
     print(f"documents and manifest.json are in {values.output_dir}")
-
-
-if __name__ == "__main__":
-    define_flags()
-    command_flags.run_build(main)

@@ -5,7 +5,7 @@ r"""Turns raw text into training records: whole documents, then windows.
 
 Writes the records, manifest.json and vocab.txt to --output_dir, a folder or a URL such
 as s3://bucket/records. The whole documents are in its subfolder `documents`, and
-windows of another length can be built from them (`data_pipelines.build_windows`). To
+windows of another length can be built from them (`seg-tf build-windows`). To
 resume an interrupted build, run the same command again. A finished build is left
 unchanged. The result is identical, byte for byte, for any number of workers. If the
 corpus has a separate validation split, pass it as --validation_input.
@@ -29,6 +29,12 @@ from data_pipelines import build_documents, build_windows, command_flags
 from data_pipelines.builds import documents, sharded_build, windows
 
 DOCUMENTS_FOLDER = "documents"
+RUN = command_flags.RUN_BUILD
+
+
+def define_flags() -> None:
+    build_documents.define_flags()
+    build_windows.define_window_flags()
 
 
 def main(_: Sequence[str]) -> None:
@@ -61,9 +67,3 @@ def main(_: Sequence[str]) -> None:
         f"windows of {manifest.window_length} positions in {values.output_dir}\n"
         f"{documents.counts(manifest)}"
     )
-
-
-if __name__ == "__main__":
-    build_documents.define_flags()
-    build_windows.define_flags()
-    command_flags.run_build(main)

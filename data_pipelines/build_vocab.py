@@ -193,6 +193,21 @@ def _words(counted: WordCounts, options: VocabularyOptions) -> WordVocabulary:
     return WordVocabulary(tuple(tokens))
 
 
+def define_flags() -> None:
+    command_flags.define_text_flags()
+    flags.DEFINE_string("output", None, "The vocabulary to write.", required=True)
+    flags.DEFINE_bool("overwrite", False, "Replace an existing --output.")
+    flags.DEFINE_bool("skip_if_present", False, "Keep an existing --output.")
+    command_flags.define_tokenizer_flag()
+    names = ("vocab_size", "min_count", "max_characters")
+    command_flags.define_option_flags(VocabularyOptions, *names)
+    define_normalization_flags(
+        "Lowercase text and, without --nostrip_accents, strip accents. Default: "
+        "true for word pieces, as in BERT's uncased models, false for words, as in "
+        "word-level language models. Builds infer the casing from the vocabulary."
+    )
+
+
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     output = command_line.local_path(values.output, "output", "file")
@@ -218,19 +233,3 @@ def main(_: Sequence[str]) -> None:
     print(
         f"{vocabulary.size:,} tokens in {output} (sha256 {vocabulary.checksum[:12]}…)"
     )
-
-
-if __name__ == "__main__":
-    command_flags.define_text_flags()
-    flags.DEFINE_string("output", None, "The vocabulary to write.", required=True)
-    flags.DEFINE_bool("overwrite", False, "Replace an existing --output.")
-    flags.DEFINE_bool("skip_if_present", False, "Keep an existing --output.")
-    command_flags.define_tokenizer_flag()
-    names = ("vocab_size", "min_count", "max_characters")
-    command_flags.define_option_flags(VocabularyOptions, *names)
-    define_normalization_flags(
-        "Lowercase text and, without --nostrip_accents, strip accents. Default: "
-        "true for word pieces, as in BERT's uncased models, false for words, as in "
-        "word-level language models. Builds infer the casing from the vocabulary."
-    )
-    sys.exit(command_line.run(main))

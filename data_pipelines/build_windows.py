@@ -19,8 +19,18 @@ from data_pipelines.builds import documents, sharded_build, windows
 from data_pipelines.builds.windows import WindowOptions
 from seg_tf.data import mirrors
 
+RUN = command_flags.RUN_BUILD
+
 
 def define_flags() -> None:
+    flags.DEFINE_string(
+        "documents_dir", None, "Folder or URL of the documents.", required=True
+    )
+    define_window_flags()
+    command_flags.define_run_flags()
+
+
+def define_window_flags() -> None:
     """Defines the flags that determine the windows."""
     command_flags.define_option_flags(
         WindowOptions, "window_length", "short_window_rate", "cut_sentences", "seed"
@@ -42,12 +52,3 @@ def main(_: Sequence[str]) -> None:
     sharded_build.publish(output_dir, values.output_dir)
     print(documents.summary(manifest))
     print(f"windows and manifest.json are in {values.output_dir}")
-
-
-if __name__ == "__main__":
-    flags.DEFINE_string(
-        "documents_dir", None, "Folder or URL of the documents.", required=True
-    )
-    define_flags()
-    command_flags.define_run_flags()
-    command_flags.run_build(main)

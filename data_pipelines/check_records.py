@@ -130,6 +130,10 @@ def _record_faults(
         yield f"expected a permutation of {num_sentences}, found {permutation}"
 
 
+def define_flags() -> None:
+    command_flags.define_records_flag()
+
+
 def main(_: Sequence[str]) -> None:
     folder = mirrors.local_records(flags.FLAGS.records_dir)
     num_faults = 0
@@ -143,8 +147,3 @@ def main(_: Sequence[str]) -> None:
         f"{folder}: {manifest.count('records'):,} {manifest.kind} in "
         f"{sum(map(len, manifest.splits.values()))} shards, no fault"
     )
-
-
-if __name__ == "__main__":
-    command_flags.define_records_flag()
-    sys.exit(command_line.run(main))

@@ -4,25 +4,20 @@ import dataclasses
 import inspect
 import pathlib
 import re
-import sys
 import typing
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from absl import app, flags
 
 from data_pipelines import BuildError
 from data_pipelines.builds.sharded_build import REPORT_FILE
 from data_pipelines.readers import FORMATS, options_of, parse_options
-from seg_tf import command_line
 from seg_tf.text import encoding
 
 if TYPE_CHECKING:
     from data_pipelines.builds.beam_engine import BeamEngine
     from data_pipelines.builds.local_engine import LocalEngine
-
-# Makes `command_line.run` list the flags under the calling script.
-flags.disclaim_key_flags()
 
 
 def define_text_flags() -> None:
@@ -155,11 +150,6 @@ def define_run_flags() -> None:
     )
 
 
-def run_build(main: Callable[[Sequence[str]], None]) -> NoReturn:
-    """Runs the `main` function of a command that builds records, then exits."""
-    sys.exit(command_line.run(main, BuildError, goes_on=True, parse_flags=_parse))
-
-
 def _parse(argv: Sequence[str]) -> list[str]:
     """Parses the flags and adds the arguments after `--` to `--beam_option`."""
     argv, beam_options = list(argv), []
@@ -170,6 +160,14 @@ def _parse(argv: Sequence[str]) -> list[str]:
     values = flags.FLAGS
     values["beam_option"].value = [*values.beam_option, *beam_options]
     return rest
+
+
+RUN_BUILD = {
+    "errors": (ValueError, OSError, BuildError),
+    "goes_on": True,
+    "parse_flags": _parse,
+}
+"""`RUN` of the commands that build records. See `seg_tf.command_line.run_command`."""
 
 
 def engine_from_flags() -> "LocalEngine | BeamEngine":

@@ -10,14 +10,12 @@ every token as the model sees them. `*` marks a value that was capped.
 """
 
 import random
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from absl import flags
 
 from data_pipelines import command_flags
-from seg_tf import command_line
 from seg_tf.config import EncoderConfig
 from seg_tf.data import examples, mirrors, shards
 from seg_tf.data.manifest import SPLITS, Manifest, shard_paths, vocabulary_path
@@ -81,6 +79,17 @@ def token_table(
         yield "  ".join([*cells, name])
 
 
+def define_flags() -> None:
+    command_flags.define_records_flag()
+    flags.DEFINE_enum("split", "train", SPLITS, "Name of the split.")
+    flags.DEFINE_integer("record", 0, "Number of the record.", lower_bound=0)
+    flags.DEFINE_integer(
+        "random", 0, "Print this many records, drawn at random.", lower_bound=0
+    )
+    flags.DEFINE_integer("seed", 0, "Seed of --random.")
+    flags.DEFINE_bool("tokens", False, "Print a table with the indices of each token.")
+
+
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     folder = mirrors.local_records(values.records_dir)
@@ -122,15 +131,3 @@ def main(_: Sequence[str]) -> None:
             print(f"sentences shuffled for evaluation: {permutation.tolist()}")
         if values.tokens:
             print(*token_table(tree, tokens, caps), sep="\n")
-
-
-if __name__ == "__main__":
-    command_flags.define_records_flag()
-    flags.DEFINE_enum("split", "train", SPLITS, "Name of the split.")
-    flags.DEFINE_integer("record", 0, "Number of the record.", lower_bound=0)
-    flags.DEFINE_integer(
-        "random", 0, "Print this many records, drawn at random.", lower_bound=0
-    )
-    flags.DEFINE_integer("seed", 0, "Seed of --random.")
-    flags.DEFINE_bool("tokens", False, "Print a table with the indices of each token.")
-    sys.exit(command_line.run(main))

@@ -17,7 +17,6 @@ import dataclasses
 import pathlib
 import random
 import string
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -33,8 +32,7 @@ from data_pipelines.readers.base import passed_over_summary
 from seg_tf import command_line, files
 from seg_tf.config import EncoderConfig
 from seg_tf.config.base import flat
-from seg_tf.data import examples, mirrors, packing, shards
-from seg_tf.data.configs import PackedWindowInputsConfig
+from seg_tf.data import examples, mirrors, shards
 from seg_tf.data.manifest import (
     COUNTS,
     FILE_NAME,
@@ -46,7 +44,7 @@ from seg_tf.data.manifest import (
 from seg_tf.text import encoding
 from seg_tf.text.normalization import Normalization
 
-MAX_DOCUMENTS = 20_000
+_MAX_DOCUMENTS = 20_000
 _MAX_SOURCES = 12
 _percent = "{:.2%}".format
 _STEP_NAMES = {
@@ -62,12 +60,11 @@ def write_report(
     output: pathlib.Path,
     *,
     documents_dir: pathlib.Path | None = None,
-    max_documents: int = MAX_DOCUMENTS,
 ) -> None:
     """Writes the report on a folder of documents or of windows.
 
     For windows, `documents_dir` contains the documents that they were built from, by
-    default `records_dir/documents`. Measures at most `max_documents` random documents.
+    default `records_dir/documents`. Measures at most 20,000 random documents.
     """
     manifest = documents = Manifest.load(records_dir)
     if manifest.kind == "windows":
@@ -82,7 +79,7 @@ def write_report(
             )
     else:
         documents_dir = records_dir
-    measurements = measure(documents_dir, max_documents)
+    measurements = measure(documents_dir, _MAX_DOCUMENTS)
     measured = f"{measurements.num_documents:,} documents drawn at random"
     if measurements.num_documents == measurements.num_all_documents:
         measured = "all documents"
@@ -222,10 +219,10 @@ def _padding(measurements: Measurements) -> str:
     if not measurements.windows:
         return "<p>Word-level documents are read as one stream, without padding.</p>"
     rows = [
-        (f"{length:,}", len(lengths), *map(_percent, measurements.padding(length)))
+        (f"{length:,}", len(lengths), _percent(measurements.padding(length)))
         for length, lengths in measurements.windows.items()
     ]
-    return _table(("positions", "windows", "padding", "padding if packed"), rows)
+    return _table(("positions", "windows", "padding"), rows)
 
 
 def _caps(measurements: Measurements) -> str:
@@ -242,7 +239,6 @@ def _caps(measurements: Measurements) -> str:
 WINDOW_LENGTHS = (128, 256, 512, 1024, 2048)
 CAPS: Mapping[str, int] = EncoderConfig().index_tables
 """Sizes of SegaBERT's index tables, which are the defaults of `EncoderConfig`."""
-_MAX_WINDOWS_PER_ROW = PackedWindowInputsConfig().max_windows_per_row
 _SEED = 0
 
 
@@ -265,15 +261,10 @@ class Measurements:
     num_tokens: int
     over_cap: dict[str, int]
 
-    def padding(self, window_length: int) -> tuple[float, float]:
-        """Returns the padding fractions with one window per row and with packing."""
-        lengths = np.array(self.windows[window_length])
-        rows = packing.pack(lengths, window_length, _MAX_WINDOWS_PER_ROW, seed=_SEED)
-        first, packed = (
-            1 - lengths.sum() / (num_rows * window_length)
-            for num_rows in (len(lengths), len(rows))
-        )
-        return first, packed
+    def padding(self, window_length: int) -> float:
+        """Returns the fraction of padding with one window per row."""
+        lengths = self.windows[window_length]
+        return 1 - sum(lengths) / (len(lengths) * window_length)
 
 
 def measure(folder: pathlib.Path, max_documents: int) -> Measurements:
@@ -322,23 +313,7 @@ def measure(folder: pathlib.Path, max_documents: int) -> Measurements:
     )
 
 
-def main(_: Sequence[str]) -> None:
-    values = flags.FLAGS
-    records_dir = mirrors.local_records(values.records_dir)
-    output = records_dir / REPORT_FILE
-    if values.output is not None or records_dir.is_dir():
-        output = command_line.file_path(values.output or str(output), "output")
-    documents_dir = values.documents_dir and mirrors.local_records(values.documents_dir)
-    write_report(
-        records_dir,
-        output,
-        documents_dir=documents_dir,
-        max_documents=values.max_documents,
-    )
-    print(f"the report is {output}")
-
-
-if __name__ == "__main__":
+def define_flags() -> None:
     flags.DEFINE_string(
         "records_dir", None, "Folder with manifest.json.", required=True
     )
@@ -351,10 +326,18 @@ if __name__ == "__main__":
     flags.DEFINE_string(
         "output", None, f"Output file. Default: {REPORT_FILE} in --records_dir."
     )
-    flags.DEFINE_integer(
-        "max_documents",
-        MAX_DOCUMENTS,
-        "Number of documents to measure, drawn at random.",
-        lower_bound=1,
+
+
+def main(_: Sequence[str]) -> None:
+    values = flags.FLAGS
+    records_dir = mirrors.local_records(values.records_dir)
+    output = records_dir / REPORT_FILE
+    if values.output is not None or records_dir.is_dir():
+        output = command_line.file_path(values.output or str(output), "output")
+    documents_dir = values.documents_dir and mirrors.local_records(values.documents_dir)
+    write_report(
+        records_dir,
+        output,
+        documents_dir=documents_dir,
     )
-    sys.exit(command_line.run(main))
+    print(f"the report is {output}")

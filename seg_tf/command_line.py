@@ -1,5 +1,6 @@
 """Runs commands, reports their errors, checks output paths and shows progress."""
 
+import importlib
 import logging
 import os
 import pathlib
@@ -22,9 +23,6 @@ from seg_tf.command_table import in_called_form, quiet_broken_pipe
 _HAS_GPU = os.path.exists("/dev/nvidiactl")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if _HAS_GPU else "3")
 
-# `_show_all_flags` adopts flags for the script that calls `run`, not for this module.
-flags.disclaim_key_flags()
-
 _OPEN_FILES = 65_536
 
 
@@ -32,9 +30,20 @@ class Terminated(BaseException):
     """SIGTERM was received. Raised in the main thread so that cleanup code runs."""
 
 
+def run_command(module: str) -> None:
+    """Runs a command's module: its `define_flags`, if it has flags, and its `main`.
+
+    A dict `RUN` in the module has further arguments of `run`.
+    """
+    command = importlib.import_module(module)
+    getattr(command, "define_flags", list)()
+    run(command.main, **getattr(command, "RUN", {}))
+
+
 def run(
     main: Callable[[Sequence[str]], None],
-    *more_errors: type[Exception],
+    *,
+    errors: tuple[type[Exception], ...] = (ValueError, OSError),
     goes_on: bool = False,
     takes_arguments: bool = False,
     parse_flags: Callable[[Sequence[str]], list[str]] | None = None,
@@ -43,8 +52,7 @@ def run(
 
     Args:
         main: the command.
-        *more_errors: classes of user errors, in addition to `ValueError` and
-            `OSError`. Other errors are shown with their traceback.
+        errors: classes of user errors. Others are shown with their traceback.
         goes_on: whether repeating the command resumes it. If True, SIGTERM raises
             `Terminated` in `main` for cleanup. Otherwise it ends the process at once.
         takes_arguments: whether `main` accepts positional arguments.
@@ -54,7 +62,9 @@ def run(
     def guarded(argv: Sequence[str]) -> None:
         if len(argv) > 1 and not takes_arguments:
             sys.exit(f"error: unexpected argument {argv[1]!r}; all options are flags")
-        use_plain_log()
+        # Replaces absl's prefix of letter, date, process and line.
+        formatter = logging.Formatter("%(levelname)s: %(message)s")
+        absl_logging.get_absl_handler().setFormatter(formatter)
         raise_open_files()
         hint = ". Run the same command again to continue" if goes_on else ""
         if goes_on:
@@ -63,7 +73,7 @@ def run(
             main(argv)
         except BrokenPipeError:
             raise
-        except (ValueError, OSError, *more_errors) as error:
+        except errors as error:
             if os.environ.get("SEG_TF_TRACEBACK"):
                 raise
             sys.exit(f"error: {in_called_form(str(error))}")
@@ -76,6 +86,7 @@ def run(
     _show_all_flags()
     script = sys.modules["__main__"]
     script.__doc__ = in_called_form(script.__doc__ or "")
+    logging.addLevelName(logging.WARNING, "warning")
     with quiet_broken_pipe():
         app.run(guarded, flags_parser=parse_flags or app.parse_flags_with_usage)
 
@@ -85,13 +96,6 @@ def _raise_terminated(number: int, frame: types.FrameType | None) -> NoReturn:
     # A second SIGTERM ends the process without cleanup.
     signal.signal(number, signal.SIG_DFL)
     raise Terminated
-
-
-def use_plain_log() -> None:
-    """Replaces absl's prefix of letter, date, process and line."""
-    formatter = logging.Formatter("%(levelname)s: %(message)s")
-    absl_logging.get_absl_handler().setFormatter(formatter)
-    logging.addLevelName(logging.WARNING, "warning")
 
 
 def raise_open_files() -> None:
@@ -108,8 +112,8 @@ def _show_all_flags() -> None:
     for flag in tuple(modules.get("absl.testing.absltest", ())):
         delattr(flags.FLAGS, flag.name)  # Not flags of ours to suggest.
     for name in list(modules):
-        if name.partition(".")[0] in ("seg_tf", "data_pipelines"):
-            flags.adopt_module_key_flags(sys.modules[name])
+        for flag in modules[name] if name.startswith(("seg_tf", "data_pip")) else ():
+            flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
     for flag in map(flags.FLAGS.__getitem__, flags.FLAGS):
         # Absl only records this in a validator and does not show it.
         if any("other than None" in rule.message for rule in flag.validators):

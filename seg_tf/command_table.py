@@ -10,16 +10,19 @@ import importlib.util
 import os
 import pathlib
 import re
-import runpy
 import shutil
 import sys
 from collections.abc import Iterator
 
 import seg_tf
 
-# Heading -> package and command names. A summary is a module docstring's first line.
-_GROUPS = {
-    "Models": (
+
+def _modules(package: str, names: str) -> dict[str, str]:
+    return {name: f"{package}.{name.replace('-', '_')}" for name in names.split()}
+
+
+COMMANDS = {
+    "Models": _modules(
         "seg_tf.commands",
         "pretrain finetune export demo encode-text encode-passages fill-mask "
         "find-sentences "
@@ -27,18 +30,16 @@ _GROUPS = {
         "evaluate-similarity evaluation-texts import-weights "
         "export-weights paper-tables plot-attention plot-runs train-punkt",
     ),
-    "Text and records": (
+    "Text and records": _modules(
         "data_pipelines",
         "build-records build-documents build-windows build-vocab "
-        "check-records inspect-records readers report",
-    ),
-    "Installation": ("seg_tf", "configs doctor tasks"),
+        "check-records inspect-records report",
+    )
+    | {"readers": "data_pipelines.inspect_text"},
+    "Installation": _modules("seg_tf.commands", "configs tasks")
+    | {"doctor": "seg_tf.doctor"},
 }
-COMMANDS = {
-    heading: {name: f"{package}.{name.replace('-', '_')}" for name in names.split()}
-    for heading, (package, names) in _GROUPS.items()
-}
-"""Heading -> {command name: module}."""
+"""Heading -> {command name: module}. Docstrings of modules are the commands' help."""
 MODULES = {
     name: module for group in COMMANDS.values() for name, module in group.items()
 }
@@ -58,7 +59,7 @@ def in_called_form(text: str) -> str:
     """Rewrites `seg-tf NAME` in a text so that the command works in the user's shell.
 
     If `seg-tf` is not on the `PATH`, inserts the path of the program, or uses
-    `python -m MODULE` if the package is not installed.
+    `python -m seg_tf` if the package is not installed.
     """
     folder = pathlib.Path(sys.executable).parent
     if shutil.which("seg-tf") == str(folder / "seg-tf"):
@@ -67,15 +68,7 @@ def in_called_form(text: str) -> str:
         folder = folder.relative_to(pathlib.Path.cwd())
     if (folder / "seg-tf").exists():
         return re.sub("(?=seg-tf [a-z]|tensorboard --)", f"{folder}/", text)
-    return re.sub(
-        r"seg-tf ([a-z]+(?:-[a-z]+)*)",
-        lambda match: (
-            f"{folder}/python -m {MODULES[match[1]]}"
-            if match[1] in MODULES
-            else match[0]
-        ),
-        text,
-    )
+    return re.sub("seg-tf(?= [a-z])", f"{folder}/python -m seg_tf", text)
 
 
 @contextlib.contextmanager
@@ -115,9 +108,12 @@ def main() -> None:
 
 
 def run(module: str) -> None:
-    """Runs a module like `python -m`, but keeps the program name in `sys.argv[0]`."""
+    """Runs the command in a module."""
     sys.modules["__main__"].__doc__ = _help(module)
-    runpy.run_module(module, run_name="__main__")
+    if module == "seg_tf.doctor":  # needs no other package
+        importlib.import_module(module).main()
+    else:
+        importlib.import_module("seg_tf.command_line").run_command(module)
 
 
 def overview() -> str:
@@ -134,7 +130,5 @@ def overview() -> str:
 def _help(module: str) -> str:
     """Returns the docstring of a command's module without importing it."""
     spec = importlib.util.find_spec(module)
-    file = pathlib.Path(str(spec and spec.origin))
-    if file.name == "__init__.py":
-        file = file.with_name("__main__.py")
-    return ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    text = pathlib.Path(str(spec and spec.origin)).read_text(encoding="utf-8")
+    return ast.get_docstring(ast.parse(text)) or ""

@@ -9,12 +9,15 @@ import runpy
 import signal
 import subprocess
 import sys
+import types
 import warnings
 from typing import NamedTuple
 from unittest import mock
 
 from absl import app, flags, logging
 from matplotlib import image
+
+from seg_tf import command_table
 
 REPOSITORY = pathlib.Path(__file__).parents[1]
 _MOST_LOADED = 4
@@ -96,7 +99,7 @@ class Finished(NamedTuple):
 
 
 def call(name, *arguments, stdin=""):
-    """Runs a module as `python -m` does, or a script of the repository, but here.
+    """Runs a command as `seg-tf` does, or a script of the repository, but here.
 
     It saves the seconds that a process takes to import TensorFlow.
     """
@@ -109,8 +112,8 @@ def call(name, *arguments, stdin=""):
         contextlib.redirect_stderr(errors),
         mock.patch.object(sys, "argv", argv),
         mock.patch.object(sys, "stdin", io.StringIO(stdin)),
-        # That the module was imported before is no matter here.
-        warnings.catch_warnings(action="ignore"),
+        mock.patch.dict(sys.modules, {"__main__": types.ModuleType("__main__")}),
+        warnings.catch_warnings(action="ignore"),  # printed, not raised
     ):
         code = _exit_code(name)
         if isinstance(code, str):
@@ -125,7 +128,7 @@ def _exit_code(name):
         if name.endswith(".py"):
             runpy.run_path(str(REPOSITORY / name), run_name="__main__")
         else:
-            runpy.run_module(name, run_name="__main__", alter_sys=True)
+            command_table.run(command_table.MODULES[name])
     except SystemExit as end:
         return end.code or 0
     finally:

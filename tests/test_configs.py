@@ -11,7 +11,7 @@ import pytest
 import configs
 import seg_tf.models
 import seg_tf.objectives  # noqa: F401
-from configs import __main__ as listing
+from seg_tf.commands import configs as listing
 from seg_tf.config import CausalLMConfig, build_from, from_config_dict
 from seg_tf.papers import tables
 from tests.training import stand_ins
@@ -56,7 +56,7 @@ def test_default_variant_is_tiny(family):
 
 
 def test_list_of_configs_has_a_line_for_each(capsys):
-    listing.main()
+    listing.main([])
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [line[0] for line in lines] == list(RUNS)
     assert all(len(line) > 1 for line in lines)

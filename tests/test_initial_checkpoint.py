@@ -58,7 +58,7 @@ def _theirs(records, tmp_path_factory):
 
 def test_a_run_takes_the_settings_of_imported_weights(records, theirs, tmp_path):
     finished = command_calls.call(
-        "seg_tf.commands.import_weights",
+        "import-weights",
         f"--from={theirs}",
         f"--output_dir={tmp_path / 'ours'}",
         *scripted_runs.CONFIG,

@@ -7,7 +7,6 @@ import shlex
 
 import pytest
 
-from seg_tf import command_table
 from tests import command_calls
 from tests.command_calls import REPOSITORY
 
@@ -58,8 +57,7 @@ def test_commands_of_the_readme_run(tmp_path):
     for command in commands:
         smaller = re.sub(r"--vocab_size=\d+", "--vocab_size=600", command)
         _, name, *arguments = shlex.split(smaller)
-        module = command_table.MODULES[name]
         with contextlib.chdir(tmp_path):
-            done = command_calls.call(module, *arguments, *SHORT.get(name, ()))
+            done = command_calls.call(name, *arguments, *SHORT.get(name, ()))
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr[-3000:]}"
     assert (tmp_path / "runs" / "mine" / "log.jsonl").exists()

@@ -193,7 +193,7 @@ def test_records_without_validation_train_once_that_is_asked_for(
         assert f" {shown} " in output.replace("\n", " ")
     monkeypatch.chdir(tmp_path)
     compare = compare.replace(",OTHER", "")
-    command_calls.call("seg_tf.commands.plot_runs", *shlex.split(compare))
+    command_calls.call("plot-runs", *shlex.split(compare))
     command_calls.check_image(tmp_path / "curves.png")
     with warnings.catch_warnings(action="ignore"):  # of an interface that it uses
         from tensorboard import default

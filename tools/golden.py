@@ -381,8 +381,11 @@ class Tree:
             )
         return printed
 
-    def module(self, name: str, *flags: str) -> str:
-        return self.run(sys.executable, "-m", name, *flags)
+    def command(self, name: str) -> list[str]:
+        """A command of `seg-tf`, of which older trees have a module only."""
+        if (self.tree / "seg_tf" / "__main__.py").exists():
+            return [sys.executable, "-m", "seg_tf", name]
+        return [sys.executable, "-m", f"data_pipelines.{name.replace('-', '_')}"]
 
     def script(self, name: str, *flags: str) -> str:
         return self.run(sys.executable, name, *flags)
@@ -457,7 +460,7 @@ SAMPLES = {
 def build_command(
     tree: Tree, output: pathlib.Path, *flags: str, format: str = "json_lines"
 ) -> list[Any]:
-    command = [sys.executable, "-m", "data_pipelines.build_records"]
+    command: list[Any] = tree.command("build-records")
     command += [f"--format={format}", f"--output_dir={output}"]
     if not any(flag.startswith("--input=") for flag in flags):
         command.append(f"--input={tree.work / 'text' / FORMATS[format]}")
@@ -520,12 +523,12 @@ def training_records(tree: Tree) -> Results:
     def cut(name: str, *flags: str) -> None:
         documents_dir = f"--documents_dir={records / 'windows/documents'}"
         output = f"--output_dir={records / name}"
-        tree.module("data_pipelines.build_windows", documents_dir, output, *flags)
+        tree.run(*tree.command("build-windows"), documents_dir, output, *flags)
         results.add(f"records/{name}", shards(records / name))
 
     def words() -> None:
-        tree.module(
-            "data_pipelines.build_documents",
+        tree.run(
+            *tree.command("build-documents"),
             "--format=wikitext",
             f"--input={text / 'wiki.tokens'}",
             "--tokenizer=whitespace",
@@ -543,7 +546,7 @@ def training_records(tree: Tree) -> Results:
             flags = (*corpus, "--vocab_size=400", f"--output={path}")
             if name == "words":
                 flags += ("--tokenizer=words",)
-            tree.module("data_pipelines.build_vocab", *flags)
+            tree.run(*tree.command("build-vocab"), *flags)
             results.add(f"records/vocabulary of {name}", path.read_bytes())
 
     first = [

@@ -5,7 +5,7 @@ import pathlib
 from typing import Annotated, Any
 
 from seg_tf import files
-from seg_tf.config.base import Count, Range, Rate, Whole, check_ranges
+from seg_tf.config.base import Count, Range, Whole, check_ranges
 
 EXACT, NEAR = "exact", "near"
 _Threshold = Annotated[float, Range("lie between 0.1 and 0.95", 0.1, 0.95)]
@@ -25,35 +25,28 @@ class CleaningOptions:
         language: drop documents in languages other than these codes, such as en or
             en,de. Needs --language_function.
         language_function: language detector, as module:function. The function maps a
-            text to a code or to (code, confidence).
-        min_language_confidence: drop documents detected with a lower confidence.
+            text to a code or to a sequence that begins with a code.
         evaluation_texts: file of evaluation texts, one per line (from seg-tf
             evaluation-texts). Drop documents that share a run of words with one.
-        evaluation_words: number of words in such a run. Default: 13.
+        evaluation_words: number of words in such a run.
         duplicates: drop documents that repeat an earlier one. exact: the same words;
             near: also nearly the same (MinHash of word 5-grams), for up to a million
             documents and --engine=local only. Reads the corpus twice.
         duplicate_threshold: with --duplicates=near, minimum fraction of shared 5-grams
-            for a duplicate. Default: 0.8.
+            for a duplicate.
     """
 
     min_line_words: Whole = 0
     min_document_words: Whole = 0
     language: str | None = None
     language_function: str | None = None
-    min_language_confidence: Rate = 0.0
     evaluation_texts: str | None = None
-    evaluation_words: Count | None = None
+    evaluation_words: Count = 13
     duplicates: str | None = None
-    duplicate_threshold: _Threshold | None = None
+    duplicate_threshold: _Threshold = 0.8
 
     def __post_init__(self):
-        if self.evaluation_texts is not None and self.evaluation_words is None:
-            object.__setattr__(self, "evaluation_words", 13)
-        if self.duplicates == NEAR and self.duplicate_threshold is None:
-            object.__setattr__(self, "duplicate_threshold", 0.8)
         check_ranges(self)
-        has_texts, is_near = self.evaluation_texts is not None, self.duplicates == NEAR
         for name, rule, is_met in (
             (
                 "language_function",
@@ -62,14 +55,9 @@ class CleaningOptions:
                 (self.language is None) == (self.language_function is None),
             ),
             (
-                "min_language_confidence",
-                "must be 0 without `language`",
-                self.language is not None or not self.min_language_confidence,
-            ),
-            (
                 "evaluation_words",
                 "must be given only with `evaluation_texts`",
-                has_texts or self.evaluation_words is None,
+                self.evaluation_texts is not None or self.evaluation_words == 13,
             ),
             (
                 "duplicates",
@@ -79,7 +67,7 @@ class CleaningOptions:
             (
                 "duplicate_threshold",
                 "must be given only with duplicates='near'",
-                is_near or self.duplicate_threshold is None,
+                self.duplicates == NEAR or self.duplicate_threshold == 0.8,
             ),
         ):
             if not is_met:

@@ -51,36 +51,22 @@ class ShortLines:
 
 
 def other_languages(options: CleaningOptions) -> Step:
-    """Returns a step that drops documents whose language is uncertain or unwanted."""
-    name, limit = options.language_function, options.min_language_confidence
+    """Returns a step that drops documents in languages other than `languages`."""
+    name = options.language_function
     function = load_function(name, "language_function")
 
     def reason(_: int, document: Document) -> str | None:
-        place = f"{document.source}, {document.location}"
         answer = None
         try:
             answer = function("\n".join(document.paragraphs))
-            code, confidence = answer, None
-            if not isinstance(answer, str):
-                code, confidence = str(answer[0]), float(answer[1])
+            code = answer if isinstance(answer, str) else str(answer[0])
         except Exception as error:
             raise BuildError(
-                f"{place}: `language_function` must return a language code, or (code, "
-                f"confidence). Received: {answer!r} from {name}, "
-                f"{type(error).__name__}: {error}"
+                f"{document.source}, {document.location}: `language_function` must "
+                "return a language code, or (code, confidence). Received: "
+                f"{answer!r} from {name}, {type(error).__name__}: {error}"
             ) from error
-        # Some libraries return logarithms. Without a limit, any number is accepted.
-        if limit and confidence is not None and not 0 <= confidence <= 1:
-            raise BuildError(
-                f"{place}: `min_language_confidence` needs confidences between 0 and "
-                f"1. Received: {confidence} from {name}"
-            )
-        is_certain = not limit or confidence is None or confidence >= limit
-        if code in options.languages and is_certain:
-            return None
-        return (
-            code if confidence is None else f"{code} with confidence {confidence:.2f}"
-        )
+        return None if code in options.languages else code
 
     return Step("language", reason)
 

@@ -1,6 +1,5 @@
 """Readers that convert raw text files in many formats into documents."""
 
-import atexit
 import dataclasses
 import itertools
 import logging
@@ -49,6 +48,8 @@ FORMATS = {
 # Formats that are detected from file names.
 _DETECTED = ("csv", "json_lines", "markdown", "parquet")
 _DETECTION_LINES = 1000
+# Files whose lines `read_texts` has joined.
+_wrapped_files: set[file_listing.Path] = set()
 _CONVERSIONS = {
     "bool": ("true or false", lambda text: {"true": True, "false": False}[text]),
     "int": ("an integer", int),
@@ -113,8 +114,8 @@ def read_texts(
         format: see `get_reader`. If None, it is detected from the file name: CSV, JSON
             lines, Markdown or Parquet. Other files are plain text with one paragraph
             per line and blank lines between documents. If the lines look hard-wrapped,
-            the file is read as one document with blank lines between paragraphs, and
-            `warn_of_wrapped_lines` will report it.
+            the file is read as one document with blank lines between paragraphs. The
+            first such file is named in a warning.
         **options: options of the format.
 
     Raises:
@@ -131,30 +132,20 @@ def read_texts(
             options["documents"] = "blank_lines"
             if _has_wrapped_sentences(path, options.get("encoding", streams.UTF_8)):
                 options.update(documents="file", hard_wrapped="yes")
-                _wrapped_files.setdefault(str(path), False)
+                if not _wrapped_files:
+                    logging.warning(
+                        "%s: the lines look hard-wrapped. Here and in other files like "
+                        "this, they are joined to paragraphs, separated by blank "
+                        "lines. --reader_options=documents=blank_lines reads each line "
+                        "as a paragraph",
+                        path,
+                    )
+                _wrapped_files.add(path)
     for item in get_reader(format, **options).read(path):
         if isinstance(item, Document):
             yield item
         elif item.reason not in LEFT_OUT_REASONS | {"empty_file"}:
             raise ValueError(f"{path}, {item.location}: {item.message}")
-
-
-_wrapped_files: dict[str, bool] = {}  # path -> whether a warning named it
-
-
-@atexit.register
-def warn_of_wrapped_lines() -> None:
-    """Logs one warning for all files whose lines `read_texts` has joined since."""
-    new = [path for path, is_reported in _wrapped_files.items() if not is_reported]
-    _wrapped_files.update(dict.fromkeys(new, True))
-    if new:
-        logging.warning(
-            "Lines look hard-wrapped in %s: %s. They are joined to paragraphs, "
-            "separated by blank lines. --reader_options=documents=blank_lines reads "
-            "each line as a paragraph",
-            "1 file" if len(new) == 1 else f"{len(new):,} files",
-            ", ".join(new[:3]) + (", …" if len(new) > 3 else ""),
-        )
 
 
 def _has_wrapped_sentences(path: file_listing.Path, encoding: str) -> bool:

@@ -18,10 +18,8 @@ COUNTED_REASONS = frozenset(("other_namespace", "redirect"))
 LEFT_OUT_REASONS = COUNTED_REASONS | {"empty_document"}
 """Rejection reasons that do not indicate lost text."""
 
-EMPTY = "empty"
 _NUM_NAMES = 5
 _REASONS_TO_PASS_OVER = {
-    EMPTY: "empty",
     file_listing.HIDDEN: "hidden",
     file_listing.HIDDEN_FOLDER: "hidden folder(s)",
     file_listing.NOT_A_FILE: "pipe(s), device(s) or broken link(s)",

@@ -84,15 +84,9 @@ class DatasetsReader(_NamedReader):
     def files(self, input_path: str, pass_over: PassOver = ignore) -> list[Path]:
         dataset, split = self._parse(input_path)
         datasets = tables.import_extra("datasets")
-        try:
-            builder = datasets.load_dataset_builder(
-                dataset, self.config or None, revision=self.revision or None
-            )
-        except Exception as error:  # The Hub raises many types of errors.
-            raise ValueError(
-                "`input` must name a dataset on the Hub or a folder. Received: "
-                f"{dataset!r}: {type(error).__name__}: {error}"
-            ) from error
+        builder = datasets.load_dataset_builder(
+            dataset, self.config or None, revision=self.revision or None
+        )
         names = builder.config.data_files or {}
         self._check_split(split, names)
         return [file_listing.to_path(str(name)) for name in names[split]]

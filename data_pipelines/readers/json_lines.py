@@ -19,13 +19,9 @@ def _find(row: Mapping[str, Any], name: str) -> Any:
     """Returns a field's value, or `_MISSING`. `outer.inner` names a nested field."""
     if name in row:
         return row[name]
-    for position, character in enumerate(name):
-        inner = row.get(name[:position]) if character == "." else None
-        if isinstance(inner, dict):
-            value = _find(inner, name[position + 1 :])
-            if value is not _MISSING:
-                return value
-    return _MISSING
+    outer, _, inner = name.partition(".")
+    fields = row.get(outer)
+    return _find(fields, inner) if inner and isinstance(fields, dict) else _MISSING
 
 
 def find_text(row: Mapping[str, Any], text_field: str) -> Any:

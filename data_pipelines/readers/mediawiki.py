@@ -2,18 +2,15 @@
 
 import dataclasses
 import io
-import os
 import re
 from collections.abc import Iterator
+from typing import ClassVar
 from xml.etree import ElementTree
 
 from data_pipelines.readers import base, streams, wiki_markup
 from data_pipelines.readers.streams import DocumentError
-from seg_tf import file_listing
-from seg_tf.file_listing import PassOver, Path, ignore
 
 _CHUNK_BYTES = 1 << 16
-_REDIRECT = re.compile(r"\s*#redirect\b(?:[^\[\n]*\[\[([^]|\n]*))?", re.IGNORECASE)
 # English namespace names, which every wiki accepts in addition to the local names.
 _SHARED_NAMESPACES = {"6": "File", "14": "Category"}
 
@@ -33,19 +30,9 @@ class MediaWikiReader(base.FileReader):
         namespaces: str. Numbers of the namespaces to read, joined by `+`: `0+118`.
     """
 
-    namespaces: str = "0"
+    suffixes: ClassVar[tuple[str, ...]] = (".xml",)
 
-    def files(
-        self, input_path: str | os.PathLike[str], pass_over: PassOver = ignore
-    ) -> list[Path]:
-        files = super().files(input_path, pass_over)
-        # A folder contains indices, checksums and tables as well as the dump, which may
-        # be in parts such as `…-pages-articles1.xml-p1p41242.bz2`.
-        dumps = [path for path in files if ".xml" in path.name.lower()]
-        for path in files if dumps else ():
-            if path not in dumps:
-                pass_over(file_listing.OTHER_NAME, path)
-        return dumps or files
+    namespaces: str = "0"
 
     def read_stream(
         self, stream: io.BufferedReader, source: str
@@ -69,13 +56,12 @@ class MediaWikiReader(base.FileReader):
         text = page.findtext("{*}revision/{*}text", "")
         namespace = page.findtext("{*}ns", "0").strip()
         model = page.findtext("{*}revision/{*}model", "wikitext")
-        redirect, match = page.find("{*}redirect"), _REDIRECT.match(text)
-        target = redirect.get("title") if redirect is not None else match and match[1]
+        redirect = page.find("{*}redirect")
         rejections = {
             "other_namespace": namespace not in self.namespaces.split("+")
             and f"in namespace {namespace}",
-            "redirect": (redirect is not None or match)
-            and f"a redirect to {target or '?'}",
+            "redirect": redirect is not None
+            and f"a redirect to {redirect.get('title')}",
             "not_wikitext": model != "wikitext" and f"with the content model {model}",
         }
         for reason, description in rejections.items():
@@ -113,12 +99,8 @@ def _elements(
     """
     parser = ElementTree.XMLPullParser(("start", "end"))
     path: list[ElementTree.Element] = []  # The open elements.
-    num_bytes, has_head, place = 0, True, "in its head"
+    num_bytes, place = 0, "in its head"
     while chunk := stream.read1(_CHUNK_BYTES):
-        if not path and chunk.lstrip().startswith(b"<page>"):
-            # One part of a dump that was split.
-            parser.feed(b"<mediawiki>")
-            has_head = False
         parser.feed(chunk)
         num_bytes += len(chunk)
         try:
@@ -150,7 +132,7 @@ def _elements(
             ) from error
         if num_bytes > max_bytes + _CHUNK_BYTES:
             raise streams.too_long(max_bytes, place)
-    if len(path) > (not has_head):
+    if path:
         name = path[-1].tag.rpartition("}")[2]
         raise DocumentError(
             "damaged_xml",

@@ -20,9 +20,8 @@ class PlainTextReader(base.TextReader):
 
     Args:
         documents: str. "file": each file is a document and is loaded into memory whole.
-            "blank_lines": blank lines separate documents and each line is a paragraph,
-            as in the output of `seg-tf readers --output`. "lines": each line is a
-            document with one paragraph.
+            "blank_lines": blank lines separate documents and each line is a paragraph.
+            "lines": each line is a document with one paragraph.
         hard_wrapped: str. Whether line ends within a paragraph are mere line breaks.
             "yes": blank lines separate paragraphs, whose lines are joined by spaces (a
             hyphen at the end of a line stays). "no": every non-blank line is a

@@ -87,9 +87,6 @@ class PythonDocsReader(base.FileReader):
     ) -> list[Path]:
         files = super().files(input_path, pass_over) if input_path else _installed()
         # Packages contain many empty `__init__.py`, which are not failed downloads.
-        for path in files if input_path else ():
-            if not path.stat().st_size:
-                pass_over(base.EMPTY, path)
         return [path for path in files if path.stat().st_size]
 
     def source_name(self, path: Path, input_path: str | os.PathLike[str]) -> str:

@@ -27,14 +27,13 @@ _BLOCK_BYTES = 1 << 22
 # Compressed bytes to read at a time. Zstandard can expand zeros by a factor of 30,000.
 _COMPRESSED_BYTES = 1 << 11
 _MAX_OUTPUT_BYTES = 1 << 25
-# Name, suffix, first bytes ("BZh" may also begin plain text), decompressor.
-_COMPRESSIONS: tuple[tuple[str, str, bytes, Callable[[], Any]], ...] = (
-    ("gzip", ".gz", rb"\x1f\x8b", lambda: zlib.decompressobj(16 + zlib.MAX_WBITS)),
-    ("bzip2", ".bz2", rb"BZh[0-9]", bz2.BZ2Decompressor),
-    ("xz", ".xz", rb"\xfd7zX", lzma.LZMADecompressor),
+# Name, first bytes ("BZh" may also begin plain text), decompressor.
+_COMPRESSIONS: tuple[tuple[str, bytes, Callable[[], Any]], ...] = (
+    ("gzip", rb"\x1f\x8b", lambda: zlib.decompressobj(16 + zlib.MAX_WBITS)),
+    ("bzip2", rb"BZh[0-9]", bz2.BZ2Decompressor),
+    ("xz", rb"\xfd7zX", lzma.LZMADecompressor),
     (
         "zstd",
-        ".zst",
         rb"\x28\xb5\x2f\xfd",
         lambda: zstandard.ZstdDecompressor().decompressobj(),
     ),
@@ -97,7 +96,7 @@ def open_text(
     """
     with open_binary(path) as stream:
         try:
-            if (parts := _decompressed(stream, path)) is not None:
+            if (parts := _decompressed(stream)) is not None:
                 stream = io.BufferedReader(_Chunks(parts), _BUFFER_BYTES)
             if not stream.peek(1):
                 raise DocumentError("empty_file", "Expected text, found 0 bytes.")
@@ -136,21 +135,12 @@ class _Chunks(io.RawIOBase):
         return size
 
 
-def _decompressed(
-    stream: io.BufferedReader, path: file_listing.Path
-) -> Iterator[bytes] | None:
+def _decompressed(stream: io.BufferedReader) -> Iterator[bytes] | None:
     """Returns the decompressed parts of a file, or None if it is not compressed."""
     first_bytes = stream.peek(4)[:4]
-    for name, _, magic, new_decompressor in _COMPRESSIONS:
+    for name, magic, new_decompressor in _COMPRESSIONS:
         if re.match(magic, first_bytes):
             return _decompress(stream, name, new_decompressor)
-    for name, suffix, *_ in _COMPRESSIONS:
-        if first_bytes and path.suffix.lower() == suffix:
-            raise DocumentError(
-                f"damaged_{name}",
-                f"Expected the first bytes of a {name} file, as its name promises, "
-                f"found {first_bytes.hex(' ')}.",
-            )
     return None
 
 
@@ -164,9 +154,6 @@ def _decompress(
         # The decompressors of bzip2 and xz can stop early.
         while data or not getattr(decompressor, "needs_input", True):
             if decompressor is None:
-                # The last block of a tape may be padded with zeros.
-                if not (data := data.lstrip(b"\0")):
-                    break
                 decompressor = new_decompressor()
             limit = (_MAX_OUTPUT_BYTES,) if hasattr(decompressor, "needs_input") else ()
             try:

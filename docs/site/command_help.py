@@ -15,10 +15,7 @@ class CommandHelp(SphinxDirective):
         return [
             self._section(
                 heading,
-                [
-                    self._section(name, [_help(module)])
-                    for name, module in group.items()
-                ],
+                [self._section(name, [_help(name)]) for name in group],
             )
             for heading, group in COMMANDS.items()
         ]
@@ -29,9 +26,9 @@ class CommandHelp(SphinxDirective):
         return section
 
 
-def _help(module: str) -> nodes.literal_block:
+def _help(name: str) -> nodes.literal_block:
     """The help of a command, with the paths of its modules in the repository."""
-    text = command_calls.call(module, "--help").stdout
+    text = command_calls.call(name, "--help").stdout
     text = text.replace(f"{command_calls.REPOSITORY}/", "")
     return nodes.literal_block(text, text, language="text")
 

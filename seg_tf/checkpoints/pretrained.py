@@ -144,7 +144,6 @@ class Pretrained:
 
 def load_pretrained(
     checkpoint_dir: str | pathlib.Path,
-    vocab_file: str | pathlib.Path | None = None,
     model_settings: Mapping[str, Any] | None = None,
     sentence_function: str | None = None,
 ) -> Pretrained:
@@ -152,7 +151,6 @@ def load_pretrained(
 
     Args:
         checkpoint_dir: str or path. See `load_encoder`.
-        vocab_file: str or path. The run's vocabulary, for a checkpoint without one.
         model_settings: dict. Fields of the model's config to change, such as
             `memory_length`. They must not affect any weight.
         sentence_function: str. `module:function`. If the checkpoint's sentence splitter
@@ -170,7 +168,7 @@ def load_pretrained(
         splitter = dict(text.get("sentence_splitter", {}))
         tokenizer = text.get("tokenizer", encoding.WORD_PIECES)
         check_choice("tokenizer", tokenizer, encoding.TOKENIZERS)
-        vocabulary = _vocabulary(folder, state, tokenizer, vocab_file)
+        vocabulary = _vocabulary(folder, state, tokenizer)
         if "lower_case" in text:
             normalization = Normalization.from_described(text)
         else:
@@ -293,26 +291,22 @@ def _build(
 
 
 def _vocabulary(
-    folder: pathlib.Path,
-    state: Mapping[str, Any],
-    tokenizer: str,
-    vocab_file: str | pathlib.Path | None,
+    folder: pathlib.Path, state: Mapping[str, Any], tokenizer: str
 ) -> TokenTable:
-    expected = state.get("vocab_checksum")
-    if vocab_file is None and VOCABULARY_FILE not in state["checksums"]:
+    path, expected = folder / VOCABULARY_FILE, state.get("vocab_checksum")
+    if VOCABULARY_FILE not in state["checksums"]:
         raise CheckpointError(
-            f"{folder}: the checkpoint has no {VOCABULARY_FILE}, and the records had "
-            f"none. Pass their vocabulary (sha256 {expected}) by `vocab_file`"
+            f"{folder}: the checkpoint has no {VOCABULARY_FILE}, because its records "
+            "had none"
         )
-    path = vocab_file or folder / VOCABULARY_FILE
     try:
         vocabulary = encoding.read_vocabulary(tokenizer, path)
     except (OSError, ValueError) as error:
         raise CheckpointError(str(error)) from error
     if vocabulary.checksum != expected:
         raise CheckpointError(
-            f"`vocab_file` must be the vocabulary of the run. Received: {path}, "
-            f"whose sha256 is {vocabulary.checksum}; that of {folder} is {expected}"
+            f"{path}: must be the vocabulary of the run, whose sha256 is {expected}. "
+            f"Received: a vocabulary whose sha256 is {vocabulary.checksum}"
         )
     return vocabulary
 

@@ -28,7 +28,6 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from seg_tf import command_line
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.inference import attention
@@ -158,8 +157,6 @@ class _PageHandler(http.server.BaseHTTPRequestHandler):
 
 
 _DOTS_PER_INCH = 160
-# The default of `find_sentences`.
-_CONTEXT_SENTENCES = 1
 # Limit time and memory: the number of cosines is quadratic in the sentences.
 MAX_CHARACTERS = 50_000
 MAX_SENTENCES = 500
@@ -206,7 +203,6 @@ class DemoModel:
             "model": type(encoder).__name__,
             "features": list(encoder.feature_names),
             "layers": 0 if "attention" in self.reasons else encoder.num_layers,
-            "heads": 0 if "attention" in self.reasons else encoder.num_heads,
             "reasons": self.reasons,
             "example": EXAMPLE,
         }
@@ -241,32 +237,25 @@ class DemoModel:
             "capacity": self._encoder.layout.text_capacity.num_pieces,
         }
 
-    def attention(
-        self, text: str, layer: int = 0, head: int | None = None
-    ) -> dict[str, Any]:
-        """Draws the attention of a head, or the mean over a layer's heads.
+    def attention(self, text: str, layer: int = 0) -> dict[str, Any]:
+        """Draws the attention in a layer, the mean over its heads.
 
         If the text is longer than a row, its first sentences are used.
         """
         self._part("attention")
         num_sentences = len(self._sentences(text))
         maps = self._maps(text)
-        num_layers, num_heads = maps.weights.shape[:2]
-        heads = [None, *range(num_heads)]
-        if layer not in range(num_layers) or head not in heads:
+        if layer not in range(len(maps.weights)):
             raise ValueError(
-                "`layer` and `head` must exist in the model. Received: "
-                f"layer={layer!r}, head={head!r}"
+                f"`layer` must exist in the model. Received: layer={layer!r}"
             )
-        figure = attention.heat_maps(
-            {self._pretrained.config.name: maps}, [(layer, head)], ""
-        )
+        figure = attention.heat_maps({self._pretrained.config.name: maps}, [layer], "")
         png = io.BytesIO()
         figure.savefig(png, format="png", dpi=_DOTS_PER_INCH, bbox_inches="tight")
         encoded = base64.b64encode(png.getvalue()).decode()
         return {
             "image": f"data:image/png;base64,{encoded}",
-            "shares": attention_shares(maps.map(layer, head), maps.window),
+            "shares": attention_shares(maps.map(layer), maps.window),
             "uniform": attention_shares(maps.uniform(), maps.window),
             "num_sentences": maps.window.num_sentences,
             "num_sentences_of_text": num_sentences,
@@ -305,14 +294,12 @@ class DemoModel:
         sentences = self._sentences(text)
         # [SENT] vectors are nearly identical after pretraining on little text.
         kind = "mean" if self._encoder.layout.holds_spans else None
-        vectors, _ = self._encoder.encode_in_context(
-            list(in_context(sentences, _CONTEXT_SENTENCES)), kind
-        )
+        vectors, _ = self._encoder.encode_in_context(list(in_context(sentences)), kind)
         cosines = np.round((vectors @ vectors.T).astype(float), 4)
         return {
             "sentences": [sentence.text for sentence in sentences],
             "cosines": cosines.tolist(),
-            "warning": cosine_warning(mean_cosine([vectors])),
+            "warning": cosine_warning(mean_cosine(vectors)),
         }
 
     def _compute_maps(self, text: str) -> AttentionMaps:
@@ -352,8 +339,3 @@ def main(_: Sequence[str]) -> None:
         host, port = served.server_address[:2]
         print(f"http://{host}:{port}  (press Ctrl-C to stop)", flush=True)
         served.serve_forever()
-
-
-if __name__ == "__main__":
-    define_flags()
-    command_line.run(main)

@@ -62,8 +62,3 @@ def main(_: Sequence[str]) -> None:
         lines = (json.dumps(one, ensure_ascii=False) + "\n" for one in passages)
         files.write_text(unfinished / "passages.jsonl", "".join(lines))
     print(f"{len(passages):,} passages of {len(sources):,} files: {folder}")
-
-
-if __name__ == "__main__":
-    define_flags()
-    command_line.run(main)

@@ -26,13 +26,12 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from data_pipelines import readers
 from seg_tf import command_line, files
 from seg_tf.commands import model_flags
 from seg_tf.inference import texts
 from seg_tf.inference.sentence_encoder import SentenceEncoder
 
-_FORMAT_VERSION = 2
+_FORMAT_VERSION = 3
 
 
 def define_flags() -> None:
@@ -49,7 +48,6 @@ def main(_: Sequence[str]) -> None:
     for path in sources.values():  # before anything is encoded
         if not model_flags.read_paragraphs(path):
             raise ValueError(f"`--text` must hold a sentence. Received: {path}")
-    readers.warn_of_wrapped_lines()
     pretrained = model_flags.load_model()
     splitter, capacity = pretrained.splitter(), pretrained.layout().text_capacity
     encoder = SentenceEncoder(pretrained)
@@ -72,8 +70,6 @@ def main(_: Sequence[str]) -> None:
         facts = {
             "words": sum(len(sentence.text.split()) for sentence in sentences),
             "sentences": len(sentences),
-            "parts": encoded.num_parts,
-            "positions": encoded.num_positions,
             "passes": encoded.num_passes,
         }
         text = {"name": name, "sha256": files.checksum(path)}
@@ -94,8 +90,3 @@ def main(_: Sequence[str]) -> None:
 
 def _json_array(value: Any) -> np.ndarray:
     return np.array(json.dumps(value, ensure_ascii=False))
-
-
-if __name__ == "__main__":
-    define_flags()
-    command_line.run(main)

@@ -41,8 +41,3 @@ def main(_: Sequence[str]) -> None:
     print(f"{len(pairs):,} pairs")
     print(command_line.aligned_table(table))
     model_flags.write_result(output, results)
-
-
-if __name__ == "__main__":
-    define_flags()
-    command_line.run(main)

@@ -70,8 +70,3 @@ def main(_: Sequence[str]) -> None:
             table.append([run, "", *(f"{cell:.2f}" for cell in cells)])
     print(command_line.aligned_table(table))
     model_flags.write_result(output, rows)
-
-
-if __name__ == "__main__":
-    define_flags()
-    command_line.run(main)

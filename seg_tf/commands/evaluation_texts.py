@@ -60,8 +60,3 @@ def _sets() -> Iterator[tuple[str, list[str]]]:
                 *(question.text for question in passage.questions),
             ]
         yield path, texts
-
-
-if __name__ == "__main__":
-    define_flags()
-    command_line.run(main)

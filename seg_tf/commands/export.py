@@ -80,8 +80,3 @@ def main(_: Sequence[str]) -> None:
         print(
             f"{onnx_file.FILE_NAME}: differs from the model by at most {difference:.1e}"
         )
-
-
-if __name__ == "__main__":
-    define_flags()
-    command_line.run(main)

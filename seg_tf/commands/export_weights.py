@@ -105,8 +105,3 @@ def _write(pretrained: Pretrained, folder: pathlib.Path) -> None:
             if run and run.log_file.is_file():
                 shutil.copyfile(run.log_file, folder / run.log_file.name)
             encoder_copies.write_half_precision(pretrained, folder)
-
-
-if __name__ == "__main__":
-    define_flags()
-    command_line.run(main)

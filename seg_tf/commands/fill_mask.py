@@ -14,12 +14,12 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from seg_tf import command_line
 from seg_tf.commands import model_flags
 from seg_tf.inference.masked_lm import MaskFiller
 
 _INCLUDED = "segabert_mini_en"
 _TEXTS_PER_BATCH = 16
+RUN = {"takes_arguments": True}
 
 
 def define_flags() -> None:
@@ -46,8 +46,3 @@ def main(argv: Sequence[str]) -> None:
             for number, best in enumerate(masks, start=1):
                 pieces = (f"{piece} {probability:.3f}" for piece, probability in best)
                 print(f"  mask {number}: {', '.join(pieces)}")
-
-
-if __name__ == "__main__":
-    define_flags()
-    command_line.run(main, takes_arguments=True)

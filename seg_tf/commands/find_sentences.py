@@ -4,7 +4,7 @@ r"""Finds the sentences of a corpus that are closest in meaning to a query.
     --index_dir=books_index \
     --query="The waterwheel hammered on. Otherwise there was silence."
 
-The last sentence of a query is searched for. The sentences before it are its context. A
+The last sentence of a query is searched for. The sentence before it is its context. A
 sentence's vector is the output at its [SENT] (section 5.3 of the SLM paper), its pooled
 <SS> (ReAT), or the mean over its word pieces. Similarity is the cosine. For comparison,
 the command first prints the mean cosine of all pairs of sentences in the corpus.
@@ -43,16 +43,8 @@ def define_flags() -> None:
     model_flags.define_output_flag("the neighbors as JSON lines. Default: print them")
     flags.DEFINE_list("corpus", [], "Comma-separated text files or folders.")
     flags.DEFINE_multi_string("query", [], "Text whose last sentence is searched for.")
-    flags.DEFINE_string(
-        "queries", None, "File with a query, or a label, tab and query, per line."
-    )
+    flags.DEFINE_string("queries", None, "File with one query per line.")
     flags.DEFINE_string("index_dir", None, "Folder of the vectors.", required=True)
-    flags.DEFINE_integer(
-        "context_sentences",
-        1,
-        "Number of preceding sentences to encode with each sentence.",
-        lower_bound=0,
-    )
     flags.DEFINE_enum(
         "vectors",
         None,
@@ -65,11 +57,10 @@ def define_flags() -> None:
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
-    queries = [(None, query) for query in values.query]
-    for line in model_flags.read_lines(values.queries) if values.queries else []:
-        if not line.startswith("#"):
-            label, _, query = line.rpartition("\t")
-            queries.append((label.strip() or None, query))
+    queries = list(values.query)
+    if values.queries:
+        lines = model_flags.read_lines(values.queries)
+        queries += [line for line in lines if not line.startswith("#")]
     if not (values.corpus or queries):
         raise ValueError("`--corpus` or `--query` must be given. Received: neither")
     # Reject invalid input before encoding a corpus, which may take hours.
@@ -87,14 +78,13 @@ def main(_: Sequence[str]) -> None:
     encoder = SentenceEncoder(pretrained)
     kind = encoder.choose_vectors(values.vectors)
     groups = []
-    for _, query in queries:
+    for query in queries:
         sentences = texts.split_text(query, splitter)
         if not sentences:
             raise ValueError(f"`--query` must hold a sentence. Received: {query!r}")
-        *_, group = texts.in_context(sentences, values.context_sentences)
-        groups.append(group)
+        groups.append(sentences[-2:])
     corpus = _corpus(folder, sources, pretrained, encoder, kind)
-    mean = mean_cosine(corpus.parts())
+    mean = mean_cosine(corpus.vectors)
     print(
         f"{corpus.manifest['num_sentences']:,} sentences in {folder}"
         + ("" if mean is None else f"; mean cosine of two: {mean:.4f}"),
@@ -107,22 +97,23 @@ def main(_: Sequence[str]) -> None:
     vectors, _ = encoder.encode_in_context(groups, kind)
     neighbours = corpus.nearest(vectors, values.num_neighbours)
     near = corpus.sentences(number for some in neighbours for number, _ in some)
-    answers = []
-    for (label, _), group, some in zip(queries, groups, neighbours, strict=True):
-        answer: dict[str, Any] = {} if label is None else {"label": label}
-        answer["query"] = [sentence.text for sentence in group]
-        answer["neighbours"] = [
-            {
-                "rank": rank,
-                "cosine": round(cosine, 6),
-                "file": near[number][-1].file,
-                "document": near[number][-1].document,
-                "paragraph": near[number][-1].paragraph + 1,
-                "sentences": [sentence.text for sentence in near[number]],
-            }
-            for rank, (number, cosine) in enumerate(some, start=1)
-        ]
-        answers.append(answer)
+    answers = [
+        {
+            "query": [sentence.text for sentence in group],
+            "neighbours": [
+                {
+                    "rank": rank,
+                    "cosine": round(cosine, 6),
+                    "file": near[number][-1].file,
+                    "document": near[number][-1].document,
+                    "paragraph": near[number][-1].paragraph + 1,
+                    "sentences": [sentence.text for sentence in near[number]],
+                }
+                for rank, (number, cosine) in enumerate(some, start=1)
+            ],
+        }
+        for group, some in zip(groups, neighbours, strict=True)
+    ]
     if output is None:
         print("\n".join(map(_describe, answers)))
         return
@@ -140,7 +131,6 @@ def _corpus(
     """Encodes the sources or, if there are none, opens the vectors in `folder`."""
     values, splitter = flags.FLAGS, pretrained.splitter()
     settings = {
-        "context_sentences": values.context_sentences,
         "vectors": kind,
         **pretrained.normalization.described(),
         "sentence_parameters_sha256": splitter.parameters.checksum,
@@ -155,13 +145,8 @@ def _corpus(
                 documents = model_flags.read_documents(path)
                 yield from texts.split_documents(documents, name, splitter)
 
-        return encode_corpus(
-            folder,
-            read,
-            encoder,
-            describe(sources, *checksums, settings),
-            lambda total: command_line.progress_bar(total, "vectors", "sentence"),
-        )
+        description = describe(sources, *checksums, settings)
+        return encode_corpus(folder, read, encoder, description)
     corpus = CorpusVectors(folder)
     # Any corpus is valid, but queries must be encoded in the same way.
     expected = describe({}, *checksums, {**corpus.manifest["settings"], **settings})
@@ -171,8 +156,7 @@ def _corpus(
 
 def _describe(answer: dict[str, Any]) -> str:
     """Formats a query and its neighbors for printing."""
-    label = f" ({answer['label']})" if "label" in answer else ""
-    lines = ["", f"Query{label}: {_marked(answer['query'])}"]
+    lines = ["", f"Query: {_marked(answer['query'])}"]
     for near in answer["neighbours"]:
         lines += [
             f"{near['rank']:4d}  {near['cosine']:.4f}  {near['file']}, "
@@ -185,8 +169,3 @@ def _describe(answer: dict[str, Any]) -> str:
 def _marked(sentences: Sequence[str]) -> str:
     *before, last = sentences
     return " ".join([*before, f"**{last}**"])
-
-
-if __name__ == "__main__":
-    define_flags()
-    command_line.run(main)

@@ -47,12 +47,28 @@ from seg_tf.finetuning.probing import MODES
 from seg_tf.finetuning.trials import ADVICE, TaskRunner, Trial, TrialsFolder
 from seg_tf.interop import convert
 from seg_tf.tasks import own_table
+from seg_tf.text.splitters import load_function
 from seg_tf.training import distribution, engine, tensorflow_engine, trackers
 from seg_tf.training.errors import TrainingStopped
 
 # Flags whose values may differ between hosts, unlike the content of these files.
 _PATHS = ("checkpoint", "data_dir", "output_dir", "train_file", "dev_file")
 _DTYPE_POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
+
+
+def _parse_flags(argv: Sequence[str]) -> list[str]:
+    """Parses flags. An argument before all flags is the checkpoint."""
+    script, *rest = argv
+    if rest and not rest[0].startswith("-"):
+        rest[0] = f"--checkpoint={rest[0]}"
+    return app.parse_flags_with_usage([script, *rest])
+
+
+RUN = {
+    "errors": (ValueError, OSError, TrainingStopped),
+    "goes_on": True,
+    "parse_flags": _parse_flags,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,7 +178,7 @@ def main(_: Sequence[str]) -> None:
     processes.check_agreement({"versions": engine.installed_versions(), **compared})
     for name in names:
         runners.check_flags(name, present, values.probe)
-    factories = trackers.find_factories(values.callbacks, "--callbacks")
+    factories = [load_function(name, "--callbacks") for name in values.callbacks]
 
     def make_jobs() -> list[_Job]:
         pretrained = _load_model(processes, report)
@@ -329,16 +345,3 @@ def _run(
             trial_report.write_submission(folder, runner, submission)
         report(f"\n{trial_report.write_report(folder, runner)}files: {folder.path}")
     return diverged
-
-
-def _parse_flags(argv: Sequence[str]) -> list[str]:
-    """Parses flags. An argument before all flags is the checkpoint."""
-    script, *rest = argv
-    if rest and not rest[0].startswith("-"):
-        rest[0] = f"--checkpoint={rest[0]}"
-    return app.parse_flags_with_usage([script, *rest])
-
-
-if __name__ == "__main__":
-    define_flags()
-    command_line.run(main, TrainingStopped, goes_on=True, parse_flags=_parse_flags)

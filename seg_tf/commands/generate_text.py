@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from seg_tf import command_line
 from seg_tf.commands import model_flags
 from seg_tf.inference.language_model import LanguageModel, Sampling
 
@@ -38,8 +37,3 @@ def main(_: Sequence[str]) -> None:
     )
     model = LanguageModel(model_flags.load_language_model())
     print(model.generate(values.prompt, values.num_words, sampling, values.seed))
-
-
-if __name__ == "__main__":
-    define_flags()
-    command_line.run(main)

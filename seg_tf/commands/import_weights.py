@@ -28,6 +28,8 @@ from seg_tf.config import from_config_dict
 from seg_tf.interop import convert
 from seg_tf.text.normalization import define_normalization_flags
 
+RUN = {"parse_flags": run_flags.parse_flags}
+
 
 def define_flags() -> None:
     config_flags.DEFINE_config_file(
@@ -69,8 +71,3 @@ def main(_: Sequence[str]) -> None:
     )
     print(report.to_text())
     print(f"Written: {output_dir}")
-
-
-if __name__ == "__main__":
-    define_flags()
-    command_line.run(main, parse_flags=run_flags.parse_flags)

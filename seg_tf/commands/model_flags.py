@@ -1,10 +1,10 @@
 """Flags, input texts and outputs of the commands that use a pretrained model."""
 
+import contextlib
 import dataclasses
 import json
 import os
 import pathlib
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,6 @@ from data_pipelines import readers
 from seg_tf import command_line, files
 from seg_tf.checkpoints import folders
 from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
-from seg_tf.inference import texts
 from seg_tf.text.splitters import FUNCTION_HELP, PARAMETERS_HELP, load_parameters
 
 STDIN = "-"
@@ -131,17 +130,10 @@ def define_text_flags() -> None:
 
 def read_documents(path: str | os.PathLike[str]) -> Iterator[tuple[str, ...]]:
     """Yields the paragraphs of each document in a file, or in stdin for `STDIN`."""
-    if str(path) == STDIN:
-        # Readers need a seekable file.
-        with tempfile.TemporaryDirectory() as folder:
-            copy = pathlib.Path(folder, "stdin")
-            with open(copy, "wb") as file:
-                shutil.copyfileobj(sys.stdin.buffer, file)
-            yield from read_documents(copy)
-        return
     options = readers.parse_options(flags.FLAGS.reader_options)
-    for document in readers.read_texts(path, flags.FLAGS.format, **options):
-        yield document.paragraphs
+    with _seekable(path) as file:
+        for document in readers.read_texts(file, flags.FLAGS.format, **options):
+            yield document.paragraphs
 
 
 def read_paragraphs(path: str | os.PathLike[str]) -> list[str]:
@@ -149,14 +141,22 @@ def read_paragraphs(path: str | os.PathLike[str]) -> list[str]:
     return [text for paragraphs in read_documents(path) for text in paragraphs]
 
 
-def read_lines(path: str) -> list[str]:
+def read_lines(path: str | os.PathLike[str]) -> list[str]:
     """Returns the stripped, nonblank lines of a text file, or of stdin for `STDIN`."""
-    if path == STDIN:
-        lines = list(texts.decode_lines(sys.stdin.buffer, "stdin"))
-    else:
-        with open(path, "rb") as file:
-            lines = list(texts.decode_lines(file, path))
-    return list(filter(None, map(str.strip, lines)))
+    with _seekable(path) as file:
+        documents = readers.read_texts(file, "plain_text", documents="lines")
+        return [line for document in documents for line in document.paragraphs]
+
+
+@contextlib.contextmanager
+def _seekable(path: str | os.PathLike[str]) -> Iterator[str | os.PathLike[str]]:
+    if str(path) != STDIN:
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        copy = pathlib.Path(folder, "stdin")
+        copy.write_bytes(sys.stdin.buffer.read())
+        yield copy
 
 
 # --- Results ----------------------------------------------------------------------

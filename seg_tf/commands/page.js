@@ -140,17 +140,15 @@ async function start() {
   at("text").value = model.example;
   const upTo = (count) => [...Array(count).keys()].map((one) => [one, one]);
   options(at("layer"), upTo(model.layers));
-  options(at("head"), [["", "mean"], ...upTo(model.heads)]);
   for (const [name, reason] of Object.entries(model.reasons)) {
     const section = at(name);
     section.classList.add("off");
     for (const one of section.querySelectorAll("button, input, select")) one.disabled = true;
     section.append(element("p", { class: "reason" }, reason));
   }
-  const head = () => (at("head").value === "" ? null : Number(at("head").value));
   const read = () => fill("read", {}, showRead);
   const attend = () => fill(
-    "attention", { layer: Number(at("layer").value), head: head() }, showAttention);
+    "attention", { layer: Number(at("layer").value) }, showAttention);
   at("read-button").addEventListener("click", read);
   at("attention-button").addEventListener("click", attend);
   at("masks-button").addEventListener("click", () =>

@@ -17,7 +17,7 @@ from typing import Any
 
 from absl import flags
 
-from seg_tf import command_line, files, tasks
+from seg_tf import files, tasks
 from seg_tf.checkpoints import contents, folders, pretrained
 from seg_tf.finetuning import trial_report
 from seg_tf.finetuning.trials import Trial, TrialsFolder
@@ -216,8 +216,3 @@ def _with_size(table: Table, size: str) -> Table:
         return table
     note = f"rows of base models are filled by runs of size {size}"
     return dataclasses.replace(table, rows=rows, notes=(*table.notes, note))
-
-
-if __name__ == "__main__":
-    define_flags()
-    command_line.run(main)

@@ -4,15 +4,13 @@ r"""Draws attention heat maps of pretrained encoders on a text.
     --text=article.txt --output=attention.pdf --layers=0,11
 
 There is one panel per layer, with the mean over its heads (Segatron, section 4.5 and
-figures 3 to 7). --heads=all or --heads=0,3 draws individual heads. Rows attend to
-columns. Several models are drawn above each other, on the part of the text that all of
-them can read.
+figures 3 to 7). Rows attend to columns. Several models are drawn next to each other,
+each on the first sentences of the text that fit in its window.
 
 The command prints the fraction of attention from word pieces to their sentence, their
 paragraph (with the sentence) and special tokens, and its ratio to uniform attention.
 """
 
-import dataclasses
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -20,14 +18,12 @@ from collections.abc import Sequence
 from absl import flags
 
 from seg_tf import command_line, file_listing, files
-from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.commands import model_flags
 from seg_tf.inference import attention
 from seg_tf.inference.attention import AttentionMaps
-from seg_tf.layouts.layout import TextCapacity
 
 _DOTS_PER_INCH = 150
-_ALL, _MEAN = "all", "mean"
+_ALL = "all"
 
 
 def define_flags() -> None:
@@ -36,7 +32,6 @@ def define_flags() -> None:
     flags.DEFINE_string("text", None, "Text file; `-` is stdin.", required=True)
     flags.DEFINE_string("output", "attention.png", "PNG, PDF or SVG file.")
     flags.DEFINE_list("layers", [_ALL], "Comma-separated layers, from 0, or `all`.")
-    flags.DEFINE_list("heads", [_MEAN], "Comma-separated heads, `all`, or `mean`.")
 
 
 def main(_: Sequence[str]) -> None:
@@ -48,32 +43,41 @@ def main(_: Sequence[str]) -> None:
         raise ValueError(f"`--text` must hold a sentence. Received: {values.text}")
     names = file_listing.short_names(values.checkpoint)
     models = dict(zip(names, model_flags.load_models(), strict=True))
-    # Draw only layers and heads that all models have.
-    encoders = [model.encoder for model in models.values()]
-    layers = _numbers("layers", min(encoder.num_layers for encoder in encoders))
-    heads: list[int | None] = [None]
-    if values.heads != [_MEAN]:
-        heads = [*_numbers("heads", min(encoder.num_heads for encoder in encoders))]
-    panels = [(layer, head) for layer in layers for head in heads]
-    maps = _maps(models, paragraphs)
+    capacities = {
+        name: attention.window_capacity(model) for name, model in models.items()
+    }
+    # Draw only layers that all models have.
+    layers = _layers(min(model.encoder.num_layers for model in models.values()))
+    splitter = next(iter(models.values())).splitter()  # the same sentences for all
+    maps = {}
+    for name, model in models.items():
+        tree = attention.read_tree(paragraphs, model, splitter)
+        beginning = attention.first_window(tree, capacities[name])
+        if len(beginning.token_ids) < len(tree.token_ids):
+            print(
+                f"Note: {name}: the text has {len(tree.token_ids):,} word pieces in "
+                f"{len(tree.sentence_lengths):,} sentences. Shown are the first "
+                f"{len(beginning.token_ids):,}, in {len(beginning.sentence_lengths):,}",
+                file=sys.stderr,
+            )
+        window = attention.lay_out(beginning, model)
+        maps[name] = attention.attention_maps(model.encoder, window)
     title = f"Attention in {pathlib.Path(values.text).name}"
-    figure = attention.heat_maps(maps, panels, title)
+    figure = attention.heat_maps(maps, layers, title)
     with files.written_aside(output) as aside:
         figure.savefig(aside, format=output.suffix[1:].lower(), dpi=_DOTS_PER_INCH)
     for name, model in maps.items():
         print(f"{name}: {model.window}. Attention by target:")
-        print(f"{_shares(model, panels)}\n")
+        print(f"{_shares(model, layers)}\n")
     print(f"Written: {output}")
 
 
-def _shares(maps: AttentionMaps, panels: Sequence[tuple[int, int | None]]) -> str:
-    """Formats a table of the attention to each target, with one row per panel."""
+def _shares(maps: AttentionMaps, layers: Sequence[int]) -> str:
+    """Formats a table of the attention to each target, with one row per layer."""
     uniform = attention.attention_shares(maps.uniform(), maps.window)
     rows = {
-        f"layer {layer}, head {_MEAN if head is None else head}": (
-            attention.attention_shares(maps.map(layer, head), maps.window)
-        )
-        for layer, head in panels
+        f"layer {layer}": attention.attention_shares(maps.map(layer), maps.window)
+        for layer in layers
     }
     lines = [f"{'':22}" + "".join(f"{name.replace('_', ' '):>18}" for name in uniform)]
     for title, shares in {**rows, "uniform attention": uniform}.items():
@@ -85,46 +89,15 @@ def _shares(maps: AttentionMaps, panels: Sequence[tuple[int, int | None]]) -> st
     return "\n".join(lines)
 
 
-def _maps(
-    models: dict[str, Pretrained], paragraphs: Sequence[str]
-) -> dict[str, AttentionMaps]:
-    """Computes the attention of each model on the text that all models can read."""
-    capacities = map(attention.window_capacity, models.values())
-    limits = zip(*map(dataclasses.astuple, capacities), strict=True)
-    capacity = TextCapacity(
-        *(min(filter(None, values), default=None) for values in limits)
-    )
-    splitter = next(iter(models.values())).splitter()  # the same sentences for all
-    maps = {}
-    for name, model in models.items():
-        tree = attention.read_tree(paragraphs, model, splitter)
-        beginning = attention.first_window(tree, capacity)
-        if len(beginning.token_ids) < len(tree.token_ids):
-            print(
-                f"Note: {name}: the text has {len(tree.token_ids):,} word pieces in "
-                f"{len(tree.sentence_lengths):,} sentences. Shown are the first "
-                f"{len(beginning.token_ids):,}, in {len(beginning.sentence_lengths):,}",
-                file=sys.stderr,
-            )
-        window = attention.lay_out(beginning, model)
-        maps[name] = attention.attention_maps(model.encoder, window)
-    return maps
-
-
-def _numbers(name: str, count: int) -> list[int]:
-    """Parses the layer or head numbers in a flag. Each must be below `count`."""
-    texts = flags.FLAGS[name].value
+def _layers(count: int) -> list[int]:
+    """Parses `--layers`. Each number must be below `count`."""
+    texts = flags.FLAGS.layers
     if texts == [_ALL]:
         return list(range(count))
     numbers = [int(text) if text.isdecimal() else count for text in texts]
     if not numbers or max(numbers) >= count:
         raise ValueError(
-            f"`--{name}` must be `{_ALL}`, or numbers from 0 to {count - 1}. Received: "
+            f"`--layers` must be `{_ALL}`, or numbers from 0 to {count - 1}. Received: "
             f"{','.join(texts)}"
         )
     return numbers
-
-
-if __name__ == "__main__":
-    define_flags()
-    command_line.run(main)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from seg_tf import command_line, file_listing
+from seg_tf import file_listing
 from seg_tf.training import plots
 
 
@@ -36,8 +36,3 @@ def main(_: Sequence[str]) -> None:
         show_training=values.training,
     )
     print(f"Written: {values.output}")
-
-
-if __name__ == "__main__":
-    define_flags()
-    command_line.run(main)

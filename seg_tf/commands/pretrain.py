@@ -27,25 +27,34 @@ process 0), $JAX_NUM_PROCESSES and $JAX_PROCESS_ID. Records can be a weighted mi
 folders: --records_dir=wikipedia:3,books:1. See docs/pretraining.md for details.
 """
 
-import os
 import re
 import sys
 import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-# Must precede the import of TensorFlow. Level 3 hides its error about a missing GPU.
-os.environ.setdefault(
-    "TF_CPP_MIN_LOG_LEVEL", "2" if os.path.exists("/dev/nvidiactl") else "3"
-)
-
-from absl import app, flags
+from absl import flags
 from ml_collections import config_flags
 
 from data_pipelines import BuildError
 from seg_tf.commands import pretrain_folder, run_flags
 from seg_tf.config import from_config_dict
 from seg_tf.training import engine
+
+
+def parse_flags(argv: Sequence[str]) -> list[str]:
+    """Parses flags. With a folder, `--config` has a default, whose fields are flags."""
+    if argv[1:] and not argv[1].startswith("-") and not _names_config(argv):
+        argv = [*argv[:2], f"--config={pretrain_folder.RECIPE}", *argv[2:]]
+    return run_flags.parse_flags(argv)
+
+
+def _names_config(argv: Sequence[str]) -> bool:
+    return any(re.match("--?config(=|$)", argument) for argument in argv)
+
+
+# Errors of a run are shown with their traceback.
+RUN = {"errors": (), "takes_arguments": True, "parse_flags": parse_flags}
 
 
 def define_flags() -> None:
@@ -85,17 +94,6 @@ def define_flags() -> None:
     flags.DEFINE_bool("overwrite", False, "Delete the run in --output_dir first.")
     run_flags.define_tracker_flags()
     pretrain_folder.define_flags()
-
-
-def parse_flags(argv: Sequence[str]) -> list[str]:
-    """Parses flags. With a folder, `--config` has a default, whose fields are flags."""
-    if argv[1:] and not argv[1].startswith("-") and not _names_config(argv):
-        argv = [*argv[:2], f"--config={pretrain_folder.RECIPE}", *argv[2:]]
-    return run_flags.parse_flags(argv)
-
-
-def _names_config(argv: Sequence[str]) -> bool:
-    return any(re.match("--?config(=|$)", argument) for argument in argv)
 
 
 def main(argv: Sequence[str]) -> None:
@@ -153,8 +151,3 @@ def main(argv: Sequence[str]) -> None:
     )
     if folder and end:
         print(f"  a page on the run     {pretrain_folder.write_page(output_dir, end)}")
-
-
-if __name__ == "__main__":
-    define_flags()
-    app.run(main, flags_parser=parse_flags)

@@ -89,7 +89,6 @@ def prepare(folder: str, is_named: bool) -> tuple[RunConfig, str, str] | None:
     `is_named` is whether the user gave `--config`. The choices are written to the
     output folder once, so that the same command resumes the run.
     """
-    command_line.use_plain_log()
     begin = time.monotonic() - (time.time() - psutil.Process().create_time())
     values = flags.FLAGS
     overrides = config_flags.get_override_values(values["config"])

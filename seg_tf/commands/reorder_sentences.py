@@ -15,7 +15,6 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from seg_tf import command_line
 from seg_tf.commands import model_flags
 from seg_tf.inference import texts
 from seg_tf.inference.ordering import OrderedGroup, SentenceOrderer
@@ -102,8 +101,3 @@ def _describe(sentences: Sequence[Sentence], groups: Sequence[OrderedGroup]) -> 
             )
         lines.append("")
     return "\n".join(lines).rstrip()
-
-
-if __name__ == "__main__":
-    define_flags()
-    command_line.run(main)

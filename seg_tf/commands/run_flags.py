@@ -14,9 +14,6 @@ from collections.abc import Sequence
 import ml_collections
 from absl import app, flags
 
-# Show these flags in the --help of the commands that define them.
-flags.disclaim_key_flags()
-
 CONFIGS = pathlib.Path(__file__).resolve().parents[1] / "configs"
 """Folder of the included configs."""
 _TRACKERS = {

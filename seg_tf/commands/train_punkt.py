@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from absl import flags
 from tqdm import tqdm
 
-from seg_tf import command_line, file_listing, files
+from seg_tf import file_listing, files
 from seg_tf.text.punkt import tokenize, type_of
 from seg_tf.text.punkt_parameters import (
     UNIVERSAL_TERMINATORS,
@@ -160,6 +160,9 @@ def _count_types(shard: list[str]) -> collections.Counter:
     )
 
 
+RUN = {"errors": (ValueError, OSError, ImportError)}
+
+
 def define_flags() -> None:
     flags.DEFINE_multi_string(
         "input", None, "Text file, folder or glob; may be repeated.", required=True
@@ -228,7 +231,7 @@ def main(_: Sequence[str]) -> None:
             "text": values.description,
             "num_files": len(paths),
             "num_characters": characters,
-            "command": "python -m seg_tf.commands.train_punkt",
+            "command": "seg-tf train-punkt",
             "trainer": f"NLTK {importlib.metadata.version('nltk')} PunktTrainer",
             "options": dataclasses.asdict(options),
             **origin,
@@ -242,8 +245,3 @@ def main(_: Sequence[str]) -> None:
         f"{len(parameters.sentence_starters)} sentence starters, "
         f"capitalization of {len(parameters.orthographic_context)} words"
     )
-
-
-if __name__ == "__main__":
-    define_flags()
-    command_line.run(main, ImportError)

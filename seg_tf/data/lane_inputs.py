@@ -190,7 +190,6 @@ class LaneInputs(RecordInputs):
         max_samples: int | None = None,
         rank: int = 0,
         num_ranks: int = 1,
-        split: str = "validation",
     ) -> tf.data.Dataset:
         """Returns batches that predict each held-out word except the first once.
 
@@ -201,7 +200,7 @@ class LaneInputs(RecordInputs):
         sample_order.share_of_rank(batch_size, rank, num_ranks)
         num_lanes = self._validation_lanes
         num_places = _divide_up(num_lanes, num_ranks)
-        stream = WordStream(self.manifest, self._records_dir, split, num_places)
+        stream = WordStream(self.manifest, self._records_dir, "validation", num_places)
         num_targets = stream.num_tokens - 1
         if num_targets < num_lanes:
             raise ValueError(

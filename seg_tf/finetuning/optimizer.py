@@ -10,7 +10,7 @@ from keras import ops
 from seg_tf.finetuning.trials import Callbacks, Trial
 from seg_tf.layers.common import under_dtype_policy
 from seg_tf.tasks.finetuning_settings import OptimizerSettings
-from seg_tf.training.optimizers import AdamW, build_scheduled
+from seg_tf.training.optimizers import NO_WEIGHT_DECAY, AdamW
 from seg_tf.training.tensorflow_engine import TensorFlowEngine
 
 BERT_SETTINGS = OptimizerSettings()
@@ -95,11 +95,9 @@ def scheduled_optimizer(
     schedule: LinearWarmupDecay, settings: OptimizerSettings = BERT_SETTINGS
 ) -> AdamW:
     """Creates AdamW like `finetuning_optimizer`, with any schedule and settings."""
-    return build_scheduled(
-        AdamW,
-        lambda **_: schedule,
-        num_updates=1,
-        learning_rate=0.0,
+    return AdamW(
+        schedule,
+        undecayed=[NO_WEIGHT_DECAY],
         weight_decay=settings.weight_decay,
         epsilon=settings.epsilon,
         global_clipnorm=settings.clip_norm,

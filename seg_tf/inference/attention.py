@@ -142,10 +142,9 @@ class AttentionMaps:
     weights: np.ndarray
     window: TextWindow
 
-    def map(self, layer: int, head: int | None = None) -> np.ndarray:
-        """Returns a head's weights `(L, L)`. If `head` is None, averages over heads."""
-        weights = self.weights[layer]
-        return weights.mean(axis=0) if head is None else weights[head]
+    def map(self, layer: int) -> np.ndarray:
+        """Returns the mean weights `(L, L)` of a layer's heads."""
+        return self.weights[layer].mean(axis=0)
 
     def uniform(self) -> np.ndarray:
         """Returns the weights `(L, L)` of uniform attention to all positions."""
@@ -193,7 +192,6 @@ def attention_shares(weights: np.ndarray, window: TextWindow) -> dict[str, float
 
 # Weights above this quantile have one color: a few tokens draw nearly all attention.
 _BRIGHTEST_QUANTILE = 0.99
-_MAX_COLUMNS = 4
 _PANEL_INCHES = (4.2, 4.5)
 # Height of the titles and color bars, and of the legend.
 _OTHER_INCHES = 0.8
@@ -206,44 +204,32 @@ _BOUNDARIES = {
 
 
 def heat_maps(
-    models: Mapping[str, AttentionMaps],
-    panels: Sequence[tuple[int, int | None]],
-    title: str,
+    models: Mapping[str, AttentionMaps], layers: Sequence[int], title: str
 ) -> Figure:
     """Draws the attention of several models on one text (Segatron, figure 3).
 
-    `models` maps names to attention maps, which are drawn above each other. Each panel
-    is a pair of layer and head, where None is the mean over heads. Its color scale is
-    the same for all models, from 0 to the 99 % quantile of their weights.
+    Each layer, with the mean over its heads, has a row of the figure. `models` maps
+    names to attention maps, one per column. The color scale of a row is from 0 to the
+    99 % quantile of its weights.
     """
-    num_columns = min(len(panels), _MAX_COLUMNS)
-    num_lines = -(-len(panels) // num_columns)
-    height = num_lines * (len(models) * _PANEL_INCHES[1] + _OTHER_INCHES)
+    height = len(layers) * (_PANEL_INCHES[1] + _OTHER_INCHES) + _OTHER_INCHES
     figure = Figure(
-        figsize=(num_columns * _PANEL_INCHES[0], height + _OTHER_INCHES),
-        layout="compressed",
+        figsize=(len(models) * _PANEL_INCHES[0], height), layout="compressed"
     )
     FigureCanvasAgg(figure)
     figure.suptitle(title)
-    grid = figure.subplots(num_lines * len(models), num_columns, squeeze=False)
-    for axes in grid.flat:
-        axes.set_axis_off()
-    # Each panel has a column of axes, one axes per model.
-    columns = grid.reshape(num_lines, len(models), num_columns).swapaxes(1, 2)
-    columns = columns.reshape(-1, len(models))
-    for (layer, head), column in zip(panels, columns, strict=False):
-        weights = [maps.map(layer, head) for maps in models.values()]
+    grid = figure.subplots(len(layers), len(models), squeeze=False)
+    for layer, row in zip(layers, grid, strict=True):
+        weights = [maps.map(layer) for maps in models.values()]
         brightest = np.quantile(
             np.concatenate(list(map(np.ravel, weights))), _BRIGHTEST_QUANTILE
         )
-        shown = "mean of heads" if head is None else f"head {head}"
-        for axes, name, matrix in zip(column, models, weights, strict=True):
-            axes.set_axis_on()
+        for axes, name, matrix in zip(row, models, weights, strict=True):
             image = axes.imshow(matrix, cmap="Greys", vmin=0, vmax=brightest)
-            axes.set_title(f"{name}, layer {layer}, {shown}", fontsize="medium")
+            axes.set_title(f"{name}, layer {layer}, mean of heads", fontsize="medium")
             _mark_structure(axes, models[name].window)
         bar = figure.colorbar(
-            image, ax=column, location="bottom", extend="max", shrink=0.8, aspect=30
+            image, ax=row, location="bottom", extend="max", shrink=0.8, aspect=30
         )
         bar.set_label("attention weight (black: the largest 1 %)", fontsize="small")
         bar.ax.tick_params(labelsize="small")

@@ -1,13 +1,14 @@
 """Saves sentence vectors of a corpus in a folder, and searches them exactly.
 
-  manifest.json      weights, corpus and settings of the vectors
-  vectors-00000.npy  the first vectors, float32 `(N, D)`; and so on
-  sentences.jsonl    each sentence, preceded by its context
+  manifest.json    weights, corpus and settings of the vectors
+  vectors.f32      little-endian float32 `(N, D)`
+  sentences.jsonl  each sentence, preceded by its context
 
 The folder is written atomically.
 """
 
 import dataclasses
+import functools
 import itertools
 import json
 import pathlib
@@ -16,15 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from seg_tf import files
+from seg_tf import command_line, files
 from seg_tf.config import differing_settings
 from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.inference.texts import Sentence, in_context
 
 MANIFEST_FILE = "manifest.json"
-_SENTENCES_FILE = "sentences.jsonl"
-_FORMAT_VERSION = 3
-# Number of sentences to encode, and of vectors to search, at a time.
+_VECTORS_FILE, _SENTENCES_FILE = "vectors.f32", "sentences.jsonl"
+_FORMAT_VERSION = 4
+# Number of sentences to encode at a time.
 _AT_A_TIME = 4_096
 
 
@@ -63,9 +64,11 @@ class CorpusVectors:
                 + ". Choose another --index_dir, or remove that one"
             )
 
-    def parts(self) -> Iterator[np.ndarray]:
-        """Yields the vectors in arrays that fit into memory."""
-        return map(np.load, sorted(self.folder.glob("vectors-*.npy")))
+    @functools.cached_property
+    def vectors(self) -> np.ndarray:
+        """Unit vectors of the sentences, a memory-mapped float32 array `(N, D)`."""
+        vectors = np.memmap(self.folder / _VECTORS_FILE, "<f4", "r")
+        return vectors.reshape(self.manifest["num_sentences"], -1)
 
     def nearest(self, queries: np.ndarray, count: int) -> list[list[tuple[int, float]]]:
         """Finds the exact nearest neighbors of `queries`, unit vectors `(Q, D)`.
@@ -73,21 +76,13 @@ class CorpusVectors:
         Returns up to `count` pairs of sentence number and cosine for each query, the
         nearest first. Equally near sentences keep their order in the corpus.
         """
-        best = np.empty((len(queries), 0), np.float32)
-        numbers, begin = np.empty((len(queries), 0), np.int64), 0
-        for part in self.parts():
-            these = np.broadcast_to(
-                np.arange(begin, begin + len(part)), (len(queries), len(part))
-            )
-            cosines = np.concatenate([best, queries @ part.T], axis=1)
-            numbers, begin = np.concatenate([numbers, these], axis=1), begin + len(part)
-            order = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
-            best = np.take_along_axis(cosines, order, axis=1)
-            numbers = np.take_along_axis(numbers, order, axis=1)
-        return [
-            list(zip(*pair, strict=True))
-            for pair in zip(numbers.tolist(), best.tolist(), strict=True)
-        ]
+        neighbours = []
+        for query in queries:
+            cosines = self.vectors @ query
+            order = np.argsort(-cosines, kind="stable")[:count]
+            pairs = zip(order.tolist(), cosines[order].tolist(), strict=True)
+            neighbours.append(list(pairs))
+        return neighbours
 
     def sentences(self, numbers: Iterable[int]) -> dict[int, list[Sentence]]:
         """Maps each number to a list of that sentence's context and the sentence."""
@@ -123,14 +118,11 @@ def encode_corpus(
     read_sentences: Callable[[], Iterator[Sentence]],
     encoder: SentenceEncoder,
     description: Mapping[str, Any],
-    progress: Callable[[int], Any],
-    report: Callable[[str], Any] = print,
 ) -> CorpusVectors:
     """Encodes the sentences of a corpus, unless the folder already has their vectors.
 
     `description` is a result of `describe`, which must match an existing manifest. Its
-    settings must include `context_sentences` and `vectors`. Sentences are read twice,
-    first to count them. `progress` creates a progress bar for that number.
+    settings must include `vectors`. Sentences are read twice, first to count them.
     """
     if (folder / MANIFEST_FILE).exists():
         corpus = CorpusVectors(folder)
@@ -142,30 +134,28 @@ def encode_corpus(
         raise ValueError(
             f"`--corpus` must hold sentences. Received: {names}, with none"
         )
-    settings, done, total_cut = description["settings"], 0, 0
-    stream = in_context(read_sentences(), settings["context_sentences"])
+    settings, total_cut = description["settings"], 0
+    stream = in_context(read_sentences())
     folder = folder.absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (
         files.written_aside(folder, overwrite=False) as unfinished,
-        progress(total) as bar,
+        command_line.progress_bar(total, "vectors", "sentence") as bar,
     ):
         unfinished.mkdir()
-        for number in itertools.count():
-            groups = list(itertools.islice(stream, _AT_A_TIME))
-            if not groups:
-                break
+        while groups := list(itertools.islice(stream, _AT_A_TIME)):
             vectors, num_cut = encoder.encode_in_context(groups, settings["vectors"])
-            np.save(unfinished / f"vectors-{number:05d}.npy", vectors)
+            with open(unfinished / _VECTORS_FILE, "ab") as vectors_file:
+                vectors_file.write(vectors.astype("<f4").tobytes())
             with open(unfinished / _SENTENCES_FILE, "a", encoding="utf-8") as file:
                 for group in groups:
                     values = [dataclasses.astuple(sentence) for sentence in group]
                     file.write(json.dumps(values, ensure_ascii=False) + "\n")
-            done, total_cut = done + len(groups), total_cut + num_cut
+            total_cut += num_cut
             bar.update(len(groups))
-        manifest = {**description, "num_sentences": done}
+        manifest = {**description, "num_sentences": total}
         manifest = {"format_version": _FORMAT_VERSION, **manifest}
         files.write_json(unfinished / MANIFEST_FILE, manifest)
     if total_cut:
-        report(f"Sentences that were truncated to one row: {total_cut:,}")
+        print(f"Sentences that were truncated to one row: {total_cut:,}")
     return CorpusVectors(folder)

@@ -1,6 +1,6 @@
 """Generates text and measures perplexity with a pretrained Transformer-XL.
 
-Shape key: n words of the text, B lanes, L target length, V vocabulary size.
+Shape key: n words of the text, L target length, V vocabulary size.
 """
 
 from __future__ import annotations
@@ -39,34 +39,25 @@ class WordText:
     sentences: np.ndarray
     paragraphs: np.ndarray
 
-    def segments(
-        self, num_lanes: int, target_length: int
-    ) -> Iterator[dict[str, np.ndarray]]:
-        """Splits the text into parallel lanes, and yields batches of segments `(B, L)`.
+    def segments(self, target_length: int) -> Iterator[dict[str, np.ndarray]]:
+        """Splits the text into consecutive segments, features of shape `(1, L)`.
 
-        Each row of a batch continues the same row of the previous batch. Every word
-        except the first is a target exactly once. Rows are padded where a lane ends.
+        Every word except the first is a target exactly once. The last segment is
+        padded.
         """
-        num_words = len(self.token_ids)
-        check_lanes(num_words, num_lanes)
-        lane_length = -(-(num_words - 1) // num_lanes)
-        firsts_B1 = np.arange(num_lanes)[:, None] * lane_length
-
-        def segment(begin: int) -> dict[str, np.ndarray]:
-            in_lane_L = np.arange(begin, begin + target_length)
-            places_BL = firsts_B1 + in_lane_L
-            is_target_BL = (in_lane_L < lane_length) & (places_BL < num_words - 1)
-            words_BL = np.minimum(places_BL, num_words - 2)
-            return {
-                "token_ids": np.where(is_target_BL, self.token_ids[words_BL], 0),
-                "target_ids": np.where(is_target_BL, self.token_ids[words_BL + 1], 0),
-                "padding_mask": is_target_BL,
-                "stream_token": places_BL.astype(np.int32),
-                "stream_sentence": self.sentences[words_BL].astype(np.int32),
-                "stream_paragraph": self.paragraphs[words_BL].astype(np.int32),
+        num_targets = len(self.token_ids) - 1
+        for begin in range(0, num_targets, target_length):
+            places_1L = np.arange(begin, begin + target_length)[None]
+            is_target_1L = places_1L < num_targets
+            words_1L = np.minimum(places_1L, num_targets - 1)
+            yield {
+                "token_ids": np.where(is_target_1L, self.token_ids[words_1L], 0),
+                "target_ids": np.where(is_target_1L, self.token_ids[words_1L + 1], 0),
+                "padding_mask": is_target_1L,
+                "stream_token": places_1L.astype(np.int32),
+                "stream_sentence": self.sentences[words_1L].astype(np.int32),
+                "stream_paragraph": self.paragraphs[words_1L].astype(np.int32),
             }
-
-        return map(segment, range(0, lane_length, target_length))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,11 +73,8 @@ class Measured:
         return self.loss_sum / (num_tokens or self.num_predicted)
 
     def perplexity(self, num_tokens: int | None = None) -> float:
-        """Returns the exponential of `loss`, or infinity if it overflows."""
-        try:
-            return math.exp(self.loss(num_tokens))
-        except OverflowError:
-            return math.inf
+        """Returns the exponential of `loss`."""
+        return math.exp(self.loss(num_tokens))
 
 
 class LanguageModel(FromPreset):
@@ -154,8 +142,8 @@ class LanguageModel(FromPreset):
         """Sums the losses of all predicted words, and counts the words and `<unk>`.
 
         Args:
-            batches: features for causal language modeling, all of one shape. Each row
-                continues the same row of the previous batch.
+            batches: features for causal language modeling, all of one shape. Each
+                batch continues the previous one.
             on_progress: called with the number of predicted words in each batch.
 
         Raises:
@@ -210,16 +198,6 @@ def standard_count(paths: Iterable[pathlib.Path]) -> int | None:
     return count
 
 
-def check_lanes(num_words: int, num_lanes: int) -> None:
-    """Raises a ValueError unless every lane has a word to predict."""
-    if num_words - 1 < num_lanes:
-        raise ValueError(
-            "There must be a word to predict for each of the `lanes`, and one before "
-            f"them all. Received: {num_words:,} words, <eos> included, for "
-            f"{num_lanes:,} lanes"
-        )
-
-
 # --- Generation ---------------------------------------------------------------------
 
 
@@ -243,8 +221,7 @@ class Sampling:
         if self.temperature < 0 or self.top_k < 0 or not 0 < self.top_p <= 1:
             raise ValueError(
                 "`temperature` and `top_k` must be at least 0, `top_p` above 0 and at "
-                f"most 1. Received: temperature={self.temperature}, "
-                f"top_k={self.top_k}, top_p={self.top_p}"
+                f"most 1. Received: {self}"
             )
 
     def choose(self, log_probabilities: np.ndarray, random: np.random.Generator) -> int:

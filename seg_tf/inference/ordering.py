@@ -61,13 +61,6 @@ class SentenceOrderer(FromPreset):
             "a model that was pretrained to unshuffle sentences (SLM)",
         )
         self._layout = pretrained.layout()
-        if self._layout.sent_id is None:
-            raise ValueError(
-                "`checkpoint` must be of a model of sentences (SLM), trained with "
-                "inputs of SentenceInputsConfig. Received: "
-                f"{pretrained.folder}, the run {pretrained.config.name!r}, whose "
-                f"inputs were of {type(pretrained.config.inputs).__name__}"
-            )
 
         def order(
             encoder: Any, sequence_output: tf.Tensor, features: Mapping[str, tf.Tensor]

@@ -45,15 +45,11 @@ class EncodedText:
     Attributes:
         sentences: S sentences.
         vectors: float32 array `(S, D)`; 0 for a sentence without word pieces.
-        num_parts: number of sentences, counting each part of a sentence that was split.
-        num_positions: number of positions, including special tokens but not padding.
         num_passes: number of rows. Sentences only see sentences in the same row.
     """
 
     sentences: tuple[str, ...]
     vectors: np.ndarray
-    num_parts: int
-    num_positions: int
     num_passes: int
 
 
@@ -228,8 +224,6 @@ class SentenceEncoder(FromPreset):
                 EncodedText(
                     tuple(sentence.text for sentence in sentences),
                     means,
-                    num_parts=len(is_first),
-                    num_positions=sum(map(self.layout.num_tokens, stretches)),
                     num_passes=len(stretches),
                 )
             )
@@ -461,19 +455,17 @@ def normalize(vectors: np.ndarray) -> np.ndarray:
     return vectors / np.where(lengths > 0, lengths, 1)
 
 
-def mean_cosine(vectors: Iterable[np.ndarray]) -> float | None:
-    """Computes the mean cosine of all pairs of unit vectors in arrays `(N, D)`.
+def mean_cosine(vectors: np.ndarray) -> float | None:
+    """Computes the mean cosine of all pairs of unit vectors `(N, D)`.
 
     Returns None if there are fewer than 10 vectors.
     """
-    count, total, squares = 0, np.zeros(()), 0.0
-    for some in vectors:
-        count += len(some)
-        total = total + np.sum(some, axis=0, dtype=np.float64)
-        squares += float(np.vdot(some, some))
+    count = len(vectors)
     if count < _MIN_VECTORS:
         return None
     # The squared norm of the sum counts each vector with itself and each pair twice.
+    total = np.sum(vectors, axis=0, dtype=np.float64)
+    squares = float(np.vdot(vectors, vectors))
     return (float(total @ total) - squares) / (count * (count - 1))
 
 
@@ -489,5 +481,5 @@ def cosine_warning(mean: float | None) -> str | None:
 
 
 def _warn_if_alike(vectors: np.ndarray) -> None:
-    if warning := cosine_warning(mean_cosine([normalize(vectors)])):
+    if warning := cosine_warning(mean_cosine(normalize(vectors))):
         warnings.warn(warning, stacklevel=3)

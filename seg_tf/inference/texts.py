@@ -1,8 +1,7 @@
-"""Lists and decodes text files, and splits documents into sentences with context."""
+"""Lists text files, and splits documents into sentences with context."""
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -64,18 +63,6 @@ def list_files(paths: Sequence[str]) -> dict[str, pathlib.Path]:
     return sources
 
 
-def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
-    """Decodes UTF-8 lines and drops a byte order mark. Errors name file and line."""
-    for number, line in enumerate(lines, start=1):
-        try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            raise ValueError(
-                f"{name}:{number}: expected UTF-8, found byte "
-                f"0x{line[error.start]:02X} ({error.reason})"
-            ) from error
-
-
 def split_documents(
     documents: Iterable[Iterable[str]], name: str, splitter: Splitter
 ) -> Iterator[Sentence]:
@@ -92,18 +79,12 @@ def split_text(text: str, splitter: Splitter) -> list[Sentence]:
     return list(split_documents([text.split("\n")], "", splitter))
 
 
-def in_context(
-    sentences: Iterable[Sentence], context_sentences: int
-) -> Iterator[tuple[Sentence, ...]]:
-    """Yields each sentence, preceded by up to `context_sentences` previous sentences.
-
-    The context is limited to the document of the sentence.
-    """
-    window = collections.deque(maxlen=context_sentences + 1)
-    document = None
+def in_context(sentences: Iterable[Sentence]) -> Iterator[tuple[Sentence, ...]]:
+    """Yields each sentence, preceded by the previous one if its document has one."""
+    previous = None
     for sentence in sentences:
-        if (sentence.file, sentence.document) != document:
-            window.clear()
-            document = (sentence.file, sentence.document)
-        window.append(sentence)
-        yield tuple(window)
+        is_first = previous is None or (
+            (previous.file, previous.document) != (sentence.file, sentence.document)
+        )
+        yield (sentence,) if is_first else (previous, sentence)
+        previous = sentence

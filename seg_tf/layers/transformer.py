@@ -28,11 +28,13 @@ class TransformerLayer(ArgumentsConfig, keras.layers.Layer):
         attention_dropout: float. Dropout rate of the attention weights.
         layer_norm_epsilon: float. Epsilon of the norms.
         initializer_range: float. Standard deviation of the truncated normal
-            distribution that initializes kernels.
+            distribution that initializes kernels (`initializer_class`).
         approximate_gelu: bool. Whether to use the tanh approximation of GELU.
         recompute: bool. Whether to use gradient checkpointing: the backward pass
             recomputes the layer (`seg_tf.layers.common.recomputable`).
     """
+
+    initializer_class: Any = keras.initializers.TruncatedNormal
 
     def __init__(
         self,
@@ -55,7 +57,7 @@ class TransformerLayer(ArgumentsConfig, keras.layers.Layer):
         self.initializer_range = initializer_range
         self.approximate_gelu = approximate_gelu
         self.recompute = recompute
-        self._initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
+        self._initializer = self.initializer_class(stddev=initializer_range)
 
     def compute_output_shape(self, hidden_shape: Any, **other_shapes: Any) -> Any:
         # Otherwise, Keras on JAX would infer the shape by a call with a row length that

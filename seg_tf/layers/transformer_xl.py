@@ -13,6 +13,7 @@ from seg_tf.layers.common import (
     mark_hidden_matrix,
     recomputable,
 )
+from seg_tf.layers.transformer import TransformerLayer
 from seg_tf.ops.relative_logits import (
     AnglesOfPart,
     ExactPositions,
@@ -300,62 +301,41 @@ class SegmentRelativeAttention(ArgumentsConfig, keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="seg_tf")
-class TransformerXLLayer(ArgumentsConfig, keras.layers.Layer):
+class TransformerXLLayer(TransformerLayer):
     """Post-norm transformer layer with `SegmentRelativeAttention` (Dai et al., 2019).
 
     `dropout` is the rate after attention, and inside and after the feed-forward block.
     `head_size`, call arguments and result are as for `SegmentRelativeAttention`, and
-    other arguments are as for `seg_tf.layers.transformer.TransformerLayer`.
+    other arguments are as for `TransformerLayer`. Kernels are normally distributed.
     """
 
+    initializer_class = keras.initializers.RandomNormal
+
     def __init__(
-        self,
-        num_heads: int,
-        head_size: int,
-        intermediate_size: int,
-        dropout: float = 0.0,
-        attention_dropout: float = 0.0,
-        layer_norm_epsilon: float = 1e-5,
-        kernel_initializer: Any = "glorot_uniform",
-        recompute: bool = False,
-        **kwargs: Any,
+        self, num_heads: int, head_size: int, intermediate_size: int, **kwargs: Any
     ):
-        super().__init__(**kwargs)
-        self.num_heads = num_heads
+        super().__init__(intermediate_size, num_heads, **kwargs)
         self.head_size = head_size
-        self.intermediate_size = intermediate_size
-        self.dropout = dropout
-        self.attention_dropout = attention_dropout
-        self.layer_norm_epsilon = layer_norm_epsilon
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.recompute = recompute
 
     def build(self, hidden_shape: Any) -> None:
+        size = hidden_shape[-1]
         self.attention = SegmentRelativeAttention(
             self.num_heads,
             self.head_size,
             self.attention_dropout,
-            self.kernel_initializer.clone(),
+            self._initializer.clone(),
             dtype=self.dtype_policy,
             name="attention",
         )
         self.attention.build(hidden_shape)
-        self.attention_layer_norm = self._layer_norm("attention_layer_norm")
-        self.attention_layer_norm.build(hidden_shape)
+        self.attention_layer_norm = self._norm("attention_layer_norm", size)
         self.intermediate = self._dense(
-            self.intermediate_size, "intermediate", activation="relu"
+            "intermediate", self.intermediate_size, size, activation="relu"
         )
-        self.intermediate.build(hidden_shape)
-        self.output_dense = self._dense(hidden_shape[-1], "output")
-        self.output_dense.build((*hidden_shape[:-1], self.intermediate_size))
-        self.output_layer_norm = self._layer_norm("output_layer_norm")
-        self.output_layer_norm.build(hidden_shape)
+        self.output_dense = self._dense("output", size, self.intermediate_size)
+        self.output_layer_norm = self._norm("output_layer_norm", size)
         # Dropout is shared, because each call draws a new mask.
-        self.dropout_layer = Dropout(
-            self.dropout, dtype=self.dtype_policy, name="dropout"
-        )
-        mark_hidden_matrix(self.intermediate.kernel)
-        mark_hidden_matrix(self.output_dense.kernel)
+        self.dropout_layer = self._dropout("dropout")
 
     @recomputable
     def call(
@@ -384,20 +364,3 @@ class TransformerXLLayer(ArgumentsConfig, keras.layers.Layer):
         output_BTD = self.output_dense(inner_BTI)
         output_BTD = self.dropout_layer(output_BTD, training=training)
         return self.output_layer_norm(hidden + output_BTD)
-
-    def compute_output_shape(self, hidden_shape: Any, **other_shapes: Any) -> Any:
-        return hidden_shape
-
-    def _dense(self, size: int, name: str, **arguments: Any) -> keras.layers.Dense:
-        return keras.layers.Dense(
-            size,
-            kernel_initializer=self.kernel_initializer.clone(),
-            dtype=self.dtype_policy,
-            name=name,
-            **arguments,
-        )
-
-    def _layer_norm(self, name: str) -> keras.layers.LayerNormalization:
-        return keras.layers.LayerNormalization(
-            epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name
-        )

@@ -22,6 +22,7 @@ from seg_tf.config import (
     to_dict,
 )
 from seg_tf.data import record_sources
+from seg_tf.text.splitters import load_function
 from seg_tf.training import build, dry_run, engine, run_folder, trackers
 from seg_tf.training.distribution import Distribution
 from seg_tf.training.errors import NonFiniteLossError, TrainingStopped
@@ -102,9 +103,10 @@ def _prepare(
 ) -> Trainer:
     """Checks a run and builds its trainer, without writing to its output folder."""
     folder = RunFolder(command_line.local_path(options.output_dir, "output_dir"))
-    factories = trackers.find_factories(
-        config.training.callbacks, "config.training.callbacks"
-    )
+    factories: list[Any] = [
+        load_function(name, "config.training.callbacks")
+        for name in config.training.callbacks
+    ]
     initial = None
     initial_weights = None
     if options.initial_checkpoint and options.find_initial:
@@ -186,15 +188,16 @@ def _train(options: RunOptions, trainer: Trainer) -> str | None:
     folder, is_chief = trainer.folder, trainer.distribution.is_chief
     parameters = dict(trainer.description)
     settings = parameters.pop("config")
-    tracked = trackers.TrackedRun(
-        name=folder.path.absolute().name,
-        parameters={**parameters, **settings},
-        id_file=folder.trackers_file,
-    )
     try:
         with contextlib.ExitStack() as stack:
             for name, project in options.trackers.items():
-                tracker = trackers.Tracker(name, project, tracked)
+                tracker = trackers.Tracker(
+                    name=name,
+                    project=project,
+                    run_name=folder.path.absolute().name,
+                    parameters={**parameters, **settings},
+                    id_file=folder.trackers_file,
+                )
                 stack.push(tracker.close)
                 trainer.sinks.append(tracker)
             result = trainer.train()

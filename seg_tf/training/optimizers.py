@@ -1,13 +1,13 @@
 """Defines the optimizers AdamW, Muon and LAMB, and their learning rate schedules.
 
-A run's config chooses one of the `build_…` functions.
+A run's config names one of them, which `build_optimizer` builds.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -88,11 +88,14 @@ class AdamW(keras.optimizers.AdamW):
         # The kernel divides by sqrt(v) + epsilon and corrects the quotient.
         root = ops.sqrt(1 - power_2)
         epsilon = self.epsilon * root
-        if _has_kernel(variable):
+        # Only TensorFlow variables have handles.
+        handle = getattr(_backend_variable(variable), "handle", None)
+        is_float32 = keras.backend.standardize_dtype(variable.dtype) == "float32"
+        if handle is not None and is_float32:
             import tensorflow as tf
 
             tf.raw_ops.ResourceApplyAdam(
-                var=_backend_variable(variable).handle,
+                var=handle,
                 m=_backend_variable(first).handle,
                 v=_backend_variable(second).handle,
                 beta1_power=power_1,
@@ -113,12 +116,6 @@ class AdamW(keras.optimizers.AdamW):
         )
         change = scale * first.value / (ops.sqrt(second.value) + epsilon)
         self.assign_sub(variable, change)
-
-
-def _has_kernel(variable: Any) -> bool:
-    # Only TensorFlow variables have handles.
-    is_float32 = keras.backend.standardize_dtype(variable.dtype) == "float32"
-    return is_float32 and hasattr(_backend_variable(variable), "handle")
 
 
 def _backend_variable(variable: Any) -> Any:
@@ -372,9 +369,8 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         return with_arguments({}, self, WarmupDecay)
 
 
-def build_scheduled(
+def build_optimizer(
     optimizer_class: type[keras.optimizers.Optimizer],
-    make_schedule: Callable[..., WarmupDecay],
     *,
     num_updates: int,
     learning_rate: float,
@@ -382,74 +378,49 @@ def build_scheduled(
     warmup_share: float = 0.01,
     decay_updates: int | None = None,
     decay_from_start: bool = False,
+    decay_share: float | None = None,
+    decay_power: float | None = 1.0,
     end_learning_rate: float = 0.0,
     **arguments: Any,
-) -> keras.optimizers.Optimizer:
-    """Builds an optimizer with a warmup and decay schedule.
+) -> Any:
+    """Builds an optimizer with a warmup and decay schedule (`WarmupDecay`).
 
     Its `iterations` is the only update counter. The training step clips gradients, not
     the optimizer. `seg_tf.config.optimizers` documents the arguments.
     """
     if warmup_updates is None:
         warmup_updates = share_of_run(num_updates, warmup_share)
-    optimizer = optimizer_class(
-        learning_rate=make_schedule(
-            peak_learning_rate=learning_rate,
-            decay_updates=num_updates if decay_updates is None else decay_updates,
-            warmup_updates=warmup_updates,
-            end_learning_rate=end_learning_rate,
-            decay_from_start=decay_from_start,
-        ),
-        **arguments,
+    decay_begin = None
+    if decay_share is not None:
+        decay_begin = num_updates - share_of_run(num_updates, decay_share)
+    schedule = WarmupDecay(
+        learning_rate,
+        num_updates if decay_updates is None else decay_updates,
+        warmup_updates,
+        end_learning_rate,
+        decay_from_start,
+        decay_begin,
+        decay_power,
     )
+    optimizer = optimizer_class(learning_rate=schedule, **arguments)
     optimizer.exclude_from_weight_decay(var_names=[NO_WEIGHT_DECAY])
     return optimizer
 
 
-@configured_by(AdamWConfig)
-def build_adamw(decay_power: float = 1.0, **settings: Any) -> AdamW:
-    """Builds AdamW with polynomial decay, as in BERT."""
-    polynomial = functools.partial(WarmupDecay, power=decay_power)
-    return build_scheduled(AdamW, polynomial, name="adamw", **settings)
-
-
-@configured_by(LambConfig)
-def build_lamb(decay_power: float = 1.0, **settings: Any) -> Lamb:
-    """Builds LAMB with polynomial decay, for batches of thousands of rows."""
-    polynomial = functools.partial(WarmupDecay, power=decay_power)
-    return build_scheduled(Lamb, polynomial, name="lamb", **settings)
-
-
-@configured_by(CosineAdamWConfig)
-def build_cosine_adamw(**settings: Any) -> AdamW:
-    """Builds AdamW with cosine decay, as in Transformer-XL."""
-    cosine = functools.partial(WarmupDecay, power=None)
-    return build_scheduled(AdamW, cosine, name="cosine_adamw", **settings)
-
-
-@configured_by(StableAdamWConfig)
-def build_stable_adamw(
-    optimizer_class: type[AdamW] = AdamW,
-    *,
-    num_updates: int,
-    decay_share: float,
-    **settings: Any,
-) -> AdamW:
-    """Builds AdamW or a subclass with a warmup–stable–decay schedule.
-
-    The learning rate decays over the last fraction `decay_share` of the run.
-    """
-    begin = num_updates - share_of_run(num_updates, decay_share)
-    stable = functools.partial(WarmupDecay, decay_begin=begin)
-    settings = {"name": "stable_adamw", "num_updates": num_updates, **settings}
-    return build_scheduled(optimizer_class, stable, **settings)
+for _config, _class, _fixed in (
+    (AdamWConfig, AdamW, {"name": "adamw"}),
+    (CosineAdamWConfig, AdamW, {"name": "cosine_adamw", "decay_power": None}),
+    (LambConfig, Lamb, {"name": "lamb"}),
+    (StableAdamWConfig, AdamW, {"name": "stable_adamw"}),
+):
+    configured_by(_config)(functools.partial(build_optimizer, _class, **_fixed))
 
 
 @configured_by(MuonConfig)
 def build_muon(
     *, learning_rate: float, matrix_learning_rate: float, **settings: Any
-) -> AdamW:
-    """Builds Muon with a warmup–stable–decay schedule and a matrix learning rate."""
+) -> Muon:
+    """Builds Muon with a schedule in proportion to AdamW's."""
     ratio = matrix_learning_rate / learning_rate
     settings |= {"learning_rate": learning_rate, "matrix_rate_ratio": ratio}
-    return build_stable_adamw(Muon, name="muon", **settings)
+    return build_optimizer(Muon, name="muon", **settings)

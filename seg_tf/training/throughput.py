@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-import os
 import pathlib
 import re
 import time
@@ -251,16 +250,13 @@ def memory_use() -> dict[str, int]:
 
 
 def available_memory() -> tuple[int, str]:
-    """Returns the device memory for this process in bytes, and the device's name."""
+    """Returns the memory of the device in bytes, and the device's name."""
     if (limit := engine.current().gpu_memory_limit()) is not None:
         return limit, "the GPU"
     memory = psutil.virtual_memory().total
     with contextlib.suppress(OSError, ValueError):  # the limit of a container
         memory = min(memory, int(pathlib.Path("/sys/fs/cgroup/memory.max").read_text()))
-    # Set by `horovodrun` and by MPI launchers that start Horovod.
-    num_processes = int(os.environ.get("HOROVOD_LOCAL_SIZE", "1"))
-    share = f", for each of {num_processes} processes" if num_processes > 1 else ""
-    return memory // num_processes, f"this machine{share}"
+    return memory, "this machine"
 
 
 # --- Speed of a run -------------------------------------------------------------

@@ -5,17 +5,18 @@ first process. In pretraining, a row has the values in `log.jsonl` under TensorB
 names. In fine-tuning, it has the values of an epoch.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import keras
 
 from seg_tf import files
 from seg_tf.config.base import flat
-from seg_tf.text.splitters import load_function
 from seg_tf.training.errors import TrainingStopped
 
 CallbackFactory = Callable[[pathlib.Path], keras.callbacks.Callback]
@@ -24,30 +25,16 @@ CallbackFactory = Callable[[pathlib.Path], keras.callbacks.Callback]
 _Opened = tuple[str, Callable[[int, Mapping[str, float]], Any], Callable[[bool], Any]]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TrackedRun:
-    """Name, settings and group of a run, as shown by trackers.
-
-    `id_file` stores the run's id in each tracker. A resumed run uses the ids again.
-    """
-
-    name: str
-    parameters: Mapping[str, Any]
-    id_file: pathlib.Path
-    group: str | None = None
-
-
-def _open_wandb(project: str | None, run: TrackedRun, run_id: str | None) -> _Opened:
+def _open_wandb(tracker: Tracker, run_id: str | None) -> _Opened:
     import wandb  # type: ignore[import-not-found, unused-ignore]
 
     tracked = wandb.init(
-        project=project,
-        name=run.name,
-        group=run.group,
+        project=tracker.project or None,
+        name=tracker.run_name,
         id=run_id,
         resume="allow",
-        dir=os.environ.get("WANDB_DIR", run.id_file.parent),
-        config=dict(run.parameters),
+        dir=os.environ.get("WANDB_DIR", tracker.id_file.parent),
+        config=dict(tracker.parameters),
         allow_val_change=True,
     )
     # W&B's own step must not decrease, but runs go back when they are resumed.
@@ -60,14 +47,14 @@ def _open_wandb(project: str | None, run: TrackedRun, run_id: str | None) -> _Op
     )
 
 
-def _open_mlflow(project: str | None, run: TrackedRun, run_id: str | None) -> _Opened:
+def _open_mlflow(tracker: Tracker, run_id: str | None) -> _Opened:
     import mlflow  # type: ignore[import-not-found, unused-ignore]
 
-    if project:
-        mlflow.set_experiment(project)
-    tracked_id = mlflow.start_run(run_id=run_id, run_name=run.name).info.run_id
+    if tracker.project:
+        mlflow.set_experiment(tracker.project)
+    run = mlflow.start_run(run_id=run_id, run_name=tracker.run_name)
     if run_id is None:  # MLflow refuses to change a parameter
-        mlflow.log_params(flat(run.parameters))
+        mlflow.log_params(flat(tracker.parameters))
 
     def log(updates: int, row: Mapping[str, float]) -> None:
         mlflow.log_metrics(dict(row), updates, synchronous=False)
@@ -76,13 +63,13 @@ def _open_mlflow(project: str | None, run: TrackedRun, run_id: str | None) -> _O
         mlflow.flush_async_logging()
         mlflow.end_run("FINISHED" if succeeded else "FAILED")
 
-    return tracked_id, log, close
+    return run.info.run_id, log, close
 
 
 SERVICES = {"wandb": _open_wandb, "mlflow": _open_mlflow}  # by flag
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(kw_only=True)
 class Tracker:
     """Sends each row of the log to an experiment tracker.
 
@@ -92,7 +79,9 @@ class Tracker:
 
     name: str  # key of `SERVICES`
     project: str  # project or experiment; if empty, the environment decides
-    run: TrackedRun
+    run_name: str
+    parameters: Mapping[str, Any]
+    id_file: pathlib.Path  # ids of the run in each tracker, for a resumed run
     report: Callable[[str], Any] = print
     _opened: _Opened | None = None
     _has_failed: bool = False
@@ -109,11 +98,10 @@ class Tracker:
             self._attempt(self._opened[2], error_type is None)
 
     def _start(self) -> None:
-        path = self.run.id_file
+        path = self.id_file
         path.parent.mkdir(parents=True, exist_ok=True)
         ids = files.read_json(path) if path.exists() else {}
-        open_ = SERVICES[self.name]
-        self._opened = open_(self.project or None, self.run, ids.get(self.name))
+        self._opened = SERVICES[self.name](self, ids.get(self.name))
         files.write_json(path, {**ids, self.name: self._opened[0]})
 
     def _attempt(self, action: Callable[..., None], *arguments: Any) -> None:
@@ -126,12 +114,6 @@ class Tracker:
                     f"{type(error).__name__}: {error}"
                 )
             self._has_failed = True
-
-
-def find_factories(references: Sequence[str], argument: str) -> list[CallbackFactory]:
-    """Imports functions `"package.module:function"` that create Keras callbacks."""
-    factories: list[Any] = [load_function(name, argument) for name in references]
-    return factories
 
 
 def make_callbacks(

@@ -3,13 +3,11 @@
 import json
 import math
 
-import numpy as np
 import pytest
 
 from seg_tf.checkpoints.weight_files import CheckpointError
 from seg_tf.commands import evaluate_perplexity
 from tests import command_calls
-from tests.data_pipelines.builders import random_tree, write_word_documents
 from tests.inference import tiny_language_model as tiny
 
 pytestmark = pytest.mark.slow
@@ -36,15 +34,6 @@ def result(tmp_path):
 
     read.flag = f"--output={path}"
     return read
-
-
-@pytest.fixture
-def records_dir(tmp_path):
-    """The text as the only document of the training split."""
-    folder = tmp_path / "texts"
-    folder.mkdir()
-    (folder / "text.txt").write_text(tiny.TEXT)
-    return tiny.build_records(folder, tmp_path)
 
 
 def test_prints_both_perplexities_and_what_they_are_over(
@@ -77,24 +66,9 @@ def test_defaults_are_those_of_training(language_model_dir, text, result):
     run(language_model_dir, f"--text={text}", result.flag)
     default = result()
     assert (default["memory_length"], default["target_length"]) == (4, 6)
-    chosen = ("--memory_length=4", "--target_length=6", "--lanes=1")
+    chosen = ("--memory_length=4", "--target_length=6")
     run(language_model_dir, f"--text={text}", *chosen, result.flag)
     assert result() == default
-
-
-def test_records_give_the_loss_of_their_text(
-    language_model_dir, text, records_dir, result
-):
-    records = (f"--records_dir={records_dir}", "--split=train", result.flag)
-    settings = ("--lanes=2", "--target_length=3", "--memory_length=9")
-    run(language_model_dir, f"--text={text}", *settings, result.flag)
-    of_text = result()
-    run(language_model_dir, *records, *settings)
-    of_records = result()
-    assert of_records["lanes"] == 2
-    for name in ("predicted", "unknown_share", "lanes", "memory_length"):
-        assert of_records[name] == of_text[name]
-    assert "standard" not in of_records
 
 
 def test_texts_are_read_one_after_the_other(language_model_dir, text, result):
@@ -110,35 +84,17 @@ def test_texts_are_read_one_after_the_other(language_model_dir, text, result):
     assert "standard" not in result()
 
 
-def test_users_errors_name_what_is_wrong(
-    language_model_dir, run_dir, text, records_dir, tmp_path
-):
+def test_users_errors_name_what_is_wrong(language_model_dir, run_dir, text, tmp_path):
     for arguments, message in (
-        ([], "`--text` and `--records_dir`.*Received: neither"),
-        (
-            [f"--text={text}", f"--records_dir={records_dir}"],
-            "`--text` and `--records_dir`.*Received: both",
-        ),
         (["--text=/nowhere"], "Received: '/nowhere'"),
         ([f"--text={text}", "--output=/no/x.json"], "in a folder that exists"),
-        ([f"--text={text}", "--lanes=31"], "Received: 31 words.*for 31 lanes"),
-        ([f"--records_dir={records_dir}"], "Received: 0 words"),
-        ([f"--records_dir={tmp_path}"], "there is no manifest"),
     ):
         with pytest.raises((ValueError, FileNotFoundError), match=message):
             run(language_model_dir, *arguments)
     (tmp_path / "blank").write_text("\n \n")
-    with pytest.raises(ValueError, match="Received: 0 words"):
+    with pytest.raises(ValueError, match="must be a word to predict"):
         run(language_model_dir, f"--text={tmp_path / 'blank'}")
     with pytest.raises(ValueError, match=r"language model.*masked_lm, objective_0"):
         run(run_dir, f"--text={text}")
     with pytest.raises(CheckpointError, match="`memory_length` must be a setting"):
         run(run_dir, f"--text={text}", "--memory_length=5")
-
-
-def test_records_of_another_vocabulary_are_refused(language_model_dir, tmp_path):
-    size = tiny.VOCABULARY.size
-    tree = random_tree(np.random.default_rng(0), 50, size)
-    write_word_documents(tmp_path, {"validation": [[tree]]}, vocab_size=size)
-    with pytest.raises(ValueError, match="must have the vocabulary of the checkpoint"):
-        run(language_model_dir, f"--records_dir={tmp_path}")

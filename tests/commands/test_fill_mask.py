@@ -19,13 +19,17 @@ def run(run_dir, *arguments):
     command_calls.run(fill_mask, f"--checkpoint={run_dir}", *arguments)
 
 
-@pytest.mark.parametrize("source", ["stdin", "both"])
+@pytest.mark.parametrize("source", ["file", "stdin", "both"])
 def test_the_best_pieces_are_printed(run_dir, tmp_path, capsys, monkeypatch, source):
     path = tmp_path / "masked.txt"
     path.write_text("\n\n".join(TEXTS[source == "both" :]))
     stdin = types.SimpleNamespace(buffer=io.BytesIO(path.read_bytes()))
     monkeypatch.setattr("sys.stdin", stdin)
-    arguments = {"stdin": ["--file=-"], "both": [TEXTS[0], f"--file={path}"]}[source]
+    arguments = {
+        "file": [f"--file={path}"],
+        "stdin": ["--file=-"],
+        "both": [TEXTS[0], f"--file={path}"],
+    }[source]
     run(run_dir, "--num_best=3", *arguments)
     expected = []
     filler = MaskFiller(load_pretrained(run_dir))
@@ -44,5 +48,5 @@ def test_errors_name_what_is_wrong(run_dir):
     with pytest.raises(ValueError, match=r"each hold a \[MASK\]. Received: 'W1.'"):
         run(run_dir, "W1.")
     # As a process, too, arguments are no mistake.
-    code, _, errors = command_calls.call("seg_tf.commands.fill_mask", "W1.")
+    code, _, errors = command_calls.call("fill-mask", "W1.")
     assert (code, "must each hold a [MASK]" in errors) == (1, True)

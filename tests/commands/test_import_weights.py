@@ -68,7 +68,7 @@ def test_another_model_takes_up_the_weights(tmp_path, capsys):
 
 def test_flags_win_over_the_source(tmp_path):
     finished = command_calls.call(
-        "seg_tf.commands.import_weights",
+        "import-weights",
         f"--from={foreign_files.HUGGING_FACE_DIR}",
         f"--output_dir={tmp_path / 'bert'}",
         "--config=bert_tiny",

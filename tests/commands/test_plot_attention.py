@@ -64,10 +64,10 @@ def test_models_are_drawn_and_their_shares_told(runs, text, drawn, tmp_path, cap
     output.write_text("of an earlier run")
     run(f"{runs}/bert,{runs}/sega", text, f"--output={output}")
     command_calls.check_image(output)
-    ((maps, panels, title),) = drawn
+    ((maps, layers, title),) = drawn
     assert title == "Attention in article.txt"
     # The layers that both have.
-    assert panels == [(0, None), (1, None)]
+    assert layers == [0, 1]
     expected = {
         name: slow_maps(runs / name, ["W1 w2. W3.", "W4 w5 w6 w7."])
         for name in ("bert", "sega")
@@ -90,26 +90,25 @@ def test_models_are_drawn_and_their_shares_told(runs, text, drawn, tmp_path, cap
     assert {path.name for path in tmp_path.iterdir()} == {"article.txt", "maps.png"}
 
 
-def test_heads_and_layers_are_drawn_by_themselves(runs, text, drawn, tmp_path):
+def test_chosen_layers_are_drawn_in_their_order(runs, text, drawn, tmp_path):
     output = tmp_path / "maps.SVG"
-    run(f"{runs}/sega", text, f"--output={output}", "--layers=2,0", "--heads=all")
+    run(f"{runs}/sega", text, f"--output={output}", "--layers=2,0")
     assert output.read_bytes().startswith(b"<?xml")
-    ((_, panels, _),) = drawn
-    assert panels == [(2, 0), (2, 1), (0, 0), (0, 1)]
+    ((_, layers, _),) = drawn
+    assert layers == [2, 0]
 
 
-def test_a_long_text_is_cut_to_what_all_models_take(
+def test_each_model_reads_the_sentences_that_fit_in_its_window(
     runs, run_dir, text, drawn, tmp_path, capsys
 ):
     text.write_text(LONG_TEXT, encoding="utf-8")
     # The window of the SLM can hold the fourth sentence.
     run(f"{runs}/bert,{run_dir}", text, f"--output={tmp_path / 'maps.png'}")
     ((maps, _, _),) = drawn
-    assert [one.window.is_piece.sum() for one in maps.values()] == [10, 10]
+    assert [one.window.is_piece.sum() for one in maps.values()] == [10, 23]
     errors = capsys.readouterr().err
-    for name in maps:
-        assert f"Note: {name}: the text has 23 word pieces in 4 sentences" in errors
-    assert errors.count("Shown are the first 10, in 3\n") == 2
+    assert "Note: bert: the text has 23 word pieces in 4 sentences" in errors
+    assert errors.count("Shown are the first 10, in 3\n") == 1
 
 
 def test_what_cannot_be_drawn_is_refused(runs, text, tmp_path, monkeypatch):
@@ -123,7 +122,6 @@ def test_what_cannot_be_drawn_is_refused(runs, text, tmp_path, monkeypatch):
         ([bert, tmp_path / "latin.txt", output], "latin.txt, .*: Expected UTF-8"),
         ([bert, text, output, "--layers=2"], "from 0 to 1. Received: 2"),
         ([bert, text, output, "--layers=-1"], "Received: -1"),
-        ([bert, text, output, "--heads="], "from 0 to 1. Received: $"),
         ([bert, text, output, "--output=a.xyz"], "Format 'xyz' is not supported"),
     ):
         with pytest.raises(ValueError, match=expected):

@@ -58,10 +58,11 @@ def test_prints_sentences_in_order_with_places_and_confidences(
         assert f"confidence of the whole order {group.confidence:.3g}" in output
 
 
-def test_stdin_is_read(run_dir, sentences, capsys, monkeypatch):
+@pytest.mark.parametrize("flag", ["--text=-", "--sentences=-", None])
+def test_stdin_is_read(run_dir, sentences, capsys, monkeypatch, flag):
     content = io.BytesIO("\n".join(sentences[:3]).encode())
     monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=content))
-    run(run_dir, "--sentences=-")
+    run(run_dir, *([flag] if flag else []))
     output = capsys.readouterr().out
     assert all(one in output for one in sentences[:3])
 
@@ -107,7 +108,7 @@ def test_users_errors_name_what_is_wrong(run_dir, tmp_path):
 def test_model_of_another_kind_is_one_line(tmp_path):
     run_dir = tiny_slm.write_checkpoint(tmp_path, tiny_slm.config())
     code, _, errors = command_calls.call(
-        "seg_tf.commands.reorder_sentences",
+        "reorder-sentences",
         f"--checkpoint={run_dir}",
         stdin="One. Two.",
     )

@@ -1,7 +1,6 @@
 """Texts of any format, as the commands that apply a model read them."""
 
 import io
-import re
 import types
 
 import pytest
@@ -41,24 +40,22 @@ def read(path, *arguments):
     return documents
 
 
-def test_hard_wrapped_lines_are_joined_and_markdown_is_parsed(tmp_path, caplog):
+def test_hard_wrapped_lines_are_joined_and_markdown_is_parsed(
+    tmp_path, caplog, monkeypatch
+):
+    monkeypatch.setattr(readers, "_wrapped_files", set())
     path = tmp_path / "a.md"
     path.write_text("# A *title*\n\nOne\nsentence, [linked](b.md).\n")
     assert read(path) == [["A title", "One sentence, linked."]]
     path = tmp_path / "a.txt"
     path.write_text("One. Two.\nThree.\n\nFour.\n")
     assert read(path) == [["One. Two.", "Three."], ["Four."]]
-    names = [f"{folder}/wrapped.txt" for folder in "abcd"]
-    for name in (*names, names[0]):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    for name in ("b.txt", "c.txt", "b.txt"):
         (tmp_path / name).write_text(WRAPPED)
         assert read(tmp_path / name) == [PARAGRAPHS]
-    assert not caplog.messages
-    for _ in range(2):
-        readers.warn_of_wrapped_lines()  # at the end of a command
-    (message,) = caplog.messages
-    assert re.search("in 4 files: .*a/wrapped.*c/wrapped.txt, …. They are", message)
-    lines = read(tmp_path / names[0], "--reader_options=documents=blank_lines")
+    (message,) = [text for text in caplog.messages if "look hard-wrapped" in text]
+    assert message.startswith(f"{tmp_path}/b.txt: ")
+    lines = read(tmp_path / "b.txt", "--reader_options=documents=blank_lines")
     assert [len(document) for document in lines] == [2, 1]
 
 

@@ -78,7 +78,7 @@ def test_command_writes_the_same_bytes_every_time(tmp_path, monkeypatch):
     # Sets of strings have another order in it.
     monkeypatch.setenv("PYTHONHASHSEED", "1")
     process = command_calls.python(
-        *("-m", "seg_tf.commands.train_punkt"), f"--output={there}", *arguments
+        *("-m", "seg_tf", "train-punkt"), f"--output={there}", *arguments
     )
     printed, errors = process.communicate()
     assert process.returncode == 0, errors

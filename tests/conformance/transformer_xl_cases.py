@@ -171,7 +171,7 @@ CASES = [
             "dropout": 0.25,
             "attention_dropout": 0.2,
             "layer_norm_epsilon": 1e-3,
-            "kernel_initializer": _random_normal,
+            "initializer_range": 0.25,
             "recompute": True,
         },
         specs=ATTENTION_SPECS,

@@ -145,7 +145,7 @@ def build(corpus, output_dir, window_options=WINDOW_OPTIONS, **arguments):
 def command(corpus, output_dir, *more):
     """The command that builds the same."""
     return [
-        "data_pipelines.build_records",
+        "build-records",
         "--format=json_lines",
         f"--input={corpus / 'text'}",
         f"--vocab_file={corpus / 'vocab.txt'}",

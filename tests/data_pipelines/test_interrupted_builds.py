@@ -42,9 +42,10 @@ def test_bytes_are_the_same_after_an_interrupted_build(
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_build_goes_on_to_the_same_bytes(corpus, built, tmp_path, number):
+    arguments = command(corpus, tmp_path, "--num_workers=2")
     with open(tmp_path / "errors.txt", "w+") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", *command(corpus, tmp_path, "--num_workers=2")],
+            [sys.executable, "-m", "seg_tf", *arguments],
             cwd=REPOSITORY,
             stderr=errors,
             start_new_session=True,

@@ -44,9 +44,7 @@ def test_unusable_paths_are_refused(folder):
 def test_a_command_refuses_a_url_before_it_reads(folder):
     # The input is missing, which would be reported if it were looked for.
     text = ("--format=json_lines", "--input=missing.jsonl")
-    result = command_calls.call(
-        "data_pipelines.build_vocab", *text, "--output=gs://bucket/x"
-    )
+    result = command_calls.call("build-vocab", *text, "--output=gs://bucket/x")
     assert result.returncode == 1
     assert "`--output` must be a file of this machine or of a shared" in result.stderr
     assert "Received: 'gs://bucket/x'" in result.stderr

@@ -183,7 +183,7 @@ def test_commands_write_the_same_file_in_every_process(
     for name, text, flags, vocabulary_class, expected in cases:
         output = tmp_path / "out" / f"{name}.txt"
         process = command_calls.python(
-            *("-m", "data_pipelines.build_vocab", "--format=plain_text"),
+            *("-m", "seg_tf", "build-vocab", "--format=plain_text"),
             *(f"--input={text}", f"--output={output}", *flags),
         )
         printed, errors = process.communicate()
@@ -195,7 +195,7 @@ def test_commands_write_the_same_file_in_every_process(
 def test_commands_replace_no_file_unless_told_to(tmp_path):
     output = tmp_path / "vocab.txt"
     output.write_text("mine")
-    command = ("data_pipelines.build_vocab", "--format=plain_text", "--input=missing")
+    command = ("build-vocab", "--format=plain_text", "--input=missing")
     refused = command_calls.call(*command, f"--output={output}")
     assert refused.returncode == 1
     assert f"--output must not exist: {output}" in refused.stderr

@@ -83,15 +83,15 @@ def test_a_text_is_read_as_its_tree(model):
     assert found["num_pieces"] == 14
 
 
-def test_attention_is_drawn_and_its_shares_are_those_of_the_head(model, run_dir):
-    found = model.attention(TEXT, layer=1, head=0)
+def test_attention_is_drawn_and_its_shares_are_those_of_the_layer(model, run_dir):
+    found = model.attention(TEXT, layer=1)
     pretrained = load_pretrained(run_dir)
     tree = attention.read_tree(
         [line for line in TEXT.split("\n") if line], pretrained, SPLITTER
     )
     window = attention.lay_out(tree, pretrained)
     maps = attention.attention_maps(pretrained.encoder, window)
-    expected = attention.attention_shares(maps.weights[1, 0], window)
+    expected = attention.attention_shares(maps.weights[1].mean(axis=0), window)
     assert found["shares"] == pytest.approx(dict(expected), rel=1e-5)
     kind, _, image = found["image"].partition(",")
     assert kind == "data:image/png;base64"
@@ -99,7 +99,7 @@ def test_attention_is_drawn_and_its_shares_are_those_of_the_head(model, run_dir)
     assert found["num_sentences"] == found["num_sentences_of_text"] == 4
     long = model.attention("W1 w2 w3 w4 w5 w6 w7. " * 20)
     assert long["num_sentences"] < long["num_sentences_of_text"] == 20
-    with pytest.raises(ValueError, match="layer=2, head=None"):
+    with pytest.raises(ValueError, match="layer=2"):
         model.attention(TEXT, layer=2)
 
 
@@ -158,10 +158,10 @@ def test_texts_that_cannot_be_read_are_refused(model, ask_model, text, message):
         model.answers()[ask_model](text)
 
 
-def test_wrong_layers_and_heads_are_refused(model):
-    for layer, head in (("1", None), (0.5, None), (-1, None), (0, -1), (0, 9), (0, [])):
-        with pytest.raises(ValueError, match="`layer` and `head` must exist"):
-            model.attention(TEXT, layer, head)
+def test_wrong_layers_are_refused(model):
+    for layer in ("1", 0.5, -1, 9, []):
+        with pytest.raises(ValueError, match="`layer` must exist"):
+            model.attention(TEXT, layer)
 
 
 def test_a_model_says_what_it_cannot_do():
@@ -267,7 +267,7 @@ def test_clicks_in_a_browser(port, tmp_path):
         assert window.text(".paragraph:nth-child(2) .piece").split() == ["w6", "1·0·0"]
         assert "2 paragraphs, 4 sentences" in window.text("#read-result .sum")
 
-        window.click("#head option:nth-child(3)")
+        window.click("#layer option:nth-child(2)")
         window.click("#attention-button")
         window.wait("document.querySelector('#attention img')?.naturalWidth > 300")
 

@@ -45,7 +45,7 @@ def starts_of(axes, style):
 
 def test_panels_show_the_weights_in_common_colours():
     models = {"one": maps_of(*SHORT), "other": maps_of([12], [1], seed=2)}
-    figure = attention.heat_maps(models, [(0, None), (1, None)], "a title")
+    figure = attention.heat_maps(models, [0, 1], "a title")
     assert figure.get_suptitle() == "a title"
     panels = panels_of(figure)
     assert len(panels) == 4
@@ -71,7 +71,7 @@ def test_panels_show_the_weights_in_common_colours():
 
 def ticks(sentence_lengths, paragraph_lengths):
     maps = maps_of(sentence_lengths, paragraph_lengths, num_layers=1)
-    figure = attention.heat_maps({"one": maps}, [(0, None)], "")
+    figure = attention.heat_maps({"one": maps}, [0], "")
     (axes,) = panels_of(figure).values()
     labels = [label.get_text() for label in axes.get_xticklabels()]
     assert labels == [label.get_text() for label in axes.get_yticklabels()]

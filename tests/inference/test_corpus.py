@@ -9,7 +9,6 @@ from seg_tf.inference import texts
 from seg_tf.inference.corpus import CorpusVectors
 from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.inference.texts import Sentence
-from tests.counting_bar import CountingBar
 from tests.inference.test_sentence_encoder import vector_alone
 from tests.inference.tiny_slm import SPLITTER, sentence
 
@@ -31,29 +30,15 @@ def documents(num_documents=8, seed=0):
     ]
 
 
-def all_vectors(corpus):
-    return np.concatenate(list(corpus.parts()))
-
-
-def make(folder, pretrained, given, reports=None, **settings):
-    settings = {"context_sentences": 1, "vectors": None, **settings}
-    bars = []
-
-    def progress(total):
-        bars.append(CountingBar(total))
-        return bars[0]
-
+def make(folder, pretrained, given, **settings):
+    settings = {"vectors": None, **settings}
     description = corpus_module.describe({}, "of weights", "of words", settings)
-    corpus = corpus_module.encode_corpus(
+    return corpus_module.encode_corpus(
         folder,
         lambda: texts.split_documents(given, "text", SPLITTER),
         SentenceEncoder(pretrained),
         description,
-        progress,
-        (reports if reports is not None else []).append,
     )
-    assert all(bar.done == bar.total == len(all_vectors(corpus)) for bar in bars)
-    return corpus
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +54,7 @@ def corpus(pretrained, tmp_path_factory):
 def test_vectors_are_those_of_each_row_alone(corpus, pretrained):
     sentences = list(texts.split_documents(documents(), "text", SPLITTER))
     assert corpus.manifest["num_sentences"] == len(sentences) > 24
-    vectors = all_vectors(corpus)
+    vectors = corpus.vectors
     assert vectors.dtype == np.float32
     kept = corpus.sentences(range(len(sentences)))
     starts = 0
@@ -90,12 +75,11 @@ def test_vectors_are_those_of_each_row_alone(corpus, pretrained):
 def test_nearest_vectors_equal_brute_force_with_ties(tmp_path, count):
     generator = np.random.default_rng(0)
     vectors = generator.normal(size=(60, 16)).astype("f4")
-    vectors[41] = vectors[17]  # in another part; the earlier sentence comes first
+    vectors[41] = vectors[17]  # the earlier sentence comes first
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    for number in range(3):
-        part = vectors[number * 25 :][:25]
-        np.save(tmp_path / f"vectors-0000{number}.npy", part)
-    files.write_json(tmp_path / "manifest.json", {"format_version": 3})
+    vectors.tofile(tmp_path / "vectors.f32")
+    manifest = {"format_version": 4, "num_sentences": len(vectors)}
+    files.write_json(tmp_path / "manifest.json", manifest)
     queries = np.concatenate([vectors[::-7], vectors[17:18]])
     exact = queries.astype("f8") @ vectors.T.astype("f8")
     nearest = CorpusVectors(tmp_path).nearest(queries, count)
@@ -111,11 +95,9 @@ def test_nearest_vectors_equal_brute_force_with_ties(tmp_path, count):
 
 def test_vectors_are_made_once_and_others_refused(corpus, pretrained, tmp_path):
     again = make(corpus.folder, pretrained, [])
-    np.testing.assert_array_equal(all_vectors(again), all_vectors(corpus))
-    with pytest.raises(
-        ValueError, match=r"settings\.context_sentences: 1 there, 2 now"
-    ):
-        make(corpus.folder, pretrained, [], context_sentences=2)
+    np.testing.assert_array_equal(again.vectors, corpus.vectors)
+    with pytest.raises(ValueError, match=r"settings\.vectors: None there, mean now"):
+        make(corpus.folder, pretrained, [], vectors="mean")
     (tmp_path / "mine").write_text("kept")
     with pytest.raises(ValueError, match="must be new, or a folder that is empty"):
         make(tmp_path, pretrained, documents(1))
@@ -125,8 +107,8 @@ def test_vectors_are_made_once_and_others_refused(corpus, pretrained, tmp_path):
 def test_folders_without_a_manifest_or_of_another_version_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"has no manifest\.json.*--corpus"):
         CorpusVectors(tmp_path)
-    files.write_json(tmp_path / "manifest.json", {"format_version": 2})
-    with pytest.raises(ValueError, match=r"version 3, found 2\. Encode the corpus aga"):
+    files.write_json(tmp_path / "manifest.json", {"format_version": 3})
+    with pytest.raises(ValueError, match=r"version 4, found 3\. Encode the corpus aga"):
         CorpusVectors(tmp_path)
 
 
@@ -136,10 +118,10 @@ def test_a_corpus_without_sentences_is_refused(pretrained, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_cut_sentences_are_reported(pretrained, tmp_path):
+def test_cut_sentences_are_reported(pretrained, tmp_path, capsys):
     generator = np.random.default_rng(0)
-    reports = []
     text = [[f"{sentence(generator, 100)} W1 w2."]]
-    corpus = make(tmp_path / "index", pretrained, text, reports)
-    assert reports == ["Sentences that were truncated to one row: 1"]
+    corpus = make(tmp_path / "index", pretrained, text)
+    output = capsys.readouterr().out
+    assert "Sentences that were truncated to one row: 1\n" in output
     assert corpus.sentences([1])[1][-1] == Sentence("W1 w2.", "text")

@@ -53,7 +53,7 @@ def test_with_less_memory_it_is_as_in_segments_of_one_word(
 ):
     model = tiny.load(language_model_dir)
     text = model.word_text(tiny.TEXT.split("\n"))
-    measured = model.measure(text.segments(1, 1))
+    measured = model.measure(text.segments(1))
     generator = TextGenerator(model)
     losses = []
     for token_id in text.token_ids.tolist():
@@ -61,7 +61,7 @@ def test_with_less_memory_it_is_as_in_segments_of_one_word(
         generator.append(token_id)
     # The text alone has no <eos> before it, which memory forgets after two layers of 4.
     reached = 2 * tiny.MEMORY_LENGTH + 1
-    before = model.measure(itertools.islice(text.segments(1, 1), reached))
+    before = model.measure(itertools.islice(text.segments(1), reached))
     assert sum(losses[1 + reached :]) == pytest.approx(
         measured.loss_sum - before.loss_sum, abs=1e-3
     )

@@ -5,8 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from seg_tf.config import build_from
-from seg_tf.data.inputs import LaneInputsConfig
 from seg_tf.inference.language_model import Measured, standard_count
 from tests.inference import tiny_language_model as tiny
 from tests.sample_data import sample_data
@@ -21,9 +19,9 @@ def text_path(tmp_path_factory):
     return path
 
 
-def measure(model, path, lanes=1, target_length=tiny.TARGET_LENGTH):
+def measure(model, path, target_length=tiny.TARGET_LENGTH):
     text = model.word_text(path.read_text().split("\n"))
-    return model.measure(text.segments(lanes, target_length))
+    return model.measure(text.segments(target_length))
 
 
 @pytest.mark.parametrize("target_length", [7, 50])
@@ -38,23 +36,13 @@ def test_with_memory_for_all_text_segments_change_nothing(
     assert measured.perplexity() == pytest.approx(math.exp(expected.mean()), rel=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("memory_length", "lanes", "passes"),
-    [
-        # Without memory, each segment is a pass of its own.
-        (0, 1, [(begin, begin + tiny.TARGET_LENGTH) for begin in range(0, 30, 6)]),
-        (31, 4, [(0, 8), (8, 16), (16, 24), (24, 30)]),
-    ],
-    ids=["memory", "lanes"],
-)
-def test_words_see_only_their_memory_and_lane(
-    language_model_dir, text_path, memory_length, lanes, passes
-):
-    model = tiny.load(language_model_dir, memory_length=memory_length)
-    measured = measure(model, text_path, lanes)
+def test_without_memory_words_see_only_their_segment(language_model_dir, text_path):
+    model = tiny.load(language_model_dir, memory_length=0)
+    measured = measure(model, text_path)
     ids = tiny.ids_of(tiny.WORDS_OF_TEXT)
     expected = []
-    for begin, end in passes:
+    for begin in range(0, 30, tiny.TARGET_LENGTH):
+        end = begin + tiny.TARGET_LENGTH
         log_probabilities = tiny.one_pass(
             model,
             ids[begin:end],
@@ -80,7 +68,6 @@ def test_ratios_are_over_the_tokens_asked_for():
     assert measured.perplexity() == pytest.approx(math.e**2)
     assert measured.loss(40) == 0.5
     assert measured.perplexity(40) == pytest.approx(math.e**0.5)
-    assert Measured(1e6, 1, 0).perplexity() == math.inf
 
 
 # === Texts as words ===
@@ -122,40 +109,3 @@ def test_wikitext_has_its_standard_count(model):
     lines = path.read_text(encoding="utf-8").split("\n")[:-1]
     num_blank = sum(not line.strip() for line in lines)
     assert len(model.word_text(lines).token_ids) + num_blank == 217_646
-
-
-@pytest.fixture(scope="module")
-def text_and_records(model, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("text")
-    text = read(model, folder, tiny.TEXT)
-    return text, tiny.build_records(folder, tmp_path_factory.mktemp("records"))
-
-
-@pytest.mark.parametrize("lanes", [1, 3, 7, 30])
-@pytest.mark.parametrize("target_length", [1, 6, 40])
-def test_segments_are_those_of_validation(text_and_records, lanes, target_length):
-    text, records_dir = text_and_records
-    inputs = build_from(
-        LaneInputsConfig(target_length=target_length, validation_lanes=lanes),
-        records_dir=records_dir,
-        seed=0,
-    )
-    dataset = inputs.validation_dataset(lanes, split="train")
-    found = list(text.segments(lanes, target_length))
-    for batch, expected in zip(found, dataset.as_numpy_iterator(), strict=True):
-        mask = batch["padding_mask"]
-        np.testing.assert_array_equal(mask, expected["padding_mask"])
-        for name, values in batch.items():
-            assert values.dtype == expected[name].dtype
-            np.testing.assert_array_equal(
-                values[mask], expected[name][mask], err_msg=name
-            )
-    num_targets = sum(batch["padding_mask"].sum() for batch in found)
-    assert num_targets == len(text.token_ids) - 1
-
-
-@pytest.mark.parametrize("content", ["", "\n \n", "The w1"])
-def test_too_little_text_is_refused(model, tmp_path, content):
-    text = read(model, tmp_path, content)
-    with pytest.raises(ValueError, match="a word to predict for each of the `lanes`"):
-        text.segments(3, 2)

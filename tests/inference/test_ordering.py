@@ -8,7 +8,6 @@ import pytest
 
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.config import SentenceUnshufflingConfig
-from seg_tf.data.inputs import WindowInputsConfig
 from seg_tf.inference import row_encoder
 from seg_tf.inference.ordering import SentenceOrderer
 from seg_tf.inference.texts import Sentence
@@ -117,7 +116,3 @@ def test_other_models_are_refused(pretrained):
     other = dataclasses.replace(pretrained, objectives={})
     with pytest.raises(ValueError, match="whose objectives are none"):
         SentenceOrderer(other)
-    inputs = WindowInputsConfig(window_length=16)
-    config = dataclasses.replace(pretrained.config, inputs=inputs)
-    with pytest.raises(ValueError, match="inputs were of WindowInputsConfig"):
-        SentenceOrderer(dataclasses.replace(pretrained, config=config))

@@ -27,7 +27,7 @@ def folder(tmp_path_factory):
     (folder / "texts.txt").write_text("\n\n".join(documents))
     (folder / "held_out.txt").write_text("\n\n".join(documents[::5]))
     built = command_calls.call(
-        "data_pipelines.build_records",
+        "build-records",
         f"--input={folder / 'texts.txt'}",
         "--format=plain_text",
         "--vocab_file=seg_tf/presets/bert_mini_en/vocab.txt",
@@ -82,18 +82,18 @@ def test_measures_are_those_of_the_commands(folder, tmp_path):
     rows = [row for row in log_of(tmp_path / "run") if row["kind"] == "validation"]
     assert [row["updates"] for row in rows] == [2, 4]
     for command, *arguments in (
-        ("evaluate_grammar", "--pairs=10"),
-        ("evaluate_similarity",),
+        ("evaluate-grammar", "--pairs=10"),
+        ("evaluate-similarity",),
     ):
         command_calls.call(
-            f"seg_tf.commands.{command}",
+            command,
             f"--checkpoint={tmp_path / 'run' / 'checkpoints' / folders.name(4)}",
             f"--data_dir={folder}",
             f"--output={tmp_path / command}",
             *arguments,
         )
-    (grammar,) = files.read_json(tmp_path / "evaluate_grammar")
-    (vectors,) = files.read_json(tmp_path / "evaluate_similarity")
+    (grammar,) = files.read_json(tmp_path / "evaluate-grammar")
+    (vectors,) = files.read_json(tmp_path / "evaluate-similarity")
     assert rows[1]["blimp_accuracy"] == grammar["accuracy"]
     expected = vectors["sets"]["sts-b"]["spearman"]
     assert rows[1]["sts_b_spearman"] == pytest.approx(expected, abs=1e-6)

@@ -76,7 +76,7 @@ def test_the_command_prints_models_and_twins_of_new_weights(pairs, tmp_path):
     models = [tiny("bert"), tiny("segabert")]
     with mock.patch.object(model_flags, "load_models", return_value=models):
         printed = command_calls.call(
-            "seg_tf.commands.evaluate_similarity",
+            "evaluate-similarity",
             "--checkpoint=runs/bert,runs/segabert",
             f"--data_dir={tmp_path}",
             "--baseline",

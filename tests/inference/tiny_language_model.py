@@ -5,7 +5,6 @@ import functools
 import keras
 import numpy as np
 
-from data_pipelines.builds.documents import DocumentOptions, build_documents
 from seg_tf.checkpoints.pretrained import load_pretrained
 from seg_tf.config import CausalLMConfig, RunConfig, TransformerXLConfig
 from seg_tf.data.inputs import LaneInputsConfig
@@ -32,21 +31,6 @@ The w9 @.@ w10 w11 <eos>"""
 WORDS_OF_TEXT = _IN_ONE_LINE.split()
 SENTENCES_OF_TEXT = [0] * 5 + [1] * 5 + [2] * 7 + [3] * 4 + [4] * 4 + [5] * 6
 PARAGRAPHS_OF_TEXT = [0] * 5 + [1] * 12 + [2] * 14
-
-
-def build_records(texts, folder):
-    """Records of a folder of texts, all of them for training; returns their folder."""
-    (folder / "words.txt").write_bytes(VOCABULARY.to_bytes())
-    options = DocumentOptions(
-        format="plain_text",
-        reader_options={"hard_wrapped": "no"},
-        input=str(texts),
-        vocab_file=str(folder / "words.txt"),
-        tokenizer="whitespace",
-        validation_fraction=0.0,
-    )
-    build_documents(options, folder / "records")
-    return folder / "records"
 
 
 def config(**settings) -> RunConfig:

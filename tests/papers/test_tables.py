@@ -150,7 +150,7 @@ def test_duplicate_and_missing_results_are_refused(runs):
 
 def test_what_is_printed(runs):
     code, printed, errors = command_calls.call(
-        "seg_tf.commands.paper_tables", "--paper=segatron", f"--runs={runs}"
+        "paper-tables", "--paper=segatron", f"--runs={runs}"
     )
     assert code == 0, errors
     _, _, table = printed.partition("## Segatron, table 2: GLUE\n")
@@ -167,7 +167,7 @@ def test_runs_of_another_size(tmp_path):
     scores = {((1e-5, 32, 5), seed): {"accuracy": seed / 10} for seed in (5, 6)}
     write_trials(tmp_path / "tiny", "slm_tiny", "glue/rte", scores)
     code, printed, errors = command_calls.call(
-        "seg_tf.commands.paper_tables",
+        "paper-tables",
         *("--paper=slm", f"--runs={tmp_path}", "--size=tiny"),
     )
     assert code == 0, errors

@@ -1,7 +1,7 @@
-"""`python -m seg_tf.tasks`: the list of tasks."""
+"""`seg-tf tasks`: the list of tasks."""
 
-import seg_tf.tasks.__main__ as command
 from seg_tf import tasks
+from seg_tf.commands import tasks as command
 
 
 def test_all_tasks_are_listed(capsys):

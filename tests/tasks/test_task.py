@@ -122,7 +122,7 @@ def test_predictions_are_written_with_the_labels_that_are_known(tmp_path):
 def test_tasks_do_without_tensorflow():
     code = """
 import sys
-import seg_tf.tasks.__main__, seg_tf.tasks.task, seg_tf.tasks.squad
+import seg_tf.commands.tasks, seg_tf.tasks.task, seg_tf.tasks.squad
 import seg_tf.tasks.similarity, seg_tf.tasks.finetuning_settings
 print([name for name in ("tensorflow", "keras") if name in sys.modules])
 """

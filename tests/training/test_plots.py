@@ -70,7 +70,7 @@ def test_metric_that_no_run_has_is_refused_with_those_there_are():
 def test_command_plots_several_runs(tmp_path):
     runs = [write_log(tmp_path / name) for name in ("one", "two")]
     command = [
-        "seg_tf.commands.plot_runs",
+        "plot-runs",
         f"--runs={runs[0]},{runs[1]}",
         f"--output={tmp_path / 'x.png'}",
     ]

@@ -121,15 +121,6 @@ def test_peaks_are_never_guessed():
         assert peak_by_name(name, dtype) is None
 
 
-def test_memory_of_a_host_is_shared_by_its_processes(monkeypatch):
-    size, device = throughput.available_memory()
-    assert size > 2**28
-    assert device == "this machine"
-    monkeypatch.setenv("HOROVOD_LOCAL_SIZE", "4")
-    expected = (size // 4, "this machine, for each of 4 processes")
-    assert throughput.available_memory() == expected
-
-
 def test_speed_and_data_wait_leave_out_the_first_update_and_pauses():
     seconds = [0.0]
     speed = Throughput(flops_per_update=600, peak=400.0, clock=lambda: seconds[0])

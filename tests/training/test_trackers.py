@@ -7,7 +7,7 @@ import pytest
 
 from seg_tf.training import trackers
 from seg_tf.training.errors import TrainingStopped
-from seg_tf.training.trackers import TrackedRun, Tracker
+from seg_tf.training.trackers import Tracker
 from tests.training import tracker_stand_ins
 
 ROWS = [(5, {"train/loss": 2.0}), (10, {"train/loss": 1.5, "health/speed": 7.0})]
@@ -15,20 +15,19 @@ SENT = [{"updates": updates, **row} for updates, row in ROWS]
 
 
 def tracked_run(folder, **changes):
-    settings = {
-        "name": "bert",
+    return {
+        "run_name": "bert",
         "parameters": {"model": {"num_layers": 2, "tables": {}}, "seed": None},
         "id_file": folder / "trackers.json",
         **changes,
     }
-    return TrackedRun(**settings)
 
 
 def track(name, run, rows=ROWS, project="project", failing=False, report=print):
     """Tracks rows as a run does; `failing` ends it by an exception."""
     try:
         with contextlib.ExitStack() as stack:
-            tracker = Tracker(name, project, run, report)
+            tracker = Tracker(name=name, project=project, report=report, **run)
             stack.push(tracker.close)
             for updates, row in rows:
                 tracker.on_log(updates, row)
@@ -40,13 +39,13 @@ def track(name, run, rows=ROWS, project="project", failing=False, report=print):
 
 def test_wandb_gets_name_project_config_and_rows_by_update(tmp_path, monkeypatch):
     wandb = tracker_stand_ins.install_wandb(monkeypatch)
-    run = tracked_run(tmp_path, group="all")
+    run = tracked_run(tmp_path)
     track("wandb", run)
     track("wandb", run, project="", failing=True, rows=ROWS[:1])
     first, second = wandb.openings
     assert (first["project"], second["project"]) == ("project", None)
-    assert (first["name"], first["group"], first["dir"]) == ("bert", "all", tmp_path)
-    assert first["config"] == run.parameters
+    assert (first["name"], first["dir"]) == ("bert", tmp_path)
+    assert first["config"] == run["parameters"]
     assert wandb.runs["w0"].rows == [*SENT, SENT[0]]
     assert wandb.runs["w0"].exit_code == 1
 
@@ -91,16 +90,11 @@ def not_a_callback(folder):
     return str(folder)
 
 
-def test_callbacks_are_made_of_their_names_with_an_existing_folder(tmp_path):
-    names = [f"{__name__}:Folder", "keras.callbacks:TerminateOnNaN"]
-    factories = trackers.find_factories(names[:1], "callbacks")
-    (made,) = trackers.make_callbacks(factories, tmp_path / "run")
+def test_callbacks_are_made_with_an_existing_folder(tmp_path):
+    (made,) = trackers.make_callbacks([Folder], tmp_path / "run")
     assert isinstance(made, Folder)
     assert made.folder == tmp_path / "run"
     assert made.folder.is_dir()
-    assert trackers.find_factories(names, "callbacks")[1] is (
-        keras.callbacks.TerminateOnNaN
-    )
 
 
 def test_function_that_makes_something_else_is_an_error(tmp_path):

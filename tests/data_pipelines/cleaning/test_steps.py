@@ -22,9 +22,6 @@ def by_accents(text):
 def code_alone(text):
     return by_accents(text)[0]
 
-def logarithm(text):
-    return "en", -56.8
-
 def number(text):
     return 3
 
@@ -62,7 +59,6 @@ def everything_on(language_module):
         min_document_words=20,
         language="en,de",
         language_function=f"{language_module}:by_accents",
-        min_language_confidence=0.5,
         duplicates="near",
     )
 
@@ -113,31 +109,17 @@ def test_counts_are_those_of_plain_python(corpus, built):
     assert Manifest.load(built).count("documents") == len(left)
 
 
-def apply(function, text, confidence=0.0):
-    options = CleaningOptions(
-        language="en", language_function=function, min_language_confidence=confidence
-    )
+def apply(function, text):
+    options = CleaningOptions(language="en", language_function=function)
     counts = drop_counts.DropCounter(["language"])
-    result = steps.other_languages(options).apply(0, document(text), counts)
-    return result, counts.report()["steps"]["language"]["examples"]
+    return steps.other_languages(options).apply(0, document(text), counts)
 
 
 @pytest.mark.parametrize("function", ["by_accents", "code_alone"])
 def test_other_languages_are_dropped(language_module, function):
     name = f"{language_module}:{function}"
-    assert apply(name, "une été")[0] is None
-    assert apply(name, "a summer")[0] == document("a summer")
-
-
-def test_uncertain_languages_are_dropped(language_module):
-    result, (example,) = apply(f"{language_module}:by_accents", "a summer", 0.95)
-    assert result is None
-    assert example["why"] == "en with confidence 0.90"
-    # Logarithms are no confidences, which matters only with a limit.
-    name = f"{language_module}:logarithm"
-    assert apply(name, "a summer")[0] is not None
-    with pytest.raises(BuildError, match=r"between 0 and 1\. Received: -56\.8"):
-        apply(name, "a summer", 0.5)
+    assert apply(name, "une été") is None
+    assert apply(name, "a summer") == document("a summer")
 
 
 @pytest.mark.parametrize(

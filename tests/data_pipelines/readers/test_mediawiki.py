@@ -41,7 +41,7 @@ def test_pages_are_documents_or_rejections(tmp_path):
         + page("One.", 1)
         + page("#REDIRECT [[B]]", 2, extra='<redirect title="B" />')
         + page("Talk.", 3, title="Talk:A", namespace="<ns>1</ns>")
-        + page("#redirect: [[C|D]]", 4)
+        + page("#redirect: [[C|D]]", 4, extra='<redirect title="C" />')
         + page("{{Stub}}", 5)
         + page("return {}", 6, model="Scribunto")
         + page("Two &amp;amp; three.", 7, title="A &amp; B")
@@ -78,16 +78,6 @@ def test_last_revision_is_taken(tmp_path):
     (item,) = read(tmp_path, HEAD + text + TAIL)
     assert item.paragraphs == ("Title", "New.")
     assert item.location == "page id=1"
-
-
-def test_part_of_a_dump_may_begin_with_a_page(tmp_path):
-    pages = page("One.", 1) + page("[[Category:A]]Two &amp; a.", 2)
-    for data in (pages, pages + TAIL, "\n " + pages):
-        items = read(tmp_path, data)
-        assert [one[1] for one in helpers.paragraphs(items)] == ["One.", "Two & a."]
-    *before, last = read(tmp_path, pages[:-20])
-    assert helpers.reasons(before) == [""]
-    assert last.reason == "damaged_xml"
 
 
 def test_sample_dump_has_the_articles_of_element_tree():

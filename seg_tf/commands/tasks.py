@@ -1,12 +1,8 @@
-"""Lists the benchmark tasks with their texts, labels, metrics and sizes.
+"""Lists the benchmark tasks with their texts, labels, metrics and sizes."""
 
-python -m seg_tf.tasks
-"""
-
-import sys
 from collections.abc import Sequence
 
-from seg_tf import command_line, tasks
+from seg_tf import tasks
 
 # Extractive question answering is not a `Task`. See `seg_tf.tasks.squad`.
 _SQUAD_SIZES = {
@@ -25,7 +21,3 @@ def main(_: Sequence[str]) -> None:
         print(f"{name:24} {texts}, {kind}; {metrics}; {', '.join(sizes)}")
     for name, sizes in _SQUAD_SIZES.items():
         print(f"{name:24} question and context, answer span; f1/exact; {sizes}")
-
-
-if __name__ == "__main__":
-    sys.exit(command_line.run(main))

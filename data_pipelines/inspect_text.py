@@ -15,12 +15,11 @@ format has `--reader_options` (docs/sources.md):
   seg-tf readers --format=json_lines --input='gs://bucket/c4/*.json.gz' \
       --reader_options=text_field=content.text
 
-`--output` writes the whole text as UTF-8, with one paragraph per line and a blank line
-after each document (format `plain_text` with `documents=blank_lines`). If the name ends
-in `.jsonl`, it writes JSON lines with one document per line. A folder of such files can
-combine corpora of different formats:
+`--output` writes the whole text as JSON lines, with one document per line. A folder of
+such files can combine corpora of different formats:
 
-  seg-tf readers --format=wikiextractor --input=enwiki/text --output=enwiki.txt
+  seg-tf readers --format=wikiextractor --input=enwiki/text \
+      --output=corpus/enwiki.jsonl
   seg-tf readers --format=markdown --input=books --output=corpus/books.jsonl
   seg-tf build-records --format=json_lines --input=corpus …
 """
@@ -30,7 +29,6 @@ import itertools
 import json
 import pathlib
 import random
-import sys
 from collections.abc import Iterator, Sequence
 
 from absl import flags
@@ -43,35 +41,41 @@ from data_pipelines.readers.base import (
 )
 from seg_tf import command_line, files
 
-command_flags.define_text_flags()
-_NUM_DOCUMENTS = flags.DEFINE_integer(
-    "num_documents", 3, "Number of documents to print.", lower_bound=0
-)
-_SAMPLE_SEED = flags.DEFINE_integer(
-    "sample_seed",
-    None,
-    "Read the whole corpus and print random documents, drawn with this seed. "
-    "Default: print the first documents and stop reading.",
-)
-_OUTPUT = flags.DEFINE_string(
-    "output", None, "Write the whole text to this file instead of printing a sample."
-)
 _MAX_PARAGRAPHS = 12
 _MAX_CHARACTERS = 300
 _MAX_REJECTED = 20
 
 
+def define_flags() -> None:
+    command_flags.define_text_flags()
+    flags.DEFINE_integer(
+        "num_documents", 3, "Number of documents to print.", lower_bound=0
+    )
+    flags.DEFINE_integer(
+        "sample_seed",
+        None,
+        "Read the whole corpus and print random documents, drawn with this seed. "
+        "Default: print the first documents and stop reading.",
+    )
+    flags.DEFINE_string(
+        "output",
+        None,
+        "Write the whole text to this file (.jsonl) instead of printing a sample.",
+    )
+
+
 def _print_sample(documents: Iterator[readers.Document]) -> None:
     """Prints the first documents or, with a seed, random ones (reservoir sampling)."""
     sample: dict[int, tuple[int, readers.Document]] = {}
-    generator = random.Random(_SAMPLE_SEED.value)
-    if _SAMPLE_SEED.value is None:
-        documents = itertools.islice(documents, _NUM_DOCUMENTS.value)
+    count, seed = flags.FLAGS.num_documents, flags.FLAGS.sample_seed
+    generator = random.Random(seed)
+    if seed is None:
+        documents = itertools.islice(documents, count)
     for number, document in enumerate(documents):
         slot = number
-        if number >= _NUM_DOCUMENTS.value:
+        if number >= count:
             slot = generator.randrange(number + 1)
-        if slot < _NUM_DOCUMENTS.value:
+        if slot < count:
             sample[slot] = (number, document)
     for _, document in sorted(sample.values(), key=lambda pair: pair[0]):
         print(
@@ -88,25 +92,21 @@ def _print_sample(documents: Iterator[readers.Document]) -> None:
 
 
 def _write(path: pathlib.Path, documents: Iterator[readers.Document]) -> None:
-    """Writes all documents, as JSON lines if the name ends in `.jsonl`."""
+    """Writes all documents as JSON lines."""
     with (
         files.written_aside(path) as aside,
         open(aside, "w", encoding="utf-8", newline="\n") as file,
     ):
         for document in documents:
-            text = "\n".join(document.paragraphs)
-            if path.suffix == ".jsonl":
-                record = {"title": document.title, "text": text}
-                file.write(json.dumps(record, ensure_ascii=False) + "\n")
-            else:
-                file.write(f"{text}\n\n")
+            record = {"title": document.title, "text": "\n".join(document.paragraphs)}
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
 def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     output = None
-    if _OUTPUT.value is not None:
-        output = command_line.file_path(_OUTPUT.value, "output")
+    if values.output is not None:
+        output = command_line.file_path(values.output, "output")
     reader = readers.get_reader(values.format, **command_flags.reader_options())
     passed_over: PassedOver = {}
     sources = reader.sources(values.input, passed_over)
@@ -129,7 +129,7 @@ def main(_: Sequence[str]) -> None:
                 yield item
             bar.update()
 
-    is_whole = output is not None or _SAMPLE_SEED.value is not None
+    is_whole = output is not None or values.sample_seed is not None
     with command_line.progress_bar(len(sources), "text", "file") as bar:
         if output is None:
             _print_sample(documents())
@@ -145,7 +145,3 @@ def main(_: Sequence[str]) -> None:
         print(f"  {item}")
     if more := reasons.total() - len(rejected):
         print(f"  … and {more:,} more")
-
-
-if __name__ == "__main__":
-    sys.exit(command_line.run(main))
