@@ -14,6 +14,7 @@ import warnings
 from typing import NamedTuple
 from unittest import mock
 
+import pytest
 from absl import app, flags, logging
 from matplotlib import image
 
@@ -112,9 +113,11 @@ def call(name, *arguments, stdin=""):
         contextlib.redirect_stderr(errors),
         mock.patch.object(sys, "argv", argv),
         mock.patch.object(sys, "stdin", io.StringIO(stdin)),
-        mock.patch.dict(sys.modules, {"__main__": types.ModuleType("__main__")}),
+        pytest.MonkeyPatch.context() as patch,
         warnings.catch_warnings(action="ignore"),  # printed, not raised
     ):
+        # Only this item: modules that the command imports stay.
+        patch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))
         code = _exit_code(name)
         if isinstance(code, str):
             print(code, file=errors)

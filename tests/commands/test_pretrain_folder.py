@@ -9,6 +9,7 @@ import types
 from collections import Counter
 
 import numpy as np
+import psutil
 import pytest
 from absl import flags
 from ml_collections import config_flags
@@ -247,7 +248,7 @@ def test_every_choice_is_a_flag_and_fits_the_line(capsys, monkeypatch):
 
 
 def call(*arguments):
-    return command_calls.call("seg_tf.commands.pretrain", *arguments)
+    return command_calls.call("pretrain", *arguments)
 
 
 @pytest.mark.parametrize(
@@ -283,7 +284,8 @@ def test_from_text_to_weights_and_resumed(folder, monkeypatch):
         pretrain_folder, "measure_speed", lambda *_: Speed(0.2, 1.0, 512.0)
     )
     # Building takes no time, for any load of the machine.
-    clock = types.SimpleNamespace(monotonic=lambda: 0.0)
+    begin = psutil.Process().create_time()
+    clock = types.SimpleNamespace(monotonic=lambda: 0.0, time=lambda: begin)
     monkeypatch.setattr(pretrain_folder, "time", clock)
     command = ["my_texts", "--minutes=3", "--config.training.num_updates=20"]
     code, output, errors = call(*command, *SMALL)
@@ -305,7 +307,7 @@ def test_from_text_to_weights_and_resumed(folder, monkeypatch):
     vocabulary, options = records.parent / "vocab.txt", ("--input=my_texts",)
     options += ("--format=plain_text", f"--vocab_file={vocabulary}", "--lower_case")
     code, _, errors = command_calls.call(
-        "data_pipelines.build_records",
+        "build-records",
         *options,
         "--output_dir=records",
         "--window_length=128",
