@@ -11,7 +11,7 @@ The output folder is input for a vector index:
 
 A passage is encoded together with its document, or with as much of it as fits into a
 row of the model. --isolated encodes each passage alone. Queries are encoded alone, with
-`SentenceEncoder.encode`. docs/long_texts.md#passages has the recall of both.
+`SentenceEncoder.encode`. docs/export.md#passages has the recall of both.
 """
 
 import json
