@@ -9,7 +9,6 @@ import runpy
 import signal
 import subprocess
 import sys
-import types
 import warnings
 from typing import NamedTuple
 from unittest import mock
@@ -112,7 +111,7 @@ def call(name, *arguments, stdin=""):
         contextlib.redirect_stderr(errors),
         mock.patch.object(sys, "argv", argv),
         mock.patch.object(sys, "stdin", io.StringIO(stdin)),
-        mock.patch.dict(sys.modules, {"__main__": types.ModuleType("__main__")}),
+        mock.patch.object(sys.modules["__main__"], "__doc__", ""),
         warnings.catch_warnings(action="ignore"),  # printed, not raised
     ):
         code = _exit_code(name)
