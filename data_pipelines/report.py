@@ -335,9 +335,5 @@ def main(_: Sequence[str]) -> None:
     if values.output is not None or records_dir.is_dir():
         output = command_line.file_path(values.output or str(output), "output")
     documents_dir = values.documents_dir and mirrors.local_records(values.documents_dir)
-    write_report(
-        records_dir,
-        output,
-        documents_dir=documents_dir,
-    )
+    write_report(records_dir, output, documents_dir=documents_dir)
     print(f"the report is {output}")

@@ -9,12 +9,10 @@ import runpy
 import signal
 import subprocess
 import sys
-import types
 import warnings
 from typing import NamedTuple
 from unittest import mock
 
-import pytest
 from absl import app, flags, logging
 from matplotlib import image
 
@@ -113,11 +111,9 @@ def call(name, *arguments, stdin=""):
         contextlib.redirect_stderr(errors),
         mock.patch.object(sys, "argv", argv),
         mock.patch.object(sys, "stdin", io.StringIO(stdin)),
-        pytest.MonkeyPatch.context() as patch,
+        mock.patch.object(sys.modules["__main__"], "__doc__", ""),
         warnings.catch_warnings(action="ignore"),  # printed, not raised
     ):
-        # Only this item: modules that the command imports stay.
-        patch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))
         code = _exit_code(name)
         if isinstance(code, str):
             print(code, file=errors)

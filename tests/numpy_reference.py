@@ -24,6 +24,15 @@ def named_weights(layer) -> dict[str, np.ndarray]:
     return weights
 
 
+def set_random_weights(layer, scale=0.3, seed=3):
+    """Weights large enough for every one of them to matter."""
+    generator = np.random.default_rng(seed)
+    for weight in layer.trainable_weights:
+        offset = 1.0 if weight.path.endswith(("gamma", "scale")) else 0.0
+        weight.assign(offset + scale * generator.normal(size=weight.shape))
+    return layer
+
+
 def part(weights: Weights, prefix: str) -> dict[str, np.ndarray]:
     """The weights below `prefix`, by the rest of their paths."""
     return {

@@ -148,7 +148,8 @@ def build_documents(
     # Reports a missing language function or file before reading anything.
     steps.steps_of_documents(options.cleaning)
     if options.cleaning.evaluation_texts is not None:
-        print(evaluation_texts.summary(options.cleaning), file=sys.stderr)
+        texts = evaluation_texts.load(options.cleaning)
+        print(f"looking for {texts}", file=sys.stderr)
     not_read: PassedOver = {}
     ledger = SourceLedger(list_sources(options, not_read), output_dir)
     passed_over = describe_passed_over(not_read)

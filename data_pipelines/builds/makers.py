@@ -21,7 +21,7 @@ from data_pipelines.builds.sharded_build import ShardedBuild
 from data_pipelines.builds.slices import Slice
 from data_pipelines.builds.text_counts import TextCounter
 from data_pipelines.cleaning import steps
-from data_pipelines.cleaning.cleaning_options import NEAR
+from data_pipelines.cleaning.cleaning_options import NEAR, NO_CLEANING
 from data_pipelines.cleaning.drop_counts import DropCounter
 from data_pipelines.readers import Document, RejectedDocument, get_reader
 from seg_tf import files
@@ -85,7 +85,7 @@ class SliceMaker:
         rejected = copy.deepcopy(payload.rejected)
         documents = slices.parsed_documents(self._reader, payload, rejected)
         counter = None
-        if self._options.cleaning.is_on:
+        if self._options.cleaning != NO_CLEANING:
             cleaning_steps = list(self._steps)
             if self._duplicates is not None:
                 repeated = duplicates_in_slice(self._duplicates, payload)

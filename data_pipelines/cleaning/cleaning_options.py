@@ -5,7 +5,7 @@ import pathlib
 from typing import Annotated, Any
 
 from seg_tf import files
-from seg_tf.config.base import Count, Range, Whole, check_ranges
+from seg_tf.config.base import Count, Range, Whole, check_choice, check_ranges
 
 EXACT, NEAR = "exact", "near"
 _Threshold = Annotated[float, Range("lie between 0.1 and 0.95", 0.1, 0.95)]
@@ -47,6 +47,8 @@ class CleaningOptions:
 
     def __post_init__(self):
         check_ranges(self)
+        if self.duplicates is not None:
+            check_choice("duplicates", self.duplicates, (EXACT, NEAR))
         for name, rule, is_met in (
             (
                 "language_function",
@@ -60,11 +62,6 @@ class CleaningOptions:
                 self.evaluation_texts is not None or self.evaluation_words == 13,
             ),
             (
-                "duplicates",
-                f"must be {EXACT!r} or {NEAR!r}",
-                self.duplicates in (None, EXACT, NEAR),
-            ),
-            (
                 "duplicate_threshold",
                 "must be given only with duplicates='near'",
                 self.duplicates == NEAR or self.duplicate_threshold == 0.8,
@@ -74,11 +71,6 @@ class CleaningOptions:
                 raise ValueError(
                     f"`{name}` {rule}. Received: {name}={getattr(self, name)!r}"
                 )
-
-    @property
-    def languages(self) -> tuple[str, ...]:
-        """The language codes in `language`."""
-        return tuple(name.strip() for name in (self.language or "").split(","))
 
     def described(self) -> dict[str, Any]:
         """Returns options that differ from the defaults, with texts as a checksum."""
@@ -91,11 +83,6 @@ class CleaningOptions:
             path = pathlib.Path(self.evaluation_texts).expanduser()
             described["evaluation_texts"] = f"sha256 {files.checksum(path)}"
         return described
-
-    @property
-    def is_on(self) -> bool:
-        """True if any cleaning step is on."""
-        return self != NO_CLEANING
 
 
 NO_CLEANING = CleaningOptions()

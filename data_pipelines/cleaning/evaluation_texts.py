@@ -63,10 +63,15 @@ class EvaluationTexts:
         hashes = [run_hashes(words, length) for words in ([], *texts)]
         self._hashes = np.unique(np.concatenate(hashes))
 
+    def __str__(self) -> str:
+        return (
+            f"copies of {self.num_texts - self.num_short:,} evaluation texts; "
+            f"{self.num_short:,} more have fewer than {self._length} words and cannot "
+            "be found"
+        )
+
     def find(self, text: str) -> str | None:
         """Returns the first run of words in `text` from an evaluation text, or None."""
-        if not len(self._hashes):
-            return None
         words = split_words(text)
         hashes = run_hashes(words, self._length)
         # `np.isin` would sort the evaluation texts again for each text.
@@ -91,13 +96,3 @@ def load(options: CleaningOptions) -> EvaluationTexts:
             "are all shorter"
         )
     return texts
-
-
-def summary(options: CleaningOptions) -> str:
-    """Formats the numbers of evaluation texts that can and cannot be found."""
-    texts = load(options)
-    return (
-        f"looking for copies of {texts.num_texts - texts.num_short:,} evaluation "
-        f"texts; {texts.num_short:,} more have fewer than {options.evaluation_words} "
-        "words and cannot be found"
-    )

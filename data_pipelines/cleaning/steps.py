@@ -54,6 +54,7 @@ def other_languages(options: CleaningOptions) -> Step:
     """Returns a step that drops documents in languages other than `languages`."""
     name = options.language_function
     function = load_function(name, "language_function")
+    languages = {code.strip() for code in str(options.language).split(",")}
 
     def reason(_: int, document: Document) -> str | None:
         answer = None
@@ -66,7 +67,7 @@ def other_languages(options: CleaningOptions) -> Step:
                 "return a language code, or (code, confidence). Received: "
                 f"{answer!r} from {name}, {type(error).__name__}: {error}"
             ) from error
-        return None if code in options.languages else code
+        return None if code in languages else code
 
     return Step("language", reason)
 

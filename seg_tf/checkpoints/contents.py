@@ -123,25 +123,18 @@ def restore(
     encoder: Any,
     objectives: Mapping[str, Any],
     training: Mapping[str, Iterable[Any]] = _EMPTY,
+    *,
     cast: bool = False,
+    with_encoder: bool = True,
 ) -> None:
     """Restores the variables of a built model from a checkpoint.
 
     `training` is as in `write`. The checkpoint's other groups are ignored. With `cast`,
-    the model may have a different dtype policy than the checkpoint.
+    the model may have a different dtype policy than the checkpoint. `with_encoder` is
+    whether to restore the encoder's weights, too.
     """
-    weight_files.load_hdf5(folder / ENCODER_FILE, encoder)
-    restore_others(folder, encoder, objectives, training, cast)
-
-
-def restore_others(
-    folder: pathlib.Path,
-    encoder: Any,
-    objectives: Mapping[str, Any],
-    training: Mapping[str, Iterable[Any]] = _EMPTY,
-    cast: bool = False,
-) -> None:
-    """Restores all variables except the encoder's weights. See `restore`."""
+    if with_encoder:
+        weight_files.load_hdf5(folder / ENCODER_FILE, encoder)
     variables = _by_name(encoder, objectives, training)
     weight_files.load_npz(folder / TRAINING_STATE_FILE, variables, cast)
 

@@ -53,10 +53,6 @@ def _sets() -> Iterator[tuple[str, list[str]]]:
                     texts = [text for example in examples for text in example.texts]
                     yield f"{name} {split}", texts
     for path in flags.FLAGS.squad:
-        texts = []
-        for passage in squad.read(path).passages:
-            texts += [
-                passage.context,
-                *(question.text for question in passage.questions),
-            ]
-        yield path, texts
+        data = squad.read(path)
+        contexts = [passage.context for passage in data.passages]
+        yield path, [*contexts, *(question.text for question in data.questions())]

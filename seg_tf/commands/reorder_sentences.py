@@ -12,6 +12,7 @@ sentences. With --output, each file becomes one line of JSON.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from absl import flags
 
@@ -36,10 +37,9 @@ def main(_: Sequence[str]) -> None:
             "Only one of `--text` and `--sentences` can be given. Received: both"
         )
     paths = values.text or values.sentences or [model_flags.STDIN]
-    if paths == [model_flags.STDIN]:
-        sources = {"stdin": model_flags.STDIN}
-    else:
-        sources = {name: str(path) for name, path in texts.list_files(paths).items()}
+    sources: dict[str, Any] = {"stdin": model_flags.STDIN}
+    if paths != [model_flags.STDIN]:
+        sources = texts.list_files(paths)
     output = model_flags.output_file()
     pretrained = model_flags.load_model()
     splitter = pretrained.splitter()

@@ -59,8 +59,13 @@ class WordStream:
         parts = []
         while length > 0:
             epoch, place = divmod(begin, self.num_tokens)
+            # The shard, and the record in it, that contain the word.
+            firsts = self._first_counts[:, 0]
+            shard = int(np.searchsorted(firsts, place, side="right")) - 1
+            firsts = self._counts(shard)[:, 0]
+            record = int(np.searchsorted(firsts, place, side="right")) - 1
             first_counts, token_ids, sentence_ends, paragraph_ends = self._document(
-                *self._locate(place)
+                shard, record
             )
             _, first_sentence, first_paragraph = (
                 first_counts + epoch * self._first_counts[-1]
@@ -75,13 +80,6 @@ class WordStream:
             begin += len(ids)
             length -= len(ids)
         return np.concatenate(parts, axis=1)
-
-    def _locate(self, place: int) -> tuple[int, int]:
-        """Returns the shard and the record in it that contain the word at `place`."""
-        firsts = self._first_counts[:, 0]
-        shard = int(np.searchsorted(firsts, place, side="right")) - 1
-        firsts = self._counts(shard)[:, 0]
-        return shard, int(np.searchsorted(firsts, place, side="right")) - 1
 
     def _count_shard(self, number: int) -> np.ndarray:
         """Counts tokens, sentences and paragraphs before each document of a shard."""

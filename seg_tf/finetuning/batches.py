@@ -8,7 +8,6 @@ Shape key: E examples.
 """
 
 import itertools
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -19,10 +18,10 @@ import tensorflow as tf
 from seg_tf.features import FEATURES
 from seg_tf.layouts.rows import Example, Segment
 from seg_tf.preprocessing import TextPreprocessor
+from seg_tf.text.normalization import drop_surrogates
 
 _PREFETCHED_BATCHES = 2
 _CHUNK_SIZE = 1024
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class TextExamples:
@@ -255,7 +254,7 @@ def to_tuples(texts: Any, num_texts: int | None = None) -> list[tuple[str, ...]]
 
 def utf8(text: str) -> bytes:
     """Encodes a text as UTF-8. Unpaired surrogates are replaced by U+FFFD."""
-    return _SURROGATES.sub("\ufffd", text).encode()
+    return drop_surrogates(text, "\ufffd").encode()
 
 
 def _to_list(values: Any) -> Any:

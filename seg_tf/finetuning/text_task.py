@@ -105,10 +105,7 @@ class TextTask(keras.Model):
         seed: int | None = None,
         settings: Mapping[str, Any] = MappingProxyType({}),
     ) -> Self:
-        """Creates a task on the encoder of a checkpoint, or loads a saved task.
-
-        Settings with the value None are ignored.
-        """
+        """Creates a task on the encoder of a checkpoint, or loads a saved task."""
         settings = {key: value for key, value in settings.items() if value is not None}
         with seeded(seed):
             if isinstance(folder, Pretrained):
@@ -134,8 +131,12 @@ class TextTask(keras.Model):
             settings |= saved["settings"]
             task = classes[saved["class"]]._create(pretrained, **settings)
         # The encoder already has its weights.
-        contents.restore_others(
-            pretrained.folder, task.encoder, {"task": task}, cast=True
+        contents.restore(
+            pretrained.folder,
+            task.encoder,
+            {"task": task},
+            cast=True,
+            with_encoder=False,
         )
         return task
 

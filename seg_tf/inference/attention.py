@@ -108,9 +108,6 @@ def lay_out(tree: DocumentTree, pretrained: Pretrained) -> TextWindow:
     features["window_number"] = np.ones_like(features["token_ids"])
     lengths = tree.sentence_lengths + int(layout.sent_id is not None)
     sentences = np.pad(np.repeat(np.arange(len(lengths)), lengths), 1, mode="edge")
-    paragraphs = np.repeat(
-        np.arange(len(tree.paragraph_lengths)), tree.paragraph_lengths
-    )
     token_ids = features["token_ids"][0]
     tokens = pretrained.vocabulary.tokens_of(token_ids)
     return TextWindow(
@@ -120,7 +117,7 @@ def lay_out(tree: DocumentTree, pretrained: Pretrained) -> TextWindow:
             SENT if token_id == layout.sent_id else token
             for token_id, token in zip(token_ids, tokens, strict=True)
         ),
-        paragraphs=paragraphs[sentences],
+        paragraphs=tree.paragraph_of_sentence[sentences],
         sentences=sentences,
         is_piece=features["sentence_number"][0] > 0,
     )

@@ -136,13 +136,10 @@ def encode_corpus(
         )
     settings, total_cut = description["settings"], 0
     stream = in_context(read_sentences())
-    folder = folder.absolute()
-    folder.parent.mkdir(parents=True, exist_ok=True)
     with (
-        files.written_aside(folder, overwrite=False) as unfinished,
+        files.new_folder(folder) as unfinished,
         command_line.progress_bar(total, "vectors", "sentence") as bar,
     ):
-        unfinished.mkdir()
         while groups := list(itertools.islice(stream, _AT_A_TIME)):
             vectors, num_cut = encoder.encode_in_context(groups, settings["vectors"])
             with open(unfinished / _VECTORS_FILE, "ab") as vectors_file:

@@ -239,14 +239,9 @@ class Sampling:
 
 def word_counters(tree: DocumentTree) -> tuple[np.ndarray, np.ndarray]:
     """Returns each word's sentence and paragraph number, from 0, int64 `(n,)`."""
-    sentences = np.arange(len(tree.sentence_lengths))
-    paragraphs = np.repeat(
-        np.arange(len(tree.paragraph_lengths)), tree.paragraph_lengths
-    )
-    return (
-        np.repeat(sentences, tree.sentence_lengths),
-        np.repeat(paragraphs, tree.sentence_lengths),
-    )
+    numbers = np.arange(len(tree.sentence_lengths)), tree.paragraph_of_sentence
+    sentences, paragraphs = (np.repeat(n, tree.sentence_lengths) for n in numbers)
+    return sentences, paragraphs
 
 
 class GrowingText:

@@ -170,11 +170,9 @@ class SentenceEncoder(FromPreset):
             if len(tree.token_ids):
                 tree = first_window(tree, self.layout.text_capacity)
             pieces = np.split(tree.token_ids, np.cumsum(tree.sentence_lengths)[:-1])
-            paragraphs = np.repeat(
-                np.arange(len(tree.paragraph_lengths)), tree.paragraph_lengths
-            )
             # A text without word pieces becomes an empty sentence.
-            examples.append(make_row(pieces, paragraphs.tolist() or [0]))
+            paragraphs = tree.paragraph_of_sentence.tolist() or [0]
+            examples.append(make_row(pieces, paragraphs))
         encoded = []
         for example, row in zip(
             examples, self._encode_rows(examples, vectors), strict=True

@@ -1,13 +1,14 @@
 """Writes a Markdown page about a model's architecture, training and deviations."""
 
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from seg_tf import files, papers
 from seg_tf.checkpoints import contents
 from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.config import to_dict
+from seg_tf.config.base import flat
 
 CARD_FILE = "README.md"
 
@@ -95,7 +96,7 @@ def _data(state: Mapping[str, Any], manifest_file: pathlib.Path | None) -> str:
         )
     if "task" in state:
         return "This fine-tuned model does not record its training data."
-    listed = f"\n\n{_table(dict(_flatten(manifest)))}" if manifest else ""
+    listed = f"\n\n{_table(flat(manifest))}" if manifest else ""
     return f"Records with the manifest {' and '.join(checksums)}.{listed}"
 
 
@@ -109,15 +110,7 @@ def _recipe(state: Mapping[str, Any]) -> str:
         lines.append(f"Initial weights: sha256 {state['initial_weights']}.")
     parts = ("inputs", "objectives", "optimizer", "training")
     settings = {name: state["config"][name] for name in parts}
-    return "\n\n".join([*lines, _table(dict(_flatten(settings)))])
-
-
-def _flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flatten(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
+    return "\n\n".join([*lines, _table(flat(settings))])
 
 
 def _table(values: Mapping[str, Any]) -> str:

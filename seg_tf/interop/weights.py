@@ -85,13 +85,9 @@ def _end_with_weight(match: re.Match[str]) -> str:
 
 
 def _keras_hub_name(weight: str) -> str:
-    return (
-        weight.replace(
-            "index_embedding/position_index", "position_embedding/embeddings"
-        )
-        .replace("index_embedding/token_type", "segment_embedding/embeddings")
-        .replace("pooler/", "pooled_dense/")
-    )
+    weight = weight.replace(f"{TABLES}position_index", "position_embedding/embeddings")
+    weight = weight.replace(TOKEN_TYPES, "segment_embedding/embeddings")
+    return weight.replace(POOLER, "pooled_dense/")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -281,7 +277,9 @@ def read(
         for name, variable in variables.items()
         if not name.startswith(TABLES)
     }
-    tables = [WORDS, *(TABLES + name for name in list_tables(foreign.model))]
+    model = foreign.model
+    features = [*model.index_tables, *["token_type"] * (model.num_token_types > 0)]
+    tables = [WORDS, *(TABLES + name for name in features)]
     shapes |= dict.fromkeys(tables, (None, width))
     shapes |= {f"{POOLER}kernel": (width, width), f"{POOLER}bias": (width,)}
     if OUTPUT_BIAS in shapes:
@@ -328,11 +326,6 @@ def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
 
 
 # === Our own models ===
-
-
-def list_tables(model: Any) -> tuple[str, ...]:
-    """Returns the features that have an embedding table in an encoder or its config."""
-    return (*model.index_tables, *(("token_type",) if model.num_token_types else ()))
 
 
 def named_variables(encoder: Any, objectives: Mapping[str, Any]) -> dict[str, Any]:

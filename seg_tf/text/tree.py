@@ -39,6 +39,11 @@ class DocumentTree:
                 f"sentences, {sizes}. Received: {sums}"
             )
 
+    @property
+    def paragraph_of_sentence(self) -> np.ndarray:
+        """Number of the paragraph of each sentence, from 0, int64 `(s,)`."""
+        return np.repeat(np.arange(len(self.paragraph_lengths)), self.paragraph_lengths)
+
     def indices(self) -> dict[str, np.ndarray]:
         """Returns the uncapped paragraph, sentence and token index of every piece.
 
@@ -47,10 +52,7 @@ class DocumentTree:
         """
         first_paragraph, first_sentence, first_token = self.first_index
         sentences = _restarting_counts(self.paragraph_lengths, first_sentence)
-        paragraphs = np.repeat(
-            np.arange(len(self.paragraph_lengths)) + first_paragraph,
-            self.paragraph_lengths,
-        )
+        paragraphs = first_paragraph + self.paragraph_of_sentence
         return {
             "paragraph_index": np.repeat(paragraphs, self.sentence_lengths),
             "sentence_index": np.repeat(sentences, self.sentence_lengths),

@@ -190,10 +190,7 @@ class Trainer:
         return at_end or self.updates % interval == 0
 
     def _needs_result(self) -> bool:
-        """Returns whether to wait for this update before the next one starts.
-
-        All processes get the same answer. Stop requests only count in one-process runs.
-        """
+        """Returns whether to wait for this update, the same on all processes."""
         settings = self._settings
         return (
             bool(self._callbacks.callbacks)

@@ -83,8 +83,7 @@ def test_encoder_alone_can_be_loaded(tmp_path):
     for folder in (tmp_path, checkpoints.path(2)):
         loaded, loaded_config = load_encoder(folder)
         assert loaded_config == config
-        for one, two in zip(loaded.weights, best, strict=True):
-            np.testing.assert_array_equal(one.numpy(), two)
+        np.testing.assert_equal([one.numpy() for one in loaded.weights], best)
     for variable, value in zip(encoder.weights, best, strict=True):
         variable.assign(value)
     np.testing.assert_array_equal(loaded(features).numpy(), encoder(features).numpy())

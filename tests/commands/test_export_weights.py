@@ -54,8 +54,7 @@ def test_keras_file_is_the_encoder(run_dir, tmp_path):
     run(run_dir, "--to=keras", f"--output_dir={tmp_path / 'out'}")
     loaded = keras.saving.load_model(tmp_path / "out" / "model.keras")
     expected = load_pretrained(run_dir).encoder.get_weights()
-    for found, value in zip(loaded.get_weights(), expected, strict=True):
-        np.testing.assert_array_equal(found, value)
+    np.testing.assert_equal(loaded.get_weights(), expected)
 
 
 def test_checkpoint_in_half_precision_is_the_model_by_its_name(

@@ -1,8 +1,5 @@
 """The command that fills masks."""
 
-import io
-import types
-
 import pytest
 
 from seg_tf.checkpoints.pretrained import load_pretrained
@@ -19,15 +16,12 @@ def run(run_dir, *arguments):
     command_calls.run(fill_mask, f"--checkpoint={run_dir}", *arguments)
 
 
-@pytest.mark.parametrize("source", ["file", "stdin", "both"])
-def test_the_best_pieces_are_printed(run_dir, tmp_path, capsys, monkeypatch, source):
+@pytest.mark.parametrize("source", ["file", "both"])
+def test_the_best_pieces_are_printed(run_dir, tmp_path, capsys, source):
     path = tmp_path / "masked.txt"
     path.write_text("\n\n".join(TEXTS[source == "both" :]))
-    stdin = types.SimpleNamespace(buffer=io.BytesIO(path.read_bytes()))
-    monkeypatch.setattr("sys.stdin", stdin)
     arguments = {
         "file": [f"--file={path}"],
-        "stdin": ["--file=-"],
         "both": [TEXTS[0], f"--file={path}"],
     }[source]
     run(run_dir, "--num_best=3", *arguments)

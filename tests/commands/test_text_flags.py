@@ -72,6 +72,8 @@ def test_stdin_is_a_text_too(monkeypatch):
     stdin = types.SimpleNamespace(buffer=io.BytesIO(WRAPPED.encode()))
     monkeypatch.setattr("sys.stdin", stdin)
     assert read("-") == [PARAGRAPHS]
+    stdin.buffer.seek(0)
+    assert model_flags.read_lines("-")[2] == "Then it rained, as it does here in May."
 
 
 @pytest.mark.slow

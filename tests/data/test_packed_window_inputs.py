@@ -5,7 +5,7 @@ import pytest
 
 from seg_tf.config import build_from
 from seg_tf.data.inputs import MaskingConfig, PackedWindowInputsConfig
-from tests.data.test_window_inputs import take
+from tests.data.test_window_inputs import TABLES, VOCAB_SIZE, WINDOW_LENGTH, take
 from tests.data_pipelines.builders import (
     SPECIAL_IDS,
     random_tree,
@@ -15,15 +15,7 @@ from tests.data_pipelines.builders import (
 from tests.layouts.test_windows import slow_indices
 
 pytestmark = pytest.mark.slow
-WINDOW_LENGTH = 32
-VOCAB_SIZE = 500
 MAX_WINDOWS = 4
-TABLES = {
-    "position_index": 32,
-    "paragraph_index": 3,
-    "sentence_index": 4,
-    "token_index": 16,
-}
 # Pieces of documents, the extremes among them: one piece, a full window, one more.
 EXTREMES = [1, 1, 1, 1, 1, 1, 2, 29, 30, 30, 31, 60]
 

@@ -1,13 +1,12 @@
 """Vectors of texts, sentences and passages, against the encoder on one row alone."""
 
+import dataclasses
 import functools
-import pathlib
 
 import keras
 import numpy as np
 import pytest
 
-from seg_tf.checkpoints.pretrained import Pretrained
 from seg_tf.config import build_from
 from seg_tf.inference import attention, row_encoder
 from seg_tf.inference.sentence_encoder import (
@@ -16,7 +15,6 @@ from seg_tf.inference.sentence_encoder import (
     mean_cosine,
 )
 from seg_tf.inference.texts import Sentence
-from seg_tf.text.normalization import UNCASED
 from seg_tf.text.tree import DocumentTree
 from tests.finetuning.tiny_models import example_of, some_texts, tiny
 from tests.inference import tiny_slm
@@ -157,18 +155,9 @@ def test_vectors_that_a_model_lacks_are_refused(kind, vectors, names):
 
 @pytest.fixture(name="reat", scope="module")
 def _reat():
+    encoder = build_from(MODEL, vocab_size=VOCABULARY.size)
     return SentenceEncoder(
-        Pretrained(
-            encoder=build_from(MODEL, vocab_size=VOCABULARY.size),
-            objectives={},
-            config=CONFIG,
-            vocabulary=VOCABULARY,
-            tokenizer="word_pieces",
-            normalization=UNCASED,
-            sentence_splitter={},
-            folder=pathlib.Path("runs/tiny"),
-            weights_checksum="",
-        )
+        dataclasses.replace(tiny("reat"), encoder=encoder, config=CONFIG)
     )
 
 

@@ -40,6 +40,13 @@ INDEX_TABLES = {
 }
 
 
+def tiny_encoder(index_tables, **arguments) -> EncoderConfig:
+    """Its weights are so large that another row or index is another answer."""
+    sizes = {"hidden_size": 16, "num_heads": 2, "intermediate_size": 32}
+    arguments = {"num_layers": 2, "initializer_range": 0.3, **sizes, **arguments}
+    return EncoderConfig(index_tables=index_tables, **arguments)
+
+
 def config(*objectives, inputs=None) -> RunConfig:
     """Config of the run, with objectives besides masked LM."""
     if inputs is None:
@@ -49,15 +56,7 @@ def config(*objectives, inputs=None) -> RunConfig:
     return RunConfig(
         name="tiny",
         paper="bert_base",
-        model=EncoderConfig(
-            index_tables=INDEX_TABLES,
-            num_layers=2,
-            hidden_size=16,
-            num_heads=2,
-            intermediate_size=32,
-            # So large that another row or index is another answer.
-            initializer_range=0.3,
-        ),
+        model=tiny_encoder(INDEX_TABLES),
         inputs=inputs,
         objectives={"masked_lm": MaskedLMConfig()}
         | {f"objective_{number}": one for number, one in enumerate(objectives)},

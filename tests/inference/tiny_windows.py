@@ -1,6 +1,6 @@
 """Tiny models that read windows of a text, in checkpoints."""
 
-from seg_tf.config import EncoderConfig, MaskedLMConfig, RunConfig
+from seg_tf.config import MaskedLMConfig, RunConfig
 from seg_tf.data.inputs import WindowInputsConfig
 from tests.inference import tiny_slm
 
@@ -14,18 +14,7 @@ def config(index_tables, inputs=WindowInputsConfig, **model):
     return RunConfig(
         name="tiny_window",
         paper="bert_base",
-        model=EncoderConfig(
-            index_tables=index_tables,
-            **{
-                "num_layers": 2,
-                "hidden_size": 16,
-                "num_heads": 2,
-                "intermediate_size": 32,
-                # So large that another index is another answer.
-                "initializer_range": 0.3,
-                **model,
-            },
-        ),
+        model=tiny_slm.tiny_encoder(index_tables, **model),
         inputs=inputs(window_length=WINDOW_LENGTH),
         objectives={"masked_lm": MaskedLMConfig()},
     )

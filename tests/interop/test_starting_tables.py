@@ -202,15 +202,13 @@ def test_what_a_checkpoint_of_this_package_carries_comes_along(tmp_path):
     assert len(report.unmatched) == 5
     assert all(name.startswith("head/") for name in report.unmatched)
     before, made_of_it = load_pretrained(source), load_pretrained(tmp_path / "made")
-    for one, other in zip(
-        before.encoder.get_weights(), made_of_it.encoder.get_weights(), strict=True
-    ):
-        np.testing.assert_array_equal(other, one)
+    np.testing.assert_equal(
+        made_of_it.encoder.get_weights(), before.encoder.get_weights()
+    )
     assert made_of_it.sentence_parameters.name == "function:textwrap:wrap"
     assert made_of_it.sentence_splitter == before.sentence_splitter != {}
     assert made_of_it.normalization == UNCASED
-    for name, value in weights.read_pooler(made_of_it.folder).items():
-        np.testing.assert_array_equal(value, pooler[name])
+    np.testing.assert_equal(weights.read_pooler(made_of_it.folder), pooler)
 
 
 def test_a_head_that_nobody_trained_is_new_again(tmp_path):

@@ -40,10 +40,7 @@ def build_embedding(embedding_size=8, cutoffs=CUTOFFS, tail_divisor=2, **ranges)
 def build_softmax(form="narrower tails", static_shapes=False):
     layer = AdaptiveSoftmax(build_embedding(*FORMS[form]), static_shapes)
     layer.build()
-    generator = np.random.default_rng(3)
-    for weight in layer.trainable_weights:
-        weight.assign(0.7 * generator.normal(size=weight.shape))
-    return layer
+    return numpy_reference.set_random_weights(layer, scale=0.7)
 
 
 def reference(weights, ids, cutoffs):

@@ -19,16 +19,11 @@ NUM_CANDIDATES = 7
 
 
 def build(scale=0.4, **arguments):
-    """A reconstructor with weights large enough for every one of them to matter."""
     layer = SequenceReconstructor(
         **{**SIZES, "layer_norm_epsilon": EPSILON, **arguments}
     )
     layer.build((None, None, WIDTH))
-    generator = np.random.default_rng(11)
-    for weight in layer.trainable_weights:
-        offset = 1.0 if weight.path.endswith("gamma") else 0.0
-        weight.assign(offset + scale * generator.normal(size=weight.shape))
-    return layer
+    return numpy_reference.set_random_weights(layer, scale, seed=11)
 
 
 def random_batch(orders=ORDERS, num_candidates=NUM_CANDIDATES, seed=12):

@@ -21,14 +21,8 @@ SEGABERT = {"paragraph_index": 4, "sentence_index": 5, "token_index": 9}
 
 
 def build_encoder(index_tables, scale=0.3, **arguments):
-    """An encoder with weights large enough for every one of them to matter."""
     encoder = Encoder(index_tables=index_tables, **{**SIZES, **arguments})
-    generator = np.random.default_rng(3)
-    for weight in encoder.weights:
-        if "seed_generator" not in weight.path:
-            offset = 1.0 if weight.path.endswith(("gamma", "scale")) else 0.0
-            weight.assign(offset + scale * generator.normal(size=weight.shape))
-    return encoder
+    return numpy_reference.set_random_weights(encoder, scale)
 
 
 def random_features(batch=3, length=7, lengths=(7, 4, 1)):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from seg_tf.models import ReAT
+from tests.numpy_reference import set_random_weights
 from tests.text_batches import text_rows
 
 pytestmark = pytest.mark.slow
@@ -29,15 +30,6 @@ TEXTS = [
     [[15, 16], [17]],
     [[18, 19, 20, 21, 22]],
 ]
-
-
-def set_random_weights(model, scale=0.3):
-    """Weights large enough for every one of them to matter."""
-    generator = np.random.default_rng(3)
-    for weight in model.trainable_weights:
-        offset = 1.0 if weight.path.endswith("gamma") else 0.0
-        weight.assign(offset + scale * generator.normal(size=weight.shape))
-    return model
 
 
 def build_reat(**arguments):

@@ -8,6 +8,7 @@ import tensorflow as tf
 from seg_tf.models.encoder import Encoder
 from seg_tf.objectives.causal_lm import CausalLM
 from tests import adaptive_reference
+from tests.numpy_reference import set_random_weights
 from tests.word_encoder import WordEncoder
 
 SIZES = {
@@ -20,15 +21,11 @@ SIZES = {
 
 
 def build_objective(static_shapes=False, dtype=None):
-    """An objective with weights large enough for every one of them to matter."""
     encoder = WordEncoder(SIZES, dtype=dtype)
     encoder.build()
     objective = CausalLM(encoder, static_shapes=static_shapes, dtype=dtype)
     objective.build((None, None, 6))
-    generator = np.random.default_rng(6)
-    for weight in objective.trainable_weights:
-        weight.assign(0.7 * generator.normal(size=weight.shape))
-    return objective
+    return set_random_weights(objective, scale=0.7, seed=6)
 
 
 def random_batch():

@@ -5,7 +5,8 @@ import pytest
 
 from seg_tf.models.reat import ReAT
 from seg_tf.objectives.exchange_sentence import ExchangeSentence
-from tests.models.test_reat import SIZES, TEXTS, rows_of, set_random_weights
+from tests.models.test_reat import SIZES, TEXTS, rows_of
+from tests.numpy_reference import set_random_weights
 
 pytestmark = pytest.mark.slow
 

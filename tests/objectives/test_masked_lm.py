@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from seg_tf.models.encoder import Encoder
 from seg_tf.objectives.masked_lm import MaskedLM
+from tests.numpy_reference import set_random_weights
 
 SIZES = {
     "vocab_size": 29,
@@ -19,15 +20,10 @@ SIZES = {
 
 
 def build_objective(**arguments):
-    """An objective with weights large enough for every one of them to matter."""
     encoder = Encoder(**{**SIZES, **arguments})
     objective = MaskedLM(encoder, dtype=arguments.get("dtype"))
     objective.build((None, None, SIZES["hidden_size"]))
-    generator = np.random.default_rng(6)
-    for weight in objective.trainable_weights:
-        offset = 1.0 if weight.path.endswith("gamma") else 0.0
-        weight.assign(offset + 0.4 * generator.normal(size=weight.shape))
-    return objective
+    return set_random_weights(objective, scale=0.4, seed=6)
 
 
 def random_batch(batch=3, length=7, predictions=4):

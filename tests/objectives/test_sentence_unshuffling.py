@@ -8,6 +8,7 @@ import tensorflow as tf
 from seg_tf.models.encoder import Encoder
 from seg_tf.objectives.sentence_unshuffling import SentenceUnshuffling
 from tests import candidate_batches
+from tests.numpy_reference import set_random_weights
 
 pytestmark = pytest.mark.slow
 SIZES = {
@@ -27,15 +28,10 @@ LENGTH = candidate_batches.row_length(NUM_CANDIDATES)
 
 
 def build_objective(**arguments):
-    """An objective with weights large enough for every one of them to matter."""
     encoder = Encoder(**{**SIZES, **arguments})
     objective = SentenceUnshuffling(encoder, num_layers=2, dtype=arguments.get("dtype"))
     objective.build((None, None, SIZES["hidden_size"]))
-    generator = np.random.default_rng(15)
-    for weight in objective.trainable_weights:
-        offset = 1.0 if weight.path.endswith("gamma") else 0.0
-        weight.assign(offset + 0.4 * generator.normal(size=weight.shape))
-    return objective
+    return set_random_weights(objective, scale=0.4, seed=15)
 
 
 def random_batch(orders=ORDERS, is_shuffled=IS_SHUFFLED, seed=16):

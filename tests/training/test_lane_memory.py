@@ -106,9 +106,7 @@ def test_interrupted_run_equals_an_unbroken_one_memory_included(inputs, tmp_path
         "memory.00000.memory_hidden",
         "memory.00001.memory_indices",
     }
-    assert found.keys() == wanted.keys()
-    for name, value in wanted.items():
-        np.testing.assert_array_equal(found[name], value)
+    np.testing.assert_equal(found, wanted)
     rows = [scripted_runs.log_of(tmp_path / one) for one in ("broken", "unbroken")]
     assert rows[0] == rows[1]
     assert "causal_lm_perplexity" in rows[0][-1]

@@ -67,20 +67,20 @@ class ExponentialSquares(Squares):
         return {"perplexity": keras.ops.exp(results["loss"])}
 
 
-def batch(token_ids, weights):
+def rows(token_ids, weights):
     token_ids = np.array(token_ids, "int32")
     return {
         "token_ids": token_ids,
         "weights": np.array(weights, "float32"),
         "padding_mask": token_ids > 0,
-        "sample_number": np.zeros([1], "int64"),
+        "sample_number": np.arange(len(token_ids)),
     }
 
 
 BATCHES = (
-    batch([[1, 1, 2]], [[1.0, 1.0, 0.5]]),
-    batch([[3, 0, 0]], [[4.0, 0.0, 0.0]]),
-    batch([[5, 6, 0]], [[0.0, 0.0, 0.0]]),  # nothing to predict
+    rows([[1, 1, 2]], [[1.0, 1.0, 0.5]]),
+    rows([[3, 0, 0]], [[4.0, 0.0, 0.0]]),
+    rows([[5, 6, 0]], [[0.0, 0.0, 0.0]]),  # nothing to predict
 )
 
 
@@ -93,8 +93,8 @@ def toy(optimizer=None, **objectives):
 
 def set_rows(learner):
     """Gives row r of the table the value r, so that its square sums to 3 r²."""
-    rows = np.arange(ROWS, dtype="float32")[:, None] * np.ones((1, DIM), "float32")
-    learner.encoder.table.assign(rows)
+    table = np.arange(ROWS, dtype="float32")[:, None] * np.ones((1, DIM), "float32")
+    learner.encoder.table.assign(table)
 
 
 def test_metrics_over_unequal_batches_are_sums_over_counts():

@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.config import (
-    EncoderConfig,
-    RunConfig,
-    TrainingConfig,
-)
+from seg_tf.config import RunConfig, TrainingConfig
 from seg_tf.data.inputs import (
     MaskingConfig,
     PackedWindowInputsConfig,
@@ -16,6 +12,7 @@ from seg_tf.data.inputs import (
 )
 from seg_tf.training import build
 from tests.data_pipelines.builders import random_tree, write_windows
+from tests.inference.tiny_slm import tiny_encoder
 
 pytestmark = pytest.mark.slow
 
@@ -48,15 +45,7 @@ def run_config(inputs=PackedWindowInputsConfig):
     return RunConfig(
         name="small",
         paper="bert_base",
-        model=EncoderConfig(
-            index_tables=TABLES,
-            num_layers=2,
-            hidden_size=16,
-            num_heads=2,
-            intermediate_size=32,
-            dropout=0.0,
-            initializer_range=0.3,
-        ),
+        model=tiny_encoder(TABLES, dropout=0.0),
         inputs=inputs(window_length=LENGTH, masking=MaskingConfig(max_predictions=6)),
         training=TrainingConfig(deterministic_ops=False),
     )

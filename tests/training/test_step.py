@@ -15,7 +15,7 @@ from seg_tf.training.learner import Learner
 from seg_tf.training.step import DynamicLossScale, StepOptions
 from seg_tf.training.step_tf import backward_groups
 from tests.training.stand_ins import ArithmeticInputs, make_updates, small_config
-from tests.training.test_learner import DIM, ROWS, Squares, Table
+from tests.training.test_learner import DIM, ROWS, Squares, Table, rows
 
 pytestmark = pytest.mark.slow
 
@@ -31,16 +31,6 @@ def toy(rate=0.1, objectives=None, **options):
     values = np.arange(1, ROWS + 1, dtype="float32")[:, None] / ROWS
     learner.encoder.table.assign(values * np.ones((1, DIM), "float32"))
     return learner
-
-
-def rows(token_ids, weights):
-    token_ids = np.array(token_ids, "int32")
-    return {
-        "token_ids": token_ids,
-        "weights": np.array(weights, "float32"),
-        "padding_mask": token_ids > 0,
-        "sample_number": np.arange(len(token_ids)),
-    }
 
 
 # Micro-batches of very unlike weight; one of them has none at all.
@@ -195,8 +185,7 @@ def test_dropout_of_a_micro_batch_is_that_of_its_first_sample():
         return [one.numpy() for one in step._gradients(part, counts)[0]]
 
     second, first, again = gradients(4), gradients(0), gradients(4)
-    for one, other in zip(second, again, strict=True):
-        np.testing.assert_array_equal(one, other)
+    np.testing.assert_equal(second, again)
     together = step._accumulate(features, {}, counts)[0]
     for one, other, both in zip(first, second, together, strict=True):
         np.testing.assert_allclose(one + other, both.numpy(), atol=1e-6)
@@ -241,8 +230,7 @@ def test_step_whose_sum_fails_leaves_no_trace(name):
     before = [variable.numpy().copy() for variable in variables]
     with pytest.raises(tf.errors.InvalidArgumentError, match="failed"):
         make_step(learner)
-    for variable, value in zip(variables, before, strict=True):
-        np.testing.assert_array_equal(variable.numpy(), value)
+    np.testing.assert_equal([variable.numpy() for variable in variables], before)
 
 
 class Slow(Squares):

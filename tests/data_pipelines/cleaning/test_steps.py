@@ -144,7 +144,7 @@ def test_wrong_language_functions_are_refused(language_module, name, message):
         ({"language": "en"}, "together"),
         ({"evaluation_words": 8}, "only with `evaluation_texts`"),
         ({"evaluation_texts": "x", "evaluation_words": 0}, "at least 1"),
-        ({"duplicates": "all"}, "'exact' or 'near'"),
+        ({"duplicates": "all"}, "one of exact, near"),
         ({"duplicates": "exact", "duplicate_threshold": 0.5}, "only with"),
         ({"duplicates": "near", "duplicate_threshold": 1.0}, "0.95"),
     ],
