@@ -16,7 +16,8 @@ os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 # Programs run a few times: most of the time would go into optimizing machine code.
 os.environ.setdefault(
     "XLA_FLAGS",
-    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    " --xla_cpu_use_fusion_emitters=false",
 )
 
 import numpy as np

@@ -55,8 +55,8 @@ def run_here(*arguments):
 
 def start(records, folder, *arguments, launcher=()):
     """Starts the script, below a launcher if there is one; its pipes are text."""
-    command = [*map(str, launcher), sys.executable, "-m", "tests.quick_script"]
-    command += ["run_pretraining.py", *arguments_of(records, folder, *arguments)]
+    command = [*map(str, launcher), sys.executable, "run_pretraining.py"]
+    command += arguments_of(records, folder, *arguments)
     return subprocess.Popen(
         command,
         cwd=REPOSITORY,

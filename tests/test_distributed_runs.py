@@ -37,8 +37,8 @@ def workers(folder):
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             command = process.cmdline()
-            is_python = command[2:4] == ["tests.quick_script", "run_pretraining.py"]
-            if is_python and f"--output_dir={folder}" in command:
+            is_script = command[1:2] == ["run_pretraining.py"]
+            if is_script and f"--output_dir={folder}" in command:
                 rank = int(process.environ()["HOROVOD_RANK"])
                 found.append((rank, process.pid, process))
     return [process for _, _, process in sorted(found)]
@@ -57,9 +57,9 @@ def kill_all(process, folder):
 
 @pytest.fixture
 def process(records, tmp_path):
-    """Three ranks that train into `tmp_path / "killed"`."""
+    """Two ranks that train into `tmp_path / "killed"`."""
     folder = tmp_path / "killed"
-    launcher = [HOROVODRUN, "--gloo", "-np", "3"]
+    launcher = [HOROVODRUN, "--gloo", "-np", "2"]
     process = scripted_runs.start(records, folder, *SHARED, launcher=launcher)
     yield process
     kill_all(process, folder)

@@ -27,21 +27,34 @@ def code_of(notebook):
     return [cell.source for cell in cells if cell.cell_type == "code"]
 
 
-def run(name, monkeypatch, **environment):
-    """Runs a notebook in its folder; what its cells print, and how many draw."""
-    for variable, value in environment.items():
-        monkeypatch.setenv(variable, str(value))
-    notebook = nbformat.read(EXAMPLES / name, as_version=4)
-    client = nbclient.NotebookClient(
-        notebook,
-        kernel_name="python3",
-        timeout=600,
-        resources={"metadata": {"path": str(EXAMPLES)}},
-    )
-    client.execute()
-    outputs = [one for cell in notebook.cells for one in cell.get("outputs", [])]
-    said = "".join(one.text for one in outputs if one.output_type == "stream")
-    return said, sum("image/png" in one.get("data", {}) for one in outputs)
+@pytest.fixture(name="run", scope="module")
+def _run(tmp_path_factory):
+    """Runs a notebook in its folder; what its cells print, and how many draw.
+
+    All run in one kernel, which has imported TensorFlow, but forgets their names.
+    """
+    folders = tmp_path_factory.mktemp("run"), tmp_path_factory.mktemp("checkpoint")
+    write_checkpoint(folders[1])
+    with pytest.MonkeyPatch.context() as patch:
+        for name, folder in zip(("OUTPUT", "CHECKPOINT"), folders, strict=True):
+            patch.setenv(f"SEG_TF_{name}", str(folder))
+        client = nbclient.NotebookClient(
+            nbformat.v4.new_notebook(), kernel_name="python3", timeout=600
+        )
+
+        def run(name):
+            begin = nbformat.v4.new_code_cell(f"%reset -f\n%cd -q {EXAMPLES}")
+            client.nb = nbformat.read(EXAMPLES / name, as_version=4)
+            client.nb.cells.insert(0, begin)
+            client.reset_execution_trackers()
+            for number, cell in enumerate(client.nb.cells):
+                client.execute_cell(cell, number)
+            outputs = [o for cell in client.nb.cells for o in cell.get("outputs", [])]
+            said = "".join(one.text for one in outputs if one.output_type == "stream")
+            return said, sum("image/png" in one.get("data", {}) for one in outputs)
+
+        with client.setup_kernel():
+            yield run
 
 
 def write_checkpoint(folder):
@@ -67,10 +80,8 @@ def write_checkpoint(folder):
     return tiny_slm.write_checkpoint(folder, config, vocabulary=vocabulary)
 
 
-def test_fine_tuning_in_a_notebook(tmp_path, monkeypatch):
-    said, num_images = run(
-        "finetuning.ipynb", monkeypatch, SEG_TF_CHECKPOINT=write_checkpoint(tmp_path)
-    )
+def test_fine_tuning_in_a_notebook(run):
+    said, num_images = run("finetuning.ipynb")
     assert num_images == 1
     accuracy, majority = map(
         float, re.search(r"held out: accuracy (.*), most .* (.*)", said).groups()
@@ -82,8 +93,8 @@ def test_fine_tuning_in_a_notebook(tmp_path, monkeypatch):
     assert "\nbad  The room was warm but the bread was stale." in said
 
 
-def test_pretraining_in_a_notebook(tmp_path, monkeypatch):
-    said, num_images = run("pretraining.ipynb", monkeypatch, SEG_TF_OUTPUT=tmp_path)
+def test_pretraining_in_a_notebook(run):
+    said, num_images = run("pretraining.ipynb")
     assert num_images == 1
     assert re.search(r"\nparagraph 0\n  sentence 0: \w+ is a \w+ \.\n", said)
     # Position, paragraph, sentence and token of the second sentence's first piece.

@@ -17,7 +17,6 @@ from tests.training.stand_ins import pretrain
 from tests.worlds import SENTENCE_LENGTH
 
 pytestmark = pytest.mark.slow
-REWRITE_GRAPHS = True  # as where models are served
 
 CONFIG = RunConfig(
     name="fifth",

@@ -15,6 +15,7 @@ from tests.scripted_runs import arguments_of, run_here
 from tests.worlds import VOCAB_SIZE
 
 pytestmark = pytest.mark.slow
+EAGER = True
 
 WIDTH, INNER = 16, 32
 
@@ -91,6 +92,7 @@ def test_a_run_takes_the_settings_of_imported_weights(records, theirs, tmp_path)
     assert "model.approximate_gelu=False, there True" in output
 
 
+@pytest.mark.usefixtures("traced")
 def test_a_run_converts_another_program_s_weights_once(
     records, theirs, tmp_path, monkeypatch
 ):

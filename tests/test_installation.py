@@ -24,6 +24,7 @@ TINY = (
     "--config.inputs.window_length=16",
     "--config.inputs.masking.max_predictions=3",
     "--config.model.index_tables.token_index=16",
+    "--config.model.num_layers=1",
     "--config.training.batch_size=8",
     "--config.training.num_updates=2",
     "--config.training.validation_interval=0",

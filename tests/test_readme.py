@@ -18,6 +18,7 @@ SHORT = {
     "pretrain": (
         "--config.training.num_updates=2",
         "--config.optimizer.warmup_updates=1",
+        "--config.model.num_layers=1",
     )
 }
 

@@ -86,7 +86,8 @@ def rows_of(folder):
 
 @pytest.mark.usefixtures("traced")
 def test_trials_and_a_table(fine_tune, tmp_path, capsys):
-    fine_tune("--seeds=1,2")
+    # Callbacks follow every trial.
+    fine_tune("--seeds=1,2", "--callbacks=tests.training.test_trackers:Folder")
     said = capsys.readouterr().out
     assert "glue/rte: 32 examples, 1 settings with 2 seeds: 2 trials, 0 done" in said
     out = tmp_path / "out"
@@ -177,13 +178,6 @@ def test_several_tasks_and_the_leaderboards_files(fine_tune, tmp_path):
     assert (folder / "test_matched_predictions.tsv").read_text() == (
         out / "submission/MNLI-m.tsv"
     ).read_text()
-
-
-def test_callbacks_follow_every_trial(fine_tune, tmp_path):
-    fine_tune("--seeds=1,2", "--callbacks=tests.training.test_trackers:Folder")
-    assert len(rows_of(tmp_path / "out")) == 2
-    with pytest.raises(ValueError, match=r"`--callbacks` .*: 'nowhere:f'"):
-        fine_tune("--callbacks=nowhere:f")
 
 
 def test_processes_share_out_the_trials(fine_tune, tmp_path, capsys, monkeypatch):
@@ -321,6 +315,7 @@ def test_a_saved_classifier_has_the_parameters_of_the_flag(fine_tune, tmp_path):
         (["--task=glue/rta"], "`task` must be one of.*'glue/rta'"),
         (["--task=glue/rte,glue/cola"], "contain the file of the split.*CoLA"),
         (["--learning_rate=inf"], "`learning_rate` must be above 0"),
+        (["--callbacks=nowhere:f"], r"`--callbacks` .*: 'nowhere:f'"),
         (["--probe=joint"], "`--learning_rate` is for classification and SQuAD"),
         (["--max_length=1000"], "`max_length` must be at most.*max_length=1000"),
     ],

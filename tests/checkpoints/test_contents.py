@@ -40,7 +40,7 @@ def test_edited_checkpoints_are_refused_by_name_or_change_nothing(example, tmp_p
     expected = edited_checkpoints.outputs(example)
     found = [
         edited_checkpoints.outcome(case, example, expected, tmp_path)
-        for case in range(24)
+        for case in range(16)
     ]
     assert [one for one in found if one[1] not in edited_checkpoints.FINE] == []
     assert {"refused", "equal"} <= {how for _, how in found}

@@ -18,7 +18,7 @@ from seg_tf.text.punkt_parameters import PunktParameters
 from seg_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from seg_tf.training.checkpoint import Checkpoints
 from seg_tf.training.step import LaneMemory, StepOptions
-from tests.text.twelve_scripts import ALL_NORMALIZATIONS
+from tests.text.twelve_scripts import PAIRED_NORMALIZATIONS
 from tests.training.stand_ins import (
     VOCAB_SIZE,
     ArithmeticInputs,
@@ -109,7 +109,7 @@ def save_with_text(
     ).save(learner, updates=3, samples=12)
 
 
-@pytest.mark.parametrize("normalization", ALL_NORMALIZATIONS, ids=str)
+@pytest.mark.parametrize("normalization", PAIRED_NORMALIZATIONS, ids=str)
 def test_the_normalization_of_text_comes_with_a_checkpoint(
     learner, tmp_path, normalization
 ):

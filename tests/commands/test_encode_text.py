@@ -29,9 +29,7 @@ def run(reat_dir, *arguments):
     command_calls.run(encode_text, f"--checkpoint={reat_dir}", *arguments)
 
 
-@pytest.mark.parametrize("model_dir", ["reat_dir", "run_dir"])
-def test_each_file_of_a_folder_gets_an_archive(model_dir, request, tmp_path, capsys):
-    model_dir = request.getfixturevalue(model_dir)
+def test_each_file_of_a_folder_gets_an_archive(reat_dir, tmp_path, capsys):
     generator = np.random.default_rng(1)
     words = {"one.txt": ([3, 1], [7], [30, 2, 4], [5]), "more/long.txt": ([2],) * 45}
     texts = {
@@ -45,9 +43,9 @@ def test_each_file_of_a_folder_gets_an_archive(model_dir, request, tmp_path, cap
         content = "\ufeff" + "\n \n".join(map(" ".join, paragraphs))
         (tmp_path / "books" / name).write_text(content, encoding="utf-8")
     folder = tmp_path / "new" / "vectors"
-    run(model_dir, f"--text={tmp_path / 'books'}", f"--output_dir={folder}")
+    run(reat_dir, f"--text={tmp_path / 'books'}", f"--output_dir={folder}")
     output = capsys.readouterr().out
-    pretrained = load_pretrained(model_dir)
+    pretrained = load_pretrained(reat_dir)
     encoder = SentenceEncoder(pretrained)
     for name, paragraphs in texts.items():
         document = [

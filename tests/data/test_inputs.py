@@ -1,5 +1,7 @@
 """Common to all inputs: the contract of features, and the order of samples."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -45,15 +47,20 @@ FORMS = {
 
 @pytest.fixture(name="form", scope="module", params=FORMS)
 def _form(request, tmp_path_factory):
+    """A function that builds inputs, those of seed 0, and the sizes of dimensions."""
     write, build, sizes = FORMS[request.param]
-    return write(tmp_path_factory.mktemp("records")), build, sizes
+    folder = write(tmp_path_factory.mktemp("records"))
+    return functools.partial(build, folder), build(folder), sizes
 
 
-def test_features_keep_the_contract(form):
-    folder, build, sizes = form
-    dataset = build(folder).train_dataset(4)
+@pytest.fixture(name="dataset", scope="module")
+def _dataset(form):
+    return form[1].train_dataset(7)
+
+
+def test_features_keep_the_contract(form, dataset):
     batch = next(iter(dataset))
-    sizes = {"B": 4, "P": batch["masked_ids"].shape[1], **sizes}
+    sizes = {"B": 7, "P": batch["masked_ids"].shape[1], **form[2]}
     specs = features.tensor_specs(batch, sizes)
     assert batch.keys() == dataset.element_spec.keys()
     for name, (shape, dtype) in specs.items():
@@ -62,46 +69,38 @@ def test_features_keep_the_contract(form):
         assert batch[name].dtype == dtype, name
 
 
-def test_a_sample_depends_on_nothing_but_its_number(form):
-    folder, build, _ = form
-    inputs = build(folder)
+def test_a_sample_depends_on_nothing_but_its_number(form, dataset):
+    build, inputs, _ = form
     size = inputs.num_train_samples
     count = size + 24
-    expected = take(inputs.train_dataset(7), count)
+    expected = take(dataset, count)
     assert expected["sample_number"].tolist() == list(range(count))
-    assert_same_rows(take(inputs.train_dataset(13), count), expected)
-    # Resumed inside the first epoch, and of rows that are no multiple of a batch.
-    resumed = take(inputs.train_dataset(4, first_sample=size - 1), 25)
-    assert_same_rows(resumed, {k: v[size - 1 :] for k, v in expected.items()})
-    by_ranks = take_by_ranks(inputs, 6, 3, 4)
+    # In other batches, resumed inside the first epoch.
+    resumed = take(inputs.train_dataset(13, first_sample=5), count - 5)
+    assert_same_rows(resumed, {k: v[5:] for k, v in expected.items()})
+    by_ranks = take_by_ranks(inputs, 6, 2, 4)
     assert_same_rows(by_ranks, {k: v[:24] for k, v in expected.items()})
-    other = take(build(folder, seed=1).train_dataset(1), 24)
+    other = take(build(seed=1).train_dataset(1), 24)
     assert not np.array_equal(other["token_ids"], expected["token_ids"][:24])
 
 
 def test_validation_is_complete_the_same_each_time_and_shared_by_ranks(form):
-    folder, build, _ = form
-    inputs = build(folder)
+    _, inputs, _ = form
     size = inputs.num_validation_samples
     first = take(inputs.validation_dataset(4), 10**6)
     assert len(first["token_ids"]) == size
-    assert_same_rows(take(inputs.validation_dataset(3), 10**6), first)
-    limited = take(inputs.validation_dataset(4, max_samples=2), 2)
+    limited = take(inputs.validation_dataset(3, max_samples=2), 2)
     assert_same_rows(limited, {k: v[:2] for k, v in first.items()})
-    # One rank has nothing left, in as many batches.
+    # The second rank has nothing left for the last batch.
     ranks = [
-        [batch["sample_number"].numpy() for batch in dataset]
-        for dataset in (
-            inputs.validation_dataset(2 * size, rank=rank, num_ranks=2)
-            for rank in range(2)
-        )
+        list(inputs.validation_dataset(2 * -(-size // 3), rank=rank, num_ranks=2))
+        for rank in range(2)
     ]
-    assert len(ranks[0]) == len(ranks[1])
-    together = np.concatenate([*ranks[0], *ranks[1]])
-    assert sorted(together) == sorted(first["sample_number"])
+    parts = [part for parts in zip(*ranks, strict=True) for part in parts]
+    shared = {name: np.concatenate([part[name] for part in parts]) for name in first}
+    assert_same_rows(shared, first)
 
 
 def test_batches_that_ranks_cannot_share_are_refused(form):
-    folder, build, _ = form
     with pytest.raises(ValueError, match="or of `num_ranks`"):
-        build(folder).train_dataset(8, rank=0, num_ranks=3)
+        form[1].train_dataset(8, rank=0, num_ranks=3)

@@ -126,8 +126,9 @@ def merged_structure(tree, sentences):
     return paragraphs, indices
 
 
-@pytest.mark.parametrize("shuffle_rate", [0.5, 1.0])
-@pytest.mark.parametrize("split", ["train", "validation"])
+@pytest.mark.parametrize(
+    ("split", "shuffle_rate"), [("train", 0.5), ("validation", 1.0)]
+)
 def test_rows_hold_every_piece_of_a_window_and_follow_from_its_order(
     records_dir, split, shuffle_rate
 ):

@@ -43,7 +43,7 @@ def exported(request, tmp_path_factory):
     return pretrained, folder
 
 
-@pytest.mark.parametrize("exported", ["segabert_slm", "modern", "reat"], indirect=True)
+@pytest.mark.parametrize("exported", ["modern", "reat"], indirect=True)
 def test_rows_of_any_size_give_what_the_model_gives(exported):
     pretrained, folder = exported
     preprocessor = DocumentPreprocessor(pretrained)
@@ -61,9 +61,8 @@ def test_rows_of_any_size_give_what_the_model_gives(exported):
             )
 
 
-@pytest.mark.parametrize("exported", ["segabert_slm", "reat"], indirect=True)
-def test_an_empty_batch_and_rows_of_impossible_numbers(exported):
-    pretrained, folder = exported
+def check_odd_batches(pretrained, folder):
+    """Checks what is served of no row, of rows, and of rows of impossible numbers."""
     served = tf.saved_model.load(str(folder)).signatures
     assert set(served) == {"serving_default", "encode_pairs", "encode_ids"}
     for signature in served.values():
@@ -98,9 +97,14 @@ def test_an_empty_batch_and_rows_of_impossible_numbers(exported):
         signature(**{**row, "token_ids": row["token_ids"] + pretrained.vocabulary.size})
 
 
+@pytest.mark.parametrize("exported", ["reat"], indirect=True)
+def test_an_empty_batch_and_rows_of_impossible_numbers(exported):
+    check_odd_batches(*exported)
+
+
 def test_the_command_writes_and_describes_files_of_classifiers(tmp_path, capsys):
     classifier = TextClassifier.from_preset(
-        tiny_models.tiny("slm"), 3, num_texts=2, seed=1
+        tiny_models.tiny("segabert_slm"), 3, num_texts=2, seed=1
     )
     classifier.save_to_preset(tmp_path / "model")
     output = tmp_path / "out"

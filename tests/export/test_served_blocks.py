@@ -19,7 +19,6 @@ from tests.finetuning import tiny_models
 from tests.finetuning.tiny_models import example_of
 
 pytestmark = pytest.mark.slow
-REWRITE_GRAPHS = True  # as where models are served
 
 SPLITTER = SentenceSplitter()
 # Of up to 8 sentences, or parts of 13 pieces of long ones.

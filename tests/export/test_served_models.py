@@ -22,12 +22,12 @@ from seg_tf.preprocessing import (
 )
 from seg_tf.text.punkt import SentenceSplitter
 from tests import command_calls
+from tests.export.test_onnx_file import check_odd_batches
 from tests.finetuning import tiny_models
 from tests.finetuning.tiny_models import text_batches
 from tests.preprocessing.test_text_preprocessor import DOCUMENTS, EMPTY
 
 pytestmark = pytest.mark.slow
-REWRITE_GRAPHS = True  # as where models are served
 
 SPLITTER = SentenceSplitter()
 PAIRS = [("W1 w2.", "w3"), ("", "w5 w6 [SEP] w7"), ("w1 " * 60, "w2 " * 50)]
@@ -59,6 +59,14 @@ def _checkpoints(run_dir, segabert_dir):
     return {"segabert": segabert_dir, "slm": run_dir}
 
 
+@pytest.fixture(scope="module")
+def exported(run_dir, tmp_path_factory):
+    """The SavedModel of the SLM."""
+    output = tmp_path_factory.mktemp("exported") / "served"
+    command_calls.run(export, f"--checkpoint={run_dir}", f"--output_dir={output}")
+    return output
+
+
 def expected_vectors(pretrained, document):
     """Sequence and sentence vectors of a document, alone and without padding."""
     tree = attention.read_tree(document.split("\n"), pretrained, SPLITTER)
@@ -77,14 +85,12 @@ def expected_vectors(pretrained, document):
     return sequence, np.array(vectors)
 
 
-def serve_elsewhere(checkpoint, given, folder):
+def serve_elsewhere(checkpoint, given, output):
     """What a process without our code gets from a SavedModel."""
-    output = folder / "served"
-    command_calls.run(export, f"--checkpoint={checkpoint}", f"--output_dir={output}")
     process = subprocess.run(
         [sys.executable, "-I", "-c", LOADING, str(output)],
         input=json.dumps(given),
-        cwd=folder,
+        cwd=output,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
         capture_output=True,
         text=True,
@@ -112,12 +118,12 @@ def serve_here(checkpoint, given, _):
 @pytest.mark.parametrize(
     ("kind", "serve"), [("segabert", serve_here), ("slm", serve_elsewhere)]
 )
-def test_what_is_served_is_what_keras_computes(checkpoints, kind, serve, tmp_path):
+def test_what_is_served_is_what_keras_computes(checkpoints, kind, serve, exported):
     given = {"serving_default": {"text": [*DOCUMENTS, *EMPTY]}}
     if kind == "slm":
         first, second = zip(*PAIRS, strict=True)
         given["encode_pairs"] = {"text": first, "second_text": second}
-    served = serve(checkpoints[kind], given, tmp_path)
+    served = serve(checkpoints[kind], given, exported)
     pretrained = load_pretrained(checkpoints[kind])
     found = {name: np.array(value) for name, value in served["serving_default"].items()}
     for number, document in enumerate(DOCUMENTS):
@@ -152,6 +158,10 @@ def test_what_is_served_is_what_keras_computes(checkpoints, kind, serve, tmp_pat
         rtol=2e-6,
     )
     assert np.array(found["is_cut"]).tolist() == [False, False, True]
+
+
+def test_an_empty_batch_and_rows_of_impossible_numbers(run_dir, exported):
+    check_odd_batches(load_pretrained(run_dir), exported)
 
 
 def test_a_regression_answers_as_in_keras():

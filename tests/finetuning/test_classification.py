@@ -123,17 +123,17 @@ def test_a_kept_model_predicts_what_was_scored_and_is_not_compiled(tmp_path):
         folder = tmp_path / str(seed)
         folder.mkdir()
         scores, _ = keeping.run(Trial(setting, seed), folder)
-        model = TextClassifier.from_preset(folder / "model")
-        assert not model.compiled
-        examples = task_examples("rte", "dev")
-        texts = [one.texts for one in examples]
-        batches = text_batches(tiny("slm"), texts, batch_size=5)
-        predicted = model.predict(batches, verbose=0).argmax(axis=1)
-        right = np.mean(predicted == [one.label for one in examples])
-        assert scores["accuracy"] == pytest.approx(right)
-        words = task_folders.RTE_LABELS
-        written = [row[2] for row in predictions_of(folder, "dev")]
-        assert written == [words[number] for number in predicted]
+    model = TextClassifier.from_preset(folder / "model")
+    assert not model.compiled
+    examples = task_examples("rte", "dev")
+    texts = [one.texts for one in examples]
+    batches = text_batches(tiny("slm"), texts, batch_size=5)
+    predicted = model.predict(batches, verbose=0).argmax(axis=1)
+    right = np.mean(predicted == [one.label for one in examples])
+    assert scores["accuracy"] == pytest.approx(right)
+    words = task_folders.RTE_LABELS
+    written = [row[2] for row in predictions_of(folder, "dev")]
+    assert written == [words[number] for number in predicted]
 
 
 def task_examples(task, split):

@@ -14,16 +14,15 @@ MODELS = {
     for case in CASES
     if case.cls in (Encoder, ReAT, TransformerXL) and case.variant != "token_types"
 }
-NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0}
 
 
-def build(name, recompute_layers, has_dropout):
+def build(name, recompute_layers):
     """A model of two layers or more whose weights and seeds are always the same."""
     case = MODELS[name]
     arguments = {**case.make_arguments(), "recompute_layers": recompute_layers}
     if "num_layers" in arguments:
         arguments["num_layers"] = 2
-    model = case.cls(**arguments | ({} if has_dropout else NO_DROPOUT))
+    model = case.cls(**arguments)
     set_fixed_weights(model)
     for number, state in enumerate(states_of(model)):
         state.assign([number, 5])
@@ -49,7 +48,7 @@ def on_jax(name, recompute_layers):
     import jax
 
     def traced():
-        model, inputs = build(name, recompute_layers, has_dropout=True)
+        model, inputs = build(name, recompute_layers)
         weights = model.trainable_variables
 
         def compute(values):

@@ -68,7 +68,7 @@ def read(model, features, *lengths):
 @pytest.mark.parametrize(
     ("parts", "lengths"),
     [
-        (PARTS, (1,) * 24),
+        (PARTS, (*(1,) * 8, 16)),
         *((parts, (10, 1, 13)) for parts in (PARTS, ("token",), ("token", "sentence"))),
     ],
     ids=str,

@@ -33,22 +33,20 @@ def use_devices(number):
     step_jax.mesh = lambda: mesh
 
 
-def continued(name, records, folder, updates, processes=None, halfway=None, **changes):
-    """A learner that made updates from the newest checkpoint in `folder`.
+def continued(name, records, folder, updates, processes=None, **changes):
+    """A learner that made updates from the checkpoint in `folder`, and their loss.
 
-    And the loss over the last of them; `halfway` is a folder for a checkpoint.
+    And a function that makes more updates, and returns their loss.
     """
     with stand_ins.no_draws():
         inputs, learner = engine_runs.build_run(name, records, processes, **changes)
-    stored = engine_runs.checkpoints(folder)
-    stored.restore(learner, stored.updates()[-1])
+    engine_runs.checkpoints(folder).restore(learner, 0)
     batch_size = engine_runs.config_of(name, **changes).training.batch_size
-    if halfway:
-        updates //= 2
-        engine_runs.make_updates(inputs, learner, updates, batch_size)
-        engine_runs.save(learner, halfway)
-    loss = engine_runs.make_updates(inputs, learner, updates, batch_size)
-    return learner, loss
+
+    def train(updates):
+        return engine_runs.make_updates(inputs, learner, updates, batch_size)
+
+    return learner, train(updates), train
 
 
 def skipped_steps():
@@ -91,13 +89,8 @@ def share_a_run(records, tensorflow, output):
     folder = output / str(processes.rank)
     folder.mkdir()
     name = "Sega-Transformer-XL"
-    learner, _ = continued(
-        name,
-        records,
-        tensorflow / name,
-        6,
-        processes=processes,
-        dropout=True,
+    learner, *_ = continued(
+        name, records, tensorflow / name, 6, processes, dropout=True
     )
     np.savez(folder / "values.npz", **engine_runs.values_of(learner))
 
@@ -121,12 +114,9 @@ def share_a_run(records, tensorflow, output):
 
 def compute_runs(records, tensorflow, output):
     losses = {}
-    # Runs of the same step compile it once.
-    jax.config.update("jax_compilation_cache_dir", str(output / "compiled"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
     use_devices(1)
     for name in engine_runs.RUNS:
-        learner, losses[name] = continued(
+        learner, losses[name], _ = continued(
             name, records, tensorflow / name, engine_runs.UPDATES
         )
         engine_runs.save(learner, output / name)
@@ -135,19 +125,16 @@ def compute_runs(records, tensorflow, output):
     # Dropout is a function of the samples: it is the same after a restart, and on
     # whichever device.
     name = "Sega-Transformer-XL"
-    half = output / "half"
-    whole, _ = continued(
-        name, records, tensorflow / name, 6, halfway=half, dropout=True
-    )
-    resumed, _ = continued(name, records, half, 3, dropout=True)
+    learner, _, train = continued(name, records, tensorflow / name, 3, dropout=True)
+    engine_runs.save(learner, output / "half")
+    train(3)
+    np.savez(output / "whole.npz", **engine_runs.values_of(learner))
+    engine_runs.checkpoints(output / "half").restore(learner, 3)
+    train(3)
+    np.savez(output / "resumed.npz", **engine_runs.values_of(learner))
     use_devices(DEVICES)
-    shared, _ = continued(name, records, tensorflow / name, 6, dropout=True)
-    for kind, learner in (
-        ("whole", whole),
-        ("resumed", resumed),
-        ("shared", shared),
-    ):
-        np.savez(output / f"{kind}.npz", **engine_runs.values_of(learner))
+    shared, *_ = continued(name, records, tensorflow / name, 6, dropout=True)
+    np.savez(output / "shared.npz", **engine_runs.values_of(shared))
     found = {"losses": losses, "skipped_steps": skipped_steps()}
     (output / "found.json").write_text(json.dumps(found))
 

@@ -1,7 +1,6 @@
 """Two real processes, started by `horovodrun` on this machine.
 
-Three micro-batches on two ranks: one of them has two. `test_distributed_runs.py` has
-three ranks.
+Three micro-batches on two ranks: one of them has two.
 """
 
 import json
@@ -30,8 +29,7 @@ def ranks(tmp_path_factory, word_records, sentence_records):
     """Folder of what the ranks wrote, and results of each in the checks by name."""
     folder = tmp_path_factory.mktemp("ranks")
     call = [HOROVODRUN, "-np", NUM_RANKS, "--gloo", sys.executable, "-m"]
-    call += ["tests.quick_script", "tests/training/horovod_worker.py"]
-    call += [folder, word_records, sentence_records]
+    call += ["tests.training.horovod_worker", folder, word_records, sentence_records]
     done = subprocess.run(
         list(map(str, call)),
         cwd=REPOSITORY,

@@ -157,13 +157,17 @@ def test_order_is_found_where_words_tell_it_and_nowhere_else(tmp_path, words_tel
         assert abs(results["kendall_tau"]) < 0.06
 
 
-@pytest.mark.parametrize("within", ["text", "row"])
-def test_moves_are_found_where_words_tell_them_and_nowhere_else(tmp_path, within):
-    # Words tell in every second document for training.
-    records = [
-        write_records(tmp_path / name, [False, True], name == "told")
-        for name in ("told", "untold")
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    """Words tell in every second document for training, and in all held out or none."""
+    return [
+        write_records(tmp_path_factory.mktemp("records"), [False, True], held_out)
+        for held_out in (True, False)
     ]
+
+
+@pytest.mark.parametrize("within", ["text", "row"])
+def test_moves_are_found_where_words_tell_them_and_nowhere_else(records, within):
     inputs = dataclasses.replace(EXCHANGE.inputs, exchange_within=within)
     config = dataclasses.replace(EXCHANGE, inputs=inputs)
     told, untold = results_of_a_run(config, *records, built_as=EXCHANGE)
