@@ -200,9 +200,7 @@ _LEVELS |= {"sentence_index": 1, "paragraph_index": 1}
 # Muon. Least squares over the runs in docs/one_command.md.
 LOSS_CONSTANT, LOSS_PARAMETERS, LOSS_PIECES, LOSS_MUON = 1.48, 1.63, 3.27, -0.13
 LOSS_EXPONENTS = (-0.85, -0.2)
-MIN_PIECES = 1e6  # Of the shortest of these runs.
 LOSS_LEVEL = 6.14  # Of a model that ignores the context, in these runs.
-LOSS_ERROR = 0.10  # Root mean square, each run predicted from the others.
 # Decay of the value of repeated text, and the repetitions after which it has next to
 # none (Muennighoff et al., 2023). Not measured here.
 _REPEATS, MAX_EPOCHS = 15.4, 40

@@ -136,19 +136,10 @@ def prepare(folder: str, is_named: bool) -> tuple[RunConfig, str, str] | None:
         if plan.is_short:
             names["config.training.num_updates"] = f"{choices.MAX_EPOCHS} passes"
         show(f"Choices for {minutes:g} minutes", chosen, names)
-        expected = None
-        if plan.epochs * manifest.count("pieces", "train") >= choices.MIN_PIECES:
-            expected = plan.loss
         say(
             f"{plan.seconds / 60:.1f} minutes of training, {plan.epochs:.1f} passes "
-            "over the text. "
-            + (
-                "No loss is expected of so short a run: ours saw a million word pieces."
-                if expected is None
-                else f"Expected loss: {expected:.1f}, with an error of "
-                f"{choices.LOSS_ERROR:.1f} on our English text and more on yours. "
-                "Losses compare only within one text and one vocabulary."
-            )
+            f"over the text. Expected loss: {plan.loss:.1f}, or lower if the text "
+            "repeats itself: docs/one_command.md#the-expected-loss"
         )
         if plan.is_short:
             say(
@@ -161,7 +152,7 @@ def prepare(folder: str, is_named: bool) -> tuple[RunConfig, str, str] | None:
     if not values.dry_run:
         output.mkdir(parents=True, exist_ok=True)
         written = {"asked": asked, "records": str(records), "config": to_dict(config)}
-        files.write_json(plan_file, {**written, "expected_loss": expected})
+        files.write_json(plan_file, {**written, "expected_loss": plan.loss})
     return config, str(records), str(output)
 
 
@@ -304,6 +295,7 @@ def plan_run(
         optimizer = replace(optimizer, warmup_updates=min(warmup, num_updates // 10))
     lengths = {k: v for k, v in lengths.items() if f"training.{k}" not in fields}
     training = replace(config.training, **lengths)
+    chosen = chosen._replace(loss=min(chosen.loss, speed(name).level))
     return replace(config, training=training, optimizer=optimizer), chosen
 
 

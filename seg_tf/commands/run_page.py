@@ -9,9 +9,8 @@ import pathlib
 import random
 import string
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
-from typing import NamedTuple
 
 import numpy as np
 
@@ -32,24 +31,16 @@ _MAX_RECORDS = 300
 _LENGTHS = range(6, 31)  # Words of a sentence that is shown.
 
 
-class _Masked(NamedTuple):
-    """A sentence with a masked word."""
-
-    before: str
-    word: str
-    after: str
-
-
 def write(
     folder: pathlib.Path,
     records: pathlib.Path,
-    expected_loss: float | None,
+    expected_loss: float,
     next_steps: str,
 ) -> pathlib.Path:
     """Writes the page of a run into its folder and returns its path.
 
-    `expected_loss` is the loss that was predicted from the run's size and length, if
-    there was a prediction, and `next_steps` the text that the run printed at its end.
+    `expected_loss` is the loss that was predicted from the run's size and length, and
+    `next_steps` the text that the run printed at its end.
     """
     pretrained = load_pretrained(folder)
     sentences, split = _sentences(records)
@@ -93,7 +84,7 @@ def _sentences(records: pathlib.Path) -> tuple[list[str], str]:
     return list(unique), "held-out" if split == "validation" else "training"
 
 
-def _losses(log: Sequence[dict], expected: float | None) -> str:
+def _losses(log: Sequence[dict], expected: float) -> str:
     rows = [row for row in log if row["kind"] == VALIDATION] or [{}]
     values = {
         "validation loss at the end": rows[-1].get("loss"),
@@ -107,28 +98,22 @@ def _losses(log: Sequence[dict], expected: float | None) -> str:
     return _table(("", "loss"), known)
 
 
-def _masks(filler: MaskFiller, sentences: Sequence[str]) -> str:
-    masked = list(_masked(sentences))[:_NUM_MASKS]
-    if not masked:
-        return "<p>There is no sentence of a suitable length.</p>"
-    texts = [f"{one.before} {MASK} {one.after}" for one in masked]
-    rows = []
-    for one, (best, *_) in zip(masked, filler.predict(texts, 3), strict=True):
-        text = f"{escape(one.before)} <mark>{escape(one.word)}</mark> "
-        guesses = (f"{escape(piece)} {value:.0%}" for piece, value in best)
-        rows.append((text + escape(one.after), ", ".join(guesses)))
-    return _table(("sentence", "three most probable pieces"), rows)
-
-
-def _masked(sentences: Iterable[str]) -> Iterator[_Masked]:
+def _masks(filler: MaskFiller, sentences: Iterable[str]) -> str:
     """Masks the longest word in the second half of each sentence."""
-    for text in sentences:
-        words = text.split()
-        half = len(words) // 2
-        place = max(range(half, len(words)), key=lambda number: len(words[number]))
-        if words[place].isalpha():
-            before, after = " ".join(words[:place]), " ".join(words[place + 1 :])
-            yield _Masked(before, words[place], after)
+    rows = []
+    for words in map(str.split, sentences):
+        half = range(len(words) // 2, len(words))
+        place = max(half, key=lambda number: len(words[number]))
+        if len(rows) < _NUM_MASKS and words[place].isalpha():
+            masked = " ".join([*words[:place], MASK, *words[place + 1 :]])
+            ((best, *_),) = filler.predict([masked], 3)
+            guesses = (f"{escape(piece)} {value:.0%}" for piece, value in best)
+            word = f"<mark>{escape(words[place])}</mark>"
+            text = escape(masked).replace(MASK, word)
+            rows.append((text, ", ".join(guesses)))
+    if not rows:
+        return "<p>There is no sentence of a suitable length.</p>"
+    return _table(("sentence", "three most probable pieces"), rows)
 
 
 def _neighbours(encoder: SentenceEncoder, sentences: Sequence[str]) -> str:
