@@ -108,9 +108,6 @@ def options_from_flags(options: type, **values: Any) -> Any:
     return options(**values, **{name: flags.FLAGS[name].value for name in names})
 
 
-# --- Commands that build records -----------------------------------------------------
-
-
 def define_run_flags() -> None:
     """Defines the build flags that do not affect the records."""
     flags.DEFINE_string(

@@ -120,9 +120,6 @@ def _show_all_flags() -> None:
             flag.help = f"(required) {flag.help}"
 
 
-# --- Output paths, checked before long work ------------------------------------------
-
-
 def local_path(value: str, flag: str, kind: str = "folder") -> pathlib.Path:
     """Converts a flag's value to a local path. Raises ValueError for a URL."""
     if "://" in value:
@@ -156,9 +153,6 @@ def folder_path(value: str, flag: str = "output_dir") -> pathlib.Path:
             f"Received: {value!r}, in {existing}"
         )
     return folder
-
-
-# --- Progress and tables -------------------------------------------------------------
 
 
 def progress_bar(total: int, description: str, unit: str = "B") -> tqdm:

@@ -210,9 +210,6 @@ def _missing(build: ShardedBuild, what: str) -> BuildError:
     )
 
 
-# --- Steps ---------------------------------------------------------------------------
-
-
 @dataclasses.dataclass(frozen=True)
 class SourceFile:
     """A file to read, with the `slices` that need documents from it, in order."""

@@ -119,9 +119,6 @@ def describe_broken_files(
     }
 
 
-# --- Finished builds -----------------------------------------------------------------
-
-
 def manifest_entries(
     reports: Mapping[int, Mapping[str, Any]], sizes: Mapping[str, int]
 ) -> dict[str, Any]:

@@ -142,9 +142,6 @@ class SliceMaker:
             yield document_id, document, tree
 
 
-# --- Documents that repeat an earlier one --------------------------------------------
-
-
 class FingerprintMaker:
     """Computes fingerprints of a slice's documents after the other cleaning steps."""
 

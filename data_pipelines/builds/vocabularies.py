@@ -124,9 +124,6 @@ def count_words(
     return result
 
 
-# --- Word pieces ---------------------------------------------------------------------
-
-
 def learn_pieces(
     word_counts: Mapping[str, int],
     vocab_size: int,

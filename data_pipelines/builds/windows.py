@@ -136,9 +136,6 @@ def _slice(
     )
 
 
-# --- Builds --------------------------------------------------------------------------
-
-
 @dataclasses.dataclass(frozen=True)
 class ShardPair:
     """The training and validation shards of one slice of documents."""

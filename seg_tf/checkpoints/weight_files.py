@@ -43,9 +43,6 @@ def reading(path: pathlib.Path, what: str = "cannot be read") -> Iterator[None]:
         raise DamagedCheckpointError(text) from error
 
 
-# --- HDF5 -----------------------------------------------------------------------
-
-
 def _hdf5_shapes(path: pathlib.Path) -> list[tuple[int, ...]]:
     """Returns the array shapes of an HDF5 file, which must only contain floats."""
     arrays: list[h5py.Dataset] = []
@@ -87,9 +84,6 @@ def load_hdf5(path: pathlib.Path, model: Any) -> None:
         model.load_weights(path)
     for weight in model.weights:
         _check_finite(np.asarray(weight.value), f"{path}: {weight.path}")
-
-
-# --- NPZ ------------------------------------------------------------------------
 
 
 def write_npz(path: pathlib.Path, variables: Mapping[str, Any]) -> None:

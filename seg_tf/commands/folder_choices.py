@@ -24,8 +24,6 @@ from seg_tf import file_listing
 from seg_tf.config import MuonConfig, RunConfig, StableAdamWConfig
 from seg_tf.configs import segabert
 
-# --- Text ----------------------------------------------------------------------------
-
 _SAMPLE_CHARACTERS = 10_000_000
 _MIN_CHARACTERS = 20_000
 _ENCODINGS = ("cp1252", "cp1251", "koi8_r", "gb18030", "big5", "shift_jis", "euc_jp")
@@ -189,8 +187,6 @@ def choose_text(look: Survey, given: Mapping[str, Any]) -> dict[str, Any]:
         **given,
     }
 
-
-# --- Model and length ----------------------------------------------------------------
 
 RATES = {"modern_tiny": 4e-3, "modern_mini": 2e-3, "modern_base": 5e-4}
 _LEVELS = {"position_index": 4, "token_index": 2}

@@ -107,9 +107,6 @@ def load_language_model() -> Pretrained:
     return load_model(**({} if length is None else {"memory_length": length}))
 
 
-# --- Texts ------------------------------------------------------------------------
-
-
 def define_text_flags() -> None:
     """Defines `--format` and `--reader_options`."""
     flags.DEFINE_string(
@@ -157,9 +154,6 @@ def _seekable(path: str | os.PathLike[str]) -> Iterator[str | os.PathLike[str]]:
         copy = pathlib.Path(folder, "stdin")
         copy.write_bytes(sys.stdin.buffer.read())
         yield copy
-
-
-# --- Results ----------------------------------------------------------------------
 
 
 def define_output_flag(what: str = "the scores as JSON") -> None:

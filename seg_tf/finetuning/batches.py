@@ -191,9 +191,6 @@ def _chunks(numbers: np.ndarray, size: int) -> list[np.ndarray]:
     return [numbers[begin : begin + size] for begin in range(0, len(numbers), size)]
 
 
-# === Arguments of callers ===
-
-
 def is_text(values: Any) -> bool:
     """Returns whether values are texts for `to_tuples`. Empty lists count as texts."""
     if isinstance(values, str | bytes):

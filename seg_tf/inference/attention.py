@@ -21,8 +21,6 @@ from seg_tf.text.punkt import Splitter
 from seg_tf.text.tree import DocumentTree, TreeBuilder
 from seg_tf.text.vocabulary import SENT
 
-# === Windows of text ===
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TextWindow:
@@ -121,9 +119,6 @@ def lay_out(tree: DocumentTree, pretrained: Pretrained) -> TextWindow:
         sentences=sentences,
         is_piece=features["sentence_number"][0] > 0,
     )
-
-
-# === Weights ===
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -27,9 +27,6 @@ _SIZES = (
 _EPSILON = 1e-12
 
 
-# === Import ===
-
-
 def matches(folder: pathlib.Path) -> bool:
     """Returns whether a folder has the config of a Keras model."""
     config = weights.read_settings(folder / CONFIG_FILE, optional=True)
@@ -105,9 +102,6 @@ def _normalization(path: pathlib.Path) -> dict[str, Any]:
         "strip_accents": bool(arguments.get("strip_accents")),
         "split_ideographs": True,
     }
-
-
-# === Export ===
 
 
 def write_keras_file(pretrained: Pretrained, path: pathlib.Path) -> None:

@@ -133,9 +133,6 @@ class Layout(abc.ABC):
         return sequence_output[:, 0]
 
 
-# === Readouts ===
-
-
 class TextReadout(abc.ABC):
     """Selects the output vectors that represent texts, as in pretraining.
 

@@ -93,8 +93,6 @@ class Table:
     notes: tuple[str, ...] = ()  # one per line
 
 
-# === Tables from tables.toml ===
-
 _MNLI = {"MNLI-m": "matched_accuracy", "MNLI-mm": "mismatched_accuracy"}
 
 
@@ -208,8 +206,6 @@ TABLES: Mapping[str, Sequence[Table]] = {
     ).items()
 }
 TITLES = {"segatron": "Segatron", "segabert": "SegaBERT", "slm": "SLM", "reat": "ReAT"}
-
-# === Rendering ===
 
 
 class RunFigure(NamedTuple):

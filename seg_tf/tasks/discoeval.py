@@ -107,9 +107,6 @@ def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
     return examples
 
 
-# === Probes ===
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeSettings:
     """Settings of a task's probe, as in the benchmark's code.

@@ -130,9 +130,6 @@ def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
     return examples
 
 
-# === Leaderboard ===
-
-
 class Column(NamedTuple):
     """A column of GLUE's result tables, which is a task or one of MNLI's two parts.
 

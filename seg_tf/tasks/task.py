@@ -124,7 +124,6 @@ def write_predictions(
     files.write_text(path, "".join("\t".join(row) + "\n" for row in rows))
 
 
-# === Tab-separated files ===
 #
 # Fields are not quoted. Quotation marks are part of the text and may be unbalanced, as
 # in QNLI. Rows end only at line feeds.

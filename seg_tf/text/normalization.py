@@ -74,9 +74,6 @@ class Normalization:
 UNCASED, CASED = Normalization(lower_case=True), Normalization(lower_case=False)
 
 
-# === The exact tokenizer ===
-
-
 def exact_tokenizer(
     tokens: Sequence[str], normalization: Normalization
 ) -> tokenizers.Tokenizer:
@@ -136,9 +133,6 @@ def check_texts(texts: Sequence[str]) -> None:
             "`texts` must be a sequence of strings. Received: one "
             f"{type(texts).__name__}, {texts[:40]!r}"
         )
-
-
-# === Normalization inferred from a vocabulary ===
 
 
 def inferred_normalization(vocabulary: TokenTable) -> Normalization:

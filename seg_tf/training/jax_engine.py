@@ -190,9 +190,6 @@ def _gather_rows(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: np.concatenate([part[name] for part in parts]) for name in batch}
 
 
-# --- Processes ------------------------------------------------------------------
-
-
 def _initialize() -> None:
     """Connects to the other processes if the environment has a coordinator address.
 

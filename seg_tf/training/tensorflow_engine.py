@@ -154,8 +154,6 @@ class TensorFlowEngine:
 
 ENGINE = TensorFlowEngine
 
-# --- Processes ----------------------------------------------------------------------
-
 
 class HorovodDistribution(Distribution):
     """The processes started by `horovodrun` and connected by Horovod."""
