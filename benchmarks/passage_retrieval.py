@@ -50,10 +50,13 @@ def main(_: Sequence[str]) -> None:
     documents, questions, answers, article_of = [], [], [], []
     num_passages = 0
     for number, article in enumerate(articles):
-        contexts = [" ".join(one["context"].split()) for one in article["paragraphs"]]
+        contexts = [
+            " ".join(paragraph["context"].split())
+            for paragraph in article["paragraphs"]
+        ]
         documents.append("\n".join(contexts))
         for place, paragraph in enumerate(article["paragraphs"], start=num_passages):
-            questions += [one["question"] for one in paragraph["qas"]]
+            questions += [question["question"] for question in paragraph["qas"]]
             answers += [place] * len(paragraph["qas"])
             article_of += [number] * len(paragraph["qas"])
         num_passages += len(contexts)
@@ -66,14 +69,14 @@ def main(_: Sequence[str]) -> None:
     for checkpoint in values.checkpoint:
         encoder = SentenceEncoder.from_preset(checkpoint)
         queries = encoder.encode(questions)
-        found = {
+        encoded = {
             "passages alone": encoder.encode("\n".join(documents).split("\n")),
             "passages in context": np.concatenate(
                 [encoder.encode_passages(document).vectors for document in documents]
             ),
         }
         hits = {}
-        for name, vectors in found.items():
+        for name, vectors in encoded.items():
             for suffix, means in (
                 ("", (0, 0)),
                 (", centred", (queries.mean(axis=0), vectors.mean(axis=0))),
@@ -86,7 +89,9 @@ def main(_: Sequence[str]) -> None:
             **hits,
             "difference, centred": in_context - alone,
         }.items():
-            cells = [mean_and_error(one, np.array(article_of)) for one in values_QR.T]
+            cells = [
+                mean_and_error(column, np.array(article_of)) for column in values_QR.T
+            ]
             line = "".join(f"{f'{m:.1%} ± {e:.1%}':>16}" for m, e in cells)
             print(f"{f'{pathlib.Path(checkpoint).name}, {name}':52}{line}", flush=True)
 

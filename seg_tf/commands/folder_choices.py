@@ -162,8 +162,8 @@ def survey(text: str, format: str, options: Mapping[str, Any]) -> Survey:
     )
 
 
-def choose_text(look: Survey, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Chooses the settings of the records by flag. Values `given` are kept."""
+def choose_text(look: Survey, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Chooses the settings of the records by flag. `overrides` are kept."""
     usable = look.num_characters * (1 - look.copies)
     if usable < _MIN_CHARACTERS:
         raise ValueError(
@@ -177,14 +177,14 @@ def choose_text(look: Survey, given: Mapping[str, Any]) -> dict[str, Any]:
     if is_ideographic:  # Each character needs a piece.
         needed = 2 ** math.ceil(math.log2(2 * look.distinct_characters))
         size = max(size, min(8_192, needed))
-    size = given.get("vocab_size", size)
+    size = overrides.get("vocab_size", size)
     return {
         "sentence_parameters": "english" if is_english else "universal",
         "lower_case": is_english,  # It strips accents, too.
         "vocab_size": size,
         "max_characters": max(1_000, size // 2) if is_ideographic else 1_000,
         "duplicates": "exact" if look.copies >= 0.005 else "none",
-        **given,
+        **overrides,
     }
 
 

@@ -95,15 +95,15 @@ def prepare(folder: str, is_named: bool) -> tuple[RunConfig, str, str] | None:
     root = command_line.local_path(folder.partition("*")[0], "FOLDER").absolute()
     output = command_line.folder_path(values.output_dir or f"runs/{root.name}")
     plan_file = output / PLAN_FILE
-    asked = {"folder": folder, "config": is_named and values.config.name}
-    asked |= {name: getattr(values, name) for name in ("minutes", *TEXT_CHOICES)}
+    requested = {"folder": folder, "config": is_named and values.config.name}
+    requested |= {name: getattr(values, name) for name in ("minutes", *TEXT_CHOICES)}
     if plan_file.exists() and values.minutes and not values.overwrite:
         written = files.read_json(plan_file)
-        if written["asked"] != asked:
+        if written["requested"] != requested:
             raise ValueError(
                 f"`--output_dir` must not have a run with other flags: {plan_file} has "
-                f"{written['asked']}. Choose another --output_dir, or remove that run "
-                f"with --overwrite. Received: {asked}"
+                f"{written['requested']}. Choose another --output_dir, or remove that run "
+                f"with --overwrite. Received: {requested}"
             )
         say(f"Resuming with the choices in {plan_file}")
         config = override(from_config_dict(written["config"]), overrides)
@@ -151,7 +151,11 @@ def prepare(folder: str, is_named: bool) -> tuple[RunConfig, str, str] | None:
         return None
     if not values.dry_run:
         output.mkdir(parents=True, exist_ok=True)
-        written = {"asked": asked, "records": str(records), "config": to_dict(config)}
+        written = {
+            "requested": requested,
+            "records": str(records),
+            "config": to_dict(config),
+        }
         files.write_json(plan_file, {**written, "expected_loss": plan.loss})
     return config, str(records), str(output)
 
@@ -177,9 +181,9 @@ def build_records(folder: str, window: int, cache: pathlib.Path) -> pathlib.Path
         field = choices.find_text_field(max(sizes, key=sizes.__getitem__), format)
         options |= {"text_field": field} if field else {}
     look = choices.survey(folder, format, options)
-    given = {name: getattr(values, name) for name in list(TEXT_CHOICES)[2:]}
-    given = {name: value for name, value in given.items() if value is not None}
-    chosen = choices.choose_text(look, given)
+    flag_values = {name: getattr(values, name) for name in list(TEXT_CHOICES)[2:]}
+    overrides = {name: v for name, v in flag_values.items() if v is not None}
+    chosen = choices.choose_text(look, overrides)
     chosen |= {"format": format, "reader_options": options}
     total = sum(sizes.values())
     say(

@@ -128,8 +128,8 @@ def _neighbours(encoder: SentenceEncoder, sentences: Sequence[str]) -> str:
         cosines = vectors @ vectors[query]
         cosines[query] = -np.inf
         for number in np.argsort(-cosines)[:_NUM_NEAREST]:
-            found = f"{escape(sentences[number])} ({cosines[number]:.2f})"
-            rows.append((escape(sentences[query]), found))
+            neighbour = f"{escape(sentences[number])} ({cosines[number]:.2f})"
+            rows.append((escape(sentences[query]), neighbour))
     return _table(("sentence", "nearest (cosine)"), rows)
 
 

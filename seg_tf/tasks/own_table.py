@@ -1,4 +1,4 @@
-"""A task of one's own: texts and labels in the columns of a table.
+"""A task of a user: texts and labels in the columns of a table.
 
 Files are CSV, TSV (.tsv) or JSON lines (.jsonl, .json), with named columns. Labels are
 classes or, if they are numbers that do not look like classes, scores.
@@ -190,7 +190,9 @@ def bag_of_words(
         vectorizer = TfidfVectorizer(
             token_pattern=r"\w+|[^\w\s]", ngram_range=(1, 2), sublinear_tf=True
         )
-        known.append(vectorizer.fit_transform([one.texts[number] for one in train]))
+        known.append(
+            vectorizer.fit_transform([example.texts[number] for example in train])
+        )
         new.append(vectorizer.transform([text[number] for text in texts]))
     model = Ridge() if task.is_regression else LogisticRegression(max_iter=1_000)
     model.fit(scipy.sparse.hstack(known), labels)

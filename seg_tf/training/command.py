@@ -216,10 +216,11 @@ def _describe_end(result: Result, folder: RunFolder, config: RunConfig) -> str:
     """Returns the closing lines of a run, with suggestions for the next commands."""
     path = shlex.quote(str(folder.path))
     updates, last = result.updates, "none, as --config.training.validation_interval=0"
-    if result.validation and result.best_updates is not None:
-        updates = result.best_updates
-        last = f"{result.validation['loss']:.4f} (best: {result.best_loss:.4f})"
-        if result.validation["loss"] > result.best_loss + 0.1:
+    best, best_updates = result.best_loss, result.best_updates
+    if result.validation and best is not None and best_updates is not None:
+        updates, loss = best_updates, result.validation["loss"]
+        last = f"{loss:.4f} (best: {best:.4f})"
+        if loss > best + 0.1:
             last += f"\n{'':19}It rose after update {updates:,}, as it does with more"
             last += f"\n{'':19}passes over a text than its size allows."
     training = "" if result.validation else " --training"
