@@ -102,8 +102,8 @@ def prepare(folder: str, is_named: bool) -> tuple[RunConfig, str, str] | None:
         if written["requested"] != requested:
             raise ValueError(
                 f"`--output_dir` must not have a run with other flags: {plan_file} has "
-                f"{written['requested']}. Choose another --output_dir, or remove that run "
-                f"with --overwrite. Received: {requested}"
+                f"{written['requested']}. Choose another --output_dir, or remove that "
+                f"run with --overwrite. Received: {requested}"
             )
         say(f"Resuming with the choices in {plan_file}")
         config = override(from_config_dict(written["config"]), overrides)
