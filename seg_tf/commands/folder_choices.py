@@ -73,13 +73,17 @@ def guess_encoding(data: bytes) -> str:
 
 
 def guess_language(words: Counter[str]) -> str | None:
-    """Returns the language whose stop words cover most of the text, or None."""
+    """Returns the language whose stop words cover most of the text, or None.
+
+    A mixture of English and another language is None, too: it must not be lowercased.
+    """
     counts = {
         name: sum(words[word] for word in stop_words.split())
         for name, stop_words in _STOP_WORDS.items()
     }
-    best = max(counts, key=lambda name: counts[name])
-    return best if counts[best] > 0.08 * words.total() else None
+    best, second, *_ = sorted(counts, key=counts.__getitem__, reverse=True)
+    is_mixed = best == "English" and counts[second] > 0.1 * counts[best]
+    return best if counts[best] > 0.08 * words.total() and not is_mixed else None
 
 
 def document_options(text: str) -> dict[str, str]:

@@ -118,6 +118,7 @@ def test_language_needs_stop_words():
         ("the house of the man was in the wood and it is old", "English"),
         ("das Haus ist nicht von der Stadt und die Zeit mit", "German"),
         ("szia uram van itt ház", None),
+        (20 * "the house of the man was " + 4 * "das Haus ist nicht von der ", None),
     ):
         assert choices.guess_language(Counter(text.split())) == language
 
