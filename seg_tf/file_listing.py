@@ -3,6 +3,7 @@
 import glob
 import os
 import pathlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from seg_tf.remote_files import Path as Path
@@ -241,8 +242,10 @@ def walk(
 
 
 def _matches(name: str, suffixes: Sequence[str]) -> bool:
-    stem, suffix = os.path.splitext(name.lower())
+    # A part of a MediaWiki dump is named `dump.xml-p1p41242.bz2`.
+    name = re.sub(r"(?<=\.xml)-p\d+p\d+", "", name.lower())
+    stem, suffix = os.path.splitext(name)
     if suffix in COMPRESSION_SUFFIXES:
         # The name `corpus.gz` does not indicate a format.
         return not suffixes or "." not in stem or stem.endswith(tuple(suffixes))
-    return not suffixes or name.lower().endswith(tuple(suffixes))
+    return not suffixes or name.endswith(tuple(suffixes))

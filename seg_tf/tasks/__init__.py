@@ -12,7 +12,6 @@
 
 import os
 import pathlib
-from collections.abc import Mapping
 
 from seg_tf.config.base import check_choice
 from seg_tf.tasks import discoeval, glue, race
@@ -39,7 +38,7 @@ def get(name: str | Task) -> Task:
     return _TASKS[name]
 
 
-def register(task: Task, splits: Mapping[str, list[Example]]) -> None:
+def register(task: Task, splits: dict[str, list[Example]]) -> None:
     """Adds a task with its examples by split, such as those of `own_table.read`."""
     _TASKS[task.name] = task
     _READERS[task] = lambda task, data_dir, split: splits[split]
