@@ -12,7 +12,7 @@ from seg_tf.config import configured_by
 from seg_tf.data import examples, sample_order, shards
 from seg_tf.data.configs import LaneInputsConfig
 from seg_tf.data.manifest import Manifest, shard_paths
-from seg_tf.data.window_inputs import RecordInputs
+from seg_tf.data.window_inputs import RecordInputs, prefetched
 from seg_tf.features import FEATURES, tensor_specs
 from seg_tf.layouts.layout import Layout
 from seg_tf.text import encoding
@@ -291,7 +291,7 @@ class LaneInputs(RecordInputs):
             }
 
         # Sequential, so that lanes find their documents in the cache.
-        return numbers.map(load).prefetch(tf.data.AUTOTUNE)
+        return prefetched(numbers.map(load))
 
 
 def _divide_up(number: int, divisor: int) -> int:

@@ -292,4 +292,15 @@ def _pipelined(dataset: tf.data.Dataset, make_batch: ReadSamples) -> tf.data.Dat
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,
     )
-    return dataset.prefetch(tf.data.AUTOTUNE)
+    return prefetched(dataset)
+
+
+def prefetched(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Prepares two batches ahead, without tuning: closing would take up to a minute.
+
+    The thread that tunes a dataset sleeps for as long as the dataset was in use, at
+    most 60 seconds, and does not wake up when the dataset is closed.
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.prefetch(2).with_options(options)
