@@ -322,6 +322,9 @@ def measure_speed(records: str, settings: str) -> choices.Speed:
     # Variables get the names that they have in a process that only trains.
     keras.utils.clear_session(free_memory=False)
     pieces = dry_run.tokens_per_update(config, inputs)
-    levels = yardstick.losses_without_context(config, inputs)
+    training = replace(config.training, validation_interval=1)
+    levels = yardstick.losses_without_context(
+        replace(config, training=training), inputs
+    )
     level = levels.get("loss_without_context", choices.LOSS_LEVEL)
     return choices.Speed(sum(updates) / len(updates), start, pieces, level)

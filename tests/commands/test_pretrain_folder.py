@@ -281,6 +281,7 @@ def test_unusable_text_is_refused_with_what_to_do(tmp_path, name, content, expec
 @pytest.mark.slow
 def test_from_text_to_weights_and_resumed(folder, monkeypatch):
     monkeypatch.chdir(folder.parent)
+    measure_speed = pretrain_folder.measure_speed
     monkeypatch.setattr(
         pretrain_folder, "measure_speed", lambda *_: Speed(0.2, 1.0, 512.0)
     )
@@ -298,8 +299,11 @@ def test_from_text_to_weights_and_resumed(folder, monkeypatch):
     assert "Choices for 3 minutes" in output
     # The page shows the loss in the log, masked words and neighbors, without links.
     page = (run / "run.html").read_text(encoding="utf-8")
-    loss = json.loads((run / "log.jsonl").read_text().splitlines()[-1])["loss"]
-    assert f"<td>validation loss at the end</td><td>{loss:.2f}</td>" in page
+    last = json.loads((run / "log.jsonl").read_text().splitlines()[-1])
+    end = f"<td>validation loss at the end</td><td>{last['loss']:.2f}</td>"
+    assert end in page
+    speed = measure_speed(written["records"], json.dumps(written["config"]))
+    assert speed.level == pytest.approx(last["loss_without_context"])
     assert page.count("<mark>") == 8
     assert "Done after 20 updates." in page
     assert not re.search(r"(src|href)=.?(http|//)", page)
