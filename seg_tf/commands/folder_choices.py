@@ -3,19 +3,17 @@
 Nothing here trains or writes. docs/one_command.md explains the rules.
 """
 
-import csv
 import itertools
-import json
 import math
+import pathlib
 import random
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import charset_normalizer
-import fsspec
 
 from data_pipelines.cleaning import duplicates
 from data_pipelines.readers import Document, get_reader, plain_text
@@ -23,6 +21,7 @@ from data_pipelines.readers.base import LEFT_OUT_REASONS
 from seg_tf import file_listing
 from seg_tf.config import MuonConfig, RunConfig, StableAdamWConfig
 from seg_tf.configs import segabert
+from seg_tf.tasks import own_table
 
 _SAMPLE_CHARACTERS = 10_000_000
 _MIN_CHARACTERS = 20_000
@@ -95,23 +94,17 @@ def document_options(text: str) -> dict[str, str]:
     return {"documents": "blank_lines", "hard_wrapped": "yes" if wrapped else "no"}
 
 
-def find_text_field(path: str, format: str) -> str | None:
+def find_text_field(path: str) -> str | None:
     """Returns the field with the most characters, or None if there is a field `text`.
 
     Reads the beginning of a CSV, TSV or JSON lines file.
     """
     sizes: Counter[str] = Counter()
     try:
-        with fsspec.open(path, "rt", compression="infer", encoding="utf-8") as file:
-            lines = itertools.islice(file, 200)
-            delimiter = "\t" if ".tsv" in path.lower() else ","
-            rows: Iterable[dict[str, Any]] = map(json.loads, filter(str.strip, lines))
-            if format == "csv":
-                rows = csv.DictReader(lines, delimiter=delimiter)
-            for row in rows:
-                strings = {k: v for k, v in row.items() if isinstance(v, str)}
-                sizes.update({name: len(value) for name, value in strings.items()})
-    except (ValueError, AttributeError, csv.Error):  # The reader reports errors.
+        for _, row in itertools.islice(own_table.records(pathlib.Path(path)), 200):
+            strings = {k: v for k, v in row.items() if isinstance(v, str)}
+            sizes.update({name: len(value) for name, value in strings.items()})
+    except ValueError:  # The reader of the format reports errors.
         return None
     return None if "text" in sizes else max(sizes, key=sizes.__getitem__, default=None)
 
@@ -166,20 +159,20 @@ def survey(text: str, format: str, options: Mapping[str, Any]) -> Survey:
     )
 
 
-def choose_text(look: Survey, overrides: Mapping[str, Any]) -> dict[str, Any]:
+def choose_text(sample: Survey, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Chooses the settings of the records by flag. `overrides` are kept."""
-    usable = look.num_characters * (1 - look.copies)
+    usable = sample.num_characters * (1 - sample.copies)
     if usable < _MIN_CHARACTERS:
         raise ValueError(
             f"The text must have at least {_MIN_CHARACTERS:,} characters without "
             f"copies. Received: {usable:,.0f}. Add text, or start from a trained "
             "model: docs/continued_pretraining.md"
         )
-    is_english = look.language == "English"
+    is_english = sample.language == "English"
     size = 2_048 if usable < 5e5 else 4_096 if usable < 5e6 else 8_192
-    is_ideographic = look.script in ("CJK", "HIRAGANA", "KATAKANA", "HANGUL")
+    is_ideographic = sample.script in ("CJK", "HIRAGANA", "KATAKANA", "HANGUL")
     if is_ideographic:  # Each character needs a piece.
-        needed = 2 ** math.ceil(math.log2(2 * look.distinct_characters))
+        needed = 2 ** math.ceil(math.log2(2 * sample.distinct_characters))
         size = max(size, min(8_192, needed))
     size = overrides.get("vocab_size", size)
     return {
@@ -187,7 +180,7 @@ def choose_text(look: Survey, overrides: Mapping[str, Any]) -> dict[str, Any]:
         "lower_case": is_english,  # It strips accents, too.
         "vocab_size": size,
         "max_characters": max(1_000, size // 2) if is_ideographic else 1_000,
-        "duplicates": "exact" if look.copies >= 0.005 else "none",
+        "duplicates": "exact" if sample.copies >= 0.005 else "none",
         **overrides,
     }
 

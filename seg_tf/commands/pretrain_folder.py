@@ -178,19 +178,19 @@ def build_records(folder: str, window: int, cache: pathlib.Path) -> pathlib.Path
         with open(paths[0], encoding="utf-8", errors="replace") as file:
             options |= choices.document_options(file.read(1 << 20))
     if format in ("csv", "json_lines") and "text_field" not in options:
-        field = choices.find_text_field(max(sizes, key=sizes.__getitem__), format)
+        field = choices.find_text_field(max(sizes, key=sizes.__getitem__))
         options |= {"text_field": field} if field else {}
-    look = choices.survey(folder, format, options)
+    sample = choices.survey(folder, format, options)
     flag_values = {name: getattr(values, name) for name in list(TEXT_CHOICES)[2:]}
     overrides = {name: v for name, v in flag_values.items() if v is not None}
-    chosen = choices.choose_text(look, overrides)
+    chosen = choices.choose_text(sample, overrides)
     chosen |= {"format": format, "reader_options": options}
     total = sum(sizes.values())
     say(
         f"{len(paths):,} file{'s' * (len(paths) > 1)}, {total / 1e6:,.1f} MB. "
-        f"{look.num_documents:,} documents were read: "
-        f"{look.language or 'a language not recognized'}, {look.script_share:.0%} "
-        f"{look.script.lower()} letters, {look.copies:.1%} in exact copies."
+        f"{sample.num_documents:,} documents were read: "
+        f"{sample.language or 'a language not recognized'}, {sample.script_share:.0%} "
+        f"{sample.script.lower()} letters, {sample.copies:.1%} in exact copies."
     )
     show("Choices for this text", chosen, TEXT_CHOICES)
     stamps = {str(path): [path.stat().st_size, path.stat().st_mtime] for path in paths}

@@ -5,12 +5,16 @@ Shape key: E examples, C outputs per example.
 
 import contextlib
 import pathlib
+import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 import numpy as np
+import scipy.sparse
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression, Ridge
 
 from seg_tf import tasks
 from seg_tf.checkpoints.pretrained import Pretrained
@@ -26,9 +30,10 @@ from seg_tf.finetuning.trials import (
     check_finite,
 )
 from seg_tf.preprocessing import TextPreprocessor
-from seg_tf.tasks import Task, own_table, task
+from seg_tf.tasks import Example, Task, task
 from seg_tf.tasks.finetuning_settings import OptimizerSettings
 
+_MAX_BASELINE_EXAMPLES = 20_000
 # Inference needs less memory than training.
 _BATCH_SIZE = 64
 
@@ -111,7 +116,7 @@ class ClassificationRunner:
         for prefix, split in self._dev.items():
             guesses = {"without a model": [guess] * len(split.labels)}
             texts = [example.texts for example in split.examples]
-            words = own_table.bag_of_words(task, self._train.examples, texts)
+            words = bag_of_words(task, self._train.examples, texts)
             if words is not None:
                 guesses["bag of words"] = words
             for title, predictions in guesses.items():
@@ -202,3 +207,30 @@ class _Split:
     def scores(self, predictions: Sequence[int | float]) -> dict[str, float]:
         """Computes the task's metrics for predictions on this split."""
         return task.compute(self.task, self.labels, predictions)
+
+
+def bag_of_words(
+    task: Task, train: Sequence[Example], texts: Sequence[Sequence[str]]
+) -> np.ndarray | None:
+    """Predicts labels of `texts` with a linear model of words and pairs of words.
+
+    The weights of the words are TF-IDF; the model is a logistic or ridge regression of
+    at most 20,000 training examples. Returns None if only one label is known.
+    """
+    if len(train) > _MAX_BASELINE_EXAMPLES:  # Tables may be sorted by label.
+        train = random.Random(0).sample(train, _MAX_BASELINE_EXAMPLES)
+    labels = [example.label for example in train]
+    if len(set(labels)) < 2 or task.num_choices > 1:
+        return None
+    known, new = [], []
+    for number in range(task.num_texts):
+        vectorizer = TfidfVectorizer(
+            token_pattern=r"\w+|[^\w\s]", ngram_range=(1, 2), sublinear_tf=True
+        )
+        known.append(
+            vectorizer.fit_transform([example.texts[number] for example in train])
+        )
+        new.append(vectorizer.transform([text[number] for text in texts]))
+    model = Ridge() if task.is_regression else LogisticRegression(max_iter=1_000)
+    model.fit(scipy.sparse.hstack(known), labels)
+    return model.predict(scipy.sparse.hstack(new))

@@ -25,8 +25,8 @@ from seg_tf.inference.texts import Sentence, in_context
 MANIFEST_FILE = "manifest.json"
 _VECTORS_FILE, _SENTENCES_FILE = "vectors.f32", "sentences.jsonl"
 _FORMAT_VERSION = 4
-# Number of sentences to encode at a time.
-_AT_A_TIME = 4_096
+# Number of sentences to encode, and of queries to compare, at a time.
+_AT_A_TIME, _QUERIES_AT_A_TIME = 4_096, 16
 
 
 class CorpusVectors:
@@ -76,13 +76,17 @@ class CorpusVectors:
         Returns up to `count` pairs of sentence number and cosine for each query, the
         nearest first. Equally near sentences keep their order in the corpus.
         """
-        neighbours = []
-        for query in queries:
-            cosines = self.vectors @ query
-            order = np.argsort(-cosines, kind="stable")[:count]
-            pairs = zip(order.tolist(), cosines[order].tolist(), strict=True)
-            neighbours.append(list(pairs))
-        return neighbours
+        neighbors, count = [], min(count, len(self.vectors))
+        for first in range(0, len(queries), _QUERIES_AT_A_TIME):
+            some = queries[first : first + _QUERIES_AT_A_TIME]
+            for cosines in some @ self.vectors.T:
+                lowest = np.partition(cosines, -count)[-count]
+                nearest = np.flatnonzero(cosines >= lowest)
+                order = np.argsort(-cosines[nearest], kind="stable")[:count]
+                nearest = nearest[order]
+                pairs = zip(nearest.tolist(), cosines[nearest].tolist(), strict=True)
+                neighbors.append(list(pairs))
+        return neighbors
 
     def sentences(self, numbers: Iterable[int]) -> dict[int, list[Sentence]]:
         """Maps each number to a list of that sentence's context and the sentence."""

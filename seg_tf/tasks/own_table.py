@@ -10,21 +10,17 @@ import hashlib
 import json
 import math
 import pathlib
-import random
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import scipy.sparse
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression, Ridge
+import fsspec
 
+from seg_tf.file_listing import COMPRESSION_SUFFIXES
 from seg_tf.tasks.task import Example, Split, Task
 
 # Whole numbers with more distinct values than this are scores.
 _MAX_NUMBERED_CLASSES = 20
-_MAX_BASELINE_EXAMPLES = 20_000
 
 csv.field_size_limit(sys.maxsize)
 
@@ -103,7 +99,7 @@ def read(
 def _rows(path: pathlib.Path, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Yields the place and the fields of each complete row. Reports other rows."""
     num_left_out = 0
-    for line, row in _records(path):
+    for line, row in records(path):
         for name in columns:
             if name not in row:
                 known = list(filter(None, row))
@@ -126,16 +122,21 @@ def _rows(path: pathlib.Path, columns: Sequence[str]) -> Iterator[tuple[str, ...
         )
 
 
-def _records(path: pathlib.Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def records(path: pathlib.Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Yields the number of the last line and the fields by column of each row."""
-    with open(path, encoding="utf-8-sig", newline="") as file:
+    name = path.name.lower()
+    for suffix in COMPRESSION_SUFFIXES:
+        name = name.removesuffix(suffix)
+    with fsspec.open(
+        str(path), "rt", compression="infer", encoding="utf-8-sig", newline=""
+    ) as file:
         try:
-            if path.suffix in (".jsonl", ".json"):
+            if name.endswith((".jsonl", ".json", ".ndjson")):
                 for line, text in enumerate(file, start=1):
                     if text.strip():
                         yield line, dict(json.loads(text))
                 return
-            delimiter = "\t" if path.suffix == ".tsv" else ","
+            delimiter = "\t" if name.endswith(".tsv") else ","
             reader = csv.DictReader(file, delimiter=delimiter, strict=True)
             for row in reader:
                 yield reader.line_num, row
@@ -170,30 +171,3 @@ def _example(task: Task, column: str, place: str, *fields: str) -> Example:
     if math.isnan(value):
         raise ValueError(f"{place}: `{column}` must be {rule}. Received: {label!r}")
     return Example(tuple(texts), value, place)
-
-
-def bag_of_words(
-    task: Task, train: Sequence[Example], texts: Sequence[Sequence[str]]
-) -> np.ndarray | None:
-    """Predicts labels of `texts` with a linear model of words and pairs of words.
-
-    The weights of the words are TF-IDF; the model is a logistic or ridge regression of
-    at most 20,000 training examples. Returns None if only one label is known.
-    """
-    if len(train) > _MAX_BASELINE_EXAMPLES:  # Tables may be sorted by label.
-        train = random.Random(0).sample(train, _MAX_BASELINE_EXAMPLES)
-    labels = [example.label for example in train]
-    if len(set(labels)) < 2 or task.num_choices > 1:
-        return None
-    known, new = [], []
-    for number in range(task.num_texts):
-        vectorizer = TfidfVectorizer(
-            token_pattern=r"\w+|[^\w\s]", ngram_range=(1, 2), sublinear_tf=True
-        )
-        known.append(
-            vectorizer.fit_transform([example.texts[number] for example in train])
-        )
-        new.append(vectorizer.transform([text[number] for text in texts]))
-    model = Ridge() if task.is_regression else LogisticRegression(max_iter=1_000)
-    model.fit(scipy.sparse.hstack(known), labels)
-    return model.predict(scipy.sparse.hstack(new))

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from seg_tf.finetuning.classification import bag_of_words
 from seg_tf.tasks import own_table
 from seg_tf.tasks.task import Example
 
@@ -81,6 +82,6 @@ def test_labels_of_the_dev_file_are_known(tmp_path, reviews):
 def test_a_bag_of_words_learns_words(reviews):
     task, splits = own_table.read(reviews, ["review"], "stars")
     texts = [(f"{word}!",) for word in WORDS]
-    found = own_table.bag_of_words(task, splits["train"], texts)
+    found = bag_of_words(task, splits["train"], texts)
     np.testing.assert_array_equal(found, range(4))
-    assert own_table.bag_of_words(task, splits["train"][:1], texts) is None
+    assert bag_of_words(task, splits["train"][:1], texts) is None
