@@ -243,7 +243,7 @@ def walk(
 
 def _matches(name: str, suffixes: Sequence[str]) -> bool:
     # A part of a MediaWiki dump is named `dump.xml-p1p41242.bz2`.
-    name = re.sub(r"(?<=\.xml)-p\d+p\d+", "", name.lower())
+    name = re.sub(r"(?<=\.xml)-p\d+p\d+[^.]*", "", name.lower())
     stem, suffix = os.path.splitext(name)
     if suffix in COMPRESSION_SUFFIXES:
         # The name `corpus.gz` does not indicate a format.

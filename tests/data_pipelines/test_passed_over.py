@@ -81,7 +81,7 @@ def test_each_reason_has_its_names(text, memory):
     (text / "code/__init__.py").touch()
     write(text / "code", "code.py")
     assert passed_over_by("python_docs", text / "code") == {}
-    write(text / "dumps", "wiki.xml", "wiki1.xml-p1p42.bz2", "index.txt")
+    write(text / "dumps", "wiki.xml", "wiki1.xml-p1p42-short.bz2", "index.txt")
     assert passed_over_by("mediawiki", text / "dumps") == {"other_name": ["index.txt"]}
     passed_over = {"other_name": [f"{n}.md" for n in range(1007)], "hidden": [".x"]}
     assert passed_over_summary(describe_passed_over(passed_over)) == (
