@@ -6,7 +6,7 @@
   of the unfinished log interval, and the memory of recurrent models. Dropout has no
   state: each step derives its seeds from the run's seed and the sample number.
 * `vocab.txt` and `sentence_parameters.json`: the vocabulary and the sentence splitter's
-  tables. Both are absent if the run does not know how its text was prepared.
+  tables. They are absent if the run's records do not contain them.
 * `state.json`: the counters, the run's config, and the checksums of all other files.
 """
 
@@ -130,8 +130,8 @@ def restore(
     """Restores the variables of a built model from a checkpoint.
 
     `training` is as in `write`. The checkpoint's other groups are ignored. With `cast`,
-    the model may have a different dtype policy than the checkpoint. `with_encoder` is
-    whether to restore the encoder's weights, too.
+    the dtype policy may differ. If `with_encoder` is False, the encoder is unchanged.
+    Raises a `CheckpointError` if files are damaged or belong to another model.
     """
     if with_encoder:
         weight_files.load_hdf5(folder / ENCODER_FILE, encoder)

@@ -16,9 +16,9 @@ from seg_tf.layers.common import under_dtype_policy
 def copy_encoder(
     pretrained: Pretrained, *, randomly_initialized: bool = False
 ) -> keras.Model:
-    """Copies an encoder under the current dtype policy, for rows of one window.
+    """Copies a pretrained encoder under Keras's current dtype policy.
 
-    If `randomly_initialized` is True, the copy has new random weights.
+    The copy reads one window per row. If `randomly_initialized`, weights are random.
     """
     encoder = pretrained.encoder
     config = {**encoder.get_config(), "dtype": keras.config.dtype_policy()}

@@ -43,7 +43,7 @@ def included() -> list[str]:
 
 
 def validation_losses(folder: pathlib.Path) -> dict[int, float]:
-    """Returns the validation losses of validated checkpoints, by update number."""
+    """Returns the validation losses of readable checkpoints, by update number."""
     losses = {}
     for updates in existing(folder):
         path = folder / name(updates)
@@ -54,13 +54,13 @@ def validation_losses(folder: pathlib.Path) -> dict[int, float]:
 
 
 def best(folder: pathlib.Path) -> int | None:
-    """Returns the update of the checkpoint with the lowest validation loss, or None."""
+    """Returns the update with the lowest validation loss, or None if none is known."""
     losses = validation_losses(folder)
     return min(losses, key=lambda updates: (losses[updates], updates), default=None)
 
 
 def read(folder: pathlib.Path) -> dict[str, Any]:
-    """Reads a checkpoint's state and checks all of its files."""
+    """Returns a checkpoint's state. Raises CheckpointError if any file is damaged."""
     state = contents.read_state(folder)
     if updates_of(folder) not in (None, state.get("updates")):
         raise DamagedCheckpointError(

@@ -73,7 +73,7 @@ class Pretrained:
         sentence_splitter: name and checksum of the run's splitter, empty if unknown.
         folder: the checkpoint folder.
         weights_checksum: SHA-256 of the file with the encoder's weights.
-        sentence_parameters: the sentence splitter's tables. Defaults to English ones.
+        sentence_parameters: tables or function of the sentence splitter.
         finetuning_learning_rate: the recommended learning rate, or None.
         new_weights: paths of the weights that an import initialized at random.
     """
@@ -100,11 +100,11 @@ class Pretrained:
         )
 
     def splitter(self) -> Splitter:
-        """Returns the function that splits paragraphs into sentences."""
+        """Returns the `Splitter` that splits paragraphs into sentences."""
         return make_splitter(self.sentence_parameters)
 
     def objective(self, kind: type, described: str) -> Any:
-        """Returns the objective of class `kind`. `described` is for error messages."""
+        """Returns the objective of class `kind`. Raises ValueError if there is none."""
         for objective in self.objectives.values():
             if isinstance(objective, kind):
                 return objective
@@ -116,7 +116,7 @@ class Pretrained:
     def layout(
         self, max_length: int | None = None, *, for_spans: bool = False
     ) -> Layout:
-        """Returns the layout that arranges texts into the model's input rows.
+        """Returns the layout of the model's rows, or raises ValueError if it has none.
 
         Args:
             max_length: int. Maximum number of positions per example. If None, the
@@ -158,7 +158,8 @@ def load_pretrained(
 
     Raises:
         CheckpointError: if there is no checkpoint, it is damaged or lacks a vocabulary,
-            or an argument contradicts it.
+            or `model_settings` do not fit its model.
+        ValueError: if the checkpoint names a function other than `sentence_function`.
     """
     folder = folders.find_checkpoint(pathlib.Path(checkpoint_dir))
     state = folders.read(folder)
@@ -209,7 +210,10 @@ def restore_weights(
     config: RunConfig,
     vocabulary: Mapping[str, Any],
 ) -> None:
-    """Loads a checkpoint's weights for a new run with the same model and vocabulary."""
+    """Loads a checkpoint's weights for a new run with the same model and vocabulary.
+
+    Raises a `CheckpointError` if it is damaged, or its model or vocabulary differs.
+    """
     state = folders.read(folder)
     before, now = (
         {

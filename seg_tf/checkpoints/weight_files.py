@@ -28,7 +28,7 @@ class DamagedCheckpointError(CheckpointError):
 
 @contextlib.contextmanager
 def reading(path: pathlib.Path, what: str = "cannot be read") -> Iterator[None]:
-    """Context manager that re-raises errors as `DamagedCheckpointError` with `path`."""
+    """Context manager that re-raises any error as a `CheckpointError` with `path`."""
     try:
         yield
     except CheckpointError:
@@ -70,7 +70,7 @@ def _hdf5_shapes(path: pathlib.Path) -> list[tuple[int, ...]]:
 
 
 def load_hdf5(path: pathlib.Path, model: Any) -> None:
-    """Loads a built Keras model's weights from an HDF5 file with the same shapes."""
+    """Loads HDF5 weights into a model. Raises CheckpointError if they do not match."""
     stored = collections.Counter(_hdf5_shapes(path))
     expected = collections.Counter(tuple(weight.shape) for weight in model.weights)
     if stored != expected:
@@ -97,7 +97,7 @@ def write_npz(path: pathlib.Path, variables: Mapping[str, Any]) -> None:
 def read_npz(
     path: pathlib.Path, groups: Container[str] | None = None
 ) -> dict[str, np.ndarray]:
-    """Returns an archive's arrays by name, only from `groups` unless it is None."""
+    """Returns a dict of an archive's arrays, only those in `groups` if it is given."""
     arrays = {}
     with reading(path):
         with zipfile.ZipFile(path) as archive:
@@ -118,7 +118,12 @@ def read_npz(
 def load_npz(
     path: pathlib.Path, variables: Mapping[str, Any], cast: bool = False
 ) -> None:
-    """Assigns an archive's values to variables with the same group and number."""
+    """Assigns an archive's values to variables with the same group and number.
+
+    Dtypes may differ if values convert exactly, such as int32 counters and float16
+    exports, or between floats with `cast`. Raises a `CheckpointError` if variables,
+    shapes or dtypes do not match, or values are not finite.
+    """
     groups = {_number(name)[0] for name in variables}
     arrays = read_npz(path, groups)
     stored = {_number(name): (name, value) for name, value in arrays.items()}
@@ -151,10 +156,7 @@ def _number(name: str) -> tuple[str, ...]:
 
 
 def _can_hold(dtype: np.dtype, value: np.ndarray) -> bool:
-    """Returns whether `dtype` represents every number in `value` exactly.
-
-    The engines use counters of different widths, and exported weights are float16.
-    """
+    """Returns whether `value` converts exactly to another int or a wider float."""
     if value.dtype.kind == dtype.kind == "i":
         return np.array_equal(value, value.astype(dtype))
     return (

@@ -1,4 +1,4 @@
-"""Converts `encode_ids` to ONNX and checks the result in onnxruntime.
+"""Converts the signature `encode_ids` to ONNX and checks it in onnxruntime.
 
 The ONNX model accepts the features of any number of rows of any length, but not text,
 because ONNX has no operators that split text into sentences and word pieces.
@@ -33,7 +33,7 @@ def check_packages() -> None:
 
 
 def convert(model: ServedModel, vocabulary: TokenTable) -> tuple[bytes, float]:
-    """Converts `encode_ids` to ONNX and compares the results on random texts.
+    """Converts a model's `encode_ids` to ONNX and compares outputs on random texts.
 
     Returns the file's content and the largest absolute difference. Raises a
     `ValueError` if a difference is too large for a rounding error.
@@ -79,7 +79,7 @@ def convert(model: ServedModel, vocabulary: TokenTable) -> tuple[bytes, float]:
 
 
 def _numeric_outputs(model: ServedModel) -> tf.types.experimental.GenericFunction:
-    """Returns `encode_ids` with numeric outputs, renamed if they clash with inputs."""
+    """Returns `encode_ids` with only numeric outputs, renamed if named like inputs."""
     encode_ids = model.functions["encode_ids"]
     specs = encode_ids.structured_input_signature[1]
 

@@ -20,7 +20,7 @@ _FORMAT_VERSION = 1
 
 
 def check_output_dir(folder: pathlib.Path, overwrite: bool) -> None:
-    """Raises a `ValueError` unless a folder is new, empty or a replaceable export."""
+    """Raises ValueError unless a folder is new, empty or, if `overwrite`, an export."""
     files.check_not_in_use(folder.absolute())
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
@@ -37,7 +37,7 @@ def check_output_dir(folder: pathlib.Path, overwrite: bool) -> None:
 
 
 def check_formats(formats: Sequence[str]) -> None:
-    """Raises a `ValueError` if a format is unknown or its packages are missing."""
+    """Raises ValueError if there is no format, or one is unknown or lacks packages."""
     if not formats or not {SAVED_MODEL, ONNX}.issuperset(formats):
         raise ValueError(
             f"`formats` must be {SAVED_MODEL}, {ONNX} or both. Received: "

@@ -48,7 +48,7 @@ class ServedModel(tf.Module):
         names: Sequence[str],
         compute: Callable[[Features], Outputs],
     ) -> Any:
-        """Makes the model's weights part of the export, and returns `encode_ids`."""
+        """Adds the model's weights to the export. Returns the function `encode_ids`."""
         self.weights = [variable.value for variable in model.variables]
 
         # A signature has one named argument per feature.

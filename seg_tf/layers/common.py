@@ -119,8 +119,8 @@ class Dropout(keras.layers.Dropout):
 def hashed_bits(shape: Sequence[int], seed: Any) -> Any:
     """Hashes entry indices and a seed to random bits with MurmurHash3's finalizer.
 
-    Each entry takes a dozen operations, which XLA fuses with their consumers. `shape`
-    has at most 2**32 entries, and `seed` is an int tensor `(2,)`. Returns uint32.
+    Returns a uint32 tensor of `shape`, with at most 2**32 entries. `seed` is an int
+    tensor `(2,)`. Each entry takes a dozen operations, which XLA fuses.
     """
     bits = ops.reshape(ops.arange(math.prod(shape), dtype="uint32"), shape)
     for word in ops.unstack(ops.cast(seed, "uint32"), 2):
@@ -139,15 +139,12 @@ def tanh_gelu(inputs: Any) -> Any:
 
 
 def gelu(approximate: bool) -> Callable[[Any], Any]:
-    """Returns exact GELU or, if `approximate`, the tanh form of BERT's code."""
+    """Returns exact GELU or, if `approximate`, the tanh approximation, as in BERT."""
     return tanh_gelu if approximate else keras.activations.gelu
 
 
 def mark_hidden_matrix(kernel: Any, input_axes: int = 1) -> None:
-    """Marks a kernel that maps hidden states to hidden states, for Muon.
-
-    `input_axes` is the number of leading axes that are contracted with the inputs.
-    """
+    """Marks a hidden layer's kernel, with `input_axes` leading input axes, for Muon."""
     inputs, outputs = kernel.shape[:input_axes], kernel.shape[input_axes:]
     kernel.hidden_matrix_shape = math.prod(inputs), math.prod(outputs)
 

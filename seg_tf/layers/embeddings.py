@@ -91,8 +91,7 @@ class IndexEmbedding(ArgumentsConfig, keras.layers.Layer):
 class SinusoidalTable(keras.initializers.Initializer):
     """Initializer that sets row k to the sinusoids of position k.
 
-    See Vaswani et al., 2017, section 3.5. `stddev` is the root mean square of the
-    entries.
+    See Vaswani et al., 2017, section 3.5. `stddev` is the entries' root mean square.
     """
 
     def __init__(self, stddev: float):
@@ -138,7 +137,7 @@ def embedding_layers(
     initializer: keras.initializers.Initializer,
     dtype: Any,
 ) -> EmbeddingLayers:
-    """Creates the layers that embed word pieces and their indices."""
+    """Creates `EmbeddingLayers`. Raises ValueError if `vocab_size` is None or < 1."""
     if vocab_size is None or vocab_size < 1:
         raise ValueError(
             "`vocab_size` must be at least 1. A config without it uses the records' "

@@ -105,9 +105,8 @@ class TransformerLayer(ArgumentsConfig, keras.layers.Layer):
 class TransformerEncoder(TransformerLayer):
     """BERT's post-norm transformer layer.
 
-    Weights, weight names and results are the same as in a post-norm
-    `keras_hub.layers.TransformerEncoder`, which has a single dropout rate. Checkpoints
-    contain the class name. Arguments are as for `TransformerLayer`.
+    Weights, weight names and results are those of a post-norm
+    `keras_hub.layers.TransformerEncoder`. Arguments are as for `TransformerLayer`.
 
     Call arguments:
         hidden: float tensor `(B, L, D)`.

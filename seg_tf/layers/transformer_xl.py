@@ -53,6 +53,7 @@ class RelativePositions(ArgumentsConfig, keras.layers.Layer):
     Call arguments:
         indices: int tensor `(B, T, 3)`: token, sentence and paragraph of each query.
         memory_indices: int tensor `(B, M, 3)`: the same for the keys in memory.
+        training: bool. Whether to apply dropout.
 
     Returns:
         An `ExactPositions` or `StaticPositions`, and a bool mask `(B, 1, T, K)` of the
@@ -164,7 +165,7 @@ def _is_before(tokens_BM: Any, first_B1: Any) -> Any:
 
 
 def _visible(is_there_BM: Any, num_queries: Any) -> Any:
-    """Returns a causal mask of keys without absent memory, bool `(B, 1, T, K)`."""
+    """Returns a causal mask that excludes absent memory, bool `(B, 1, T, K)`."""
     memory_B1TM = ops.repeat(is_there_BM[:, None, None, :], num_queries, axis=2)
     places_T = ops.arange(num_queries, dtype="int32")
     causal_TT = places_T[None, :] <= places_T[:, None]
@@ -186,7 +187,7 @@ def _runs(segments_BKP: Any) -> tuple[Any, Any]:
 
 
 def _distances(index_BS: Any, query_run_BTS: Any) -> tuple[Any, Any]:
-    """Returns the distinct distances, and their index for each query and run."""
+    """Returns distinct distances, and the index of each query-run pair's distance."""
     query_run_BT1 = ops.argmax(ops.cast(query_run_BTS, "int32"), axis=-1)[..., None]
     index_BTS = ops.take_along_axis(index_BS[:, None, :], query_run_BT1, axis=2)
     distance_BTS = index_BTS - index_BS[:, None, :]
@@ -225,9 +226,10 @@ class SegmentRelativeAttention(ArgumentsConfig, keras.layers.Layer):
         mask: the bool mask `(B, 1, T, K)` from `RelativePositions`.
         content_bias: u, `(H, E)`. Transformer-XL shares it between layers.
         position_bias: v, `(H, E)`, also shared between layers.
+        training: bool. Whether to apply dropout.
 
     Returns:
-        Tensor `(B, T, D)`.
+        Tensor `(B, T, D)` in the compute dtype.
     """
 
     def __init__(
@@ -304,9 +306,10 @@ class SegmentRelativeAttention(ArgumentsConfig, keras.layers.Layer):
 class TransformerXLLayer(TransformerLayer):
     """Post-norm transformer layer with `SegmentRelativeAttention` (Dai et al., 2019).
 
-    `dropout` is the rate after attention, and inside and after the feed-forward block.
-    `head_size`, call arguments and result are as for `SegmentRelativeAttention`, and
-    other arguments are as for `TransformerLayer`. Kernels are normally distributed.
+    The feed-forward block uses ReLU. `dropout` is the rate after attention, and inside
+    and after the feed-forward block. `head_size`, call arguments and the result are as
+    for `SegmentRelativeAttention`. Other arguments are as for `TransformerLayer`, but
+    kernels are initialized from a normal distribution.
     """
 
     initializer_class = keras.initializers.RandomNormal

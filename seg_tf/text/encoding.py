@@ -1,4 +1,4 @@
-"""Creates text encoders by the tokenizer names that manifests store.
+"""Creates text encoders from the tokenizer names in manifests.
 
 TensorFlow is imported only when a word-piece encoder is created.
 """
@@ -65,7 +65,7 @@ class TextPreparation:
     sentence_parameters: bytes | None = dataclasses.field(default=None, repr=False)
 
     def files(self) -> dict[str, bytes]:
-        """Returns the contents of the vocabulary and any parameter file, by name."""
+        """Maps file names to the vocabulary and any sentence parameters, as bytes."""
         files = {VOCABULARY_FILE: self.vocabulary}
         if self.sentence_parameters is not None:
             files[SENTENCE_PARAMETERS_FILE] = self.sentence_parameters
@@ -82,9 +82,8 @@ class TextPreparation:
 class Words:
     """Encodes text as ids of whole words, and decodes ids.
 
-    Unknown words become `<unk>`. So does a literal `<eos>`, which marks the ends of
-    paragraphs. With `splitting` "whitespace", a literal `<unk>` remains `<unk>`, as in
-    WikiText.
+    Unknown words and a literal `<eos>`, the end of paragraphs, become `<unk>`. With
+    `splitting` "whitespace", a literal `<unk>` remains `<unk>`, as in WikiText.
 
     Args:
         vocabulary: `WordVocabulary`. The words and their ids.
@@ -112,7 +111,7 @@ class Words:
         self._chunks = CachedFunction(self._encode_chunk, _MAX_CHUNKS)
 
     def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the concatenated word ids of texts, and the id count of each."""
+        """Returns concatenated int32 ids of texts, and each text's number of ids."""
         check_texts(texts)
         ids, lengths = [], []
         for text in texts:
@@ -123,7 +122,7 @@ class Words:
         return np.array(ids, np.int32), np.array(lengths, np.int64)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Returns the words, separated by spaces, for display."""
+        """Decodes ids for display. Raises a ValueError if an id is out of range."""
         return " ".join(self.vocabulary.tokens_of(ids))
 
     def _encode_chunk(self, chunk: str) -> tuple[int, ...]:
@@ -133,7 +132,7 @@ class Words:
 
 
 def read_vocabulary(tokenizer: str, path: str | os.PathLike) -> TokenTable:
-    """Reads the vocabulary file of a tokenizer in `TOKENIZERS`."""
+    """Reads the `Vocabulary` or `WordVocabulary` of a tokenizer in `TOKENIZERS`."""
     check_choice("tokenizer", tokenizer, TOKENIZERS)
     table = Vocabulary if tokenizer == WORD_PIECES else WordVocabulary
     return table.from_file(path)
@@ -154,7 +153,7 @@ def text_encoder(
 def sentence_splitter(tokenizer: str, splitter: Splitter) -> Callable[[str], list[str]]:
     """Returns a function that splits a paragraph into sentences of whole words.
 
-    For "whitespace", it joins parts that no space separates, such as WikiText's `@.@`.
+    For "whitespace", it joins sentences without a space between them, as in `1 @.@ 5`.
     """
     check_choice("tokenizer", tokenizer, TOKENIZERS)
     if tokenizer != WHITESPACE:

@@ -56,7 +56,7 @@ class Normalization:
         )
 
     def described(self) -> dict[str, bool]:
-        """Returns `lower_case`, and any other settings that differ from BERT's."""
+        """Returns a dict of `lower_case` and all settings that differ from BERT's."""
         described = {"lower_case": self.lower_case}
         if self.strip_accents != self.lower_case:
             described["strip_accents"] = self.strip_accents
@@ -77,7 +77,7 @@ UNCASED, CASED = Normalization(lower_case=True), Normalization(lower_case=False)
 def exact_tokenizer(
     tokens: Sequence[str], normalization: Normalization
 ) -> tokenizers.Tokenizer:
-    """Creates a tokenizer in which the id of each token is its index in `tokens`."""
+    """Creates Hugging Face's BERT tokenizer. Ids of tokens are indices in `tokens`."""
     tokenizer = tokenizers.Tokenizer(
         tokenizers.models.WordPiece(
             {token: index for index, token in enumerate(tokens)},
@@ -94,9 +94,9 @@ def exact_tokenizer(
 def exact_normalizer(
     normalization: Normalization, *, letters_only: bool = False
 ) -> tokenizers.normalizers.Normalizer:
-    """Returns the normalizer that the tokenizer applies before it splits words.
+    """Returns the normalizer that `exact_tokenizer` applies before it splits text.
 
-    With `letters_only`, it only lowercases text and strips combining marks.
+    With `letters_only`, it can only lowercase text and strip combining marks.
     """
     return tokenizers.normalizers.BertNormalizer(
         clean_text=not letters_only,
@@ -107,7 +107,7 @@ def exact_normalizer(
 
 
 def word_splitter(normalization: Normalization) -> Callable[[str], list[str]]:
-    """Returns a function that normalizes text and splits it into BERT's words."""
+    """Returns a function that normalizes text and splits it into words as in BERT."""
     normalize = exact_normalizer(normalization).normalize_str
     split = tokenizers.pre_tokenizers.BertPreTokenizer().pre_tokenize_str
     return lambda text: [word for word, _ in split(normalize(drop_surrogates(text)))]

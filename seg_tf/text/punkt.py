@@ -1,14 +1,13 @@
 """Splits paragraphs into sentences with a fast version of Punkt.
 
-Punkt (Kiss and Strunk, 2006) judges a mark that may end a sentence by the token that it
-closes, which has a `Kind`, and by the token that follows, which provides `Evidence`.
-Together, they decide whether a sentence ends. No sentence ends inside a collocation.
+Punkt (Kiss and Strunk, 2006) decides whether a mark, such as a period, ends a sentence.
+The decision depends on the `Kind` of the token before the boundary and the `Evidence`
+from the token after it. No sentence ends inside a collocation.
 
-A regular expression finds the chunks (strings between whitespace) with a mark that may
-end a sentence. The result for a chunk is cached, and the next word is read only if the
-decision depends on it.
+A regular expression finds chunks (strings between whitespace) that contain such a mark.
+Results for chunks are cached, and the next word is read only if it is relevant.
 
-The sentences are identical to NLTK 3.10's with English language variables. NLTK's
+Sentences are identical to those of NLTK 3.10 with its default language variables. Its
 definitions of whitespace and letters, and apparent oddities, are reproduced on purpose.
 """
 
@@ -212,7 +211,7 @@ def _is_ellipsis(token: str) -> bool:
 
 
 def is_letter(character: str) -> bool:
-    """Returns whether Unicode calls a character alphabetic, a mark or a connector."""
+    """Returns whether a character is alphabetic, a mark or a connector in Unicode."""
     category = unicodedata.category(character)
     return (
         category[0] in "LM"
@@ -290,7 +289,7 @@ class Splitter:
         return [paragraph[start:stop] for start, stop in self.spans(paragraph)]
 
     def spans(self, paragraph: str) -> list[tuple[int, int]]:
-        """Returns the start and stop of each sentence of a paragraph."""
+        """Returns the start and stop character of each sentence of a paragraph."""
         raise NotImplementedError
 
 
@@ -412,7 +411,7 @@ class SentenceSplitter(Splitter):
         return kinds, word_type
 
     def _boundaries_by_context(self, text: str) -> Iterator[Boundary]:
-        """Yields the boundaries in any text, and decides on each separately."""
+        """Yields the boundaries in any text, without the cache of `_boundaries`."""
         stripped = text.rstrip()
         for chunk_start, end in _last_ends(text):
             context = text[chunk_start : max(end.end("mark"), end.end("word"))]
@@ -423,7 +422,10 @@ class SentenceSplitter(Splitter):
 
 
 def _last_ends(text: str) -> Iterator[tuple[int, re.Match]]:
-    """Yields the start and last possible sentence end of each chunk that has one."""
+    """Yields the start of each chunk with its last possible sentence end.
+
+    If the chunk's first character is a possible end, it is yielded, too.
+    """
     chunk_start, last = 0, None
     for match in _END.finditer(text):
         looked_up_to = last.start() if last else 0
@@ -448,7 +450,7 @@ def _give_closers(text: str, stop: int, begin: int) -> Boundary:
 
 
 def _part_pattern(terminators: str) -> re.Pattern | None:
-    """Returns a pattern that matches a part, or None if there are no terminators."""
+    """Returns a pattern for text up to a terminator, or None if there are none."""
     if not terminators:
         return None
     ends = re.escape(terminators)

@@ -50,7 +50,7 @@ UNIVERSAL_TERMINATORS = "。｡！？।॥؟۔።፧။។։"
 class Orthography:
     """Flags of the case and context in which a word type was seen, as in NLTK.
 
-    FIRST means at the start of a sentence, and UNSURE that the position was unclear.
+    FIRST is the start of a sentence, INSIDE is elsewhere in it, and UNSURE is unknown.
     """
 
     UPPER_FIRST = 2
@@ -137,14 +137,14 @@ class PunktParameters:
 
     @classmethod
     def universal(cls) -> Self:
-        """Returns parameters without words, with the terminators of many scripts."""
+        """Returns parameters with empty tables and the terminators of many scripts."""
         return cls(
             terminators=UNIVERSAL_TERMINATORS, joins_pieces=True, name="universal"
         )
 
     @classmethod
     def from_json(cls, values: Any, source: str) -> Self:
-        """Parses JSON that `to_bytes` wrote. Error messages name its `source`."""
+        """Creates parameters from a JSON value. Raises ValueError if it is invalid."""
         try:
             form = values["format"], values["format_version"]
             terminators = values.get("terminators", "")
@@ -174,7 +174,7 @@ class PunktParameters:
 
     @classmethod
     def from_punkt_tab(cls, folder: str | pathlib.Path) -> Self:
-        """Reads one language's folder of NLTK's `punkt_tab` data."""
+        """Reads a folder of NLTK's `punkt_tab` data. Raises ValueError if malformed."""
         folder = pathlib.Path(folder)
 
         def read(file_name: str, parse: Callable) -> list:
@@ -225,7 +225,7 @@ class PunktCorrections:
 
     @classmethod
     def read(cls, path: pathlib.Path) -> Self:
-        """Reads a TOML file in the format that the module docstring describes."""
+        """Reads a TOML file (see module docstring). Raises ValueError if invalid."""
         try:
             tables = tomllib.loads(path.read_text(encoding="utf-8"))
             return cls(**{name: _corrections(name, tables[name]) for name in tables})

@@ -1,4 +1,4 @@
-"""Creates the sentence splitters, including user functions, that flags select."""
+"""Creates the sentence splitters that flags select, including user functions."""
 
 import dataclasses
 import functools
@@ -45,8 +45,8 @@ class SentenceFunctionError(ValueError):
 class SentenceFunction:
     """The name `module:function` of a function that splits paragraphs into sentences.
 
-    `named_by` is the file that names the function, if nothing else does. Such a
-    function is never imported, because the file's author could run arbitrary code.
+    `named_by` is the file that names the function, or None if the user named it. A
+    function named only by a file is never imported, because it could run any code.
     """
 
     function: str
@@ -72,7 +72,7 @@ class SentenceFunction:
 
 
 class FunctionSplitter(Splitter):
-    """Splits paragraphs with a user function, and checks that no text is lost."""
+    """Splits paragraphs with a user function, and raises an error if text is lost."""
 
     def __init__(self, parameters: SentenceFunction):
         if parameters.named_by is not None:
@@ -133,7 +133,7 @@ def load_parameters(
 ) -> SentenceParameters:
     """Loads the sentence parameters that a flag names. See `PARAMETERS_HELP`.
 
-    If not a string, `name_or_path` is returned unchanged. See also `read_parameters`.
+    Parameters are returned unchanged. For `sentence_function`, see `read_parameters`.
     """
     if not isinstance(name_or_path, str):
         return name_or_path
@@ -155,7 +155,8 @@ def read_parameters(
     """Reads a JSON file of sentence parameters.
 
     `sentence_function` is the only function that the file may name. If it is None,
-    `make_splitter` will reject a function that the file names.
+    `make_splitter` will reject a function that the file names. Raises a `ValueError` if
+    the file is missing or invalid, or names another function.
     """
     if not path.is_file():
         raise ValueError(
@@ -179,7 +180,7 @@ def load_function(name: str, argument: str) -> Callable[[str], object]:
     """Imports a user function, given its name as `module:function`.
 
     Raises:
-        ValueError: if there is no such function. The message names `argument`.
+        ValueError: if the function cannot be imported. The message names `argument`.
     """
     module_name, _, function_name = name.partition(":")
     try:

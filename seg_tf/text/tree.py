@@ -45,10 +45,10 @@ class DocumentTree:
         return np.repeat(np.arange(len(self.paragraph_lengths)), self.paragraph_lengths)
 
     def indices(self) -> dict[str, np.ndarray]:
-        """Returns the uncapped paragraph, sentence and token index of every piece.
+        """Returns `paragraph_index`, `sentence_index` and `token_index` of every piece.
 
         The sentence index restarts with each paragraph and the token index with each
-        sentence (Segatron, section 3.2).
+        sentence (Segatron, section 3.2). The int arrays `(n,)` are not capped.
         """
         first_paragraph, first_sentence, first_token = self.first_index
         sentences = _restarting_counts(self.paragraph_lengths, first_sentence)

@@ -18,7 +18,7 @@ _WHITE_SPACE = re.compile(r"[ \t\r\f\v]")
 
 
 def decode_lines(content: bytes, source: str) -> tuple[str, ...]:
-    """Returns the tokens of a UTF-8 file, one per line. Errors name the `source`."""
+    """Decodes tokens, one per line. Raises a ValueError if `content` is not UTF-8."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -38,7 +38,7 @@ class TokenTable:
     """Base class of vocabularies, which map ids to distinct tokens.
 
     Args:
-        tokens: tuple of str. One token per id.
+        tokens: tuple of str. One token per id, nonempty and without whitespace.
         checksum: str. SHA-256 of the file that the tokens came from, by default of a
             file with these tokens.
         source: str. Origin of the tokens, for error messages.
@@ -122,7 +122,7 @@ def _id_property(token: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Vocabulary(TokenTable):
-    """Word pieces in the order of their ids. Pieces inside words start with `##`.
+    """Vocabulary of word pieces. Pieces that continue a word start with `##`.
 
     Example:
         >>> vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"])
@@ -171,7 +171,7 @@ class Vocabulary(TokenTable):
 
 @dataclasses.dataclass(frozen=True)
 class WordVocabulary(TokenTable):
-    """Whole words by descending frequency, as adaptive softmax requires.
+    """Vocabulary of whole words, sorted by decreasing frequency for adaptive softmax.
 
     `<eos>`, the end of a paragraph, has id 0. `<unk>` may have any other id.
 

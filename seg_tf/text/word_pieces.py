@@ -1,11 +1,10 @@
 """Encodes text as word-piece ids, and decodes ids, as BERT checkpoints expect.
 
-Ids are identical to the output of Hugging Face's tokenizer, which is called the exact
-tokenizer (`seg_tf.text.normalization`). Nearly all texts are encoded by tensorflow_text
-kernels, which are over ten times as fast. The kernels treat some characters, such as ß,
-differently, and limit the bytes of a word instead of its characters. A table from
-`tools/find_differing_characters.py` detects these characters. The distance between
-characters that end words detects words that might be too long.
+Ids are identical to the output of Hugging Face's tokenizer, the exact tokenizer
+(`seg_tf.text.normalization.exact_tokenizer`). TensorFlow Text's kernels, which are over
+ten times as fast, encode nearly all text. They treat some characters, such as ß,
+differently, and limit the bytes of a word. Text with such characters (listed by
+`tools/find_differing_characters.py`) or long words is encoded by the exact tokenizer.
 """
 
 import functools
@@ -66,8 +65,8 @@ _ASCII, _UNICODE, _EXACT = range(3)
 class WordPieces:
     """Encodes text as word pieces, and decodes pieces.
 
-    Ids are identical to the output of Hugging Face's `tokenizers`, but text never
-    yields special tokens. For example, a literal `[MASK]` becomes `[`, `mask`, `]`.
+    Ids are identical to the output of Hugging Face's `tokenizers`, except for special
+    tokens in the text: a literal `[MASK]` becomes `[`, `mask`, `]`.
 
     Args:
         vocabulary: `Vocabulary`. The tokens and their ids.
@@ -92,14 +91,13 @@ class WordPieces:
         self._differences = TokenizerDifferences(self.normalization)
 
     def encode(self, texts: Sequence[str]) -> Encoded:
-        """Encodes texts as word-piece ids, without special tokens.
+        """Encodes texts as word-piece ids, without adding special tokens.
 
-        Each call has a fixed cost of about a millisecond, so pass thousands of
-        sentences.
+        Each call has an overhead of about a millisecond, so pass thousands of texts.
+        Raises a `ValueError` if `texts` is a single string.
 
         Returns:
-            `(ids, lengths)`: an int32 array of the concatenated ids of all texts, and
-            an int64 array of the number of ids of each text.
+            `(ids, lengths)`: concatenated int32 ids, and int64 numbers of ids per text.
         """
         check_texts(texts)
         if len(texts) > 1 and sum(map(len, texts)) > _MAX_CHARACTERS_AT_ONCE:
@@ -120,7 +118,7 @@ class WordPieces:
         return self._ways(texts) == _EXACT
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Joins pieces into words, separated by spaces, for display."""
+        """Decodes ids for display. Raises a ValueError if an id is out of range."""
         words: list[str] = []
         for token in self.vocabulary.tokens_of(ids):
             if words and token.startswith(CONTINUATION):
@@ -130,7 +128,7 @@ class WordPieces:
         return " ".join(words)
 
     def _ways(self, texts: Sequence[str]) -> np.ndarray:
-        """Returns the fastest exact way to encode each text."""
+        """Returns the fastest encoding method with exact ids for each text."""
         is_ascii = _map_to_array(str.isascii, texts, bool)
         ways = np.where(is_ascii, _ASCII, _UNICODE)
         if not is_ascii.all():
@@ -140,7 +138,7 @@ class WordPieces:
         return ways
 
     def _encode_by(self, ways: np.ndarray, texts: Sequence[str]) -> Encoded:
-        """Encodes each text in the given way."""
+        """Encodes each text with the encoder that its entry in `ways` selects."""
         encoders = {
             _ASCII: self._fast.encode_ascii,
             _UNICODE: self._fast.encode_unicode,
@@ -171,7 +169,7 @@ class WordPieces:
 def _split_some(
     texts: Sequence[str], chosen: np.ndarray
 ) -> tuple[list[str], np.ndarray]:
-    """Splits chosen texts at spaces. Returns all parts, and their number per text."""
+    """Splits chosen texts at spaces. Returns all parts, and each text's part count."""
     units: list[str] = []
     num_units = np.ones(len(texts), np.int64)
     begin = 0
@@ -195,7 +193,7 @@ class PieceOffsets:
         self._tokenizer = exact_tokenizer(vocabulary.tokens, self.normalization)
 
     def encode(self, text: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns int32 ids, and the start and stop character of each piece."""
+        """Returns int32 ids, and each piece's start and stop character, as int64."""
         # U+FFFD has the same length, and the tokenizer drops it.
         encoding = self._tokenizer.encode(drop_surrogates(text, "\ufffd"))
         ids = np.array(encoding.ids, np.int32)
@@ -212,10 +210,9 @@ class PieceOffsets:
 
 
 class FastTokenizer:
-    """Encodes texts in one kernel call.
+    """Encodes a batch of texts with one call of TensorFlow Text's kernels.
 
-    The kernels limit the bytes of a word instead of its characters, so callers must not
-    pass words that might be too long.
+    `encode_unicode` limits the bytes of words, so callers must not pass long words.
     """
 
     def __init__(self, tokens: Sequence[str], normalization: Normalization):
@@ -266,7 +263,7 @@ def _encode_joined(
 def word_piece_kernel(
     tokens: tuple[str, ...], max_bytes_per_word: int, splits_words: bool = True
 ) -> tensorflow_text.FastWordpieceTokenizer:
-    """Builds the tokenizer of texts or, unless `splits_words`, of single words."""
+    """Builds a tokenizer for texts or, if `splits_words` is False, for single words."""
     # Tokens with whitespace or control characters match no word, but the kernel would
     # match whitespace across words, and fails to build with some control characters.
     tokens = [
@@ -310,7 +307,7 @@ class TokenizerDifferences:
 
 
 def differing_characters(normalization: Normalization) -> list[tuple[int, int]]:
-    """Returns ranges (first, last) of code points that kernels treat differently."""
+    """Returns ranges (first, last) of the characters that need the exact tokenizer."""
     path = importlib.resources.files("seg_tf.text") / "data/differing_characters.json"
     tables = json.loads(path.read_bytes())
     ranges = tables[f"{normalization.lower_case},{normalization.strip_accents}"]

@@ -105,10 +105,7 @@ def shifted(values: tf.Tensor, by: int, fill: bool | int) -> tf.Tensor:
 
 
 class CodePointTable(tf.Module):
-    """Looks up integers in a table `(0x110000,)` with one entry per code point.
-
-    Identical blocks of 256 code points are stored once.
-    """
+    """Int32 table `(0x110000,)` that stores identical blocks of 256 entries once."""
 
     def __init__(self, values: np.ndarray):
         super().__init__()
@@ -121,7 +118,7 @@ class CodePointTable(tf.Module):
         self._block_numbers = table_variable(np.array(numbers))
 
     def __call__(self, code_points: tf.Tensor) -> tf.Tensor:
-        """Looks up int32 code points of any shape."""
+        """Looks up the entries of int32 code points of any shape."""
         block = tf.gather(self._block_numbers, code_points // _BLOCK_LENGTH)
         within = code_points % _BLOCK_LENGTH
         return tf.gather(self._blocks, block * _BLOCK_LENGTH + within)

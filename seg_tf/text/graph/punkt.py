@@ -69,7 +69,7 @@ class GraphSentenceSplitter(tf.Module):
     `Sentences` without surrounding whitespace.
 
     Args:
-        parameters: `PunktParameters`. Tables of a language, by default English.
+        parameters: `PunktParameters`, by default English. Functions raise a ValueError.
     """
 
     def __init__(self, parameters: PunktParameters | SentenceFunction | None = None):
@@ -242,7 +242,7 @@ class ParagraphCutter(tf.Module):
     def cut(self, code_points: tf.Tensor) -> tuple[tf.Tensor, MarkedPositions]:
         """Inserts line feeds between the parts of paragraphs, code points `(N,)`.
 
-        Returns the new text, and marks of the inserted line feeds.
+        Returns the new text, and `MarkedPositions` of the inserted line feeds.
         """
         flags = self._flags(code_points)
         position = tf.range(1, tf.size(flags) + 1)
@@ -336,7 +336,7 @@ class _PossibleEnds:
         self.next_word_ends = spaces.next_from(self.next_words)
 
     def boundaries(self, characters: Characters, paragraphs: _Paragraphs) -> tf.Tensor:
-        """Returns positions of marks, sentence ends and next starts, `(M, 3)`."""
+        """Returns each candidate's position, sentence end and next start, `(M, 3)`."""
         stop = self.positions + 1
         begin = tf.where(self.has_mark, stop, self.next_words)
         after = MarkedPositions(~characters.has(CLOSER)).next_from(begin)
@@ -422,7 +422,7 @@ class Spans:
 class Tokens:
     """The tokens of a text, as marks of their starts and as spans.
 
-    `linked_dots` marks each dot that a space inside a chunk separates from the next.
+    `linked_dots` marks dots followed by a single non-ASCII space and another dot.
     """
 
     starts: MarkedPositions
@@ -578,7 +578,7 @@ class _TokenTexts:
         return tf.where(self._is_number, NUMBER_TYPE, self._stem)
 
     def evidence_and_type(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns each token's `Evidence` and type as the token after a boundary."""
+        """Returns the `Evidence` and type of each token after a possible boundary."""
         keeps_period = self._spans.are_dots | self._is_abbreviation
         whole = tf.where(keeps_period, tf.strings.join([self._stem, "."]), self._stem)
         word_type = tf.where(self._is_number, NUMBER_TYPE, whole)

@@ -191,7 +191,7 @@ class GraphTreeBuilder(tf.Module):
         self._longest_part = longest_part
 
     def __call__(self, texts: tf.Tensor) -> Beginnings:
-        """Builds the trees of strings `(B,)` and returns their sentences as strings."""
+        """Converts texts, strings `(B,)`, to the `Beginnings` that fit into rows."""
         flat = FlatTexts.of(texts)
         num_texts = tf.size(texts)
         split = self._splitter(flat.code_points)

@@ -1,9 +1,9 @@
 """Encodes text as word pieces in the graph, like the exact tokenizer.
 
 The exact tokenizer (`seg_tf.text.normalization`) normalizes one character at a time,
-and ends words at whitespace and around some of the resulting characters. Tables of its
-results for all characters reproduce this here, with one exception: marks that are not
-accents, such as Indic viramas, are not sorted into canonical order.
+and splits words at whitespace and around some of the normalized characters. Tables of
+its results for all characters reproduce this here, with one exception: marks that are
+not accents, such as Indic viramas, are not sorted into canonical order.
 
 Shape key: N characters, R spans, W words, K pieces.
 """
@@ -90,8 +90,8 @@ class GraphWordPieces(tf.Module):
     ) -> Pieces:
         """Encodes every span separately.
 
-        `starts`, `stops` and the ascending text numbers `texts` of the spans are int32
-        `(R,)`. Each text is truncated to `most_words` words.
+        `code_points` is int32 `(N,)`. `starts`, `stops` and the ascending text numbers
+        `texts` of spans are int32 `(R,)`. Texts are truncated to `most_words` words.
         """
         words = self._words(code_points, starts, stops)
         text = tf.gather(texts, words.spans)
@@ -215,7 +215,7 @@ def _normalized(normalization: Normalization) -> Iterator[str]:
 
 
 def _punctuation(code_points: list[int]) -> list[int]:
-    """Selects the normalized characters that always end a word."""
+    """Selects the code points that the tokenizer always makes separate words."""
     split = tokenizers.pre_tokenizers.BertPreTokenizer().pre_tokenize_str
     words: set[str] = set()
     for group in _groups(code_points):
