@@ -273,7 +273,7 @@ def text_preparation(
 ) -> TextPreparation | None:
     """Returns the text preparation of records, or None if the vocabulary is missing.
 
-    Raises a ValueError if the vocabulary or the sentence parameters have changed.
+    Raises a ValueError if the vocabulary or the sentence parameters do not match.
     """
     vocabulary = manifest.vocabulary
     if not (folder / vocabulary["file"]).is_file():

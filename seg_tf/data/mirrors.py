@@ -38,7 +38,7 @@ def local_records(
 ) -> pathlib.Path:
     """Returns `records_dir` as a path or, for a URL, the path of its updated mirror.
 
-    `gigabytes` limits the total size of its shards, by default to the last limit or 50.
+    `gigabytes` limits a mirror's shards, by default to the previous limit or else 50.
     Raises a ValueError if the URL has no records, and an OSError if a download fails.
     """
     remote = remote_files.to_path(str(records_dir))
@@ -156,7 +156,7 @@ class Mirror:
         return set()
 
     def fetch(self, path: pathlib.Path) -> None:
-        """Fetches a missing file or raises an OSError. Marks an existing one as used."""
+        """Fetches a missing file, or raises OSError. Marks an existing one as used."""
         shard = self.shards[path.with_suffix(SHARD_SUFFIX).name]
         is_shard = path.suffix == SHARD_SUFFIX
         sizes = {
