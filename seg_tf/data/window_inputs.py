@@ -296,7 +296,7 @@ def _pipelined(dataset: tf.data.Dataset, make_batch: ReadSamples) -> tf.data.Dat
 
 
 def prefetched(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Prefetches two batches, without autotuning: it delays closing by up to 60 s."""
+    """Prefetches two batches without autotuning, which delays closing by up to 60 s."""
     options = tf.data.Options()
     options.autotune.enabled = False
     return dataset.prefetch(2).with_options(options)
