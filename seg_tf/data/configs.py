@@ -26,8 +26,11 @@ _SentenceLength = Annotated[int, Range("be at least 4", 4)]
 class MaskingConfig:
     """Settings of masked language modeling, with BERT's defaults.
 
-    By default, 15% of the pieces of a row are predicted, but at most `max_predictions`.
-    Of these pieces, 80% become `[MASK]`, 10% become random pieces, and 10% are kept.
+    Attributes:
+        mask_rate: float. Fraction of the word pieces of a row to predict.
+        max_predictions: int. Maximum number of predictions per row.
+        mask_token_rate: float. Fraction of these pieces that becomes `[MASK]`.
+        random_token_rate: float. Fraction that becomes random pieces. The rest is kept.
     """
 
     mask_rate: Fraction = 0.15
@@ -64,12 +67,12 @@ class WindowInputsConfig(Ranged):
     """Settings of rows with one window each: `[CLS] pieces [SEP]` and padding.
 
     Attributes:
-        window_length: int. Number of positions of a full window.
+        window_length: int. Maximum window length, including `[CLS]` and `[SEP]`.
         masking: `MaskingConfig`. Settings of the masking.
         block_rows: int. Number of consecutive rows per block. Rows of a block are read
             at about the same time, which suits remote records. If None, all rows of an
             epoch are permuted together.
-        blocks_at_once: int. Number of blocks whose rows are mixed.
+        blocks_at_once: int. Number of blocks whose rows are permuted together.
     """
 
     # Whether several folders of records can be mixed.
@@ -92,11 +95,7 @@ class WindowInputsConfig(Ranged):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PackedWindowInputsConfig(WindowInputsConfig):
-    """Settings of rows with several windows, which the model keeps separate.
-
-    Attributes:
-        max_windows_per_row: int. Maximum number of windows per row.
-    """
+    """Settings of rows that pack at most `max_windows_per_row` independent windows."""
 
     model_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(
         {"packed_windows": True}
@@ -137,22 +136,22 @@ class SentenceInputsConfig(ShuffledWindowInputsConfig):
 
     @property
     def num_candidates(self) -> int:
-        """Maximum number of candidates, counting sentences, `[CLS]` and `[SEP]`."""
+        """Maximum number of pointer candidates: sentences, `[CLS]` and `[SEP]`."""
         return self.max_sentences + 2
 
 
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReATInputsConfig(WindowInputsConfig):
-    """Settings of rows of texts with sentences `<SS> <Attn> words </s>` (ReAT).
+    """Settings of rows of texts, whose sentences are `<SS> <Attn> words </s>` (ReAT).
 
     Each window of the records is split into texts of whole sentences in two ways: into
     short texts of short sentences, and into long texts. A sentence that is too long is
     split into even parts, which count as sentences. No row mixes short and long texts.
 
     Attributes:
-        window_length: int. Number of positions of the records' windows. Long texts
-            require long windows.
+        window_length: int. Maximum length of the records' windows. Long texts require
+            long windows.
         row_length: int. Length of a row, a multiple of the model's `block_length`.
         sentences_per_row: int. Maximum number of sentences per row.
         short_sentence_length: int. Maximum length of a sentence of a short text,
@@ -161,8 +160,8 @@ class ReATInputsConfig(WindowInputsConfig):
         long_sentence_length: int. Maximum length of a sentence of a long text.
         long_max_sentences: int. Maximum number of sentences of a long text.
         long_rate: float. Fraction of the rows that contain long texts.
-        exchange_rate: float. Fraction of the sentences to move. Parts of a split
-            sentence are never moved and do not count.
+        exchange_rate: float. Fraction of the sentences that exchange positions. Parts
+            of a split sentence never move and do not count.
         exchange_within: str. "text" moves sentences within their text. "row" moves them
             among all texts of a row, which models learn to detect much faster.
     """
@@ -190,14 +189,14 @@ class ReATInputsConfig(WindowInputsConfig):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LaneInputsConfig(Ranged):
-    """Settings for reading a corpus as a stream of words in lanes (Transformer-XL).
+    """Settings for reading a corpus as parallel streams, called lanes (Transformer-XL).
 
-    Each row of a batch holds the next `target_length` words of one lane, and the next
-    batch continues each lane. In training, the batch size is the number of lanes.
+    Lanes start at equally spaced words of the corpus. Each row of a batch contains the
+    next words of one lane. In training, the batch size is the number of lanes.
 
     Attributes:
         target_length: int. Number of words per row, each with the next word as target.
-        validation_lanes: int. Number of lanes of held-out text.
+        validation_lanes: int. Number of lanes into which the held-out text is divided.
     """
 
     can_mix: ClassVar[bool] = False

@@ -1,9 +1,8 @@
 """Encodes document trees as `tf.train.Example` records, and decodes them.
 
 A record is a document or one window of a document. Integer lists are stored as
-little-endian unsigned integers in a bytes feature, which takes a quarter of the space
-of int64 lists and is 2.6 times as fast to read. The manifest stores the width of each
-list.
+little-endian unsigned integers in a bytes feature, smaller and faster than int64 lists.
+The manifest stores the integer type of each list, which functions take as `widths`.
 """
 
 import pathlib
@@ -39,7 +38,7 @@ def encode(
     widths: Mapping[str, str],
     shuffled_sentence_indices: np.ndarray | None = None,
 ) -> bytes:
-    """Serializes a document or window. `widths` is the result of `number_widths`."""
+    """Serializes a document, or a window with `shuffled_sentence_indices`."""
     lists = {name: getattr(tree, name) for name in _TREE_LISTS}
     if shuffled_sentence_indices is not None:
         lists[SHUFFLED_SENTENCE_INDICES] = shuffled_sentence_indices
@@ -61,7 +60,7 @@ def _int64_feature(numbers: Sequence[int]) -> tf.train.Feature:
 
 
 def decode(serialized: bytes, widths: Mapping[str, str]) -> Item:
-    """Decodes a record. Raises a ValueError if the record is invalid."""
+    """Decodes a record to an `Item`. Raises a ValueError if the record is invalid."""
     try:
         features = tf.train.Example.FromString(serialized).features.feature
         lists = {}
@@ -87,7 +86,7 @@ def _dtype(width: str) -> np.dtype:
 
 
 def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Parses serialized windows `(B,)` in the graph, without decoding their lists."""
+    """Parses windows `(B,)` to a dict in the graph, with integer lists as strings."""
     spec = {name: tf.io.FixedLenFeature([], tf.string) for name in NUMBER_LISTS}
     spec[FIRST_INDEX] = tf.io.FixedLenFeature([3], tf.int64)
     parsed: dict[str, tf.Tensor] = tf.io.parse_example(serialized, spec)
@@ -158,7 +157,7 @@ def write_windows(
 
 
 def read_trees(path: pathlib.Path, widths: Mapping[str, str]) -> Iterator[Item]:
-    """Yields the decoded records of a shard in order."""
+    """Yields the `Item` of each record of a shard, in order."""
     reader = shards.RecordReader([path], in_order=True)
     for number in range(len(reader)):
         yield decode(reader[number], widths)

@@ -45,7 +45,8 @@ class MixtureInputs(SampledInputs):
     this source. An epoch ends when every source has been read completely at least once.
 
     `folders` and `weights` map the name of each source to its folder and its weight.
-    `read` creates the inputs of a folder.
+    `read` creates the inputs of a folder. Raises a ValueError if the records differ in
+    vocabulary, sentence splitter or window length.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class MixtureInputs(SampledInputs):
 
     @property
     def text_preparation(self) -> TextPreparation | None:
-        """Text preparation of all sources, or None if none has a vocabulary file."""
+        """Text preparation of all sources, or None if there is no vocabulary file."""
         known = (inputs.text_preparation for inputs in self._inputs)
         return next((preparation for preparation in known if preparation), None)
 

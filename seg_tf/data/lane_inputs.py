@@ -30,8 +30,7 @@ _WORD_FEATURES = (
 class WordStream:
     """All words of a split, one document after another, repeated endlessly.
 
-    Document sizes are counted when a shard is first read. The caches of shards and
-    documents are large enough to read from `num_places` positions in turn.
+    Shards and documents are cached for reading from `num_places` positions in turn.
     """
 
     def __init__(
@@ -54,7 +53,8 @@ class WordStream:
         """Reads `length` words, starting at position `begin`.
 
         Returns int64 `(3, length)`: the id, the sentence number and the paragraph
-        number of each word. Both numbers continue across documents and epochs.
+        number of each word. Both numbers continue across documents and epochs. Raises a
+        DamagedShardError if the shards contradict the manifest.
         """
         parts = []
         while length > 0:
@@ -99,7 +99,7 @@ class WordStream:
         return self._first_counts[number] + counts
 
     def _read_document(self, shard: int, record: int) -> tuple[np.ndarray, ...]:
-        """Returns a document's preceding counts, ids, sentence and paragraph ends."""
+        """Reads counts before a document, its ids, sentence ends and paragraph ends."""
         data = self._reader[self._reader.records_of(shard)[record]]
         tree, _, _ = examples.decode(data, self._widths)
         return (
@@ -116,7 +116,8 @@ class LaneInputs(RecordInputs):
 
     A batch contains the next segment of each lane. Word, sentence and paragraph indices
     are counted through the whole stream and never restart (Segatron, section 3.1). The
-    order is not random.
+    order does not depend on `seed`. See `LaneInputsConfig` and `WindowInputs` for the
+    other arguments. Raises a ValueError if the records are not documents of words.
     """
 
     layout: type[Layout] | None = None
@@ -159,7 +160,11 @@ class LaneInputs(RecordInputs):
     def train_dataset(
         self, batch_size: int, first_sample: int = 0, **rank: Any
     ) -> tf.data.Dataset:
-        """Returns an infinite dataset of consecutive batches with one row per lane."""
+        """Returns an infinite dataset of consecutive batches with one row per lane.
+
+        Raises a ValueError if `first_sample` is not a multiple of `batch_size`, or if
+        lanes are shorter than `target_length`.
+        """
         share = sample_order.share_of_rank(batch_size, **rank)
         if first_sample % batch_size:
             raise ValueError(
@@ -189,11 +194,12 @@ class LaneInputs(RecordInputs):
         rank: int = 0,
         num_ranks: int = 1,
     ) -> tf.data.Dataset:
-        """Returns batches that predict each held-out word except the first once.
+        """Returns batches in which each held-out word but the first is a target once.
 
         A time step covers all lanes and takes several batches if there are more lanes
         than `batch_size`. All ranks get the same number of batches. `max_samples` is
-        rounded down to a whole number of time steps, at least one.
+        rounded down to a whole number of time steps, at least one. Raises a ValueError
+        if there are fewer targets than lanes.
         """
         sample_order.share_of_rank(batch_size, rank, num_ranks)
         num_lanes = self._validation_lanes
@@ -242,8 +248,8 @@ class LaneInputs(RecordInputs):
     ) -> dict[str, np.ndarray]:
         """Reads one segment of each of the `lanes`, all at the same time step.
 
-        Lanes start `length` words apart. `num_targets` words are predicted, each in one
-        lane. If it is None, lanes are endless.
+        Lanes start `length` words apart. If `num_targets` is None, they are endless.
+        Otherwise, that number of words is predicted, each in one lane.
         """
         shape = len(lanes), self._target_length
         positions = np.arange(self._target_length)

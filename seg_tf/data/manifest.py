@@ -60,7 +60,7 @@ class Manifest:
         vocabulary: description of the vocabulary file and of the text normalization.
         sentence_splitter: name and checksum of the sentence splitter's parameters.
         options: build settings that determine the result.
-        number_widths: integer type of each list of a record.
+        number_widths: type of each integer list of a record, "uint16" or "uint32".
         window_length: window length with `[CLS]` and `[SEP]`, or None for documents.
         sources: name, size and checksum of every input file. If validation text is
             separate, file names begin with the split.
@@ -94,7 +94,7 @@ class Manifest:
         return "pieces" if self.tokenizer == encoding.WORD_PIECES else "words"
 
     def count(self, name: str, split: str | None = None) -> int:
-        """Sums a count over the shards of `split`, or of all splits if it is None."""
+        """Sums the count `name` over the shards of `split`, by default all splits."""
         return sum(getattr(shard, name) for shard in self._shards(split))
 
     def text_counts(self, split: str | None = None) -> dict[str, int]:
@@ -120,7 +120,7 @@ class Manifest:
 
     @classmethod
     def load(cls, folder: pathlib.Path) -> "Manifest":
-        """Reads a folder's manifest. Raises a ValueError if missing or invalid."""
+        """Reads a manifest. Raises a ValueError if it is missing or invalid."""
         path = pathlib.Path(folder) / FILE_NAME
         if not path.is_file():
             raise ValueError(
@@ -178,7 +178,7 @@ _SPECIAL_IDS = {
 
 
 def _check(values: Any) -> None:
-    """Raises a ValueError that describes the first invalid entry of a manifest."""
+    """Raises a ValueError for the first invalid entry of a manifest, if any."""
     _check_types("manifest", values, _MANIFEST)
     vocabulary, length = values["vocabulary"], values.get("window_length")
     check_choice("tokenizer", vocabulary["tokenizer"], encoding.TOKENIZERS)
@@ -257,7 +257,7 @@ def shard_paths(
 
 
 def vocabulary_path(manifest: Manifest, folder: pathlib.Path) -> pathlib.Path:
-    """Returns the path of the records' vocabulary file, after checking its checksum."""
+    """Returns the vocabulary's path. Raises a ValueError if its checksum is wrong."""
     path = folder / manifest.vocabulary["file"]
     expected, checksum = manifest.vocabulary["sha256"], files.checksum(path)
     if checksum != expected:
@@ -271,7 +271,10 @@ def vocabulary_path(manifest: Manifest, folder: pathlib.Path) -> pathlib.Path:
 def text_preparation(
     manifest: Manifest, folder: pathlib.Path
 ) -> TextPreparation | None:
-    """Returns the text preparation of records, or None without a vocabulary file."""
+    """Returns the text preparation of records, or None if the vocabulary is missing.
+
+    Raises a ValueError if the vocabulary or the sentence parameters do not match.
+    """
     vocabulary = manifest.vocabulary
     if not (folder / vocabulary["file"]).is_file():
         return None

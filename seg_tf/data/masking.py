@@ -18,13 +18,10 @@ from seg_tf.data.configs import MaskingConfig, SpanMaskingConfig
 class Masking(abc.ABC):
     """Chooses the word pieces to predict and replaces them in the input.
 
-    Follows BERT (Devlin et al., 2018, section 3.1). A fraction `mask_rate` of the
-    pieces of a row is predicted, at least one piece and at most `max_predictions`.
-    Special tokens are never predicted. Of the predicted pieces, a fraction
-    `mask_token_rate` is replaced by `[MASK]`, a fraction `random_token_rate` by random
-    pieces of the vocabulary, and the rest are kept. Subclasses choose the pieces. The
-    arguments are the fields of `MaskingConfig`, the id of `[MASK]` and the size of the
-    vocabulary.
+    Follows BERT (Devlin et al., 2018, section 3.1). At least one piece of each row is
+    predicted, and special tokens never are. Subclasses choose the pieces. The arguments
+    are the fields of `MaskingConfig`, the id of `[MASK]`, and the size of the
+    vocabulary, from which random pieces are drawn.
     """
 
     feature_names = ("masked_positions", "masked_ids", "masked_weights")
@@ -134,12 +131,10 @@ class SpanMasking(Masking):
 
     Spans are placed one after another until the row has its number of predictions. The
     length of a span follows a geometric distribution, truncated at `max_span_length`
-    and at the number of missing predictions. Its start is uniform over the positions
-    where it fits into one sentence without touching another span. If it fits nowhere,
-    the longest length that fits is used. If every remaining piece touches a span, a
-    single piece is predicted.
-
-    Spans do not cross sentences. A span across the end of a sentence would reveal that
+    and at the number of missing predictions. The start is uniform over the positions
+    where the span fits into one sentence without touching another span. If there are
+    none, the longest length that fits is used. If every remaining piece touches a span,
+    a single piece is predicted. Spans do not cross sentences, which would reveal that
     two shuffled sentences are adjacent.
     """
 

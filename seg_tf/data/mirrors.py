@@ -38,8 +38,8 @@ def local_records(
 ) -> pathlib.Path:
     """Returns `records_dir` as a path or, for a URL, the path of its updated mirror.
 
-    `gigabytes` limits the total size of the shards in a mirror. If it is None, the
-    previous limit is kept, initially 50. Raises a ValueError if the URL has no records.
+    `gigabytes` limits a mirror's shards, by default to the previous limit or else 50.
+    Raises a ValueError if the URL has no records, and an OSError if a download fails.
     """
     remote = remote_files.to_path(str(records_dir))
     if isinstance(remote, pathlib.Path):
@@ -60,10 +60,10 @@ def mirror_folder(url: str) -> pathlib.Path:
 
 
 def update(folder: pathlib.Path, url: str, gigabytes: float | None = None) -> bool:
-    """Creates or updates the mirror of a URL in a folder.
+    """Creates or updates a URL's mirror, or returns False if there is no manifest.
 
     Fetches the manifest, vocabulary and sentence parameters. If the manifest has
-    changed, first removes the old files. Returns False if the URL has no manifest.
+    changed, removes all old files. See `local_records` for `gigabytes` and errors.
     """
     content = remote_files.read_bytes(f"{url}/{FILE_NAME}")
     if content is None:
@@ -106,7 +106,7 @@ def _missing(url: str, name: str) -> FileNotFoundError:
 def _locked(
     folder: pathlib.Path, purpose: str
 ) -> contextlib.AbstractContextManager[None]:
-    """Returns a context manager for a lock of a mirror, separate from builds' locks."""
+    """Returns a context manager that locks a mirror for a purpose, such as "update"."""
     lock_folder = folder / "locks" / purpose
     lock_folder.mkdir(parents=True, exist_ok=True)
     return files.locked(lock_folder)
@@ -156,7 +156,7 @@ class Mirror:
         return set()
 
     def fetch(self, path: pathlib.Path) -> None:
-        """Ensures that a file is in the mirror and marks it as recently used."""
+        """Fetches a missing file, or raises OSError. Marks an existing one as used."""
         shard = self.shards[path.with_suffix(SHARD_SUFFIX).name]
         is_shard = path.suffix == SHARD_SUFFIX
         sizes = {

@@ -1,8 +1,8 @@
 """Packs several windows into each row: `[CLS] a [SEP] [CLS] b [SEP] … padding`.
 
-Every window keeps the indices, masks and predictions that it would have in a separate
-row. `window_number` assigns positions to windows, and the encoder keeps the windows
-separate, so the summed loss is the same as with one window per row.
+Every window has the indices and the masking that it would have in a separate row.
+`window_number` assigns positions to windows, and windows do not attend to each other,
+so the summed loss is the same as with one window per row.
 
 Shape key: W windows of a batch, B rows, L row length, P predictions of a row.
 """
@@ -28,8 +28,7 @@ WINDOW_NUMBER = "window_number"
 class PackedWindowInputs(WindowInputs):
     """`WindowInputs` with several windows per row.
 
-    Windows are packed once. An epoch is a permutation of the rows, and sample k of
-    epoch e, including its masking, is a pure function of (seed, e, k). The masks of a
+    Windows are packed once, and each epoch is a permutation of the rows. The masks of a
     window do not depend on the other windows of its row.
     """
 

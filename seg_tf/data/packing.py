@@ -1,11 +1,10 @@
-"""Packs windows into rows.
+"""Packs windows into rows, in groups of shards to limit memory.
 
 Packing is best-fit decreasing over the histogram of lengths. Rows with the same lengths
 are represented by one pattern with a count, as in the histogram packing of Krell et
 al., 2021 ("Efficient sequence packing without cross-contamination", arXiv:2107.02027).
-The work grows with the number of distinct lengths, not of windows, and rows are as full
-as if windows were packed one by one. Large splits are packed in groups of shards to
-limit memory.
+The cost depends on the number of distinct lengths, not on the number of windows, and
+rows are as full as if windows were packed one by one.
 """
 
 import bisect
@@ -27,7 +26,7 @@ Pattern = tuple[int, ...]
 
 @dataclasses.dataclass(frozen=True)
 class Packs:
-    """Rows of windows or texts. Row r is `members[offsets[r]:offsets[r + 1]]`."""
+    """Indices of windows or texts. Row r is `members[offsets[r]:offsets[r + 1]]`."""
 
     offsets: np.ndarray
     members: np.ndarray
@@ -58,7 +57,7 @@ def pack(lengths: np.ndarray, row_length: int, max_windows: int, *, seed: int) -
     """Packs windows into few rows of at most `max_windows` windows each.
 
     Lengths are from 1 to `row_length`, which is at most 65,535. Windows of equal length
-    are assigned to rows by a hash of the seed, so that a row mixes documents.
+    are assigned to rows in an order drawn with `seed`, so that a row mixes documents.
     """
     counts = np.bincount(lengths, minlength=row_length + 1)
     places, sizes = [np.zeros(0, np.uint16)], [np.zeros(1, np.int64)]

@@ -1,7 +1,7 @@
-"""Random numbers that are a pure function of their names.
+"""Random numbers computed by hashing integers, without state.
 
-Every draw is named by integers (seed, purpose, epoch, sample, position, …), which are
-hashed. NumPy (in builds) and TensorFlow (in input pipelines) compute the same numbers.
+The hashed integers (seed, purpose, epoch, sample, position, …) are called names. NumPy
+(in builds) and TensorFlow (in input pipelines) compute the same numbers.
 
 The hash is splitmix64 (Steele, Lea and Flood, 2014: "Fast splittable pseudorandom
 number generators"). Number i of the stream `key` is `finalize(key + (i + 1) * GAMMA)`.
@@ -32,7 +32,7 @@ LONG_TEXTS = 13
 
 
 def key(*names: int) -> int:
-    """Returns the random stream named by integers such as seed, purpose and epoch."""
+    """Hashes names such as seed, purpose and epoch to a random stream, a 64-bit int."""
     value = 0
     for name in names:
         value = (value + (int(name) + 1) * _GAMMA) & _MASK
@@ -53,7 +53,7 @@ def uniform_integers(stream: int, count: int) -> np.ndarray:
 
 
 def extend_key(stream: int | tf.Tensor, names: int | tf.Tensor) -> tf.Tensor:
-    """Extends the names of streams by one integer each, in the graph, as uint64."""
+    """Hashes one more name into each stream, like `key`. Returns a uint64 tensor."""
     stream, names = (
         value if tf.is_tensor(value) else _uint64(value) for value in (stream, names)
     )

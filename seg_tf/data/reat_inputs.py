@@ -27,13 +27,13 @@ _LONGEST_ROW = 65_535
 class ReATInputs(WindowInputs):
     """`WindowInputs` whose rows contain texts with sentences placed in blocks.
 
-    The texts and their rows depend only on the seed. Moved sentences and masked words
-    are drawn anew in every epoch. An epoch consists of all rows of short texts and a
-    new random selection of rows of long texts. If `long_rate` is 1, it consists of all
-    rows of long texts instead.
-
-    `index_tables` must contain `position_index`, the length of a block, and
-    `sentence_position`, the maximum number of sentences of a text.
+    The seed determines the texts and their rows. Moved sentences and masked words are
+    drawn anew in every epoch. An epoch consists of all rows of short texts and a new
+    random selection of rows of long texts. If `long_rate` is 1, it consists of all rows
+    of long texts instead. `index_tables` must contain `position_index`, the length of a
+    block, and `sentence_position`, the maximum number of sentences of a text. Raises a
+    ValueError if texts or sentences may exceed these, or if `row_length` is not a whole
+    number of blocks or exceeds 65,535.
     """
 
     layout: type[Layout] = BlockLayout
@@ -177,7 +177,7 @@ class ReATInputs(WindowInputs):
         )
 
     def _exchange_sentences(self, row: Features, streams: tf.Tensor) -> None:
-        """Exchanges sentences in place and adds the features that depend on order."""
+        """Exchanges sentence positions, and adds the features that depend on them."""
         texts, places = row.pop("text_of_sentence"), row.pop("place")
         # Sentences exchange seats. A seat is a text and a position in it.
         seats = tf.broadcast_to(tf.range(tf.shape(texts)[1]), tf.shape(texts))
@@ -217,7 +217,7 @@ def exchange(
 
     `text_number` is the text of each sentence, from 1, or 0 at padding. `places` is the
     sentence's position. Both are int32 `(B, N)`. Returns the new positions, a mask of
-    the sentences that moved, and a mask of the sentences that could have moved.
+    the sentences that moved, and a mask of those that could have moved, all `(B, N)`.
     """
     width = tf.shape(text_number)[1]
     streams = randomness.extend_key(streams, randomness.EXCHANGED_SENTENCES)

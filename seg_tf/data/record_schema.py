@@ -3,7 +3,7 @@
 A shard is a TFRecord file. Each record consists of its length (8 bytes), the masked
 CRC-32C of the length (4), the data, and the masked CRC-32C of the data (4). Files next
 to a shard store the offsets of its records and, for windows, the number of pieces of
-each window and sentence. Packing reads only these, a hundredth of a shard's bytes.
+each window and sentence. Packing reads only these files, 1% of the size of a shard.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LENGTH = np.dtype("<u2")
 
 
 def number_widths(vocab_size: int, longest_list: int | None) -> dict[str, str]:
-    """Returns the narrowest type, "uint16" or "uint32", for each integer list.
+    """Returns the narrowest type of each integer list, "uint16" or "uint32", as a dict.
 
     `longest_list` is the maximum number of pieces of a record, or None if unlimited.
     """
@@ -71,7 +71,7 @@ class Lengths:
 
     Attributes:
         suffix: suffix of the file.
-        count: manifest field with the number of lengths.
+        count: field of `Shard` that contains the number of lengths.
         of_windows: computes the lengths from the sentence lengths of each window.
     """
 
@@ -95,7 +95,7 @@ class Lengths:
         return np.fromfile(self.path(shard_path), _LENGTH)
 
     def read(self, shards: Iterable[Shard], folder: pathlib.Path) -> np.ndarray:
-        """Reads the uint16 lengths of shards and checks each shard's number and sum."""
+        """Reads uint16 lengths. Raises a ValueError if they contradict `shards`."""
         parts = [np.zeros(0, _LENGTH)]
         for shard in shards:
             path = folder / shard.file
@@ -135,7 +135,10 @@ LENGTHS = (WINDOWS, SENTENCES)
 def read_sentence_lengths(
     shards: Sequence[Shard], folder: pathlib.Path
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Reads each sentence's piece count and each window's sentence count, int32."""
+    """Reads the pieces per sentence and the sentences per window, two int32 arrays.
+
+    Raises a ValueError if the files contradict `shards` or each other.
+    """
     sentences, counts = [np.zeros(0, _LENGTH)], [np.zeros(0, np.int32)]
     for shard in shards:
         window_ends = np.cumsum(WINDOWS.read([shard], folder), dtype=np.int64)

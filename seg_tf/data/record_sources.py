@@ -32,12 +32,12 @@ def parse(
 ) -> dict[str, RecordSource]:
     """Parses the value of `--records_dir` and returns its sources by name.
 
-    An existing folder of records is the only source, whatever characters its name
-    contains. A value with a comma or weight is a comma-separated list of folders, each
-    followed by a colon and its weight. The name of a source is the shortest unique end
-    of its path. Sources are sorted by name, and weights are divided by their greatest
-    common divisor, so that equivalent mixtures are equal. Raises a ValueError if the
-    value is malformed or a folder contains no records.
+    The value is a folder of records, or a comma-separated list of folders, each
+    followed by a colon and its weight. A folder of records is never parsed as a list.
+    The name of a source is the shortest unique end of its path. Sources are sorted by
+    name, and weights are divided by their greatest common divisor, so that equivalent
+    mixtures are equal. `cache_gigabytes` limits the size of each mirror. Raises a
+    ValueError if the value or a weight is invalid, or if a folder contains no records.
     """
     items = [(records_dir or "", 1)]
     if records_dir and _is_mixture(records_dir):
@@ -70,7 +70,7 @@ def parse(
 
 
 def describe(sources: Mapping[str, RecordSource]) -> dict[str, Any]:
-    """Describes the records of a run by checksums and weights, without paths."""
+    """Returns a dict of the manifest checksums and weights of a run's records."""
     described: dict[str, dict[str, Any]] = {
         name: {"manifest_checksum": files.checksum(source.manifest)}
         for name, source in sources.items()

@@ -16,7 +16,7 @@ from seg_tf.data import randomness
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """The rows of every batch that a rank reads, `num_rows` starting at `first_row`."""
+    """The rows that a rank reads of each batch: `num_rows` rows from `first_row`."""
 
     batch_size: int
     first_row: int
@@ -27,8 +27,8 @@ class Share:
 class Blocks:
     """Settings of an order that reads `at_once` blocks of `size` records together.
 
-    Blocks of consecutive records are permuted, and then the records within each group
-    of blocks. An incomplete block always comes last.
+    Blocks of consecutive records are permuted and grouped, and the records of each
+    group are permuted. An incomplete block is always in the last group.
     """
 
     size: int
@@ -70,7 +70,7 @@ def share_of_rank(
 
 
 def rank_samples(step: tf.Tensor, first_sample: int, share: Share) -> tf.Tensor:
-    """Returns the samples that a rank reads at a step, int64 `(num_rows,)`."""
+    """Returns the numbers of a rank's samples at a step, int64 `(num_rows,)`."""
     begin = first_sample + step * share.batch_size + share.first_row
     return begin + tf.range(share.num_rows, dtype=tf.int64)
 
@@ -78,7 +78,7 @@ def rank_samples(step: tf.Tensor, first_sample: int, share: Share) -> tf.Tensor:
 def epochs_and_records(
     samples: tf.Tensor, num_records: int, seed: int, blocks: Blocks | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the epoch and record number of each sample of a run, int64 `(B,)`.
+    """Returns the epoch and the record number of each sample, both int64 `(B,)`.
 
     If `blocks` is None, all records of an epoch are permuted together.
     """
@@ -147,7 +147,8 @@ class MixtureOrder:
     With weights w, samples are read in blocks of sum(w). All blocks have the same
     order, in which the w_i samples of source i are spread evenly: sample j of w_i is
     placed at about (j + 1/2) / w_i of the block (Sainte-Laguë method). For example,
-    weights 3, 1 and 2 give blocks with the sources 0 2 0 1 2 0.
+    weights 3, 1 and 2 give blocks with the sources 0 2 0 1 2 0. An epoch has as many
+    whole blocks as are needed to read every source completely.
     """
 
     def __init__(self, weights: Sequence[int]):
@@ -162,7 +163,7 @@ class MixtureOrder:
         self._ranks = np.concatenate(ranks)[order]
 
     def __call__(self, samples: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns each sample's source and its number in that source, int64 `(B,)`."""
+        """Returns each sample's source and number in the source, both int64 `(B,)`."""
         places = samples % len(self._sources)
         sources = tf.gather(self._sources, places)
         before = samples // len(self._sources) * tf.gather(self._weights, sources)
@@ -176,7 +177,7 @@ class MixtureOrder:
         return counts
 
     def epoch(self, sizes: Sequence[int]) -> int:
-        """Counts the samples, in whole blocks, until every source is read fully."""
+        """Returns the number of samples in an epoch, given the sources' `sizes`."""
         blocks = max(
             -(-size // weight)
             for size, weight in zip(sizes, self._weights.tolist(), strict=True)

@@ -1,6 +1,5 @@
 """Reads rows of shuffled whole sentences, with or without `[SENT]` tokens (SLM).
 
-Surplus sentences of a window are merged, and all are shuffled, laid out and masked.
 Shape key: B rows, M maximum number of sentences of a row.
 """
 
@@ -112,7 +111,7 @@ def merge(
     """Merges random adjacent sentences until at most M are left (SLM, section 3.2).
 
     Repeated merging leaves M - 1 boundaries, and all sets of M - 1 boundaries are
-    equally likely. This function draws such a set directly.
+    equally likely. `num_sentences`, int32 `(B,)`, is at most `width`.
 
     Returns the index of the first sentence in each merged sentence, int32 `(B, M)`,
     ascending and padded with the larger of `width` and M, and the number of sentences
@@ -130,7 +129,7 @@ def merge(
 
 
 def _merged(trees: Trees, firsts: tf.Tensor, counts: tf.Tensor) -> Trees:
-    """Returns windows whose sentences are merged as drawn by `merge`."""
+    """Returns windows with merged sentences. `firsts` and `counts` are from `merge`."""
     bounds = tf.pad(tf.cumsum(trees.sentence_lengths, axis=1), [[0, 0], [1, 0]])
     # Padding ends where the last sentence ends.
     nexts = tf.concat([firsts[:, 1:], tf.fill(tf.shape(firsts[:, :1]), 1 << 30)], 1)

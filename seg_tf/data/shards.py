@@ -1,7 +1,4 @@
-"""Writes TFRecord shards with record offsets, and reads records in any order.
-
-With the offsets, a resumed run starts without reading earlier records.
-"""
+"""Writes TFRecord shards with record offsets, and reads the records in any order."""
 
 import bisect
 import functools
@@ -31,7 +28,10 @@ _MAX_SHARDS = 4096
 
 
 def write_shard(path: pathlib.Path, records: Iterable[bytes]) -> int:
-    """Writes serialized records and their offsets. Returns the number of records."""
+    """Writes serialized records and their offsets. Returns the number of records.
+
+    Raises an OSError if the shard cannot be written.
+    """
     offsets = [0]
     with files.written_aside(path) as aside:
         try:
@@ -54,10 +54,10 @@ def write_shard(path: pathlib.Path, records: Iterable[bytes]) -> int:
 class RecordReader:
     """Reads the records of several shards as one sequence with random access.
 
-    Only requested records are read from disk. A memory-mapped file would read 100 times
-    as much. The number of open shards is limited, so a reader can read any number of
-    shards. Threads and forked processes may share a reader. With `in_order`, the
-    operating system reads ahead.
+    Only requested records are read from disk, about 1% of what a memory-mapped file
+    would read. At most `max_open_shards()` shards are open at once. Threads and forked
+    processes may share a reader. With `in_order`, the operating system reads ahead.
+    Raises a DamagedShardError if a shard or its offsets are damaged.
     """
 
     def __init__(self, paths: Sequence[pathlib.Path], *, in_order: bool = False):
@@ -83,7 +83,7 @@ class RecordReader:
         return self._first_records[-1]
 
     def __getitem__(self, number: int) -> bytes:
-        """Reads a record. Raises a DamagedShardError if its checksum does not match."""
+        """Reads a record. Raises an IndexError if `number` is out of range."""
         return self.read([number])[0]
 
     def read(self, numbers: Sequence[int]) -> list[bytes]:
@@ -106,7 +106,7 @@ class RecordReader:
             self._mirror.prefetch(self._paths[shard] for shard in sorted(shards))
 
     def locate(self, number: int) -> tuple[int, int]:
-        """Returns a record's shard number and the record's number in that shard."""
+        """Returns a record's shard and number in the shard, or raises an IndexError."""
         if not 0 <= number < len(self):
             raise IndexError(
                 f"`number` must be below the {len(self)} records. Received: {number}"
@@ -222,7 +222,7 @@ def max_open_shards() -> int:
     """Returns the maximum number of shards that a reader keeps open.
 
     Each shard has two open files. A reader opens at most a quarter of the files that
-    the process may open, because a run has a reader for each split, and other files.
+    the process may open, because a run also has other readers and other open files.
     """
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if soft == resource.RLIM_INFINITY:

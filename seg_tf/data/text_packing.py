@@ -43,7 +43,7 @@ class RowShape:
 
 @dataclasses.dataclass(frozen=True)
 class TextShape:
-    """Limits of a text: maximum sentence length and number of sentences."""
+    """Limits of a text: maximum sentence length, in tokens, and sentence count."""
 
     sentence_length: int
     max_sentences: int
@@ -83,7 +83,7 @@ class Texts:
         return ends[self.firsts + self.counts] - ends[self.firsts]
 
     def halved(self, which: np.ndarray) -> tuple["Texts", np.ndarray]:
-        """Halves texts at `which`. Returns all texts and the indices of the halves."""
+        """Halves the texts `which`. Returns all texts and the indices of the halves."""
         firsts, sizes = self.firsts[which], self.counts[which]
         cuts = _whole(self.is_begin, firsts, firsts + sizes // 2)
         halves = (cuts - firsts).astype(np.int32)
@@ -127,7 +127,8 @@ def cut_texts(
 ) -> Texts:
     """Splits windows into texts, each as long as `shape` and a row allow.
 
-    The parts of a long sentence stay together unless they do not fit into a text.
+    The parts of a split sentence belong to one text if they fit. `sentence_lengths` is
+    `(S,)`, in pieces, and `num_sentences` is `(W,)`.
     """
     pieces, part = split_long(sentence_lengths, shape.max_pieces)
     positions = pieces + NUM_SPECIAL_TOKENS
@@ -160,7 +161,7 @@ def cut_texts(
 
 
 def _whole(is_begin: np.ndarray, firsts: np.ndarray, stops: np.ndarray) -> np.ndarray:
-    """Moves `stops` back to whole sentences, except where a text would become empty."""
+    """Moves `stops` back to sentence beginnings, unless a text would become empty."""
     moved = stops.copy()
     is_torn = ~is_begin[moved]
     while is_torn.any():
@@ -172,8 +173,8 @@ def _whole(is_begin: np.ndarray, firsts: np.ndarray, stops: np.ndarray) -> np.nd
 def pack_texts(texts: Texts, row: RowShape, *, seed: int) -> tuple[Texts, Packs]:
     """Packs texts into few rows whose sentences fit into blocks.
 
-    Texts of rows whose sentences do not fit are packed again with a lower fill. A text
-    that does not fit into an empty row is split in half.
+    Rows whose sentences do not fit are packed again with a lower fill. A text that does
+    not fit into an empty row is split in half. Returns the texts and rows of indices.
     """
     rows: list[np.ndarray] = []
     left, share = np.arange(len(texts)), _FIRST_SHARE
@@ -248,7 +249,7 @@ class TextRows:
         return np.unique(self._texts.windows[members])
 
     def read(self, number: int) -> dict[str, np.ndarray]:
-        """Reads the arrays of a row, padded with 0 to `RowShape.widths`."""
+        """Reads a row as int32 arrays by name, padded with 0 to `RowShape.widths`."""
         texts = self._texts
         members, _ = self._rows.of_rows(np.array([number]))
         (positions,) = sentence_matrix(texts, [members])

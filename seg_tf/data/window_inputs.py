@@ -29,7 +29,7 @@ class SampledInputs:
     def train_dataset(
         self, batch_size: int, first_sample: int = 0, **rank: Any
     ) -> tf.data.Dataset:
-        """Returns an infinite dataset of batches, in a new order every epoch."""
+        """Returns an infinite dataset, shuffled anew in every epoch. See `Inputs`."""
         make_features = self.train_function()
         share = sample_order.share_of_rank(batch_size, **rank)
 
@@ -58,7 +58,7 @@ class RecordInputs:
         self.text_preparation = text_preparation(self.manifest, self._records_dir)
 
     def _check_records(self) -> None:
-        """Raises a ValueError unless the records contain what these inputs read."""
+        """Raises a ValueError if these inputs cannot read the records."""
         raise NotImplementedError
 
     @property
@@ -75,14 +75,14 @@ class WindowInputs(SampledInputs, RecordInputs):
     """Reads windows as features for BERT-like models.
 
     Sample k of epoch e, including its masking, is a pure function of (seed, e, k).
-    Subclasses build other rows from the windows. They override `build_rows` and list
-    the additional features in `row_features`.
+    Subclasses that build other rows override `build_rows` and list the additional
+    features in `row_features`. Raises a ValueError if the records are unsuitable.
 
     Args:
         window_length, masking, block_rows, blocks_at_once: see `WindowInputsConfig`.
         records_dir: str or path. Output folder of `seg-tf build-records`.
-        index_tables: dict. Size of the embedding table of each index feature of the
-            model. Larger indices are clipped.
+        index_tables: dict. Maps each index feature of the model to the size of its
+            embedding table. Indices beyond the table are clipped.
         seed: int. Seed of the run.
         vocab_size: int. Vocabulary size of the model, or None to accept any.
     """
@@ -212,7 +212,7 @@ class WindowInputs(SampledInputs, RecordInputs):
         """Returns held-out batches with fixed samples and masks.
 
         Ranks may have fewer or no rows in the last batch. `max_samples` selects a fixed
-        random subset.
+        random subset. Raises a ValueError if there are no held-out records.
         """
         share = sample_order.share_of_rank(batch_size, **rank)
         rows = self._nonempty_split("validation")
@@ -296,11 +296,7 @@ def _pipelined(dataset: tf.data.Dataset, make_batch: ReadSamples) -> tf.data.Dat
 
 
 def prefetched(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Prepares two batches ahead, without tuning: closing would take up to a minute.
-
-    The thread that tunes a dataset sleeps for as long as the dataset was in use, at
-    most 60 seconds, and does not wake up when the dataset is closed.
-    """
+    """Prefetches two batches without autotuning, which delays closing by up to 60 s."""
     options = tf.data.Options()
     options.autotune.enabled = False
     return dataset.prefetch(2).with_options(options)

@@ -50,7 +50,7 @@ class Rows:
 
 
 class WindowRecords:
-    """Reads the windows of a split, with the indices that `index_tables` names."""
+    """Reads the windows of a split. See `WindowInputs` for most arguments."""
 
     def __init__(
         self,
@@ -81,13 +81,13 @@ class WindowRecords:
         return pieces + NUM_SPECIAL_TOKENS * len(self)
 
     def lengths(self, shards: range) -> np.ndarray:
-        """Reads the length of each window of some shards, including special tokens."""
+        """Reads the window lengths of `shards`, with special tokens, int64 `(W,)`."""
         windows = record_schema.WINDOWS
         lengths = self._read_lengths(shards, windows.read, windows)
         return lengths.astype(np.int64) + NUM_SPECIAL_TOKENS
 
     def sentence_lengths(self, shards: range) -> tuple[np.ndarray, np.ndarray]:
-        """Reads the piece count of each sentence and sentence count of each window."""
+        """Reads the pieces per sentence and the sentences per window, int32 arrays."""
         return self._read_lengths(
             shards, record_schema.read_sentence_lengths, *record_schema.LENGTHS
         )
@@ -109,7 +109,7 @@ class WindowRecords:
             raise mirrors.damaged(str(error), paths) from error
 
     def vocabulary(self) -> Vocabulary:
-        """Checks the vocabulary file of the records by its checksum and reads it."""
+        """Reads the vocabulary. Raises a ValueError if its checksum is wrong."""
         return Vocabulary.from_file(vocabulary_path(self.manifest, self.records_dir))
 
     def check_whole_sentences(self) -> None:
@@ -126,7 +126,7 @@ class WindowRecords:
         return [tf.numpy_function(self._reader.prefetch, [numbers], [], stateful=True)]
 
     def read_trees(self, numbers: Sequence[int]) -> list[DocumentTree]:
-        """Reads windows as trees, outside the graph."""
+        """Reads windows by number as trees, outside the graph."""
         widths = self.manifest.number_widths
         records = self._reader.read(numbers)
         return [examples.decode(record, widths)[0] for record in records]
@@ -160,7 +160,7 @@ class WindowRecords:
         return trees, first_index, lists[record_schema.SHUFFLED_SENTENCE_INDICES]
 
     def read_masked(self, numbers: tf.Tensor, streams: tf.Tensor) -> Features:
-        """Reads one window per row, and masks each row with its random stream."""
+        """Returns features of one window per row, masked with a random stream each."""
         trees, _, _ = self.read(numbers)
         rows = window_rows(
             trees,

@@ -51,7 +51,7 @@ class TextWindow:
 
 
 def window_capacity(pretrained: Pretrained) -> TextCapacity:
-    """Returns a window's capacity. Raises a ValueError if the model has no windows."""
+    """Returns the capacity of a window. Raises a ValueError if the model reads none."""
     if not isinstance(pretrained.encoder, Encoder):
         raise ValueError(
             "`checkpoint` must be of an encoder that reads windows (BERT, BERT with "
@@ -145,10 +145,7 @@ class AttentionMaps:
 
 
 def attention_maps(encoder: Encoder, window: TextWindow) -> AttentionMaps:
-    """Computes attention weights in all layers and heads (Segatron, section 4.5).
-
-    The encoder runs in inference mode, and each layer in its compute dtype.
-    """
+    """Computes attention weights in all layers and heads (Segatron, section 4.5)."""
     layers = encoder.transformer_layers
     layer_inputs = keras.Model(encoder.input, [layer.input for layer in layers])
     inputs = layer_inputs(dict(window.features), training=False)
@@ -200,9 +197,9 @@ def heat_maps(
 ) -> Figure:
     """Draws the attention of several models on one text (Segatron, figure 3).
 
-    Each layer, with the mean over its heads, has a row of the figure. `models` maps
-    names to attention maps, one per column. The color scale of a row is from 0 to the
-    99 % quantile of its weights.
+    Each row of the figure shows a layer, averaged over its heads. `models` maps names
+    to attention maps, one per column. The color scale of a row is from 0 to the 99%
+    quantile of its weights.
     """
     height = len(layers) * (_PANEL_INCHES[1] + _OTHER_INCHES) + _OTHER_INCHES
     figure = Figure(

@@ -30,7 +30,7 @@ _AT_A_TIME, _QUERIES_AT_A_TIME = 4_096, 16
 
 
 class CorpusVectors:
-    """A folder of sentence vectors. `manifest` has their number and settings.
+    """A folder of sentence vectors. `manifest` contains their number and settings.
 
     Raises a ValueError if the manifest is missing, damaged or in another format.
     """
@@ -89,7 +89,7 @@ class CorpusVectors:
         return neighbors
 
     def sentences(self, numbers: Iterable[int]) -> dict[int, list[Sentence]]:
-        """Maps each number to a list of that sentence's context and the sentence."""
+        """Maps numbers to sentences, each in a list after its context."""
         numbers = set(numbers)
         with open(self.folder / _SENTENCES_FILE, encoding="utf-8") as file:
             return {
@@ -125,8 +125,9 @@ def encode_corpus(
 ) -> CorpusVectors:
     """Encodes the sentences of a corpus, unless the folder already has their vectors.
 
-    `description` is a result of `describe`, which must match an existing manifest. Its
-    settings must include `vectors`. Sentences are read twice, first to count them.
+    `read_sentences` is called twice, first to count the sentences. `description` is a
+    result of `describe`, whose settings must include `vectors`. Raises a ValueError if
+    there are no sentences, or if the folder's vectors have another description.
     """
     if (folder / MANIFEST_FILE).exists():
         corpus = CorpusVectors(folder)

@@ -42,8 +42,7 @@ class WordText:
     def segments(self, target_length: int) -> Iterator[dict[str, np.ndarray]]:
         """Splits the text into consecutive segments, features of shape `(1, L)`.
 
-        Every word except the first is a target exactly once. The last segment is
-        padded.
+        Every word except the first is a target once. The last segment is padded.
         """
         num_targets = len(self.token_ids) - 1
         for begin in range(0, num_targets, target_length):
@@ -69,7 +68,7 @@ class Measured:
     num_unknown: int
 
     def loss(self, num_tokens: int | None = None) -> float:
-        """Returns the loss per token. By default, tokens are the predicted words."""
+        """Returns the loss in nats per token, by default per predicted word."""
         return self.loss_sum / (num_tokens or self.num_predicted)
 
     def perplexity(self, num_tokens: int | None = None) -> float:
@@ -80,12 +79,14 @@ class Measured:
 class LanguageModel(FromPreset):
     """A (Sega-)Transformer-XL with its vocabulary and text preprocessing.
 
+    Args:
+        pretrained: a Transformer-XL. Other models raise a ValueError.
+
     Attributes:
-        encoder: the decoder, which maps words and memory to hidden states and memory.
+        encoder: the decoder, which returns hidden states and the new memory.
         objective: maps hidden states to losses or log probabilities of the next words.
-        vocabulary: vocabulary of the model.
         inputs: config of the training inputs.
-        tokenizer: name of the tokenizer, one of `seg_tf.text.encoding.TOKENIZERS`.
+        vocabulary, tokenizer: see `seg_tf.checkpoints.pretrained.Pretrained`.
 
     Example:
     ```
@@ -129,7 +130,7 @@ class LanguageModel(FromPreset):
         return prompt + "".join(spelled)
 
     def word_text(self, paragraphs: Iterable[str]) -> WordText:
-        """Returns the words of nonblank paragraphs, with an `<eos>` after each one."""
+        """Returns the words of nonblank paragraphs, each followed by an `<eos>`."""
         tree = self.tree(list(filter(str.strip, paragraphs)))
         tree = tree.with_paragraph_ends(self.vocabulary.eos_id)
         return WordText(tree.token_ids.astype(np.int32), *word_counters(tree))
@@ -282,7 +283,7 @@ class GrowingText:
         return not self._text
 
     def spell(self, token_id: int) -> str:
-        """Converts the next word to text, preceded by a space if necessary."""
+        """Returns the next word with any space before it, or a newline for `<eos>`."""
         if token_id == self._model.vocabulary.eos_id:
             return "\n"
         (word,) = self._model.vocabulary.tokens_of([token_id])
@@ -293,7 +294,7 @@ class GrowingText:
         return word if self.begins_paragraph or is_joined else f" {word}"
 
     def append(self, token_id: int) -> tuple[int, int]:
-        """Appends a word or an `<eos>`, and returns its sentence and paragraph."""
+        """Appends a word or an `<eos>`. Returns its sentence and paragraph number."""
         paragraph = self._paragraph
         if token_id == self._model.vocabulary.eos_id:
             self._text = ""

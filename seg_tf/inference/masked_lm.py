@@ -23,7 +23,7 @@ _TOKENS_PER_BATCH = 16_384
 
 
 def _trained_objective(pretrained: Pretrained) -> MaskedLM:
-    """Returns the model's `MaskedLM`. Raises a ValueError if its head is untrained."""
+    """Returns a model's `MaskedLM`. Raises a ValueError unless its head is trained."""
     objective: MaskedLM = pretrained.objective(
         MaskedLM, "a model that was pretrained to predict masked word pieces"
     )
@@ -196,8 +196,9 @@ class MaskFiller(FromPreset):
     ) -> list[list[list[Filling]]]:
         """Returns the `num_best` most probable pieces for each mask of each text.
 
-        Texts are encoded in one batch, and each line is a paragraph. Raises a
-        ValueError if `texts` is empty, or if a text has no `[MASK]` or is too long.
+        The result is indexed by text, mask and rank. Texts are encoded in one batch,
+        and each line is a paragraph. Raises a ValueError if `texts` is empty, or if a
+        text has no `[MASK]` or is too long.
         """
         examples = [self._example(text) for text in check_texts(texts, "texts")]
         shapes = zip(*map(self._layout.row_shape, examples), strict=True)

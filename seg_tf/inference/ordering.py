@@ -40,10 +40,9 @@ class OrderedGroup:
 
 
 class SentenceOrderer(FromPreset):
-    """Predicts the order of sentences with the Sequence Reconstructor (SLM, 2.1).
+    """Predicts sentence orders with the Sequence Reconstructor (SLM, section 2.1).
 
-    A text with more sentences than fit in a row is ordered in groups of consecutive
-    sentences.
+    A text that does not fit in a row is ordered in groups of consecutive sentences.
 
     Args:
         pretrained: an SLM. Other models raise a ValueError.
@@ -88,7 +87,7 @@ class SentenceOrderer(FromPreset):
         ]
 
     def order(self, texts: Sequence[Sequence[Sentence]]) -> list[list[OrderedGroup]]:
-        """Returns a list of ordered groups per text, empty for an empty text."""
+        """Returns a list of ordered groups for each text, empty for an empty text."""
         longest, rows, places = self._layout.capacity(1), [], []
         for number, text in enumerate(texts):
             ids, counts = self._encode([sentence.text for sentence in text])

@@ -26,7 +26,7 @@ Compute = Callable[[keras.Model, tf.Tensor, Features], Sequence[tf.Tensor]]
 def make_row(
     pieces: Sequence[np.ndarray], paragraphs: Sequence[int]
 ) -> tuple[Segment, ...]:
-    """Creates an example of consecutive sentences from ids and paragraph numbers."""
+    """Creates an example from each sentence's piece ids and paragraph number."""
     segments: list[Segment] = []
     number, previous = 0, None
     for ids, paragraph in zip(pieces, paragraphs, strict=True):
@@ -42,11 +42,10 @@ class RowEncoder:
     """Lays out examples as rows, encodes them and applies `compute` to the outputs.
 
     Rows of similar length are batched. The result for a row does not depend on the
-    rest of its batch, except for rounding. One graph serves all row lengths.
-
-    `compute` receives the encoder's output in float32. Rows are padded to `num_columns`
-    segments, so that `compute` can rely on static shapes. If `num_columns` is None,
-    rows are padded to the largest number of segments in their batch.
+    rest of its batch, except for rounding. One graph serves all row lengths. `compute`
+    maps the encoder, its output in float32 `(B, L, D)` and the features to tensors with
+    B rows. Rows are padded to `num_columns` segments, so that shapes are static. If it
+    is None, rows are padded to the largest number of segments in their batch.
     """
 
     def __init__(
@@ -109,6 +108,6 @@ class RowEncoder:
 def means_of_pieces(
     encoder: keras.Model, sequence_BLD: tf.Tensor, features: Features
 ) -> Sequence[tf.Tensor]:
-    """Averages the outputs at each segment's word pieces. Empty segments give 0."""
+    """Averages the outputs at each segment's pieces. Returns a list of one tensor."""
     number_BL = features["sentence_number"]
     return [mean_vectors(sequence_BLD, number_BL, tf.reduce_max(number_BL))[0]]

@@ -44,8 +44,8 @@ class EncodedText:
 
     Attributes:
         sentences: S sentences.
-        vectors: float32 array `(S, D)`; 0 for a sentence without word pieces.
-        num_passes: number of rows. Sentences only see sentences in the same row.
+        vectors: float32 array `(S, D)`. "mean" is 0 for a sentence without word pieces.
+        num_passes: number of rows. Sentences attend only to sentences in the same row.
     """
 
     sentences: tuple[str, ...]
@@ -59,7 +59,7 @@ class EncodedPassages:
 
     Attributes:
         spans: P pairs of start and stop characters.
-        vectors: float32 array `(P, D)`; 0 for a passage without word pieces.
+        vectors: float32 array `(P, D)`. A passage without word pieces has the vector 0.
     """
 
     spans: tuple[tuple[int, int], ...]
@@ -75,8 +75,9 @@ class SentenceEncoder(FromPreset):
 
     * "mean": the mean of the outputs at the word pieces (all models except ReAT);
     * "sent": the output at a sentence's `[SENT]` (SLM) or its pooled `<SS>` (ReAT), the
-      default for these models;
-    * "cls": the output at a row's `[CLS]` (all models except ReAT).
+      default for sentences of these models;
+    * "cls": the output at a row's `[CLS]` (all models except ReAT), which only `encode`
+      and `encode_rows` accept.
 
     Methods raise a ValueError if the model lacks the kind or there are no texts.
     `encode` and `encode_sentences` warn if cosines hardly distinguish the vectors.
@@ -139,9 +140,10 @@ class SentenceEncoder(FromPreset):
     def choose_vectors(
         self, vectors: str | None = None, *, allow_cls: bool = False
     ) -> str:
-        """Returns `vectors` after a check, or the model's default kind if it is None.
+        """Returns `vectors`, or the model's default kind if it is None.
 
         The default is "sent" for SLM and ReAT, otherwise "mean" ("cls" if `allow_cls`).
+        Raises a ValueError if the model lacks the kind.
         """
         known = [kind for kind in self._kinds if allow_cls or kind != CLS]
         if vectors is None:
@@ -157,8 +159,8 @@ class SentenceEncoder(FromPreset):
         """Encodes each text as one vector. Returns a float32 array `(N, D)`.
 
         A text that is longer than a row is truncated to the sentences that fit. "sent"
-        is the mean of the sentence vectors, and so is "mean" for ReAT. A text without
-        word pieces has the vector 0, except for "cls".
+        and, for ReAT, "mean" are the mean of the sentence vectors. A text without word
+        pieces has the vector 0, except for "cls".
         """
         texts = check_texts(texts, "texts")
         if vectors == MEAN and MEAN not in self._kinds:
@@ -194,7 +196,7 @@ class SentenceEncoder(FromPreset):
         """Encodes each sentence of each text in the context of its text.
 
         A text that does not fit into a row is split into several rows of whole
-        sentences, which do not see each other.
+        sentences, which do not attend to each other.
         """
         documents = [
             split_text(text, self._splitter) for text in check_texts(texts, "texts")
@@ -206,7 +208,7 @@ class SentenceEncoder(FromPreset):
     def encode_documents(
         self, documents: Sequence[Sequence[Sentence]], vectors: str | None = None
     ) -> list[EncodedText]:
-        """Encodes documents that are already split into sentences, without warnings."""
+        """Encodes documents of sentences like `encode_sentences`, without a warning."""
         laid_out = [self._stretches(sentences) for sentences in documents]
         examples = [example for stretches, _ in laid_out for example in stretches]
         rows = iter(self._encode_rows(examples, self.choose_vectors(vectors)))
@@ -238,7 +240,8 @@ class SentenceEncoder(FromPreset):
         sentences that overlap it.
 
         `spans` are pairs of start and stop characters. If None, the passages are the
-        paragraphs. Raises a ValueError if a span is not inside the document.
+        paragraphs. Raises a ValueError if a span is empty or not inside the document,
+        or if there are no spans or sentences.
         """
         (document,) = check_texts([document], "document")
         if spans is None:
@@ -344,7 +347,7 @@ class SentenceEncoder(FromPreset):
         return ServedEncoder(self._pretrained, DocumentPreprocessor(self._pretrained))
 
     def predict(self, texts: Sequence[str]) -> dict[str, np.ndarray]:
-        """Returns the exported model's outputs for `texts`, by output name."""
+        """Applies the model that `export` saves. Returns a dict of its outputs."""
         texts = check_texts(texts, "texts")
         outputs = self._served.functions["serving_default"](tf.constant(texts))
         return {name: values.numpy() for name, values in outputs.items()}
@@ -355,7 +358,7 @@ class SentenceEncoder(FromPreset):
         overwrite: bool = False,
         formats: Sequence[str] = (saved_model.SAVED_MODEL,),
     ) -> None:
-        """Exports a SavedModel that accepts text. See `seg_tf.export.saved_model`."""
+        """Exports a model that accepts text. See `seg_tf.export.saved_model.write`."""
         capacity = self.layout.text_capacity
         saved_model.write(
             self._served,
@@ -378,10 +381,10 @@ class SentenceEncoder(FromPreset):
     def _stretches(
         self, sentences: Sequence[Sentence]
     ) -> tuple[list[Example], np.ndarray]:
-        """Splits a document into rows, and marks the parts that begin a sentence.
+        """Returns a document's rows, and a mask of the parts that begin a sentence.
 
-        A part is a sentence, or a piece of a sentence that is too long for the model.
-        Rows are few and of similar length. Where possible, they do not split sentences.
+        A part is a sentence, or a fraction of one that is too long for the model. Rows
+        are few and of similar length. Where possible, they do not split sentences.
         """
         if not sentences:
             return [], np.zeros(0, bool)
@@ -454,10 +457,7 @@ def normalize(vectors: np.ndarray) -> np.ndarray:
 
 
 def mean_cosine(vectors: np.ndarray) -> float | None:
-    """Computes the mean cosine of all pairs of unit vectors `(N, D)`.
-
-    Returns None if there are fewer than 10 vectors.
-    """
+    """Returns the mean cosine of all pairs of unit vectors `(N, D)`, None if N < 10."""
     count = len(vectors)
     if count < _MIN_VECTORS:
         return None
@@ -468,7 +468,7 @@ def mean_cosine(vectors: np.ndarray) -> float | None:
 
 
 def cosine_warning(mean: float | None) -> str | None:
-    """Returns a warning if vectors with this mean cosine are too similar, or None."""
+    """Returns a warning if the mean cosine is at least 0.95, and otherwise None."""
     if mean is None or mean < _MAX_MEAN_COSINE:
         return None
     return (

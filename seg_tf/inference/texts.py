@@ -1,4 +1,4 @@
-"""Lists text files, and splits documents into sentences with context."""
+"""Lists text files, and splits documents into sentences with their context."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Sentence:
 
 
 def check_texts(texts: Iterable[str], argument: str) -> list[str]:
-    """Returns a nonempty list of strings. Raises a ValueError for anything else."""
+    """Converts `texts` to a nonempty list of strings, or raises a ValueError."""
     if isinstance(texts, str):
         raise ValueError(
             f"`{argument}` must be a sequence of texts. Received: the string "
@@ -42,9 +42,10 @@ def check_texts(texts: Iterable[str], argument: str) -> list[str]:
 
 
 def list_files(paths: Sequence[str]) -> dict[str, pathlib.Path]:
-    """Returns a dict from names to the files in `paths`, which may be folders.
+    """Maps names to the files that `paths` (files, folders or globs) contain.
 
-    Names are relative to the folder. Raises a ValueError for equal names or no files.
+    Names are relative to the folder. Raises a ValueError for equal names or no files,
+    and an OSError if a path does not exist.
     """
     sources: dict[str, pathlib.Path] = {}
     for path in paths:
@@ -80,7 +81,7 @@ def split_text(text: str, splitter: Splitter) -> list[Sentence]:
 
 
 def in_context(sentences: Iterable[Sentence]) -> Iterator[tuple[Sentence, ...]]:
-    """Yields each sentence, preceded by the previous one if its document has one."""
+    """Yields `(previous, sentence)`, or `(sentence,)` at the start of a document."""
     previous = None
     for sentence in sentences:
         is_first = previous is None or (
