@@ -255,7 +255,7 @@ class SentenceEncoder(FromPreset):
                 )
         sentences = split_text(document, self._splitter)
         if not sentences or not spans:
-            raise ValueError("`document` must contain a sentence. Received: none")
+            raise ValueError("`document` and `spans` must not be empty")
         begins = _places(document, sentences)
         if MEAN in self._kinds:
             offsets = PieceOffsets(

@@ -310,7 +310,7 @@ def test_passages_of_long_documents(kind):
 def test_spans_must_lie_in_the_document(span):
     with pytest.raises(ValueError, match=r"`spans` .*12 characters.*spans\[1\]"):
         encoder_of("segabert").encode_passages("W1 w2 w3 w4.", [(0, 2), span])
-    with pytest.raises(ValueError, match="`document` must contain a sentence"):
+    with pytest.raises(ValueError, match="`document` and `spans` must not be empty"):
         encoder_of("segabert").encode_passages(" \n")
 
 
