@@ -226,7 +226,7 @@ def _format(value: float | str) -> str:
 
 
 def aligned_table(lines: Sequence[Sequence[str]]) -> str:
-    """Formats cells as a table. Only the first two columns are left-aligned."""
+    """Formats rows of cells as a table. Only the first two columns are left-aligned."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(

@@ -108,7 +108,7 @@ def main() -> None:
 
 
 def run(module: str) -> None:
-    """Runs the command in a module."""
+    """Runs the command that a module implements."""
     sys.modules["__main__"].__doc__ = _help(module)
     if module == "seg_tf.doctor":  # needs no other package
         importlib.import_module(module).main()

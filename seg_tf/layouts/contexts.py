@@ -232,7 +232,7 @@ class WindowSizes:
         )
 
     def capacity(self, num_question_pieces: int | tf.Tensor) -> int | tf.Tensor:
-        """Returns the maximum number of pieces of a window with one sentence."""
+        """Returns the maximum number of context pieces in a window of one sentence."""
         return self.max_length - self.num_tokens(num_question_pieces, 0, 1)
 
 
