@@ -1,4 +1,4 @@
-"""Runs `seg-tf` where it is not installed: `python -m seg_tf NAME`."""
+"""Entry point of `python -m seg_tf`, which works without installing `seg-tf`."""
 
 from seg_tf.command_table import main
 

@@ -31,9 +31,9 @@ class Terminated(BaseException):
 
 
 def run_command(module: str) -> None:
-    """Runs a command's module: its `define_flags`, if it has flags, and its `main`.
+    """Calls a command module's `define_flags`, if defined, and runs its `main`.
 
-    A dict `RUN` in the module has further arguments of `run`.
+    If the module defines a dict `RUN`, its items are keyword arguments of `run`.
     """
     command = importlib.import_module(module)
     getattr(command, "define_flags", list)()
@@ -48,13 +48,13 @@ def run(
     takes_arguments: bool = False,
     parse_flags: Callable[[Sequence[str]], list[str]] | None = None,
 ) -> None:
-    """Runs `main` under absl. A user error is printed as one line, with exit status 1.
+    """Runs `main` with absl. Prints user errors as one line, with exit status 1.
 
     Args:
-        main: the command.
-        errors: classes of user errors. Others are shown with their traceback.
+        main: the command's function, called with the program's name and arguments.
+        errors: classes of user errors. Other errors are shown with a traceback.
         goes_on: whether repeating the command resumes it. If True, SIGTERM raises
-            `Terminated` in `main` for cleanup. Otherwise it ends the process at once.
+            `Terminated` in `main` for cleanup. If False, SIGTERM ends the process.
         takes_arguments: whether `main` accepts positional arguments.
         parse_flags: function that replaces absl's flag parser.
     """
@@ -131,7 +131,7 @@ def local_path(value: str, flag: str, kind: str = "folder") -> pathlib.Path:
 
 
 def file_path(value: str, flag: str) -> pathlib.Path:
-    """Returns an output file's path. Raises ValueError if it cannot be written."""
+    """Converts a flag's value to a file path. Raises ValueError if not writable."""
     path = local_path(value, flag, "file")
     is_name = value and not value.endswith("/") and not path.is_dir()
     if not (is_name and path.parent.is_dir() and os.access(path.parent, os.W_OK)):
@@ -143,7 +143,7 @@ def file_path(value: str, flag: str) -> pathlib.Path:
 
 
 def folder_path(value: str, flag: str = "output_dir") -> pathlib.Path:
-    """Returns an output folder's path. Raises ValueError if it cannot be written."""
+    """Converts a flag's value to a folder path. Raises ValueError if not writable."""
     folder = local_path(value, flag)
     parents = (folder, *folder.absolute().parents)
     existing = next(path for path in parents if path.exists())
@@ -156,7 +156,7 @@ def folder_path(value: str, flag: str = "output_dir") -> pathlib.Path:
 
 
 def progress_bar(total: int, description: str, unit: str = "B") -> tqdm:
-    """Returns a progress bar on stderr, refreshed less often if that is no terminal."""
+    """Returns a progress bar on stderr, refreshed less often outside a terminal."""
     interval = 0.2 if sys.stderr.isatty() else 10.0
     return tqdm(
         total=total, desc=description, unit=unit, unit_scale=True, mininterval=interval
@@ -167,7 +167,7 @@ class Progress:
     """Shows progress as a bar in a terminal, or as printed lines in other streams.
 
     `done` of `total` units were done before this process started. `stream` defaults to
-    stderr. `bar` contains additional arguments of `tqdm`.
+    stderr. Additional keyword arguments are passed to `tqdm`.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class Progress:
         self.bar.update(done - self.bar.n)
 
     def show(self, updates: int, values: Mapping[str, float | str]) -> None:
-        """Shows named values in the bar or on a line, with the number of updates."""
+        """Shows named values next to the bar, or prints them with the update number."""
         texts = {name: _format(value) for name, value in values.items()}
         # Keep showing the last validation values next to the training values.
         self._shown.update(texts)
@@ -199,7 +199,7 @@ class Progress:
         self.line(f"update {updates:,}/{self._total:,}  {joined(texts)}", updates)
 
     def line(self, text: str, done: float) -> None:
-        """Prints `text` with the estimated remaining time, unless the bar is shown."""
+        """Prints `text` and the time left after `done` units, if no bar is shown."""
         if not self.bar.disable:
             return
         left = "?"
@@ -226,7 +226,7 @@ def _format(value: float | str) -> str:
 
 
 def aligned_table(lines: Sequence[Sequence[str]]) -> str:
-    """Formats cells as a table. Only the first two columns are left-aligned."""
+    """Formats rows of cells as a table. Only the first two columns are left-aligned."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(

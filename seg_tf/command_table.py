@@ -56,10 +56,10 @@ REMOVED = {
 
 
 def in_called_form(text: str) -> str:
-    """Rewrites `seg-tf NAME` in a text so that the command works in the user's shell.
+    """Returns a text whose `seg-tf NAME` commands work in the user's shell.
 
-    If `seg-tf` is not on the `PATH`, inserts the path of the program, or uses
-    `python -m seg_tf` if the package is not installed.
+    If this environment's `seg-tf` is not the one on the `PATH`, inserts its folder, or
+    uses `python -m seg_tf` if `seg-tf` is not installed.
     """
     folder = pathlib.Path(sys.executable).parent
     if shutil.which("seg-tf") == str(folder / "seg-tf"):
@@ -73,7 +73,7 @@ def in_called_form(text: str) -> str:
 
 @contextlib.contextmanager
 def quiet_broken_pipe() -> Iterator[None]:
-    """Context manager that exits with status 0 if the reader of stdout has ended."""
+    """Context manager that exits with status 0 if stdout's reader closes the pipe."""
     try:
         try:
             yield
@@ -108,7 +108,7 @@ def main() -> None:
 
 
 def run(module: str) -> None:
-    """Runs the command in a module."""
+    """Runs the command that a module implements."""
     sys.modules["__main__"].__doc__ = _help(module)
     if module == "seg_tf.doctor":  # needs no other package
         importlib.import_module(module).main()

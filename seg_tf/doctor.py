@@ -2,10 +2,10 @@
 
   seg-tf doctor
 
-Imports TensorFlow, Keras and tensorflow-text, lists the GPUs, and checks that Horovod
-was built for this TensorFlow. Then two processes sum a tensor. To skip the sum, use
---noall_reduce. Each line starts with ok, warning or problem. The exit status is 1 if
-there is a problem. To check every host of a cluster:
+Imports TensorFlow, Keras, KerasHub and tensorflow-text, lists the GPUs, and checks that
+Horovod was built for this TensorFlow. Then two processes sum a tensor. To skip the sum,
+use --noall_reduce. Each line starts with ok, warning or problem. The exit status is 1
+if there is a problem. To check every host of a cluster:
 
   horovodrun -np 2 -H host1:1,host2:1 seg-tf doctor --noall_reduce
 """
@@ -40,7 +40,7 @@ def installed_version(package: str) -> str:
 
 
 def check_tensorflow(facts: dict[str, Any], num_gpus: int) -> list[str]:
-    """Returns report lines on TensorFlow, Keras and the GPUs that they can use."""
+    """Returns report lines about TensorFlow, Keras and the GPUs that they can use."""
     if "failure" in facts:
         return [f"problem  TensorFlow and Keras: {facts['failure']}; make setup"]
     lines, gpus = [f"ok       {facts['versions']}"], facts["gpus"]
@@ -56,7 +56,7 @@ def check_tensorflow(facts: dict[str, Any], num_gpus: int) -> list[str]:
 
 
 def check_build(horovod: str, tensorflow: str) -> str:
-    """Returns a line on whether a Horovod version is built for a TensorFlow version."""
+    """Checks that Horovod was built for this TensorFlow. Returns a report line."""
     if not horovod:
         return "warning  Horovod is not installed: one process only; make setup"
     built_for = horovod.partition("+tf")[2].partition(".patch")[0]
@@ -67,14 +67,14 @@ def check_build(horovod: str, tensorflow: str) -> str:
 
 
 def check_sum(facts: dict[str, Any]) -> str:
-    """Returns a line on whether two processes correctly summed [1, 2.5] and [2, 5]."""
+    """Checks that two processes summed [1, 2.5] and [2, 5]. Returns a report line."""
     if facts.get("size") == 2 and facts.get("sum") == [3.0, 7.5]:
         return f"ok       two processes sum a tensor on the {facts['device']}"
     return f"problem  two processes cannot train together: {facts}; {_REBUILD}"
 
 
 def tensorflow_facts() -> dict[str, Any]:
-    """Imports the main packages, tests all devices, and returns facts about them."""
+    """Tests all devices. Returns package versions, Keras's backend and GPU names."""
     import keras
     import keras_hub
     import tensorflow as tf
@@ -94,7 +94,7 @@ def tensorflow_facts() -> dict[str, Any]:
 
 
 def sum_facts() -> dict[str, Any]:
-    """Sums a tensor over all processes. Returns the facts on rank 0, {} elsewhere."""
+    """Sums a tensor over all processes. Returns facts on rank 0, else an empty dict."""
     import horovod.tensorflow as hvd
     import tensorflow as tf
 

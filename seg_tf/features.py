@@ -3,9 +3,8 @@
 Shape key: B batch, L sequence length, P masked LM predictions, C pointer candidates,
 S pointer steps, N sentences in a row.
 
-Input pipelines emit the features that a model's config names, and models and objectives
-read them only by these names. A new feature must be added here. Numbers that start at 1
-are 0 at padding.
+Input pipelines emit the features that a config names. Models and objectives read them
+by name. New features must be added here. Numbers that start at 1 are 0 at padding.
 """
 
 import dataclasses
@@ -14,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 @dataclasses.dataclass(frozen=True)
 class Feature:
-    """Specification of a batch tensor. `shape` contains its dimensions as letters."""
+    """Specification of a batch tensor. `shape` has one letter for each dimension."""
 
     dtype: str
     shape: tuple[str, ...]
@@ -79,7 +78,7 @@ def tensor_specs(
     """Returns a dict that maps each of `names` to the feature's shape and dtype.
 
     Args:
-        names: names of features in `FEATURES`.
+        names: keys of `FEATURES`. Any other name raises ValueError.
         sizes: maps each dimension letter to its size, or to None if it is dynamic.
     """
     specs = {}

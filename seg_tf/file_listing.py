@@ -40,14 +40,15 @@ def list_files(
         input_path: a file, a folder (searched recursively, without hidden files), or a
             glob of files and folders, in which `**` matches any depth. URLs, such as
             `s3://bucket/folder`, are read with fsspec.
-        suffixes: suffixes of the files to list in a folder, not counting a compression
-            suffix. If empty, all files are listed. Files that `input_path` names or
-            matches are always listed.
+        suffixes: suffixes of the files to list in a folder, before any compression
+            suffix such as `.gz`. If empty, all files are listed. Files that
+            `input_path` names or matches are always listed.
         pass_over: called once for each skipped file or hidden folder, in name order.
 
     Raises:
         OSError: if the file or folder does not exist or cannot be read.
-        ValueError: if no file matches, all files are empty, or a pipe is named.
+        ValueError: if `input_path` is empty, a pipe or an unsupported URL, if no file
+            matches, or if all files are empty.
     """
     text = _to_text(input_path)
     if not text:
@@ -148,7 +149,7 @@ def _remote_relative(path: Path, root: Path) -> str:
 
 
 def relative_name(path: Path, input_path: str | os.PathLike[str]) -> str:
-    """Returns the POSIX name of a listed file relative to the root of the input.
+    """Returns the POSIX path of a listed file relative to the root of the input.
 
     The root is the input folder, the parent of an input file, or the last folder of a
     glob before its first wildcard.
@@ -181,7 +182,7 @@ def split_inputs(inputs: str | os.PathLike[str]) -> list[str]:
 
 
 def short_names(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Shortens paths to their last parts, as few as distinguish all paths."""
+    """Shortens paths to their last parts, using the fewest that keep names distinct."""
     parts = [
         (str(path) if is_url(str(path)) else os.path.abspath(path))
         .rstrip("/")
@@ -196,14 +197,14 @@ def short_names(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
 
 
 def _is_glob(text: str) -> bool:
-    """Returns whether a text is a glob pattern and not the name of an existing file."""
+    """Returns whether a text is a glob pattern and not an existing path."""
     return bool(_WILDCARDS.intersection(text)) and not os.path.exists(text)
 
 
 def walk(
     path: pathlib.Path, suffixes: Sequence[str] = (), pass_over: PassOver = ignore
 ) -> Iterator[pathlib.Path]:
-    """Yields `path` if it is a file, or else the files below it. See `list_files`."""
+    """Yields `path` if it is a file, otherwise the files below it. See `list_files`."""
     if path.is_file():
         yield path
         return

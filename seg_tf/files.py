@@ -35,13 +35,13 @@ def sync(path: pathlib.Path) -> None:
 
 
 def remove_folder(path: pathlib.Path) -> None:
-    """Removes a folder atomically, so that no partial folder ever has its name."""
+    """Removes a folder atomically. A partly removed folder never keeps its name."""
     with folder_aside(path.parent) as aside:
         os.replace(path, aside / path.name)
 
 
 def remove_leftovers(folder: pathlib.Path) -> None:
-    """Removes the leftovers of killed processes from a folder that is not in use."""
+    """Removes leftovers of killed processes. No process may be using the folder."""
     for path in folder.glob(f"{_ASIDE_PREFIX}*"):
         _discard(path)
 
@@ -58,9 +58,10 @@ def _discard(aside: pathlib.Path) -> None:
 
 
 def check_room(folder: pathlib.Path, num_bytes: int) -> None:
-    """Raises OSError unless `num_bytes` bytes can be written to a folder.
+    """Raises OSError unless `num_bytes` bytes can be reserved in a folder.
 
-    Without this check, a full disk would make HDF5 abort the process.
+    Without this check, a full disk would make HDF5 abort the process. File systems that
+    cannot reserve space are not checked.
     """
     try:
         with folder_aside(folder) as aside, open(aside / "reservation", "wb") as file:
@@ -104,7 +105,7 @@ def _check_absent(path: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def new_folder(folder: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Context manager that yields a new folder, renamed to `folder` on success."""
+    """Like `written_aside` with `overwrite=False`, but creates the folder it yields."""
     folder = folder.absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with written_aside(folder, overwrite=False) as unfinished:
@@ -113,13 +114,13 @@ def new_folder(folder: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def check_new_folder(folder: pathlib.Path) -> None:
-    """Raises ValueError if a folder is being written, or exists and is not empty."""
+    """Raises ValueError if a folder is being written, is a file or is not empty."""
     check_not_in_use(folder.absolute())
     _check_absent(folder)
 
 
 def check_not_in_use(path: pathlib.Path) -> None:
-    """Raises ValueError if `path` is being written. Otherwise, removes leftovers."""
+    """Raises ValueError if `path` is being written, else removes old leftovers."""
     if _lock_path(path).exists():
         with _writing(path):
             pass
@@ -162,7 +163,7 @@ def _lock_path(path: pathlib.Path) -> pathlib.Path:
 
 @contextlib.contextmanager
 def _writing(path: pathlib.Path) -> Iterator[None]:
-    """Context manager that locks `path` and removes a killed writer's leftovers."""
+    """Context manager that locks `path` or raises ValueError. Removes leftovers."""
     lock_path = _lock_path(path)
     in_use = ValueError(
         "The output must not be in use. Nothing was changed. Received: "
@@ -191,7 +192,7 @@ def _writing(path: pathlib.Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def folder_aside(parent: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Context manager that creates a temporary folder in `parent` and removes it."""
+    """Context manager that yields a temporary folder in `parent`, removed on exit."""
     folder = parent / f"{_ASIDE_PREFIX}{uuid.uuid4().hex}"
     folder.mkdir()
     try:
@@ -216,9 +217,9 @@ def locked(folder: pathlib.Path, refusal: Exception | None = None) -> Iterator[N
 
 @contextlib.contextmanager
 def locked_for_reading(folder: pathlib.Path, refusal: Exception) -> Iterator[None]:
-    """Context manager that, if possible, keeps other processes from locking a folder.
+    """Context manager that holds a shared lock, so that a folder cannot be `locked`.
 
-    Any number of processes may read. If the folder is `locked`, raises `refusal`.
+    If it already is, raises `refusal`. Without access to the lock file, does nothing.
     """
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
@@ -264,7 +265,7 @@ def check_regular(path: pathlib.Path, max_bytes: int | None = None) -> None:
 
 
 def read_json(path: pathlib.Path, max_bytes: int | None = None) -> Any:
-    """Reads a JSON file. Raises ValueError, with the position, if it is invalid."""
+    """Reads a JSON file. Raises ValueError if invalid, and as `check_regular` does."""
     check_regular(path, max_bytes)
     try:
         return json.loads(path.read_text(encoding="utf-8"))

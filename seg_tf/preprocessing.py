@@ -46,16 +46,16 @@ class TextPreprocessor(tf.Module):
 
     Example:
     ```
-    dataset.batch(32).map(classifier.preprocessor)   # of (texts, labels), or texts
+    dataset.batch(32).map(classifier.preprocessor)   # yields (texts, labels) or texts
     ```
 
     Args:
-        pretrained: the model that reads the rows.
+        pretrained: `Pretrained`. The model that reads the rows.
         num_texts: int. Number of texts per example. Ignored in multiple choice.
         max_length: int. Maximum number of positions per row, by default as in
             pretraining. Longer examples are truncated by `cut_longest`.
-        num_choices: int. Number of answers per example in multiple choice. Each row
-            then contains the shared text and one of the answers.
+        num_choices: int. Number of answers per example in multiple choice. In `x`, they
+            follow the shared text. Each row contains the shared text and one answer.
 
     Call arguments:
         x: string tensor `(B,)`, or a tuple of one such tensor per text.
@@ -64,7 +64,7 @@ class TextPreprocessor(tf.Module):
 
     Returns:
         Dict of features `(B, L)`, or `(B * C, L)` for multiple choice. If `y` is given,
-        a tuple of the dict, the labels and any weights, as in Keras.
+        a tuple `(features, y)` or `(features, y, sample_weight)`.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class TextPreprocessor(tf.Module):
         return keras.utils.pack_x_y_sample_weight(features, y, sample_weight)
 
     def read(self, texts: Sequence[tf.Tensor]) -> tuple[tf.Tensor, Features]:
-        """Returns a bool tensor, True for truncated rows, and the features of rows."""
+        """Returns a bool tensor, True for truncated rows, and the rows' features."""
         segments, is_cut = self.encode(texts)
         return is_cut, self.layout.rows(Trees.of_texts(segments))
 
@@ -109,8 +109,8 @@ class TextPreprocessor(tf.Module):
     ) -> tuple[list[tf.RaggedTensor], tf.Tensor]:
         """Tokenizes string tensors `(B,)` and truncates them to the capacity of a row.
 
-        Returns a ragged int32 tensor `(B * C, pieces)` for each text of a row, and a
-        bool tensor `(B * C,)`, True for truncated rows.
+        Returns a list with a ragged int32 tensor `(B * C, pieces)` for each text of a
+        row, and a bool tensor `(B * C,)`, True for truncated rows.
         """
         if self.num_choices > 1:
             shared, *answers = texts
@@ -135,13 +135,13 @@ class TextPreprocessor(tf.Module):
 
 
 class DocumentPreprocessor(tf.Module):
-    """Splits documents into tokenized sentences, truncating each document to one row.
+    """Tokenizes documents sentence by sentence, truncating each document to one row.
 
     Call arguments:
         texts: string tensor `(B,)`. Each line of a text is a paragraph.
 
     Returns:
-        Dict of features `(B, L)`, laid out as in pretraining.
+        Dict of features `(B, L)`, laid out as in the pretraining of `pretrained`.
     """
 
     def __init__(self, pretrained: Pretrained):
@@ -158,7 +158,7 @@ class DocumentPreprocessor(tf.Module):
         return self.layout.read_features(self.read(texts)[1])
 
     def read(self, texts: tf.Tensor) -> tuple[Beginnings, Features]:
-        """Returns texts truncated to one row each, and the features of these rows."""
+        """Returns the truncated texts and the features of their rows."""
         beginnings = self._build_trees(texts)
         return beginnings, self.layout.rows(beginnings.trees)
 
@@ -166,7 +166,7 @@ class DocumentPreprocessor(tf.Module):
 def encode_sentences(
     texts: tf.Tensor, word_pieces: GraphWordPieces, max_words: int
 ) -> tf.RaggedTensor:
-    """Tokenizes the first `max_words` words of texts, as ragged int32 `(B, pieces)`."""
+    """Tokenizes up to `max_words` words per text into ragged int32 `(B, pieces)`."""
     flat, num_texts = FlatTexts.of(texts), tf.size(texts)
     pieces = word_pieces.encode(
         flat.code_points,
@@ -181,11 +181,11 @@ def encode_sentences(
 
 
 def cut_longest(lengths: tf.Tensor, capacity: int) -> tf.Tensor:
-    """Returns the lengths `(B, T)` of texts after truncation by BERT's rule.
+    """Returns the lengths of texts after truncation by BERT's rule, int32 `(B, T)`.
 
-    Repeatedly removes the last piece of the longest text until `capacity` is reached.
+    BERT removes the last piece of the longest text until `capacity` pieces are left.
     Among equally long texts, the last is truncated. Lengths [5, 2, 6] become [4, 2, 4]
-    with capacity 10, and [4, 2, 3] with capacity 9. Lengths are int32 tensors.
+    with capacity 10, and [4, 2, 3] with capacity 9.
     """
     num_texts = tf.shape(lengths)[1]
     # The number of pieces per text if all shorter texts remain whole.
@@ -217,14 +217,14 @@ def window_sizes(
     stride: int | None = None,
     max_question_pieces: int | None = None,
 ) -> WindowSizes:
-    """Returns the sizes of the windows in which a model reads question and context.
+    """Returns the sizes of the windows for question answering with a model.
 
     Args:
-        pretrained: the model.
+        pretrained: `Pretrained`. The model that reads the windows.
         max_length: int. Maximum row length. If None, BERT's 384 or, for sentence
             models, SLM's 512, but at most the length used in pretraining.
-        stride: int. Number of pieces between window starts. If None, BERT's 128, but at
-            most a third of the row length.
+        stride: int. Maximum number of pieces between window starts. If None, BERT's
+            128, but at most a third of the row length.
         max_question_pieces: int. Maximum number of pieces of a question. If None,
             BERT's 64, but at most half of the row length.
     """
@@ -268,15 +268,15 @@ class QuestionRows(NamedTuple):
 
 
 class SpanPreprocessor(tf.Module):
-    """Splits contexts into windows and lays out each window in a row with its question.
+    """Splits contexts into windows of `sizes`, each in a row with its question.
 
     Call arguments:
         questions: string tensor `(B,)`.
         contexts: string tensor `(B,)`. Each line is a paragraph.
 
     Returns:
-        Dict of the features `(W, L)` that a `SpanExtractor` reads. A context that is
-        longer than a window has several rows.
+        Dict of the features `(W, L)` that a `SpanExtractor` of `pretrained` reads. A
+        context that is longer than a window has several rows.
     """
 
     def __init__(self, pretrained: Pretrained, sizes: WindowSizes):

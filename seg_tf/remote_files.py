@@ -36,12 +36,12 @@ _T = TypeVar("_T")
 
 
 def is_url(text: str) -> bool:
-    """Returns whether a text is a URL and not the name of an existing file."""
+    """Returns whether a text is a URL and not an existing local path."""
     return bool(_URL.match(text)) and not os.path.exists(text)
 
 
 def to_path(path: "str | os.PathLike[str] | Path") -> Path:
-    """Converts a string to a path object, which is a `UPath` for a URL.
+    """Converts a string or path object to a `Path`, which is a `UPath` for a URL.
 
     Raises:
         ValueError: if the URL's protocol is unknown or needs a missing package.
@@ -52,7 +52,7 @@ def to_path(path: "str | os.PathLike[str] | Path") -> Path:
 
 
 def remote_path(url: str) -> "upath.UPath":
-    """Returns the path object of a URL. Raises the same errors as `to_path`."""
+    """Returns the `UPath` of a URL. Raises the same errors as `to_path`."""
     # Imported late, because most corpora are local.
     import upath
 
@@ -82,9 +82,9 @@ def remote_path(url: str) -> "upath.UPath":
 
 
 def read_bytes(url: str) -> bytes | None:
-    """Returns the content of a small file, or None if it does not exist.
+    """Returns the content of a small remote file, or None if it does not exist.
 
-    Raises OSError after several failed attempts.
+    Raises OSError if the file cannot be read in `ATTEMPTS` attempts.
     """
     remote = remote_path(url)
     try:
@@ -96,10 +96,10 @@ def read_bytes(url: str) -> bytes | None:
 def download(
     url: str, path: pathlib.Path, size: int | None = None, sha256: str | None = None
 ) -> None:
-    """Copies a remote file to `path`, whose folder no other process may write to.
+    """Copies a remote file to `path`, in a folder that no other process writes to.
 
-    Raises OSError if the file cannot be copied or has another `size` or checksum after
-    several attempts, and FileNotFoundError if it does not exist.
+    Raises FileNotFoundError if the file does not exist, and OSError if all attempts
+    fail. An attempt also fails if the copy's size in bytes or SHA-256 is wrong.
     """
     remote = remote_path(url)
     part = path.with_name(uuid.uuid4().hex)
@@ -133,14 +133,14 @@ def upload(path: pathlib.Path, url: str) -> None:
 
 
 def remove(url: str) -> None:
-    """Removes a remote file if it exists."""
+    """Removes a remote file if it exists. Raises OSError after failed attempts."""
     remote = remote_path(url)
     with contextlib.suppress(FileNotFoundError):
         _named_retries(url, lambda: remote.fs.rm_file(remote.path))
 
 
 def _named_retries(url: str, attempt: Callable[[], _T]) -> _T:
-    """Like `with_retries`, but names the URL in errors other than a missing file."""
+    """Like `with_retries`, but raises FileNotFoundError or an OSError with the URL."""
     try:
         return with_retries(url, attempt)
     except FileNotFoundError:
@@ -150,10 +150,10 @@ def _named_retries(url: str, attempt: Callable[[], _T]) -> _T:
 
 
 def with_retries(url: str, attempt: Callable[[], _T]) -> _T:
-    """Calls `attempt` until it succeeds, at most `ATTEMPTS` times.
+    """Calls `attempt` until it succeeds, at most `ATTEMPTS` times. Returns its result.
 
     Raises the error of the last attempt. Errors that would recur, such as a missing
-    file or permission, are raised immediately. `url` is for messages.
+    file or permission, are raised immediately. `url` is used in log messages.
     """
     for number in range(1, ATTEMPTS + 1):
         try:

@@ -46,7 +46,10 @@ def configured_by(config: Any) -> Callable[[_Implementation], _Implementation]:
 
 
 def build_from(config: Any, **extra: Any) -> Any:
-    """Builds the object that `config` configures. `extra` arguments take precedence."""
+    """Builds the object that `config` configures. `extra` arguments take precedence.
+
+    Raises ValueError if no class or function is `configured_by` the config's class.
+    """
     implementation = getattr(type(config), "implementation", None)
     if implementation is None:
         raise ValueError(

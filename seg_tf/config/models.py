@@ -25,7 +25,7 @@ def attention_rate(model: "EncoderConfig | ReATConfig") -> float:
 def _attention_activations(
     model: "EncoderConfig | ReATConfig", num_heads: int, num_keys: int
 ) -> int:
-    """Counts the attention activations stored per position, 0 without dropout."""
+    """Counts the attention activations per position, 0 without attention dropout."""
     return 3 * num_heads * num_keys if attention_rate(model) else 0
 
 
@@ -55,7 +55,7 @@ class _ModelConfig(Ranged):
     ) -> int:
         """Estimates the number of activations stored per row for the backward pass.
 
-        Recomputed layers store only their inputs, except for one layer at a time.
+        With `recompute_layers`, counts the inputs of all layers and one full layer.
         """
         layers = self._layers(inputs)
         if recompute_layers:
@@ -79,7 +79,7 @@ class EncoderConfig(_ModelConfig):
     """Arguments of `seg_tf.models.Encoder`. Defaults to SegaBERT base.
 
     If `attention_dropout` is None, `dropout` is used. If this rate is 0, layers do not
-    store attention weights. If `vocab_size` is None, the records' vocabulary is used.
+    store attention weights. If `vocab_size` is None, it is read from the records.
     """
 
     index_tables: Mapping[str, int] = dataclasses.field(
@@ -115,7 +115,7 @@ class EncoderConfig(_ModelConfig):
                 )
 
     def least_weights(self, vocab_size: int) -> int:
-        """Counts the weights in tables and matrices, a lower bound for the model."""
+        """Counts the weights in tables and matrices, a lower bound on all weights."""
         rows = vocab_size + sum(self.index_tables.values())
         return self.hidden_size * rows + self.num_layers * _matrices(
             self.hidden_size, self.intermediate_size
@@ -200,7 +200,7 @@ class ReATConfig(_ModelConfig):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TransformerXLConfig(_ModelConfig):
-    """Arguments of `seg_tf.models.TransformerXL`. Defaults to the base Sega model."""
+    """Arguments of `seg_tf.models.TransformerXL`. Defaults to Sega-Transformer-XL."""
 
     # Model arguments for compilation with XLA.
     compiled_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(
@@ -274,7 +274,7 @@ class SentenceUnshufflingConfig(_ObjectiveConfig):
     normalize_first: bool = False
 
     def least_weights(self, hidden_size: int) -> int:
-        """Counts the weights in attention matrices, a lower bound for the objective."""
+        """Counts the weights in attention matrices, a lower bound on all weights."""
         return self.num_layers * 8 * hidden_size**2
 
 

@@ -49,8 +49,8 @@ class _DecayingConfig(_AdamFamilyConfig):
     Attributes:
         warmup_updates: number of linear warmup updates. If None, uses `warmup_share`.
         warmup_share: warmup as a fraction of the run. Used if `warmup_updates` is None.
-        decay_updates: update number at which the rate reaches `end_learning_rate`. May
-            exceed the length of the run, which is the default.
+        decay_updates: update number at which the rate reaches `end_learning_rate`.
+            Defaults to the length of the run, which it may exceed.
         decay_from_start: whether the decay is computed from the first update instead of
             the end of the warmup. If so, the rate drops when the warmup ends.
     """
@@ -124,9 +124,9 @@ class LambConfig(_DecayingConfig):
 class StableAdamWConfig(_AdamFamilyConfig):
     """AdamW with a warmup–stable–decay schedule (Hu et al., 2024, section 4).
 
-    The rate rises linearly, stays at its peak and falls linearly over the last fraction
-    of the run. Updates before the decay do not depend on the length of the run, so a
-    run can be extended.
+    The rate rises linearly, stays at its peak and falls linearly over the last
+    `decay_share` of the run. Updates before the decay do not depend on the length of
+    the run, so a run can be extended.
     """
 
     warmup_updates: int = 1_000

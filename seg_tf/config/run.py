@@ -31,7 +31,7 @@ _REFERENCE = re.compile(r"[\w.]+:\w+")
 class LossScaleConfig(Ranged):
     """Dynamic loss scale, used only with the dtype policy `mixed_float16`.
 
-    The scale doubles after `growth_interval` finite steps, and halves on overflow.
+    Doubles after `growth_interval` finite steps. Halves on overflow, down to `floor`.
     """
 
     initial: Positive = 2.0**15
@@ -54,7 +54,7 @@ class TrainingConfig:
         max_skipped_steps: number of consecutive steps that may be skipped because the
             loss or gradient is not finite. One more ends the run.
         seed: random seed of initial weights, dropout, sample order and masks.
-        dtype_policy: Keras dtype policy of the model.
+        dtype_policy: Keras policy float32, mixed_bfloat16, bfloat16 or mixed_float16.
         loss_scale: loss scale for `mixed_float16`.
         recompute_layers: whether to use gradient checkpointing, which recomputes each
             transformer layer in the backward pass to save memory.
@@ -125,6 +125,8 @@ class TrainingConfig:
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """Settings of a pretraining run, which determine its result for a given text.
+
+    `inputs`, `model`, `optimizer` and the values of `objectives` are configs.
 
     Attributes:
         name: short name for folders and titles (see `named_runs`).
@@ -197,8 +199,8 @@ def config_getter(
 ) -> Callable[[str], ml_collections.ConfigDict]:
     """Returns the `get_config` function of a config file.
 
-    The function maps a variant's name to its config, whose fields flags can override. A
-    name without a size, such as `modern`, selects the tiny variant.
+    The function maps a variant's name to a config that flags can change. A name without
+    a size, such as `modern`, selects the tiny variant.
     """
 
     def get_config(variant: str = "tiny") -> ml_collections.ConfigDict:
@@ -215,10 +217,10 @@ def follow_source(
 ) -> tuple[RunConfig, dict[str, tuple[Any, Any]]]:
     """Adapts an encoder's config to the pretrained weights that it starts from.
 
-    Takes the LayerNorm epsilon and the kind of GELU from the source. Token types and
-    common index tables get the source's size if it is larger, so that no pretrained row
-    is lost. Fields in `user_fields` are not changed. Returns the config and a dict from
-    the path of each adopted setting to (value of the config, value of the source).
+    Adopts the LayerNorm epsilon and the kind of GELU of the source, and the larger size
+    for token types and common index tables, so that no pretrained row is lost. Fields
+    in `user_fields` are not changed. Returns the config, and a dict that maps the path
+    of each adopted setting to (value of the config, value of the source).
     """
     model = config.model
     if not isinstance(model, EncoderConfig):

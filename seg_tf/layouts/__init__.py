@@ -1,4 +1,4 @@
-"""Layouts convert trees of text into the rows that models read, in the graph.
+"""Layouts, which convert trees of text to rows of features in TensorFlow graphs.
 
 Pretraining, fine-tuning, inference and export share this code.
 """

@@ -31,7 +31,7 @@ _BEFORE_WORDS = 2
 
 
 class BlockLayout(Layout):
-    """Lays out each sentence inside a block. For the encoder, a row is one text.
+    """Lays out each sentence inside a block. The encoder reads each row as one text.
 
     For example, sentences with the pieces [7, 8] and [9] become, in blocks of 10,
 
@@ -45,8 +45,8 @@ class BlockLayout(Layout):
 
     A sentence too long for a block is split into even parts, which the encoder treats
     as sentences. The vector of a sentence is its pooled `<SS>`, or the mean over its
-    parts. The vector of a row is the mean over its sentences. `max_length` counts the
-    special tokens of texts but not of parts.
+    parts. The vector of a row is the mean over its sentences. `max_length` includes
+    three special tokens per text, but not those of additional parts.
     """
 
     holds_spans = False
@@ -107,7 +107,7 @@ class BlockLayout(Layout):
         return -(-num_blocks // step) * step, 1 << (num_slots - 1).bit_length()
 
     def _parts(self, example: Example) -> np.ndarray:
-        """Returns the number of pieces of each part."""
+        """Returns the number of pieces in each sentence part of an example."""
         lengths = np.array([len(segment.pieces) for segment in example])
         return split_long(lengths, self.longest_part)[0]
 
@@ -189,14 +189,12 @@ def place_in_blocks(
 
     Uses first-fit decreasing: places the longest sentences first, each in the first
     block with room. Rows that are at most half full always succeed. In blocks of 128,
-    nearly all rows of real sentences, with 30 positions on average, succeed even if
-    they are 98% full. More blocks do not change the positions, and one block per
-    sentence always suffices.
+    nearly all rows of real sentences succeed even if they are 98% full. More blocks do
+    not change the positions, and one block per sentence always suffices.
 
     `lengths`, int32 `(B, N)`, are at most `block_length`, and 0 at padding. Returns the
     first position of each sentence, int32 `(B, N)`, 0 at padding, and a bool mask
-    `(B,)` of the rows whose sentences all fit. The positions in other rows are
-    meaningless.
+    `(B,)` of the rows whose sentences all fit. Positions in other rows are undefined.
     """
     num_rows, num_slots = tf.unstack(tf.shape(lengths))
     order = tf.argsort(-lengths, axis=1, stable=True)
@@ -242,7 +240,7 @@ def lay_out(
     `pieces`, int32 `(B, P)`, are the padded pieces of all sentences of a row. `lengths`
     and `starts`, int32, and `is_sentence`, bool, are `(B, N)`, 0 at padding. Returns
     `token_ids`, `position_index`, `sentence_number`, `padding_mask` and `is_piece`,
-    which is False at special tokens. Each is `(B, L)`, 0 at padding.
+    which is False at special tokens. Each is `(B, L)`, padded.
     """
     starts = tf.where(is_sentence, starts, row_length)
     order = tf.argsort(starts, axis=1, stable=True)
@@ -279,8 +277,9 @@ def block_rows(
     vocabulary: Vocabulary,
     row_shape: RowShape | None = None,
 ) -> dict[str, tf.Tensor]:
-    """Lays out one text per row, in rows of `row_shape` or of the smallest shape.
+    """Lays out one text per row, as in the example of `BlockLayout`.
 
+    `row_shape`, (blocks, sentence parts) per row, defaults to the smallest possible.
     `given_text`, `(B, N)`, is the sentence of each part, from 1, or 0 at padding.
     """
     parts, sentence = _split_rows(

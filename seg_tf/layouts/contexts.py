@@ -4,7 +4,7 @@ A question is paragraph 0, sentence 0. The lines of a context are paragraphs, co
 from 1. Sentences are counted from 0 in each paragraph, and word pieces from 0 in each
 sentence (Segatron, section 3.2). Contexts longer than a row are split into overlapping
 windows, and each window is read together with the question (Devlin et al., 2019, and
-BERT's published code). Each window starts `stride` pieces after the previous one.
+BERT's published code). Windows start at most `stride` pieces after the previous one.
 
 Shape key: B contexts, P pieces of all contexts, S sentences of all contexts, Q
 questions, W windows, K pieces of all windows.
@@ -70,9 +70,9 @@ class Contexts:
     ) -> Contexts:
         """Creates contexts from the lengths of their sentences.
 
-        `ids`, `starts` and `stops`, int32 `(P,)`, describe the pieces. The others,
-        int32 `(S,)`, describe the sentences: `lengths` are piece counts, at least 1,
-        `paragraphs` ascending paragraph numbers, and `numbers` context numbers.
+        `ids`, `starts` and `stops`, int32 `(P,)`, describe the pieces. `lengths` (piece
+        counts, at least 1), `paragraphs` (ascending over all contexts) and `numbers`
+        (of the contexts), int32 `(S,)`, describe the sentences.
         """
         begins_text = _begins(numbers)
         begins_paragraph = _begins(paragraphs)
@@ -141,9 +141,9 @@ class Contexts:
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the indices of the first and last piece that overlap each text span.
 
-        `numbers` are the contexts of the spans, and `starts` and `stops` are characters
-        in the context. Arguments and results are int32, one entry per span. If no piece
-        overlaps a span, the last piece is before the first.
+        `numbers` are context numbers. `starts` and `stops` are character offsets in the
+        context. Arguments and results are int32, one entry per span. If no piece
+        overlaps a span, the last index is less than the first.
         """
         base, end = (
             tf.gather(values, numbers)
@@ -171,7 +171,7 @@ class Questions:
     def beginnings(
         cls, pieces: tf.RaggedTensor, contexts: tf.Tensor, max_pieces: int
     ) -> Questions:
-        """Truncates questions to `max_pieces`, and marks longer ones in `is_cut`."""
+        """Truncates questions to `max_pieces` pieces. Marks longer ones in `is_cut`."""
         return cls(pieces[:, :max_pieces], contexts, pieces.row_lengths() > max_pieces)
 
     def num_pieces(self) -> tf.Tensor:
@@ -194,7 +194,7 @@ class WindowSizes:
 
     Attributes:
         max_length: int. Maximum length of a row, including special tokens.
-        stride: int. Number of pieces between the starts of consecutive windows.
+        stride: int. Maximum number of pieces between consecutive window starts.
         max_question_pieces: int. Maximum number of pieces of a question.
         num_special_tokens: int. Special tokens per row, except before sentences.
         tokens_per_sentence: int. Special tokens before each sentence and the question.
@@ -223,7 +223,7 @@ class WindowSizes:
         num_pieces: int | tf.Tensor,
         num_sentences: int | tf.Tensor,
     ) -> int | tf.Tensor:
-        """Returns the length of a row with the given piece and sentence counts."""
+        """Returns the length of a row with `num_sentences` sentences of context."""
         return (
             self.num_special_tokens
             + num_question_pieces
@@ -232,7 +232,7 @@ class WindowSizes:
         )
 
     def capacity(self, num_question_pieces: int | tf.Tensor) -> int | tf.Tensor:
-        """Returns the maximum number of pieces of a window with one sentence."""
+        """Returns the maximum number of context pieces in a window of one sentence."""
         return self.max_length - self.num_tokens(num_question_pieces, 0, 1)
 
 
@@ -240,7 +240,7 @@ class WindowSizes:
 class Windows:
     """Windows of consecutive context pieces, each read together with a question.
 
-    Fields are int32 `(W,)`. `starts` and `stops` index the pieces of all contexts.
+    Fields are int32 `(W,)`: question numbers, and bounds in the pieces of all contexts.
     """
 
     questions: tf.Tensor
@@ -256,7 +256,7 @@ class Windows:
         return self.stops - self.starts
 
     def pieces(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the indices of all pieces, and of their windows, int32 `(K,)`."""
+        """Returns the piece indices of all windows and their window numbers, `(K,)`."""
         return count_off(self.starts, self.lengths())
 
     def num_sentences(self, contexts: Contexts) -> tf.Tensor:
@@ -337,7 +337,7 @@ def make_windows(
 def first_of_best(
     scores: tf.Tensor, groups: tf.Tensor, num_groups: int | tf.Tensor
 ) -> tf.Tensor:
-    """Marks the first of the best scores in each group, bool `(K,)`."""
+    """Marks the first occurrence of each group's highest score, bool `(K,)`."""
     best = tf.math.unsorted_segment_max(scores, groups, num_groups)
     is_best = scores == tf.gather(best, groups)
     number = tf.range(tf.size(groups))

@@ -32,8 +32,8 @@ RowShape = tuple[int, ...]
 class TextCapacity:
     """Limits of the text that fits into a pretraining row.
 
-    If `num_sentences` is None, any number of sentences fits. Unless `longest_part` is
-    None, sentences with more pieces count as several.
+    If `num_sentences` is None, any number of sentences fits. If `longest_part` is set,
+    sentences with more pieces are split and count as several.
     """
 
     num_pieces: int
@@ -42,18 +42,19 @@ class TextCapacity:
 
 
 class Layout(abc.ABC):
-    """Base class of layouts, which lay out texts in rows.
+    """Base class of layouts, which convert texts to rows of an encoder's features.
 
     Constructors take the inputs config of a run, the encoder, the vocabulary and
-    `max_length`, which defaults to the length in pretraining.
+    `max_length`, which defaults to the length in pretraining. `capacity` and `readout`
+    raise ValueError if `num_texts` texts cannot fit into a row.
 
     Attributes:
         max_length: int. Maximum number of positions of an example.
         text_capacity: limits of the text that fits into a row.
         longest_part: int. Maximum number of pieces of a sentence that is not split.
-        holds_spans: bool. Whether an answer is a span of positions of a row.
-        vectors_per_text: bool. Whether each text of a row has its own vector.
-        sent_id: int. Id of the token before each sentence, or None (SLM).
+        holds_spans: bool. Whether spans of a text are also spans of positions in a row.
+        vectors_per_text: bool. Whether each text of a row has a separate vector.
+        sent_id: int or None. Id of the token before each sentence, if any (SLM).
         extra_features: features that only `sentence_vectors` reads.
         unread_features: features of `rows` that no encoder or head reads.
     """
@@ -75,7 +76,7 @@ class Layout(abc.ABC):
 
     @abc.abstractmethod
     def rows(self, trees: Trees) -> Features:
-        """Lays out rows as long as the longest text needs, eagerly or in a graph."""
+        """Lays out each row of `trees`, and pads all rows to the same length."""
 
     @abc.abstractmethod
     def num_tokens(self, example: Example) -> int:
@@ -93,7 +94,7 @@ class Layout(abc.ABC):
     def lay_out(
         self, examples: Sequence[Example], row_shape: RowShape
     ) -> dict[str, np.ndarray]:
-        """Lays out one example per row. Raises a ValueError if one is too large."""
+        """Lays out one example per row. All examples must fit into `row_shape`."""
 
     def read_features(self, rows: Features) -> dict[str, tf.Tensor]:
         """Returns the features of rows that an encoder or head may read."""
@@ -103,11 +104,11 @@ class Layout(abc.ABC):
     # === Questions about contexts ===
 
     def for_spans(self) -> Self:
-        """Returns the layout whose rows distinguish question and context."""
+        """Returns a layout whose rows distinguish question and context."""
         return self
 
     def piece_starts(self, example: Example) -> np.ndarray:
-        """Returns the position of each segment's first piece. Needs `holds_spans`."""
+        """Returns the position of each segment's first piece, if `holds_spans`."""
         raise NotImplementedError
 
     # === Vectors ===
@@ -134,10 +135,10 @@ class Layout(abc.ABC):
 
 
 class TextReadout(abc.ABC):
-    """Selects the output vectors that represent texts, as in pretraining.
+    """Base class of readouts, which select the output vectors that represent texts.
 
-    Readouts have no weights, and Keras can save them. `needs_pooler` indicates whether
-    a head must add the pooler that pretraining lacked.
+    Readouts have no weights, and Keras can save them. If `needs_pooler` is True, a head
+    must add a pooler, because pretraining has none.
     """
 
     feature_names: ClassVar[tuple[str, ...]] = ()
@@ -192,7 +193,7 @@ class SentenceTokens(TextReadout):
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class PooledSentences(TextReadout):
-    """Selects the pooled `<SS>` of each text, or the mean over its parts (ReAT)."""
+    """Pools the `<SS>` output of each text and averages over its parts (ReAT)."""
 
     feature_names = ("sentence_starts", "given_text")
 

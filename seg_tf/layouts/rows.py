@@ -40,7 +40,7 @@ def num_pieces(example: Example) -> int:
 
 
 def trees_of(examples: Sequence[Example], num_columns: int) -> Trees:
-    """Converts examples to trees with one sentence per segment, up to `num_columns`."""
+    """Converts examples to trees: one sentence per segment, padded to `num_columns`."""
     segments = [segment for example in examples for segment in example]
     counts = np.array([len(example) for example in examples])
     rows = [
@@ -69,9 +69,9 @@ def trees_of(examples: Sequence[Example], num_columns: int) -> Trees:
 
 
 def bucket_length(num_tokens: int, longest: int) -> int:
-    """Rounds a number of tokens up to a row length, at most `longest`.
+    """Rounds a number of tokens up to one of a few row lengths, at most `longest`.
 
-    Few lengths occur, and each is compiled once. On average, 8% of a row is padding.
+    Each row length is compiled once. On average, 8% of a row is padding.
     """
     step = max(_SHORTEST_BUCKET, (1 << (num_tokens - 1).bit_length()) // 8)
     return min(-(-num_tokens // step) * step, longest)
@@ -80,7 +80,7 @@ def bucket_length(num_tokens: int, longest: int) -> int:
 def room_for_pieces(
     num_specials: int, max_length: int, num_texts: int, max_sentences: int
 ) -> int:
-    """Returns the space for pieces in a row. Raises a ValueError if there is none."""
+    """Returns the space for pieces in a row. Raises ValueError if texts cannot fit."""
     if max_length < num_specials or num_texts > max_sentences:
         raise ValueError(
             f"`max_length` must be at least {num_specials}, the special tokens of the "
@@ -91,7 +91,7 @@ def room_for_pieces(
 
 
 class IndexedLayout(Layout):
-    """Lays out `[CLS]`, the pieces and special tokens in text order, and `[SEP]`."""
+    """Base class of layouts with `[CLS]`, the texts in order, and a final `[SEP]`."""
 
     holds_spans = True
 
@@ -169,7 +169,7 @@ def row_features(
     indices: Mapping[str, tf.Tensor],
     caps: Mapping[str, int],
 ) -> dict[str, tf.Tensor]:
-    """Returns `token_ids`, `padding_mask`, and the indices in `caps`, clipped.
+    """Returns `token_ids`, `padding_mask`, and each index in `caps`, below its cap.
 
     All tensors except `pieces` are `(B, L)`. Where `is_piece` is True, `piece` is the
     position of the token in `pieces`. Other tokens are in `specials`. Where `is_token`

@@ -28,7 +28,7 @@ CANDIDATES = ("candidate_positions", "candidate_mask", *_GOLD)
 
 
 class SentenceLayout(IndexedLayout):
-    """Lays out a `[SENT]` before every sentence, in text order.
+    """Lays out sentences in text order, each after a `[SENT]` token.
 
     Calls `sentence_rows`, as in pretraining (SLM, section 2.1). The vector of a
     sentence is its `[SENT]` output. Token types distinguish texts only in question
@@ -202,7 +202,7 @@ def _candidates(
     places: tf.Tensor,
     first_is_context: tf.Tensor | None,
 ) -> dict[str, tf.Tensor]:
-    """Returns the features `CANDIDATES` of the pointers and their gold order."""
+    """Returns the features `CANDIDATES`: pointer candidates in row and gold order."""
     num_context = tf.zeros_like(end)
     if first_is_context is not None:
         num_context = tf.cast(first_is_context, tf.int32)[:, tf.newaxis]

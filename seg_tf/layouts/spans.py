@@ -136,13 +136,12 @@ def _with_cls(flags: tf.Tensor) -> tf.Tensor:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class BestSpans:
-    """The best spans of each question with distinct texts, best first, padded.
+    """The best answers of each question, with distinct texts, best first, padded.
 
     Attributes:
         texts: string tensor `(Q, N)`. Text of each span.
         starts, ends: int32 tensors `(Q, N)`. Character bounds in the context.
-        start_logits, end_logits: float64 tensors `(Q, N)`, with sum `NO_SCORE` at
-            padding.
+        start_logits, end_logits: float64 `(Q, N)`, summing to `NO_SCORE` at padding.
         counts: int32 tensor `(Q,)`. Number of spans.
         null_logits: float64 tensor `(Q, 2)`. Start and end logit of `[CLS]` in the
             window where their sum is lowest, as in BERT's published code.
@@ -176,12 +175,13 @@ def best_spans(
     num_best: int,
     max_answer_pieces: int,
 ) -> BestSpans:
-    """Ranks all spans in all windows of each question, and finds the null logits.
+    """Finds up to `num_best` answers of each question, and its null logits.
 
-    `question_contexts`, int32 `(Q,)`, are context numbers. `start_logits` and
-    `end_logits`, float `(K,)`, score each piece as the first and the last piece of an
-    answer. `null_logits`, float `(W, 2)`, are the logits of `[CLS]`. Each question has
-    at least one window, and windows are in the order of their questions.
+    Answers have up to `max_answer_pieces` pieces. `question_contexts`, int32 `(Q,)`,
+    are context numbers. `start_logits` and `end_logits`, float `(K,)`, score each piece
+    as the first and the last piece of an answer. `null_logits`, float `(W, 2)`, are the
+    logits of `[CLS]`. Each question has at least one window, and windows are in the
+    order of their questions.
     """
     start_logits = tf.cast(start_logits, tf.float64)
     end_logits = tf.cast(end_logits, tf.float64)
@@ -237,7 +237,7 @@ def best_spans(
 
 
 def check_answer_sizes(num_best: int, max_answer_pieces: int) -> None:
-    """Raises a ValueError if either number is less than 1."""
+    """Raises ValueError if either number is less than 1."""
     if num_best < 1 or max_answer_pieces < 1:
         raise ValueError(
             "`num_best` and `max_answer_pieces` must be at least 1. Received: "
@@ -248,9 +248,9 @@ def check_answer_sizes(num_best: int, max_answer_pieces: int) -> None:
 def _distinct_spans(
     scores: tf.RaggedTensor, texts_of: Callable[[tf.Tensor], tf.Tensor], num_best: int
 ) -> tuple[tf.Tensor, ...]:
-    """Returns the texts and spans of each question's best answers, and their number.
+    """Returns texts `(Q, N)`, spans `(Q, N, 2)` and counts `(Q,)` of the best answers.
 
-    The number of compared spans is doubled until texts suffice or spans are exhausted.
+    Doubles the number of compared spans until enough texts differ or all are seen.
     """
     begins = tf.cast(scores.row_starts(), tf.int32)[:, tf.newaxis]
     dense = scores.to_tensor(_IMPOSSIBLE)

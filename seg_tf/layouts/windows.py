@@ -73,9 +73,9 @@ def window_rows(
       token_index         0   0  1  0  0     1
       sentence_number     0   1  1  2  3     0
 
-    Positions are consecutive. Otherwise, `[CLS]` has the indices of the first piece,
-    and `[SEP]` has the indices of the previous piece with the token index increased by
-    one. The sentence index restarts in each paragraph, and the token index in each
+    Positions are consecutive. All other indices of `[CLS]` equal those of the first
+    piece. `[SEP]` has the indices of the previous piece, with the token index increased
+    by one. The sentence index restarts in each paragraph, and the token index in each
     sentence (Segatron, section 3.2). `token_type` is the text number.
 
     Args:
@@ -123,8 +123,8 @@ def window_rows(
 def _sentence_table(trees: Trees, caps: Mapping[str, int]) -> dict[str, tf.Tensor]:
     """Returns the bounds of sentences in rows, and indices that their pieces share.
 
-    `start` and `end` include the special tokens that share the indices of a sentence:
-    `[CLS]` before the first, and `[SEP]`, at the position `separator`, after the last.
+    `start` and `end` include special tokens with the indices of a sentence: `[CLS]`
+    before the first, and `[SEP]`, at position `separator`, after the last of each text.
     """
     is_sentence = trees.is_sentence()
     next_texts = tf.pad(trees.texts[:, 1:], [[0, 0], [0, 1]], constant_values=-1)

@@ -23,7 +23,7 @@ _WINDOW_NUMBER = "window_number"
 @configured_by(EncoderConfig)
 @keras.saving.register_keras_serializable(package="seg_tf")
 class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
-    """A transformer encoder that reads positions from any of several index features.
+    """A transformer encoder whose positions are given by one or more index features.
 
     `index_tables` defines the model (Segatron, section 3.2 and table 6):
 
@@ -44,10 +44,11 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
 
     Args:
         vocab_size: int. Number of rows in the token table.
-        index_tables: dict that maps each index feature to the size of its table.
+        index_tables: dict that maps index features, some of
+            `seg_tf.features.INDEX_FEATURES`, to the sizes of their tables.
         num_layers: int. Number of transformer layers.
         hidden_size: int. Width `D`.
-        num_heads: int. Number of attention heads. Must divide the width.
+        num_heads: int. Number of attention heads. Must divide `hidden_size`.
         intermediate_size: int. Width inside the feed-forward blocks.
         dropout: float. Dropout rate after the embeddings and after each block.
         attention_dropout: float. Dropout rate of the attention weights. Defaults to
@@ -61,17 +62,15 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
         num_token_types: int. Number of rows in a token type table, whose row 0 is added
             at every position, as in the code of SegaBERT's authors. 0 means no table.
         reads_token_types: bool. Whether the feature `token_type` selects the row of
-            that table, as in encoders loaded by `seg_tf.checkpoints.pretrained`. The
-            weights are the same.
-        packed_windows: bool. Whether a row may contain several windows that do not
-            attend to each other, distinguished by the feature `window_number`. The
-            weights are the same.
+            that table, as in encoders loaded by `seg_tf.checkpoints.pretrained`.
+        packed_windows: bool. Whether rows may contain several windows that do not
+            attend to each other, numbered by the feature `window_number`.
         recompute_layers: bool. Whether to use gradient checkpointing, which is slower,
             needs less memory and does not change the results.
         trunk: str. `"bert"` or `"modern"`.
-        rotary_shares: dict that maps each index feature with rotary positions to its
-            fraction of a head's dimensions, relative to the sum of all values. Empty or
-            None means no rotary positions.
+        rotary_shares: dict that maps index features to their relative shares of a
+            head's dimensions (`seg_tf.ops.attention.rotary_sizes`). Empty or None means
+            no rotary positions.
         gated: bool. Whether the modern trunk's feed-forward blocks are gated GELUs
             instead of squared ReLUs.
         local_window: int. Width of local attention in the modern trunk. If None, all
@@ -86,8 +85,7 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
             `token_type` with `reads_token_types`. Other entries are ignored.
 
     Returns:
-        Tensor `(B, L, D)` in the compute dtype, undefined where `padding_mask` is
-        False.
+        Tensor `(B, L, D)` in the compute dtype, undefined at padding.
 
     Example:
     >>> encoder = Encoder(
@@ -233,7 +231,7 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
 
     @property
     def has_bert_layers(self) -> bool:
-        """Returns whether the layers are BERT's, without rotary positions."""
+        """True if the layers are BERT's, without rotary positions."""
         return self.trunk == "bert" and not self.rotary_shares
 
     @property
@@ -261,7 +259,7 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
 def _attention_groups(inputs: Mapping[str, Any]) -> tuple[Any, Any]:
     """Returns the group numbers of queries and keys. Queries see their own group.
 
-    Packed windows are separate groups, and so is padding, so that no softmax is empty.
+    Each packed window is a group. Padding is a group that tokens do not see.
     """
     is_token_BL = ops.cast(inputs["padding_mask"], "bool")
     if _WINDOW_NUMBER in inputs:

@@ -57,8 +57,8 @@ class ReAT(ArgumentsConfig, keras_hub.models.Backbone):
         intermediate_size: int. Feed-forward width in the sentence layers.
         alpha_intermediate_size: int. Feed-forward width in the alpha layers.
         pooler: layer that `pool` applies to `<SS>`. If None, a dense layer with tanh is
-            created. It is part of the config, so that a saved model that calls `pool`
-            is loaded with a single pooler.
+            created. The config contains the pooler, so that a saved model that calls
+            `pool` is loaded with a single pooler.
         dropout, …, dtype, name, trainable: as for `seg_tf.models.Encoder`.
 
     Call arguments:

@@ -25,7 +25,7 @@ class TransformerXL(ArgumentsConfig, keras.Model):
     """The decoder of a language model, with memory and relative positions.
 
     `position_parts` defines the model (Segatron, section 2.1). `("token",)` defines
-    Transformer-XL (Dai et al., 2019), and all three parts Sega-Transformer-XL.
+    Transformer-XL (Dai et al., 2019), and the default defines Sega-Transformer-XL.
 
     The memory is both an input and an output. It contains the inputs of every layer at
     the last `memory_length` tokens, and the tokens' indices in the stream. Memory that
@@ -33,7 +33,7 @@ class TransformerXL(ArgumentsConfig, keras.Model):
 
     Args:
         vocab_size: int. Number of words.
-        position_parts: sequence of str. Parts of the relative position vector.
+        position_parts: one or more of "token", "sentence" and "paragraph", in order.
         num_layers: int. Number of layers `N`.
         hidden_size: int. Width `D`.
         num_heads: int. Number of attention heads.
@@ -161,7 +161,7 @@ class TransformerXL(ArgumentsConfig, keras.Model):
         return ("token_ids", *_INDICES)
 
     def initial_memory(self, num_rows: Any) -> dict[str, Any]:
-        """Returns empty memory, a dict of tensors with `num_rows` rows."""
+        """Returns empty memory for `num_rows` rows, as a dict of model inputs."""
         size = self.memory_length
         hidden = (num_rows, self.num_layers, size, self.hidden_size)
         indices = (num_rows, size, len(_INDICES))

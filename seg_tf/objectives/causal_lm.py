@@ -22,11 +22,10 @@ class CausalLM(ObjectiveLayer):
     metric, because it would need the probabilities of all words.
 
     Args:
-        encoder: the decoder whose output is read. Its `token_embedding`, an
-            `AdaptiveEmbedding`, is tied to the softmax. They share a dtype policy.
+        encoder: the decoder whose output is read. Its `token_embedding` must be an
+            `AdaptiveEmbedding`, whose weights the softmax shares.
         loss_weight: float. Weight of this loss in the total loss.
-        static_shapes: bool. See `seg_tf.layers.AdaptiveSoftmax`.
-        vocab_multiple: int. See `seg_tf.layers.AdaptiveSoftmax`.
+        static_shapes, vocab_multiple: see `seg_tf.layers.AdaptiveSoftmax`.
 
     Call arguments:
         sequence_output: float tensor `(B, L, D)` from the encoder.
@@ -67,7 +66,7 @@ class CausalLM(ObjectiveLayer):
         self.softmax.build(sequence_output_shape)
 
     def log_probabilities(self, sequence_output: Any) -> Any:
-        """Computes the log probabilities of all next words, float32 `(B, L, V)`."""
+        """Computes log probabilities of the next word, float32 `(B, L, V)`."""
         return self.softmax.log_probabilities(sequence_output)
 
     def count(self, features: Features) -> Any:
@@ -85,5 +84,5 @@ class CausalLM(ObjectiveLayer):
         )
 
     def derived_metrics(self, results: Mapping[str, Any]) -> dict[str, Any]:
-        """Computes the perplexity from the mean loss."""
+        """Computes `perplexity` from the mean loss."""
         return {"perplexity": ops.exp(results["loss"])}

@@ -28,12 +28,11 @@ class ExchangeSentence(ObjectiveLayer):
     """ReAT's second objective, which detects displaced sentences (section II.E).
 
     A linear classifier reads the pooled `<SS>` of each sentence. Texts of one sentence
-    do not count. At the paper's rate of moves, always predicting the majority class has
-    accuracy 0.8 (the paper reports 0.797), so other metrics are more informative.
+    are ignored. If sentences are moved as often as in the paper, always predicting the
+    majority class has accuracy 0.8 (the paper reports 0.797).
 
     Args:
-        encoder: the model whose output is read and whose `pool` computes the sentence
-            vectors.
+        encoder: the model whose output is read. Its `pool` computes sentence vectors.
         loss_weight: float. Weight of this loss in the total loss.
 
     Call arguments:
@@ -44,8 +43,8 @@ class ExchangeSentence(ObjectiveLayer):
 
     Returns:
         `ObjectiveOutput` with `pair_accuracy` and the metrics of `binary_counts` and
-        `counts_at_rate`. Moved sentences are the positive class. Without sentences that
-        count, the loss is `(0, 0)`.
+        `counts_at_rate`. Moved sentences are the positive class. If no sentence can
+        move, the loss is `(0, 0)`.
     """
 
     def __init__(self, encoder: Any, loss_weight: float = 1.0, **kwargs: Any):
@@ -63,7 +62,7 @@ class ExchangeSentence(ObjectiveLayer):
         self.classifier.build((None, None, sequence_output_shape[-1]))
 
     def count(self, features: Features) -> Any:
-        """Returns the number of a batch's sentences that can move, a float32 scalar."""
+        """Returns the number of sentences that can move, a float32 scalar."""
         return ops.sum(ops.cast(features["can_move"], "float32"))
 
     def call(
@@ -86,5 +85,5 @@ class ExchangeSentence(ObjectiveLayer):
         )
 
     def derived_metrics(self, results: Mapping[str, Any]) -> dict[str, Any]:
-        """Computes the majority accuracy, the balanced accuracies and the MCC."""
+        """Computes the metrics of `seg_tf.ops.losses.binary_summary`."""
         return binary_summary(results)

@@ -20,8 +20,8 @@ class MaskedLM(ObjectiveLayer):
     """BERT's masked-LM head and loss at the masked positions (Devlin et al., 2018).
 
     The head is a dense layer with GELU and LayerNorm, followed by the encoder's
-    transposed token embedding and a bias. The modern trunk ends with a norm, so its
-    head has neither dense layer nor norm. Logits are computed at `P` positions only.
+    transposed token embedding and a bias. With the modern trunk, which ends with a
+    norm, the dense layer and LayerNorm are omitted. Only `P` positions have logits.
 
     Args:
         encoder: the encoder whose output is read. Its token embedding is tied to the
@@ -37,8 +37,7 @@ class MaskedLM(ObjectiveLayer):
         training: bool. Ignored, because the head has no dropout.
 
     Returns:
-        `ObjectiveOutput` with the metric `accuracy`. Without predictions, the loss is
-        `(0, 0)`.
+        `ObjectiveOutput` with `accuracy`. Its loss is `(0, 0)` without predictions.
     """
 
     def __init__(

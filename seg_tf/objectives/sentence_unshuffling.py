@@ -33,7 +33,7 @@ class SentenceUnshuffling(ObjectiveLayer):
     A Sequence Reconstructor reads only the encoder's outputs at `[CLS]`, at each
     `[SENT]` in the row's order, and at `[SEP]`. It points at the sentences in gold
     order, then at `[SEP]`. The loss of a row is the mean over its steps. Rows whose
-    sentences were not shuffled count, too.
+    sentences were not shuffled also contribute to the loss.
 
     Metrics cover shuffled rows with at least two sentences. They come with two
     baselines: `chance`, a random guess, and `longest_first`, sorting by length.
@@ -53,7 +53,7 @@ class SentenceUnshuffling(ObjectiveLayer):
         training: bool. Whether to apply dropout and skip the metrics of decoding.
 
     Returns:
-        `ObjectiveOutput` with these metrics:
+        `ObjectiveOutput`. Its loss is `(0, 0)` without candidates. Its metrics are:
 
         * `pointer_accuracy`, `pointer_chance`, `pointer_longest_first`: fraction of
           steps that point at the right sentence after reading the gold order so far.
@@ -62,8 +62,6 @@ class SentenceUnshuffling(ObjectiveLayer):
           of positions with the right sentence; `perfect_match`, fraction of rows in the
           right order; `kendall_tau` and `kendall_tau_in_paragraphs`, whose chance is 0.
           All have baselines `…_longest_first`, and the first two also `…_chance`.
-
-        Without candidates, the loss is `(0, 0)`.
     """
 
     def __init__(
@@ -97,7 +95,7 @@ class SentenceUnshuffling(ObjectiveLayer):
         self.reconstructor.build((None, None, sequence_output_shape[-1]))
 
     def count(self, features: Features) -> Any:
-        """Returns the number of a batch's rows with candidates, a float32 scalar."""
+        """Returns the number of rows with candidates, a float32 scalar."""
         has_candidates_B = ops.any(ops.cast(features["candidate_mask"], "bool"), axis=1)
         return ops.sum(ops.cast(has_candidates_B, "float32"))
 
@@ -132,7 +130,7 @@ class SentenceUnshuffling(ObjectiveLayer):
 def _pointer_metrics(
     logits_BSC: Any, gold_BS: Any, lengths_BS: Any, num_sentences_B: Any, weights_B: Any
 ) -> dict[str, tuple[Any, Any]]:
-    """Computes the metrics of all steps except the step for `[SEP]`."""
+    """Computes the pointer metrics over all steps except the step for `[SEP]`."""
     weights_BS = _first(num_sentences_B, gold_BS) * weights_B[:, None]
     return {
         "pointer_accuracy": masked_accuracy(logits_BSC, gold_BS, weights_BS),

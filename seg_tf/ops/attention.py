@@ -14,7 +14,7 @@ from keras import ops
 def visible_keys(
     query_group: Any, key_group: Any, num_queries: Any, window: int | None = None
 ) -> Any:
-    """Returns a mask of the keys that are in a query's group and near enough to it.
+    """Returns a mask of the keys in each query's group and local attention window.
 
     Args:
         query_group: int tensor `(B, T)`, or `(B, 1)` if all queries share a group.
@@ -109,7 +109,7 @@ def fused_attention(
 def rotary_sizes(head_size: int, shares: Mapping[str, float]) -> dict[str, int]:
     """Divides a head's `head_size` dimensions among the indices that rotate them.
 
-    Sizes are proportional to `shares`, sorted by name, and must be even integers.
+    Sizes are proportional to `shares`. Raises ValueError if one is not even or is 0.
 
     Example:
     >>> rotary_sizes(64, {"position_index": 2, "token_index": 1, "sentence_index": 1})
@@ -134,10 +134,11 @@ def rotations(
 ) -> Any:
     """Computes the cosines and sines of the angles that rotate queries and keys.
 
-    An index m that rotates d dimensions of a head rotates their pair j by
-    `m * base**(-2j/d)` (Su et al., 2021, section 3.2.2). Indices rotate different
-    pairs, so the product of a query and a key depends on their distance in every index.
-    Token and sentence index are BiPE's two levels (He et al., 2024, arXiv:2401.16421).
+    `indices` are int tensors `(B, L)`. An index m that rotates d dimensions of a head
+    (see `sizes`) rotates their pair j by `m * base**(-2j/d)` (Su et al., 2021, section
+    3.2.2). Indices rotate different pairs, so the product of a query and a key depends
+    on their distance in every index. Token and sentence index are BiPE's two levels (He
+    et al., 2024, arXiv:2401.16421).
 
     Returns:
         Float32 tensor `(B, L, E)` with the cosines of E/2 pairs, then their sines.
@@ -152,7 +153,7 @@ def rotations(
 
 
 def rotate(vectors: Any, rotation: Any) -> Any:
-    """Rotates the dimension pairs (j, j + E/2) of queries or keys `(B, L, H, E)`."""
+    """Rotates queries or keys `(B, L, H, E)` by `rotations`, in pairs (j, j + E/2)."""
     cosine, sine = ops.split(ops.expand_dims(rotation, 2), 2, axis=-1)
     first, second = ops.split(vectors, 2, axis=-1)
     return ops.concatenate(
@@ -177,8 +178,8 @@ def mean_vectors(sequence: Any, numbers: Any, count: Any) -> tuple[Any, Any]:
         count: int or int tensor `()`. Number of groups, N.
 
     Returns:
-        Tensor `(B, N, D)` with the dtype of `sequence`, 0 for empty groups, and a bool
-        tensor `(B, N)`, False for empty groups.
+        The means `(B, N, D)` with the dtype of `sequence`, 0 for empty groups, and a
+        bool mask `(B, N)`, False for empty groups.
     """
     numbers_N1 = ops.expand_dims(ops.arange(1, 1 + count, dtype="int32"), 1)
     belongs_BNL = ops.equal(ops.expand_dims(numbers, 1), numbers_N1)

@@ -21,7 +21,7 @@ def masked_cross_entropy(logits: Any, labels: Any, weights: Any) -> tuple[Any, A
 
     Returns:
         The weighted sum and the sum of the weights, float32 scalars. If all weights
-        are 0, both are 0, and so is every gradient.
+        are 0, both sums and all gradients are 0.
     """
     losses_BP = ops.sparse_categorical_crossentropy(
         labels, ops.cast(logits, "float32"), from_logits=True
@@ -46,8 +46,9 @@ def binary_counts(
     """Computes the metrics of binary classification that can be summed over batches.
 
     `predictions` and `labels` are bool tensors, and `weights` is a float tensor of the
-    same shape. Entries with weight 0 are ignored. `positive_rate` is the fraction of
-    positive labels, and `predicted_rate` is the fraction of positive predictions.
+    same shape. Entries with weight 0 are ignored. Returns `(sum, weight)` of
+    `accuracy`, `recall`, `specificity`, `f1`, `positive_rate` (fraction of positive
+    labels) and `predicted_rate` (fraction of positive predictions).
     """
     weights = ops.cast(weights, "float32")
     is_positive, is_predicted = (
@@ -85,11 +86,11 @@ def counts_at_rate(
 
 
 def pair_accuracy(scores: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
-    """Counts the pairs of a row in which the positive entry has the higher score.
+    """Compares the scores of all positive-negative pairs within each row.
 
-    The ratio is the area under the ROC curve within rows, 0.5 by chance. For the
-    arguments, of shape `(B, N)`, see `counts_at_rate`. Returns the number of such
-    pairs, with ties counting half, and the number of positive-negative pairs.
+    For the arguments, of shape `(B, N)`, see `counts_at_rate`. Returns the number of
+    pairs in which the positive entry scores higher, with ties counting half, and the
+    number of pairs. The ratio is the area under the ROC curve, 0.5 by chance.
     """
     scores_BN = ops.cast(scores, "float32")
     weights_BN = ops.cast(weights, "float32")
@@ -101,12 +102,12 @@ def pair_accuracy(scores: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
 
 
 def binary_summary(results: Mapping[str, Any]) -> dict[str, Any]:
-    """Computes metrics that cannot be summed over batches.
+    """Computes metrics of binary classification that cannot be summed over batches.
 
-    `results` has the ratios of `binary_counts` and, optionally, `counts_at_rate`.
+    `results` contains the ratios of `binary_counts` and, optionally, `counts_at_rate`.
     Returns `majority_accuracy`, reached by always predicting the more frequent class;
-    `balanced_accuracy` and possibly `balanced_accuracy_at_rate`, means of recall and
-    specificity; and Matthews's correlation coefficient `mcc`, 0 where undefined.
+    `balanced_accuracy` and, optionally, `balanced_accuracy_at_rate`, means of recall
+    and specificity; and `mcc`, Matthews's correlation coefficient, 0 where undefined.
     """
     positive, predicted = results["positive_rate"], results["predicted_rate"]
     covariance = results["recall"] * positive - positive * predicted
@@ -129,11 +130,10 @@ _NEVER = -3e4
 
 
 def pad_vocabulary(table: Any, bias: Any, multiple: int) -> tuple[Any, Any]:
-    """Pads an output layer's vocabulary size to a multiple of `multiple`, for GPUs.
+    """Pads `table` `(V, D)` and `bias` `(V,)` of an output layer for speed on GPUs.
 
-    Tensor cores are slow unless rows of logits begin at multiples of 16 bytes (8
-    half-precision numbers). The padding of `table` `(V, D)` and `bias` `(V,)` has
-    probability 0 and gradient 0.
+    V becomes a multiple of `multiple`. Tensor cores are slow unless rows of logits
+    begin at multiples of 16 bytes. Padding has probability 0 and gradient 0.
     """
     missing = -table.shape[0] % multiple
     if not missing:

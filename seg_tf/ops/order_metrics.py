@@ -9,7 +9,7 @@ The functions share these arguments:
 * `num_places`: int. Number of positions, S.
 
 Metrics return two float32 scalars. Compare each metric with its `…_chance`, the score
-of a random guess, and with the score of `longest_first`, which ignores the text.
+of a random guess (0 for `kendall_tau`), and with `longest_first`, which ignores text.
 """
 
 # Shape key: B batch, S positions of an order.
@@ -22,7 +22,7 @@ from keras import ops
 def position_accuracy(
     order: Any, gold: Any, num_sentences: Any, weights: Any
 ) -> tuple[Any, Any]:
-    """Computes the fraction of positions with the right sentence."""
+    """Computes the fraction of positions with the correct sentence."""
     return _over_places(_hits(order, gold, num_sentences), num_sentences, weights)
 
 
@@ -34,7 +34,7 @@ def position_chance(num_sentences: Any, weights: Any) -> tuple[Any, Any]:
 def perfect_match(
     order: Any, gold: Any, num_sentences: Any, weights: Any
 ) -> tuple[Any, Any]:
-    """Computes the fraction of rows whose order is entirely right."""
+    """Computes the fraction of rows whose order is entirely correct."""
     hits_B = _hits(order, gold, num_sentences)
     return _over_rows(ops.equal(hits_B, ops.cast(num_sentences, "float32")), weights)
 
@@ -50,9 +50,9 @@ def perfect_match_chance(
 def pointer_chance(
     num_sentences: Any, weights: Any, num_places: int
 ) -> tuple[Any, Any]:
-    """Computes the expected accuracy of guessing among the remaining sentences.
+    """Computes the expected accuracy of guessing each next sentence at random.
 
-    It is 1 / (N - i) at step i, averaged over all steps of all rows.
+    At step i, from 0, the accuracy is 1 / (N - i). Averages over all steps of all rows.
     """
     chances_BS = _inverse_choices(num_sentences, num_places, beyond=0.0)
     return _over_places(ops.sum(chances_BS, axis=1), num_sentences, weights)
@@ -92,8 +92,8 @@ def kendall_tau(
 ) -> tuple[Any, Any]:
     """Computes the mean over rows of Kendall's tau between `order` and `gold`.
 
-    Rows without pairs are ignored. With `groups`, int `(B, S)`, for example the
-    paragraph of each sentence in `gold`, only pairs within a group count.
+    If `groups` is given, int `(B, S)`, for example the paragraph of each sentence in
+    `gold`, only pairs within a group count. Rows without pairs are ignored.
     """
     is_place_BS = is_place(num_sentences, ops.shape(order)[1])
     order, gold = ops.cast(order, "int32"), ops.cast(gold, "int32")
@@ -145,7 +145,7 @@ def _length_keys(gold: Any, lengths: Any, num_sentences: Any) -> Any:
 
 
 def _hits(order: Any, gold: Any, num_sentences: Any) -> Any:
-    """Counts the positions with the right sentence in each row, float32 `(B,)`."""
+    """Counts the positions with the correct sentence in each row, float32 `(B,)`."""
     hits_BS = ops.logical_and(
         ops.equal(ops.cast(order, "int32"), ops.cast(gold, "int32")),
         is_place(num_sentences, ops.shape(order)[1]),
@@ -154,7 +154,7 @@ def _hits(order: Any, gold: Any, num_sentences: Any) -> Any:
 
 
 def _inverse_choices(num_sentences: Any, num_places: int, beyond: float) -> Any:
-    """Returns 1 / (N - i) at position i < N, then `beyond`, float32 `(B, S)`."""
+    """Returns float32 `(B, S)`: 1 / (N - i) at positions i < N, `beyond` elsewhere."""
     places_S = ops.arange(num_places, dtype="float32")
     left_BS = ops.cast(num_sentences, "float32")[:, None] - places_S
     return ops.where(left_BS > 0, 1 / ops.maximum(left_BS, 1), beyond)

@@ -1,14 +1,14 @@
 """Computes the relative attention logits of Segatron's equation 3 exactly.
 
-For query i and key j, eq. 3 has the product of W_q E_i + v with W_R R_ij, where R_ij
+For query i and key j, eq. 3 has a product of W_q E_i + v with W_R R_ij, where R_ij
 concatenates the sinusoids of three distances, R(t_i - t_j) | R(s_i - s_j) |
 R(p_i - p_j). Every pair has such a vector, but only a few distinct distances occur.
 
 Token indices are consecutive, so a query's products with all K distances, shifted by
 the query's position, are its logits (Transformer-XL, appendix B). Sentence and
-paragraph indices are constant over runs of keys. So each query is multiplied with the
-distances that occur, the products are gathered for each run, and a matrix product with
-ones and zeros copies them to the keys of the run.
+paragraph indices are constant over runs of keys. So each query is multiplied by one
+vector per distinct distance, the products are gathered for each run, and a matrix
+product with ones and zeros copies the products to the keys of their run.
 """
 
 import math
@@ -26,8 +26,8 @@ _LONGEST_WAVE = 10_000.0
 def part_widths(width: int, num_parts: int) -> list[int]:
     """Splits the width of a position vector among its parts (Segatron, eq. 3).
 
-    Widths are even, because sines fill half of each part. All widths are equal except
-    for the last one, which is the remainder: 410 is split into 136, 136 and 138.
+    All widths are even, and all but the last are equal: 410 is split into 136, 136 and
+    138. Raises ValueError if `width` is odd or too small for `num_parts` parts.
     """
     share = width // num_parts
     share += share % 2
@@ -55,7 +55,7 @@ def angles(positions: Any, width: int) -> Any:
 
 
 def position_vectors(positions: Any, width: int) -> Any:
-    """Returns R of eq. 2, float32 `(..., width)`: all sines, then all cosines."""
+    """Returns eq. 2's R at `positions`, float32 `(..., width)`: sines, then cosines."""
     angle = angles(positions, width)
     return ops.concatenate([ops.sin(angle), ops.cos(angle)], axis=-1)
 
@@ -66,10 +66,10 @@ class ExactPositions(NamedTuple):
     Attributes:
         token_vectors: tensor `(K, D_token)`. R of the distances K - 1 to 0, or None if
             R has no token part.
-        segment_vectors: tensors `(U_part, D_part)` for the sentence and paragraph parts
-            of R. R of each distance that occurs.
-        distances_to_runs: int tensors `(B, T, S)` for the same parts. Index in U of the
-            distance between a query and a run.
+        segment_vectors: a tensor `(U_part, D_part)` for each of the sentence and
+            paragraph parts that R has. R of each distance that occurs.
+        distances_to_runs: an int tensor `(B, T, S)` for each of these parts. Index in U
+            of the distance between a query and a run.
         runs_of_keys: tensor `(B, S, K)`, 1 for the keys of a run, or None without runs.
     """
 
@@ -83,8 +83,8 @@ class ExactPositions(NamedTuple):
     ) -> Any:
         """Computes the logits `(B, H, T, K)` from content and position.
 
-        The queries `(B, H, T, E)` include their biases. `kernel`, `(D, H, E)`, is W_R.
-        For keys after a query, the logits are undefined.
+        Queries are `(B, H, T, E)` and include their biases. `key` is `(B, H, K, E)`.
+        `kernel`, `(D, H, E)`, is W_R. Logits of keys after a query are undefined.
         """
         begin, token_terms, to_runs = 0, [], []
         if self.token_vectors is not None:
@@ -126,7 +126,7 @@ class AnglesOfPart(NamedTuple):
 
 
 class StaticPositions(NamedTuple):
-    """Like `ExactPositions`, with static shapes that do not depend on the text.
+    """Variant of `ExactPositions` with shapes that do not depend on the text.
 
     The sine and cosine of a difference are sums of products
 
@@ -166,7 +166,7 @@ def _content_logits(query_BHTE: Any, key_BHKE: Any) -> Any:
 
 
 def _token_logits(query: Any, kernel: Any, vectors: Any) -> Any:
-    """Computes the token part's logits from `vectors` of the distances K - 1 to 0."""
+    """Computes the token part's logits from R of the distances K - 1 to 0."""
     vectors_KHE = ops.einsum("kd,dhe->khe", vectors, kernel)
     return shift(ops.einsum("bhte,khe->bhtk", query, vectors_KHE))
 

@@ -139,16 +139,16 @@ class _QueryBlocks:
         return tf.pad(_swapped(queries_BTHE), [[0, 0], [0, 0], [0, padding], [0, 0]])
 
     def cut(self, queries_BHTE: tf.Tensor, number: Any) -> tf.Tensor:
-        """Returns the queries of a block, `(B, H, S, E)`."""
+        """Returns the queries of block `number`, `(B, H, S, E)`."""
         begin = number * self._size
         return tf.slice(queries_BHTE, [0, 0, begin, 0], [-1, -1, self._size, -1])
 
     def each(
         self, function: Callable[..., tuple[tf.Tensor, ...]], *sums: tf.Tensor
     ) -> tuple[tf.Tensor, ...]:
-        """Calls a function on one block after another.
+        """Calls a function for each block in order.
 
-        The function maps a block's number and the current sums to outputs
+        The function maps a block's number and the current sums to an output
         `(B, H, S, E)` and new sums. Returns all outputs `(B, T, H, E)` and final sums.
         """
         if isinstance(self._number, int) and self._number == 1:
@@ -176,7 +176,7 @@ class _QueryBlocks:
 
 
 def _length(sequence: tf.Tensor) -> Any:
-    """Returns the size of axis 1, an int if it is static."""
+    """Returns the size of axis 1, an int if it is static, otherwise a tensor."""
     return tf.shape(sequence)[1] if sequence.shape[1] is None else sequence.shape[1]
 
 
@@ -186,7 +186,7 @@ def _swapped(tensor: tf.Tensor) -> tf.Tensor:
 
 
 def _transposed_product(left_BHSK: tf.Tensor, right_BHSE: tf.Tensor) -> tf.Tensor:
-    """Computes a float32 product `(B, H, K, E)`, summed over the block's queries."""
+    """Computes the float32 product `(B, H, K, E)` over the queries of a block."""
     left_BHSK = tf.cast(left_BHSK, right_BHSE.dtype)
     return tf.cast(tf.matmul(left_BHSK, right_BHSE, transpose_a=True), tf.float32)
 
@@ -196,11 +196,11 @@ def recomputed(
     weights: Sequence[tf.Tensor],
     tensors: Sequence[tf.Tensor],
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-    """Calls a function with gradient checkpointing.
+    """Calls `function(weights, tensors)` with gradient checkpointing.
 
-    The backward pass calls it again. Unlike `tf.recompute_grad`, this neither copies
-    the weights nor changes integers. The function must not read variables. It must
-    return the output to differentiate and a list of other tensors.
+    The function returns the output to differentiate and a list of other tensors, and
+    must not read variables. The backward pass calls it again. Unlike
+    `tf.recompute_grad`, this does not copy weights or change integers.
     """
     other_results: list[tf.Tensor] = []
     num_weights = len(weights)
