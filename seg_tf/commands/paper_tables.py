@@ -150,7 +150,6 @@ class Results:
 
 
 def _recipe(name: str, task: str) -> Recipe | None:
-    """Returns the recipe `name` for a task, or None if `name` is empty."""
     return finetuning_settings.get(name, task) if name else None
 
 

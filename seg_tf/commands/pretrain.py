@@ -15,7 +15,7 @@ followed by a colon and a variant. Any field can be overridden:
 
 A run writes checkpoints, log.jsonl, TensorBoard events and loss_curve.png to
 --output_dir. After a kill, Ctrl-C or SIGTERM, the same command resumes the run. On a
-CPU, interruptions do not change a bit of the result. --dry_run prints the plan and
+CPU, the result is bit-identical to an uninterrupted run. --dry_run prints the plan and
 changes nothing. With --measure=5, it also runs five updates to estimate the time.
 
 With several processes, config.training.batch_size is the global batch size:
