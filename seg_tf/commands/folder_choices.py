@@ -39,7 +39,7 @@ _STOP_WORDS = {
 
 @dataclass(frozen=True)
 class Survey:
-    """Properties of a sample. `num_characters` estimates the size of the whole text."""
+    """Properties of a text sample. `num_characters` estimates the whole text's size."""
 
     num_documents: int
     num_characters: int
@@ -110,7 +110,7 @@ def find_text_field(path: str) -> str | None:
 
 
 def survey(text: str, format: str, options: Mapping[str, Any]) -> Survey:
-    """Reads a sample of the files. Raises ValueError if over 5 % cannot be read."""
+    """Returns properties of a sample. Raises ValueError if over 5 % is unreadable."""
     reader = get_reader(format, **options)
     sources = reader.sources(text)
     characters, letters, words = Counter[str](), Counter[str](), Counter[str]()

@@ -4,8 +4,8 @@ r"""Pretrains a text encoder on a folder of text or on records.
   seg-tf pretrain --config=segabert_tiny --records_dir=records
 
 With a folder, all settings are chosen for the text and the time, and printed with the
-flags that change them. Without --minutes, the command only prints them for 10, 60 and
-480 minutes. See docs/one_command.md.
+flags that change them. Without --minutes, the command builds the records and prints the
+settings for 10, 60 and 480 minutes, but does not train. See docs/one_command.md.
 
 A config is an included run (`seg-tf configs` lists them) or a Python file, optionally
 followed by a colon and a variant. Any field can be overridden:

@@ -83,11 +83,11 @@ def show(title: str, chosen: Mapping[str, Any], names: Mapping[str, str]) -> Non
 
 
 def prepare(folder: str, is_named: bool) -> tuple[RunConfig, str, str] | None:
-    """Prepares a run and returns its config, records folder and output folder.
+    """Builds records and returns a run's config, records folder and output folder.
 
-    Without `--minutes`, only prints choices and returns None. `is_named` is whether the
-    user gave `--config`. The choices are saved, so that the same command resumes the
-    run. Raises a ValueError if the text, flags or time are not suitable.
+    Without `--minutes`, prints choices for several durations and returns None.
+    `is_named` is whether the user gave `--config`. The choices are saved, so that the
+    same command resumes the run. Raises a ValueError for invalid text, flags or time.
     """
     begin = time.monotonic() - (time.time() - psutil.Process().create_time())
     values = flags.FLAGS

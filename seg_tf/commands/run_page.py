@@ -1,4 +1,4 @@
-"""Writes `run.html`, a page on a finished run that needs no network.
+"""Writes `run.html`, a self-contained page about a finished run.
 
 The page compares the loss with two reference values, and shows predictions for masked
 words and nearest neighbors of sentences in held-out text.
@@ -37,10 +37,10 @@ def write(
     expected_loss: float,
     next_steps: str,
 ) -> pathlib.Path:
-    """Writes the page of a run into its folder and returns its path.
+    """Writes the page of a finished run to the run's folder, and returns the path.
 
-    `expected_loss` is the loss that was predicted from the run's size and length, and
-    `next_steps` the text that the run printed at its end.
+    `expected_loss` is the loss that was predicted from the run's size and length.
+    `next_steps` is the text that the run printed at its end.
     """
     pretrained = load_pretrained(folder)
     sentences, split = _sentences(records)

@@ -45,7 +45,7 @@ _FLAGS = {
 
 
 def kind_of_task(task: str, probe: str | None = None) -> str:
-    """Returns the kind of a task in `OPTIONS`. Raises ValueError for unknown tasks."""
+    """Returns a task's kind, a key of `OPTIONS`, or raises a ValueError."""
     check_choice("task", task, (*tasks.names(), *squad.TASKS))
     if task in squad.TASKS:
         return SQUAD

@@ -39,7 +39,7 @@ class SpanExamples:
     ValueError if the model cannot read spans, or if a context has no word pieces.
 
     Args:
-        pretrained: a BERT, BERT with P.S., SegaBERT, SLM or a mixture of them.
+        pretrained: `Pretrained` that can read spans, such as BERT, SegaBERT or SLM.
         data: questions and contexts. The first of several answers is the label.
         **sizes: keyword arguments of `window_sizes`.
 

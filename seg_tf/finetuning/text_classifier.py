@@ -159,8 +159,8 @@ class TextClassifier(TextTask):
             num_classes: int. Number of classes. 1 means regression. Defaults to the
                 number of `labels`.
             num_texts: int. Number of texts per example: 2 for pairs. Defaults to 1.
-            num_choices: int. Number of answers in multiple choice, as in `num_classes`.
-                Each answer has a separate row with the shared text. Defaults to 1.
+            num_choices: int. Number of answers, equal to `num_classes`, in multiple
+                choice. Each has a row with the shared text. Defaults to 1.
             labels: sequence of str. Class names, in the order of their indices.
             max_length: int. Maximum row length. If None, the length in pretraining.
             dropout: float. Dropout rate before the dense layer. Defaults to 0.1.

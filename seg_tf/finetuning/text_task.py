@@ -174,7 +174,7 @@ class TextTask(keras.Model):
             overwrite: bool. Whether to replace a saved task in `folder`.
 
         Raises:
-            ValueError: if `folder` has content that is not replaced, or if the model
+            ValueError: if `folder` is not empty and is not overwritten, or if the model
                 was built without a preset.
         """
         text, state = self._text_and_state()

@@ -6,7 +6,7 @@ Files are named as in the download, such as `CoLA/train.tsv`. Peculiarities:
 * The labels of MRPC's test set are only in Microsoft's `msr_paraphrase_test.txt`, which
   is read if `test.tsv` is missing.
 * The first release of QQP has rows that a line feed inside a question splits in two.
-  Such rows are left out, with a warning. The current "QQP-clean" has none.
+  Such rows are left out, with a warning. The current release, "QQP-clean", has none.
 """
 
 import logging

@@ -334,11 +334,11 @@ def best_null_threshold(
 def score_answers(
     data: SquadFile, answers: Sequence[RankedAnswers]
 ) -> dict[str, float]:
-    """Computes the exact match and F1 scores of the best answers with `evaluate`.
+    """Scores the best answers with `evaluate`, and returns exact match and F1 scores.
 
-    In version 2.0, the scores are for the threshold that maximizes F1 on `data`, as in
-    papers for the development set. It is returned as `null_threshold`. The scores for
-    the threshold 0 are `untuned_exact` and `untuned_f1`.
+    In version 2.0, the scores are for the threshold that maximizes F1 on `data`, as
+    papers do for the development set. It is returned as `null_threshold`. The scores
+    for the threshold 0 are `untuned_exact` and `untuned_f1`.
     """
 
     def scores(threshold: float = 0.0) -> dict[str, float]:
