@@ -2,10 +2,9 @@
 
   seg-tf demo --checkpoint=runs/slm_base
 
-prints the URL of a page that shows the word pieces of a text with their indices,
-attention heat maps, predictions for masked word pieces, the sentences shuffled and
-reordered (SLM), and the nearest neighbors of each sentence. Sections that the model
-does not support are disabled, with the reason.
+prints the URL of a page with the word pieces of a text and their indices, attention
+heat maps, predictions for masked word pieces, reordered sentences (SLM) and nearest
+neighbors of sentences. Sections that the model does not support show the reason.
 
 The server listens only on this machine (127.0.0.1), and the page loads nothing from
 other hosts. To use another machine, forward the port: ssh -L 7860:127.0.0.1:7860 HOST.
@@ -238,9 +237,9 @@ class DemoModel:
         }
 
     def attention(self, text: str, layer: int = 0) -> dict[str, Any]:
-        """Draws the attention in a layer, the mean over its heads.
+        """Draws a layer's mean attention over its heads, and computes its proportions.
 
-        If the text is longer than a row, its first sentences are used.
+        If the text is longer than a row, only its first sentences are used.
         """
         self._part("attention")
         num_sentences = len(self._sentences(text))

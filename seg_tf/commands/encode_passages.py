@@ -10,8 +10,8 @@ The output folder is input for a vector index:
                     the document (its paragraphs joined by line feeds), and text
 
 A passage is encoded together with its document, or with as much of it as fits into a
-row of the model. --isolated encodes each passage alone. Queries are encoded alone, with
-`SentenceEncoder.encode`. docs/export.md#passages has the recall of both.
+row of the model. --isolated encodes each passage alone, and docs/export.md#passages
+compares the recall of both. Encode queries with `SentenceEncoder.encode`.
 """
 
 import json

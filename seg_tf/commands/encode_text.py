@@ -3,8 +3,8 @@ r"""Encodes each sentence of one or more texts as a vector, in context.
   seg-tf encode-text --checkpoint=runs/reat_small --text=chapters/ --output_dir=vectors
 
 Each file is one text of any length. Split books into one file per chapter. ReAT encodes
-a text in one pass, so every sentence sees all other sentences. Other encoders split it
-into rows of whole sentences that do not see each other.
+a text in one pass, so each sentence attends to the whole text. Other encoders split the
+text into rows of whole sentences, which are encoded independently.
 
 The vectors of each text are written to a NumPy archive, <file name>.npz:
 

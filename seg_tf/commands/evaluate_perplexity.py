@@ -3,9 +3,8 @@ r"""Measures the perplexity of a text under a (Sega-)Transformer-XL.
   seg-tf evaluate-perplexity --checkpoint=runs/sega_transformer_xl_base \
     --text=wikitext-103/wiki.test.tokens
 
-In plain text, each line is a paragraph. An `<eos>` follows the last word of each
-paragraph. Several texts (repeated --text flags, or a folder) are read as a single
-stream, so that only the first words lack memory.
+An `<eos>` follows the last word of each paragraph. Several texts (a folder, or repeated
+--text flags) are read as a single stream, so that only the first words lack memory.
 
 The loss (in nats) and perplexity are per predicted word and, for WikiText, also per
 token of its standard count, which includes an `<eos>` for each blank line

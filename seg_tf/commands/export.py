@@ -6,10 +6,9 @@ Sentence splitting, tokenization and index computation are part of the graph, so
 it requires only TensorFlow and tensorflow-text. A pretrained encoder has the signatures
 `serving_default` (documents), `encode_pairs` and `encode_ids` (row features). A
 fine-tuned model, which is detected automatically, lacks `encode_pairs`.
-docs/export.md lists the inputs and outputs.
 
 --formats=saved_model,onnx also writes `encode_ids` as encode_ids.onnx, after comparing
-its outputs in onnxruntime with the model's.
+its outputs in onnxruntime with the model's. docs/export.md lists inputs and outputs.
 """
 
 import time

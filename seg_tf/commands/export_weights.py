@@ -11,10 +11,10 @@ Formats:
                 models that compute the same outputs as keras-hub's BertBackbone
   keras         model.keras, for `keras.saving.load_model`, which needs this package
   checkpoint    encoder and objectives in half precision, without the optimizer, as a
-                checkpoint of this package (a seventh of the size), with log.jsonl
+                checkpoint of this package (a sixth of the size), with log.jsonl
 
-The model card (README.md) describes the model, text and recipe, and lists deviations
-from the paper and checksums.
+The model card (README.md) describes the model, text and recipe, and lists checksums and
+deviations from the paper.
 """
 
 import dataclasses

@@ -2,12 +2,11 @@ r"""Fills masks in texts with a pretrained masked language model.
 
   seg-tf fill-mask "She opened the [MASK] and went into the house."
 
-prints the most probable word pieces for each [MASK], with their probabilities. Pass
-several texts as separate arguments, or as the lines of a file (`-` is stdin):
+prints the most probable word pieces for each [MASK], with their probabilities. By
+default, the command uses a model that is included in the package. Pass several texts as
+separate arguments, or as the lines of a file (`-` is stdin):
 
   seg-tf fill-mask --checkpoint=runs/segabert_base --file=masked.txt --num_best=10
-
-By default, the command uses a model that is included in the package.
 """
 
 from collections.abc import Sequence

@@ -7,11 +7,8 @@ r"""Finds the sentences of a corpus that are closest in meaning to a query.
 The last sentence of a query is searched for. The sentence before it is its context. A
 sentence's vector is the output at its [SENT] (section 5.3 of the SLM paper), its pooled
 <SS> (ReAT), or the mean over its word pieces. Similarity is the cosine. For comparison,
-the command first prints the mean cosine of all pairs of sentences in the corpus.
-
-In plain text, each line is a paragraph and blank lines separate documents. Other
-formats are detected from the file name, or set by --format. The vectors are saved in
---index_dir. Once they exist, --corpus can be omitted:
+the command first prints the mean cosine of all pairs of sentences in the corpus. The
+vectors are saved in --index_dir. Once they exist, --corpus can be omitted:
 
   seg-tf find-sentences --checkpoint=runs/slm_base --index_dir=books_index \
     --queries=examples/discourse_queries.txt --num_neighbours=10 --output=near.jsonl
@@ -155,7 +152,6 @@ def _corpus(
 
 
 def _describe(answer: dict[str, Any]) -> str:
-    """Formats a query and its neighbors for printing."""
     lines = ["", f"Query: {_marked(answer['query'])}"]
     for near in answer["neighbours"]:
         lines += [

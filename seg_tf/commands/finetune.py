@@ -9,21 +9,20 @@ Use --grid=paper for the settings and number of seeds of a paper, or list values
   … --learning_rate=2e-5,3e-5,5e-5 --batch_size=16,32 --epochs=3,4 --seeds=1,2,3
 
 --output_dir contains, for each task, trials/ (scores and predictions), results.csv and
-summary.txt. If an interrupted command is repeated, it resumes with the first unfinished
-trial. With more values or seeds, it runs the missing trials. A trial that diverges does
-not stop the other trials.
+summary.txt. If the command is repeated, only trials without a result are run. A trial
+that diverges does not stop the other trials.
 
 Examples can be in a table of your own, CSV, TSV or JSON lines with named columns:
 
   seg-tf finetune runs/segabert --train_file=reviews.csv --text=review --label=stars \
     --output_dir=finetuned/stars
 
-The baselines are the most frequent label, a linear model of words and pairs of words,
-and the same model without pretraining:
+The summary includes baselines, such as the most frequent label or a linear model of
+words and word pairs. A further baseline is the same model without pretraining:
 
   … --output_dir=finetuned/mrpc_random --randomly_initialized
 
-DiscoEval tasks can be fine-tuned, or probed with vectors of the frozen encoder:
+DiscoEval tasks also have probes, small classifiers of the frozen encoder's vectors:
 
   … --task=discoeval/sp/rocstory --probe=per_sentence --seeds=1,2,3
 
@@ -82,8 +81,6 @@ class _Job:
 
 
 class _Numbers(flags.ArgumentParser[list]):
-    """Parser for comma-separated numbers."""
-
     def __init__(self, kind: type):
         self._kind = kind
 
@@ -208,7 +205,7 @@ def main(_: Sequence[str]) -> None:
 
 
 def _task_names(report: Callable[[str], Any]) -> list[str]:
-    """Returns the names of the tasks, after adding the one of `--train_file`."""
+    """Returns the names of the tasks. Registers the task of `--train_file`, if set."""
     values = flags.FLAGS
     is_table = all((values.train_file, values.text, values.label))
     if is_table == bool(values.task and values.data_dir):

@@ -39,7 +39,7 @@ _STOP_WORDS = {
 
 @dataclass(frozen=True)
 class Survey:
-    """Properties of a sample of the text. `num_characters` is for the whole text."""
+    """Properties of a text sample. `num_characters` estimates the whole text's size."""
 
     num_documents: int
     num_characters: int
@@ -51,7 +51,7 @@ class Survey:
 
 
 def detect_format(sizes: Mapping[str, int]) -> str | None:
-    """Returns the format with the most bytes, judged by file names, or None."""
+    """Detects the format with the most bytes by file names. Returns None if unknown."""
     totals: Counter[str] = Counter()
     for path, size in sizes.items():
         name = path.lower().rpartition("/")[2]
@@ -72,9 +72,9 @@ def guess_encoding(data: bytes) -> str:
 
 
 def guess_language(words: Counter[str]) -> str | None:
-    """Returns the language whose stop words cover most of the text, or None.
+    """Guesses a text's language by its stop words, or returns None if it is unclear.
 
-    A mixture of English and another language is None, too: it must not be lowercased.
+    Mixed text that is mainly English also counts as unclear, and is not lowercased.
     """
     counts = {
         name: sum(words[word] for word in stop_words.split())
@@ -86,7 +86,7 @@ def guess_language(words: Counter[str]) -> str | None:
 
 
 def document_options(text: str) -> dict[str, str]:
-    """Chooses how to divide a single text file into documents."""
+    """Chooses the reader options that divide a single text file into documents."""
     lines = [line.strip() for line in text.split("\n")]
     if lines.count("") < 10:
         return {"documents": "lines"}
@@ -95,9 +95,9 @@ def document_options(text: str) -> dict[str, str]:
 
 
 def find_text_field(path: str) -> str | None:
-    """Returns the field with the most characters, or None if there is a field `text`.
+    """Returns the field with the most characters in the first rows of a table.
 
-    Reads the beginning of a CSV, TSV or JSON lines file.
+    Returns None if a field is named `text`, none is a string, or the file is invalid.
     """
     sizes: Counter[str] = Counter()
     try:
@@ -110,7 +110,7 @@ def find_text_field(path: str) -> str | None:
 
 
 def survey(text: str, format: str, options: Mapping[str, Any]) -> Survey:
-    """Reads a sample of the text. Raises ValueError if too much is unreadable."""
+    """Returns properties of a sample. Raises ValueError if over 5 % is unreadable."""
     reader = get_reader(format, **options)
     sources = reader.sources(text)
     characters, letters, words = Counter[str](), Counter[str](), Counter[str]()
@@ -160,7 +160,7 @@ def survey(text: str, format: str, options: Mapping[str, Any]) -> Survey:
 
 
 def choose_text(sample: Survey, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Chooses the settings of the records by flag. `overrides` are kept."""
+    """Returns record settings and `overrides`, or raises ValueError for short text."""
     usable = sample.num_characters * (1 - sample.copies)
     if usable < _MIN_CHARACTERS:
         raise ValueError(
@@ -203,7 +203,7 @@ NUM_VALIDATIONS, _MIN_UPDATES, _MARGIN = 10, 50, 0.03
 def configure(
     size: str, window: int, *, muon: bool, gpu: bool, bfloat16: bool
 ) -> RunConfig:
-    """Returns SegaBERT's run of a size without its length, 30 % of pieces masked."""
+    """Returns a SegaBERT config of a size that masks 30 % of the word pieces."""
     run, mini = segabert.RUNS[size], segabert.RUNS["modern_mini"]
     masking = replace(mini.inputs.masking, max_predictions=math.ceil(0.31 * window))
     optimizer = MuonConfig if muon else StableAdamWConfig
@@ -236,7 +236,7 @@ class Speed(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Length of a run and its predicted loss. `is_short` if the text is used up."""
+    """Length and predicted loss of a run. If `is_short`, the text limits the length."""
 
     num_updates: int
     seconds: float
@@ -246,7 +246,7 @@ class Plan(NamedTuple):
 
 
 def predict_loss(parameters: float, pieces: float, text: float, muon: bool) -> float:
-    """Predicts the loss with 30 % masked, after `pieces` of a text of `text` pieces."""
+    """Predicts the loss after `pieces` word pieces of a text of `text` word pieces."""
     if pieces > text:
         repeats = pieces / text - 1
         pieces = text * (1 + _REPEATS * (1 - math.exp(-repeats / _REPEATS)))
@@ -258,9 +258,9 @@ def predict_loss(parameters: float, pieces: float, text: float, muon: bool) -> f
 def plan_length(
     config: RunConfig, speed: Speed, seconds: float, text: float, vocab_size: int
 ) -> Plan:
-    """Fits a run, with its start, validations and end, into `seconds`.
+    """Plans the length of a run that takes at most `seconds`, including validations.
 
-    `text` is its number of word pieces. Raises ValueError if too few updates fit.
+    `text` counts the text's word pieces. Raises ValueError if too few updates fit.
     """
     # A validation is a forward pass of some batches, a checkpoint and a curve.
     validation = 0.4 * config.training.validation_batches * speed.update + 1.5

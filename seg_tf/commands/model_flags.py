@@ -108,7 +108,6 @@ def load_language_model() -> Pretrained:
 
 
 def define_text_flags() -> None:
-    """Defines `--format` and `--reader_options`."""
     flags.DEFINE_string(
         "format",
         None,

@@ -87,7 +87,7 @@ class Results:
         return {run for run, _ in self._paths}
 
     def measure(self, row: Row, table: Table) -> dict[str, RunFigure]:
-        """Returns the figures of a row, by column name."""
+        """Returns the `RunFigure` of each column in a row, by column name."""
         measured: dict[str, RunFigure] = {}
         for name, figure in table.columns.items():
             if isinstance(figure, tables.Average):
@@ -150,7 +150,6 @@ class Results:
 
 
 def _recipe(name: str, task: str) -> Recipe | None:
-    """Returns the recipe `name` for a task, or None if `name` is empty."""
     return finetuning_settings.get(name, task) if name else None
 
 

@@ -8,7 +8,7 @@ figures 3 to 7). Rows attend to columns. Several models are drawn next to each o
 each on the first sentences of the text that fit in its window.
 
 The command prints the fraction of attention from word pieces to their sentence, their
-paragraph (with the sentence) and special tokens, and its ratio to uniform attention.
+paragraph (with this sentence) and special tokens, and its ratio to uniform attention.
 """
 
 import pathlib

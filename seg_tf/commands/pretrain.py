@@ -4,8 +4,8 @@ r"""Pretrains a text encoder on a folder of text or on records.
   seg-tf pretrain --config=segabert_tiny --records_dir=records
 
 With a folder, all settings are chosen for the text and the time, and printed with the
-flags that change them. Without --minutes, the command only prints them for 10, 60 and
-480 minutes. See docs/one_command.md.
+flags that change them. Without --minutes, the command builds the records and prints the
+settings for 10, 60 and 480 minutes, but does not train. See docs/one_command.md.
 
 A config is an included run (`seg-tf configs` lists them) or a Python file, optionally
 followed by a colon and a variant. Any field can be overridden:
@@ -15,7 +15,7 @@ followed by a colon and a variant. Any field can be overridden:
 
 A run writes checkpoints, log.jsonl, TensorBoard events and loss_curve.png to
 --output_dir. After a kill, Ctrl-C or SIGTERM, the same command resumes the run. On a
-CPU, interruptions do not change a bit of the result. --dry_run prints the plan and
+CPU, the result is bit-identical to an uninterrupted run. --dry_run prints the plan and
 changes nothing. With --measure=5, it also runs five updates to estimate the time.
 
 With several processes, config.training.batch_size is the global batch size:

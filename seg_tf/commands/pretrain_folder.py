@@ -1,6 +1,6 @@
-"""Prepares `seg-tf pretrain FOLDER`: looks at the text, builds records, plans a run.
+"""Surveys the text, builds records and plans the run of `seg-tf pretrain FOLDER`.
 
-`folder_choices` has the rules, docs/one_command.md the explanations.
+The rules are in `folder_choices`. docs/one_command.md explains them.
 """
 
 import functools
@@ -57,7 +57,6 @@ flags.disclaim_key_flags()
 
 
 def define_flags() -> None:
-    """Defines the flags of `seg-tf pretrain FOLDER`."""
     flags.DEFINE_float("minutes", None, "With FOLDER: time of the whole command.", 0.1)
     flags.DEFINE_string("cache_dir", None, "With FOLDER: default is FOLDER.seg_tf.")
     kinds = {"reader_options": flags.DEFINE_list, "lower_case": flags.DEFINE_bool}
@@ -67,7 +66,7 @@ def define_flags() -> None:
 
 
 def say(text: str) -> None:
-    """Prints a paragraph of at most 79 columns."""
+    """Prints a text as one paragraph, wrapped at 79 columns."""
     print("\n" + textwrap.fill(text, 79, break_long_words=False), flush=True)
 
 
@@ -84,10 +83,11 @@ def show(title: str, chosen: Mapping[str, Any], names: Mapping[str, str]) -> Non
 
 
 def prepare(folder: str, is_named: bool) -> tuple[RunConfig, str, str] | None:
-    """Returns config, records and output folder of a run, or None without a time.
+    """Builds records and returns a run's config, records folder and output folder.
 
-    `is_named` is whether the user gave `--config`. The choices are written to the
-    output folder once, so that the same command resumes the run.
+    Without `--minutes`, prints choices for several durations and returns None.
+    `is_named` is whether the user gave `--config`. The choices are saved, so that the
+    same command resumes the run. Raises a ValueError for invalid text, flags or time.
     """
     begin = time.monotonic() - (time.time() - psutil.Process().create_time())
     values = flags.FLAGS
@@ -161,7 +161,7 @@ def prepare(folder: str, is_named: bool) -> tuple[RunConfig, str, str] | None:
 
 
 def build_records(folder: str, window: int, cache: pathlib.Path) -> pathlib.Path:
-    """Looks at the text and builds its records, as `seg-tf build-records` does."""
+    """Surveys the text, builds its records below `cache`, and returns their folder."""
     values = flags.FLAGS
     inputs = file_listing.split_inputs(folder)
     paths = [path for item in inputs for path in file_listing.list_files(item)]
@@ -229,7 +229,7 @@ def build_records(folder: str, window: int, cache: pathlib.Path) -> pathlib.Path
 
 
 def write_page(output: str, next_steps: str) -> pathlib.Path:
-    """Writes `run.html` into the output folder of a finished run."""
+    """Writes a finished run's `run.html` to its output folder, and returns the path."""
     from seg_tf.commands import run_page
 
     folder = pathlib.Path(output)
@@ -248,7 +248,7 @@ def override(config: RunConfig, overrides: Mapping[str, Any]) -> RunConfig:
 def plan_run(
     manifest: Manifest, measure: Any, minutes: float, is_named: bool, begin: float
 ) -> tuple[RunConfig, choices.Plan]:
-    """Chooses model and length of a run that ends `minutes` after `begin`."""
+    """Chooses the model and length of a run that ends `minutes` after `begin`."""
     from seg_tf.training import engine, throughput
 
     overrides = config_flags.get_override_values(flags.FLAGS["config"])
@@ -304,7 +304,7 @@ def plan_run(
 
 
 def measure_speed(records: str, settings: str) -> choices.Speed:
-    """Runs some updates of a config, given as JSON, and discards them."""
+    """Measures the speed of a config, given as JSON, in updates that are discarded."""
     import keras
 
     from seg_tf.training import build, dry_run, engine, yardstick

@@ -82,7 +82,6 @@ def _to_json(
 
 
 def _describe(sentences: Sequence[Sentence], groups: Sequence[OrderedGroup]) -> str:
-    """Formats the predicted order of one text for printing."""
     lines = [] if sentences else ["The text has no sentences."]
     for group in groups:
         last = group.first + len(group.order)

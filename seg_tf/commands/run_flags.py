@@ -23,7 +23,7 @@ _TRACKERS = {
 
 
 def parse_flags(argv: Sequence[str]) -> list[str]:
-    """Parses flags, including `--config`, as the `flags_parser` of `app.run`."""
+    """Parses flags and `--config` for `app.run`, or exits with a one-line error."""
     # The value may be in the next argument.
     joined = re.sub(r"(^|\0)--?config[=\0]", r"\1--config=", "\0".join(argv))
     arguments = joined.split("\0")
@@ -85,7 +85,6 @@ class _OptionalValue(flags.ArgumentParser[str | None]):
 
 
 def define_tracker_flags() -> None:
-    """Defines a flag for each experiment tracker."""
     for name, text in _TRACKERS.items():
         text = f"Also send the log to {text}."
         flag = flags.Flag(_OptionalValue(), None, name, None, text, boolean=True)
@@ -93,7 +92,10 @@ def define_tracker_flags() -> None:
 
 
 def chosen_trackers() -> dict[str, str]:
-    """Maps each requested tracker to its project or experiment, "" for the default."""
+    """Returns the project or experiment of each requested tracker, or "" by default.
+
+    Raises a ValueError if the package of a tracker is not installed.
+    """
     values = {name: flags.FLAGS[name].value for name in _TRACKERS}
     chosen = {name: value for name, value in values.items() if value is not None}
     for name in chosen:

@@ -1,7 +1,7 @@
-"""Writes `run.html`, a page on a finished run that needs no network.
+"""Writes `run.html`, a self-contained page about a finished run.
 
-It compares the loss with two expectations, and shows what the model predicts and which
-sentences it finds similar in held-out text.
+The page compares the loss with two reference values, and shows predictions for masked
+words and nearest neighbors of sentences in held-out text.
 """
 
 import base64
@@ -37,10 +37,10 @@ def write(
     expected_loss: float,
     next_steps: str,
 ) -> pathlib.Path:
-    """Writes the page of a run into its folder and returns its path.
+    """Writes the page of a finished run to the run's folder, and returns the path.
 
-    `expected_loss` is the loss that was predicted from the run's size and length, and
-    `next_steps` the text that the run printed at its end.
+    `expected_loss` is the loss that was predicted from the run's size and length.
+    `next_steps` is the text that the run printed at its end.
     """
     pretrained = load_pretrained(folder)
     sentences, split = _sentences(records)
@@ -67,7 +67,7 @@ def write(
 
 
 def _sentences(records: pathlib.Path) -> tuple[list[str], str]:
-    """Returns different sentences of held-out text, or else training text."""
+    """Returns distinct sentences, held out if possible, and the kind of their text."""
     manifest = Manifest.load(records)
     split = "validation" if manifest.count("records", "validation") else "train"
     reader = shards.RecordReader(shard_paths(manifest, records, split))
@@ -99,7 +99,7 @@ def _losses(log: Sequence[dict], expected: float) -> str:
 
 
 def _masks(filler: MaskFiller, sentences: Iterable[str]) -> str:
-    """Masks the longest word in the second half of each sentence."""
+    """Formats predictions for the longest word in the second half of sentences."""
     rows = []
     for words in map(str.split, sentences):
         half = range(len(words) // 2, len(words))
@@ -134,8 +134,6 @@ def _neighbours(encoder: SentenceEncoder, sentences: Sequence[str]) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Formats an HTML table of cells in HTML."""
-
     def line(cells: Iterable[str], tag: str) -> str:
         return "".join(f"<{tag}>{cell}</{tag}>" for cell in cells)
 

@@ -10,12 +10,10 @@ Training needs no annotation, only a large text in one language with one paragra
 line. Lines that start with < or # are skipped, so that WikiExtractor's output and
 Markdown books can be used. The tables are JSON, byte-identical for the same input.
 
-Kiss and Strunk's statistics grow with the size of the text. In a large text, one stray
-"Mr" without its period outweighs thousands with it. Therefore NLTK's trainer is run on
-shards of the text, and entries on which enough shards agree are kept. The first round
-learns abbreviations. The second round learns everything else, given the abbreviations.
-
-Training needs the package nltk (part of the "dev" extra). Splitting does not.
+In Kiss and Strunk's statistics of a large text, one "Mr" without its period outweighs
+thousands with it. Therefore NLTK's trainer is run on shards of the text, and entries on
+which enough shards agree are kept. The first round learns abbreviations. The second
+round learns everything else. Training needs the package nltk (part of the "dev" extra).
 """
 
 import collections
@@ -101,7 +99,7 @@ def learn_tables(
     from nltk.tokenize import punkt
 
     class TrainerWithAbbreviations(punkt.PunktTrainer):
-        """Trainer that keeps the given abbreviations and learns no others."""
+        """Trainer that keeps the given abbreviations and learns no new ones."""
 
         ABBREV_BACKOFF = 0
         INCLUDE_ABBREV_COLLOCS = True

@@ -1,8 +1,8 @@
 """Converts texts, labels and sample weights to batches for Keras.
 
-Texts are encoded by the `TextPreprocessor` of the classifier. `TextExamples` is for
-texts that fit into memory: they are encoded once, and batches have rows of similar
-length. A `tf.data.Dataset` of strings is mapped by the preprocessor directly.
+Texts are encoded by the `TextPreprocessor` of the classifier. `TextExamples` encodes
+all texts in advance, in memory, and its shuffled batches have rows of similar length. A
+`tf.data.Dataset` of strings is converted by `dataset.map(preprocessor)`.
 
 Shape key: E examples.
 """
@@ -25,12 +25,14 @@ _CHUNK_SIZE = 1024
 
 
 class TextExamples:
-    """Texts and labels, encoded once, for batches of any size and order.
+    """Encodes texts once, and returns datasets of batches with labels and weights.
+
+    Raises a ValueError if the texts, labels or weights are invalid.
 
     Args:
-        preprocessor: preprocessor of the model.
+        preprocessor: `TextPreprocessor` of the model.
         texts: examples in any form that `to_tuples` accepts.
-        labels: class indices, or floats for regression, `(E,)` or `(E, 1)`.
+        labels: array-like `(E,)` or `(E, 1)` of class indices or scores, or None.
         sample_weight: array-like `(E,)`, weights in the loss, or None.
         num_classes: int. Number of classes. If None, any finite labels are valid.
         report: function that is called with a message if rows were truncated.
@@ -92,10 +94,11 @@ class TextExamples:
         self._row_shapes = by_example.max(axis=1)
 
     def batches(self, batch_size: int, seed: int | None = None) -> tf.data.Dataset:
-        """Returns a finite dataset of batches. With a seed, each epoch is shuffled.
+        """Returns a finite dataset of feature batches with any labels and weights.
 
-        Shuffled batches contain examples of similar length, except in regression: if
-        labels depend on the length, as in STS-B, the batches' mean labels would differ.
+        With a seed, each epoch is shuffled, and batches contain examples of similar
+        length. Regression batches ignore the length, because scores may depend on it,
+        as in STS-B. Raises a ValueError if `batch_size` is less than 1.
         """
         is_regression = self._labels is not None and self._labels.dtype.kind == "f"
         return row_batches(
@@ -137,7 +140,12 @@ def row_batches(
     seed: int | None,
     by_shape: bool = True,
 ) -> tf.data.Dataset:
-    """Returns a finite dataset of batches. With a seed, each epoch is shuffled."""
+    """Returns a finite dataset of batches. With a seed, each epoch is shuffled.
+
+    `make_batch` creates a batch from example indices and a row shape. `row_shapes`, int
+    `(E, sizes)`, has the row shape of each example. If `by_shape` is True, shuffled
+    batches contain examples of equal shape where possible.
+    """
     if batch_size < 1:
         raise ValueError(
             f"`batch_size` must be at least 1. Received: batch_size={batch_size}"
@@ -172,8 +180,8 @@ def batches_by_shape(
 ) -> list[np.ndarray]:
     """Draws random batches of example indices, each of one row shape if possible.
 
-    The remaining examples of neighboring shapes share batches, so there are
-    `ceil(E / batch_size)` batches, and at most one of them is not full.
+    Examples that do not fill a batch of their shape are combined with the next larger
+    shapes. There are `ceil(E / batch_size)` batches, of which at most one is not full.
     """
     order = generator.permutation(len(row_shapes))
     _, kinds = np.unique(row_shapes[order], axis=0, return_inverse=True)
@@ -192,7 +200,7 @@ def _chunks(numbers: np.ndarray, size: int) -> list[np.ndarray]:
 
 
 def is_text(values: Any) -> bool:
-    """Returns whether values are texts for `to_tuples`. Empty lists count as texts."""
+    """Returns whether the first of `values` is text. Empty sequences count as text."""
     if isinstance(values, str | bytes):
         return True
     if tf.is_tensor(values):
@@ -207,13 +215,16 @@ def is_text(values: Any) -> bool:
 
 
 def to_tuples(texts: Any, num_texts: int | None = None) -> list[tuple[str, ...]]:
-    """Converts examples to tuples of texts.
+    """Converts examples to tuples of strings. Bytes are decoded as UTF-8.
 
     Args:
         texts: a sequence, array or tensor of strings, or of tuples of strings. As in
             keras-hub, it may also be a tuple of `num_texts` lists, arrays or tensors:
             all first texts, all second texts and so on.
-        num_texts: int. Number of texts per example. If None, as in the first example.
+        num_texts: int. Number of texts per example, by default as in the first one.
+
+    Raises:
+        ValueError: if there are no examples, or if one does not have `num_texts` texts.
     """
     if (
         isinstance(texts, tuple)
@@ -265,7 +276,7 @@ def _to_list(values: Any) -> Any:
 def check_labels(
     labels: Any, num_examples: int, num_classes: int | None
 ) -> np.ndarray | None:
-    """Checks labels and converts them to an int32 or float32 array `(E,)`."""
+    """Converts labels, if any, to int32 or float32 `(E,)`, or raises a ValueError."""
     if labels is None:
         return None
     labels = np.asarray(labels)

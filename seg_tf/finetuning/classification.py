@@ -1,4 +1,4 @@
-"""Runs trials of classification and regression tasks: GLUE, RACE and DiscoEval.
+"""Runs trials of classification and regression tasks, such as GLUE and RACE.
 
 Shape key: E examples, C outputs per example.
 """
@@ -41,13 +41,22 @@ _BATCH_SIZE = 64
 class ClassificationRunner:
     """A `TaskRunner` for the tasks of `seg_tf.tasks`.
 
-    Scores are the task's metrics on the dev split. The scores of MNLI's two dev splits
-    have the prefixes "matched_" and "mismatched_". Matched accuracy ranks its settings.
-    The logs of every epoch contain each dev split's scores and `loss`.
+    Scores are the task's metrics on the dev split and, with the prefix "test_", on
+    predicted test splits that have labels. MNLI's two dev splits have the prefixes
+    "matched_" and "mismatched_", and its main metric is the matched accuracy. The logs
+    of every epoch contain each dev split's scores and `loss`.
 
-    `limit` is the number of training examples to use. Each trial predicts the test
-    splits if `predict_test` is True, and saves its model if `save_model` is True.
-    `options` are passed to `TextClassifier.from_preset`.
+    Args:
+        pretrained: `Pretrained` to fine-tune.
+        task: str or `Task`. Task or its name.
+        data_dir: str or path. See `seg_tf.tasks.read`.
+        limit: int. Maximum number of training examples. If None, all are used.
+        predict_test: bool. Whether each trial also predicts the test splits.
+        save_model: bool. Whether each trial saves its model.
+        dtype_policy: str. Keras dtype policy of the model. If None, the current one.
+        optimizer: `OptimizerSettings`. Settings other than those of a trial.
+        report: function that is called with a message if rows were truncated.
+        **options: keyword arguments of `TextClassifier.from_preset`.
     """
 
     def __init__(
@@ -193,7 +202,7 @@ class _Split:
         )
 
     def outputs(self, model: keras.Model) -> np.ndarray:
-        """Returns the model's outputs for every example: `(E, C)`."""
+        """Returns outputs `(E, C)`. Raises `TrainingDiverged` if any is not finite."""
         outputs = model.predict(self.encoded.batches(_BATCH_SIZE), verbose=0)
         check_finite(outputs, f"{self.task.name}, {self.name}")
         return outputs
@@ -205,17 +214,17 @@ class _Split:
         return outputs.argmax(axis=1)
 
     def scores(self, predictions: Sequence[int | float]) -> dict[str, float]:
-        """Computes the task's metrics for predictions on this split."""
         return task.compute(self.task, self.labels, predictions)
 
 
 def bag_of_words(
     task: Task, train: Sequence[Example], texts: Sequence[Sequence[str]]
 ) -> np.ndarray | None:
-    """Predicts labels of `texts` with a linear model of words and pairs of words.
+    """Predicts labels of `texts` with a linear model of word unigrams and bigrams.
 
-    The weights of the words are TF-IDF; the model is a logistic or ridge regression of
-    at most 20,000 training examples. Returns None if only one label is known.
+    TF-IDF features of at most 20,000 training examples train a logistic regression or,
+    for scores, a ridge regression. Returns an array of class indices or scores `(E,)`,
+    or None for multiple choice and if all training labels are equal.
     """
     if len(train) > _MAX_BASELINE_EXAMPLES:  # Tables may be sorted by label.
         train = random.Random(0).sample(train, _MAX_BASELINE_EXAMPLES)

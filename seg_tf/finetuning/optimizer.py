@@ -56,7 +56,7 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         self._warmup_updates.assign(round(self.warmup_share * num_updates))
 
     def __call__(self, step: Any) -> Any:
-        """Returns the float32 learning rate of the update after `step` updates."""
+        """Returns the float32 learning rate of update `step`, counted from 0."""
 
         def ratio(count: Any, total: Any) -> Any:
             total = ops.cast(ops.maximum(total, 1), "float32")
@@ -108,8 +108,8 @@ def scheduled_optimizer(
 class ReusableModel:
     """A model that is compiled once, and reset before every training run.
 
-    Tracing the graph of a training step takes longer than some trials, and TensorFlow
-    never frees traced graphs.
+    Tracing a training step takes longer than some trials, and TensorFlow never frees
+    traced graphs. `make` creates a model from a seed, and `make_loss` its loss.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class ReusableModel:
     def train(
         self, batches: Any, trial: Trial, callbacks: Callbacks
     ) -> tuple[keras.Model, list[dict[str, float]]]:
-        """Trains the model on `batches`, and returns it with the logs of its epochs."""
+        """Resets and trains the model, and returns it with the logs of each epoch."""
         setting = trial.setting
         num_updates = len(batches) * setting.epochs
         model = self.start(trial.seed, setting.learning_rate, num_updates)

@@ -34,7 +34,8 @@ _EPSILON = 1e-8
 def probe_recipe(task: Task | str) -> Recipe:
     """Returns the recipe of a task's probe, which has a single setting.
 
-    `epochs` is the maximum total number of evaluations on dev, over all L2 penalties.
+    `epochs` is the maximum number of evaluations on dev, summed over all L2 penalties.
+    Raises a ValueError if the task is not part of DiscoEval.
     """
     settings = settings_of(tasks.get(task))
     return Recipe(
@@ -47,15 +48,15 @@ def probe_recipe(task: Task | str) -> Recipe:
 class ProbeRunner:
     """A `TaskRunner` that trains DiscoEval's probe on vectors of a frozen encoder.
 
-    The constructor reads the files, and the first trial encodes the texts. Later trials
-    only train the probe. `seg_tf.tasks.discoeval.ProbeSettings` fixes everything except
+    The constructor reads the files. The first trial encodes the texts, and later trials
+    reuse the vectors. `seg_tf.tasks.discoeval.ProbeSettings` fixes everything except
     the seed. The test split may be missing.
 
     In `mode` "per_sentence", each text has a separate row, as in DiscoEval's code. In
-    "joint", the texts of an example share a row and see each other. If
-    `randomly_initialized` is True, each trial draws new encoder weights with its seed.
-    The probe computes in float32, and the encoder in `dtype_policy`. Other arguments
-    are as for `ClassificationRunner`.
+    "joint" (SLM and ReAT only), the texts of an example share a row, in which they
+    attend to each other. If `randomly_initialized` is True, each trial encodes with new
+    random weights. The probe computes in float32, and the encoder in `dtype_policy`.
+    Other arguments are as for `ClassificationRunner`.
     """
 
     main_metric = "accuracy"
@@ -187,7 +188,7 @@ def encode_examples(
 ) -> tuple[np.ndarray, int]:
     """Encodes every text of every example as a vector.
 
-    Equal rows are encoded once. `row_texts` is 1 or the number of texts per example.
+    Equal rows are encoded once. `row_texts`, the number of texts per row, is 1 or N.
     Returns a float32 array `(E, N, D)` and the number of truncated rows.
     """
     rows = [
@@ -217,11 +218,11 @@ class Probe:
 def make_probe(
     num_features: int, num_classes: int, hidden_size: int, l2: float, seed: int
 ) -> keras.Model:
-    """Creates a softmax classifier, with a sigmoid hidden layer if `hidden_size` > 0.
+    """Creates a classifier, with a sigmoid hidden layer if `hidden_size` is positive.
 
-    Kernels and biases are drawn uniformly within ±1 / sqrt(inputs), as in PyTorch. The
-    penalty is l2 / 2 times the sum of squares of both, whose gradient is the weight
-    decay of PyTorch's Adam.
+    Outputs are logits. Kernels and biases are drawn uniformly within ±1 / sqrt(inputs),
+    as in PyTorch. The penalty is `l2 / 2` times the sum of all squared weights. Its
+    gradient equals the weight decay of PyTorch's Adam.
     """
 
     def dense(inputs: int, units: int, activation: str | None, name: str) -> Any:
@@ -248,7 +249,7 @@ def make_probe(
 
 
 def predict(model: keras.Model, features: np.ndarray) -> np.ndarray:
-    """Returns the index of the largest logit for each example."""
+    """Returns the index of the largest logit for each example, `(E,)`."""
     return np.argmax(model(tf.constant(features)), axis=1)
 
 

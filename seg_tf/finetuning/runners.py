@@ -45,7 +45,7 @@ _FLAGS = {
 
 
 def kind_of_task(task: str, probe: str | None = None) -> str:
-    """Returns the kind of a task, a key of `OPTIONS`."""
+    """Returns a task's kind, a key of `OPTIONS`, or raises a ValueError."""
     check_choice("task", task, (*tasks.names(), *squad.TASKS))
     if task in squad.TASKS:
         return SQUAD
@@ -74,7 +74,7 @@ def make_runner(
     probe: str | None = None,
     report: Callable[[str], Any] = print,
 ) -> TaskRunner:
-    """Creates a task's runner. `options` must have all `OPTIONS` of the task's kind."""
+    """Creates a task's runner. `options` must contain all `OPTIONS` of its kind."""
     kind = kind_of_task(task, probe)
     arguments = {name: options[name] for name in OPTIONS[kind]} | {"report": report}
     if probe is not None and kind == PROBE:
@@ -91,9 +91,11 @@ def make_recipe(
     probe: str | None = None,
     **chosen: Sequence[Any],
 ) -> Recipe:
-    """Returns the settings to try for a task, from a paper's `grid` or the defaults.
+    """Returns the settings to try for a task, from a `grid` in `GRIDS` or the defaults.
 
-    Fields of `Recipe` in `chosen` take precedence. The recipe of a `probe` is fixed.
+    Nonempty values in `chosen`, named like fields of `Recipe`, take precedence. If
+    `probe` is not None, the recipe is fixed. Raises a ValueError if there is no such
+    grid for the model or the task.
     """
     if probe is not None:
         return probe_recipe(task)

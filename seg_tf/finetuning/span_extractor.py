@@ -38,8 +38,8 @@ class SpanExtractor(TextTask):
     `[CLS]` means that there is no answer.
 
     Args:
-        encoder: maps features to a sequence `(B, L, D)`. It becomes part of the model
-            and is trained with it.
+        encoder: `keras.Model` that maps features to a sequence `(B, L, D)`. It becomes
+            part of the model and is trained with it.
         points_at_sentences: bool. Whether to add a pointer to sentences.
 
     Call arguments:
@@ -115,8 +115,8 @@ class SpanExtractor(TextTask):
         """Creates an extractor from a pretrained encoder, or loads a saved extractor.
 
         `max_length`, `stride` and `max_question_pieces` are as for `window_sizes`. By
-        default, `points_at_sentences` is True for SLM only. Other arguments are as for
-        `TextClassifier.from_preset`.
+        default, `points_at_sentences` is True for SLM only. Other arguments and errors
+        are as for `TextClassifier.from_preset`.
         """
         settings = {
             "max_length": max_length,
@@ -168,6 +168,9 @@ class SpanExtractor(TextTask):
 
         Returns:
             Dict of the outputs of `ServedExtractor`, such as `answer`.
+
+        Raises:
+            ValueError: if the numbers of questions and contexts differ or are 0.
         """
         questions = check_texts(questions, "questions")
         contexts = check_texts(contexts, "contexts")
@@ -184,6 +187,6 @@ class SpanExtractor(TextTask):
         return ServedExtractor(self, self.preprocessor, **choice)
 
     def losses_of_pointers(self) -> dict[str, keras.losses.Loss]:
-        """Returns the loss of each output, for `compile`, which adds the losses."""
+        """Returns a dict of losses by output name for `compile`, which sums them."""
         make = keras.losses.SparseCategoricalCrossentropy
         return {name: make(from_logits=True) for name in self.output}

@@ -32,13 +32,14 @@ _PAIRS = tf.TensorSpec([None, 2], tf.float64)
 
 
 class SpanExamples:
-    """Windows of questions and contexts, for batches of any size and order.
+    """Questions with windows of their contexts, batched for a `SpanExtractor`.
 
     Texts are encoded once, by the `SpanPreprocessor` of an extractor. Rows are laid out
-    batch by batch, in a graph on the CPU.
+    batch by batch, in a graph on the CPU. `len` returns the number of windows. Raises a
+    ValueError if the model cannot read spans, or if a context has no word pieces.
 
     Args:
-        pretrained: a BERT, BERT with P.S., SegaBERT, SLM or a mixture of them.
+        pretrained: `Pretrained` that can read spans, such as BERT, SegaBERT or SLM.
         data: questions and contexts. The first of several answers is the label.
         **sizes: keyword arguments of `window_sizes`.
 
@@ -109,19 +110,18 @@ class SpanExamples:
         return len(self.windows.questions)
 
     def batches(self, batch_size: int, seed: int | None = None) -> tf.data.Dataset:
-        """Returns batches for a `SpanExtractor`, shuffled if there is a seed.
+        """Returns a finite dataset of features and labels. With a seed, it is shuffled.
 
-        Returns:
-            Finite dataset of pairs of features and labels. The labels are the positions
-            `start` and `end` and, for SLM, `sentence`, the candidate of the sentence in
-            which the answer starts. If there is no answer, all are 0, for `[CLS]`.
+        The labels are the positions `start` and `end` and, for SLM, `sentence`, the
+        candidate of the sentence in which the answer starts, int32 `(B,)`. They are 0,
+        which means `[CLS]`, unless the window contains the whole answer.
         """
         return row_batches(self.make_batch, self._row_shapes, batch_size, seed)
 
     def make_batch(
         self, numbers: np.ndarray, row_shape: tuple[int, ...] | None = None
     ) -> Any:
-        """Returns the given windows' features and labels, as arrays."""
+        """Returns the features and labels of the given windows, as dicts of arrays."""
         if row_shape is None:
             row_shape = tuple(self._row_shapes[numbers].max(axis=0))
         with tf.device("CPU"):
@@ -147,8 +147,9 @@ class AnswerRanker:
     """Predicts answers to the questions of `SpanExamples` with a `SpanExtractor`.
 
     A call returns the best answers to each question, and the loss, which is summed over
-    the pointers and averaged over the windows. The pointer to sentences affects only
-    the loss, because it is an auxiliary task for the encoder (SLM, section 2.2).
+    the pointers and averaged over the windows. It raises `TrainingDiverged` if logits
+    are not finite. The pointer to sentences affects only the loss, because it is an
+    auxiliary task for the encoder (SLM, section 2.2).
     """
 
     def __init__(

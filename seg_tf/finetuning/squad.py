@@ -34,8 +34,9 @@ class SquadRunner:
     training targets and the ranking of answers follow BERT's published code. The target
     of a window without the answer is `[CLS]`. The scores are computed by
     `seg_tf.tasks.squad.score_answers`. The logs of every epoch contain the scores and
-    the `loss` on the dev windows. Arguments are as for `ClassificationRunner`, except
-    for `dev_limit`, the number of dev questions to answer.
+    the `loss` on the dev windows. The task is "squad/v1.1" or "squad/v2.0". `dev_limit`
+    is the number of dev questions to answer. Other arguments are as for
+    `ClassificationRunner`.
     """
 
     main_metric = "f1"

@@ -53,9 +53,9 @@ class TextClassifier(TextTask):
     ```
 
     Args:
-        encoder: maps features to a sequence `(B, L, D)`. It becomes part of the model
-            and is trained with it.
-        readout: selects the input vectors of the head.
+        encoder: `keras.Model` that maps features to a sequence `(B, L, D)`. It becomes
+            part of the model and is trained with it.
+        readout: `TextReadout` that selects the input vectors of the head.
         num_classes: int. Number of classes or answers. 1 means regression.
         dropout: float. Dropout rate before the dense layer.
         freeze_encoder: bool. Whether to freeze the encoder's weights and to run it in
@@ -159,10 +159,10 @@ class TextClassifier(TextTask):
             num_classes: int. Number of classes. 1 means regression. Defaults to the
                 number of `labels`.
             num_texts: int. Number of texts per example: 2 for pairs. Defaults to 1.
-            num_choices: int. Number of answers per example in multiple choice. Each
-                answer has a separate row with the shared text. Defaults to 1.
-            labels: names of the classes, in the order of their indices.
-            max_length: int. Maximum row length. If None, as in pretraining.
+            num_choices: int. Number of answers, equal to `num_classes`, in multiple
+                choice. Each has a row with the shared text. Defaults to 1.
+            labels: sequence of str. Class names, in the order of their indices.
+            max_length: int. Maximum row length. If None, the length in pretraining.
             dropout: float. Dropout rate before the dense layer. Defaults to 0.1.
             freeze_encoder: bool. Whether to train only the head.
             randomly_initialized: bool. Whether to use random encoder weights, as a
@@ -268,20 +268,20 @@ class TextClassifier(TextTask):
             x: a sequence, array or tensor of texts, or of tuples of texts; for
                 `num_texts=2` also a tuple of all first and all second texts; a
                 `tf.data.Dataset` of batches of texts and labels; or features.
-            y: labels of the texts: class indices or names, or regression values.
+            y: array-like `(E,)`. Class indices or names, or regression values.
             batch_size: int. Number of examples per update. Defaults to 32.
             epochs: int. Number of epochs.
-            validation_data: texts, labels and optionally sample weights, or batches.
+            validation_data: tuple of texts, labels and any weights, or batches.
             validation_split: float. Fraction of the texts, at the end, to validate on.
-            sample_weight: weights of the examples in the loss.
+            sample_weight: array-like `(E,)`. Weights of the examples in the loss.
             seed: int. Seed for shuffling the texts.
             learning_rate: float. Peak learning rate. Defaults to the rate of the
                 previous call, otherwise to the checkpoint's rate, otherwise to 3e-5.
             **arguments: other arguments of `keras.Model.fit`.
 
         Raises:
-            ValueError: if texts or labels are invalid, if `learning_rate` is not
-                positive and finite, or if it is given for a model that you compiled.
+            ValueError: if an argument is invalid, if `learning_rate` is given for a
+                model that you compiled, or if the number of batches is unknown.
         """
         if is_text(x) and validation_split:
             texts = to_tuples(x, self.preprocessor.num_texts)
@@ -351,6 +351,9 @@ class TextClassifier(TextTask):
         Returns:
             Class names `(E,)`, or class indices for a model without `labels`, and the
             probabilities of all classes, float `(E, num_classes)`.
+
+        Raises:
+            ValueError: if the model is for regression, or the texts are invalid.
         """
         if self.num_classes == 1:
             raise ValueError(
@@ -432,7 +435,7 @@ class TextClassifier(TextTask):
         return mapped.prefetch(tf.data.AUTOTUNE)
 
     def _schedule(self) -> LinearWarmupDecay | None:
-        """Returns the fine-tuning schedule of the compiled optimizer, or None."""
+        """Returns the optimizer's `LinearWarmupDecay`, or None if it has none."""
         # In float16, the optimizer is wrapped in a loss-scaling optimizer.
         optimizer = getattr(self, "optimizer", None)
         optimizer = getattr(optimizer, "inner_optimizer", optimizer)
@@ -440,7 +443,6 @@ class TextClassifier(TextTask):
         return schedule if isinstance(schedule, LinearWarmupDecay) else None
 
     def _compile(self, learning_rate: float | None, num_updates: int) -> None:
-        """Compiles the model for one call of `fit`."""
         if learning_rate is None:
             schedule = self._schedule()
             learning_rate = DEFAULT_LEARNING_RATE
@@ -483,7 +485,7 @@ class _WithoutDropout(keras.layers.Layer):
 
 
 def _with_cardinality(batches: Any) -> Any:
-    """Sets a dataset's unknown cardinality. Returns all other values unchanged."""
+    """Sets a dataset's cardinality if unknown. Returns all other values unchanged."""
     if (
         isinstance(batches, tf.data.Dataset)
         and int(batches.cardinality()) == tf.data.UNKNOWN_CARDINALITY
@@ -494,7 +496,7 @@ def _with_cardinality(batches: Any) -> Any:
 
 
 def _num_batches(batches: Any) -> int:
-    """Returns the number of batches per epoch, for the learning rate schedule."""
+    """Returns the number of batches per epoch. Raises ValueError if it is unknown."""
     number = tf.data.INFINITE_CARDINALITY
     if isinstance(batches, tf.data.Dataset):
         number = int(batches.cardinality())

@@ -43,9 +43,6 @@ class TextTask(keras.Model):
         pretrained: the model's encoder with its vocabulary and text settings. None for
             a model that was built from an encoder only.
         settings: arguments of `from_preset` that recreate the model.
-
-    Call arguments:
-        inputs: dict of the features in `feature_names`. Other entries are ignored.
     """
 
     pretrained: Pretrained | None = None
@@ -92,8 +89,12 @@ class TextTask(keras.Model):
         """Loads a saved task. Subclasses also create tasks from pretrained encoders.
 
         Args:
-            folder: a folder written by `save_to_preset`.
+            folder: str or path. A folder written by `save_to_preset`.
             sentence_function: str. See `load_pretrained`.
+
+        Raises:
+            CheckpointError: if there is no checkpoint, or it is damaged.
+            ValueError: if it is a task of another class.
         """
         return cls._load(folder, sentence_function)
 
@@ -169,11 +170,12 @@ class TextTask(keras.Model):
         """Writes the model, its vocabulary and its settings.
 
         Args:
-            folder: a new or empty folder.
+            folder: str or path. A new or empty folder.
             overwrite: bool. Whether to replace a saved task in `folder`.
 
         Raises:
-            ValueError: if `folder` is not empty and cannot be replaced.
+            ValueError: if `folder` is not empty and is not overwritten, or if the model
+                was built without a preset.
         """
         text, state = self._text_and_state()
         folder = pathlib.Path(folder).absolute()
@@ -258,10 +260,13 @@ class TextTask(keras.Model):
         """Exports the model as a SavedModel that accepts text, or as an ONNX file.
 
         Args:
-            folder: a new or empty folder.
+            folder: str or path. A new or empty folder.
             overwrite: bool. Whether to replace an existing exported model.
-            formats: "saved_model", "onnx" (`seg_tf.export.onnx_file`) or both.
+            formats: sequence of str. "saved_model", "onnx" or both.
             **choice: options of `SpanExtractor.answer`, for a `SpanExtractor` only.
+
+        Raises:
+            ValueError: if the folder or a format is invalid, or for multiple choice.
         """
         saved_model.write(
             self._served(**choice),
@@ -278,6 +283,6 @@ class TextTask(keras.Model):
 
 
 def is_saved_task(folder: str | pathlib.Path) -> bool:
-    """Returns whether a checkpoint was written by `TextTask.save_to_preset`."""
+    """Returns whether a checkpoint is a saved task, or raises a `CheckpointError`."""
     checkpoint = folders.find_checkpoint(pathlib.Path(folder), "checkpoint")
     return "task" in contents.read_state(checkpoint)

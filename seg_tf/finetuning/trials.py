@@ -74,8 +74,8 @@ class TaskRunner(Protocol):
     """Trains models for one task from one checkpoint.
 
     Files are read and texts are encoded once for all trials. `main_metric` names the
-    score that ranks settings. `baselines` has the scores of simpler predictions by
-    name. `num_examples` is the number of training examples.
+    score that ranks settings. `baselines` maps the names of simple predictors to their
+    scores. `num_examples` is the number of training examples.
     """
 
     name: str
@@ -91,8 +91,7 @@ class TaskRunner(Protocol):
     ) -> Result:
         """Trains a model, writes predictions, and returns the scores and epoch logs.
 
-        Raises:
-            TrainingDiverged: if the model's outputs are not finite.
+        Raises `TrainingDiverged` if the model's outputs are not finite.
         """
 
 
@@ -148,7 +147,7 @@ class TrialsFolder:
         files.write_json(self._settings_file, {"version": VERSION, **settings})
 
     def settings(self) -> dict[str, Any]:
-        """Reads the settings that apply to all trials."""
+        """Reads the trials' settings. Raises a ValueError if their version differs."""
         settings = files.read_json(self._settings_file)
         version = settings.pop("version", 1)
         # Other programs may write files with this name.
@@ -190,8 +189,9 @@ def run_trials(
     """Runs trials one after another, and returns the trials that diverged.
 
     The folder of a trial appears when the trial is finished. Diverged trials have no
-    folder and no scores. Training stops early after `patience` epochs without a better
-    main metric, unless it is None. `factories` create callbacks for every trial.
+    folder and no scores. If `patience` is not None, training stops after `patience`
+    epochs without a better main metric, and the best weights are restored. Messages
+    contain `name`, or the runner's name. `factories` create callbacks for every trial.
     """
     diverged = []
     for number, trial in enumerate(trials, start=1):

@@ -39,7 +39,7 @@ def get(name: str | Task) -> Task:
 
 
 def register(task: Task, splits: dict[str, list[Example]]) -> None:
-    """Adds a task with its examples by split, such as those of `own_table.read`."""
+    """Adds a task and its examples by split, as `own_table.read` returns them."""
     _TASKS[task.name] = task
     _READERS[task] = lambda task, data_dir, split: splits[split]
 

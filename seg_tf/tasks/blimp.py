@@ -32,7 +32,7 @@ def read(data_dir: str | pathlib.Path, limit: int | None = None) -> list[Minimal
 
     Raises:
         OSError: if a file cannot be read.
-        ValueError: if the folder has no such files, or if a line is invalid. The
+        ValueError: if the folder has no .jsonl files, or if a line is invalid. The
             message names the file and line.
     """
     folder = pathlib.Path(data_dir)

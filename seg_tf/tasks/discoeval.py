@@ -112,14 +112,12 @@ class ProbeSettings:
     """Settings of a task's probe, as in the benchmark's code.
 
     A probe is trained with Adam and evaluated on the dev set after every
-    `passes_per_evaluation` passes over the training data. Training ends after
-    `max_passes`, or once accuracy has failed to increase `tenacity` + 1 times in total.
-    One probe is trained for each value of `l2`, and the weights with the best dev
-    accuracy are used. As in PyTorch's Adam, the gradient of the penalty is part of the
-    gradient that Adam scales.
-
-    In the benchmark's code, DC changes a settings object that all tasks share, so later
-    tasks also get its hidden layer. Here they do not.
+    `passes_per_evaluation` passes over the training data. Training ends with the first
+    evaluation after more than `max_passes` passes, or once accuracy has failed to
+    increase `tenacity` + 1 times in total. One probe is trained for each value of `l2`,
+    and the weights with the best dev accuracy are used. As in PyTorch's Adam, the
+    gradient of the penalty is part of the gradient that Adam scales. Unlike in the
+    benchmark's code, the hidden layer of DC is not added to the probes of later tasks.
 
     Attributes:
         features: str. Input of the probe. See `combine_vectors`.
@@ -153,6 +151,9 @@ def combine_vectors(features: str, vectors: np.ndarray) -> np.ndarray:
             "pair_and_difference": a, b, a - b
             "pair_product_and_distance": a, b, a * b, |a - b|
         vectors: float array `(num_examples, num_texts, size)`.
+
+    Returns:
+        Float array `(num_examples, num_features)`.
     """
     combined = _COMBINATIONS[features](*np.moveaxis(vectors, 1, 0))
     return np.concatenate(combined, axis=-1)
@@ -179,11 +180,7 @@ _SETTINGS: Mapping[str, ProbeSettings] = {
 
 
 def settings_of(task: Task) -> ProbeSettings:
-    """Returns the probe settings of a task.
-
-    Raises:
-        ValueError: if the task is not part of DiscoEval.
-    """
+    """Returns a task's probe settings. Raises ValueError if it is not in DiscoEval."""
     if task not in TASKS:
         raise ValueError(f"`task` must be a task of DiscoEval. Received: {task.name!r}")
     return _SETTINGS[task.name.split("/")[1]]

@@ -54,9 +54,7 @@ class Recipe:
     """Settings that a paper tries for a task.
 
     Attributes:
-        learning_rates: tuple of float. Values of the grid.
-        batch_sizes: tuple of int. Values of the grid.
-        epochs: tuple of int. Values of the grid.
+        learning_rates, batch_sizes, epochs: tuples of numbers. Values of the grid.
         source: str. Paper, sections and tables that state the settings.
         best: `Setting`. The paper's best or only setting, or None if it is not stated.
         num_runs: int. Number of seeds per setting, or None if it is not stated.
@@ -94,7 +92,6 @@ def get(recipe: str, task: str) -> Recipe:
 def _single(
     setting: Setting, source: str, num_runs: int | None = None, row_length: int = 128
 ) -> Recipe:
-    """Returns a recipe with a grid of one setting."""
     return Recipe(
         learning_rates=(setting.learning_rate,),
         batch_sizes=(setting.batch_size,),

@@ -6,8 +6,7 @@ Files are named as in the download, such as `CoLA/train.tsv`. Peculiarities:
 * The labels of MRPC's test set are only in Microsoft's `msr_paraphrase_test.txt`, which
   is read if `test.tsv` is missing.
 * The first release of QQP has rows that a line feed inside a question splits in two.
-  Both halves are left out and counted in a warning. The current release ("QQP-clean")
-  has no such rows.
+  Such rows are left out, with a warning. The current release, "QQP-clean", has none.
 """
 
 import logging

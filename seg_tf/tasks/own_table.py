@@ -1,7 +1,6 @@
-"""A task of a user: texts and labels in the columns of a table.
+"""Reads a user's task from tables with texts and labels in named columns.
 
-Files are CSV, TSV (.tsv) or JSON lines (.jsonl, .json), with named columns. Labels are
-classes or, if they are numbers that do not look like classes, scores.
+Files are CSV, TSV (.tsv) or JSON Lines (.jsonl, .json, .ndjson), possibly compressed.
 """
 
 import csv
@@ -32,24 +31,24 @@ def read(
     dev_file: str | None = None,
     regression: bool | None = None,
 ) -> tuple[Task, dict[str, list[Example]]]:
-    """Reads a table and chooses the kind of its task.
+    """Reads a table as a classification or regression task.
 
     Args:
         train_file: str. File of the training examples.
-        texts: sequence of str. Columns of the texts of an example.
-        label: str. Column of the label.
+        texts: sequence of str. Names of the text columns.
+        label: str. Name of the label column.
         dev_file: str. File of the dev examples. By default, a tenth of the different
             texts of `train_file`, chosen by their checksums, is held out.
-        regression: bool. Whether labels are scores. By default, they are scores if all
-            of them are numbers, and some not whole or more than 20 distinct.
+        regression: bool. Whether labels are scores. Defaults to True if all labels are
+            numbers, and some are not whole or more than 20 are distinct.
 
     Returns:
-        The task, with the metrics accuracy and Matthews correlation or Spearman and
-        Pearson correlation, and its examples by split.
+        The task and a dict of its examples by split. The metrics are accuracy and
+        Matthews correlation or, for regression, Spearman and Pearson correlation.
 
     Raises:
-        ValueError: if a file or a column is missing, or if the labels cannot be used.
-            The message names the file, the line or column and what was found.
+        OSError: if a file cannot be read.
+        ValueError: if a column is missing, or if a file or its labels are invalid.
     """
     columns = (*texts, label)
     rows = {"train": [], "dev": []}
@@ -97,7 +96,7 @@ def read(
 
 
 def _rows(path: pathlib.Path, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yields the place and the fields of each complete row. Reports other rows."""
+    """Yields `file:line` and the fields of complete rows. Reports incomplete rows."""
     num_left_out = 0
     for line, row in records(path):
         for name in columns:
@@ -123,7 +122,7 @@ def _rows(path: pathlib.Path, columns: Sequence[str]) -> Iterator[tuple[str, ...
 
 
 def records(path: pathlib.Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yields the number of the last line and the fields by column of each row."""
+    """Yields each row's last line number and fields by column, or raises ValueError."""
     name = path.name.lower()
     for suffix in COMPRESSION_SUFFIXES:
         name = name.removesuffix(suffix)
@@ -148,13 +147,13 @@ def records(path: pathlib.Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 
 def _is_held_out(texts: Sequence[str]) -> bool:
-    """Returns whether an example belongs to dev. Copies of a text stay together."""
+    """Returns whether an example belongs to dev, which depends only on its texts."""
     digest = hashlib.sha256("\n".join(texts).encode("utf-8", "replace")).digest()
     return int.from_bytes(digest[:4], "little") % 10 == 0
 
 
 def _number(label: str) -> float:
-    """Returns the number in a label, or NaN."""
+    """Converts a label to a float. Returns NaN unless it is a finite number."""
     try:
         number = float(label)
     except ValueError:

@@ -1,15 +1,8 @@
 """Reads semantic textual similarity datasets from their original files.
 
-| set | files | scores |
-|---|---|---|
-| `sts12` … `sts16` | `STS12-en-test/STS.input.MSRpar.txt`, `STS.gs.…` | 0 to 5 |
-| `sts-b` | `STS-B/dev.tsv` of GLUE | 0 to 5 |
-| `sts-b-test` | `sts-test.csv` of the STS benchmark's own download | 0 to 5 |
-| `sick-r` | `SICK_test_annotated.txt` | 1 to 5 |
-
-The datasets of 2012 to 2016 (Agirre et al.) have several parts, named by their files.
-Pairs with an empty score are left out. The SMT part of 2013, which is not freely
-available, is read if it exists.
+The datasets of 2012 to 2016 (Agirre et al.) have several parts, named after their
+files. Pairs with an empty score are left out. The SMT part of 2013, which is not freely
+available, is read if it exists. `seg-tf evaluate-similarity --help` lists the files.
 """
 
 import dataclasses

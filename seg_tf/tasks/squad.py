@@ -7,8 +7,8 @@ Implements Rajpurkar et al., 2016, and Rajpurkar, Jia and Liang, 2018. A file is
        "is_impossible": …}]}]}]}
 
 with `is_impossible` in version 2.0 only. `answers` may also have Hugging Face's form,
-`{"text": […], "answer_start": […]}`. A training file has one answer per question, a
-development file several, by different people.
+`{"text": […], "answer_start": […]}`. Training files have one answer per question.
+Development files have several, by different people.
 """
 
 import collections
@@ -36,7 +36,7 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
-    """Text of an answer, and the position in the context where it starts."""
+    """Text of an answer, and the position of its first character in the context."""
 
     text: str
     start: int
@@ -100,7 +100,7 @@ def read(path: str | os.PathLike, *, for_training: bool = False) -> SquadFile:
 
     With `for_training`, every question needs an answer that occurs in its context, or
     must be impossible. Answers are moved to their occurrence nearest to `answer_start`.
-    A no-break space matches a space. Scoring needs only the answer texts.
+    A no-break space matches a space. For scoring, answer positions are not checked.
 
     Raises:
         OSError: if the file cannot be read.
@@ -191,7 +191,7 @@ _KINDS = {str: "a string", int: "an integer", list: "a list", dict: "an object"}
 
 
 def _check(name: str, value: Any, *kinds: type) -> None:
-    """Raises a ValueError if a field has another type. Rejects bools as integers."""
+    """Raises a ValueError unless a field has one of the types. Bools are not ints."""
     if type(value) not in kinds:
         rule = " or ".join(_KINDS[kind] for kind in kinds)
         raise ValueError(f"`{name}` must be {rule}. Received: {value!r:.60}")
@@ -222,8 +222,10 @@ def read_split(
 ) -> SquadFile:
     """Reads a file such as `train-v1.1.json` in a folder or its subfolder `squad`.
 
-    Only the first `limit` questions are read, or all if it is None. `report` is called
-    with a message if questions were left out.
+    `version` is "v1.1" or "v2.0", and `split` is "train" or "dev". If `limit` is not
+    None, only the first `limit` questions are returned. `report` is called with a
+    message if invalid questions were left out. Raises an OSError if the file is missing
+    or ambiguous, and a ValueError if it is invalid, empty or of another version.
     """
     folder, name = pathlib.Path(data_dir).expanduser(), f"{split}-{version}"
     places = (folder, folder / "squad")
@@ -332,11 +334,11 @@ def best_null_threshold(
 def score_answers(
     data: SquadFile, answers: Sequence[RankedAnswers]
 ) -> dict[str, float]:
-    """Computes exact match and F1 of the best answers to all questions with `evaluate`.
+    """Scores the best answers with `evaluate`, and returns exact match and F1 scores.
 
-    In version 2.0, `null_threshold` maximizes F1 on these questions, as papers do for
-    the development set. All scores use it except `untuned_exact` and `untuned_f1`,
-    whose threshold is 0.
+    In version 2.0, the scores are for the threshold that maximizes F1 on `data`, as
+    papers do for the development set. It is returned as `null_threshold`. The scores
+    for the threshold 0 are `untuned_exact` and `untuned_f1`.
     """
 
     def scores(threshold: float = 0.0) -> dict[str, float]:
@@ -388,12 +390,13 @@ def write_predictions(
 def evaluate(data: SquadFile, predictions: Mapping[str, str]) -> dict[str, Any]:
     """Scores predictions, a mapping of question identifiers to answers, in percent.
 
-    Follows the official script for the file's version. A prediction that normalization
-    leaves empty has an F1 of 0, but of 1 in version 2.0 if the question has no answer.
-    A question without a prediction scores 0.
+    Follows the official script for the file's version. Questions without a prediction
+    score 0. A prediction that is empty after normalization has an F1 of 0 or, if the
+    question has no answer in version 2.0, of 100.
 
-    Returns `exact`, `f1`, `total` and `missing_predictions`. Version 2.0 adds the first
-    three for questions with an answer, `HasAns_…`, and without an answer, `NoAns_…`.
+    Returns a dict of `exact`, `f1`, `total` and `missing_predictions`. In version 2.0,
+    the first three are also computed for questions with an answer (`HasAns_…`) and
+    without (`NoAns_…`). Raises a ValueError if no question has a prediction.
     """
     questions = list(data.questions())
     if predictions.keys().isdisjoint(question.identifier for question in questions):

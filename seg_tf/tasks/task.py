@@ -124,7 +124,6 @@ def write_predictions(
     files.write_text(path, "".join("\t".join(row) + "\n" for row in rows))
 
 
-#
 # Fields are not quoted. Quotation marks are part of the text and may be unbalanced, as
 # in QNLI. Rows end only at line feeds.
 
@@ -171,8 +170,7 @@ def find_file(
 ) -> pathlib.Path:
     """Finds the first existing file in `folder` of `data_dir`, or in `data_dir` itself.
 
-    Raises:
-        FileNotFoundError: if no file exists. The message names all candidates.
+    Raises a FileNotFoundError that names all candidates if none of them exists.
     """
     candidates = [
         place / name for place in (data_dir / folder, data_dir) for name in names
@@ -197,10 +195,11 @@ def read_rows(
 ) -> Iterator[TableRow]:
     """Yields the rows of a UTF-8 file of tab-separated values.
 
-    `columns` are the columns of a file without a header. With `more_columns`, rows may
-    be longer. If `columns` is empty, the first line must name the `required` columns.
-    Rows with too few fields are passed to `on_short_row`, if given, and skipped. Raises
-    a ValueError that names the file and line if a row is invalid.
+    `columns` names the columns of a file without a header. If it is empty, the first
+    line is a header, which must contain the `required` columns. If `more_columns` is
+    True, additional fields are ignored. Rows with too few fields are passed to
+    `on_short_row`, if given, and skipped. Raises a ValueError that names the file and
+    line if a row is invalid, or if there are no rows.
     """
     names = tuple(columns)
     is_empty = True
