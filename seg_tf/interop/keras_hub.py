@@ -41,7 +41,7 @@ def check(folder: pathlib.Path) -> None:
 
 
 def read(folder: pathlib.Path) -> ForeignModel:
-    """Reads the preset of a `BertBackbone`, as `save_to_preset` writes it."""
+    """Reads a `BertBackbone` preset. Raises `ForeignWeightsError` if this fails."""
     check(folder)
     weight_files = tuple(sorted(folder.glob("model*.weights.h5")))
     try:
@@ -121,8 +121,9 @@ def write_keras_file(pretrained: Pretrained, path: pathlib.Path) -> None:
 def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> None:
     """Writes a `BertBackbone` with its tokenizer and preprocessor as a preset.
 
-    The pooler is the imported one or, if there is none, newly initialized. `folder`
-    must be new or empty. It appears complete or not at all.
+    The pooler is imported or, if there is none, newly initialized. `folder` must be new
+    or empty. It appears complete or not at all. Raises `ForeignWeightsError` if a
+    `BertBackbone` would compute different outputs.
     """
     encoder, normalization = pretrained.encoder, pretrained.normalization
     weights.check_is_bert(pretrained)
