@@ -14,8 +14,8 @@ base: the paper's BERT baseline: 12 layers of width 768, 500,000 updates.
 large: SegaBERT large with BERT's positions: 24 layers of width 1024, 1,000,000 updates.
 large_phase1: first of the two phases of NVIDIA's BERT recipe: 128 positions.
 large_phase2: second of the two phases of NVIDIA's BERT recipe: 512 positions.
-ps_tiny: SegaBERT tiny with positions, paragraphs and sentences (BERT with P.S.).
-ps_base: BERT with P.S., the paper's ablation: 12 layers of width 768.
+ps_tiny: BERT with P.S., paragraph and sentence indices, at a size for a CPU.
+ps_base: the paper's BERT with P.S.: 12 layers of width 768, 500,000 updates.
 ps_large: BERT with P.S.: 24 layers of width 1024, 1,000,000 updates.
 """
 

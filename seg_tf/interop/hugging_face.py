@@ -305,7 +305,7 @@ def write(pretrained: Pretrained, folder: pathlib.Path) -> None:
     """Writes a BERT as config.json, model.safetensors and tokenizer files.
 
     A trained masked-LM head and an imported pooler are included. A model without token
-    types gets two rows of zeros for them. `folder` must be new or empty. It appears
+    types gets a table of two rows of zeros. `folder` must be new or empty. It appears
     complete or not at all. Raises `ForeignWeightsError` if the model is not a BERT.
     """
     encoder, normalization = pretrained.encoder, pretrained.normalization

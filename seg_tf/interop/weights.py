@@ -1,4 +1,4 @@
-"""Converts between other libraries' tensors and our weights, named by their paths."""
+"""Converts other libraries' tensors to our weights, named by path, and back."""
 
 import dataclasses
 import math

@@ -161,7 +161,7 @@ def describe(config: RunConfig) -> str:
 
 
 def read_setting(config: RunConfig, setting: str) -> Any:
-    """Returns the value of a setting in the form of `COLUMNS`, `ABSENT` if missing."""
+    """Returns a run's value of a setting as in `COLUMNS`, or `ABSENT` if missing."""
     value: Any = config
     for name in setting.split("."):
         if isinstance(value, Mapping):

@@ -88,9 +88,10 @@ class Inputs(Protocol):
         rank: int = 0,
         num_ranks: int = 1,
     ) -> tf.data.Dataset:
-        """Returns a rank's rows of up to `max_samples` held-out rows, in a fixed order.
+        """Returns a finite dataset of a rank's held-out rows, in a fixed order.
 
-        Every rank gets the same number of batches, of `batch_size` rows on all ranks.
+        `batch_size` and `max_samples` count the rows of all ranks, which get the same
+        number of batches.
         """
 
     def describe_sample(self, sample: int) -> str:

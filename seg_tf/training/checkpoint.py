@@ -97,7 +97,7 @@ class Checkpoints:
         self._remove_old()
 
     def best(self) -> int | None:
-        """Returns the update with the lowest validation loss, or None without any."""
+        """Returns the best checkpoint's update number, or None if none is validated."""
         return folders.best(self.folder)
 
     def best_loss(self) -> float | None:
@@ -134,7 +134,7 @@ class Checkpoints:
                 self.path(newer).rename(target)
 
     def describe_newest(self) -> str:
-        """Names the newest checkpoint, if there is one, in a clause for messages."""
+        """Returns a clause for messages that names the newest checkpoint, if any."""
         if updates := self.updates():
             return f"The last checkpoint is {self.path(updates[-1])}"
         return "There is no checkpoint yet"
@@ -164,7 +164,7 @@ def choose_for_length(
     `previous` is the run's previous `num_updates`. If it has changed and the schedule
     is warmup–stable–decay, the run resumes from its newest checkpoint before the old
     and the new decay, if there is one. It then equals a new run of the new length.
-    Otherwise, it uses the newest intact one. Raises `CheckpointError` if none is.
+    Otherwise, it resumes from the newest. Raises `CheckpointError` if all are damaged.
     """
     length = config.training.num_updates
     state = checkpoints.newest_intact()

@@ -107,7 +107,7 @@ class Distribution:
     def call_together(self, function: Callable[[], _Result]) -> _Result:
         """Calls `function` on every rank and returns its result.
 
-        If it fails, that rank raises its error, and all others `TrainingStopped`.
+        If it fails on a rank, that rank raises its error, the others `TrainingStopped`.
         """
         failure = report = None
         try:

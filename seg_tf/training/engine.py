@@ -26,7 +26,7 @@ _PACKAGES = ("seg_tf", "keras", "keras-hub", "numpy")
 def choose(name: str) -> None:
     """Sets this process's engine, "tensorflow" or "jax", before Keras is imported.
 
-    Raises a `ValueError` if JAX is missing or Keras already uses the other backend.
+    Raises a `ValueError` if JAX is missing or Keras already uses another backend.
     """
     if name == "jax" and importlib.util.find_spec(name) is None:
         raise ValueError(
@@ -43,7 +43,7 @@ def choose(name: str) -> None:
 
 @functools.cache
 def current() -> TensorFlowEngine | JaxEngine:
-    """Returns the engine. Raises a `ValueError` for any other backend of Keras."""
+    """Returns this process's engine. Raises a `ValueError` for other Keras backends."""
     name = _backend()
     if name not in NAMES:
         raise ValueError(

@@ -52,11 +52,10 @@ class Sums:
 class Learner:
     """Trains an encoder on the weighted sum of its objectives' losses.
 
-    Results over several batches are ratios of sums, identical on all processes.
-
-    An update skips batches whose loss or gradient is not finite. The device computes
-    one update while the host starts the next one, so the outcome of an update is read
-    one call later, or by `finish_update`.
+    Results over several batches are ratios of sums, identical on all processes. An
+    update skips batches whose loss or gradient is not finite. The device computes one
+    update while the host starts the next one, so the outcome of an update is read one
+    call later, or by `finish_update`.
 
     Args:
         encoder: layer that maps a batch of features to a sequence `(B, L, D)` and, if

@@ -302,11 +302,9 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
     so that no update of a run has rate 0. f(x) is x ** power or, without a power,
     (1 - cos(pi x)) / 2. With `decay_from_start`, the second line divides by N, not by
     N - W. The rate then drops at the end of warmup, as in the code of BERT, NVIDIA and
-    Transformer-XL.
-
-    With `decay_begin`, the rate stays at the peak up to that update, and the second
-    line divides by N - decay_begin. This is warmup–stable–decay (Hu et al., 2024,
-    section 4). Until the decay begins, rates do not depend on when it begins or ends.
+    Transformer-XL. With `decay_begin`, the rate stays at the peak up to that update,
+    and the second line divides by N - decay_begin. This is warmup–stable–decay (Hu et
+    al., 2024, section 4). Rates before the decay do not depend on its start or end.
 
     Args:
         peak_learning_rate: float. Learning rate at the end of warmup.

@@ -34,8 +34,9 @@ def curves(
 ) -> Figure:
     """Plots metrics against updates, with the baselines in the log.
 
-    `runs` maps run names to log rows. Each metric has a panel with all runs that log
-    it, in the same colors. Raises a `ValueError` for a metric that no run logs.
+    `runs` maps run names to log rows, of which training rows are only shown with
+    `show_training`. Each metric has a panel. A run has the same color in all panels.
+    Raises a `ValueError` for a metric that no shown row contains.
     """
     columns = min(len(metrics), 2)
     lines = -(-len(metrics) // columns)

@@ -86,7 +86,7 @@ class RunFolder:
 def describe_run(
     config: RunConfig, records: Mapping[str, Any], initial_weights: str | None = None
 ) -> dict[str, Any]:
-    """Returns the config, records and initial weights of a run, for `run.json`."""
+    """Returns a run's config, records and initial weights' checksum, for `run.json`."""
     return {
         "config": to_dict(config),
         "records": dict(records),

@@ -10,10 +10,10 @@ of k * b rows. The loss of micro-batch m is its part of this sum, multiplied by 
     loss_scale * sum over o of loss_weight_o * S_om / (G_o / F)
 
 F is the power of two nearest to the number of micro-batches in the global batch. It
-keeps the loss at the scale of the micro-batch's own mean. Without F, gradients would
+gives the loss the scale of the micro-batch's own mean, so that gradients do not
 underflow in float16. The update divides the summed gradient by F in float32. Gradients
-that are sent as float16 are divided by the power of two nearest to the number of
-micro-batches per process, so that they also have the scale of one micro-batch.
+that are sent as float16 are first divided by the power of two nearest to the number of
+micro-batches per process.
 
 A micro-batch's dropout depends only on the seed and the number of its first sample. It
 does not depend on the process, and is the same after a restart.

@@ -30,9 +30,8 @@ class JaxStep(StepParts):
     """The JAX version of `seg_tf.training.step_tf.TrainingStep`.
 
     Batches are sharded over the devices of all processes. Everything else is
-    replicated. Each device accumulates the gradients of its micro-batches. The compiled
-    step also sums over devices. Must be called in a function that `JaxEngine.compiled`
-    compiles, where variables contain tracers.
+    replicated. Each device accumulates the gradients of its micro-batches, and the step
+    sums them over devices. Must run in a function that `JaxEngine.compiled` compiles.
     """
 
     def __call__(

@@ -1,6 +1,6 @@
 """Implements the TensorFlow engine. Horovod connects its processes.
 
-No other file uses Horovod. Its Keras integration, which lacks Keras 3, is not used.
+No other file uses Horovod. Its Keras integration does not support Keras 3.
 """
 
 import contextlib
@@ -46,10 +46,7 @@ class TensorFlowEngine:
     step_class: Any = TrainingStep
 
     def join(self) -> Distribution:
-        """Connects to the processes started with this one. Returns a `Distribution`.
-
-        Raises `TrainingStopped` if the processes cannot be connected.
-        """
+        """Returns the connected processes of the run, or raises `TrainingStopped`."""
         number = os.environ.get(distribution.JAX_PROCESSES, "several")
         is_jax_process = distribution.JAX_ADDRESS in os.environ and number != "1"
         if is_jax_process and distribution.number_launched() <= 1:

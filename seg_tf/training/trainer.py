@@ -55,9 +55,8 @@ class Result(NamedTuple):
 class Trainer:
     """Trains a run to its end, from the checkpoint in its output folder, if any.
 
-    Every process of a run has a trainer, and all trainers take the same actions at the
-    same update. Only the chief reads and writes the output folder. It sends its state
-    to the other processes.
+    Every process has a trainer. All take the same actions at the same update. Only the
+    chief reads and writes the output folder. It sends its state to the others.
 
     Attributes:
         description: dict. Result of `run_folder.describe_run`.
@@ -248,7 +247,7 @@ class Trainer:
     # --- Validation -----------------------------------------------------------------
 
     def _validate(self) -> None:
-        """Validates, and logs results per source of a mixture and weighted means."""
+        """Validates the model and logs the results, also per source of a mixture."""
         with self._speed.paused():
             results = {
                 name: self._validate_on(batches)
