@@ -108,8 +108,8 @@ def write_keras_file(pretrained: Pretrained, path: pathlib.Path) -> None:
     """Writes any model's encoder as a file for `keras.saving.load_model`.
 
     To load it, first import the module of the model's class from this package. The file
-    has no tokenizer. An encoder with a token type table also reads `token_type`, a text
-    number per position. BERT-like encoders read one window per row.
+    has no tokenizer. An encoder with a token type table also reads `token_type`, the
+    index of the text at each position. BERT-like encoders read one window per row.
     """
     encoder = pretrained.encoder
     if isinstance(encoder, Encoder):

@@ -24,7 +24,7 @@ _STOP_REQUEST = "stop_request"
 
 
 class Sums:
-    """Exact numerators and denominators of N metrics, a float64 variable `(N, 2)`."""
+    """Numerators and denominators of N metrics in a float64 variable `(N, 2)`."""
 
     def __init__(self, names: Iterable[str]):
         self.names = list(names)
