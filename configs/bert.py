@@ -2,21 +2,21 @@
 
 Commands, hardware and results: docs/configs.md#bert_tiny.
 
-tiny: SegaBERT tiny with positions: 2 layers of width 128, for a CPU.
+tiny: SegaBERT tiny with BERT's positions: 2 layers of width 128, for a CPU.
 modern_tiny: SegaBERT modern_tiny without the index tables.
-mini: SegaBERT mini with positions.
+mini: SegaBERT mini with BERT's positions: 4 layers of width 256.
 modern_mini: SegaBERT modern_mini without the index tables.
-included: bert_mini_en of the package, a modern_mini trained like segabert_mini_en.
+included: the package's bert_mini_en, a modern_mini trained like segabert_mini_en.
 modern_base: SegaBERT modern_base without the index tables.
 tiny_phase1: first of two phases, at a size for a CPU.
 tiny_phase2: second of two phases, starting from the weights of tiny_phase1.
 base: the paper's BERT baseline: 12 layers of width 768, 500,000 updates.
-large: SegaBERT large with positions: 24 layers of width 1024, 1,000,000 updates.
+large: SegaBERT large with BERT's positions: 24 layers of width 1024, 1,000,000 updates.
 large_phase1: first of the two phases of NVIDIA's BERT recipe: 128 positions.
 large_phase2: second of the two phases of NVIDIA's BERT recipe: 512 positions.
-ps_tiny: SegaBERT tiny with positions, paragraphs and sentences (BERT with P.S.).
-ps_base: the paper's ablation: 12 layers of width 768, 500,000 updates.
-ps_large: the ablation with 24 layers of width 1024, 1,000,000 updates.
+ps_tiny: BERT with P.S., paragraph and sentence indices, at a size for a CPU.
+ps_base: the paper's BERT with P.S.: 12 layers of width 768, 500,000 updates.
+ps_large: BERT with P.S.: 24 layers of width 1024, 1,000,000 updates.
 """
 
 from dataclasses import replace

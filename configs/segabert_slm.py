@@ -3,7 +3,7 @@
 Commands, hardware and results: docs/configs.md#segabert_slm_tiny.
 
 tiny: 2 layers of width 128, for a CPU.
-included: segabert_slm_mini_en of the package, segabert_mini_en with SLM.
+included: the package's segabert_slm_mini_en, segabert_mini_en with SLM's objective.
 base: 12 layers of width 768, Wikipedia and books, 1,000,000 updates.
 """
 

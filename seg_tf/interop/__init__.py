@@ -11,10 +11,10 @@ from seg_tf.checkpoints.pretrained import Pretrained, load_pretrained
 def load_preset(
     preset: str | pathlib.Path, sentence_function: str | None = None
 ) -> Pretrained:
-    """Loads a checkpoint, or converts another library's model to one.
+    """Loads a checkpoint, or another library's model after converting it.
 
-    Conversions are cached in `$XDG_CACHE_HOME/seg_tf`. Warns if the outputs of a
-    converted encoder differ from its source's. See `FromPreset.from_preset`.
+    `FromPreset.from_preset` documents the arguments. Conversions are cached in
+    `$XDG_CACHE_HOME/seg_tf`. Warns if a conversion changes the encoder's outputs.
     """
     folder = pathlib.Path(preset)
     if not folders.is_checkpoint(folder):
@@ -48,6 +48,6 @@ class FromPreset:
 
         Raises:
             CheckpointError: if there is no such model or it is damaged.
-            ValueError: if this class does not support the model.
+            ValueError: if it cannot be converted, or this class does not support it.
         """
         return cls(load_preset(preset, sentence_function))

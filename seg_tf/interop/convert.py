@@ -65,7 +65,8 @@ def open_model(source: str | pathlib.Path) -> ForeignModel:
     """Reads another library's model in any of `FORMATS`.
 
     `source` is a folder, a TensorFlow checkpoint prefix, or `hf://organization/name`,
-    optionally followed by `@` and a branch, tag or commit.
+    optionally followed by `@` and a branch, tag or commit. Raises `ForeignWeightsError`
+    if it cannot be read.
     """
     is_remote = str(source).startswith(_HUB)
     path = download(str(source)) if is_remote else pathlib.Path(source)
@@ -81,9 +82,10 @@ def open_model(source: str | pathlib.Path) -> ForeignModel:
 
 
 def download(url: str) -> pathlib.Path:
-    """Downloads a Hugging Face Hub model and returns its local folder.
+    """Downloads `hf://organization/name@revision` and returns the local folder.
 
-    Weights are downloaded last, after the config shows that the model is supported.
+    Weights are only downloaded if the config is supported. Raises `ForeignWeightsError`
+    if it is not, or if the download fails.
     """
     name, _, revision = url.removeprefix(_HUB).partition("@")
     folder = _fetch(name, revision or None, _DESCRIPTIONS)
@@ -113,7 +115,7 @@ def _fetch(name: str, revision: str | None, patterns: Iterable[str]) -> pathlib.
 
 
 def open_checkpoint(folder: pathlib.Path) -> ForeignModel:
-    """Reads the encoder and masked-LM head of one of this package's checkpoints."""
+    """Reads a BERT-like checkpoint of this package, with its trained masked-LM head."""
     source = pretrained.load_pretrained(folder)
     folder, model = source.folder, source.config.model
     _check_layers(model, f"{folder}, the run {source.config.name!r}")
@@ -174,18 +176,16 @@ def starting_tables(
 ) -> StartingTables:
     """Returns tables with which an encoder's outputs equal its source's, if possible.
 
-    Tables that both models have are copied. Tables that the source lacks start at zero
-    and change nothing. This suffices for BERT with P.S. and SLM, which keep BERT's
-    positions. SegaBERT has no positions: its token index restarts in every sentence.
-    In a window's first sentence, it is BERT's position minus one, because `[CLS]`
-    shares index 0 with the first word piece. So row t of the token table becomes BERT's
-    position t + 1, and the vector of `[CLS]`, which only occurs at position 0, absorbs
-    the difference between positions 0 and 1. SegaBERT's outputs then equal BERT's on
-    windows of one sentence. On longer windows they cannot, because the start of a
-    sentence is not a function of its paragraph and sentence indices.
+    Tables that both models have are copied. Tables that the source lacks are zero, so
+    they do not change outputs. This suffices for BERT with P.S. and SLM, which keep
+    BERT's positions. SegaBERT has no positions: its token index restarts in every
+    sentence. In a window's first sentence, it is BERT's position minus one, because
+    `[CLS]` shares index 0 with the first word piece. So row t of the token table is
+    BERT's position t + 1, and position 0 minus position 1 is added to the vector of
+    `[CLS]`. SegaBERT's outputs then equal BERT's, but only on windows of one sentence.
 
     `source` has the source's tables by our names. `index_tables`, `num_token_types` and
-    `vocab_size` are numbers of rows in the encoder's tables.
+    `vocab_size` are numbers of rows in the encoder's tables. `cls_id` is `[CLS]`'s id.
     """
     positions, tokens = f"{TABLES}position_index", f"{TABLES}token_index"
     values = {WORDS: source[WORDS][:vocab_size]}
@@ -302,7 +302,7 @@ def convert(
     fixed: Collection[str] | None = None,
     **normalization: bool | None,
 ) -> ImportReport:
-    """Writes a checkpoint with a source model's weights, without optimizer state.
+    """Writes a checkpoint with a source model's weights and returns the import report.
 
     Args:
         foreign: the source model.
@@ -319,7 +319,7 @@ def convert(
     Raises:
         ForeignWeightsError: if a tensor is missing, damaged or has an unexpected shape,
             or if config, weights and vocabulary do not fit together.
-        ValueError: if the vocabulary is not valid, or the folder is in use.
+        ValueError: if the vocabulary is invalid, or the folder is not empty or in use.
     """
     files.check_new_folder(output_dir)
     config = config or _own_config(foreign)
@@ -522,7 +522,7 @@ def find_initial(
     processes: Distribution | None = None,
     report: Callable[[ImportReport], Any] = lambda report: print(report.to_text()),
 ) -> pathlib.Path:
-    """Finds the checkpoint that an argument names, or creates it by conversion.
+    """Returns the checkpoint that an argument names, after converting it if necessary.
 
     Other libraries' models are converted, as are BERT-like checkpoints that differ from
     a BERT-like `config`. Conversions are cached in `$XDG_CACHE_HOME/seg_tf`.

@@ -57,7 +57,7 @@ def check(folder: pathlib.Path) -> None:
 
 
 def read(folder: pathlib.Path) -> ForeignModel:
-    """Reads a model from `config.json` and `model.safetensors` or its shards."""
+    """Reads a folder's config, `model.safetensors` or its shards, and tokenizer."""
     check(folder)
     paths = _weight_files(folder)
     tensors: dict[str, np.ndarray] = {}
@@ -199,7 +199,8 @@ def read_tokenizer(
     """Reads a tokenizer's files, any of which may be missing.
 
     Returns the `Normalization` settings (None where unknown), the vocabulary (a file,
-    its rows or None), and notes for the report.
+    its rows or None), and notes for the report. Raises `ForeignWeightsError` if our
+    tokenizer would return other ids.
     """
     path, fast_path = (folder / name for name in TOKENIZER_FILES)
     config = weights.read_settings(path, optional=True)
@@ -303,9 +304,9 @@ def _open_fast(path: pathlib.Path) -> tokenizers.Tokenizer:
 def write(pretrained: Pretrained, folder: pathlib.Path) -> None:
     """Writes a BERT as config.json, model.safetensors and tokenizer files.
 
-    A trained masked-LM head and an imported pooler are included. If the model has no
-    token types, its token type table has two rows of zeros. `folder` must be new or
-    empty. It appears complete or not at all.
+    A trained masked-LM head and an imported pooler are included. A model without token
+    types gets a table of two rows of zeros. `folder` must be new or empty. It appears
+    complete or not at all. Raises `ForeignWeightsError` if the model is not a BERT.
     """
     encoder, normalization = pretrained.encoder, pretrained.normalization
     weights.check_is_bert(pretrained)

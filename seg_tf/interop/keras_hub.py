@@ -41,7 +41,7 @@ def check(folder: pathlib.Path) -> None:
 
 
 def read(folder: pathlib.Path) -> ForeignModel:
-    """Reads the preset of a `BertBackbone`, as `save_to_preset` writes it."""
+    """Reads a `BertBackbone` preset. Raises `ForeignWeightsError` if this fails."""
     check(folder)
     weight_files = tuple(sorted(folder.glob("model*.weights.h5")))
     try:
@@ -108,8 +108,8 @@ def write_keras_file(pretrained: Pretrained, path: pathlib.Path) -> None:
     """Writes any model's encoder as a file for `keras.saving.load_model`.
 
     To load it, first import the module of the model's class from this package. The file
-    has no tokenizer. An encoder with a token type table also reads `token_type`, a text
-    number per position. BERT-like encoders read one window per row.
+    has no tokenizer. An encoder with a token type table also reads `token_type`, the
+    index of the text at each position. BERT-like encoders read one window per row.
     """
     encoder = pretrained.encoder
     if isinstance(encoder, Encoder):
@@ -121,8 +121,9 @@ def write_keras_file(pretrained: Pretrained, path: pathlib.Path) -> None:
 def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> None:
     """Writes a `BertBackbone` with its tokenizer and preprocessor as a preset.
 
-    The pooler is the imported one or, if there is none, newly initialized. `folder`
-    must be new or empty. It appears complete or not at all.
+    The pooler is imported or, if there is none, newly initialized. `folder` must be new
+    or empty. It appears complete or not at all. Raises `ForeignWeightsError` if a
+    `BertBackbone` would compute different outputs.
     """
     encoder, normalization = pretrained.encoder, pretrained.normalization
     weights.check_is_bert(pretrained)

@@ -24,6 +24,7 @@ def write_model_card(
 
     The page begins with `introduction`, in Markdown. It lists the checksums of the
     folder's files and the values in `manifest_file`, the manifest of the run's records.
+    Raises a `ValueError` if the manifest belongs to other records.
     """
     path, config = folder / CARD_FILE, pretrained.config
     state, vocabulary = contents.read_state(pretrained.folder), pretrained.vocabulary

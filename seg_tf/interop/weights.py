@@ -1,7 +1,4 @@
-"""Converts between other libraries' tensors and our weights.
-
-The name of a weight is the path of our encoder's variable.
-"""
+"""Converts other libraries' tensors to our weights, named by path, and back."""
 
 import dataclasses
 import math
@@ -195,7 +192,7 @@ def read_settings(path: pathlib.Path, *, optional: bool = False) -> dict[str, An
 def require(
     path: pathlib.Path, values: Mapping[str, Any], expected: Mapping[str, Any]
 ) -> None:
-    """Raises `ForeignWeightsError` if a value is neither missing nor as expected."""
+    """Raises `ForeignWeightsError` if a value is present but not as expected."""
     for name, value in expected.items():
         actual = values.get(name)
         if isinstance(actual, Mapping):  # a token with its options
@@ -217,7 +214,8 @@ def read_model(
     """Reads Google's or Hugging Face's config and checks it against the tensors.
 
     `tables` are the features that may have an embedding table. If `plain_gelu` is true,
-    the activation `gelu` is the tanh approximation.
+    the activation `gelu` is the tanh approximation. Raises `ForeignWeightsError` if the
+    config is incomplete or unsupported, or differs from the tensors.
     """
     values = read_settings(path)
     activation = values.get("hidden_act", "gelu")
@@ -270,7 +268,8 @@ def read(
     """Reads our weights from `foreign`. The pooler and masked-LM head may be missing.
 
     `variables` are from `named_variables`, and `width` is the hidden size. Returns two
-    dicts that map our weights to float32 arrays and to names of source tensors.
+    dicts that map our weights to float32 arrays and to names of source tensors. Raises
+    `ForeignWeightsError` if a tensor is missing or has a wrong shape, type or value.
     """
     shapes = {
         name: tuple(variable.shape)
@@ -385,7 +384,7 @@ def write_pooler(folder: pathlib.Path, values: Mapping[str, np.ndarray]) -> None
 
 
 def read_pooler(folder: pathlib.Path) -> dict[str, np.ndarray] | None:
-    """Reads a checkpoint's `pooler/kernel` and `pooler/bias`, or returns None."""
+    """Reads a checkpoint's pooler weights by name. Returns None if it has none."""
     path = folder / POOLER_FILE
     if not path.is_file():
         return None

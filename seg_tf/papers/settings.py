@@ -74,7 +74,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def _column(groups: str, says_as_bert: str) -> dict[str, PaperValue]:
-    """Merges the settings of `groups`, from the first group that has each setting."""
+    """Merges the settings of `groups`. The first group with a setting wins."""
     values: dict[str, PaperValue] = {}
     released: dict[str, Any] = {}
     for group in groups.split():
@@ -128,7 +128,7 @@ class Deviation:
 
 
 def deviations(config: RunConfig) -> list[Deviation]:
-    """Returns all settings in which a run deviates from its paper in `COLUMNS`."""
+    """Returns a run's deviations. Raises a `ValueError` if its paper is unknown."""
     if config.paper not in COLUMNS:
         raise ValueError(
             f"`paper` must be one of {', '.join(COLUMNS)}. "
@@ -161,7 +161,7 @@ def describe(config: RunConfig) -> str:
 
 
 def read_setting(config: RunConfig, setting: str) -> Any:
-    """Returns a run's value of `setting`, in the papers' form, or `ABSENT`."""
+    """Returns a run's value of a setting as in `COLUMNS`, or `ABSENT` if missing."""
     value: Any = config
     for name in setting.split("."):
         if isinstance(value, Mapping):

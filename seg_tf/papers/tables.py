@@ -1,6 +1,6 @@
 """Defines the papers' tables and renders them as Markdown.
 
-Columns are figures. Each run has a row of the paper's figures and a row of ours.
+A column is a figure, such as a score. A run has rows for the paper's and our figures.
 """
 
 import dataclasses
@@ -68,7 +68,7 @@ Columns = Mapping[str, Figure]
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A table row, which is a model or, with `BestSetting` columns, a task."""
+    """A table row for a model or, with `BestSetting` columns, for a task."""
 
     name: str  # in the table
     run: str  # name of the config, for example "segabert_base"

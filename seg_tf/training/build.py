@@ -1,7 +1,4 @@
-"""Builds the inputs and the learner of a run from its config.
-
-TensorFlow is only imported to build the inputs.
-"""
+"""Builds a run's inputs and learner. Only the inputs import TensorFlow."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ _MULTIPLE_ON_GPU = 8
 
 
 class Inputs(Protocol):
-    """Interface of a run's input batches, in an order that the run's seed determines.
+    """Interface of a run's inputs. The run's seed determines the order of samples.
 
     Attributes:
         sources: dict. The sources of a mixture by name, empty for other inputs. Each
@@ -91,7 +88,11 @@ class Inputs(Protocol):
         rank: int = 0,
         num_ranks: int = 1,
     ) -> tf.data.Dataset:
-        """Returns held-out batches in a fixed order, the same number on every rank."""
+        """Returns a finite dataset of a rank's held-out rows, in a fixed order.
+
+        `batch_size` and `max_samples` count the rows of all ranks, which get the same
+        number of batches.
+        """
 
     def describe_sample(self, sample: int) -> str:
         """Describes a training sample's position in the records, for messages."""
@@ -105,6 +106,7 @@ def build_inputs(
     """Builds the input pipeline of a run.
 
     `records` is a value of `--records_dir` or the result of `record_sources.parse`.
+    Raises a `ValueError` for damaged records, or folders that these inputs cannot mix.
     """
     from seg_tf.data import record_sources
     from seg_tf.data.inputs import MixtureInputs
@@ -207,8 +209,9 @@ def build_learner_from_batch(
 ) -> Learner:
     """Builds a run's `Learner` for batches with the features of `batch`.
 
-    `config.training.seed` determines initial weights and dropout. `batch` has the
-    features and shapes of training. The values and number of rows do not matter.
+    Sets Keras's global seed to `config.training.seed`. The values and the number of
+    rows of `batch` do not matter. Raises a `ValueError` if `recompute_layers` is true
+    for a model that does not support it.
     """
     settings, model = config.training, config.model
     if settings.recompute_layers and not hasattr(model, "recomputing_arguments"):

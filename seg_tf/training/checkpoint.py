@@ -51,7 +51,7 @@ class Checkpoints:
     ) -> pathlib.Path:
         """Writes a checkpoint, removes old ones, and returns the new path.
 
-        Raises a `CheckpointError` on failure. Earlier checkpoints then stay intact.
+        If writing fails, raises a `CheckpointError`. Earlier checkpoints stay intact.
         """
         final = self.path(updates)
         text, text_files = {}, {}
@@ -97,7 +97,7 @@ class Checkpoints:
         self._remove_old()
 
     def best(self) -> int | None:
-        """Returns the best checkpoint's update number, by validation loss, or None."""
+        """Returns the best checkpoint's update number, or None if none is validated."""
         return folders.best(self.folder)
 
     def best_loss(self) -> float | None:
@@ -124,10 +124,7 @@ class Checkpoints:
         return None
 
     def set_aside_newer(self, updates: int) -> None:
-        """Moves the checkpoints after `updates` to the folder `set_aside`.
-
-        They are damaged or belong to a different learning rate decay.
-        """
+        """Moves the checkpoints after `updates` to the run's folder `set_aside`."""
         aside = self.folder.parent / "set_aside"
         for newer in self.updates():
             target = aside / folders.name(newer)
@@ -137,7 +134,7 @@ class Checkpoints:
                 self.path(newer).rename(target)
 
     def describe_newest(self) -> str:
-        """Names the newest checkpoint, if there is one, in a clause for messages."""
+        """Returns a clause for messages that names the newest checkpoint, if any."""
         if updates := self.updates():
             return f"The last checkpoint is {self.path(updates[-1])}"
         return "There is no checkpoint yet"
@@ -164,9 +161,10 @@ def choose_for_length(
 ) -> Mapping[str, Any] | None:
     """Returns the state of the checkpoint from which a run resumes, or None.
 
-    `previous` is the former length in updates. If it changed, a run with a
-    warmup–stable–decay schedule resumes before the old and the new decay, if it can, to
-    equal a new run of that length exactly. Other runs use their newest checkpoint.
+    `previous` is the run's previous `num_updates`. If it has changed and the schedule
+    is warmup–stable–decay, the run resumes from its newest checkpoint before the old
+    and the new decay, if there is one. It then equals a new run of the new length.
+    Otherwise, it resumes from the newest. Raises `CheckpointError` if all are damaged.
     """
     length = config.training.num_updates
     state = checkpoints.newest_intact()

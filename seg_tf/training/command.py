@@ -35,9 +35,8 @@ class RunOptions:
     """The command's flags except for the config. `--help` documents them.
 
     Attributes:
-        find_initial: `seg_tf.interop.convert.find_initial`, which finds or converts the
-            checkpoint named by `--initial_checkpoint`. It is passed in because this
-            package must not import `seg_tf.interop`.
+        find_initial: `seg_tf.interop.convert.find_initial` for `--initial_checkpoint`,
+            passed in because this package must not import `seg_tf.interop`.
         make_probes: `seg_tf.inference.probes.Probes`, passed in for the same reason.
         asked: paths of the config fields that are set by flags.
     """
@@ -58,7 +57,8 @@ class RunOptions:
 def run(config: RunConfig, options: RunOptions) -> str | None:
     """Prints the plan of a run and, unless this is a dry run, trains.
 
-    Returns what it prints at the end, or None for a dry run or a rank above 0.
+    Returns the text printed at the end, or None for a dry run or a rank above 0. Exits
+    with an error message if the run cannot start or stops early.
     """
     command_line.raise_open_files()
     try:

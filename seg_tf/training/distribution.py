@@ -105,7 +105,10 @@ class Distribution:
         )
 
     def call_together(self, function: Callable[[], _Result]) -> _Result:
-        """Calls `function` on every rank. If one fails, every rank raises an error."""
+        """Calls `function` on every rank and returns its result.
+
+        If it fails on a rank, that rank raises its error, the others `TrainingStopped`.
+        """
         failure = report = None
         try:
             result = function()

@@ -24,7 +24,10 @@ def tokens_per_update(config: RunConfig, inputs: Inputs) -> float:
 
 
 def memory(config: RunConfig, inputs: Inputs, learner: Learner) -> dict[str, int]:
-    """Estimates the bytes of memory per process, for each purpose of known size."""
+    """Estimates the memory per process in bytes, by purpose, such as "gradients".
+
+    Activations are omitted if the model's config cannot estimate them.
+    """
     weights = num_bytes(learner.trainable_variables)
     sizes = {
         "weights": weights,
@@ -88,9 +91,9 @@ def describe(config: RunConfig, inputs: Inputs, learner: Learner) -> str:
 
 
 def measure(learner: Learner, batches: Iterator[Any], num_updates: int) -> list[float]:
-    """Measures the seconds per update, after a first update that builds the graph.
+    """Measures the seconds of each of `num_updates` updates, which change the weights.
 
-    The `num_updates` + 1 updates change the weights. All processes must call `measure`.
+    A first update, which builds the graph, is excluded. All processes must call this.
     """
     seconds = []
     for _ in range(num_updates + 1):

@@ -1,7 +1,7 @@
 """Chooses the engine that computes a run, TensorFlow or JAX.
 
 Importing Keras fixes the backend of the process, so `choose` must be called first.
-`current` returns the engine, an object with all methods that depend on the backend.
+`current` returns the engine, whose methods are documented in `TensorFlowEngine`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _PACKAGES = ("seg_tf", "keras", "keras-hub", "numpy")
 
 
 def choose(name: str) -> None:
-    """Sets this process's engine. Must be called before Keras is imported."""
+    """Sets this process's engine, "tensorflow" or "jax", before Keras is imported.
+
+    Raises a `ValueError` if JAX is missing or Keras already uses another backend.
+    """
     if name == "jax" and importlib.util.find_spec(name) is None:
         raise ValueError(
             f"`--engine={name}` needs the package {name}, which is not installed: "
@@ -40,7 +43,7 @@ def choose(name: str) -> None:
 
 @functools.cache
 def current() -> TensorFlowEngine | JaxEngine:
-    """Returns this process's engine. `TensorFlowEngine` documents its methods."""
+    """Returns this process's engine. Raises a `ValueError` for other Keras backends."""
     name = _backend()
     if name not in NAMES:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Errors and signals that end a run for a reason that users can act on."""
+"""Defines errors that end a run, and turns signals into requests to stop it."""
 
 import contextlib
 import signal
@@ -23,13 +23,13 @@ class OutputFolderError(TrainingStopped):
 
 
 class NonFiniteLossError(TrainingStopped):
-    """Raised if a validation or too many consecutive steps are infinite or NaN."""
+    """Raised if validation results or too many consecutive steps are not finite."""
 
     is_common = True
 
 
 class Interrupted(TrainingStopped):
-    """Raised if a signal stops the run, after its state was saved in a checkpoint."""
+    """Raised if a signal stops the run, after a checkpoint has been saved."""
 
     is_common = True
 

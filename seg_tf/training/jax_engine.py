@@ -151,7 +151,7 @@ class JaxEngine:
     def set_determinism(
         self, settings: TrainingConfig, report: Callable[[str], None]
     ) -> None:
-        """Checks that kernels are deterministic if `settings` require it.
+        """Raises a `ValueError` if required deterministic kernels are off.
 
         XLA's CPU kernels are deterministic. Its GPU kernels need a flag in `XLA_FLAGS`.
         """
@@ -177,7 +177,7 @@ def _on_local_devices(value: np.ndarray) -> jax.Array:
 
 
 def _on_all_devices(value: np.ndarray, sharding: Any = None) -> jax.Array:
-    """Places a value, which must be equal on all processes, on all devices."""
+    """Makes a global array, by default sharded by rows, of a value on all processes."""
     sharding = sharding or row_sharding(len(value))
     return jax.make_array_from_callback(value.shape, sharding, lambda at: value[at])
 

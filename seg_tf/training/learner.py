@@ -24,10 +24,7 @@ _STOP_REQUEST = "stop_request"
 
 
 class Sums:
-    """Numerators and denominators of N metrics in a float64 variable `(N, 2)`.
-
-    float32 cannot count beyond 2**24, which a validation can reach.
-    """
+    """Numerators and denominators of N metrics in a float64 variable `(N, 2)`."""
 
     def __init__(self, names: Iterable[str]):
         self.names = list(names)
@@ -55,16 +52,15 @@ class Sums:
 class Learner:
     """Trains an encoder on the weighted sum of its objectives' losses.
 
-    Results over several batches are ratios of sums, identical on all processes.
-
-    An update skips batches whose loss or gradient is not finite. The device computes
-    one update while the host starts the next one, so the outcome of an update is read
-    one call later, or by `finish_update`.
+    Results over several batches are ratios of sums, identical on all processes. An
+    update skips batches whose loss or gradient is not finite. The device computes one
+    update while the host starts the next one, so the outcome of an update is read one
+    call later, or by `finish_update`.
 
     Args:
         encoder: layer that maps a batch of features to a sequence `(B, L, D)` and, if
             it has memory, also to the memory for the next batch.
-        objectives: dict. `seg_tf.objectives.base.Objective`s by name.
+        objectives: dict. One or more `seg_tf.objectives.base.Objective`s by name.
         optimizer: a Keras optimizer without clipping.
         features: a batch with the shapes of training. Its values do not matter.
         options: `StepOptions` of the training step.
@@ -186,8 +182,8 @@ class Learner:
     def start_update(self, next_batch: Callable[[], Features]) -> None:
         """Starts an update, then waits for the previous one.
 
-        Raises:
-            NonFiniteLossError: if too many consecutive batches had to be skipped.
+        `next_batch` returns a new batch, also to replace skipped ones. Raises
+        `NonFiniteLossError` if too many consecutive batches had to be skipped.
         """
         before, self._in_flight = self._in_flight, self._start(next_batch)
         if before is not None and not self._is_update(*before):
@@ -196,13 +192,16 @@ class Learner:
             self._in_flight = self._start(next_batch)
 
     def finish_update(self, next_batch: Callable[[], Features]) -> None:
-        """Waits for the last started update. All processes must call this method."""
+        """Waits for the last started update. All processes must call this method.
+
+        If its batch is skipped, tries the next ones. Raises errors like `start_update`.
+        """
         step, self._in_flight = self._in_flight, None
         while step is not None and not self._is_update(*step):
             step = self._start(next_batch)
 
     def make_update(self, batches: Iterator[Features]) -> None:
-        """Runs one update, on the next batch with a finite loss, and waits for it."""
+        """Runs one update, on the next batch with finite results, and waits for it."""
         self.start_update(lambda: next(batches))
         self.finish_update(lambda: next(batches))
 

@@ -70,7 +70,7 @@ class RunWriter:
         figures: Mapping[str, float],
         learner: Learner,
     ) -> None:
-        """Writes the results of a validation, and a checkpoint if they are the best."""
+        """Writes a validation's results, and a checkpoint if the loss is the lowest."""
         # The log is first, because a resumed run corrects it by its checkpoint.
         row = {**results, **self._levels}
         values = {"validation loss": results["loss"]}

@@ -1,7 +1,4 @@
-"""Defines the optimizers AdamW, Muon and LAMB, and their learning rate schedules.
-
-A run's config names one of them, which `build_optimizer` builds.
-"""
+"""Defines the optimizers AdamW, Muon and LAMB, and their learning rate schedule."""
 
 from __future__ import annotations
 
@@ -43,19 +40,19 @@ def dense(gradient: Any) -> Any:
 class AdamW(keras.optimizers.AdamW):
     """AdamW (Loshchilov and Hutter, 2019, algorithm 2) with TensorFlow's Adam kernel.
 
+        w = w - rate * weight_decay * w
         m = m + (1 - beta_1) * (g - m)
         v = v + (1 - beta_2) * (g**2 - v)
         m_hat, v_hat = m / (1 - beta_1**t), v / (1 - beta_2**t)
         w = w - rate * m_hat / (sqrt(v_hat) + epsilon)
 
     PyTorch also uses this form. Keras adds epsilon to `sqrt(v)`, before the bias
-    correction, which makes it 1 / sqrt(1 - beta_2**t) times as large: 32 times at the
-    first update, where an epsilon of 1e-6 slows down weights with gradients below 1e-4.
+    correction. This makes epsilon 1 / sqrt(1 - beta_2**t) times as large, for example
+    32 times at the first update if `beta_2` is 0.999.
 
     The kernel makes one pass over memory, which halves the time of an update on CPUs.
-    If a variable is not float32 or not TensorFlow's, Keras operations update it.
-
-    Unlike in Keras's AdamW, the config includes the names of variables without decay.
+    If a variable is not float32 or not TensorFlow's, Keras operations update it. Unlike
+    in Keras's AdamW, the config includes the name patterns of variables without decay.
 
     Args:
         *args: arguments of `keras.optimizers.AdamW`, without `amsgrad`.
@@ -137,10 +134,9 @@ class Muon(AdamW):
     Here g, m and w are inputs x outputs matrices, with head axes merged, in at least
     float32. The published scale is sqrt(max(1, rows / columns)) for PyTorch's weights,
     which are outputs x inputs. The weight decay follows Liu et al. (2025,
-    arXiv:2502.16982, section 2.2). Matrices have no second moment.
-
-    `AdamW` updates all other variables. `keras.optimizers.Muon` only supports kernels
-    with two dimensions, unlike those of attention, and chooses them by name.
+    arXiv:2502.16982, section 2.2). Matrices have no second moment. `AdamW` updates all
+    other variables. `keras.optimizers.Muon` only supports kernels with two dimensions,
+    unlike those of attention, and chooses them by name.
 
     Args:
         *args: arguments of `AdamW`.
@@ -217,7 +213,7 @@ class Muon(AdamW):
 def orthogonalize(matrix: Any) -> Any:
     """Moves the singular values of a matrix `(N, M)` near 1 by Newton-Schulz steps.
 
-    Values of at least 0.002 of the Frobenius norm end between 0.68 and 1.21.
+    Singular values above 0.002 times the Frobenius norm end between 0.68 and 1.21.
     """
     is_tall = matrix.shape[0] > matrix.shape[1]
     x = ops.transpose(matrix) if is_tall else matrix
@@ -241,12 +237,10 @@ class Lamb(keras.optimizers.Lamb):
 
     Moments are bias-corrected, the ratio is 1 if a norm is 0, and precision is at least
     float32. `keras.optimizers.Lamb` decays the variable first, like AdamW, and only
-    scales Adam's step. Without weight decay, both agree.
-
-    Algorithm 2 adapts the rate of every layer. So does NVIDIA's TensorFlow recipe for
-    BERT, whose rates are the defaults here. The code published with the paper, in
-    TensorFlow Addons and tf-models-official, uses Adam's rate for variables without
-    decay.
+    scales Adam's step. Without weight decay, both agree. Algorithm 2 and NVIDIA's
+    TensorFlow recipe for BERT adapt the rate of every layer. The code published with
+    the paper, in TensorFlow Addons and tf-models-official, does not adapt the rate of
+    variables without weight decay.
 
     Args:
         adapt_excluded: bool. Whether the trust ratio also applies to variables
@@ -308,11 +302,9 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
     so that no update of a run has rate 0. f(x) is x ** power or, without a power,
     (1 - cos(pi x)) / 2. With `decay_from_start`, the second line divides by N, not by
     N - W. The rate then drops at the end of warmup, as in the code of BERT, NVIDIA and
-    Transformer-XL.
-
-    With `decay_begin`, the rate stays at the peak up to that update, and the second
-    line divides by N - decay_begin. This is warmup–stable–decay (Hu et al., 2024,
-    section 4). Until the decay begins, rates do not depend on when it begins or ends.
+    Transformer-XL. With `decay_begin`, the rate stays at the peak up to that update,
+    and the second line divides by N - decay_begin. This is warmup–stable–decay (Hu et
+    al., 2024, section 4). Rates before the decay do not depend on its start or end.
 
     Args:
         peak_learning_rate: float. Learning rate at the end of warmup.
@@ -385,8 +377,8 @@ def build_optimizer(
 ) -> Any:
     """Builds an optimizer with a warmup and decay schedule (`WarmupDecay`).
 
-    Its `iterations` is the only update counter. The training step clips gradients, not
-    the optimizer. `seg_tf.config.optimizers` documents the arguments.
+    The optimizer's `iterations` is the only update counter. Gradients are clipped by
+    the training step. `seg_tf.config.optimizers` documents the arguments.
     """
     if warmup_updates is None:
         warmup_updates = share_of_run(num_updates, warmup_share)
@@ -420,7 +412,7 @@ for _config, _class, _fixed in (
 def build_muon(
     *, learning_rate: float, matrix_learning_rate: float, **settings: Any
 ) -> Muon:
-    """Builds Muon with a schedule in proportion to AdamW's."""
+    """Builds Muon. The learning rate of matrices is proportional to AdamW's."""
     ratio = matrix_learning_rate / learning_rate
     settings |= {"learning_rate": learning_rate, "matrix_rate_ratio": ratio}
     return build_optimizer(Muon, name="muon", **settings)

@@ -34,8 +34,9 @@ def curves(
 ) -> Figure:
     """Plots metrics against updates, with the baselines in the log.
 
-    `runs` maps run names to log rows. Each metric has a panel, which omits runs without
-    the metric. A run has the same color in all panels.
+    `runs` maps run names to log rows, of which training rows are only shown with
+    `show_training`. Each metric has a panel. A run has the same color in all panels.
+    Raises a `ValueError` for a metric that no shown row contains.
     """
     columns = min(len(metrics), 2)
     lines = -(-len(metrics) // columns)
@@ -88,7 +89,10 @@ def save_curves(
     metrics: Sequence[str] = (LOSS,),
     show_training: bool = True,
 ) -> None:
-    """Plots runs' logs to a PNG file. `run_folders` maps run names to folders."""
+    """Plots the logs of runs to a PNG file. See `curves`.
+
+    `run_folders` maps run names to folders. Raises a `ValueError` if a log is empty.
+    """
     runs = {}
     for name, folder in run_folders.items():
         runs[name] = read_log(RunFolder(folder).log_file)

@@ -1,4 +1,4 @@
-"""Manages a run's output folder, with the run's identity and log."""
+"""Manages a run's output folder, with its files `run.json` and `log.jsonl`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class RunFolder:
 
     @classmethod
     def of_checkpoint(cls, folder: pathlib.Path) -> RunFolder | None:
-        """Returns the folder of the run that a checkpoint belongs to, or None."""
+        """Returns the `RunFolder` that contains a checkpoint, or None if none does."""
         checkpoints = folder.resolve().parent
         run = cls(checkpoints.parent)
         return run if checkpoints == run.checkpoints_folder else None
@@ -72,7 +72,7 @@ class RunFolder:
             path.unlink(missing_ok=True)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
-        """Returns a context manager that locks the folder against other processes."""
+        """Context manager that locks the folder or raises an `OutputFolderError`."""
         self.path.mkdir(parents=True, exist_ok=True)
         return files.locked(
             self.path,
@@ -86,7 +86,7 @@ class RunFolder:
 def describe_run(
     config: RunConfig, records: Mapping[str, Any], initial_weights: str | None = None
 ) -> dict[str, Any]:
-    """Returns the config, records and initial weights of a run, for `run.json`."""
+    """Returns a run's config, records and initial weights' checksum, for `run.json`."""
     return {
         "config": to_dict(config),
         "records": dict(records),
@@ -95,10 +95,11 @@ def describe_run(
 
 
 def prepare(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> int:
-    """Prepares an output folder for a run, after calling `check`.
+    """Prepares an output folder for a run. Raises `OutputFolderError` like `check`.
 
-    Returns the run's previous `num_updates`, or `run`'s for a new run. If the two
-    differ, the trainer must write `run.json` after it has gone back to a checkpoint.
+    With `overwrite`, removes an existing run. Returns the previous `num_updates`, or
+    that of `run` if there is no previous run. If the two are equal, writes `run.json`.
+    Otherwise, the trainer must write it after restoring a checkpoint.
     """
     check(folder, run, overwrite=overwrite)
     if overwrite:
@@ -135,7 +136,8 @@ def _read(folder: RunFolder) -> dict[str, Any]:
 def read_log(path: pathlib.Path) -> list[dict[str, Any]]:
     """Reads the rows of a `log.jsonl`, one per log interval or validation.
 
-    Returns [] if the file is missing. Ignores an incomplete last line.
+    Returns [] if the file is missing. Ignores an incomplete last line. Raises a
+    `ValueError` if another line is not valid JSON.
     """
     if not path.exists():
         return []

@@ -5,18 +5,18 @@ The optimizer minimizes the weighted sum over objectives o of
     S_o / G_o = (sum of losses of the global batch) / (sum of their weights)
 
 so k micro-batches of b rows, on any number of processes, give the gradient of one batch
-of k * b rows. Micro-batch m differentiates its part of this sum, multiplied by F:
+of k * b rows. The loss of micro-batch m is its part of this sum, multiplied by F:
 
     loss_scale * sum over o of loss_weight_o * S_om / (G_o / F)
 
 F is the power of two nearest to the number of micro-batches in the global batch. It
-gives the loss the scale of the micro-batch's own mean. Without F, gradients would
+gives the loss the scale of the micro-batch's own mean, so that gradients do not
 underflow in float16. The update divides the summed gradient by F in float32. Gradients
-that are sent as float16 are divided by the power of two nearest to the number of
-micro-batches per process, so that they also have the scale of one micro-batch.
+that are sent as float16 are first divided by the power of two nearest to the number of
+micro-batches per process.
 
-Dropout of a micro-batch depends only on the seed and the number of its first sample, so
-it is the same on all processes and after restarts.
+A micro-batch's dropout depends only on the seed and the number of its first sample. It
+does not depend on the process, and is the same after a restart.
 """
 
 # Shape key: B rows per micro-batch, O objectives, N sums.
@@ -47,7 +47,7 @@ class NoLossScale:
 
     @property
     def value(self) -> Any:
-        """Factor of the loss, a float32 scalar."""
+        """Factor by which the loss is multiplied, a float32 scalar."""
         return ops.convert_to_tensor(1.0, "float32")
 
     def update(self, finite: Any) -> None:
@@ -58,9 +58,9 @@ class NoLossScale:
 class DynamicLossScale:
     """Dynamic loss scale against underflow in float16, as in NVIDIA's BERT recipe.
 
-    The scale is halved, down to `floor`, if a gradient overflows, and doubled after
-    `growth_interval` consecutive finite steps. Keras's `LossScaleOptimizer` has no
-    floor and clips gradients before it unscales them. Here, they are unscaled first.
+    The scale starts at `initial`. A step with a non-finite loss or gradient halves it,
+    down to `floor`. After `growth_interval` consecutive finite steps, it is doubled.
+    Keras's `LossScaleOptimizer` has no floor.
     """
 
     def __init__(self, initial: float, growth_interval: int, floor: float):
@@ -112,11 +112,11 @@ class StepOptions:
 
 
 class LaneMemory:
-    """A recurrent model's memory of each lane, stored between steps.
+    """Stores a recurrent model's memory for each lane between steps.
 
-    Each row of a batch belongs to one lane of the data and continues where the previous
-    batch stopped. Each process stores the memory of all lanes. The lanes of other
-    processes are outdated until `collect` is called.
+    A lane is a stream of text. Each row of a batch continues one lane where the
+    previous batch stopped. Each process stores the memory of all lanes. Lanes that
+    other processes train are outdated until `collect` is called.
 
     Args:
         initial: dict. Initial memory by name, tensors `(number of lanes, …)`. Empty for
@@ -144,7 +144,7 @@ class LaneMemory:
         return tuple(self._lanes.values())
 
     def read(self, features: Features) -> dict[str, Any]:
-        """Returns the memory of a batch's rows."""
+        """Returns the memory of a batch's rows, by name."""
         return {
             name: ops.cast(
                 ops.take(variable.value, features["lane"], axis=0), self._dtypes[name]
@@ -177,7 +177,7 @@ class LaneMemory:
         self._own = features.get("lane")
 
     def collect(self, distribution: Distribution) -> None:
-        """Copies each process's lanes to all processes. All must call this method."""
+        """Copies each process's lanes to all processes, which must all call this."""
         alone = distribution.size == 1 or distribution.computes_together
         if self._own is None or alone:
             return
@@ -197,7 +197,7 @@ class LaneMemory:
 
 
 class StepResult(NamedTuple):
-    """Outcome of a step. All numbers describe the global batch."""
+    """Outcome of a step on the global batch."""
 
     finite: Any  # bool; no weight has changed if false
     sums: Any  # float64 `(N,)`, from `pack_sums`
@@ -253,6 +253,6 @@ def pack_sums(results: Results) -> Any:
 
 
 def nearest_power_of_two(number: Any) -> Any:
-    """Returns the power of two nearest to a positive float64, as float32."""
+    """Returns the float32 power of two nearest to a positive float64 in log scale."""
     exponent = ops.round(ops.log(number) / math.log(2.0))
     return ops.cast(2.0**exponent, "float32")

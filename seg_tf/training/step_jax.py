@@ -29,12 +29,9 @@ _ALL, _ROWS = PartitionSpec(), PartitionSpec(_AXIS)
 class JaxStep(StepParts):
     """The JAX version of `seg_tf.training.step_tf.TrainingStep`.
 
-    Batches are sharded over the devices of all processes. Each device accumulates the
-    gradients of its micro-batches. The sums over devices are part of the compiled step.
-    Everything else is replicated.
-
-    Must be called in a function that `JaxEngine.compiled` compiles, where variables
-    contain tracers.
+    Batches are sharded over the devices of all processes. Everything else is
+    replicated. Each device accumulates the gradients of its micro-batches, and the step
+    sums them over devices. Must run in a function that `JaxEngine.compiled` compiles.
     """
 
     def __call__(
@@ -176,7 +173,7 @@ class JaxStep(StepParts):
         return [total.astype("float32") for total in lax.psum(gradients, _AXIS)]
 
     def _update(self, gradients: list[Any], sums: Any, factor: Any) -> tuple[Any, Any]:
-        """Updates weights if all is finite. Returns (finite, norm before clipping)."""
+        """Updates loss scale and, if all is finite, weights. Returns (finite, norm)."""
         scale = self.options.loss_scale.value * factor
         norm = jnp.sqrt(sum(jnp.sum(jnp.square(part)) for part in gradients)) / scale
         # A single non-finite entry makes the norm non-finite.

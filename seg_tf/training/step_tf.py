@@ -26,8 +26,8 @@ from seg_tf.training.step import (
 class TrainingStep(StepParts):
     """Updates the weights from one global batch, which is split among all processes.
 
-    `seg_tf.training.step` has the formulas. Weights and counters only change after the
-    last all-reduce, so if a process fails, all others or none of them finish the step.
+    The formulas are in `seg_tf.training.step`. Weights and counters only change after
+    the last all-reduce, so if a process fails, all others or none finish the step.
     """
 
     def __post_init__(self) -> None:
@@ -172,11 +172,7 @@ class TrainingStep(StepParts):
     def _reduce(
         self, gradients: list[tf.Tensor], factor: tf.Tensor, batch: GlobalBatch
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """Sums gradients over processes, in groups. Returns the sums and their factor.
-
-        Gradients of the last layers come first, so that they can be sent while the
-        backward pass computes the other gradients.
-        """
+        """Sums gradients over processes in groups. Returns sums and their factor."""
         compress = self.options.compress_gradients
         if compress:
             # In float32, and by the mean over processes, so that all divide equally.
@@ -201,7 +197,7 @@ class TrainingStep(StepParts):
     def _update(
         self, gradients: list[tf.Tensor], sums: tf.Tensor, factor: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Updates weights if all is finite. Returns (finite, norm before clipping)."""
+        """Updates loss scale and, if all is finite, weights. Returns (finite, norm)."""
         scale = self.options.loss_scale.value * factor
         norm = tf.linalg.global_norm(gradients) / scale
         # A single non-finite entry makes the norm non-finite.

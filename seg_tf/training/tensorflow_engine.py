@@ -1,7 +1,6 @@
 """Implements the TensorFlow engine. Horovod connects its processes.
 
-No other file uses Horovod. Its Keras integration does not work with Keras 3, so only
-its operations on tensors and objects are used.
+No other file uses Horovod. Its Keras integration does not support Keras 3.
 """
 
 import contextlib
@@ -47,7 +46,7 @@ class TensorFlowEngine:
     step_class: Any = TrainingStep
 
     def join(self) -> Distribution:
-        """Connects to the processes started with this one, as a `Distribution`."""
+        """Returns the connected processes of the run, or raises `TrainingStopped`."""
         number = os.environ.get(distribution.JAX_PROCESSES, "several")
         is_jax_process = distribution.JAX_ADDRESS in os.environ and number != "1"
         if is_jax_process and distribution.number_launched() <= 1:
@@ -78,7 +77,7 @@ class TensorFlowEngine:
         variables: Callable[[], Iterable[Any]],
         rows_vary: bool = False,
     ) -> Callable[[Batch], Any]:
-        """Compiles a function of a batch's features.
+        """Returns a compiled version of a function of a batch's features.
 
         `variables` returns all Keras variables that the function reads or assigns.
         `rows_vary` is whether the number of rows may differ between processes.
@@ -134,7 +133,9 @@ class TensorFlowEngine:
     ) -> None:
         """Enables deterministic kernels in this process if `settings` require them.
 
-        If `settings.deterministic_ops` is None, they are only enabled without a GPU.
+        If `settings.deterministic_ops` is None, they are only enabled without a GPU. On
+        a GPU, `report` then prints that they are off. Raises a `ValueError` if both
+        `deterministic_ops` and `jit_compile` are true on a GPU.
         """
         enabled, on_gpu = settings.deterministic_ops, self.has_gpu()
         if enabled and on_gpu and settings.jit_compile:
@@ -156,7 +157,7 @@ ENGINE = TensorFlowEngine
 
 
 class HorovodDistribution(Distribution):
-    """The processes started by `horovodrun` and connected by Horovod."""
+    """The processes of a launcher such as `horovodrun`, connected by Horovod."""
 
     def __init__(self) -> None:
         import horovod.tensorflow as horovod
@@ -216,9 +217,10 @@ class HorovodDistribution(Distribution):
 
 
 def join() -> Distribution:
-    """Connects to the processes started with this one, as a `Distribution`.
+    """Connects to the processes started with this one. Returns a `Distribution`.
 
-    Without a launcher, a process trains alone, whether or not Horovod is installed.
+    A process without a launcher trains alone. Otherwise, raises `TrainingStopped` if
+    Horovod is not installed or does not find all processes.
     """
     number = distribution.number_launched()
     if number <= 1:

@@ -37,9 +37,8 @@ def flops_per_update(config: RunConfig, vocab_size: int) -> int | None:
     """Computes the model FLOPs per update (Chowdhery et al., 2022, appendix B).
 
     Counts the matrix products of full rows over all processes, with two products in the
-    backward pass for each one in the forward pass. Recomputation does not count.
-
-    Returns None for a custom model or objective.
+    backward pass for each one in the forward pass. Recomputation does not count. The
+    result is None for a custom model or objective.
     """
     vocab_size = config.model.vocab_size or vocab_size
     flops = [_encoder_flops(config)]
@@ -195,8 +194,9 @@ def peak_by_name(
 ) -> float | None:
     """Returns the peak FLOP/s in a GPU's data sheet, or None if it is unknown.
 
-    The driver's whole name must match, for example "NVIDIA A100-SXM4-80GB", because
-    laptop GPUs and slices of GPUs are slower.
+    `device_name` must be the driver's whole name, such as "NVIDIA A100-SXM4-80GB",
+    because laptop GPUs and slices of GPUs are slower. `dtype` is "float32", "float16"
+    or "bfloat16". With `tensor_float_32`, float32 products use TensorFloat-32.
     """
     words = re.split(r"[\s-]+", device_name.lower())
     model = " ".join(word for word in words if not _IRRELEVANT.fullmatch(word))
@@ -250,7 +250,7 @@ def memory_use() -> dict[str, int]:
 
 
 def available_memory() -> tuple[int, str]:
-    """Returns the memory of the device in bytes, and the device's name."""
+    """Returns the memory in bytes of "the GPU" or "this machine", and that name."""
     if (limit := engine.current().gpu_memory_limit()) is not None:
         return limit, "the GPU"
     memory = psutil.virtual_memory().total
@@ -277,8 +277,9 @@ FIGURES = (
 class Throughput:
     """Measures the speed, data wait and memory use of each log interval.
 
-    Speed and utilization are for all processes, the other figures for this one.
-    Validations, checkpoints and the first update, which builds the graph, do not count.
+    Speed and utilization are for all processes, the other figures for this one. `peak`
+    is the peak FLOP/s of all devices. Validations, checkpoints and the first update,
+    which builds the graph, do not count.
     """
 
     def __init__(
@@ -324,7 +325,7 @@ class Throughput:
         self._paused += self._clock() - begin
 
     def interval(self, updates: int, tokens: float) -> dict[str, float]:
-        """Ends an interval and returns its figures, without those that are unknown."""
+        """Ends an interval at these total counts, and returns the known figures."""
         seconds = self._clock() - self._since - self._paused
         new_updates, new_tokens = updates - (self._updates or 0), tokens - self._tokens
         figures = {}
@@ -349,7 +350,7 @@ class Throughput:
 def start(
     config: RunConfig, vocab_size: int, learner: Learner, report: Callable[[str], None]
 ) -> Throughput:
-    """Returns a `Throughput` with all devices' peak. All processes must call this."""
+    """Returns a `Throughput` and reports its peak. All processes must call this."""
     distribution = learner.options.distribution
     device_peak, source = find_peak(learner.encoder.compute_dtype)
     num_devices = engine.current().num_devices()

@@ -119,7 +119,10 @@ class Tracker:
 def make_callbacks(
     factories: Iterable[CallbackFactory], folder: pathlib.Path
 ) -> list[keras.callbacks.Callback]:
-    """Creates callbacks by calling each factory with the output folder."""
+    """Creates callbacks by calling each factory with the output folder.
+
+    Raises `TrainingStopped` if a result is not a Keras callback.
+    """
     callbacks = []
     for factory in factories:
         folder.mkdir(parents=True, exist_ok=True)

@@ -55,18 +55,17 @@ class Result(NamedTuple):
 class Trainer:
     """Trains a run to its end, from the checkpoint in its output folder, if any.
 
-    Every process of a run has a trainer, and all trainers take the same actions at the
-    same update. Only the chief reads and writes the output folder. It sends its state
-    to the other processes.
+    Every process has a trainer. All take the same actions at the same update. Only the
+    chief reads and writes the output folder. It sends its state to the others.
 
     Attributes:
         description: dict. Result of `run_folder.describe_run`.
         overwrite: bool. Whether to remove an existing run in the folder first.
         initial_checkpoint: path. Checkpoint whose weights a new run starts from.
-        callback_factories: functions from the output folder to a Keras callback. If a
-            callback affects training, it must do so equally on all processes.
-        probe: function from encoder and objectives to measures that are added to each
-            validation. The chief calls it.
+        callback_factories: functions that return a Keras callback for the output
+            folder. If it affects training, it must do so equally on all processes.
+        probe: function of encoder and objectives that returns measures for each
+            validation. Only the chief calls it.
         report: function that prints a line.
         facts: dict. Information about the run that is stored in every checkpoint.
         sinks: trackers and callbacks that receive each row of the log.
@@ -112,10 +111,9 @@ class Trainer:
         self._callbacks = keras.callbacks.CallbackList(model=self.learner)
 
     def train(self) -> Result:
-        """Resumes or starts the run and trains to its end, on all processes together.
+        """Resumes or starts the run on all processes. Returns a `Result` at its end.
 
-        Raises:
-            TrainingStopped: if the run ends early. The message explains what to do.
+        Raises `TrainingStopped` if it ends early. The message explains what to do.
         """
         with contextlib.ExitStack() as stack:
             self._stop_request = stack.enter_context(stop_requests())
@@ -183,14 +181,14 @@ class Trainer:
         return features
 
     def _is_due(self, interval: int) -> bool:
-        """Returns True at multiples of `interval` and at the end, False if it is 0."""
+        """Returns True every `interval` updates and at the end, or never if it is 0."""
         if not (interval and self.updates):
             return False
         at_end = self.updates >= self._settings.num_updates
         return at_end or self.updates % interval == 0
 
     def _needs_result(self) -> bool:
-        """Returns whether to wait for this update, the same on all processes."""
+        """Returns whether all processes must wait for the outcome of this update."""
         settings = self._settings
         return (
             bool(self._callbacks.callbacks)
@@ -249,11 +247,7 @@ class Trainer:
     # --- Validation -----------------------------------------------------------------
 
     def _validate(self) -> None:
-        """Validates the model and logs the results.
-
-        For a mixture, each source has its own results, such as `SOURCE/loss`. Results
-        without a source, such as `loss`, are weighted means over the sources.
-        """
+        """Validates the model and logs the results, also per source of a mixture."""
         with self._speed.paused():
             results = {
                 name: self._validate_on(batches)
@@ -339,7 +333,7 @@ class Trainer:
 
     @contextlib.contextmanager
     def _readable_errors(self) -> Iterator[None]:
-        """Context manager that raises errors with messages that explain what to do."""
+        """Context manager that re-raises errors as `TrainingStopped`, with advice."""
         try:
             yield
         except NonFiniteLossError as error:

@@ -23,7 +23,7 @@ _MAX_BATCH_SIZE = 256
 def expected_losses(
     frequencies: np.ndarray, kept_rate: float, random_rate: float
 ) -> np.ndarray:
-    r"""Computes each target's expected loss if only its own input piece is visible.
+    r"""Computes each target's expected loss given only the input piece at its position.
 
     The input piece `x` is the target `t` with probability `k` (`kept_rate`), a uniform
     draw from the `V` vocabulary entries with probability `r` (`random_rate`), otherwise
@@ -32,10 +32,8 @@ def expected_losses(
         P(t | [MASK]) = p(t)
         P(t | x) = p(t) (k [x = t] + r / V) / (k p(x) + r / V)
 
-    For each `t`, the mean of `-log P(t | x)` over `x` has a closed form. The mean of
-    these losses over `p` is the conditional entropy `H(t | x)`: `H(p)` if `k = r = 0`.
-
-    `frequencies` `(V,)` is `p`, positive with sum 1. Returns losses `(V,)` in nats.
+    `frequencies` `(V,)` is `p`, positive with sum 1. Returns losses `(V,)` in nats: the
+    mean of `-log P(t | x)` over `x` for each `t`.
     """
     random = random_rate / len(frequencies)
     total = kept_rate * frequencies + random
@@ -48,9 +46,10 @@ def expected_losses(
 def losses_without_context(config: RunConfig, inputs: Inputs) -> dict[str, float]:
     """Computes the validation loss of a model that ignores the context.
 
-    The model knows the masking rates and the smoothed target frequencies of the first
-    training rows. Returns `NAME_loss_without_context` for masked or causal LM and, if
-    it is the only objective, `loss_without_context`. Without validation, returns {}.
+    The model only uses the masking rates and the smoothed target frequencies of the
+    first training rows. Returns `NAME_loss_without_context` for the first masked or
+    causal LM objective and, if no other objective exists, also `loss_without_context`.
+    Returns {} without such an objective or without validation.
     """
     datasets = validation_datasets(inputs, config.training, Distribution())
     masking = getattr(config.inputs, "masking", None)
@@ -90,7 +89,7 @@ def _count_targets(
     vocab_size: int,
     enough: float = np.inf,
 ) -> np.ndarray:
-    """Counts the targets per vocabulary entry, and stops after at least `enough`."""
+    """Counts the targets per vocabulary entry. Stops at `enough` targets or more."""
     targets, count = [], 0
     for batch in dataset.as_numpy_iterator():
         ids, weights = (batch[name] for name in features)
@@ -104,10 +103,10 @@ def _count_targets(
 def plateau_message(
     validations: Sequence[Mapping[str, Any]], num_updates: int
 ) -> str | None:
-    """Returns a message if the newest validation starts or ends a plateau, or None.
+    """Returns a message if the last validation starts or ends a plateau, else None.
 
-    On a plateau, the model's loss is no better than without context. Validations in the
-    first tenth of the updates do not count.
+    On a plateau, the loss is at most 0.05 below that of a model without context.
+    Validations in the first tenth of the updates are ignored.
     """
     newest = validations[-1]
     level_name = next((name for name in newest if name.endswith(ENDING)), None)
