@@ -53,7 +53,7 @@ class BeamEngine:
 
     `beam_options` are command line options of Beam and its runner, such as
     `["--runner=FlinkRunner", "--flink_master=host:8081"]`. All workers must reach the
-    sources and the output folder under the same paths.
+    sources and output folder at the same paths. Raises BuildError if Beam is missing.
     """
 
     def __init__(self, beam_options: Sequence[str] = ()):
@@ -74,7 +74,10 @@ class BeamEngine:
     def prepare(
         self, build: ShardedBuild, options: DocumentOptions, ledger: SourceLedger
     ) -> makers.MakeSlices:
-        """Measures all files and plans the slices. See `LocalEngine.prepare`."""
+        """Measures the files, plans the slices and returns a `MakeSlices` function.
+
+        Raises ValueError for near duplicates and BuildError if a source changed.
+        """
         if options.cleaning.duplicates == NEAR:
             raise ValueError(
                 "`duplicates` must be None or 'exact' with --engine=beam. Received: "

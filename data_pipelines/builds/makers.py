@@ -191,8 +191,8 @@ def find_duplicates(
 ) -> pathlib.Path | None:
     """Finds duplicate documents. Returns the path of a file for `duplicates_in_slice`.
 
-    Workers compute fingerprints, and this process compares them. An interrupted search
-    resumes with the slices that lack them. Returns None if the step is off.
+    Returns None if `cleaning.duplicates` is None. Workers compute fingerprints and this
+    process compares them. An interrupted search resumes with the missing fingerprints.
     """
     if options.cleaning.duplicates is None:
         return None

@@ -168,7 +168,7 @@ def options_of(format: str) -> dict[str, str]:
 
 
 def parse_options(assignments: Iterable[str]) -> dict[str, str]:
-    """Parses options of the form `name=value`, such as `["text_field=body"]`."""
+    """Parses `name=value` options into a dict. Raises ValueError for other strings."""
     options = {}
     for assignment in assignments:
         name, separator, value = assignment.partition("=")
