@@ -34,7 +34,7 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class ShortLines:
-    """Drops lines with fewer than `min_words` words, and documents without others."""
+    """Drops lines with fewer than `min_words` words, then documents without lines."""
 
     min_words: int
     name = "short_lines"

@@ -230,7 +230,7 @@ class FileReader:
             yield from self.read_stream(stream, source)
 
     def read_stream(self, stream: io.BufferedReader, source: str) -> Iterator[Item]:
-        """Reads UTF-8 text. If this raises DocumentError, the rest is rejected."""
+        """Reads UTF-8 text. After a DocumentError, the rest of the file is rejected."""
         raise NotImplementedError(f"{type(self).__name__} reads no streams")
 
 

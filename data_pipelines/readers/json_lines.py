@@ -42,7 +42,7 @@ def find_text(row: Mapping[str, Any], text_field: str) -> Any:
 def text_and_title(
     row: Mapping[str, Any], text_field: str, title_field: str, max_bytes: int
 ) -> tuple[str, str]:
-    """Returns a row's text and its title or "". Raises DocumentError for invalid text."""
+    """Returns text and title ("" if none). Raises DocumentError for invalid text."""
     text = _to_text(find_text(row, text_field), text_field)
     title = _find(row, title_field)
     title = _to_text(title, title_field) if isinstance(title, str | bytes) else ""

@@ -42,7 +42,7 @@ _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]
 
 
 class DocumentError(Exception):
-    """Raised if a document or the rest of a file is unreadable. See `reject`."""
+    """Raised if a document or the rest of a file is unreadable. See `base.reject`."""
 
     def __init__(self, reason: str, message: str, location: str = ""):
         super().__init__(message)
