@@ -148,7 +148,7 @@ def define_run_flags() -> None:
 
 
 def _parse(argv: Sequence[str]) -> list[str]:
-    """Parses the flags and adds the arguments after `--` to `--beam_option`."""
+    """Parses flags, with arguments after `--` as `--beam_option`. Returns the rest."""
     argv, beam_options = list(argv), []
     if "--" in argv:
         position = argv.index("--")

@@ -1,8 +1,8 @@
 """Builds shards with Apache Beam, on all machines of a runner.
 
 A build runs several jobs in sequence. First, the files are measured to determine the
-slice boundaries. Then they are read again, the documents are grouped by slice, and each
-slice is written as shards. A last job splits documents into windows.
+slice boundaries. Then they are read again (twice to drop duplicates), the documents are
+grouped by slice, and each slice is written as shards. A last job builds windows.
 
 A step is a callable that is pickled once and runs on any machine that can reach the
 sources and the output folder. It writes to a temporary folder and then renames the
@@ -103,7 +103,7 @@ class BeamEngine:
         return _all_reports(build, len(pairs))
 
     def _run(self, elements: Collection[Any], *steps: Any) -> None:
-        """Applies the steps to `elements`. Raises BuildError if the job fails."""
+        """Runs a job of `steps` on `elements`, if any. Raises BuildError on failure."""
         if not elements:
             return
         import apache_beam as beam
@@ -228,7 +228,7 @@ class SourceFile:
 def measure_source(
     options: DocumentOptions, folder: pathlib.Path, source: SourceFile
 ) -> None:
-    """Writes a file's document sizes and its checksum to `folder`."""
+    """Writes a file's document sizes, lost documents and checksum to `folder`."""
     reader = get_reader(options.format, **options.reader_options)
     sha256 = streams.checksum(source.path)
     items: list[MeasuredItem] = []

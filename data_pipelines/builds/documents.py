@@ -58,8 +58,8 @@ class DocumentOptions:
             `load_parameters` accepts.
         validation_input: file, folder or glob of the validation split, in the same
             format as `input`. All of `input` is then the training split.
-        validation_fraction: fraction of the documents of `input` to hold out for
-            validation, spread evenly over all inputs. Default: 0.01, or none with
+        validation_fraction: fraction (0 to 0.5) of the documents of `input` to hold out
+            for validation, spread evenly over all inputs. Default: 0.01, or none with
             `validation_input`.
         slice_megabytes: size of a slice in millions of characters. Each slice becomes
             one shard per split. Smaller slices keep more workers busy on a small corpus

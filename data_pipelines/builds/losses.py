@@ -159,7 +159,7 @@ def readable(rejected: Mapping[str, int]) -> str:
 def check(
     options: DocumentOptions, manifest: Manifest, rejected_file: pathlib.Path
 ) -> None:
-    """Raises BuildError if a build lost more than its options allow.
+    """Raises TooManyRejectedError if a build lost more than its options allow.
 
     The message includes the first documents listed in `rejected_file`.
     """

@@ -151,7 +151,10 @@ class FingerprintMaker:
         self._steps = steps.steps_of_documents(options.cleaning)
 
     def make(self, payload: Slice, folder: pathlib.Path) -> dict:
-        """Writes the fingerprints of a slice and returns the report."""
+        """Writes the fingerprints of a slice and returns the report.
+
+        Raises BuildError if the corpus is too large for a search for near duplicates.
+        """
         from data_pipelines.cleaning import duplicates
 
         is_near = self._options.cleaning.duplicates == NEAR

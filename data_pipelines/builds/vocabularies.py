@@ -1,8 +1,9 @@
 """Counts the words of a corpus in bounded memory and learns word pieces from them.
 
-The pieces come from tensorflow_text's learner (top-down: frequent substrings of words).
-Its search for a size bisects the frequency threshold, with up to a minute per step. The
-number of pieces roughly follows a power law, so a few extrapolated steps suffice here.
+The pieces come from tensorflow_text's learner, which selects frequent substrings. Its
+own search for a vocabulary size bisects the frequency threshold and takes up to a
+minute per step. The number of pieces roughly follows a power law in the threshold, so
+a few extrapolated steps suffice here.
 """
 
 import dataclasses
@@ -41,7 +42,7 @@ class WordCounts:
     """The words of a corpus and their counts.
 
     Attributes:
-        words: counts of the most frequent words in descending order, ties by word.
+        words: counts of the most frequent words, in descending order and then by word.
         num_words: number of words, including those whose counts were dropped.
         num_texts: number of paragraphs.
         has_forgotten: whether any distinct words were dropped.

@@ -38,8 +38,8 @@ class WindowOptions(Ranged):
     """Options that determine the windows of documents.
 
     Attributes:
-        window_length: number of positions in a window, including `[CLS]` and `[SEP]`.
-            Must equal the window length of the training config.
+        window_length: number of positions in a window (8 to 65,535), with `[CLS]` and
+            `[SEP]`. Must equal the window length of the training config.
         short_window_rate: probability that a window has a random shorter length.
         cut_sentences: whether to fill windows completely, even if it splits sentences.
             Use it for masked LM, above all packed windows, not for unshuffling.
@@ -197,7 +197,7 @@ def build_windows(
     overwrite: bool = False,
     engine: LocalEngine | BeamEngine | None = None,
 ) -> Manifest:
-    """Builds window shards from the output of `build_documents`, returns the manifest.
+    """Builds windows from the output of `build_documents` and returns the manifest.
 
     `output_dir` must not be `documents_dir`. See `build_documents` for `num_workers`,
     `overwrite` and `engine`. A build that is already complete is left unchanged.

@@ -51,7 +51,10 @@ class ShortLines:
 
 
 def other_languages(options: CleaningOptions) -> Step:
-    """Returns a step that drops documents in languages not in `options.language`."""
+    """Returns a step that drops documents in languages not in `options.language`.
+
+    Raises ValueError if the function is missing. The step raises BuildError on errors.
+    """
     name = options.language_function
     function = load_function(name, "language_function")
     languages = {code.strip() for code in str(options.language).split(",")}

@@ -249,10 +249,7 @@ def read_document(stream: io.BufferedReader, max_bytes: int) -> str:
 
 
 def read_all(stream: io.BufferedReader, max_bytes: int) -> bytes:
-    """Reads the rest of a stream.
-
-    Raises DocumentError if it is longer than `max_bytes`.
-    """
+    """Reads the rest of a stream. Raises DocumentError if it is over `max_bytes`."""
     parts, num_bytes = [], 0
     while part := stream.read(_BUFFER_BYTES):
         num_bytes += len(part)
