@@ -42,7 +42,7 @@ class WindowOptions(Ranged):
             `[SEP]`. Must equal the window length of the training config.
         short_window_rate: probability that a window has a random shorter length.
         cut_sentences: whether to fill windows completely, even if it splits sentences.
-            Use it for masked LM, above all packed windows, not for unshuffling.
+            Use it for masked LM, above all when packed, not for sentence unshuffling.
         seed: random seed of window lengths and sentence permutations.
     """
 

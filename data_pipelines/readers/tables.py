@@ -26,8 +26,8 @@ class CsvReader(base.TextReader):
     """CSV and TSV with one document per row, its text in a column named in the header.
 
     Line ends in the text separate paragraphs. Quoted fields may contain line ends, and
-    `""` in them is a quotation mark. Rows with malformed quotes, or without as many
-    fields as the header, are rejected. An unclosed quote rejects the rest of the file.
+    `""` in them is a quotation mark. Rows with malformed quotes or the wrong number of
+    fields are rejected. An unclosed quote rejects the rest of the file.
 
     Args:
         text_field: str. Name of the text column.
