@@ -1,27 +1,27 @@
-r"""Speed, utilisation and memory of training steps on a GPU, or a small CPU sample.
+r"""Measures speed, utilization and memory of training steps on a GPU or a CPU.
 
   python -m benchmarks.accelerator
   python -m benchmarks.accelerator --engine=jax,pytorch --minutes=20
   python -m benchmarks.accelerator --cases="BERT base, 512" --output=gpu.json
   python -m benchmarks.accelerator --list
 
-Updates of BERT, SegaBERT, SLM, Sega-Transformer-XL and ReAT, whole ones (gradients,
-clipping, optimizer, metrics), of made rows that are full; in bfloat16 and float32,
-compiled by XLA or not, with deterministic kernels or not, windows packed or not,
-attention with its dropout or without, as fused kernels need it; next to transformers'
-`BertForMaskedLM` (SDPA, `torch.compile`, fused AdamW), which scores every position,
-while ours scores those to predict. MFU is by the FLOPs of our model on all sides, and
-by the peak of the data sheet, or measured without one.
+Runs complete updates (gradients, clipping, optimizer, metrics) of BERT, SegaBERT, SLM,
+Sega-Transformer-XL and ReAT on full synthetic rows. Cases differ in precision, XLA
+compilation, deterministic kernels, packing of windows and attention dropout, which
+fused kernels do not support. The PyTorch side is transformers' `BertForMaskedLM` (SDPA,
+`torch.compile`, fused AdamW), which scores every position. Ours scores only masked
+positions. On all sides, MFU is computed from the FLOPs of our model and the peak in the
+data sheet or, for unknown devices, a measured peak.
 
-Engines are those installed of TensorFlow, JAX and PyTorch. TensorFlow is not needed:
-JAX, Keras, keras-hub, absl-py, ml_collections, NumPy, psutil and tqdm are enough.
+By default, all installed engines run. JAX does not need TensorFlow, only Keras,
+keras-hub, absl-py, ml_collections, NumPy, psutil and tqdm.
 
-Each case is a separate process, which the peak of its memory is of. On a GPU the next
-cases are built while one is measured, and only one at a time uses the GPU for long. A
-case that fails, for want of memory say, is named with its reason; what the minutes do
-not suffice for is listed as not run. Without a GPU models have two layers (ReAT: one of
-each kind) and updates 512 positions (ReAT: 1,024), Sega-XL knows 32,768 words, and
-float32 is where a GPU has bfloat16.
+Each case runs in a separate process, so that its peak memory can be measured. On a GPU,
+the next cases are built while one is measured. Failed cases, for example without enough
+memory, are listed with the reason, and cases that do not fit in --minutes as not run.
+Without a GPU, models have two layers (ReAT: one of each kind), updates have 512
+positions (ReAT: 1,024), Sega-XL's vocabulary has 32,768 words, and float32 replaces
+bfloat16.
 """
 
 import collections
@@ -91,7 +91,7 @@ def _has_gpu() -> bool:
 
 
 def _run(case: Case, end: float, turn: str) -> dict[str, Any]:
-    """Figures of a case, or `{"failed": reason}`, by the time `end`."""
+    """Runs a case until `end`. Returns figures, or why it `failed` or was `not_run`."""
     seconds = end - time.monotonic()
     if seconds < _LEAST_SECONDS:
         return {"not_run": "the minutes were over"}
@@ -130,12 +130,12 @@ def _run(case: Case, end: float, turn: str) -> dict[str, Any]:
 
 
 def _use_common_peaks(results: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Adds MFU by the highest peak that any case found of a device and precision.
+    """Adds the MFU to all results, relative to the highest peak of each `peak_source`.
 
-    One that is measured while a machine does something else is too low.
+    A peak that is measured while the machine is busy is too low.
 
     Returns:
-        The peaks, by what they are of.
+        Dict of peak sources and peaks in FLOP/s.
     """
     peaks: dict[str, float] = collections.defaultdict(float)
     done = [result for result in results if "flops_per_second" in result]
@@ -148,7 +148,7 @@ def _use_common_peaks(results: Sequence[dict[str, Any]]) -> dict[str, float]:
 
 
 def _row(case: Case, result: Mapping[str, Any]) -> str:
-    """A line of the table."""
+    """Formats a row of the table."""
     precision = "bfloat16" if case.bfloat16 else "float32"
     cells = [case.model, f"{case.length:,}", case.engine, precision]
     cells.append(", ".join(case.differences))

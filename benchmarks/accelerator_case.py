@@ -1,4 +1,4 @@
-"""One case of `benchmarks.accelerator`, which the process is for: JSON on stdout."""
+"""Measures one case of `benchmarks.accelerator` and prints the result as JSON."""
 
 import contextlib
 import fcntl
@@ -17,11 +17,11 @@ _SECONDS, _ROUNDS = 4.0, 3
 
 
 def main(case: Case, turn: str) -> None:
-    """Measures a case; prints its figures, or the reason why there are none.
+    """Measures a case and prints its figures, or the reason of its failure, as JSON.
 
     Args:
-        case: what to measure.
-        turn: file that a process holds locked while it measures.
+        case: the case.
+        turn: path of a file that a process locks while it measures.
     """
     try:
         with contextlib.redirect_stdout(sys.stderr):
@@ -33,7 +33,7 @@ def main(case: Case, turn: str) -> None:
 
 
 def measured(case: Case, turn: str) -> dict[str, Any]:
-    """Figures of a case, by name."""
+    """Returns the figures of a case, by name."""
     if case.engine == "pytorch":
         update, wait, figures = _pytorch(case)
         # Its compiler hardly uses the device, and takes longest.
@@ -65,14 +65,14 @@ def measured(case: Case, turn: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _locked(path: str) -> Iterator[None]:
-    """Waits until no other process has the file locked."""
+    """Context manager that waits until it can lock a file."""
     with open(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def _seconds_of_first(update: Callable[[], Any], wait: Callable[[], Any]) -> float:
-    """Seconds of two updates, which compile."""
+    """Returns the seconds of the first two updates, which include compilation."""
     begin = time.perf_counter()
     for _ in range(2):
         update()
@@ -81,7 +81,7 @@ def _seconds_of_first(update: Callable[[], Any], wait: Callable[[], Any]) -> flo
 
 
 def _seconds_of_update(update: Callable[[], Any], wait: Callable[[], Any]) -> float:
-    """Median over rounds, whose updates take their share of the time."""
+    """Returns the seconds per update, as the median over `_ROUNDS` rounds."""
     begin = time.perf_counter()
     update()
     wait()
@@ -103,7 +103,7 @@ def _num_layers(model: Any) -> int:
 
 
 def _ours(case: Case) -> tuple[Callable[[], Any], Callable[[], Any], dict[str, Any]]:
-    """(makes an update, waits for those made, figures) of seg_tf."""
+    """Returns functions that start and finish an update of seg_tf, and its figures."""
     from benchmarks import made_batches
     from seg_tf.training import build, engine
 
@@ -138,7 +138,7 @@ def _ours(case: Case) -> tuple[Callable[[], Any], Callable[[], Any], dict[str, A
 
 
 def _pytorch(case: Case) -> tuple[Callable[[], Any], Callable[[], Any], dict[str, Any]]:
-    """The same of transformers' `BertForMaskedLM`, which scores every position."""
+    """Returns the same as `_ours` for transformers' `BertForMaskedLM`."""
     import torch
     import transformers
 

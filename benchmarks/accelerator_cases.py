@@ -1,4 +1,4 @@
-"""Cases of `benchmarks.accelerator`: models, lengths, precisions, engines, by rank."""
+"""Defines the cases of `benchmarks.accelerator`, the most important ones first."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -36,19 +36,19 @@ class Case:
     """One measurement.
 
     Attributes:
-        engine: one of `ENGINES`; `pytorch` is transformers' `BertForMaskedLM`.
-        model: one of ours, of which transformers has BERT's alone.
-        length: positions of a row.
-        bfloat16: whether layers compute in bfloat16, weights being float32; else all
-            is float32.
-        compiled: whether XLA, or `torch.compile`, compiles the step. None is the
-            default of the engine.
-        deterministic: whether only kernels that give the same bits may be used. None
-            is the default of the engine.
-        packed: whether a row holds several windows.
-        fused: whether attention weights have no dropout, as fused kernels need it.
-        small: whether the model and the batch are cut to what a CPU computes in
-            seconds.
+        engine: one of `ENGINES`. "pytorch" is transformers' `BertForMaskedLM`.
+        model: a key of `_RUNS`. "pytorch" supports only BERT.
+        length: number of positions in a row.
+        bfloat16: whether layers compute in bfloat16, with weights in float32. If False,
+            everything is float32.
+        compiled: whether XLA or `torch.compile` compiles the step. If None, the
+            engine's default.
+        deterministic: whether only deterministic kernels are used. If None, the
+            engine's default.
+        packed: whether a row contains several windows.
+        fused: whether attention has no dropout, as fused kernels require.
+        small: whether to reduce the model and the batch, so that an update takes
+            seconds on a CPU.
     """
 
     engine: str
@@ -69,7 +69,7 @@ class Case:
 
     @property
     def differences(self) -> list[str]:
-        """Settings that are not the engine's defaults, as text."""
+        """Descriptions of the settings that are not the engine's defaults."""
         words = (
             ("compiled", "not compiled", self.compiled),
             ("deterministic", "not deterministic", self.deterministic),
@@ -80,13 +80,13 @@ class Case:
 
     @property
     def name(self) -> str:
-        """All that tells this case from others, as text."""
+        """Unique name: engine, model, length, precision and `differences`."""
         precision = "bfloat16" if self.bfloat16 else "float32"
         words = [self.engine, self.model, f"{self.length:,}", precision]
         return ", ".join([*words, *self.differences])
 
     def config(self) -> RunConfig:
-        """The run: the published one, with the rows, precision and kernels of this."""
+        """Returns the published run with this case's rows, precision and kernels."""
         run = _RUNS[self.model]
         model, inputs = run.model, run.inputs
         if self.model.startswith("Sega-XL"):
@@ -130,7 +130,7 @@ class Case:
 
 
 def all_cases(engines: Sequence[str], *, on_gpu: bool) -> list[Case]:
-    """Every case, those that matter most first, each on all engines in turn."""
+    """Returns all cases in order of importance, each on all engines that support it."""
     return [
         replace(case, engine=engine, small=not on_gpu)
         for case in _of_one_engine(on_gpu)

@@ -1,9 +1,9 @@
-"""Records at random of shards that are not in memory: the reader and mapped files.
+"""Compares random reads from shards that are not in memory with memory-mapped files.
 
   python -m benchmarks.cold_reading
 
-Records per second, and bytes that the disk reads for each record. The other side maps
-the shards and has all offsets in memory; it checks no checksum.
+Prints the records per second and the bytes read from disk for each record. The other
+side maps whole shards, keeps all offsets in memory and does not verify checksums.
 """
 
 import itertools
@@ -36,7 +36,7 @@ _ROUNDS = flags.DEFINE_integer("rounds", 9, "Counted rounds.")
 
 
 def _copies(paths: Sequence[pathlib.Path], folder: pathlib.Path) -> list[pathlib.Path]:
-    """Shards of the size that builds make, of records again and again."""
+    """Writes shards of the usual size that repeat the records. Returns their paths."""
     from seg_tf.data import shards
 
     records = list(shards.RecordReader(paths, in_order=True))
@@ -49,7 +49,7 @@ def _copies(paths: Sequence[pathlib.Path], folder: pathlib.Path) -> list[pathlib
 
 
 def _forget(paths: Sequence[pathlib.Path]) -> None:
-    """Drops shards and offsets from the system's cache, if nothing maps them."""
+    """Removes shards and offsets from the page cache, unless they are mapped."""
     for path in paths:
         for suffix in (path.suffix, ".offsets"):
             with open(path.with_suffix(suffix), "rb") as file:
@@ -57,13 +57,13 @@ def _forget(paths: Sequence[pathlib.Path]) -> None:
 
 
 def _bytes_from_disk() -> int:
-    """Bytes that this process has had read from disks."""
+    """Returns the number of bytes that this process has read from disks."""
     lines = pathlib.Path("/proc/self/io").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if "read_bytes" in line)
 
 
 class _MappedReader:
-    """Shards mapped as a whole, offsets in memory."""
+    """Reads records from memory-mapped shards, with all offsets in memory."""
 
     def __init__(self, paths: Sequence[pathlib.Path], locate: Callable):
         self._locate = locate

@@ -1,4 +1,4 @@
-"""Our training step on a full batch of any size: what several benchmarks time."""
+"""Training steps on synthetic batches. Flags set the sizes of the model and rows."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -40,12 +40,12 @@ DROPOUT = 0.1
 def run_config(
     index_tables: Mapping[str, int], rows: int, **training: Any
 ) -> RunConfig:
-    """The run that the flags ask for.
+    """Returns the run that the flags specify.
 
     Args:
-        index_tables: of the encoder.
-        rows: of a batch.
-        **training: of `TrainingConfig`.
+        index_tables: sizes of the encoder's index tables, by index name.
+        rows: number of rows in a batch.
+        **training: further fields of `TrainingConfig`.
     """
     return RunConfig(
         name="benchmark",
@@ -75,26 +75,26 @@ def run_config(
 
 
 def make_batch(config: RunConfig) -> made_batches.Batch:
-    """A full batch of a run of `run_config`."""
+    """Returns a batch of full rows for a run of `run_config`."""
     return made_batches.make_batch(config, VOCAB_SIZE.value, config.training.batch_size)
 
 
 def seg_tf_step(
     config: RunConfig, distribution: Distribution | None = None
 ) -> Callable[[], object]:
-    """A function that makes one update of a run of `run_config`, and waits for it."""
+    """Returns a function that makes one update of a run and waits for it."""
     return run_step.training_step(
         config, VOCAB_SIZE.value, make_batch(config), distribution
     )
 
 
 def endless(batch: Any) -> tf.data.Iterator:
-    """Gives the same batch for ever."""
+    """Returns an iterator that repeats a batch forever."""
     return iter(tf.data.Dataset.from_tensors(batch).repeat())
 
 
 def keras_step(model: keras.Model, batch: Any) -> Callable[[], None]:
-    """One step of a compiled Keras model, as `fit` takes it."""
+    """Returns a function that runs a step of `fit` on a compiled model and waits."""
     model.make_train_function()
     iterator = endless(batch)
 

@@ -1,4 +1,4 @@
-r"""Scores of fine-tuning: ours next to a plain loop of PyTorch and transformers.
+r"""Compares fine-tuning scores with those of a plain PyTorch and transformers loop.
 
   python -m benchmarks.fine_tuning --model_dir=all-MiniLM-L6-v2 --data_dir=glue \
       --peer_python=torch/bin/python --output_dir=parity
@@ -6,16 +6,16 @@ r"""Scores of fine-tuning: ours next to a plain loop of PyTorch and transformers
   taskset -c 0 python -m benchmarks.fine_tuning … --side=ours &
   taskset -c 1 python -m benchmarks.fine_tuning … --side=peer --threads=1
 
-Both sides start from the same weights, those of a Hugging Face BERT, its pooler
-included, and train by the same recipe: AdamW with a warm-up over a tenth of the updates
-and a linear decay, weights of LayerNorm and bias undecayed, gradients clipped to a norm
-of 1, batches of 32, three epochs. Seeds draw the new layers, dropout and the order of
-examples, which differ between the sides. For each task the mean of the seeds with its
-standard error, and the difference in standard errors of a difference.
+Both sides start from the same weights, those of a Hugging Face BERT with its pooler,
+and use the same recipe: AdamW with warmup over a tenth of the updates and linear decay,
+no weight decay for LayerNorm and biases, gradients clipped to a norm of 1, batches of
+32, three epochs. Seeds determine the new layers, dropout and the order of examples,
+which differ between the sides. For each task, prints the mean over seeds with its
+standard error, and the difference between the sides in standard errors.
 
---peer_python is the Python of an environment with torch and transformers. Each training
-is kept in --output_dir: killed, the command continues with the first that is missing,
-and once all are there it prints the table alone.
+--peer_python is the Python of an environment with torch and transformers. Results are
+stored in --output_dir. If the command was interrupted, run it again: it runs only the
+missing trainings and then prints the table.
 """
 
 import dataclasses
@@ -96,7 +96,7 @@ def main(_: Sequence[str]) -> None:
 
 
 def _check_settings(file: pathlib.Path) -> None:
-    """Makes sure that a folder holds trainings by one recipe."""
+    """Writes the settings to a new `file`. Raises ValueError if it contains others."""
     recipe = (_MODEL_DIR, _LIMIT, _EPOCHS, _LEARNING_RATE, _BATCH_SIZE, _MAX_LENGTH)
     settings = {flag.name: flag.value for flag in recipe}
     if not file.exists():
@@ -110,7 +110,7 @@ def _check_settings(file: pathlib.Path) -> None:
 
 
 class _Ours:
-    """Trainings of ours; texts are encoded at the first."""
+    """Fine-tunes with this project. The first call encodes the texts."""
 
     def __init__(self, task: tasks.Task, checkpoint: pathlib.Path):
         self._task = task
@@ -136,7 +136,7 @@ class _Ours:
 
 
 class _Peer:
-    """Trainings of the peer, each in a separate process."""
+    """Fine-tunes with PyTorch and transformers, each time in a separate process."""
 
     def __init__(self, task: tasks.Task):
         self._task = task

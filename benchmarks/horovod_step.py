@@ -1,16 +1,16 @@
-r"""Training steps per second of two processes, with and without their all-reduce.
+r"""Measures training steps per second of two processes with and without all-reduce.
 
   python -m benchmarks.horovod_step
   python -m benchmarks.horovod_step --micro_batches=4
   python -m benchmarks.horovod_step --layers=2 --hidden_size=128 --num_heads=2 \
       --vocab_size=8192 --micro_batch_size=32 --steps=5
 
-Starts two processes by `horovodrun`, each on a separate core and with one thread, and
-lets them train the same model three times: as one run that sums gradients in groups, as
-one that sums them all at once, and as two that do not know of each other. They take
-turns round by round, and begin each round together; a round has ended when the slower
-of them is done. What is lost is the cost of the all-reduce, of the waiting for each
-other and of the second copy of the gradients, and nothing else.
+`horovodrun` starts two processes, each on a separate core with one thread. They train
+the same model in three ways that take turns: as one run that sums gradients in groups,
+as one run that sums all gradients at once, and as two independent runs. The processes
+start each round together, and it ends when the slower one is done. The difference in
+speed is therefore the cost of the all-reduce, of waiting for the other process and of
+the second copy of the gradients.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""Fine-tuning by a plain loop of PyTorch and transformers: the peer of our trainings.
+"""Fine-tunes a model with a plain loop of PyTorch and transformers.
 
-Run by `benchmarks.fine_tuning` with the Python of an environment that has both, since
-transformers pins other versions of our packages. Reads one JSON object from standard
-input and writes the outputs of the dev examples to standard output.
+Run by `benchmarks.fine_tuning` with the Python of an environment that has both, because
+transformers pins other versions of our packages. Reads a JSON object from standard
+input and writes one with the losses and the dev outputs to standard output.
 """
 
 import json
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def _groups(model: torch.nn.Module, weight_decay: float) -> list[dict]:
-    """Parameters with their decay: none on LayerNorm and bias."""
+    """Returns parameter groups, without weight decay for LayerNorm and biases."""
     decayed, undecayed = [], []
     for name, parameter in model.named_parameters():
         is_excluded = name.endswith(".bias") or "LayerNorm" in name

@@ -1,11 +1,11 @@
-"""Records to training batches: tokens per second on one core, and record size.
+"""Measures loading: tokens per second on one core from records, and record size.
 
   python -m benchmarks.loading
 
-Ours makes the three indices and the masking while loading. The other side reads the
-same windows in the usual form, int64 lists of fixed length with everything made
-beforehand (ids, mask, type ids, the three indices, predictions), in file order, and
-only parses. Tokens are positions of the batch. Record sizes are compared too.
+Ours computes the three indices and the masking while loading. The other side only
+parses the same windows in the usual form: int64 lists of fixed length with all features
+precomputed (ids, mask, type ids, the three indices, predictions), in file order. Tokens
+are positions of the batch. Record sizes are compared too.
 """
 
 import pathlib
@@ -29,7 +29,7 @@ _TABLES = {"paragraph_index": 50, "sentence_index": 100, "token_index": 256}
 
 
 def _write_fixed_length(inputs, path: pathlib.Path) -> None:
-    """The same rows as int64 lists of fixed length."""
+    """Writes rows of `inputs` as int64 lists of fixed length."""
     import tensorflow as tf
 
     num_batches = _CONVERTED.value // _BATCH.value

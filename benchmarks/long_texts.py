@@ -1,23 +1,22 @@
-r"""Long texts in one pass: ReAT and a flat BERT of the same sizes.
+r"""Compares ReAT with a flat BERT of the same size on long texts in one pass.
 
   python -m benchmarks.long_texts
   python -m benchmarks.long_texts --words=16384 --hidden_size=128 --train
   python -m benchmarks.long_texts --plot=docs/images/long_texts.png
 
-The text is the beginning of one chapter of a book. Both sides read it whole, from the
-records that `data_pipelines` makes of it, in float32 and with Google's vocabulary:
-ReAT as sentences, the flat encoder as one window with attention between all word
-pieces. Both have the same number and widths of layers; half of ReAT's are alpha layers
-with a second feed-forward block and a second attention.
+The text is the beginning of a chapter of a book. Both sides read all of it from records
+built by `data_pipelines`, in float32 and with Google's vocabulary: ReAT as sentences,
+the flat encoder as one window with attention between all word pieces. Both have the
+same number and width of layers. Half of ReAT's are alpha layers, with a second
+attention and a second feed-forward block.
 
-Encoding is timed in turn in one process, one length at a time. Peak memory is what a
-separate process takes more than before, while it encodes, or makes the model and
-takes one training step (masked LM; for ReAT also exchange sentence prediction).
-Nothing is kept of a layer when the next one is computed, so that the peak of encoding
-is that of one layer. A side that would need more than is free is left out, and that is
-said.
+Both sides are timed in turn in one process, one text length at a time. Peak memory is
+the increase in a separate process that encodes the text, or that builds the model and
+runs one training step (masked LM; for ReAT also exchange sentence prediction).
+Encoding keeps no activations of earlier layers, so its peak is that of one layer. A
+side that needs more memory than is free is skipped with a message.
 
-Targets at 16,384 words: 4 times as fast, a tenth of the memory.
+Targets at 16,384 words: ReAT is 4 times as fast and needs a tenth of the memory.
 """
 
 import math
@@ -63,7 +62,7 @@ _ENCODING, _TRAINING = "encoding", "training step"
 
 
 def _chapter() -> list[str]:
-    """Paragraphs of the chapter."""
+    """Returns the paragraphs of the chapter."""
     text = pathlib.Path(_BOOK.value).read_text(encoding="utf-8")
     chapters = re.split(r"(?m)^#+ (.*)$", text)
     for heading, body in zip(chapters[1::2], chapters[2::2], strict=True):
@@ -76,7 +75,7 @@ def _chapter() -> list[str]:
 
 
 def _build_records(num_words: int, folder: pathlib.Path) -> None:
-    """Records of the first words of the chapter: one document, one window."""
+    """Builds records of the chapter's first words: one document, one window."""
     from data_pipelines.builds.documents import DocumentOptions, build_documents
     from data_pipelines.builds.windows import WindowOptions, build_windows
 
@@ -111,7 +110,7 @@ def _build_records(num_words: int, folder: pathlib.Path) -> None:
 
 
 def _config(side: str, manifest: Any) -> Any:
-    """The run of a side on the text of some records."""
+    """Returns the run of a side on the text of the records."""
     from seg_tf.config import (
         EncoderConfig,
         ExchangeSentenceConfig,
@@ -174,14 +173,14 @@ def _config(side: str, manifest: Any) -> Any:
 
 
 def _masking(length: int) -> Any:
-    """Masking of a row with capacity for all predictions."""
+    """Returns masking with capacity for all predictions of a row."""
     from seg_tf.data.inputs import MaskingConfig
 
     return MaskingConfig(max_predictions=math.ceil(0.15 * length))
 
 
 def _build_inputs(side: str, folder: pathlib.Path) -> tuple[Any, Any]:
-    """The run of a side on the records of a folder: config and inputs."""
+    """Returns the config and the inputs of a side for the records in a folder."""
     from seg_tf.data.manifest import Manifest
     from seg_tf.training import build
 
@@ -195,7 +194,7 @@ def _build_inputs(side: str, folder: pathlib.Path) -> tuple[Any, Any]:
 
 
 def _encoding(config: Any, inputs: Any) -> Callable[[], object]:
-    """A function that encodes the text; its graph is made here."""
+    """Traces the graph of the encoder. Returns a function that encodes the text."""
     import tensorflow as tf
 
     from seg_tf.config import build_from
@@ -212,7 +211,7 @@ def _encoding(config: Any, inputs: Any) -> Callable[[], object]:
 
 
 def _train(config: Any, inputs: Any) -> None:
-    """Makes the model and takes a training step on the text."""
+    """Builds the model and runs one training step on the text."""
     from seg_tf.training import build
 
     learner = build.build_learner(config, inputs)
@@ -223,7 +222,7 @@ def _train(config: Any, inputs: Any) -> None:
 def _peak_memory(
     side: str, work: str, folder: pathlib.Path, arguments: Sequence[str]
 ) -> int:
-    """Bytes that some work of a side takes; called in a separate process."""
+    """Returns the bytes that `work` needs. Must be called in a new process."""
     flags.FLAGS(arguments)
     config, inputs = _build_inputs(side, folder)
     if work == _ENCODING:
@@ -232,7 +231,7 @@ def _peak_memory(
 
 
 def _memory(side: str, work: str, folder: pathlib.Path, needed: int) -> int | None:
-    """Bytes that some work takes, or None where they would be more than is free."""
+    """Returns the bytes that `work` needs, or None if `needed` bytes are not free."""
     if needed > 0.9 * peak_memory.available():
         print(
             f"  {side}, {work}: left out, since it needs about "
@@ -246,17 +245,17 @@ def _memory(side: str, work: str, folder: pathlib.Path, needed: int) -> int | No
 
 
 def _needed(work: str, config: Any, vocab_size: int) -> int:
-    """About what some work takes, in bytes."""
+    """Estimates the bytes that `work` needs."""
     numbers = config.model.row_activations(config.inputs, vocab_size)
     # At most one layer is held at once.
     return 4 * numbers // (1 if work == _TRAINING else _LAYERS.value)
 
 
 def _measure(num_words: int, folder: pathlib.Path) -> dict[str, dict[str, float]]:
-    """Time and memory of both sides on the first words of the chapter.
+    """Measures time and memory of both sides on the chapter's first words.
 
     Returns:
-        By name of the measurement, by side; what was left out is missing.
+        `{measurement: {side: seconds or bytes}}`, without skipped measurements.
     """
     from seg_tf.data.manifest import Manifest
 

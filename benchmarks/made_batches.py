@@ -1,6 +1,6 @@
-"""Batches of any run, made by arithmetic in NumPy: full rows, indices as text has them.
+"""Creates synthetic batches of any run in NumPy: full rows with realistic indices.
 
-They need neither records nor TensorFlow.
+No records and no TensorFlow are needed.
 """
 
 from typing import Any
@@ -24,12 +24,12 @@ _BLOCK_SENTENCES, _SENTENCES_OF_TEXT = 4, 16
 
 
 def make_batch(config: RunConfig, vocab_size: int, rows: int) -> Batch:
-    """A batch of full rows for a run; every feature that its model and objectives read.
+    """Returns full rows with all features that a run's model and objectives read.
 
     Args:
         config: the run.
-        vocab_size: entries of the vocabulary.
-        rows: rows of the batch.
+        vocab_size: size of the vocabulary.
+        rows: number of rows.
     """
     rng = np.random.default_rng(0)
     inputs = config.inputs
@@ -51,7 +51,7 @@ def make_batch(config: RunConfig, vocab_size: int, rows: int) -> Batch:
 
 
 def _windows(inputs: Any, rows: int) -> Batch:
-    """Indices of one window a row, or of two where windows are packed."""
+    """Returns the indices of one window per row, or of two if windows are packed."""
     length = inputs.row_length
     is_packed = isinstance(inputs, PackedWindowInputsConfig)
     window = -(-length // 2) if is_packed else length
@@ -70,7 +70,7 @@ def _windows(inputs: Any, rows: int) -> Batch:
 def _shuffled_sentences(
     rng: np.random.Generator, inputs: SentenceInputsConfig, rows: int
 ) -> Batch:
-    """Sentences of about one length, presented in random orders."""
+    """Returns features of randomly ordered sentences of about the same length."""
     sentences, length = inputs.max_sentences, inputs.row_length
     # Of [CLS], the sentences in gold order and [SEP].
     starts = np.linspace(1, length - 1, sentences + 1).astype("int32")
@@ -97,7 +97,7 @@ def _texts(
     block_length: int,
     rows: int,
 ) -> Batch:
-    """Sentences that fill blocks, of a short text's number."""
+    """Returns features of ReAT rows of short texts, whose sentences fill the blocks."""
     size = block_length // _BLOCK_SENTENCES
     number, positions = np.divmod(np.arange(inputs.row_length), size)
     starts = np.arange(0, inputs.row_length, size)
@@ -125,7 +125,7 @@ def _texts(
 
 
 def _stream(token_ids: np.ndarray) -> Batch:
-    """Each row a lane, whose words are counted through."""
+    """Returns features of a text stream in which each row is a separate lane."""
     rows, length = token_ids.shape
     words = np.tile(np.arange(length, dtype="int32"), (rows, 1))
     return {
@@ -138,7 +138,7 @@ def _stream(token_ids: np.ndarray) -> Batch:
 
 
 def _masked(rng: np.random.Generator, inputs: Any, vocab_size: int, rows: int) -> Batch:
-    """The maximum number of predictions of a row."""
+    """Returns masked positions, as many as the maximum number of predictions."""
     shape = (rows, inputs.masking.max_predictions)
     places = [rng.permutation(inputs.row_length)[: shape[1]] for _ in range(rows)]
     return {

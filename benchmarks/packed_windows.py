@@ -1,4 +1,4 @@
-r"""Several windows a row against one: fill, loading and training, in real tokens/s.
+r"""Compares packed rows with one window per row: fill, loading and training speed.
 
   python -m benchmarks.packed_windows
   python -m benchmarks.packed_windows --layers=4 --hidden_size=768 --num_heads=12 \
@@ -6,15 +6,15 @@ r"""Several windows a row against one: fill, loading and training, in real token
   python -m benchmarks.packed_windows --records_dir=records_cut \
       --unpacked_records_dir=records
 
-Both sides read the same windows and train the same model, with the three tables of
-SegaBERT, from the same weights: `fit`'s train function, float32, with dropout, its
-batches from the input pipeline. A real token is a position that is no padding; they
-are counted by the fill of the whole split, since a step takes as long for any rows.
-The fill is printed with the most that any packing of these windows could reach.
-With `--unpacked_records_dir` the sides read two sets of windows of the same documents,
-say those built with `--cut_sentences`, packed, against whole sentences, one window a
-row.
-`--max_windows_per_row=1` shows what the mask alone costs.
+Both sides read the same windows through the input pipeline and train the same model,
+with SegaBERT's three tables, from the same weights, in float32 and with dropout. Speed
+is in real tokens, positions without padding. Their number is computed from the fill of
+the whole split, because a step takes the same time for any rows. The highest fill that
+any packing of these windows could reach is printed too.
+
+With `--unpacked_records_dir`, the sides read two sets of windows of the same documents,
+for example packed windows built with `--cut_sentences` and unpacked whole sentences.
+`--max_windows_per_row=1` shows the cost of the attention mask alone.
 """
 
 import os
@@ -54,7 +54,7 @@ _PACKED, _UNPACKED = "packed", "one window a row"
 
 
 def _configs(length: int) -> dict[str, Any]:
-    """The run of each side."""
+    """Returns the run of each side."""
     from seg_tf.config import EncoderConfig, RunConfig, TrainingConfig
     from seg_tf.data.configs import PackedWindowInputsConfig, WindowInputsConfig
 
@@ -102,7 +102,7 @@ def _training(config: Any, inputs: Any, real_tokens: float) -> Callable[[], floa
 
 
 def _largest_fill(manifest: Any, folder: pathlib.Path) -> float:
-    """No two windows longer than half a row fit one; nor is any row more than full."""
+    """Returns the highest possible fill. Windows over half a row never share a row."""
     from seg_tf.data import record_schema
     from seg_tf.data.manifest import NUM_SPECIAL_TOKENS
 

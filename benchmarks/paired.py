@@ -1,7 +1,7 @@
-"""Timing of two or more sides in one process, round by round.
+"""Times two or more sides in one process, round by round.
 
-The speed of a shared machine drifts by 10 to 20 %, so single times mean little: all
-sides run in every round, in turn, and what is reported is the ratio within rounds.
+The speed of a shared machine drifts by 10 to 20 %, so single times mean little. All
+sides therefore run in turn in every round, and the ratio within rounds is reported.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ _PACKAGES = ("tensorflow", "jax", "torch", "keras", "keras-hub", "transformers")
 
 
 def pin_to_one_core() -> None:
-    """Keeps this process, and threads it starts later, on one core (Linux)."""
+    """Pins this process and the threads that it starts later to one core (Linux)."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
@@ -29,9 +29,9 @@ class Rates:
     """Units per second of one side in each counted round.
 
     Attributes:
-        wall: by the clock on the wall.
-        cpu: by the processor time of all threads, which other programs on the
-            machine disturb less.
+        wall: per second of wall time.
+        cpu: per second of CPU time of all threads, which other programs on the
+            machine affect less.
     """
 
     wall: list[float] = dataclasses.field(default_factory=list)
@@ -41,7 +41,7 @@ class Rates:
 def repeated(
     step: Callable[[], object], times: int, amount: float = 1
 ) -> Callable[[], float]:
-    """A side that repeats a step, which does `amount`."""
+    """Returns a side for `interleave` that repeats a step of `amount` units."""
 
     def work() -> float:
         for _ in range(times):
@@ -54,12 +54,12 @@ def repeated(
 def interleave(
     sides: Mapping[str, Callable[[], float]], rounds: int
 ) -> dict[str, Rates]:
-    """Runs every side once a round.
+    """Runs every side once per round and returns the rates of each side.
 
     Args:
-        sides: name -> function that does the work and returns how much it did, in
-            any unit that all sides share (bytes, tokens, steps).
-        rounds: counted rounds; one more goes before to warm up.
+        sides: name -> function that does the work and returns its amount, in a unit
+            that all sides share (bytes, tokens, steps).
+        rounds: number of counted rounds, not including a first one for warmup.
     """
     rates = {name: Rates() for name in sides}
     for number in range(rounds + 1):
@@ -85,12 +85,12 @@ def report(
     """Prints the rates and the ratio `of` / `against`, by wall and by CPU time.
 
     Args:
-        rates: what `interleave` returned.
-        of: our side.
-        against: the other side.
-        unit: unit of the printed rates, after multiplication with `scale`.
+        rates: result of `interleave`.
+        of: name of our side.
+        against: name of the other side.
+        unit: unit of the printed rates, after multiplication by `scale`.
         scale: factor from units per second to `unit`.
-        target: the ratio that is aimed at.
+        target: target for the ratio, which is printed too.
     """
     for name in (of, against):
         wall, cpu = (
@@ -107,12 +107,12 @@ def report(
 
 
 def print_machine() -> None:
-    """Prints what the figures depend on: processor, versions, load."""
+    """Prints what the figures depend on: architecture, cores, versions and load."""
     print(f"{platform.machine()}, {os.cpu_count()} cores, {versions()}, load {load()}")
 
 
 def versions() -> str:
-    """Versions of the installed packages that compute."""
+    """Returns the versions of Python and of the installed frameworks, as text."""
     lines = [f"Python {platform.python_version()}"]
     for name in _PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -121,12 +121,12 @@ def versions() -> str:
 
 
 def load() -> str:
-    """Processes that want a core, on average over 1, 5 and 15 minutes."""
+    """Returns the load averages over 1, 5 and 15 minutes, as text."""
     return ", ".join(f"{value:.2f}" for value in os.getloadavg())
 
 
 def _ratio(ours: list[float], theirs: list[float]) -> str:
-    """Median and quartiles of the ratio within rounds."""
+    """Formats the median and quartiles of the ratio within rounds."""
     ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
     low, high = np.quantile(ratios, [0.25, 0.75])
     return f"{statistics.median(ratios):.2f} ({low:.2f} to {high:.2f})"

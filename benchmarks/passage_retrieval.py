@@ -1,12 +1,12 @@
-r"""Recall of SQuAD's paragraphs, encoded in the context of their article or alone.
+r"""Measures recall of SQuAD paragraphs encoded in the context of the article or alone.
 
   python -m benchmarks.passage_retrieval --checkpoint=segabert_mini_en,runs/minilm
 
 An article is a document whose paragraphs are the passages. For each question, all
-passages of all articles are ranked by the cosine of the vectors. Recall@k is the share
-of questions whose own passage is among the first k. Standard errors are over articles,
-since questions of one article are alike. "Centred" means that the mean of all questions
-is subtracted from the questions, and the mean of all passages from the passages.
+passages of all articles are ranked by the cosine of the vectors. Recall@k is the
+fraction of questions whose passage is among the first k. Standard errors are over
+articles, because questions on one article are correlated. "Centred" means that the mean
+of all questions is subtracted from each question, and likewise for passages.
 """
 
 import json

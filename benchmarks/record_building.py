@@ -1,11 +1,11 @@
-"""Raw text to TFRecords, against a plain-Python preparation.
+"""Compares the speed of building TFRecords from raw text with a plain Python script.
 
   python -m benchmarks.record_building --num_files=10
 
 The other side is tf-models-official's `create_pretraining_data` (the script of the
-BERT release, which NVIDIA's recipe calls too) with one copy of each text. It wants
-one sentence a line, which users make with NLTK; that step is timed apart, and the
-ratio is given without it and with it. Both sides run on one core, in turn.
+BERT release, which NVIDIA's recipe also calls) with one copy of each text. It expects
+one sentence per line, usually split by NLTK. This step is timed separately, and ratios
+are printed with and without it. Both sides run in turn on one core.
 """
 
 import pathlib
@@ -55,7 +55,7 @@ def _ours(text: pathlib.Path, output: pathlib.Path) -> None:
 
 
 def _write_sentences(text: pathlib.Path, output: pathlib.Path) -> None:
-    """One sentence a line, a blank line after each document, with NLTK's Punkt."""
+    """Splits text with NLTK: a sentence per line, a blank line after each document."""
     from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
 
     from data_pipelines.readers import Document, get_reader

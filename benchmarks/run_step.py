@@ -1,4 +1,4 @@
-"""Training steps of any run on a made batch, on the installed engine."""
+"""Training steps of any run on a given batch, with the selected Keras backend."""
 
 import itertools
 from collections.abc import Callable
@@ -15,13 +15,13 @@ def training_step(
     batch: Batch,
     distribution: Distribution | None = None,
 ) -> Callable[[], object]:
-    """A function that makes one update and waits for it.
+    """Returns a function that makes one update and waits for it.
 
     Args:
-        config: the run; its rows are the batch's rows.
-        vocab_size: entries of the vocabulary.
-        batch: what every update is made of.
-        distribution: the processes of the run; None is this process only.
+        config: the run. Its batch size must be the number of rows in `batch`.
+        vocab_size: size of the vocabulary.
+        batch: the batch of every update.
+        distribution: the processes of the run. Default: only this process.
     """
     learner = build.build_learner_from_batch(config, vocab_size, batch, distribution)
     batches = itertools.repeat(batch)

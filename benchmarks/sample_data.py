@@ -1,4 +1,4 @@
-"""Default locations of real text for the benchmarks, and records of it."""
+"""Default paths of real text for the benchmarks, and window records built from it."""
 
 import os
 import pathlib

@@ -1,21 +1,22 @@
-r"""Cost of attention to sentences and paragraphs, next to Transformer-XL's.
+r"""Compares the cost of segment-aware attention with that of Transformer-XL.
 
   python -m benchmarks.segment_attention
   python -m benchmarks.segment_attention --size=large --batch_size=1
   python -m benchmarks.segment_attention --nopairwise --sentence_words=3
   python -m benchmarks.segment_attention --nopairwise --jit_compile
 
-Forward and backward pass of one attention sub-layer with memory, positions included: of
-tokens alone, which is Transformer-XL; of tokens, sentences and paragraphs in the exact
-form; and, as the paper writes it, with a vector for every pair. Sentences have random
-lengths, 21 words on average, and paragraphs have five.
+Runs the forward and backward pass of one attention sublayer with memory, including
+relative positions. There are three sides: positions of tokens only (Transformer-XL);
+positions of tokens, sentences and paragraphs in our exact form; and the same as written
+in the paper, with a vector for every pair. Sentences have random lengths, 21 words on
+average, and paragraphs have five sentences.
 
-Peak memory is what a separate process takes more for three passes of many rows than
-before them: the median of several, which differ by what happens to run at once.
+Peak memory is the increase in a separate process during three passes over many rows,
+as the median over several processes.
 
-Targets: the exact form at most 1.5 times Transformer-XL's time at base size (a ratio of
-0.67), 1.3 at large (0.77); at least 10 times as fast as pairwise vectors; at most 1.4
-times Transformer-XL's peak memory.
+Targets of the exact form: at most 1.5 times Transformer-XL's time at base size (a ratio
+of 0.67) and 1.3 times at large (0.77); at most 1.4 times its peak memory; at least 10
+times the speed of pairwise vectors.
 """
 
 import os
@@ -60,7 +61,7 @@ _TRANSFORMER_XL, _EXACT, _PAIRS = "Transformer-XL", "exact", "pairwise vectors"
 
 
 class _PairwisePositions:
-    """Eq. 3 to the letter: R and its projection for each pair."""
+    """Equation 3 as written: position vectors and their projection for every pair."""
 
     def __init__(self, indices: tf.Tensor, keys: tf.Tensor, widths: Sequence[int]):
         distances = indices[:, :, None] - keys[:, None]
@@ -93,7 +94,7 @@ def _indices(rows: int, length: int) -> np.ndarray:
 
 
 def _pass(side: str, rows: int) -> Callable[[], object]:
-    """Forward and backward pass of a side, as a function without arguments."""
+    """Returns a function that runs the forward and backward pass of a side."""
     width, heads, head_size, length = _SIZES[_SIZE.value]
     keras.utils.set_random_seed(0)
     parts = ("token",) if side == _TRANSFORMER_XL else PARTS
@@ -130,7 +131,7 @@ def _pass(side: str, rows: int) -> Callable[[], object]:
 
 
 def _peak_memory(side: str, arguments: Sequence[str]) -> int:
-    """Bytes that the passes of a side add to the peak of this process."""
+    """Returns the bytes that three passes of a side add to this process's peak."""
     flags.FLAGS(arguments)
     keras.config.set_dtype_policy(_DTYPE.value)
     _pass(side, 1)()  # the graph's own memory, and what runs it

@@ -40,7 +40,8 @@ class GoldParagraph(NamedTuple):
 def read_gold(path: pathlib.Path) -> list[GoldParagraph]:
     """Reads the paragraphs of a CoNLL-U file.
 
-    Sentences are joined by a space, except after `SpaceAfter=No`.
+    Sentences are joined by a space, except after `SpaceAfter=No`. Raises ValueError if
+    a sentence has no line `# text = `.
     """
     paragraphs: list[tuple[str, list[int]]] = []
     for block in path.read_text(encoding="utf-8").split("\n\n"):
@@ -65,7 +66,7 @@ def read_gold(path: pathlib.Path) -> list[GoldParagraph]:
 def boundary_scores(
     spans: Spans, paragraphs: Sequence[GoldParagraph], *, paragraph_ends: bool = False
 ) -> tuple[float, float, float]:
-    """Returns precision, recall and F1 of sentence ends inside paragraphs or of all."""
+    """Returns precision, recall and F1 of sentence ends (1.0 if there are none)."""
     ends = [paragraph.inner_ends(spans) for paragraph in paragraphs]
     right, num_predicted, num_gold = (
         sum(map(len, sets)) + len(paragraphs) * paragraph_ends

@@ -1,11 +1,10 @@
-"""Our sentence splitter against NLTK's Punkt, with the same parameters.
+"""Compares our sentence splitter with NLTK's Punkt, with the same parameters.
 
-Over all of the text, paragraph by paragraph (a line is one), both sides in turn on
-one core, and a count of the paragraphs in which their sentences differ: it has to be
-0, and the command exits with 1 if it is not. NLTK gives the first sentence the white
-space before it; that alone is taken off.
+Times both sides in turn on one core, on slices of the text. Then splits each paragraph
+(line) of the text with both and counts those whose sentences differ. If there are any,
+exits with status 1. White space around NLTK's sentences is ignored.
 
-A quick run, and the full one with the table that NLTK distributes:
+A quick run, and a full run with the parameters that NLTK distributes:
 
   python -m benchmarks.sentence_splitting --limit_mb=10
   python -m benchmarks.sentence_splitting --parameters=punkt_tab/english
@@ -41,7 +40,7 @@ _ROUNDS = flags.DEFINE_integer("rounds", 9, "Counted rounds.", 1)
 
 
 def _read_paragraphs(folder: pathlib.Path) -> Iterator[str]:
-    """Paragraphs of all files below `folder`, up to the limit."""
+    """Yields the non-blank lines of all files below `folder`, up to the limit."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     if not paths:
         raise ValueError(f"`--input` must hold text files. Received: {folder}")
@@ -83,7 +82,7 @@ def _count_differing(
 
 
 def _slices(paragraphs: Sequence[str], size: float) -> list[list[str]]:
-    """`paragraphs` cut into runs of about `size` bytes."""
+    """Splits `paragraphs` into runs of at least `size` bytes, except the last."""
     slices, length = [[]], 0
     for paragraph in paragraphs:
         if length >= size:
@@ -95,7 +94,7 @@ def _slices(paragraphs: Sequence[str], size: float) -> list[list[str]]:
 
 
 def _timed(split: Callable[[str], list[str]], slices: list[list[str]]) -> Callable:
-    """Work for `paired.interleave`: one slice a call, from the first one again."""
+    """Returns a side for `paired.interleave` that splits the next slice per call."""
     sizes = [sum(len(p.encode()) for p in paragraphs) for paragraphs in slices]
     turn = iter(range(sys.maxsize))
 

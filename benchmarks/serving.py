@@ -27,7 +27,7 @@ _WARM_UP_CALLS, _MIN_CALLS, _SENTENCE_LENGTH = 3, 5, 20
 
 
 def make_texts(count: int, num_words: int) -> list[str]:
-    """Texts of random words, in sentences, with five sentences per line."""
+    """Returns texts of random words, in sentences, with five sentences per line."""
     generator = np.random.default_rng(1)
     letters = np.array(list("etaoinshrdlu"))
     texts = []

@@ -1,13 +1,13 @@
-r"""Speedrun: CPU time to a validation loss of masked LM, by recipe.
+r"""Measures the CPU time that recipes need to reach a validation loss of masked LM.
 
   python -m benchmarks.speedrun --record=modern
   python -m benchmarks.speedrun --record=muon --seeds=0,1,2 --output_dir=runs/speedrun
 
-The records are built from the Wikipedia and books of `SEG_TF_DATA` at the first call.
+The first call builds the data from the Wikipedia and book text in `SEG_TF_DATA`.
 
-Every record is a mini model (4 layers of width 256) on batches of 16 packed rows of 128
-tokens, 30 % of them masked. Runs are on one thread each and resume where they were
-stopped. The table and what was tried are in docs/speedrun.md.
+Each recipe trains a mini model (4 layers of width 256) on batches of 16 packed rows of
+128 tokens, 30 % of them masked. Each run uses one thread. Interrupted runs resume. The
+results, and the recipes that were tried, are in docs/speedrun.md.
 
 This file is also a config: `run_pretraining.py --config=benchmarks/speedrun.py:modern`.
 """
@@ -82,12 +82,12 @@ RECORDS = {
 
 
 def get_config(variant: str = "modern") -> ml_collections.ConfigDict:
-    """A record's run, with every field open to `--config.…` flags."""
+    """Returns the run of a recipe. `--config.…` flags can override every field."""
     return config_getter(RECORDS)(variant)
 
 
 def _build_records(folder: pathlib.Path) -> None:
-    """Windows of 128 of Wikipedia and books, with the vocabulary of `bert_mini_en`."""
+    """Builds windows of 128 positions from Wikipedia and books, if they are missing."""
     if (folder / "manifest.json").exists():
         return
     text = folder.parent / "wikibooks_text"
@@ -119,7 +119,7 @@ def _call(command: str, **arguments: Any) -> None:
 
 
 def _train(record: str, seed: int, records_dir: str, output_dir: pathlib.Path) -> None:
-    """Runs a record to its end; CPU seconds are added up in `cpu_seconds.json`."""
+    """Trains a recipe to its end and adds the CPU time to `cpu_seconds.json`."""
     folder = output_dir / f"{record}_{seed}"
     spent = folder / "cpu_seconds.json"
     if spent.exists() and json.loads(spent.read_text())["done"]:
@@ -153,7 +153,7 @@ def _train(record: str, seed: int, records_dir: str, output_dir: pathlib.Path) -
 
 
 def _results(folder: pathlib.Path) -> tuple[float, float | None, float]:
-    """Last validation loss, and updates to the target and CPU seconds of a run."""
+    """Returns last loss, updates to the target or None, and CPU seconds per update."""
     lines = map(json.loads, (folder / "log.jsonl").read_text().splitlines())
     losses = {
         line["updates"]: line["loss"] for line in lines if line["kind"] == "validation"
@@ -164,7 +164,7 @@ def _results(folder: pathlib.Path) -> tuple[float, float | None, float]:
 
 
 def _summary(values: list[float], digits: int) -> str:
-    """Mean and standard error."""
+    """Formats the mean and the standard error."""
     error = np.std(values, ddof=1) / len(values) ** 0.5 if len(values) > 1 else np.nan
     return f"{np.mean(values):.{digits}f} ± {error:.{digits}f}"
 

@@ -1,13 +1,13 @@
-r"""Word-piece ids per second against Hugging Face's `tokenizers`, and differing ids.
+r"""Compares the speed and ids of word pieces with those of Hugging Face's `tokenizers`.
 
   python -m benchmarks.tokenisation --vocab_file=vocab.txt --input=…/text/AA
 
-Both sides run in one process on one core, in turn, on the sentences of the first
-files. All threads are kept on that core (`os.sched_setaffinity`), and the thread pool
-of `tokenizers` is off (`TOKENIZERS_PARALLELISM`). It is timed by `encode_batch` and
-by `encode_batch_fast`, which leaves out offsets.
+Both sides run in turn in one process on the sentences of the first files. All threads
+are pinned to one core, and the thread pool of `tokenizers` is off. Its methods
+`encode_batch` and `encode_batch_fast`, which omits offsets, are timed separately.
 
-Afterwards the ids of all lines of --compare (files, folders) are compared:
+Afterwards, the ids of all lines in --compare (files, folders) are compared. If any
+differ, exits with status 1:
 
   python -m benchmarks.tokenisation --vocab_file=vocab.txt --input=…/text/AA \
     --compare=…/text/AA,…/books,…/c4 --limit_mb=100
@@ -42,7 +42,7 @@ _BATCH = 4096
 
 
 def _sentences(limit: float) -> list[str]:
-    """Sentences of the first files, `limit` megabytes of them."""
+    """Returns the sentences of about the first `limit` megabytes of the input."""
     from data_pipelines.readers import get_reader
     from data_pipelines.readers.base import Document
     from seg_tf.text.punkt import SentenceSplitter
@@ -59,7 +59,7 @@ def _sentences(limit: float) -> list[str]:
 
 
 def _lines(path: pathlib.Path) -> Iterator[str]:
-    """Lines, unchanged; JSON and bytes that are no UTF-8 are text as well."""
+    """Yields the lines of a file or folder as they are. Replaces invalid UTF-8."""
     inside = sorted(p for p in path.rglob("*") if p.is_file())
     for file_path in inside or [path]:
         opener = gzip.open if file_path.suffix == ".gz" else open
@@ -83,7 +83,7 @@ def _batches(texts: Iterator[str], limit: float | None) -> Iterator[list[str]]:
 
 
 def _compare(path: pathlib.Path, pieces, reference) -> int:
-    """Prints and returns how many lines of `path` have other ids."""
+    """Prints statistics and returns the number of lines whose ids differ."""
     num_texts = num_exact = num_different = num_bytes = 0
     for batch in _batches(_lines(path), _LIMIT_MB.value):
         ids, lengths = pieces.encode(batch)

@@ -1,4 +1,4 @@
-r"""Training steps per second: ours, keras-hub's and tf-models-official's.
+r"""Compares training steps per second with keras-hub and tf-models-official.
 
   python -m benchmarks.training_step
   python -m benchmarks.training_step --length=512 --predictions=80 --rounds=7
@@ -6,17 +6,17 @@ r"""Training steps per second: ours, keras-hub's and tf-models-official's.
       --batch_size=32 --vocab_size=8192 --steps=10
   python -m benchmarks.training_step --dtype_policy=mixed_bfloat16
 
-A step is forward, backward, gradient clipping, AdamW and the accuracy of masked LM,
-with dropout, over gathered positions, without XLA (on a CPU it gains nothing for any
-side), as its users run it: the step of the training loop for ours, `fit`'s train
-function for keras-hub's BertMaskedLM, the steps of its masked-LM task for
-tf-models-official.
-All have the same sizes and batch, and tanh GELU in the encoder, which is built into
-both others. The third ratio is what SegaBERT's three tables cost over BERT's one. The
-last two are without dropout: the modern trunk over BERT's, and Muon over AdamW on it.
+A step consists of the forward and backward pass, gradient clipping, AdamW and the
+masked LM accuracy at the masked positions, with dropout and without XLA, which speeds
+up no side on a CPU. Each side runs as its users run it: ours with a step of the
+training loop, keras-hub's BertMaskedLM with `fit`'s train function, tf-models-official
+with the steps of its masked LM task. All have the same sizes, the same batch, and tanh
+GELU in the encoder, which the other two always use. The third ratio compares SegaBERT,
+with three index tables, with BERT. The last two, without dropout, compare the modern
+trunk with BERT's, and Muon with AdamW on the modern trunk.
 
-Wall time is what counts on an idle machine. On a busy one compare CPU time, of all
-threads, which the neighbours disturb less.
+On an idle machine, compare wall time. On a busy one, compare the CPU time of all
+threads, which other programs affect less.
 """
 
 import os
@@ -93,7 +93,7 @@ def _keras_hub() -> Callable[[], None]:
 
 
 def _tf_models_official() -> Callable[[], None]:
-    """Its model and optimizer, and what its masked-LM task does with them."""
+    """Returns a training step with the model and steps of its masked LM task."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import tf_keras

@@ -7,4 +7,4 @@ if sys.argv[:1] == ["-m"]:  # python -m data_pipelines.NAME
 
 
 class BuildError(Exception):
-    """A build cannot continue. The message states the cause and the remedy."""
+    """Raised if a build cannot continue. The message states the cause and a remedy."""

@@ -10,8 +10,8 @@ resume an interrupted build, run the same command again. A finished build is lef
 unchanged. The result is identical, byte for byte, for any number of workers. If the
 corpus has a separate validation split, pass it as --validation_input.
 
-A corpus that is too large for one machine is built with Apache Beam, with the same
-result. Pass Beam's options after --:
+A corpus that is too large for one machine can be built with Apache Beam. The result is
+the same. Pass Beam's options after --:
 
   seg-tf build-records --format=wikiextractor --input=text/ \
     --vocab_file=vocab.txt --output_dir=records --engine=beam --runner=FlinkRunner -- \

@@ -6,9 +6,9 @@ r"""Builds the vocabulary of a corpus: BERT word pieces (`vocab.txt`) or whole w
     --tokenizer=whitespace --min_count=1 --output=words.txt
 
 Word pieces: the first line, id 0, is [PAD]. [UNK], [CLS], [SEP] and [MASK] follow, then
-unused rows, to which later models can assign tokens without changing the vocabulary.
-Then come at most --max_characters characters, and the pieces, most frequent first. For
-Chinese and Japanese, use --max_characters=8000: each character is a word.
+ten unused rows, which can later be assigned to new tokens. After these come at most
+--max_characters characters, then longer pieces, most frequent first. Texts in Chinese
+or Japanese contain thousands of characters: use --max_characters=8000.
 
 Words (--tokenizer=words or whitespace): the first line is <eos>, the end of a
 paragraph. Words follow in order of decreasing frequency, as an adaptive softmax
@@ -56,16 +56,17 @@ class VocabularyOptions:
     """Options of a vocabulary: kind of tokens, size and casing.
 
     Attributes:
-        tokenizer: one of `seg_tf.text.encoding.TOKENIZERS`.
+        tokenizer: "word_pieces", "words" or "whitespace", see `encoding.TOKENIZERS`.
         vocab_size: maximum number of tokens. The vocabulary is smaller if the text has
             fewer distinct tokens. Default: 30,522 for word pieces, no limit for words.
-        min_count: minimum number of occurrences of a whole word.
+        min_count: minimum number of occurrences of a word. Only for whole words, which
+            need this or `vocab_size`.
         lower_case: whether to lowercase words. By default, word pieces are lowercased,
             as in BERT's uncased models, and whole words keep their case.
         strip_accents: whether to strip accents. If None, follows `lower_case`.
-        split_ideographs: whether each Chinese character is a word.
-        max_characters: maximum number of distinct characters with a piece, at most half
-            of the vocabulary. Words with rarer characters become `[UNK]`.
+        split_ideographs: whether each Chinese character is a word. Default: True.
+        max_characters: maximum number of distinct characters in word pieces, at most
+            half of the vocabulary. Words with rarer characters become `[UNK]`.
     """
 
     tokenizer: str = WORD_PIECES
@@ -120,11 +121,10 @@ def build_vocabulary(
     options: VocabularyOptions,
     reader_options: Mapping[str, Any] | None = None,
 ) -> TokenTable:
-    """Builds the vocabulary of a corpus. Reports on stderr what it leaves out.
+    """Builds a `Vocabulary` of word pieces or a `WordVocabulary` from a corpus.
 
-    Args:
-        format, input_path, reader_options: see `count_words`.
-        options: options of the vocabulary.
+    Prints statistics to stderr. See `count_words` for the arguments and other errors.
+    Raises ValueError if no word occurs at least `options.min_count` times.
     """
     split = SPLITTERS.get(options.tokenizer, word_splitter)(
         Normalization(

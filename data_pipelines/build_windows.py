@@ -4,10 +4,10 @@ r"""Splits whole documents into windows of a given length for training.
     --output_dir=windows-128 --window_length=128
 
 Every window contains consecutive whole sentences of one document. A sentence is split
-only if it is longer than a window, or with --cut_sentences, which fills every window to
-the last piece. Each window also stores its position in the document and a seeded
-permutation of its sentences. To resume an interrupted build, run the same command
-again. The result is identical for any number of workers.
+only if it is longer than a window, or with --cut_sentences, which fills windows
+completely. Each window also stores its position in the document and a random
+permutation of its sentences (see --seed). To resume an interrupted build, run the same
+command again. The result is identical for any number of workers.
 """
 
 from collections.abc import Sequence

@@ -2,11 +2,11 @@
 
   seg-tf check-records --records_dir=records
 
-Checks that every shard has the checksum in the manifest, that each record matches its
-own checksum and is well-formed (sizes add up, ids are in the vocabulary, permutations
-are valid, <eos> ends each paragraph of words), and that the manifest's counts and the
-stored lengths agree with the records. Prints every fault with its shard and record, and
-exits with status 1 if there is any.
+Checks that the vocabulary and every shard have the checksum in the manifest, that there
+are no other shards, that each record matches its own checksum and is well-formed (sizes
+add up, ids are in the vocabulary, permutations are valid, <eos> ends each paragraph of
+words), and that the manifest's counts and the stored lengths agree with the records.
+Prints every fault, with its shard and record, and exits with status 1 if there is any.
 """
 
 import pathlib

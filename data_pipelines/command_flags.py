@@ -52,7 +52,7 @@ def define_text_flags() -> None:
 
 
 def reader_options() -> dict[str, str]:
-    """Returns `--reader_options` as a dict from names to values."""
+    """Returns `--reader_options` as a dict of strings. See `parse_options`."""
     return parse_options(flags.FLAGS.reader_options)
 
 
@@ -77,7 +77,7 @@ def define_records_flag() -> None:
 def define_option_flags(options: type, *names: str) -> None:
     """Defines flags for the named fields of an options dataclass, or for all fields.
 
-    Defaults come from the fields and help texts from the class docstring.
+    Help texts come from the class docstring. Fields without a default are required.
     """
     text = (inspect.getdoc(options) or "").partition("Attributes:\n")[2]
     helps = dict(re.findall(r"^    (\w+): (.+?)(?=^    \w|\Z)", text, re.M | re.S))
@@ -148,7 +148,7 @@ def define_run_flags() -> None:
 
 
 def _parse(argv: Sequence[str]) -> list[str]:
-    """Parses the flags and adds the arguments after `--` to `--beam_option`."""
+    """Parses flags, with arguments after `--` as `--beam_option`. Returns the rest."""
     argv, beam_options = list(argv), []
     if "--" in argv:
         position = argv.index("--")
@@ -168,7 +168,10 @@ RUN_BUILD = {
 
 
 def engine_from_flags() -> "LocalEngine | BeamEngine":
-    """Returns the selected engine. Raises ValueError for a flag of the other engine."""
+    """Returns the engine that `--engine` selects.
+
+    Raises ValueError for a flag of the other engine, BuildError if Beam is missing.
+    """
     values = flags.FLAGS
     if values.engine == "local":
         for name, value in (("--runner", values.runner), ("--", values.beam_option)):

@@ -34,7 +34,7 @@ def tree_lines(
 ) -> Iterator[str]:
     """Yields a tree as indented lines: paragraphs, sentences and pieces.
 
-    `caps` maps index names to table sizes. The last lines count pieces beyond a table.
+    `caps` maps index names to table sizes. Final lines count pieces that exceed these.
     """
     paragraph, sentence, token = tree.first_index
     begin = first = 0

@@ -61,10 +61,10 @@ def write_report(
     *,
     documents_dir: pathlib.Path | None = None,
 ) -> None:
-    """Writes the report on a folder of documents or of windows.
+    """Writes an HTML report on a folder of documents or windows to `output`.
 
-    For windows, `documents_dir` contains the documents that they were built from, by
-    default `records_dir/documents`. Measures at most 20,000 random documents.
+    For windows, raises ValueError if `documents_dir` (default: `records_dir/documents`)
+    does not contain their documents. Measures at most 20,000 random documents.
     """
     manifest = documents = Manifest.load(records_dir)
     if manifest.kind == "windows":
@@ -244,14 +244,14 @@ _SEED = 0
 
 @dataclasses.dataclass
 class Measurements:
-    """Lengths in the measured documents.
+    """Lengths measured in `num_documents` of `num_all_documents` documents.
 
     Attributes:
         lengths: kind of length -> measured lengths.
         windows: window length -> number of used positions in each window of whole
             sentences. Empty for documents of words.
-        over_cap: index name -> number of tokens whose index in the document is beyond
-            SegaBERT's table. Empty for documents of words.
+        over_cap: index name -> number of tokens, of `num_tokens`, whose index in the
+            document is beyond SegaBERT's table. Empty for documents of words.
     """
 
     num_documents: int
@@ -262,7 +262,7 @@ class Measurements:
     over_cap: dict[str, int]
 
     def padding(self, window_length: int) -> float:
-        """Returns the fraction of padding with one window per row."""
+        """Returns the fraction of padded positions with one window per row."""
         lengths = self.windows[window_length]
         return 1 - sum(lengths) / (len(lengths) * window_length)
 

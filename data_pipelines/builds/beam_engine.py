@@ -1,8 +1,8 @@
 """Builds shards with Apache Beam, on all machines of a runner.
 
 A build runs several jobs in sequence. First, the files are measured to determine the
-slice boundaries. Then they are read again, the documents are grouped by slice, and each
-slice is written as shards. A last job splits documents into windows.
+slice boundaries. Then they are read again (twice to drop duplicates), the documents are
+grouped by slice, and each slice is written as shards. A last job builds windows.
 
 A step is a callable that is pickled once and runs on any machine that can reach the
 sources and the output folder. It writes to a temporary folder and then renames the
@@ -53,7 +53,7 @@ class BeamEngine:
 
     `beam_options` are command line options of Beam and its runner, such as
     `["--runner=FlinkRunner", "--flink_master=host:8081"]`. All workers must reach the
-    sources and the output folder under the same paths.
+    sources and output folder at the same paths. Raises BuildError if Beam is missing.
     """
 
     def __init__(self, beam_options: Sequence[str] = ()):
@@ -74,7 +74,10 @@ class BeamEngine:
     def prepare(
         self, build: ShardedBuild, options: DocumentOptions, ledger: SourceLedger
     ) -> makers.MakeSlices:
-        """Measures all files and plans the slices. See `LocalEngine.prepare`."""
+        """Measures the files, plans the slices and returns a `MakeSlices` function.
+
+        Raises ValueError for near duplicates and BuildError if a source changed.
+        """
         if options.cleaning.duplicates == NEAR:
             raise ValueError(
                 "`duplicates` must be None or 'exact' with --engine=beam. Received: "
@@ -100,7 +103,7 @@ class BeamEngine:
         return _all_reports(build, len(pairs))
 
     def _run(self, elements: Collection[Any], *steps: Any) -> None:
-        """Applies the steps to `elements`. Raises BuildError if the job fails."""
+        """Runs a job of `steps` on `elements`, if any. Raises BuildError on failure."""
         if not elements:
             return
         import apache_beam as beam
@@ -225,7 +228,7 @@ class SourceFile:
 def measure_source(
     options: DocumentOptions, folder: pathlib.Path, source: SourceFile
 ) -> None:
-    """Writes a file's document sizes and its checksum to `folder`."""
+    """Writes a file's document sizes, lost documents and checksum to `folder`."""
     reader = get_reader(options.format, **options.reader_options)
     sha256 = streams.checksum(source.path)
     items: list[MeasuredItem] = []

@@ -43,12 +43,12 @@ class DocumentOptions:
     """Options that determine the records of a document build.
 
     Attributes:
-        format: name of a reader.
-        reader_options: options of the reader.
+        format: a key of `readers.FORMATS`, or `package.module:Reader`.
+        reader_options: options of the format, by name.
         input: file, folder or glob, or another input that the format accepts. Several
             inputs are separated by commas.
         vocab_file: file with one token per line.
-        tokenizer: one of `seg_tf.text.encoding.TOKENIZERS`.
+        tokenizer: "word_pieces", "words" or "whitespace", see `encoding.TOKENIZERS`.
         lower_case: whether to lowercase text. If None, inferred from the vocabulary
             (`seg_tf.text.normalization.choose_normalization`).
         strip_accents: whether to strip accents. If None, equals `lower_case` or, if
@@ -58,15 +58,15 @@ class DocumentOptions:
             `load_parameters` accepts.
         validation_input: file, folder or glob of the validation split, in the same
             format as `input`. All of `input` is then the training split.
-        validation_fraction: fraction of the documents of `input` to hold out for
-            validation, spread evenly over all inputs. Default: 0.01, or none with
+        validation_fraction: fraction (0 to 0.5) of the documents of `input` to hold out
+            for validation, spread evenly over all inputs. Default: 0.01, or none with
             `validation_input`.
         slice_megabytes: size of a slice in millions of characters. Each slice becomes
             one shard per split. Smaller slices keep more workers busy on a small corpus
             and need less memory (3 bytes or more per character in each worker).
-        max_rejected_share: maximum lost fraction of all documents, or of all bytes if
-            files cannot be read to their end. Checked after the first 1,000 documents
-            and at the end. Finished work is kept.
+        max_rejected_share: maximum fraction of documents that may be lost, or of bytes
+            if files cannot be read to their end. Above it, the build stops after the
+            first 1,000 documents or at the end. Finished work is kept.
         cleaning: options of the cleaning steps.
     """
 
@@ -111,7 +111,7 @@ class DocumentOptions:
         return int(self.slice_megabytes * 1e6)
 
     def split_of(self, document_id: int, source: str) -> str:
-        """Returns the split that a document belongs to.
+        """Returns "train" or "validation", the split that a document belongs to.
 
         With `validation_input`, source names begin with their split (`list_sources`).
         Otherwise the second document is the first to be held out, so even a corpus of
@@ -133,17 +133,17 @@ def build_documents(
     overwrite: bool = False,
     engine: LocalEngine | BeamEngine | None = None,
 ) -> Manifest:
-    """Builds the document shards and their manifest.
+    """Builds the document shards and their manifest and returns the manifest.
 
-    `num_workers` is the number of local processes. All engines write identical bytes.
-    With `overwrite`, an existing build in `output_dir` is removed first. Otherwise, if
-    the same build is already complete, only checks the inputs and returns its manifest.
+    `num_workers` local processes are used if `engine` is None. Either engine writes
+    identical bytes. With `overwrite`, first removes an existing build in `output_dir`.
+    Otherwise, if the same build is already complete, only checks the inputs.
 
     Raises:
         OSError: if an input is missing.
         ValueError: if an input, the vocabulary or a user's function is unusable.
-        BuildError: if the folder contains another build, an input has changed, nothing
-            could be read, or more was lost than `options.max_rejected_share`.
+        BuildError: if the folder contains another build or is in use, an input has
+            changed, nothing could be read, or `options.max_rejected_share` is exceeded.
     """
     # Reports a missing language function or file before reading anything.
     steps.steps_of_documents(options.cleaning)
@@ -277,7 +277,7 @@ def counts(manifest: Manifest) -> str:
 
 
 def summary(manifest: Manifest) -> str:
-    """Formats the counts of a build and everything that was left out."""
+    """Formats the counts of a build, a warning if needed, and what was left out."""
     lines = [counts(manifest)]
     if (text := text_counts.summary(manifest)) is not None:
         lines.append(text)

@@ -1,8 +1,7 @@
 """Builds shards with processes on this machine.
 
-Workers are forked from a server process that has already imported TensorFlow. Each
-worker exits when the process that submits work ends, even if that process was killed
-without notice. The server exits after the last worker.
+Workers are forked from a server process that has already imported TensorFlow. When the
+process that submits work ends or is killed, all workers exit, and then the server.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class LocalEngine:
     def prepare(
         self, build: ShardedBuild, options: DocumentOptions, ledger: SourceLedger
     ) -> makers.MakeSlices:
-        """Checks the sources' checksums and returns a function that builds slices."""
+        """Returns a `MakeSlices` function. Raises BuildError if a source changed."""
         ledger.start(build.progress_dir)
         return functools.partial(self._make_slices, options, ledger)
 
@@ -64,9 +63,9 @@ class LocalEngine:
         pairs: Sequence[ShardPair],
         new_maker: Callable[[], Maker],
     ) -> dict[int, dict]:
-        """Builds the missing window shards of an opened build.
+        """Builds the missing window shards. Returns all slices' reports by number.
 
-        `new_maker` creates a `WindowMaker`. Returns all slices' reports by number.
+        `new_maker` creates a `WindowMaker`. Raises BuildError if a worker dies.
         """
         total = sum(pair.num_bytes for pair in pairs)
         with command_line.progress_bar(total, "windows") as bar:

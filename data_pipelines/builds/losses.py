@@ -3,12 +3,12 @@
 The lost fraction of a corpus is the larger of two fractions:
 
 * by documents: rejected documents out of all documents. Rejections that lose no text
-  (redirects, other namespaces, documents without text) are not counted.
+  (redirects, other namespaces, documents without text or tokens) are not counted.
 * by bytes: missing bytes in files that cannot be read to their end, out of all bytes.
   The true number is unknown, so each such file counts with its size, or with the size
   of the median file of the corpus if that is larger.
 
-`check` tests the fractions at the end of a build, and `LossWatch` early in a build.
+`check` tests both at the end of a build. `LossWatch` tests the first one early on.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NUM_NAMES = 5
 
 
 class TooManyRejectedError(BuildError):
-    """A larger fraction of the corpus was lost than `--max_rejected_share` allows."""
+    """Raised if more of the corpus is lost than `--max_rejected_share` allows."""
 
 
 def is_lost(reason: str) -> bool:
@@ -101,10 +101,10 @@ class LossWatch:
 def describe_broken_files(
     names: Sequence[str], sizes: Mapping[str, int]
 ) -> dict[str, Any] | None:
-    """Returns the manifest entry on files that were not read to their end, or None.
+    """Describes the files in `names`, which were not read to their end.
 
-    It contains the number of files, the names of the first ones, the estimated missing
-    bytes, and the corpus size including these. `sizes` maps all sources to bytes.
+    Returns None if `names` is empty, else the number of files, the first names, the
+    estimated missing bytes and the corpus size with them. `sizes` maps files to bytes.
     """
     if not names:
         return None
@@ -159,7 +159,7 @@ def readable(rejected: Mapping[str, int]) -> str:
 def check(
     options: DocumentOptions, manifest: Manifest, rejected_file: pathlib.Path
 ) -> None:
-    """Raises BuildError if a build lost more than its options allow.
+    """Raises TooManyRejectedError if a build lost more than its options allow.
 
     The message includes the first documents listed in `rejected_file`.
     """

@@ -151,7 +151,10 @@ class FingerprintMaker:
         self._steps = steps.steps_of_documents(options.cleaning)
 
     def make(self, payload: Slice, folder: pathlib.Path) -> dict:
-        """Writes the fingerprints of a slice and returns the report."""
+        """Writes the fingerprints of a slice and returns the report.
+
+        Raises BuildError if the corpus is too large for a search for near duplicates.
+        """
         from data_pipelines.cleaning import duplicates
 
         is_near = self._options.cleaning.duplicates == NEAR
@@ -191,8 +194,8 @@ def find_duplicates(
 ) -> pathlib.Path | None:
     """Finds duplicate documents. Returns the path of a file for `duplicates_in_slice`.
 
-    Workers compute fingerprints, and this process compares them. An interrupted search
-    resumes with the slices that lack them. Returns None if the step is off.
+    Returns None if `cleaning.duplicates` is None. Workers compute fingerprints and this
+    process compares them. An interrupted search resumes with the missing fingerprints.
     """
     if options.cleaning.duplicates is None:
         return None

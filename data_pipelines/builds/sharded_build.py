@@ -119,7 +119,7 @@ def in_use(folder: pathlib.Path) -> BuildError:
 
 
 def _clear(output_dir: pathlib.Path) -> None:
-    """Removes only the files of a build, finished or not, from a locked folder."""
+    """Removes the shards, manifest, reports and progress of a build from a folder."""
     if (output_dir / _PROGRESS_FOLDER).exists():
         files.remove_folder(output_dir / _PROGRESS_FOLDER)
     # Remove the manifest first, so that no reader mistakes the rest for complete.
@@ -164,7 +164,7 @@ def finished_manifest(
 
 
 def _difference(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str | None:
-    """Describes the first differing (possibly nested) entry, or returns None."""
+    """Describes the first differing entry, at any depth, or returns None if equal."""
     sides = flat(json.loads(json.dumps(expected))), flat(actual)
     for name in sorted(sides[0].keys() | sides[1].keys()):
         values = [side.get(name) for side in sides]
@@ -196,7 +196,7 @@ def publish(folder: pathlib.Path, output_dir: str, subfolder: str = "") -> None:
     """Uploads a finished build from its `local_folder`, if `output_dir` is a URL.
 
     Removes obsolete shards of an earlier build. Raises OSError if a file cannot be
-    copied after several attempts.
+    copied after several attempts, and BuildError if `folder` is in use.
     """
     remote = file_listing.to_path(output_dir)
     if isinstance(remote, pathlib.Path):

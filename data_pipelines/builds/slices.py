@@ -55,7 +55,7 @@ class Slice:
     num_bytes: int = dataclasses.field(default=0, compare=False)
 
     def report(self, rejected: Rejections) -> dict[str, Any]:
-        """Returns the slice's report, given all rejections, including parse errors."""
+        """Returns the slice's report. `rejected` includes rejections by `parse`."""
         return {
             "next": vars(self.next),
             "rejected": [dataclasses.asdict(item) for item in rejected.listed],
@@ -73,7 +73,7 @@ class PlannedSlice:
     end: Cursor
 
     def range_in(self, file_number: int) -> tuple[int, int | None]:
-        """Returns the slice's range of items in a file. A stop of None is unbounded."""
+        """Returns the range of its items in a file. A stop of None means the end."""
         begin, end = self.begin, self.end
         return (
             begin.items_read if begin.file_number == file_number else 0,
@@ -89,8 +89,8 @@ def plan_slices(
 ) -> Iterator[PlannedSlice]:
     """Splits a corpus into slices of at least `limit` characters, except the last.
 
-    The first slice, `number`, starts at `begin`. For each file, `sizes` contains the
-    number of characters of each document, or None if the reader rejected it.
+    The first slice is `number` and starts at `begin`. For each file from there, `sizes`
+    contains the number of characters of each document, or None if it was rejected.
     """
     characters, is_open = 0, False
     file_number, items_read = begin.file_number, begin.items_read
@@ -127,9 +127,9 @@ def read_slices(
     number: int = 0,
     watch: LossWatch | None = None,
 ) -> Iterator[Slice]:
-    """Reads the sources starting at `begin` and yields them as slices.
+    """Reads the sources from `begin` and yields slices, numbered from `number` on.
 
-    Raises BuildError if a file has changed or too many documents are lost.
+    Raises BuildError if a file has changed or `watch` finds too many lost documents.
     """
     watch = watch or LossWatch(options.max_rejected_share)
     reader = get_reader(options.format, **options.reader_options)

@@ -1,9 +1,8 @@
 """Lists the inputs of a build and detects changes to them.
 
-A command computes the checksum of every file when it starts. A command that resumes a
-build, or finds it finished, compares them with the checksums of the first command.
-Before a slice is processed, and at the end of a build, the sizes and times of files are
-compared with their first values. A file whose values have changed is hashed again.
+Every command computes the checksums of all files. A command that resumes a build, or
+finds it finished, compares them with the checksums of the first command. Before each
+slice, and at the end, files whose sizes or times have changed are hashed again.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ class SourceLedger:
         files.write_json(path, self.checksums)
 
     def compare(self, expected: Mapping[str, str]) -> None:
-        """Raises BuildError if a checksum, computed if needed, is not as `expected`."""
+        """Computes missing checksums. Raises BuildError if one is not as `expected`."""
         if not self.checksums:
             total = sum(self.sizes.values())
             with command_line.progress_bar(total, "hashing inputs") as bar:

@@ -42,7 +42,7 @@ class TextCounter:
         )
 
     def count(self, trees: Iterable[DocumentTree]) -> dict[str, int]:
-        """Returns the counts of whole documents as `Shard` fields by name."""
+        """Returns the counts of documents as a dict. The keys are fields of `Shard`."""
         trees = list(trees)
         if not trees:
             return dict.fromkeys(TEXT_COUNTS, 0)

@@ -1,9 +1,9 @@
 """Counts the words of a corpus in bounded memory and learns word pieces from them.
 
-The pieces come from tensorflow_text's learner (top-down: frequent substrings of words).
-Its own search for a vocabulary size bisects the frequency threshold, starting at the
-count of the most frequent word, and takes up to a minute per step. The number of pieces
-is nearly a power of the threshold, so here a few extrapolated steps suffice.
+The pieces come from tensorflow_text's learner, which selects frequent substrings. Its
+own search for a vocabulary size bisects the frequency threshold and takes up to a
+minute per step. The number of pieces roughly follows a power law in the threshold, so
+a few extrapolated steps suffice here.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ class WordCounts:
     """The words of a corpus and their counts.
 
     Attributes:
-        words: counts of the most frequent words in descending order, ties by word.
+        words: counts of the most frequent words, in descending order and then by word.
         num_words: number of words, including those whose counts were dropped.
         num_texts: number of paragraphs.
         has_forgotten: whether any distinct words were dropped.
@@ -71,12 +71,12 @@ def count_words(
 
     Args:
         format, input_path, reader_options: the reader and its input, see `get_reader`.
-        split: maps a text to words. It must not look across a space.
+        split: maps a text to words. It is called on each part between two spaces.
         max_words: number of words to keep. The rarest are dropped whenever there are
             over four times as many, so counts of rare words may be too low.
 
     Raises:
-        ValueError: if the input is missing or empty, or no document could be read.
+        OSError, ValueError: if the input or an option is invalid, or no word is found.
     """
     result = WordCounts()
     # Each distinct string between spaces is normalized and split only once.
@@ -133,10 +133,10 @@ def learn_pieces(
 ) -> list[str]:
     """Learns a vocabulary of reserved tokens, then characters, then frequent pieces.
 
-    Every frequent character gets a piece, and a second one for positions inside words
-    if it occurs there, so any word of these characters can be encoded. Words with
-    characters beyond the `max_characters` most frequent ones are ignored. Returns fewer
-    than `vocab_size` tokens if the words do not contain enough pieces.
+    Each of the `max_characters` most frequent characters (at most half of the free
+    rows) gets a piece, and a second one for positions inside words if it occurs there,
+    so any word of these characters can be encoded. Words with rarer characters are
+    ignored. Returns fewer than `vocab_size` tokens if there are not enough pieces.
     """
     # Imported late because it imports TensorFlow. Flag errors are reported before.
     from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib

@@ -38,12 +38,11 @@ class WindowOptions(Ranged):
     """Options that determine the windows of documents.
 
     Attributes:
-        window_length: number of positions in a window, including `[CLS]` and `[SEP]`.
-            Must equal the window length of the training config.
+        window_length: number of positions in a window (8 to 65,535), with `[CLS]` and
+            `[SEP]`. Must equal the window length of the training config.
         short_window_rate: probability that a window has a random shorter length.
-        cut_sentences: whether windows are filled to the last piece, even if this splits
-            a sentence. Use it for masked LM, above all with packed windows, but not for
-            sentence unshuffling.
+        cut_sentences: whether to fill windows completely, even if it splits sentences.
+            Use it for masked LM, above all when packed, not for sentence unshuffling.
         seed: random seed of window lengths and sentence permutations.
     """
 
@@ -65,13 +64,13 @@ def cut_windows(
 
     A window contains as many whole sentences as fit. A sentence longer than a window is
     split, and the next window continues it at its true token index. With probability
-    `short_window_rate`, a window has a target length drawn uniformly from 2 to
+    `short_window_rate`, a window's target length is drawn uniformly from 2 to
     `capacity`, so that models see short inputs before fine-tuning, as in BERT (0.01 in
-    the Segatron authors' code). With `cut_sentences`, a window has exactly its target
-    length. `seed` and `document_id` determine the random draws.
+    the Segatron authors' code). A longer first sentence exceeds the target, except with
+    `cut_sentences`. `seed` and `document_id` determine the random draws.
 
     Yields:
-        Each window and a permutation of its sentences.
+        Each window and a random permutation of its sentences, an int array.
     """
     # TensorFlow takes seconds to import and the parent process does not need it.
     from seg_tf.data import randomness
@@ -179,7 +178,7 @@ class WindowMaker:
 
 
 def check_word_pieces(tokenizer: str) -> None:
-    """Raises ValueError unless documents consist of word pieces, as windows require."""
+    """Raises ValueError unless `tokenizer` is "word_pieces", as windows require."""
     if tokenizer != encoding.WORD_PIECES:
         raise ValueError(
             "Windows are cut from documents of word pieces. Received: documents with "
@@ -198,13 +197,13 @@ def build_windows(
     overwrite: bool = False,
     engine: LocalEngine | BeamEngine | None = None,
 ) -> Manifest:
-    """Builds window shards and their manifest from the output of `build_documents`.
+    """Builds windows from the output of `build_documents` and returns the manifest.
 
     `output_dir` must not be `documents_dir`. See `build_documents` for `num_workers`,
-    `overwrite` and `engine`. If the build is already complete, returns its manifest.
+    `overwrite` and `engine`. A build that is already complete is left unchanged.
 
     Raises:
-        ValueError: if the documents are missing or consist of whole words.
+        ValueError: if `documents_dir` does not contain documents of word pieces.
         BuildError: if `output_dir` contains another build, or a folder is in use.
     """
     with files.locked_for_reading(documents_dir, sharded_build.in_use(documents_dir)):

@@ -15,20 +15,20 @@ _Threshold = Annotated[float, Range("lie between 0.1 and 0.95", 0.1, 0.95)]
 class CleaningOptions:
     """Cleaning steps to apply to a corpus before building records. Default: none.
 
-    Each field has a flag of the same name. Words are separated by whitespace. Runs of
-    13 words follow GPT-3 (Brown et al., 2020, appendix C).
+    Each field has a flag of the same name. Words are separated by whitespace.
 
     Attributes:
         min_line_words: drop lines (paragraphs) with fewer words. C4 keeps lines of at
             least 5 words.
         min_document_words: drop documents with fewer words, not counting dropped lines.
-        language: drop documents in languages other than these codes, such as en or
-            en,de. Needs --language_function.
+        language: drop documents in languages other than these, given as codes such as
+            en or en,de. Needs --language_function.
         language_function: language detector, as module:function. The function maps a
             text to a code or to a sequence that begins with a code.
         evaluation_texts: file of evaluation texts, one per line (from seg-tf
-            evaluation-texts). Drop documents that share a run of words with one.
-        evaluation_words: number of words in such a run.
+            evaluation-texts). Drop documents that share consecutive words with one.
+        evaluation_words: number of consecutive words that count as a copy of an
+            evaluation text. The default follows GPT-3 (Brown et al., 2020, appendix C).
         duplicates: drop documents that repeat an earlier one. exact: the same words;
             near: also nearly the same (MinHash of word 5-grams), for up to a million
             documents and --engine=local only. Reads the corpus twice.
@@ -73,7 +73,7 @@ class CleaningOptions:
                 )
 
     def described(self) -> dict[str, Any]:
-        """Returns options that differ from the defaults, with texts as a checksum."""
+        """Returns non-default options, with a checksum of the evaluation texts."""
         described = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)

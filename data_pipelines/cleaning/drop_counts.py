@@ -43,7 +43,7 @@ class DropCounter:
         lines: Sequence[str],
         why: str = "",
     ) -> None:
-        """Counts dropped lines of a document and keeps some of them as examples."""
+        """Counts dropped lines and keeps some as examples, with the reason `why`."""
         _add(self._dropped[step], _size(lines))
         if len(lines) < len(document.paragraphs):
             self._dropped[step]["documents"] -= 1
@@ -70,9 +70,9 @@ class DropCounter:
 
 
 def merge(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Merges slice reports. Returns None without steps, otherwise the manifest's entry.
+    """Merges slice reports into a manifest entry. Returns None if there are no steps.
 
-    It is `{"before": counts, "steps": {name: counts and examples}, "after": counts}`.
+    Entry: `{"before": counts, "steps": {name: counts and examples}, "after": counts}`.
     """
     before, steps = dict.fromkeys(COUNTS, 0), {}
     for report in reports:

@@ -71,7 +71,7 @@ class EvaluationTexts:
         )
 
     def find(self, text: str) -> str | None:
-        """Returns the first run of words in `text` from an evaluation text, or None."""
+        """Returns the first run that `text` shares with an evaluation text, or None."""
         words = split_words(text)
         hashes = run_hashes(words, self._length)
         # `np.isin` would sort the evaluation texts again for each text.
@@ -85,7 +85,7 @@ class EvaluationTexts:
 
 @functools.lru_cache(maxsize=1)
 def load(options: CleaningOptions) -> EvaluationTexts:
-    """Loads the evaluation texts. Raises ValueError if all of them are too short."""
+    """Reads the evaluation texts (cached). Raises ValueError if all are too short."""
     path, length = options.evaluation_texts, options.evaluation_words
     lines = pathlib.Path(path).expanduser().read_text("utf-8").splitlines()
     texts = EvaluationTexts(filter(None, map(str.strip, lines)), length)

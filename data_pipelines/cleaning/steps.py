@@ -15,7 +15,7 @@ from seg_tf.text.splitters import load_function
 class Step:
     """A rule that drops documents. `name` identifies it in counts.
 
-    `reason` maps a document and its id to the reason to drop it, or None to keep it.
+    `reason` maps an id and a document to the reason to drop it, or None to keep it.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class ShortLines:
-    """Drops lines with fewer than `min_words` words."""
+    """Drops lines with fewer than `min_words` words, then documents without lines."""
 
     min_words: int
     name = "short_lines"
@@ -51,7 +51,10 @@ class ShortLines:
 
 
 def other_languages(options: CleaningOptions) -> Step:
-    """Returns a step that drops documents in languages other than `languages`."""
+    """Returns a step that drops documents in languages not in `options.language`.
+
+    Raises ValueError if the function is missing. The step raises BuildError on errors.
+    """
     name = options.language_function
     function = load_function(name, "language_function")
     languages = {code.strip() for code in str(options.language).split(",")}
@@ -83,7 +86,7 @@ def duplicates(duplicate_of: Mapping[int, int]) -> Step:
 
 
 def steps_of_documents(options: CleaningOptions) -> list[Step | ShortLines]:
-    """Returns the steps that process one document at a time, in order."""
+    """Returns the selected steps in order, without the search for duplicates."""
 
     def few_words(_: int, document: Document) -> str | None:
         num_words = sum(len(text.split()) for text in document.paragraphs)

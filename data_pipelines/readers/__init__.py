@@ -149,7 +149,7 @@ def read_texts(
 
 
 def _has_wrapped_sentences(path: file_listing.Path, encoding: str) -> bool:
-    """Returns whether the lines are short and most of them end within a sentence."""
+    """Returns whether a file's lines are short and mostly end within a sentence."""
     try:
         with streams.open_text(path, streams.codec_name(encoding)) as stream:
             lines = itertools.islice(streams.lines(stream, 1 << 20), _DETECTION_LINES)
@@ -168,7 +168,7 @@ def options_of(format: str) -> dict[str, str]:
 
 
 def parse_options(assignments: Iterable[str]) -> dict[str, str]:
-    """Parses options of the form `name=value`, such as `["text_field=body"]`."""
+    """Parses `name=value` options into a dict. Raises ValueError for other strings."""
     options = {}
     for assignment in assignments:
         name, separator, value = assignment.partition("=")

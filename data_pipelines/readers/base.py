@@ -67,7 +67,7 @@ class UnparsedDocument:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RejectedDocument:
-    """A text that could not be read. The reader continues after it.
+    """A document, or the rest of a file, that was not read, and the reason.
 
     Attributes:
         source, location: see `Document`.
@@ -164,7 +164,8 @@ class FileReader:
 
         `inputs` is one input, or several separated by commas. A source consists of
         `prefix`, the shortest unambiguous name of its input if there are several, and
-        the file's name in its input. `passed_over` collects skipped files of folders.
+        the file's name in it. `passed_over` collects the names of skipped files. Raises
+        ValueError if two inputs contain the same file.
         """
         input_paths = file_listing.split_inputs(inputs)
         prefixes: Sequence[str] = [prefix]
@@ -192,11 +193,11 @@ class FileReader:
     def read(
         self, path: str | os.PathLike[str], source: str | None = None
     ) -> Iterator[Document | RejectedDocument]:
-        """Reads one file. Never raises because of its content.
+        """Yields the documents of one file. Invalid content is yielded as rejections.
 
-        Args:
-            path: the file, plain or compressed (gzip, bzip2, xz, Zstandard), or a URL.
-            source: the `source` of the items. Default: the file name.
+        `path` is a file, plain or compressed (gzip, bzip2, xz, Zstandard), or a URL.
+        `source` is the `source` of the items, by default the file name. Raises
+        `streams.UnreachableError` if a remote file cannot be read.
         """
         for item in self.read_unparsed(path, source):
             yield self.parse(item) if isinstance(item, UnparsedDocument) else item
@@ -229,13 +230,13 @@ class FileReader:
             yield from self.read_stream(stream, source)
 
     def read_stream(self, stream: io.BufferedReader, source: str) -> Iterator[Item]:
-        """Reads decompressed UTF-8. A DocumentError skips the rest of the file."""
+        """Reads UTF-8 text. After a DocumentError, the rest of the file is rejected."""
         raise NotImplementedError(f"{type(self).__name__} reads no streams")
 
 
 @dataclasses.dataclass(frozen=True)
 class TextReader(FileReader):
-    """Reads text files in any of Python's encodings.
+    """Base class of readers of text files in any of Python's encodings.
 
     Args:
         encoding: str. Name of the files' encoding in Python, such as `cp1252`.
@@ -261,6 +262,6 @@ def to_document(
 def reject(
     error: DocumentError, source: str, location: str = WHOLE_FILE
 ) -> RejectedDocument:
-    """Returns the rejection for an error, whose own location takes precedence."""
+    """Converts an error to a rejection. The error's own location takes precedence."""
     location = error.location or location
     return RejectedDocument(source, location, error.reason, error.message)

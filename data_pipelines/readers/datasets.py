@@ -26,7 +26,7 @@ class _NamedReader(tables.TableReader):
     """Base class of readers whose input is a dataset name."""
 
     def _parse(self, input_path: str) -> tuple[str, str]:
-        """Splits an input into the names of the dataset and the split."""
+        """Splits an input into dataset name and split (default: "train")."""
         match = _INPUT.fullmatch(str(input_path))
         if match is None:
             raise ValueError(
@@ -65,10 +65,9 @@ class _NamedReader(tables.TableReader):
 class DatasetsReader(_NamedReader):
     """Hugging Face Datasets, streamed (`owner/name[validation]`), or a local folder.
 
-    The input is a name that `datasets.load_dataset` accepts, with the split in
-    brackets. Each data file of the split is a source and is streamed without being
-    stored. Line ends separate paragraphs. wiki40b's markers become the title, headings
-    and paragraphs.
+    The input is a name that `datasets.load_dataset` accepts, with the split in brackets
+    (default: train). Each data file of the split is a source and is streamed. Line ends
+    separate paragraphs. wiki40b's markers become the title, headings and paragraphs.
 
     Args:
         text_field: str. Name of the text column.
@@ -118,7 +117,7 @@ class TfdsReader(_NamedReader):
     """Prepared TensorFlow Datasets, such as `wiki40b/en` or `c4/en[validation]`.
 
     The input is `name`, `name/config` or `name/config:version` as for `tfds.load`, or
-    the folder of a prepared version, with the split in brackets, as in
+    the folder of a prepared version, with the split in brackets (default: train), as in
     `wiki40b/en:1.3.0[validation]`. Each example is a document. Line ends separate
     paragraphs. wiki40b's markers become the title, headings and paragraphs.
 
@@ -156,7 +155,7 @@ class TfdsReader(_NamedReader):
 
 @functools.lru_cache(maxsize=8)
 def _info(dataset: str, data_dir: str) -> Any:
-    """Returns the `DatasetInfo` of a prepared dataset."""
+    """Returns a dataset's `DatasetInfo`. Raises ValueError if it is not prepared."""
     tfds = tables.import_extra("tensorflow_datasets", "tensorflow-datasets")
     if (file_listing.to_path(dataset) / "dataset_info.json").is_file():
         return tfds.builder_from_directory(dataset).info

@@ -42,7 +42,7 @@ def find_text(row: Mapping[str, Any], text_field: str) -> Any:
 def text_and_title(
     row: Mapping[str, Any], text_field: str, title_field: str, max_bytes: int
 ) -> tuple[str, str]:
-    """Returns a row's text and title. Raises DocumentError if the text is invalid."""
+    """Returns text and title ("" if none). Raises DocumentError for invalid text."""
     text = _to_text(find_text(row, text_field), text_field)
     title = _find(row, title_field)
     title = _to_text(title, title_field) if isinstance(title, str | bytes) else ""
@@ -121,13 +121,13 @@ class JsonLinesReader(base.TextReader):
                 yield base.to_document(paragraphs, source, location, title)
 
     def read_row(self, row: Mapping[str, Any]) -> tuple[list[str], str]:
-        """Returns the paragraphs and the title of an object."""
+        """Returns paragraphs and title. Raises DocumentError if the text is invalid."""
         fields = (self.text_field, self.title_field, self.max_document_bytes)
         text, title = text_and_title(row, *fields)
         return self.to_paragraphs(text, title), title
 
     def to_paragraphs(self, text: str, title: str) -> list[str]:
-        """Splits a text into paragraphs."""
+        """Splits a text into paragraphs. Subclasses may use the title."""
         del title
         return streams.split_lines(text)
 

@@ -49,9 +49,9 @@ class MarkdownReader(base.TextReader):
     """Markdown with one document per file, whose markup is removed.
 
     Each CommonMark block becomes a paragraph on one line, including headings and list
-    items, which keep their number. Code blocks, tables, images and HTML tags and
-    comments are left out. Front matter is YAML between `---` and `---` (or `...`) at
-    the start of the file.
+    items, which keep their number. Fenced code, tables, images, HTML tags and comments
+    are left out, and so is front matter: YAML between `---` and `---` (or `...`) at the
+    start of the file.
 
     The title is taken from the front matter or, if it has none, from the first heading,
     whose prefix "Title: " is removed.

@@ -95,7 +95,7 @@ def _elements(
 ) -> Iterator[ElementTree.Element]:
     """Yields `siteinfo` and the pages of a dump, with one page in memory at a time.
 
-    Only the last revision of a page is kept. Raises DocumentError for damaged XML.
+    Keeps only last revisions. Raises DocumentError for damaged XML or too long pages.
     """
     parser = ElementTree.XMLPullParser(("start", "end"))
     path: list[ElementTree.Element] = []  # The open elements.

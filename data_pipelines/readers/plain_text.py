@@ -101,8 +101,7 @@ def is_hard_wrapped(lines: Sequence[str]) -> bool:
     Only lines that are directly followed by another line are considered, except for the
     longest tenth. The text is hard-wrapped if there are none, or if both of these hold:
 
-    * The longest of these lines has at most 100 characters. If each line were a
-      paragraph or a sentence, more of them would be longer.
+    * The longest of these lines has at most 100 characters, unlike many paragraphs.
     * The lines nearly fill a common width: their median length is at least three
       quarters of the longest, and at least 40 characters. Lines of lists are shorter.
     """

@@ -134,7 +134,7 @@ def _docstrings(code: bytes) -> Iterator[str]:
 
 @functools.cache
 def _roots() -> tuple[pathlib.Path, pathlib.Path, pathlib.Path]:
-    """Returns the folders purelib, platlib and stdlib, which may contain the others."""
+    """Returns the folders purelib, platlib and stdlib, which may be nested."""
     paths = sysconfig.get_paths()
     return tuple(pathlib.Path(paths[name]) for name in ("purelib", "platlib", "stdlib"))
 
@@ -199,8 +199,8 @@ def is_prose(paragraph: str) -> bool:
 
     A paragraph of prose is printable, begins with a letter, ends like a sentence, does
     not only announce a list or code and is not license boilerplate. It has at least
-    five words, and at least 85 % of its tokens are words, as opposed to names with
-    underscores, numbers or formulas.
+    five words, and at least 85 % of its tokens are words or plain numbers, as opposed
+    to names with underscores or formulas.
     """
     tokens = paragraph.split()
     return bool(

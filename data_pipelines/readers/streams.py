@@ -42,7 +42,7 @@ _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]
 
 
 class DocumentError(Exception):
-    """A document or the rest of a file cannot be read. See `RejectedDocument`."""
+    """Raised if a document or the rest of a file is unreadable. See `base.reject`."""
 
     def __init__(self, reason: str, message: str, location: str = ""):
         super().__init__(message)
@@ -50,7 +50,7 @@ class DocumentError(Exception):
 
 
 class _DamagedError(DocumentError):
-    """The rest of a stream is lost. `open_text` sets the location."""
+    """Raised if the rest of a stream is lost. `open_text` sets the location."""
 
 
 def too_long(max_bytes: int, location: str = "") -> DocumentError:
@@ -68,7 +68,7 @@ def too_long(max_bytes: int, location: str = "") -> DocumentError:
 
 @contextlib.contextmanager
 def open_binary(path: file_listing.Path) -> Iterator[io.BufferedReader]:
-    """Context manager that opens a file and turns OSErrors into DocumentErrors."""
+    """Context manager that opens a file. Turns local OSErrors into DocumentErrors."""
     try:
         with open_raw(path) as raw, io.BufferedReader(raw, _BUFFER_BYTES) as stream:
             yield stream
@@ -87,9 +87,8 @@ def open_text(
 ) -> Iterator[io.BufferedReader]:
     """Context manager that opens a file as UTF-8 text, decompressed and without a BOM.
 
-    The compression is detected from the first bytes, not from the name. The file
-    objects of fsspec and the standard library are not used, because some of them end
-    silently where a file is truncated or a later stream is damaged.
+    The compression is detected from the first bytes, not from the name. Unlike some
+    file objects of fsspec and the standard library, the stream reports truncated files.
 
     Raises DocumentError if the file is unreadable, empty, truncated, damaged or not in
     its `encoding`, a result of `codec_name`.
@@ -240,20 +239,17 @@ class Block:
             raise too_long(self._max_bytes, f"line {self.first.number}")
 
     def decode(self) -> str:
-        r"""Returns the text, with `\n` as line end."""
+        r"""Returns the text, with `\n` as line end. See the function `decode`."""
         return decode(bytes(self._data), self.first.number)
 
 
 def read_document(stream: io.BufferedReader, max_bytes: int) -> str:
-    """Reads and decodes the rest of a stream as one document."""
+    """Reads the rest of a stream as one document. See `read_all` and `decode`."""
     return decode(read_all(stream, max_bytes))
 
 
 def read_all(stream: io.BufferedReader, max_bytes: int) -> bytes:
-    """Reads the rest of a stream.
-
-    Raises DocumentError if it is longer than `max_bytes`.
-    """
+    """Reads the rest of a stream. Raises DocumentError if it is over `max_bytes`."""
     parts, num_bytes = [], 0
     while part := stream.read(_BUFFER_BYTES):
         num_bytes += len(part)
@@ -266,8 +262,8 @@ def read_all(stream: io.BufferedReader, max_bytes: int) -> bytes:
 def decode(data: bytes, first_line: int = 1, *, has_encoding: bool = True) -> str:
     r"""Decodes a UTF-8 document and replaces its line ends with `\n`.
 
-    `first_line` is the line number of the beginning of `data` in its file, and
-    `has_encoding` is whether the format has the option `encoding`, for the hint. Raises
+    `first_line` is the line number at which `data` begins in its file. If
+    `has_encoding`, the error message suggests the option `encoding`. Raises
     DocumentError if `data` is not UTF-8 or contains a NUL byte, which occurs in binary
     files and UTF-16 but not in text.
     """
@@ -315,7 +311,7 @@ def unescape_entities(text: str) -> str:
 
 
 class UnreachableError(OSError):
-    """A remote file cannot be reached, although the file itself may be fine.
+    """Raised if a remote file cannot be reached, although it may be fine.
 
     Reading stops, because the file must not be left out of a corpus for this reason.
     """

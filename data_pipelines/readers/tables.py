@@ -25,9 +25,9 @@ _BUFFER_BYTES = 1 << 20
 class CsvReader(base.TextReader):
     """CSV and TSV with one document per row, its text in a column named in the header.
 
-    Line ends in the text separate paragraphs. Quoted fields may contain line ends. In
-    them, `""` means a quotation mark. A row is rejected with its line number if its
-    number of fields differs from the header's or its quotation marks do not match.
+    Line ends in the text separate paragraphs. Quoted fields may contain line ends, and
+    `""` in them is a quotation mark. Rows with malformed quotes or the wrong number of
+    fields are rejected. An unclosed quote rejects the rest of the file.
 
     Args:
         text_field: str. Name of the text column.
@@ -122,11 +122,7 @@ class CsvReader(base.TextReader):
 
 
 def import_extra(name: str, package: str = "") -> ModuleType:
-    """Imports a package of the `corpora` extra, which only some formats need.
-
-    Raises:
-        ValueError: if the package is not installed.
-    """
+    """Imports a package of the `corpora` extra. Raises ValueError if it is missing."""
     try:
         return importlib.import_module(name)
     except ImportError as error:

@@ -199,7 +199,7 @@ def _render(parts: Iterable[nodes.Node]) -> str:
 
 
 def _inline(code: mwparserfromhell.wikicode.Wikicode | None) -> str:
-    """Renders labels and headings, which cannot contain paragraph ends."""
+    """Renders a label or heading as one line, or returns "" for None."""
     rendered = "" if code is None else _render(code.nodes)
     return re.sub(f"[{_BREAK}{_ITEM}\n]|{_HEADING}\\d", " ", rendered)
 

@@ -96,7 +96,7 @@ class WikiExtractorReader(json_lines.JsonLinesReader):
 def _blocks(
     stream: io.BufferedReader, max_bytes: int
 ) -> Iterator[streams.Block | DocumentError]:
-    """Yields the blocks of a file from `<doc …>` up to `</doc>`, and errors."""
+    """Yields the blocks from `<doc …>` to `</doc>`, and errors for any other text."""
     block, has_blocks, is_reported = None, False, False
 
     def truncated(end: str) -> DocumentError:
@@ -143,9 +143,9 @@ class WikiTextReader(base.TextReader):
 
     Each non-blank line is a paragraph. Titles and headings (` = = … = = `) keep their
     marks. Words stay tokenized, including `<unk>`. A document begins at a title line,
-    ` = Title = `, between blank lines (or the edges of the file), because a line of a
-    formula may look the same: ` = 1 rad / s … = `. Text before the first title
-    is a document without a title.
+    ` = Title = `. Because lines of formulas may look the same (` = 1 rad / s … = `), a
+    title line must be between blank lines, or at an edge of the file. Text before the
+    first title is a document without a title.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".tokens", ".raw", ".txt")
