@@ -51,7 +51,7 @@ def main(_: list[str]) -> None:
     for num_words, size in itertools.product(
         map(int, _WORDS.value), _BATCH_SIZES.value
     ):
-        texts = tf.constant(make_texts(size, num_words))
+        texts = tf.constant(make_texts(int(size), num_words))
         seconds: list[float] = []
         end = np.inf
         while len(seconds) < _WARM_UP_CALLS + _MIN_CALLS or time.perf_counter() < end:

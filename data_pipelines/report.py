@@ -51,6 +51,7 @@ _STEP_NAMES = {
     "short_lines": "Lines without enough words",
     "short_documents": "Documents without enough words",
     "language": "Documents of other languages",
+    "evaluation_texts": "Documents that contain evaluation texts",
     "duplicates": "Documents that repeat an earlier one",
 }
 

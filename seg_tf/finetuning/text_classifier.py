@@ -303,7 +303,8 @@ class TextClassifier(TextTask):
         data = self._keras_data(x, y, sample_weight, batch_size, seed)
         schedule = self._schedule()
         if not self.compiled or (schedule is not None and schedule.for_one_fit):
-            num_batches = arguments.get("steps_per_epoch") or _num_batches(data["x"])
+            share = 1 - validation_split
+            num_batches = arguments.get("steps_per_epoch") or _num_batches(data, share)
             num_epochs = epochs - arguments.get("initial_epoch", 0)
             self._compile(learning_rate, num_epochs * num_batches)
         elif learning_rate is not None:
@@ -495,15 +496,21 @@ def _with_cardinality(batches: Any) -> Any:
     return batches
 
 
-def _num_batches(batches: Any) -> int:
-    """Returns the number of batches per epoch. Raises ValueError if it is unknown."""
-    number = tf.data.INFINITE_CARDINALITY
-    if isinstance(batches, tf.data.Dataset):
-        number = int(batches.cardinality())
+def _num_batches(data: Mapping[str, Any], share: float) -> int:
+    """Returns the batches per epoch of Keras's arguments. Raises if unknown.
+
+    Arrays of features have a batch size, and only a `share` of them is trained on.
+    """
+    number, x = tf.data.INFINITE_CARDINALITY, data["x"]
+    if isinstance(x, tf.data.Dataset):
+        number = int(x.cardinality())
+    elif hasattr(features := (keras.tree.flatten(x) or [x])[0], "shape"):
+        examples = math.floor(len(features) * share)
+        number = math.ceil(examples / data.get("batch_size", _BATCH_SIZE))
     if number < 1:
         raise ValueError(
             "`x` must have a known number of batches, for the learning rate to fall "
             "to 0; `steps_per_epoch` gives one, and `compile` another schedule. "
-            f"Received: {type(batches).__name__} of the cardinality {number}"
+            f"Received: {type(x).__name__} of the cardinality {number}"
         )
     return number

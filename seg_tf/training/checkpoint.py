@@ -106,7 +106,8 @@ class Checkpoints:
     def newest_intact(self, at_most: int | None = None) -> dict[str, Any] | None:
         """Returns the state of the newest intact checkpoint, up to update `at_most`.
 
-        Returns None without checkpoints. Raises `CheckpointError` if all are damaged.
+        Returns None if there is none. Raises `CheckpointError` if all are damaged,
+        unless `at_most` is given.
         """
         damaged = []
         for updates in reversed(self.updates()):
@@ -116,7 +117,7 @@ class Checkpoints:
                 except DamagedCheckpointError as error:
                     damaged.append(str(error))
                     self.report(f"Damaged checkpoint, trying the one before. {error}")
-        if damaged:
+        if damaged and at_most is None:
             raise CheckpointError(
                 f"{self.folder}: every checkpoint is damaged. {'; '.join(damaged)}. "
                 "Start again with --overwrite"

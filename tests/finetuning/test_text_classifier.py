@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import inspect
+import math
 import random
 import shutil
 
@@ -303,6 +304,18 @@ def test_every_fit_has_a_schedule_of_its_own(tmp_path):
     assert classifier.optimizer.learning_rate == 0.0
 
 
+def test_features_in_arrays_are_counted_for_the_schedule():
+    texts, labels = map(np.array, zip(*REVIEWS, strict=True))
+    classifier = TextClassifier.from_preset(tiny("bert"), 2, freeze_encoder=True)
+    features = keras.tree.map_structure(np.array, classifier.preprocessor(texts))
+    classifier.fit(
+        features, labels, batch_size=3, epochs=2, validation_split=0.2, verbose=0
+    )
+    updates = 2 * math.ceil(math.floor(0.8 * len(texts)) / 3)
+    assert classifier.optimizer.iterations == updates
+    assert classifier.optimizer.learning_rate == 0.0
+
+
 def test_a_model_that_the_user_compiled_has_its_own_rate():
     classifier = TextClassifier.from_preset(tiny("bert"), 2)
     classifier.compile(finetuning_optimizer(1e-3, 2), classifier.loss_of_labels())
@@ -462,7 +475,10 @@ def test_labels_are_predicted_with_their_probabilities(keras_user):
         ({"y": ["good", "fair", "good", "bad"]}, r"bad, good\. Received: 'fair'"),
         ({"sample_weight": [1.0]}, r"one weight for each of `texts`.*\(1,\), 4 exam"),
         ({"validation_split": 1.0}, "at least one example"),
-        ({"x": {"token_ids": np.zeros((4, 9))}}, "known number of batches"),
+        (
+            {"x": lambda: dataset_of(WORDS, CLASSES).repeat(), "y": None},
+            "known number of batches",
+        ),
         (
             {"x": lambda: dataset_of(WORDS, np.eye(2)[CLASSES]), "y": None},
             "not one-hot rows",

@@ -155,6 +155,11 @@ def test_damaged_newest_falls_back_to_the_one_before(learner, tmp_path, name, da
     assert str(checkpoints.path(2) / name) in reports[0]
     with pytest.raises(CheckpointError):
         folders.read(checkpoints.path(2))
+    # A later checkpoint may still do when the earlier ones are damaged.
+    damage(checkpoints.path(1) / name)
+    assert checkpoints.newest_intact(at_most=1) is None
+    with pytest.raises(CheckpointError, match="every checkpoint is damaged"):
+        checkpoints.newest_intact()
 
 
 def test_checkpoint_of_another_model_is_refused(learner, tmp_path):
