@@ -53,7 +53,8 @@ class ShortLines:
 def other_languages(options: CleaningOptions) -> Step:
     """Returns a step that drops documents in languages not in `options.language`.
 
-    Raises ValueError if the function is missing. The step raises BuildError on errors.
+    Raises ValueError if `options.language_function` cannot be loaded. The step raises
+    BuildError if that function fails or returns no language code.
     """
     name = options.language_function
     function = load_function(name, "language_function")

@@ -210,9 +210,10 @@ def restore_weights(
     config: RunConfig,
     vocabulary: Mapping[str, Any],
 ) -> None:
-    """Loads a checkpoint's weights for a new run with the same model and vocabulary.
+    """Loads a checkpoint's encoder and objective weights for a new run.
 
-    Raises a `CheckpointError` if it is damaged, or its model or vocabulary differs.
+    Raises a `CheckpointError` if the checkpoint is damaged, or if its model, objectives
+    or vocabulary differ from the run's.
     """
     state = folders.read(folder)
     before, now = (

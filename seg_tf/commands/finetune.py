@@ -310,7 +310,11 @@ def _run(
     processes: distribution.Distribution,
     report: Callable[[str], Any],
 ) -> list[str]:
-    """Runs this process's unfinished trials. Returns all processes' diverged trials."""
+    """Runs this process's unfinished trials. Returns all processes' diverged trials.
+
+    The chief then reports all finished trials and, with --predict_test, writes the
+    submission.
+    """
     values = flags.FLAGS
     runner, folder = job.runner, job.folder
     name = runner.name

@@ -74,7 +74,7 @@ def guess_encoding(data: bytes) -> str:
 def guess_language(words: Counter[str]) -> str | None:
     """Guesses a text's language by its stop words, or returns None if it is unclear.
 
-    Mixed text that is mainly English also counts as unclear, and is not lowercased.
+    Mixed text that is mainly English also counts as unclear, so that it keeps its case.
     """
     counts = {
         name: sum(words[word] for word in stop_words.split())

@@ -86,7 +86,7 @@ def _dtype(width: str) -> np.dtype:
 
 
 def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Parses windows `(B,)` to a dict in the graph, with integer lists as strings."""
+    """Parses serialized windows `(B,)` in the graph, with integer lists left packed."""
     spec = {name: tf.io.FixedLenFeature([], tf.string) for name in NUMBER_LISTS}
     spec[FIRST_INDEX] = tf.io.FixedLenFeature([3], tf.int64)
     parsed: dict[str, tf.Tensor] = tf.io.parse_example(serialized, spec)

@@ -43,7 +43,7 @@ class RowShape:
 
 @dataclasses.dataclass(frozen=True)
 class TextShape:
-    """Limits of a text: maximum sentence length, in tokens, and sentence count."""
+    """Limits of a text: sentence length with special tokens, and sentence count."""
 
     sentence_length: int
     max_sentences: int

@@ -87,7 +87,10 @@ class WindowRecords:
         return lengths.astype(np.int64) + NUM_SPECIAL_TOKENS
 
     def sentence_lengths(self, shards: range) -> tuple[np.ndarray, np.ndarray]:
-        """Reads the pieces per sentence and the sentences per window, int32 arrays."""
+        """Reads the numbers of pieces per sentence and of sentences per window.
+
+        Returns int32 `(S,)` and `(W,)` for the sentences and windows of `shards`.
+        """
         return self._read_lengths(
             shards, record_schema.read_sentence_lengths, *record_schema.LENGTHS
         )
@@ -126,7 +129,7 @@ class WindowRecords:
         return [tf.numpy_function(self._reader.prefetch, [numbers], [], stateful=True)]
 
     def read_trees(self, numbers: Sequence[int]) -> list[DocumentTree]:
-        """Reads windows by number as trees, outside the graph."""
+        """Reads the windows with the given numbers as trees, outside the graph."""
         widths = self.manifest.number_widths
         records = self._reader.read(numbers)
         return [examples.decode(record, widths)[0] for record in records]

@@ -276,7 +276,11 @@ def _to_list(values: Any) -> Any:
 def check_labels(
     labels: Any, num_examples: int, num_classes: int | None
 ) -> np.ndarray | None:
-    """Converts labels, if any, to int32 or float32 `(E,)`, or raises a ValueError."""
+    """Converts labels `(E,)` or `(E, 1)`, if any, to int32 or float32 `(E,)`.
+
+    Labels are float32 if they are floats and `num_classes` is None. Raises a ValueError
+    unless each example has one label, below `num_classes` or, if it is None, finite.
+    """
     if labels is None:
         return None
     labels = np.asarray(labels)

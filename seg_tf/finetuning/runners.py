@@ -74,7 +74,11 @@ def make_runner(
     probe: str | None = None,
     report: Callable[[str], Any] = print,
 ) -> TaskRunner:
-    """Creates a task's runner. `options` must contain all `OPTIONS` of its kind."""
+    """Creates the runner of a task or, with `probe`, of probing a classification task.
+
+    `options` must contain the names in `OPTIONS[kind_of_task(task, probe)]`. `probe` is
+    ignored for SQuAD, `optimizer` for probes. Raises a ValueError for unknown tasks.
+    """
     kind = kind_of_task(task, probe)
     arguments = {name: options[name] for name in OPTIONS[kind]} | {"report": report}
     if probe is not None and kind == PROBE:

@@ -40,9 +40,10 @@ class WordText:
     paragraphs: np.ndarray
 
     def segments(self, target_length: int) -> Iterator[dict[str, np.ndarray]]:
-        """Splits the text into consecutive segments, features of shape `(1, L)`.
+        """Yields consecutive segments of the text, each a dict of features `(1, L)`.
 
-        Every word except the first is a target once. The last segment is padded.
+        L is `target_length`. Every word except the first is a target once. The last
+        segment is padded.
         """
         num_targets = len(self.token_ids) - 1
         for begin in range(0, num_targets, target_length):

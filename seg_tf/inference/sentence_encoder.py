@@ -140,10 +140,10 @@ class SentenceEncoder(FromPreset):
     def choose_vectors(
         self, vectors: str | None = None, *, allow_cls: bool = False
     ) -> str:
-        """Returns `vectors`, or the model's default kind if it is None.
+        """Returns `vectors` or, if it is None, the model's default kind of vectors.
 
         The default is "sent" for SLM and ReAT, otherwise "mean" ("cls" if `allow_cls`).
-        Raises a ValueError if the model lacks the kind.
+        Raises a ValueError if the model lacks the kind, or if "cls" is not allowed.
         """
         known = [kind for kind in self._kinds if allow_cls or kind != CLS]
         if vectors is None:

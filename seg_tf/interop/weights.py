@@ -265,10 +265,10 @@ def read_model(
 def read(
     foreign: ForeignModel, variables: Mapping[str, Any], width: int
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Reads our weights from `foreign`. The pooler and masked-LM head may be missing.
+    """Reads weights from `foreign`, whose pooler and masked-LM head may be missing.
 
     `variables` are from `named_variables`, and `width` is the hidden size. Returns two
-    dicts that map our weights to float32 arrays and to names of source tensors. Raises
+    dicts by our weight names: float32 arrays, and names of source tensors. Raises
     `ForeignWeightsError` if a tensor is missing or has a wrong shape, type or value.
     """
     shapes = {

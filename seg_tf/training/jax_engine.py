@@ -177,7 +177,7 @@ def _on_local_devices(value: np.ndarray) -> jax.Array:
 
 
 def _on_all_devices(value: np.ndarray, sharding: Any = None) -> jax.Array:
-    """Makes a global array, by default sharded by rows, of a value on all processes."""
+    """Places a value known to all processes on all devices, by default row-sharded."""
     sharding = sharding or row_sharding(len(value))
     return jax.make_array_from_callback(value.shape, sharding, lambda at: value[at])
 

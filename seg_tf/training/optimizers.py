@@ -122,7 +122,7 @@ def _backend_variable(variable: Any) -> Any:
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class Muon(AdamW):
-    """Muon (Jordan et al., 2024, https://kellerjordan.github.io/posts/muon/).
+    """Muon optimizer (Jordan et al., 2024, https://kellerjordan.github.io/posts/muon/).
 
     Kernels that layers mark as hidden matrices (`seg_tf.layers.common`) are updated by
     the orthogonalized Nesterov momentum of their gradient:
@@ -143,6 +143,8 @@ class Muon(AdamW):
         matrix_rate_ratio: float. Learning rate of matrices divided by AdamW's.
         momentum: float. Decay of the matrices' momentum.
         **kwargs: keyword arguments of `AdamW`.
+
+    `build` raises a ValueError if no variable is a marked kernel.
     """
 
     def __init__(

@@ -1,6 +1,7 @@
-"""Implements the TensorFlow engine. Horovod connects its processes.
+"""Implements the TensorFlow engine, whose processes communicate through Horovod.
 
-No other file uses Horovod. Its Keras integration does not support Keras 3.
+Apart from the checks in `seg_tf.doctor`, only this file uses Horovod. Horovod's Keras
+integration is not used, because it does not support Keras 3.
 """
 
 import contextlib
