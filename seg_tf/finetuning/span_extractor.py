@@ -167,10 +167,13 @@ class SpanExtractor(TextTask):
                 `seg_tf.export.served.ServedExtractor`.
 
         Returns:
-            Dict of the outputs of `ServedExtractor`, such as `answer`.
+            Dict of arrays `(Q,)`: bytes `answer`, its bounds `start` and `end` in
+            characters of the context, `score`, and bool `is_cut` (question truncated).
+            docs/export.md lists the outputs that `choice` adds.
 
         Raises:
-            ValueError: if the numbers of questions and contexts differ or are 0.
+            ValueError: if the numbers of questions and contexts differ or are 0, or an
+                item is not a str.
         """
         questions = check_texts(questions, "questions")
         contexts = check_texts(contexts, "contexts")
