@@ -72,9 +72,7 @@ def _print_sample(documents: Iterator[readers.Document]) -> None:
     if seed is None:
         documents = itertools.islice(documents, count)
     for number, document in enumerate(documents):
-        slot = number
-        if number >= count:
-            slot = generator.randrange(number + 1)
+        slot = number if number < count else generator.randrange(number + 1)
         if slot < count:
             sample[slot] = (number, document)
     for _, document in sorted(sample.values(), key=lambda pair: pair[0]):
@@ -140,7 +138,7 @@ def main(_: Sequence[str]) -> None:
     print(f"{len(sources):,} files. Read{part}: {read}.")
     if passed_over:
         print(f"Files {passed_over_summary(describe_passed_over(passed_over) or {})}")
-    print(f"Rejected: {reasons.total():,} {dict(reasons) or ''}")
+    print(f"Rejected: {reasons.total():,}", *filter(None, [dict(reasons)]))
     for item in rejected:
         print(f"  {item}")
     if more := reasons.total() - len(rejected):

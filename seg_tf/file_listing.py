@@ -52,7 +52,7 @@ def list_files(
     """
     text = _to_text(input_path)
     if not text:
-        raise ValueError("The input must name a file, a folder or a glob. Received: ''")
+        raise ValueError("--input must be a file, a folder or a glob. Received: ''")
     passed_over: set[tuple[str, Path]] = set()
 
     def note(reason: str, path: Path) -> None:

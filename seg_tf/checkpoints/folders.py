@@ -1,6 +1,7 @@
 """Names, lists and finds checkpoint folders."""
 
 import contextlib
+import difflib
 import pathlib
 import re
 from typing import Any
@@ -95,9 +96,12 @@ def find_checkpoint(
     updates = existing(checkpoints)
     if not updates:
         known = ["a checkpoint", "the output folder of a run", *included()]
+        close = difflib.get_close_matches(str(path), included())
+        close += map(str, path.glob("trials/*/model"))
         raise CheckpointError(
             f"`{argument}` must be {' or '.join(known)}. Received: {path}, which has "
-            f"no {contents.STATE_FILE} and no checkpoints/update-*. `seg-tf "
+            f"no {contents.STATE_FILE} and no checkpoints/update-*. "
+            f"{f'Did you mean {close[0]}? ' if close else ''}`seg-tf "
             "import-weights` converts the weights of other libraries, which "
             "`from_preset` takes directly, as a folder or hf://organization/name"
         )

@@ -344,5 +344,7 @@ def _run(
             submission = pathlib.Path(values.output_dir)
             submission /= trial_report.SUBMISSION_FOLDER
             trial_report.write_submission(folder, runner, submission)
-        report(f"\n{trial_report.write_report(folder, runner)}files: {folder.path}")
+        models = ", models: trials/*/model" if values.save_model else ""
+        text = trial_report.write_report(folder, runner)
+        report(f"\n{text}files: {folder.path}{models}")
     return diverged

@@ -61,7 +61,6 @@ def define_flags() -> None:
     config_flags.DEFINE_config_file(
         "config", None, "Included run, FILE or FILE:VARIANT; its fields are flags."
     )
-    flags.mark_flag_as_required("config")
     flags.DEFINE_string(
         "records_dir",
         None,
@@ -111,6 +110,8 @@ def main(argv: Sequence[str]) -> None:
             sys.exit(f"error: `--{name}` {rule} a folder of text")
     if values.measure is not None and not values.dry_run:
         sys.exit("error: `--measure` needs --dry_run")
+    if not folder and values.config is None:
+        sys.exit("error: a folder of text must come first, or --config name a run")
     try:
         engine.choose(values.engine)
         chosen_trackers = run_flags.chosen_trackers()

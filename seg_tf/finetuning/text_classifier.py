@@ -157,7 +157,7 @@ class TextClassifier(TextTask):
                 checkpoint, an included model, `hf://organization/name`, the folder of a
                 Hugging Face or keras-hub BERT) is copied and gets a new head.
             num_classes: int. Number of classes. 1 means regression. Defaults to the
-                number of `labels`.
+                number of `labels` or `num_choices`.
             num_texts: int. Number of texts per example: 2 for pairs. Defaults to 1.
             num_choices: int. Number of answers, equal to `num_classes`, in multiple
                 choice. Each has a row with the shared text. Defaults to 1.
@@ -203,15 +203,16 @@ class TextClassifier(TextTask):
         randomly_initialized: bool = False,
         name: str | None = None,
     ) -> Self:
-        num_classes = len(labels) if num_classes is None else num_classes
+        is_choice = num_choices > 1
+        if num_classes is None:
+            num_classes = num_choices if is_choice else len(labels)
         is_complete = len({*labels}) == len(labels) == num_classes > 1
-        if labels and not is_complete:
+        if num_classes < 1 or (labels and not is_complete):
             raise ValueError(
-                "`labels` must name every class of the model, in order and each once; "
-                "a regression has none. Received: "
+                "`labels` must name every class, in order and each once; without them, "
+                "`num_classes` must be given, 1 for a regression. Received: "
                 f"{len(labels)} labels ({', '.join(labels)}), {num_classes} classes"
             )
-        is_choice = num_choices > 1
         readout = pretrained.layout(max_length).readout(2 if is_choice else num_texts)
         encoder = copy_encoder(pretrained, randomly_initialized=randomly_initialized)
         task = cls(

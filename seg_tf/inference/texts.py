@@ -58,9 +58,7 @@ def list_files(paths: Sequence[str]) -> dict[str, pathlib.Path]:
                 )
             sources[name] = file
     if not sources:
-        raise ValueError(
-            f"There must be at least one file. Received: {', '.join(paths) or 'none'}"
-        )
+        raise ValueError(f"There must be a file of text (--text). Received: {paths}")
     return sources
 
 

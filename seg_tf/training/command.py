@@ -82,8 +82,8 @@ def run(config: RunConfig, options: RunOptions) -> str | None:
         plan = dry_run.describe(trainer.config, trainer.inputs, trainer.learner)
         deviations = papers.describe(trainer.config)
         if not options.dry_run:
-            summary = deviations.partition("\n")[0]
-            deviations = f"{summary}, see {trainer.folder.deviations_file}"
+            deviations = deviations.partition("\n")[0]
+            deviations += f", see {trainer.folder.deviations_file}"
     except (ValueError, OSError, CheckpointError, TrainingStopped) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         # A launcher ends all ranks when the first one exits, so all print first.
@@ -175,13 +175,9 @@ def _finish_dry_run(options: RunOptions, trainer: Trainer) -> None:
         except NonFiniteLossError as error:
             sys.exit(f"error: no update could be measured: {error}")
         if is_chief:
-            config, inputs = trainer.config, trainer.inputs
-            print(dry_run.describe_measurement(seconds, config, inputs))
+            print(dry_run.describe_measurement(seconds, trainer.config, trainer.inputs))
     if is_chief:
-        print(
-            "Nothing was written; without --dry_run the run goes to "
-            f"{trainer.folder.path}"
-        )
+        print(f"Nothing was written. Without --dry_run: {trainer.folder.path}")
 
 
 def _train(options: RunOptions, trainer: Trainer) -> str | None:

@@ -228,6 +228,19 @@ def test_an_argument_that_no_preset_has_is_an_error(name):
             load("runs/none", **{f"{known}s": 1})
 
 
+def test_a_classifier_needs_classes():
+    for arguments in (
+        {},
+        {"labels": ["good"]},
+        {"labels": ["a", "b"], "num_classes": 3},
+    ):
+        with pytest.raises(ValueError, match="`labels` must name every class"):
+            TextClassifier.from_preset(tiny("bert"), **arguments)
+    assert TextClassifier.from_preset(tiny("bert"), num_choices=4).num_classes == 4
+    with pytest.raises(CheckpointError, match="Did you mean segabert_mini_en"):
+        TextClassifier.from_preset("segabert_min_en")
+
+
 REVIEWS = [
     (f"w1 {word} {last}", int(last == "w2"))
     for last in ("w2", "w3")
