@@ -33,7 +33,7 @@ class TransformerXL(ArgumentsConfig, keras.Model):
 
     Args:
         vocab_size: int. Number of words.
-        position_parts: one or more of "token", "sentence" and "paragraph", in order.
+        position_parts: one or more of "token", "sentence", "paragraph", in this order.
         num_layers: int. Number of layers `N`.
         hidden_size: int. Width `D`.
         num_heads: int. Number of attention heads.

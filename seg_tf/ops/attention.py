@@ -109,7 +109,7 @@ def fused_attention(
 def rotary_sizes(head_size: int, shares: Mapping[str, float]) -> dict[str, int]:
     """Divides a head's `head_size` dimensions among the indices that rotate them.
 
-    Sizes are proportional to `shares`. Raises ValueError if one is not even or is 0.
+    Sizes are proportional to `shares`. Raises ValueError if one is not even, or is 0.
 
     Example:
     >>> rotary_sizes(64, {"position_index": 2, "token_index": 1, "sentence_index": 1})
