@@ -75,7 +75,7 @@ def define_records_flag() -> None:
 
 
 def define_option_flags(options: type, *names: str) -> None:
-    """Defines a flag for each field in `names`, or for all fields if there are none.
+    """Defines flags for the fields in `names`, or for all fields if `names` is empty.
 
     `options` is a dataclass, whose docstring contains the help texts. Flags of fields
     without a default are required.

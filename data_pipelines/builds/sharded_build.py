@@ -196,7 +196,7 @@ def local_folder(output_dir: str, subfolder: str = "") -> pathlib.Path:
 def publish(folder: pathlib.Path, output_dir: str, subfolder: str = "") -> None:
     """Uploads a finished build from its `local_folder`, if `output_dir` is a URL.
 
-    Does nothing if it is already there. Removes obsolete shards of an earlier build.
+    Skips a build that is already there. Removes obsolete shards of an earlier build.
     Raises OSError if a file cannot be copied after several attempts, and BuildError if
     `folder` is in use.
     """

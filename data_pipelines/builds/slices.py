@@ -90,7 +90,7 @@ def plan_slices(
     """Splits a corpus into slices of at least `limit` characters, except the last.
 
     The first slice is numbered `number` and starts at `begin`. `sizes` contains, for
-    each file from there, the characters of each document, or None for a rejected one.
+    each file from there, document sizes in characters, or None for rejected documents.
     """
     characters, is_open = 0, False
     file_number, items_read = begin.file_number, begin.items_read

@@ -89,7 +89,7 @@ def duplicates(duplicate_of: Mapping[int, int]) -> Step:
 def steps_of_documents(options: CleaningOptions) -> list[Step | ShortLines]:
     """Returns the selected steps in order, except the step that drops duplicates.
 
-    Raises ValueError if a function cannot be loaded or evaluation texts are unusable.
+    For errors, see `other_languages` and `evaluation_texts.load`.
     """
 
     def few_words(_: int, document: Document) -> str | None:

@@ -96,7 +96,7 @@ class WikiExtractorReader(json_lines.JsonLinesReader):
 def _blocks(
     stream: io.BufferedReader, max_bytes: int
 ) -> Iterator[streams.Block | DocumentError]:
-    """Yields `<doc …>` blocks, and errors for truncated blocks and text outside them."""
+    """Yields `<doc …>` blocks, and errors for truncated blocks and text outside."""
     block, has_blocks, is_reported = None, False, False
 
     def truncated(end: str) -> DocumentError:

@@ -153,7 +153,7 @@ def rotations(
 
 
 def rotate(vectors: Any, rotation: Any) -> Any:
-    """Rotates queries or keys `(B, L, H, E)` by `rotations`, in pairs (j, j + E/2)."""
+    """Rotates pairs (j, j + E/2) of vectors `(B, L, H, E)`. See `rotations`."""
     cosine, sine = ops.split(ops.expand_dims(rotation, 2), 2, axis=-1)
     first, second = ops.split(vectors, 2, axis=-1)
     return ops.concatenate(
