@@ -143,8 +143,6 @@ class Muon(AdamW):
         matrix_rate_ratio: float. Learning rate of matrices divided by AdamW's.
         momentum: float. Decay of the matrices' momentum.
         **kwargs: keyword arguments of `AdamW`.
-
-    `build` raises a ValueError if no variable is a marked kernel.
     """
 
     def __init__(
