@@ -37,7 +37,6 @@ RUN = command_flags.RUN_BUILD
 
 
 def define_flags() -> None:
-    """Defines the flags of a document build."""
     command_flags.define_text_flags()
     names = ("vocab_file", "validation_input", "validation_fraction")
     names += ("slice_megabytes", "max_rejected_share")
@@ -54,7 +53,7 @@ def define_flags() -> None:
 
 
 def options_from_flags() -> DocumentOptions:
-    """Returns the document options that the flags specify."""
+    """Builds `DocumentOptions` from flags. Raises ValueError for invalid values."""
     values = flags.FLAGS
     options: DocumentOptions = command_flags.options_from_flags(
         DocumentOptions,

@@ -12,8 +12,8 @@ or Japanese contain thousands of characters: use --max_characters=8000.
 
 Words (--tokenizer=words or whitespace): the first line is <eos>, the end of a
 paragraph. Words follow in order of decreasing frequency, as an adaptive softmax
-requires; ties are sorted by word. <unk> replaces all other words. It is ranked by its
-frequency if the text contains it (as WikiText does), otherwise it follows <eos>.
+requires; ties are sorted by word. <unk> replaces words outside the vocabulary. It is
+ranked by its frequency if the text contains it, as in WikiText, and otherwise second.
 
 The same text always gives the same file. A few megabytes of text take well under a
 minute, 100 MB a few minutes. Next:
@@ -108,7 +108,7 @@ class VocabularyOptions:
 
     @property
     def reserved_tokens(self) -> list[str]:
-        """Tokens that are in the vocabulary even if the text does not contain them."""
+        """Special and unused tokens, which are always in the vocabulary."""
         if not self.has_pieces:
             return [EOS, UNKNOWN_WORD]
         # Rows to which later models can assign tokens.
@@ -123,8 +123,8 @@ def build_vocabulary(
 ) -> TokenTable:
     """Builds a `Vocabulary` of word pieces or a `WordVocabulary` from a corpus.
 
-    Prints statistics to stderr. See `count_words` for the arguments and other errors.
-    Raises ValueError if no word occurs at least `options.min_count` times.
+    Prints statistics to stderr. For other arguments and errors, see `count_words`.
+    Raises ValueError if no whole word occurs `options.min_count` times.
     """
     split = SPLITTERS.get(options.tokenizer, word_splitter)(
         Normalization(

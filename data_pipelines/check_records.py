@@ -2,11 +2,11 @@
 
   seg-tf check-records --records_dir=records
 
-Checks that the vocabulary and every shard have the checksum in the manifest, that there
-are no other shards, that each record matches its own checksum and is well-formed (sizes
-add up, ids are in the vocabulary, permutations are valid, <eos> ends each paragraph of
-words), and that the manifest's counts and the stored lengths agree with the records.
-Prints every fault, with its shard and record, and exits with status 1 if there is any.
+Verifies checksums of the vocabulary, the shards and all records, and reports shards
+that are not in the manifest. Records must be well-formed: sizes add up, ids are in the
+vocabulary, permutations are valid, and <eos> ends each paragraph of words. The counts
+in the manifest and the stored lengths must agree with the records. Prints every fault,
+with its shard and record, and exits with status 1 if there is any.
 """
 
 import pathlib
@@ -32,7 +32,10 @@ from seg_tf.text.vocabulary import EOS
 
 
 def check_folder(folder: pathlib.Path) -> Iterator[str]:
-    """Checks a folder of documents or windows and yields one line per fault."""
+    """Checks a folder of documents or windows and yields one line per fault.
+
+    Raises ValueError if the manifest is missing or invalid.
+    """
     manifest = Manifest.load(folder)
     try:
         vocabulary_path(manifest, folder)

@@ -75,9 +75,10 @@ def define_records_flag() -> None:
 
 
 def define_option_flags(options: type, *names: str) -> None:
-    """Defines flags for the named fields of an options dataclass, or for all fields.
+    """Defines flags for the fields in `names`, or for all fields if `names` is empty.
 
-    Help texts come from the class docstring. Fields without a default are required.
+    `options` is a dataclass, whose docstring contains the help texts. Flags of fields
+    without a default are required.
     """
     text = (inspect.getdoc(options) or "").partition("Attributes:\n")[2]
     helps = dict(re.findall(r"^    (\w+): (.+?)(?=^    \w|\Z)", text, re.M | re.S))
@@ -103,7 +104,7 @@ def define_option_flags(options: type, *names: str) -> None:
 
 
 def options_from_flags(options: type, **values: Any) -> Any:
-    """Builds an options dataclass from flags. `values` take precedence over flags."""
+    """Builds an instance of the class `options` from flags. `values` override flags."""
     names = {field.name for field in dataclasses.fields(options)} - values.keys()
     return options(**values, **{name: flags.FLAGS[name].value for name in names})
 
@@ -148,7 +149,7 @@ def define_run_flags() -> None:
 
 
 def _parse(argv: Sequence[str]) -> list[str]:
-    """Parses flags, with arguments after `--` as `--beam_option`. Returns the rest."""
+    """Parses flags and returns the rest. `--beam_option` gets arguments after `--`."""
     argv, beam_options = list(argv), []
     if "--" in argv:
         position = argv.index("--")
@@ -170,7 +171,8 @@ RUN_BUILD = {
 def engine_from_flags() -> "LocalEngine | BeamEngine":
     """Returns the engine that `--engine` selects.
 
-    Raises ValueError for a flag of the other engine, BuildError if Beam is missing.
+    Raises ValueError if a flag of the other engine is set, and BuildError if Beam is
+    selected but not installed.
     """
     values = flags.FLAGS
     if values.engine == "local":
@@ -199,7 +201,7 @@ def engine_from_flags() -> "LocalEngine | BeamEngine":
 def write_requested_report(
     output_dir: pathlib.Path, documents_dir: pathlib.Path | None = None
 ) -> None:
-    """Writes the HTML report if `--report` is set."""
+    """Writes a report to `output_dir` if `--report` is set, and prints its path."""
     if flags.FLAGS.report:
         # Imported late because it imports TensorFlow.
         from data_pipelines.report import write_report

@@ -34,7 +34,8 @@ def tree_lines(
 ) -> Iterator[str]:
     """Yields a tree as indented lines: paragraphs, sentences and pieces.
 
-    `caps` maps index names to table sizes. Final lines count pieces that exceed these.
+    `tokens` maps ids to strings, and `caps` maps index names to table sizes. The last
+    lines count the pieces whose indices are too large for the tables.
     """
     paragraph, sentence, token = tree.first_index
     begin = first = 0
@@ -58,7 +59,7 @@ def tree_lines(
 def token_table(
     tree: DocumentTree, tokens: Sequence[str], caps: Mapping[str, int]
 ) -> Iterator[str]:
-    """Yields the lines of a table of capped indices, with `[CLS]` and `[SEP]`."""
+    """Yields the lines of a table of tokens and indices. `*` marks a capped index."""
     capped, unbounded = (
         window_rows(
             Trees.of_document(tree),

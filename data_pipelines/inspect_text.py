@@ -90,7 +90,6 @@ def _print_sample(documents: Iterator[readers.Document]) -> None:
 
 
 def _write(path: pathlib.Path, documents: Iterator[readers.Document]) -> None:
-    """Writes all documents as JSON lines."""
     with (
         files.written_aside(path) as aside,
         open(aside, "w", encoding="utf-8", newline="\n") as file,

@@ -143,7 +143,6 @@ def _counts(documents: Manifest, manifest: Manifest) -> str:
 
 
 def _text_fit(documents: Manifest) -> str:
-    """Summarizes unknown words and unsplit paragraphs, with the build's warnings."""
     quotes = [
         f"<blockquote>{escape(text)}.</blockquote>"
         for text in text_counts.warnings(documents)
@@ -171,7 +170,6 @@ def _build(documents: Manifest, manifest: Manifest) -> str:
 
 
 def _left_out(documents: Manifest) -> str:
-    """Lists documents that could not be read and files that were skipped."""
     html = "<p>Every document could be read.</p>"
     if documents.rejected:
         html = _table(("reason", "documents"), documents.rejected.items())
@@ -263,13 +261,13 @@ class Measurements:
     over_cap: dict[str, int]
 
     def padding(self, window_length: int) -> float:
-        """Returns the fraction of padded positions with one window per row."""
+        """Returns the fraction of padding, with one window per row."""
         lengths = self.windows[window_length]
         return 1 - sum(lengths) / (len(lengths) * window_length)
 
 
 def measure(folder: pathlib.Path, max_documents: int) -> Measurements:
-    """Measures the documents in a folder, but at most `max_documents` random ones."""
+    """Measures all documents in a folder, or a random sample of `max_documents`."""
     manifest = Manifest.load(folder)
     paths = [path for name in SPLITS for path in shard_paths(manifest, folder, name)]
     reader = shards.RecordReader(paths, in_order=True)

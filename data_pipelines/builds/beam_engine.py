@@ -76,7 +76,8 @@ class BeamEngine:
     ) -> makers.MakeSlices:
         """Measures the files, plans the slices and returns a `MakeSlices` function.
 
-        Raises ValueError for near duplicates and BuildError if a source changed.
+        Raises ValueError if `options` require a search for near duplicates, and
+        BuildError if a source has changed or a job fails.
         """
         if options.cleaning.duplicates == NEAR:
             raise ValueError(
@@ -103,7 +104,7 @@ class BeamEngine:
         return _all_reports(build, len(pairs))
 
     def _run(self, elements: Collection[Any], *steps: Any) -> None:
-        """Runs a job of `steps` on `elements`, if any. Raises BuildError on failure."""
+        """Runs `steps` on `elements` as a job. Raises BuildError if the job fails."""
         if not elements:
             return
         import apache_beam as beam
@@ -280,7 +281,7 @@ def gather_slice(key: SliceKey, values: Iterable[bytes]) -> Slice:
 class MakeShards:
     """Writes the shards of a slice, then the report on them.
 
-    Calls `new_maker`, which may take seconds, only on first use.
+    Skips slices with a report. Calls `new_maker`, which may take seconds, only once.
     """
 
     output_dir: pathlib.Path

@@ -277,7 +277,7 @@ def counts(manifest: Manifest) -> str:
 
 
 def summary(manifest: Manifest) -> str:
-    """Formats the counts of a build, a warning if needed, and what was left out."""
+    """Formats a build's counts and losses, with a warning if nothing is held out."""
     lines = [counts(manifest)]
     if (text := text_counts.summary(manifest)) is not None:
         lines.append(text)

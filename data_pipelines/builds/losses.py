@@ -103,8 +103,9 @@ def describe_broken_files(
 ) -> dict[str, Any] | None:
     """Describes the files in `names`, which were not read to their end.
 
-    Returns None if `names` is empty, else the number of files, the first names, the
-    estimated missing bytes and the corpus size with them. `sizes` maps files to bytes.
+    `sizes` maps all files to bytes. Returns None if `names` is empty, otherwise a dict:
+    number of files (`count`), some names (`first`), estimated missing bytes (`bytes`)
+    and bytes of the corpus, including the missing ones (`of_bytes`).
     """
     if not names:
         return None
@@ -180,7 +181,6 @@ def _check_shares(
     max_share: float,
     examples: Iterable[str],
 ) -> None:
-    """Raises TooManyRejectedError if too many documents or bytes are lost."""
     num_lost = sum(lost.values())
     if num_lost > max_share * num_documents:
         text = (

@@ -78,7 +78,7 @@ class SliceMaker:
         self._counter = TextCounter(vocabulary)
 
     def make(self, payload: Slice, folder: pathlib.Path) -> dict:
-        """Writes the shards of a slice and returns the report."""
+        """Writes a slice's shards and returns a report on shards and lost documents."""
         # TensorFlow takes seconds to import and the parent process does not need it.
         from seg_tf.data import examples
 
@@ -143,7 +143,7 @@ class SliceMaker:
 
 
 class FingerprintMaker:
-    """Computes fingerprints of a slice's documents after the other cleaning steps."""
+    """Computes fingerprints of the documents that the other cleaning steps keep."""
 
     def __init__(self, options: DocumentOptions):
         self._options = options
@@ -151,7 +151,7 @@ class FingerprintMaker:
         self._steps = steps.steps_of_documents(options.cleaning)
 
     def make(self, payload: Slice, folder: pathlib.Path) -> dict:
-        """Writes the fingerprints of a slice and returns the report.
+        """Writes the fingerprints of a slice and returns the slice's report.
 
         Raises BuildError if the corpus is too large for a search for near duplicates.
         """

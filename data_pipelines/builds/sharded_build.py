@@ -45,10 +45,11 @@ class ShardedBuild:
 
     @contextlib.contextmanager
     def opened(self, *, overwrite: bool = False) -> Iterator["ShardedBuild"]:
-        """Context manager that locks the folder, checks options and removes leftovers.
+        """Context manager that locks the folder, checks the options and yields `self`.
 
-        With `overwrite`, first removes any build. Raises BuildError if another process
-        has locked the folder, or if it contains a finished or a different build.
+        Removes temporary files and, with `overwrite`, any earlier build. Raises
+        BuildError if another process has locked the folder, or if the folder contains a
+        finished build or an unfinished one with other options.
         """
         self.output_dir.mkdir(parents=True, exist_ok=True)
         with files.locked(self.output_dir, in_use(self.output_dir)):
@@ -111,7 +112,7 @@ def shards_by_split(reports: Mapping[int, dict]) -> dict[str, tuple[Shard, ...]]
 
 
 def in_use(folder: pathlib.Path) -> BuildError:
-    """Returns the error for a folder that another process is building in or reading."""
+    """Returns the error for a folder that another process writes or reads."""
     return BuildError(
         f"{folder}: another process is building there, or cutting windows from the "
         "documents there. Nothing was changed. Wait for it to end, or end it first"
@@ -177,8 +178,8 @@ def _difference(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str |
 def local_folder(output_dir: str, subfolder: str = "") -> pathlib.Path:
     """Returns a build's local folder, in the user's cache if `output_dir` is a URL.
 
-    If the URL already contains a finished build, the folder mirrors it. `subfolder` is
-    the folder of a second build inside the first.
+    If the URL already contains a finished build, the folder mirrors it. `subfolder`
+    names the folder of a second build inside the first.
     """
     remote = file_listing.to_path(output_dir)
     if isinstance(remote, pathlib.Path):
@@ -195,8 +196,9 @@ def local_folder(output_dir: str, subfolder: str = "") -> pathlib.Path:
 def publish(folder: pathlib.Path, output_dir: str, subfolder: str = "") -> None:
     """Uploads a finished build from its `local_folder`, if `output_dir` is a URL.
 
-    Removes obsolete shards of an earlier build. Raises OSError if a file cannot be
-    copied after several attempts, and BuildError if `folder` is in use.
+    Skips a build that is already there. Removes obsolete shards of an earlier build.
+    Raises OSError if a file cannot be copied after several attempts, and BuildError if
+    `folder` is in use.
     """
     remote = file_listing.to_path(output_dir)
     if isinstance(remote, pathlib.Path):

@@ -73,7 +73,7 @@ class PlannedSlice:
     end: Cursor
 
     def range_in(self, file_number: int) -> tuple[int, int | None]:
-        """Returns the range of its items in a file. A stop of None means the end."""
+        """Returns start and stop of its items in a file. A stop of None is the end."""
         begin, end = self.begin, self.end
         return (
             begin.items_read if begin.file_number == file_number else 0,
@@ -89,8 +89,8 @@ def plan_slices(
 ) -> Iterator[PlannedSlice]:
     """Splits a corpus into slices of at least `limit` characters, except the last.
 
-    The first slice is `number` and starts at `begin`. For each file from there, `sizes`
-    contains the number of characters of each document, or None if it was rejected.
+    The first slice is numbered `number` and starts at `begin`. `sizes` contains, for
+    each file from there, document sizes in characters, or None for rejected documents.
     """
     characters, is_open = 0, False
     file_number, items_read = begin.file_number, begin.items_read

@@ -50,7 +50,7 @@ def list_sources(
 def check_checksum(
     path: file_listing.Path, expected: str, actual: str, output_dir: pathlib.Path
 ) -> None:
-    """Raises BuildError if a file has changed since the build first read it."""
+    """Raises BuildError if a file's checksum, `actual`, differs from `expected`."""
     if actual != expected:
         raise BuildError(
             f"{path}: the file has changed since the build in {output_dir} read it "
@@ -102,7 +102,7 @@ class SourceLedger:
             check_checksum(path, sha256, actual, self._output_dir)
 
     def check_unchanged(self, names: Iterable[str]) -> None:
-        """Raises BuildError if one of the named files has changed since `start`."""
+        """Raises BuildError if one of the named files has changed since hashing."""
         for name in names:
             path, expected = self.paths[name], self.checksums[name]
             version = streams.version(path)
@@ -112,7 +112,7 @@ class SourceLedger:
                 self._versions[name] = version
 
     def describe(self) -> tuple[dict[str, Any], ...]:
-        """Checks all files once more and returns their manifest entries."""
+        """Returns manifest entries of all files. Raises BuildError if one changed."""
         self.check_unchanged(self.paths)
         return tuple(
             {"file": name, "bytes": size, "sha256": self.checksums[name]}

@@ -77,7 +77,6 @@ def summary(manifest: Manifest) -> str | None:
 
 
 def _shares(manifest: Manifest) -> tuple[float, float]:
-    """Returns the fractions of unknown words and of unsplit pieces."""
     counts = manifest.text_counts()
     unknown = counts["unknown_words"] / max(counts["words"], 1)
     return unknown, counts["unsplit_pieces"] / max(manifest.count("pieces"), 1)

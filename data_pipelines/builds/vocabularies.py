@@ -54,7 +54,7 @@ class WordCounts:
     has_forgotten: bool = False
 
     def keep(self, max_words: int) -> None:
-        """Keeps only the `max_words` most frequent words."""
+        """Sorts the words and keeps only the `max_words` most frequent."""
         ordered = sorted(self.words.items(), key=lambda item: (-item[1], item[0]))
         self.words = dict(ordered[:max_words])
         self.has_forgotten |= len(ordered) > max_words
@@ -69,14 +69,13 @@ def count_words(
 ) -> WordCounts:
     """Counts the words of a corpus and reports skipped text on stderr.
 
+    Raises OSError or ValueError for invalid input or options, or if no word is found.
+
     Args:
         format, input_path, reader_options: the reader and its input, see `get_reader`.
-        split: maps a text to words. It is called on each part between two spaces.
+        split: maps a text to words. It is called on strings between two spaces.
         max_words: number of words to keep. The rarest are dropped whenever there are
             over four times as many, so counts of rare words may be too low.
-
-    Raises:
-        OSError, ValueError: if the input or an option is invalid, or no word is found.
     """
     result = WordCounts()
     # Each distinct string between spaces is normalized and split only once.

@@ -41,8 +41,8 @@ class WindowOptions(Ranged):
         window_length: number of positions in a window (8 to 65,535), with `[CLS]` and
             `[SEP]`. Must equal the window length of the training config.
         short_window_rate: probability that a window has a random shorter length.
-        cut_sentences: whether to fill windows completely, even if it splits sentences.
-            Use it for masked LM, above all when packed, not for sentence unshuffling.
+        cut_sentences: whether to fill windows completely by splitting sentences. Use
+            this for masked LM, especially in packed rows, but not sentence unshuffling.
         seed: random seed of window lengths and sentence permutations.
     """
 
@@ -53,7 +53,7 @@ class WindowOptions(Ranged):
 
     @property
     def capacity(self) -> int:
-        """Maximum number of pieces in a window."""
+        """Maximum number of pieces in a window, without `[CLS]` and `[SEP]`."""
         return self.window_length - NUM_SPECIAL_TOKENS
 
 
@@ -160,7 +160,7 @@ class WindowMaker:
         )
 
     def make(self, pair: ShardPair, folder: pathlib.Path) -> dict:
-        """Writes the window shards of a pair and returns the report."""
+        """Writes the window shards of a pair and returns a report on them."""
         from seg_tf.data import examples
 
         entries = {}
@@ -200,11 +200,9 @@ def build_windows(
     """Builds windows from the output of `build_documents` and returns the manifest.
 
     `output_dir` must not be `documents_dir`. See `build_documents` for `num_workers`,
-    `overwrite` and `engine`. A build that is already complete is left unchanged.
-
-    Raises:
-        ValueError: if `documents_dir` does not contain documents of word pieces.
-        BuildError: if `output_dir` contains another build, or a folder is in use.
+    `overwrite` and `engine`. A build that is already complete is left unchanged. Raises
+    ValueError if `documents_dir` does not contain documents of word pieces, and
+    BuildError if `output_dir` contains another build or a folder is in use.
     """
     with files.locked_for_reading(documents_dir, sharded_build.in_use(documents_dir)):
         documents = Manifest.load(documents_dir)

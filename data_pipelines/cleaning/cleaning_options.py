@@ -73,7 +73,7 @@ class CleaningOptions:
                 )
 
     def described(self) -> dict[str, Any]:
-        """Returns non-default options, with a checksum of the evaluation texts."""
+        """Returns non-default options, with a file checksum as `evaluation_texts`."""
         described = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)

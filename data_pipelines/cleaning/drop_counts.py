@@ -43,7 +43,11 @@ class DropCounter:
         lines: Sequence[str],
         why: str = "",
     ) -> None:
-        """Counts dropped lines and keeps some as examples, with the reason `why`."""
+        """Counts lines of a document that a step dropped, and keeps some as examples.
+
+        If `lines` are all lines of the document, it is counted as dropped. With a
+        reason `why`, the lines form one example, otherwise one example each.
+        """
         _add(self._dropped[step], _size(lines))
         if len(lines) < len(document.paragraphs):
             self._dropped[step]["documents"] -= 1
@@ -105,7 +109,7 @@ def _add(total: dict[str, Any], counts: Mapping[str, Any]) -> None:
 
 
 def summary(cleaning: Mapping[str, Any]) -> str:
-    """Formats the number of documents and paragraphs that each step dropped."""
+    """Formats the dropped documents and paragraphs of each step in a `merge` result."""
     dropped = [
         f"{step} {counts['documents']:,} documents, {counts['paragraphs']:,} paragraphs"
         for step, counts in cleaning["steps"].items()

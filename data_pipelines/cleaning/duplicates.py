@@ -82,7 +82,7 @@ def exact_duplicates(fingerprints: np.ndarray) -> np.ndarray:
 
 
 def near_duplicates(fingerprints: np.ndarray, threshold: float) -> np.ndarray:
-    """Finds the documents that nearly repeat an earlier document that is kept.
+    """Finds near duplicates of earlier documents that are themselves kept.
 
     Similar documents agree in at least the fraction `threshold` of their hashes. If B
     resembles A, and C resembles B but not A, B is dropped and C is kept. Takes a uint32

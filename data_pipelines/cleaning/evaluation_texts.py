@@ -71,7 +71,7 @@ class EvaluationTexts:
         )
 
     def find(self, text: str) -> str | None:
-        """Returns the first run that `text` shares with an evaluation text, or None."""
+        """Returns the words of the first shared run, joined by spaces, or None."""
         words = split_words(text)
         hashes = run_hashes(words, self._length)
         # `np.isin` would sort the evaluation texts again for each text.

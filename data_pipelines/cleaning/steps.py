@@ -87,7 +87,10 @@ def duplicates(duplicate_of: Mapping[int, int]) -> Step:
 
 
 def steps_of_documents(options: CleaningOptions) -> list[Step | ShortLines]:
-    """Returns the selected steps in order, without the search for duplicates."""
+    """Returns the selected steps in order, except the step that drops duplicates.
+
+    For errors, see `other_languages` and `evaluation_texts.load`.
+    """
 
     def few_words(_: int, document: Document) -> str | None:
         num_words = sum(len(text.split()) for text in document.paragraphs)
@@ -113,7 +116,7 @@ def clean(
     steps: Sequence[Step | ShortLines],
     counter: DropCounter,
 ) -> Iterator[tuple[int, Document]]:
-    """Applies the steps to numbered documents and yields the documents that remain."""
+    """Yields the numbered documents that the steps keep. `counter` counts the drops."""
     for document_id, document in documents:
         counter.see(document)
         for step in steps:

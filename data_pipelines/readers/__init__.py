@@ -58,16 +58,13 @@ _CONVERSIONS = {
 
 
 def get_reader(format: str, **options: Any) -> FileReader:
-    """Returns the reader of a format.
+    """Returns the reader of a format. Raises ValueError if an argument is invalid.
 
     Args:
         format: a key of `FORMATS`, or `package.module:Reader`, where `Reader` is a
             frozen dataclass that inherits from `FileReader`.
         **options: options of the format, which are the fields of its reader. Strings,
             for example from flags, are converted to the option's type.
-
-    Raises:
-        ValueError: if the format, an option or a value is invalid.
     """
     reader_class: Any = _READERS.get(format)
     if reader_class is None and ":" not in format:
@@ -109,6 +106,8 @@ def read_texts(
 ) -> Iterator[Document]:
     """Reads the documents of one file, for commands that apply a model to texts.
 
+    Raises ValueError if an option is invalid or a document cannot be read.
+
     Args:
         path: the file, compressed or not, or a URL.
         format: see `get_reader`. If None, it is detected from the file name: CSV, JSON
@@ -117,9 +116,6 @@ def read_texts(
             the file is read as one document with blank lines between paragraphs. The
             first such file is named in a warning.
         **options: options of the format.
-
-    Raises:
-        ValueError: if a document cannot be read. The message names the position.
     """
     path = file_listing.to_path(path)
     if format is None:

@@ -90,7 +90,7 @@ Item = Document | UnparsedDocument | RejectedDocument
 
 
 def describe_passed_over(names: PassedOver) -> dict[str, dict[str, Any]] | None:
-    """Maps reasons to counts and first names. Returns None if `names` is empty."""
+    """Maps reasons to `count` and `first` (up to five names). Returns None if empty."""
     return {
         reason: {"count": len(some), "first": some[:_NUM_NAMES]}
         for reason, some in sorted(names.items())
@@ -108,7 +108,7 @@ def passed_over_summary(described: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def names_and_more(entry: Mapping[str, Any]) -> str:
-    """Joins the `first` names and appends the number of remaining files."""
+    """Joins the `first` names of an entry and adds the number of remaining files."""
     more = entry["count"] - len(entry["first"])
     return ", ".join(entry["first"]) + (f" and {more:,} more" if more else "")
 
@@ -225,12 +225,12 @@ class FileReader:
         raise NotImplementedError(f"{type(self).__name__} yields parsed documents")
 
     def read_file(self, path: Path, source: str) -> Iterator[Item]:
-        """Reads a file. Override this for formats that are not a stream of bytes."""
+        """Yields the items of a file. Override this for formats that are not text."""
         with streams.open_text(path, self.encoding) as stream:
             yield from self.read_stream(stream, source)
 
     def read_stream(self, stream: io.BufferedReader, source: str) -> Iterator[Item]:
-        """Reads UTF-8 text. After a DocumentError, the rest of the file is rejected."""
+        """Yields items of UTF-8 text. A DocumentError rejects the rest of the file."""
         raise NotImplementedError(f"{type(self).__name__} reads no streams")
 
 

@@ -26,7 +26,6 @@ class _NamedReader(tables.TableReader):
     """Base class of readers whose input is a dataset name."""
 
     def _parse(self, input_path: str) -> tuple[str, str]:
-        """Splits an input into dataset name and split (default: "train")."""
         match = _INPUT.fullmatch(str(input_path))
         if match is None:
             raise ValueError(

@@ -42,7 +42,10 @@ def find_text(row: Mapping[str, Any], text_field: str) -> Any:
 def text_and_title(
     row: Mapping[str, Any], text_field: str, title_field: str, max_bytes: int
 ) -> tuple[str, str]:
-    """Returns text and title ("" if none). Raises DocumentError for invalid text."""
+    """Returns the text and the title of a row. A missing title is "".
+
+    Raises DocumentError if the text is missing, invalid or larger than `max_bytes`.
+    """
     text = _to_text(find_text(row, text_field), text_field)
     title = _find(row, title_field)
     title = _to_text(title, title_field) if isinstance(title, str | bytes) else ""
@@ -97,7 +100,6 @@ class JsonLinesReader(base.TextReader):
     def read_stream(
         self, stream: io.BufferedReader, source: str
     ) -> Iterator[base.Document | base.RejectedDocument]:
-        """Reads one document per line. Rejects files that contain other JSON."""
         max_bytes, is_first = self.max_document_bytes, True
         for line in streams.lines(stream, max_bytes):
             data, location = line.data, f"line {line.number}"

@@ -51,10 +51,8 @@ class MarkdownReader(base.TextReader):
     Each CommonMark block becomes a paragraph on one line, including headings and list
     items, which keep their number. Fenced code, tables, images, HTML tags and comments
     are left out, and so is front matter: YAML between `---` and `---` (or `...`) at the
-    start of the file.
-
-    The title is taken from the front matter or, if it has none, from the first heading,
-    whose prefix "Title: " is removed.
+    start of the file. The title is taken from the front matter or, if it has none, from
+    the first heading, whose prefix "Title: " is removed.
 
     Args:
         encoding: str. See `base.TextReader`.
@@ -110,7 +108,6 @@ def _inline_text(tokens: Sequence[Token]) -> str:
 
 
 def _html_paragraphs(block: str) -> list[str]:
-    """Returns the texts between the tags of an HTML block."""
     text = _DROPPED.sub("", block)
     text = _TAG.sub(lambda tag: "\n\n" if tag["block"] else "", text)
     texts = (" ".join(html.unescape(part).split()) for part in text.split("\n\n"))

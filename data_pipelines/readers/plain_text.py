@@ -98,8 +98,8 @@ class PlainTextReader(base.TextReader):
 def is_hard_wrapped(lines: Sequence[str]) -> bool:
     """Returns whether the line breaks of a file only wrap its text (hard wrapping).
 
-    Only lines that are directly followed by another line are considered, except for the
-    longest tenth. The text is hard-wrapped if there are none, or if both of these hold:
+    Only non-blank lines that another non-blank line follows are considered, without the
+    longest tenth. A file is hard-wrapped if it has no such lines, or if both are true:
 
     * The longest of these lines has at most 100 characters, unlike many paragraphs.
     * The lines nearly fill a common width: their median length is at least three

@@ -110,7 +110,7 @@ class PythonDocsReader(base.FileReader):
 
 
 def _docstrings(code: bytes) -> Iterator[str]:
-    """Yields the docstrings of a module and its classes and functions, in order."""
+    """Yields a module's docstrings in order. Raises DocumentError for invalid code."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Invalid escapes and the like.
         try:

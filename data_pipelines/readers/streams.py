@@ -87,11 +87,10 @@ def open_text(
 ) -> Iterator[io.BufferedReader]:
     """Context manager that opens a file as UTF-8 text, decompressed and without a BOM.
 
-    The compression is detected from the first bytes, not from the name. Unlike some
-    file objects of fsspec and the standard library, the stream reports truncated files.
-
-    Raises DocumentError if the file is unreadable, empty, truncated, damaged or not in
-    its `encoding`, a result of `codec_name`.
+    The compression is detected from the first bytes, not from the name. `encoding` is a
+    result of `codec_name`. Unlike some file objects of fsspec and the standard library,
+    the stream reports truncated files. Raises DocumentError if the file is unreadable,
+    empty, truncated, damaged or not in its encoding. UTF-8 is not validated here.
     """
     with open_binary(path) as stream:
         try:
@@ -111,8 +110,6 @@ def open_text(
 
 
 class _Chunks(io.RawIOBase):
-    """A raw stream over an iterator of bytes."""
-
     def __init__(self, chunks: Iterator[bytes]):
         super().__init__()
         self._chunks, self._rest, self._position = chunks, memoryview(b""), 0
@@ -249,7 +246,7 @@ def read_document(stream: io.BufferedReader, max_bytes: int) -> str:
 
 
 def read_all(stream: io.BufferedReader, max_bytes: int) -> bytes:
-    """Reads the rest of a stream. Raises DocumentError if it is over `max_bytes`."""
+    """Reads the rest of a stream. Raises DocumentError if it exceeds `max_bytes`."""
     parts, num_bytes = [], 0
     while part := stream.read(_BUFFER_BYTES):
         num_bytes += len(part)
@@ -311,10 +308,7 @@ def unescape_entities(text: str) -> str:
 
 
 class UnreachableError(OSError):
-    """Raised if a remote file cannot be reached, although it may be fine.
-
-    Reading stops, because the file must not be left out of a corpus for this reason.
-    """
+    """Raised if a remote file cannot be reached. Unlike damage, this stops a build."""
 
 
 def open_raw(path: file_listing.Path) -> io.RawIOBase:
@@ -335,7 +329,7 @@ def version(path: file_listing.Path) -> tuple:
 def checksum(
     path: file_listing.Path, on_read: Callable[[int], object] = lambda num_bytes: None
 ) -> str:
-    """Returns the SHA-256 of a file as hexadecimal. Reports progress to `on_read`."""
+    """Returns the hexadecimal SHA-256. Calls `on_read` with the size of each chunk."""
     digest = hashlib.sha256()
     with open_raw(path) as raw:
         while chunk := raw.read(_BUFFER_BYTES):

@@ -166,10 +166,8 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 def to_paragraphs(markup: str) -> list[str]:
     """Returns the paragraphs, headings and list items of a page, without markup.
 
-    Headings of empty sections are left out.
-
-    Raises:
-        DocumentError: if the markup cannot be parsed, or parsing would take too long.
+    Headings of empty sections are left out. Raises DocumentError if the markup cannot
+    be parsed, or if parsing would take too long.
     """
     # A comment that fills a line is removed with its line.
     markup = _COMMENT.sub("", _CONTROLS.sub("", markup))

@@ -96,7 +96,7 @@ class WikiExtractorReader(json_lines.JsonLinesReader):
 def _blocks(
     stream: io.BufferedReader, max_bytes: int
 ) -> Iterator[streams.Block | DocumentError]:
-    """Yields the blocks from `<doc …>` to `</doc>`, and errors for any other text."""
+    """Yields `<doc …>` blocks, and errors for truncated blocks and text outside."""
     block, has_blocks, is_reported = None, False, False
 
     def truncated(end: str) -> DocumentError:
@@ -169,7 +169,6 @@ class WikiTextReader(base.TextReader):
     def _articles(
         self, stream: io.BufferedReader
     ) -> Iterator[tuple[streams.Block, bool]]:
-        """Yields the articles and whether each begins with a title."""
         max_bytes = self.max_document_bytes
         article, has_title, previous_is_blank = None, False, True
         lines = streams.lines(stream, max_bytes)

@@ -38,7 +38,7 @@ class AdaptiveEmbedding(ArgumentsConfig, keras.layers.Layer):
         vocab_size: int. Number of words.
         hidden_size: int. Width `D` of the output.
         embedding_size: int. Width of the head's vectors.
-        cutoffs: sequence of int. First word of each tail, in increasing order.
+        cutoffs: sequence of int. Id of each tail's first word, in increasing order.
         tail_divisor: int. Factor by which each part is narrower than the previous part.
         initializer_range: float. Initial standard deviation of the tables.
         projection_range: float. Initial standard deviation of the projections.
@@ -116,7 +116,7 @@ class AdaptiveEmbedding(ArgumentsConfig, keras.layers.Layer):
     def add_projection(
         self, layer: keras.layers.Layer, name: str, width: int
     ) -> keras.Variable:
-        """Adds a projection matrix `(E, D)` to a layer."""
+        """Adds a projection matrix `(width, D)` to a layer and returns it."""
         return layer.add_weight(
             name=name,
             shape=(width, self.hidden_size),
@@ -151,7 +151,7 @@ class AdaptiveEmbedding(ArgumentsConfig, keras.layers.Layer):
         return [ops.cast(table_VE, self.compute_dtype) for table_VE in tables]
 
     def part_projections(self) -> list[Any]:
-        """Returns each part's projection `(E, D)` in the compute dtype, or None."""
+        """Returns a list of each part's projection `(E, D)`, None if not projected."""
         if not self.is_projected:
             return [None] * len(self.parts)
         projections = [
@@ -160,7 +160,7 @@ class AdaptiveEmbedding(ArgumentsConfig, keras.layers.Layer):
         return projections * (len(self.parts) if self.tail_divisor == 1 else 1)
 
     def _vectors(self, number: int, rows_BL: Any, is_in_part_BL1: Any = None) -> Any:
-        """Looks up, projects and scales rows of a table. Other parts' words give 0."""
+        """Looks up, projects and scales rows of a table. Masked positions give 0."""
         table_VE = self._tables[number]
         # See `IndexEmbedding` for the reshape.
         vectors_BLE = ops.take(ops.reshape(table_VE, table_VE.shape), rows_BL, axis=0)
@@ -189,7 +189,7 @@ class AdaptiveEmbedding(ArgumentsConfig, keras.layers.Layer):
 
 
 def split_rows(table: Any, cutoffs: Sequence[int]) -> list[Any]:
-    """Splits the rows of a table at the cutoffs."""
+    """Splits the rows of a table at the cutoffs into a list of tensors."""
     # The gradient of a split is a single concatenation. Each slice would have a
     # gradient as large as the table.
     if not cutoffs:
@@ -216,8 +216,8 @@ class AdaptiveSoftmax(ArgumentsConfig, keras.layers.Layer):
         embedding: `AdaptiveEmbedding` that defines the words, parts and vectors.
         static_shapes: bool. Whether to compute every tail at every position, for XLA
             and JAX. Results are the same, at the cost of a softmax over all words.
-        vocab_multiple: int. The number of words in each part is padded to a multiple of
-            it, for faster GPU kernels. Results do not change.
+        vocab_multiple: int. Pads the number of words in each part to a multiple of this
+            value, for faster GPU kernels. Results do not change.
 
     Call arguments:
         hidden: float tensor `(…, D)`.

@@ -18,7 +18,7 @@ from seg_tf.features import FEATURES, tensor_specs
 def with_arguments(
     config: Mapping[str, Any], instance: Any, cls: type
 ) -> dict[str, Any]:
-    """Returns a base class's config with the constructor arguments of `cls` added."""
+    """Returns `config` with constructor arguments of `cls` added from `instance`."""
     values = dict(config)
     for name, parameter in inspect.signature(cls).parameters.items():
         # Keras's own arguments are in the config of the base class.
@@ -95,10 +95,9 @@ class Dropout(keras.layers.Dropout):
     """`keras.layers.Dropout` that draws and scales in float32.
 
     Depending on the backend, Keras draws or scales in the dtype of the inputs. In
-    bfloat16 on TensorFlow, a rate of 0.1 then drops 10.13% of the inputs.
-
-    On JAX, random bits are hashes of entry indices and a seed. With `jax.random`, an
-    update of BERT base with 256 rows of length 128 takes 11% longer on an H200.
+    bfloat16 on TensorFlow, a rate of 0.1 then drops 10.13% of the inputs. On JAX, the
+    random bits are hashes of entry indices and a seed. With `jax.random`, an update of
+    BERT base with 256 rows of length 128 takes 11% longer on an H200.
     """
 
     def call(self, inputs: Any, training: bool = False) -> Any:
@@ -144,7 +143,10 @@ def gelu(approximate: bool) -> Callable[[Any], Any]:
 
 
 def mark_hidden_matrix(kernel: Any, input_axes: int = 1) -> None:
-    """Marks a hidden layer's kernel, with `input_axes` leading input axes, for Muon."""
+    """Marks a hidden layer's kernel for Muon by setting its `hidden_matrix_shape`.
+
+    The shape is (inputs, outputs). The first `input_axes` axes are the inputs.
+    """
     inputs, outputs = kernel.shape[:input_axes], kernel.shape[input_axes:]
     kernel.hidden_matrix_shape = math.prod(inputs), math.prod(outputs)
 

@@ -137,7 +137,10 @@ def embedding_layers(
     initializer: keras.initializers.Initializer,
     dtype: Any,
 ) -> EmbeddingLayers:
-    """Creates `EmbeddingLayers`. Raises ValueError if `vocab_size` is None or < 1."""
+    """Creates `EmbeddingLayers`, without `indices` if `index_tables` is empty.
+
+    Raises ValueError if `vocab_size` is None or less than 1.
+    """
     if vocab_size is None or vocab_size < 1:
         raise ValueError(
             "`vocab_size` must be at least 1. A config without it uses the records' "

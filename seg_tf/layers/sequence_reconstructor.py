@@ -19,12 +19,12 @@ _NEVER = -1e9
 class SequenceReconstructor(ArgumentsConfig, keras.layers.Layer):
     """A transformer decoder with a pointer to the next sentence (SLM, section 2.1).
 
-    Step i reads the candidate selected by step i - 1, or `[CLS]` if it is the first. It
-    attends to the candidates read so far and, by cross-attention, to all candidates.
-    Its logits are inner products of its output with all candidates (eqs. 1 and 2).
-
-    There are no position embeddings, so permuting the candidates permutes the logits.
-    Candidate order must not depend on gold order, because `decode` breaks ties by it.
+    The first step reads `[CLS]`, and each later step reads the candidate selected by
+    the previous one. A step attends to the candidates read so far and, by
+    cross-attention, to all candidates. Its logits are inner products of its output with
+    all candidates (eqs. 1 and 2). There are no position embeddings, so permuting the
+    candidates permutes the logits. Candidate order must not depend on gold order,
+    because `decode` breaks ties by candidate order.
 
     Args:
         num_layers: int. Number of decoder layers.

@@ -158,7 +158,7 @@ class RelativePositions(ArgumentsConfig, keras.layers.Layer):
 
 
 def _is_before(tokens_BM: Any, first_B1: Any) -> Any:
-    """Returns a mask of the memory tokens that directly precede the first query."""
+    """Returns a mask `(B, M)` of memory that directly precedes the first query."""
     size = ops.shape(tokens_BM)[1]
     # Differences remain correct if an int32 counter overflows.
     return ops.equal(tokens_BM - first_B1, ops.arange(-size, 0, dtype="int32"))
@@ -175,7 +175,7 @@ def _visible(is_there_BM: Any, num_queries: Any) -> Any:
 
 
 def _runs(segments_BKP: Any) -> tuple[Any, Any]:
-    """Returns the segment indices of each run of keys, and masks of the runs' keys."""
+    """Returns each run's indices `(B, S, P)` and a mask `(B, S, K)` of its keys."""
     differs = ops.not_equal(segments_BKP[:, 1:], segments_BKP[:, :-1])
     begins_BK = ops.pad(ops.any(differs, axis=-1), [[0, 0], [1, 0]])
     run_BK = ops.cumsum(ops.cast(begins_BK, "int32"), axis=1)
@@ -187,7 +187,7 @@ def _runs(segments_BKP: Any) -> tuple[Any, Any]:
 
 
 def _distances(index_BS: Any, query_run_BTS: Any) -> tuple[Any, Any]:
-    """Returns distinct distances, and the index of each query-run pair's distance."""
+    """Returns distinct distances `(U,)` and each query-run pair's index `(B, T, S)`."""
     query_run_BT1 = ops.argmax(ops.cast(query_run_BTS, "int32"), axis=-1)[..., None]
     index_BTS = ops.take_along_axis(index_BS[:, None, :], query_run_BT1, axis=2)
     distance_BTS = index_BTS - index_BS[:, None, :]

@@ -257,9 +257,10 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
 
 
 def _attention_groups(inputs: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Returns the group numbers of queries and keys. Queries see their own group.
+    """Returns the groups of queries, `(B, L)` or `(B, 1)`, and of keys, `(B, L)`.
 
-    Each packed window is a group. Padding is a group that tokens do not see.
+    Queries see the keys of their group. Each packed window is a group, and padding is a
+    group that tokens do not see.
     """
     is_token_BL = ops.cast(inputs["padding_mask"], "bool")
     if _WINDOW_NUMBER in inputs:

@@ -64,8 +64,9 @@ class ReAT(ArgumentsConfig, keras_hub.models.Backbone):
     Call arguments:
         inputs: dict of int tensors `(B, L)` `token_ids`, `position_index`,
             `sentence_number`, `text_number` and `sentence_position`, int
-            `sentence_starts` `(B, N)` and bool `sentence_mask` `(B, N)`. `L` is a
-            multiple of `block_length`. Other entries are ignored.
+            `sentence_starts` `(B, N)`, positions of `<SS>`, and bool `sentence_mask`
+            `(B, N)`, False at empty slots. `block_length` must divide `L`. Other
+            entries are ignored.
 
     Returns:
         Tensor `(B, L, A)` in the compute dtype, undefined at padding. `pool` converts

@@ -33,7 +33,7 @@ class TransformerXL(ArgumentsConfig, keras.Model):
 
     Args:
         vocab_size: int. Number of words.
-        position_parts: one or more of "token", "sentence" and "paragraph", in order.
+        position_parts: one or more of "token", "sentence", "paragraph", in this order.
         num_layers: int. Number of layers `N`.
         hidden_size: int. Width `D`.
         num_heads: int. Number of attention heads.
@@ -161,7 +161,7 @@ class TransformerXL(ArgumentsConfig, keras.Model):
         return ("token_ids", *_INDICES)
 
     def initial_memory(self, num_rows: Any) -> dict[str, Any]:
-        """Returns empty memory for `num_rows` rows, as a dict of model inputs."""
+        """Returns empty `memory_hidden` and `memory_indices` for `num_rows` rows."""
         size = self.memory_length
         hidden = (num_rows, self.num_layers, size, self.hidden_size)
         indices = (num_rows, size, len(_INDICES))

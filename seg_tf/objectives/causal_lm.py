@@ -84,5 +84,5 @@ class CausalLM(ObjectiveLayer):
         )
 
     def derived_metrics(self, results: Mapping[str, Any]) -> dict[str, Any]:
-        """Computes `perplexity` from the mean loss."""
+        """Returns `perplexity`, the exponential of the mean loss."""
         return {"perplexity": ops.exp(results["loss"])}

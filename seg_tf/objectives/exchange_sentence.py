@@ -38,7 +38,7 @@ class ExchangeSentence(ObjectiveLayer):
     Call arguments:
         sequence_output: float tensor `(B, L, D)` from the encoder.
         features: dict with int `sentence_starts` `(B, N)` and bool `is_moved` and
-            `can_move` `(B, N)`.
+            `can_move` `(B, N)`. See `seg_tf.features`.
         training: bool. Ignored, because the classifier has no dropout.
 
     Returns:

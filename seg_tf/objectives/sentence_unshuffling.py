@@ -49,7 +49,7 @@ class SentenceUnshuffling(ObjectiveLayer):
         sequence_output: float tensor `(B, L, D)` from the encoder.
         features: dict with int `candidate_positions` `(B, C)`, bool `candidate_mask`
             `(B, C)`, int `gold_candidates`, `gold_lengths` and `gold_paragraphs`
-            `(B, S)` with S = C - 1, and bool `is_shuffled` `(B,)`.
+            `(B, S)` (S = C - 1), and bool `is_shuffled` `(B,)`. See `seg_tf.features`.
         training: bool. Whether to apply dropout and skip the metrics of decoding.
 
     Returns:
@@ -130,7 +130,6 @@ class SentenceUnshuffling(ObjectiveLayer):
 def _pointer_metrics(
     logits_BSC: Any, gold_BS: Any, lengths_BS: Any, num_sentences_B: Any, weights_B: Any
 ) -> dict[str, tuple[Any, Any]]:
-    """Computes the pointer metrics over all steps except the step for `[SEP]`."""
     weights_BS = _first(num_sentences_B, gold_BS) * weights_B[:, None]
     return {
         "pointer_accuracy": masked_accuracy(logits_BSC, gold_BS, weights_BS),
@@ -146,7 +145,6 @@ def _pointer_metrics(
 def _order_metrics(
     order_BS: Any, features: Features, num_sentences_B: Any, weights_B: Any
 ) -> dict[str, tuple[Any, Any]]:
-    """Computes the metrics of the decoded order, and their baselines."""
     gold_BS, paragraphs_BS = features["gold_candidates"], features["gold_paragraphs"]
     rows = (num_sentences_B, weights_B)
     longest_first_BS = order_metrics.longest_first(

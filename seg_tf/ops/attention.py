@@ -109,7 +109,7 @@ def fused_attention(
 def rotary_sizes(head_size: int, shares: Mapping[str, float]) -> dict[str, int]:
     """Divides a head's `head_size` dimensions among the indices that rotate them.
 
-    Sizes are proportional to `shares`. Raises ValueError if one is not even or is 0.
+    Sizes are proportional to `shares`. Raises ValueError if one is not even, or is 0.
 
     Example:
     >>> rotary_sizes(64, {"position_index": 2, "token_index": 1, "sentence_index": 1})
@@ -153,7 +153,7 @@ def rotations(
 
 
 def rotate(vectors: Any, rotation: Any) -> Any:
-    """Rotates queries or keys `(B, L, H, E)` by `rotations`, in pairs (j, j + E/2)."""
+    """Rotates pairs (j, j + E/2) of vectors `(B, L, H, E)`. See `rotations`."""
     cosine, sine = ops.split(ops.expand_dims(rotation, 2), 2, axis=-1)
     first, second = ops.split(vectors, 2, axis=-1)
     return ops.concatenate(

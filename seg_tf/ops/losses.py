@@ -75,7 +75,8 @@ def counts_at_rate(
 
     If positives are rare, hardly any probability exceeds 0.5. The positive rate is the
     threshold with the best balanced accuracy. `scores` are log-odds of the positive
-    class. For other arguments, see `binary_counts`. Result names end with `_at_rate`.
+    class. For other arguments, see `binary_counts`. Returns `(sum, weight)` of
+    `recall_at_rate` and `specificity_at_rate`.
     """
     weights = ops.cast(weights, "float32")
     positives = ops.sum(ops.cast(labels, "float32") * weights)

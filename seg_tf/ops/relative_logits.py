@@ -135,6 +135,7 @@ class StaticPositions(NamedTuple):
               + (z_cos sin wa - z_sin cos wa) sin wb
 
     with z = W_R^T (W_q E_i + v). Each factor depends on one query or one key.
+    `segment_angles` has an `AnglesOfPart` for each sentence or paragraph part of R.
     """
 
     token_vectors: Any
@@ -143,7 +144,7 @@ class StaticPositions(NamedTuple):
     def logits(
         self, content_query: Any, key: Any, position_query: Any, kernel: Any
     ) -> Any:
-        """Computes the logits. See `ExactPositions.logits`."""
+        """Computes the logits `(B, H, T, K)`, as `ExactPositions.logits` does."""
         begin, logits = 0, _content_logits(content_query, key)
         if self.token_vectors is not None:
             begin = self.token_vectors.shape[-1]
@@ -166,7 +167,6 @@ def _content_logits(query_BHTE: Any, key_BHKE: Any) -> Any:
 
 
 def _token_logits(query: Any, kernel: Any, vectors: Any) -> Any:
-    """Computes the token part's logits from R of the distances K - 1 to 0."""
     vectors_KHE = ops.einsum("kd,dhe->khe", vectors, kernel)
     return shift(ops.einsum("bhte,khe->bhtk", query, vectors_KHE))
 

@@ -198,9 +198,9 @@ def recomputed(
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
     """Calls `function(weights, tensors)` with gradient checkpointing.
 
-    The function returns the output to differentiate and a list of other tensors, and
-    must not read variables. The backward pass calls it again. Unlike
-    `tf.recompute_grad`, this does not copy weights or change integers.
+    Returns the function's results: the output to differentiate and a list of other
+    tensors. It must not read variables. The backward pass calls it again. Unlike
+    `tf.recompute_grad`, this does not copy weights or change integer inputs.
     """
     other_results: list[tf.Tensor] = []
     num_weights = len(weights)
