@@ -51,7 +51,7 @@ class TextWindow:
 
 
 def window_capacity(pretrained: Pretrained) -> TextCapacity:
-    """Returns the capacity of a window. Raises a ValueError if the model reads none."""
+    """Returns a window's capacity. Raises ValueError if the model reads no windows."""
     if not isinstance(pretrained.encoder, Encoder):
         raise ValueError(
             "`checkpoint` must be of an encoder that reads windows (BERT, BERT with "
@@ -65,7 +65,7 @@ def window_capacity(pretrained: Pretrained) -> TextCapacity:
 def read_tree(
     paragraphs: Sequence[str], pretrained: Pretrained, splitter: Splitter
 ) -> DocumentTree:
-    """Builds the tree of a text. Raises a ValueError if the text has no word pieces."""
+    """Builds a text's tree. Raises ValueError if the text contains no word pieces."""
     encode = pretrained.text_encoder().encode
     (tree,) = TreeBuilder(splitter.split, encode).build([paragraphs])
     if not len(tree.token_ids):
@@ -97,7 +97,7 @@ def first_window(tree: DocumentTree, capacity: TextCapacity) -> DocumentTree:
 
 
 def lay_out(tree: DocumentTree, pretrained: Pretrained) -> TextWindow:
-    """Lays out a text as in pretraining, but unshuffled. It must fit in a window."""
+    """Lays out a text that fits in a window as in pretraining, but unshuffled."""
     layout = pretrained.layout()
     features = {
         name: values.numpy()
