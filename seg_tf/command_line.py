@@ -31,9 +31,9 @@ class Terminated(BaseException):
 
 
 def run_command(module: str) -> None:
-    """Imports a command's module, defines its flags and runs its `main`.
+    """Imports a command module, calls its `define_flags`, if any, and runs its `main`.
 
-    `define_flags` and `RUN`, a dict of keyword arguments of `run`, are optional.
+    If the module has a dict `RUN`, its items are passed to `run` as keyword arguments.
     """
     command = importlib.import_module(module)
     getattr(command, "define_flags", list)()
@@ -48,7 +48,7 @@ def run(
     takes_arguments: bool = False,
     parse_flags: Callable[[Sequence[str]], list[str]] | None = None,
 ) -> None:
-    """Runs `main` with absl and exits. User errors print one line, with status 1.
+    """Runs `main` with absl. Prints user errors as one line, with exit status 1.
 
     Args:
         main: the command's function, called with the program's name and arguments.
@@ -122,10 +122,7 @@ def _show_all_flags() -> None:
 
 
 def local_path(value: str, flag: str, kind: str = "folder") -> pathlib.Path:
-    """Converts a flag's value to a local path. Raises ValueError for a URL.
-
-    `kind`, "file" or "folder", is used in the error message.
-    """
+    """Converts a flag's value to a local path. Raises ValueError for a URL."""
     if "://" in value:
         raise ValueError(
             f"`--{flag}` must be a {kind} of this machine or of a shared file system. "
@@ -137,8 +134,7 @@ def local_path(value: str, flag: str, kind: str = "folder") -> pathlib.Path:
 def file_path(value: str, flag: str) -> pathlib.Path:
     """Converts a flag's value to the path of an output file.
 
-    Raises ValueError if it is a URL or a folder, or if the parent folder does not exist
-    or is not writable.
+    Raises ValueError if it is a URL or a folder, or its parent is not writable.
     """
     path = local_path(value, flag, "file")
     is_name = value and not value.endswith("/") and not path.is_dir()
@@ -153,8 +149,7 @@ def file_path(value: str, flag: str) -> pathlib.Path:
 def folder_path(value: str, flag: str = "output_dir") -> pathlib.Path:
     """Converts a flag's value to the path of an output folder, which need not exist.
 
-    Raises ValueError if it is a URL or a file, or if the folder is not writable or
-    cannot be created.
+    Raises ValueError if it is a URL or a file, or if the folder is not writable.
     """
     folder = local_path(value, flag)
     parents = (folder, *folder.absolute().parents)

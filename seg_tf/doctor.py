@@ -114,8 +114,7 @@ def run_probe(
 ) -> dict[str, Any]:
     """Runs a command. Returns the facts that it prints, or `{"failure": reason}`.
 
-    The command is killed after `time_limit` seconds. `variables` are environment
-    variables to set.
+    `variables` are added to its environment. It is killed after `time_limit` seconds.
     """
     environment = {k: v for k, v in os.environ.items() if not _RANK_VARIABLES.match(k)}
     environment |= {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONFAULTHANDLER": "1", **variables}

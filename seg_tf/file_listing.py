@@ -182,7 +182,7 @@ def split_inputs(inputs: str | os.PathLike[str]) -> list[str]:
 
 
 def short_names(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Returns the last parts of each path, as few as keep all the names distinct."""
+    """Shortens paths to their last N parts, with the smallest N for distinct names."""
     parts = [
         (str(path) if is_url(str(path)) else os.path.abspath(path))
         .rstrip("/")
@@ -203,7 +203,7 @@ def _is_glob(text: str) -> bool:
 def walk(
     path: pathlib.Path, suffixes: Sequence[str] = (), pass_over: PassOver = ignore
 ) -> Iterator[pathlib.Path]:
-    """Yields `path` if it is a file, or the matching files below it (`list_files`)."""
+    """Yields `path` if it is a file, or matching files below it. See `list_files`."""
     if path.is_file():
         yield path
         return

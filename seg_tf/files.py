@@ -41,7 +41,7 @@ def remove_folder(path: pathlib.Path) -> None:
 
 
 def remove_leftovers(folder: pathlib.Path) -> None:
-    """Cleans up after killed writers in a folder that no process may be using."""
+    """Cleans up after killed writers in `folder`. No process may be writing there."""
     for path in folder.glob(f"{_ASIDE_PREFIX}*"):
         _discard(path)
 
@@ -269,7 +269,7 @@ def check_regular(path: pathlib.Path, max_bytes: int | None = None) -> None:
 
 
 def read_json(path: pathlib.Path, max_bytes: int | None = None) -> Any:
-    """Reads a JSON file. Raises ValueError if it is not valid, regular or too large."""
+    """Reads a regular JSON file. Raises ValueError if it is invalid or too large."""
     check_regular(path, max_bytes)
     try:
         return json.loads(path.read_text(encoding="utf-8"))

@@ -63,9 +63,8 @@ class TextPreprocessor(tf.Module):
         y, sample_weight: labels and weights, which are passed through, or None.
 
     Returns:
-        Dict of features with B rows, or B * C for multiple choice. `token_ids` has the
-        shape `(B, L)` or `(B * C, L)`. If `y` is given, a tuple `(features, y)` or
-        `(features, y, sample_weight)`.
+        Dict of `seg_tf.features` with B rows, or B * C rows for multiple choice. If `y`
+        is given, a tuple `(features, y)` or `(features, y, sample_weight)`.
     """
 
     def __init__(
@@ -221,8 +220,7 @@ def window_sizes(
     """Returns the sizes of the windows for question answering with a model.
 
     Args:
-        pretrained: `Pretrained`. A model that reads a question and its context in one
-            row. Other models raise a ValueError.
+        pretrained: `Pretrained`. A model that reads windows. Others raise ValueError.
         max_length: int. Maximum row length. If None, BERT's 384 or, for models with
             `[SENT]`, SLM's 512, but at most the length used in pretraining.
         stride: int. Maximum number of pieces between window starts. If None, BERT's

@@ -97,7 +97,7 @@ def first_window(tree: DocumentTree, capacity: TextCapacity) -> DocumentTree:
 
 
 def lay_out(tree: DocumentTree, pretrained: Pretrained) -> TextWindow:
-    """Lays out a text that fits in a window as in pretraining, but unshuffled."""
+    """Lays out a text as in pretraining, but unshuffled. It must fit in a window."""
     layout = pretrained.layout()
     features = {
         name: values.numpy()
@@ -234,7 +234,6 @@ def heat_maps(
 
 
 def _mark_structure(axes: Axes, window: TextWindow) -> None:
-    """Draws sentence and paragraph boundaries, and labels the axes."""
     is_paragraph = np.diff(window.paragraphs) > 0
     is_sentence = (np.diff(window.sentences) > 0) & ~is_paragraph
     for name, starts in (("sentence", is_sentence), ("paragraph", is_paragraph)):

@@ -30,7 +30,7 @@ _AT_A_TIME, _QUERIES_AT_A_TIME = 4_096, 16
 
 
 class CorpusVectors:
-    """The sentence vectors in a folder. `manifest` is a dict of `manifest.json`.
+    """The sentence vectors in a folder. `manifest` is the content of `manifest.json`.
 
     Raises a ValueError if the manifest is missing, damaged or in another format.
     """

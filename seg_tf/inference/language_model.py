@@ -121,8 +121,8 @@ class LanguageModel(FromPreset):
     ) -> str:
         """Continues the last line of a prompt with sampled words.
 
-        The end of a paragraph counts as one of the `num_words` words. By default, they
-        are sampled from all words but `<unk>`. Returns the prompt and its continuation.
+        The end of a paragraph counts as one of the `num_words` words. By default, any
+        word but `<unk>` can be sampled. Returns the prompt with its continuation.
         """
         generator = TextGenerator(self, prompt)
         words = generator.sample(sampling or Sampling(), np.random.default_rng(seed))
@@ -181,8 +181,7 @@ class LanguageModel(FromPreset):
 def standard_count(paths: Iterable[pathlib.Path]) -> int | None:
     """Counts tokens as for WikiText: whitespace-separated words and ends of lines.
 
-    Returns None unless every file has a title such as ` = Homarus gammarus = ` between
-    blank lines.
+    Returns None unless every file has a title like ` = Name = ` between blank lines.
     """
     count = 0
     for path in paths:

@@ -137,11 +137,9 @@ def evaluate_minimal_pairs(
     """Computes how often the grammatical sentence of a pair has the higher score.
 
     Ties count as half, so a model that scores all sentences equally has accuracy 0.5.
-    `on_progress` is passed to `SentenceScorer.score`.
-
-    Returns:
-        Dict with the accuracy of each phenomenon and field, and "accuracy", the mean
-        over phenomena (Warstadt et al., 2020, section 4).
+    `on_progress` is passed to `SentenceScorer.score`. Returns a dict with the accuracy
+    of each phenomenon and field, and "accuracy", the mean over phenomena (Warstadt et
+    al., 2020, section 4).
     """
     sentences = [text for pair in pairs for text in (pair.good, pair.bad)]
     numbers = {text: number for number, text in enumerate(dict.fromkeys(sentences))}

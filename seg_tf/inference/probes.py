@@ -36,7 +36,7 @@ class Probes:
         inputs: inputs of the run.
 
     Call arguments:
-        encoder, objectives: the encoder and the dict of objectives that are trained.
+        encoder, objectives: the encoder and the dict of objectives being trained.
 
     Returns:
         A dict that maps the name of each measure to its value.
