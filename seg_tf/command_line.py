@@ -134,7 +134,7 @@ def local_path(value: str, flag: str, kind: str = "folder") -> pathlib.Path:
 def file_path(value: str, flag: str) -> pathlib.Path:
     """Converts a flag's value to the path of an output file.
 
-    Raises ValueError if it is a URL or a folder, or its parent is not writable.
+    Raises ValueError if it is empty, a URL or a folder, or its parent is not writable.
     """
     path = local_path(value, flag, "file")
     is_name = value and not value.endswith("/") and not path.is_dir()
@@ -149,7 +149,7 @@ def file_path(value: str, flag: str) -> pathlib.Path:
 def folder_path(value: str, flag: str = "output_dir") -> pathlib.Path:
     """Converts a flag's value to the path of an output folder, which need not exist.
 
-    Raises ValueError if it is a URL or a file, or if the folder is not writable.
+    Raises ValueError if it is empty, a URL or a file, or the folder is not writable.
     """
     folder = local_path(value, flag)
     parents = (folder, *folder.absolute().parents)

@@ -56,7 +56,7 @@ def check_tensorflow(facts: dict[str, Any], num_gpus: int) -> list[str]:
 
 
 def check_build(horovod: str, tensorflow: str) -> str:
-    """Checks that Horovod was built for this TensorFlow. Returns a report line."""
+    """Compares versions of Horovod's build and TensorFlow. Returns a report line."""
     if not horovod:
         return "warning  Horovod is not installed: one process only; make setup"
     built_for = horovod.partition("+tf")[2].partition(".patch")[0]

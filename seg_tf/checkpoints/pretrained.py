@@ -106,7 +106,7 @@ class Pretrained:
     def objective(self, kind: type, described: str) -> Any:
         """Returns the objective of class `kind`.
 
-        Raises ValueError if there is none. `described` is the model that is required.
+        Raises ValueError if there is none. `described` names the kind of model needed.
         """
         for objective in self.objectives.values():
             if isinstance(objective, kind):
@@ -240,8 +240,8 @@ def restore_weights(
 def build_encoder(model: Any, vocab_size: int) -> keras.Model:
     """Builds a newly initialized encoder from a model config, not for pretraining.
 
-    If it has a token type table, it reads the feature `token_type`.
-    Pretraining does not need this feature, because each row contains a single text.
+    If it has a token type table, it reads the feature `token_type`. Pretraining does
+    not need this feature, because each row contains a single text.
     """
     has_types = getattr(model, "num_token_types", 0) > 0
     extra = {"reads_token_types": True} if has_types else {}

@@ -248,8 +248,8 @@ class GrowingText:
     """A prompt and its continuation, with the sentence and paragraph of each word.
 
     The text begins with an `<eos>`, as if a paragraph had ended before it. The last
-    line of the prompt is continued, unless a blank line follows it. Punkt reads the
-    paragraph up to each word to decide whether the word begins a sentence.
+    line of the prompt is continued, unless a blank line follows it. The splitter reads
+    the paragraph up to each word to decide whether the word begins a sentence.
 
     Attributes:
         token_ids: int array of `<eos>` and the words of the prompt.

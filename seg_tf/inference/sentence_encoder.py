@@ -236,10 +236,9 @@ class SentenceEncoder(FromPreset):
         The whole document is encoded as in `encode_sentences`. Then the outputs at the
         word pieces of each passage are averaged ("late chunking", Günther et al., 2024,
         section 3). For ReAT, the vector of a passage is the mean of the vectors of the
-        sentences that overlap it.
-        `spans` are pairs of start and stop characters. If None, the passages are the
-        paragraphs. Raises a ValueError if a span is empty or not inside the document,
-        or if there are no spans or sentences.
+        sentences that overlap it. `spans` are pairs of start and stop characters. If
+        None, the passages are the paragraphs. Raises a ValueError if a span is empty or
+        not inside the document, or if there are no spans or sentences.
         """
         (document,) = check_texts([document], "document")
         if spans is None:
@@ -312,7 +311,8 @@ class SentenceEncoder(FromPreset):
         Each text is a paragraph of one sentence (Segatron, sections 2.3 and 3.2). If a
         row is too long, its longest texts are truncated. Models without "sent" use
         "cls" by default, which requires T = 1. `on_progress` is called with the number
-        of rows per batch. Returns float32 `(rows, T, D)` and the number of cut rows.
+        of rows in each batch. Returns a float32 array `(rows, T, D)`, and the number of
+        truncated rows.
         """
         num_texts = len(rows[0])
         vectors = self.choose_vectors(vectors, allow_cls=True)
