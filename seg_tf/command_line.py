@@ -27,13 +27,13 @@ _OPEN_FILES = 65_536
 
 
 class Terminated(BaseException):
-    """SIGTERM was received. Raised in the main thread so that cleanup code runs."""
+    """Raised in the main thread on SIGTERM, so that a command's cleanup code runs."""
 
 
 def run_command(module: str) -> None:
-    """Calls a command module's `define_flags`, if defined, and runs its `main`.
+    """Imports a command module, calls its `define_flags`, if any, and runs its `main`.
 
-    If the module defines a dict `RUN`, its items are keyword arguments of `run`.
+    If the module has a dict `RUN`, its items are passed to `run` as keyword arguments.
     """
     command = importlib.import_module(module)
     getattr(command, "define_flags", list)()
@@ -52,7 +52,8 @@ def run(
 
     Args:
         main: the command's function, called with the program's name and arguments.
-        errors: classes of user errors. Other errors are shown with a traceback.
+        errors: classes of user errors. Other errors, and all errors if the environment
+            variable `SEG_TF_TRACEBACK` is set, are shown with a traceback.
         goes_on: whether repeating the command resumes it. If True, SIGTERM raises
             `Terminated` in `main` for cleanup. If False, SIGTERM ends the process.
         takes_arguments: whether `main` accepts positional arguments.
@@ -131,7 +132,10 @@ def local_path(value: str, flag: str, kind: str = "folder") -> pathlib.Path:
 
 
 def file_path(value: str, flag: str) -> pathlib.Path:
-    """Converts a flag's value to a file path. Raises ValueError if not writable."""
+    """Converts a flag's value to the path of an output file.
+
+    Raises ValueError if it is empty, a URL or a folder, or its parent is not writable.
+    """
     path = local_path(value, flag, "file")
     is_name = value and not value.endswith("/") and not path.is_dir()
     if not (is_name and path.parent.is_dir() and os.access(path.parent, os.W_OK)):
@@ -143,7 +147,10 @@ def file_path(value: str, flag: str) -> pathlib.Path:
 
 
 def folder_path(value: str, flag: str = "output_dir") -> pathlib.Path:
-    """Converts a flag's value to a folder path. Raises ValueError if not writable."""
+    """Converts a flag's value to the path of an output folder, which need not exist.
+
+    Raises ValueError if it is empty, a URL or a file, or the folder is not writable.
+    """
     folder = local_path(value, flag)
     parents = (folder, *folder.absolute().parents)
     existing = next(path for path in parents if path.exists())
@@ -156,7 +163,7 @@ def folder_path(value: str, flag: str = "output_dir") -> pathlib.Path:
 
 
 def progress_bar(total: int, description: str, unit: str = "B") -> tqdm:
-    """Returns a progress bar on stderr, refreshed less often outside a terminal."""
+    """Returns a `tqdm` bar on stderr, refreshed less often outside a terminal."""
     interval = 0.2 if sys.stderr.isatty() else 10.0
     return tqdm(
         total=total, desc=description, unit=unit, unit_scale=True, mininterval=interval

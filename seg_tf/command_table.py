@@ -56,10 +56,10 @@ REMOVED = {
 
 
 def in_called_form(text: str) -> str:
-    """Returns a text whose `seg-tf NAME` commands work in the user's shell.
+    """Returns `text` with `seg-tf NAME` commands that run in the user's shell.
 
-    If this environment's `seg-tf` is not the one on the `PATH`, inserts its folder, or
-    uses `python -m seg_tf` if `seg-tf` is not installed.
+    If this environment's `seg-tf` is not the one on the `PATH`, its folder is inserted.
+    If it is not installed, `seg-tf` is replaced by `python -m seg_tf`.
     """
     folder = pathlib.Path(sys.executable).parent
     if shutil.which("seg-tf") == str(folder / "seg-tf"):
@@ -86,7 +86,7 @@ def quiet_broken_pipe() -> Iterator[None]:
 
 
 def main() -> None:
-    """Runs the command that the first argument names, or prints help or the version."""
+    """Runs the command in `sys.argv[1]`, or prints help, the version or an error."""
     name = sys.argv[1] if len(sys.argv) > 1 else "help"
     with quiet_broken_pipe():
         if name in ("-h", "--help", "help"):

@@ -4,7 +4,7 @@
 
 Imports TensorFlow, Keras, KerasHub and tensorflow-text, lists the GPUs, and checks that
 Horovod was built for this TensorFlow. Then two processes sum a tensor. To skip the sum,
-use --noall_reduce. Each line starts with ok, warning or problem. The exit status is 1
+use --noall_reduce. Output lines start with ok, warning or problem. The exit status is 1
 if there is a problem. To check every host of a cluster:
 
   horovodrun -np 2 -H host1:1,host2:1 seg-tf doctor --noall_reduce
@@ -56,7 +56,7 @@ def check_tensorflow(facts: dict[str, Any], num_gpus: int) -> list[str]:
 
 
 def check_build(horovod: str, tensorflow: str) -> str:
-    """Checks that Horovod was built for this TensorFlow. Returns a report line."""
+    """Compares versions of Horovod's build and TensorFlow. Returns a report line."""
     if not horovod:
         return "warning  Horovod is not installed: one process only; make setup"
     built_for = horovod.partition("+tf")[2].partition(".patch")[0]
@@ -94,7 +94,7 @@ def tensorflow_facts() -> dict[str, Any]:
 
 
 def sum_facts() -> dict[str, Any]:
-    """Sums a tensor over all processes. Returns facts on rank 0, else an empty dict."""
+    """Tests an all-reduce. Returns its size, sum and device on rank 0, otherwise {}."""
     import horovod.tensorflow as hvd
     import tensorflow as tf
 
@@ -112,7 +112,10 @@ def sum_facts() -> dict[str, Any]:
 def run_probe(
     *command: str, time_limit: float = 300.0, **variables: str
 ) -> dict[str, Any]:
-    """Runs a command. Returns the facts that it prints, or `{"failure": reason}`."""
+    """Runs a command. Returns the facts that it prints, or `{"failure": reason}`.
+
+    `variables` are added to its environment. It is killed after `time_limit` seconds.
+    """
     environment = {k: v for k, v in os.environ.items() if not _RANK_VARIABLES.match(k)}
     environment |= {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONFAULTHANDLER": "1", **variables}
     process = subprocess.Popen(

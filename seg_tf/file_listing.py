@@ -175,14 +175,14 @@ def relative_name(path: Path, input_path: str | os.PathLike[str]) -> str:
 
 
 def split_inputs(inputs: str | os.PathLike[str]) -> list[str]:
-    """Splits inputs at commas, unless the whole string names a file or folder."""
+    """Splits a string of paths at commas, unless it is the path of a file or folder."""
     text = _to_text(inputs)
     whole = "," not in text or os.path.exists(text)
     return [text] if whole else [item.strip() for item in text.split(",")]
 
 
 def short_names(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Shortens paths to their last parts, using the fewest that keep names distinct."""
+    """Shortens paths to their last N parts, with the smallest N for distinct names."""
     parts = [
         (str(path) if is_url(str(path)) else os.path.abspath(path))
         .rstrip("/")
@@ -197,14 +197,13 @@ def short_names(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
 
 
 def _is_glob(text: str) -> bool:
-    """Returns whether a text is a glob pattern and not an existing path."""
     return bool(_WILDCARDS.intersection(text)) and not os.path.exists(text)
 
 
 def walk(
     path: pathlib.Path, suffixes: Sequence[str] = (), pass_over: PassOver = ignore
 ) -> Iterator[pathlib.Path]:
-    """Yields `path` if it is a file, otherwise the files below it. See `list_files`."""
+    """Yields `path` if it is a file, or matching files below it. See `list_files`."""
     if path.is_file():
         yield path
         return

@@ -35,13 +35,13 @@ def sync(path: pathlib.Path) -> None:
 
 
 def remove_folder(path: pathlib.Path) -> None:
-    """Removes a folder atomically. A partly removed folder never keeps its name."""
+    """Removes a folder atomically: renames it before its files are removed."""
     with folder_aside(path.parent) as aside:
         os.replace(path, aside / path.name)
 
 
 def remove_leftovers(folder: pathlib.Path) -> None:
-    """Removes leftovers of killed processes. No process may be using the folder."""
+    """Cleans up after killed writers in `folder`. No process may be writing there."""
     for path in folder.glob(f"{_ASIDE_PREFIX}*"):
         _discard(path)
 
@@ -105,7 +105,10 @@ def _check_absent(path: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def new_folder(folder: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Like `written_aside` with `overwrite=False`, but creates the folder it yields."""
+    """Context manager that yields a temporary folder, renamed to `folder` on success.
+
+    Like `written_aside` without `overwrite`. Missing parent folders are created.
+    """
     folder = folder.absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with written_aside(folder, overwrite=False) as unfinished:
@@ -120,7 +123,7 @@ def check_new_folder(folder: pathlib.Path) -> None:
 
 
 def check_not_in_use(path: pathlib.Path) -> None:
-    """Raises ValueError if `path` is being written, else removes old leftovers."""
+    """Raises ValueError if `path` is being written. Otherwise removes any leftovers."""
     if _lock_path(path).exists():
         with _writing(path):
             pass
@@ -163,7 +166,7 @@ def _lock_path(path: pathlib.Path) -> pathlib.Path:
 
 @contextlib.contextmanager
 def _writing(path: pathlib.Path) -> Iterator[None]:
-    """Context manager that locks `path` or raises ValueError. Removes leftovers."""
+    """Locks `path` and removes leftovers, or raises ValueError if it is locked."""
     lock_path = _lock_path(path)
     in_use = ValueError(
         "The output must not be in use. Nothing was changed. Received: "
@@ -219,7 +222,8 @@ def locked(folder: pathlib.Path, refusal: Exception | None = None) -> Iterator[N
 def locked_for_reading(folder: pathlib.Path, refusal: Exception) -> Iterator[None]:
     """Context manager that holds a shared lock, so that a folder cannot be `locked`.
 
-    If it already is, raises `refusal`. Without access to the lock file, does nothing.
+    If another process has `locked` the folder, raises `refusal`. If the lock file
+    cannot be opened, holds no lock.
     """
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
@@ -265,7 +269,7 @@ def check_regular(path: pathlib.Path, max_bytes: int | None = None) -> None:
 
 
 def read_json(path: pathlib.Path, max_bytes: int | None = None) -> Any:
-    """Reads a JSON file. Raises ValueError if invalid, and as `check_regular` does."""
+    """Reads a regular JSON file. Raises ValueError if it is invalid or too large."""
     check_regular(path, max_bytes)
     try:
         return json.loads(path.read_text(encoding="utf-8"))

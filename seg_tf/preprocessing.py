@@ -58,13 +58,13 @@ class TextPreprocessor(tf.Module):
             follow the shared text. Each row contains the shared text and one answer.
 
     Call arguments:
-        x: string tensor `(B,)`, or a tuple of one such tensor per text.
-        y: labels, which are passed through, or None.
-        sample_weight: weights, which are passed through, or None.
+        x: string tensor `(B,)`, or a tuple of one such tensor per text. A wrong number
+            of tensors raises ValueError.
+        y, sample_weight: labels and weights, which are passed through, or None.
 
     Returns:
-        Dict of features `(B, L)`, or `(B * C, L)` for multiple choice. If `y` is given,
-        a tuple `(features, y)` or `(features, y, sample_weight)`.
+        Dict of `seg_tf.features` with B rows, or B * C rows for multiple choice. If `y`
+        is given, a tuple `(features, y)` or `(features, y, sample_weight)`.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class TextPreprocessor(tf.Module):
         return keras.utils.pack_x_y_sample_weight(features, y, sample_weight)
 
     def read(self, texts: Sequence[tf.Tensor]) -> tuple[tf.Tensor, Features]:
-        """Returns a bool tensor, True for truncated rows, and the rows' features."""
+        """Returns a bool mask `(B * C,)` of truncated rows, and all rows' features."""
         segments, is_cut = self.encode(texts)
         return is_cut, self.layout.rows(Trees.of_texts(segments))
 
@@ -141,7 +141,7 @@ class DocumentPreprocessor(tf.Module):
         texts: string tensor `(B,)`. Each line of a text is a paragraph.
 
     Returns:
-        Dict of features `(B, L)`, laid out as in the pretraining of `pretrained`.
+        Dict of features with B rows, laid out as in the pretraining of `pretrained`.
     """
 
     def __init__(self, pretrained: Pretrained):
@@ -158,7 +158,7 @@ class DocumentPreprocessor(tf.Module):
         return self.layout.read_features(self.read(texts)[1])
 
     def read(self, texts: tf.Tensor) -> tuple[Beginnings, Features]:
-        """Returns the truncated texts and the features of their rows."""
+        """Returns the `Beginnings` of texts `(B,)`, and the features of their rows."""
         beginnings = self._build_trees(texts)
         return beginnings, self.layout.rows(beginnings.trees)
 
@@ -166,7 +166,7 @@ class DocumentPreprocessor(tf.Module):
 def encode_sentences(
     texts: tf.Tensor, word_pieces: GraphWordPieces, max_words: int
 ) -> tf.RaggedTensor:
-    """Tokenizes up to `max_words` words per text into ragged int32 `(B, pieces)`."""
+    """Returns the ids of each text's first `max_words` words, ragged `(B, pieces)`."""
     flat, num_texts = FlatTexts.of(texts), tf.size(texts)
     pieces = word_pieces.encode(
         flat.code_points,
@@ -220,9 +220,9 @@ def window_sizes(
     """Returns the sizes of the windows for question answering with a model.
 
     Args:
-        pretrained: `Pretrained`. The model that reads the windows.
-        max_length: int. Maximum row length. If None, BERT's 384 or, for sentence
-            models, SLM's 512, but at most the length used in pretraining.
+        pretrained: `Pretrained`. A model that reads windows. Others raise ValueError.
+        max_length: int. Maximum row length. If None, BERT's 384 or, for models with
+            `[SENT]`, SLM's 512, but at most the length used in pretraining.
         stride: int. Maximum number of pieces between window starts. If None, BERT's
             128, but at most a third of the row length.
         max_question_pieces: int. Maximum number of pieces of a question. If None,
@@ -253,7 +253,6 @@ def window_sizes(
 
 @functools.cache
 def _combining_marks() -> np.ndarray:
-    """Returns an array with 1 at the code points of combining marks and 0 elsewhere."""
     categories = (unicodedata.category(chr(code)) for code in range(NUM_CODE_POINTS))
     return np.array([category[0] == "M" for category in categories], np.int32)
 
@@ -275,8 +274,8 @@ class SpanPreprocessor(tf.Module):
         contexts: string tensor `(B,)`. Each line is a paragraph.
 
     Returns:
-        Dict of the features `(W, L)` that a `SpanExtractor` of `pretrained` reads. A
-        context that is longer than a window has several rows.
+        Dict of the features, with W rows, that a `SpanExtractor` of `pretrained` reads.
+        A context that is longer than a window has several rows.
     """
 
     def __init__(self, pretrained: Pretrained, sizes: WindowSizes):
@@ -294,7 +293,7 @@ class SpanPreprocessor(tf.Module):
         return self.layout.read_features(self.read(questions, contexts).features)
 
     def read(self, questions: tf.Tensor, contexts: tf.Tensor) -> QuestionRows:
-        """Returns the rows with their contexts, questions and windows."""
+        """Returns the `QuestionRows` of questions and their contexts, string `(B,)`."""
         encoded_questions = self.questions(questions)
         encoded = self.contexts(contexts)
         windows = make_windows(encoded, encoded_questions, self.sizes)
@@ -303,7 +302,7 @@ class SpanPreprocessor(tf.Module):
         return QuestionRows(rows, encoded, encoded_questions, windows)
 
     def questions(self, texts: tf.Tensor) -> Questions:
-        """Tokenizes and truncates questions `(B,)`, one per context in order."""
+        """Tokenizes questions `(B,)`, one per context. Truncates long questions."""
         # Encode one more word than fits to detect truncation.
         max_pieces = self.sizes.max_question_pieces
         pieces = encode_sentences(texts, self._word_pieces, max_pieces + 1)

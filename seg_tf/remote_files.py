@@ -43,8 +43,7 @@ def is_url(text: str) -> bool:
 def to_path(path: "str | os.PathLike[str] | Path") -> Path:
     """Converts a string or path object to a `Path`, which is a `UPath` for a URL.
 
-    Raises:
-        ValueError: if the URL's protocol is unknown or needs a missing package.
+    Raises ValueError if the URL's protocol is unknown or needs a missing package.
     """
     if not isinstance(path, str):
         return pathlib.Path(path) if isinstance(path, os.PathLike) else path
@@ -52,7 +51,7 @@ def to_path(path: "str | os.PathLike[str] | Path") -> Path:
 
 
 def remote_path(url: str) -> "upath.UPath":
-    """Returns the `UPath` of a URL. Raises the same errors as `to_path`."""
+    """Returns the `UPath` of a URL. Raises ValueError for an unsupported protocol."""
     # Imported late, because most corpora are local.
     import upath
 
@@ -96,7 +95,7 @@ def read_bytes(url: str) -> bytes | None:
 def download(
     url: str, path: pathlib.Path, size: int | None = None, sha256: str | None = None
 ) -> None:
-    """Copies a remote file to `path`, in a folder that no other process writes to.
+    """Copies a remote file to `path`. No other process may write to its folder.
 
     Raises FileNotFoundError if the file does not exist, and OSError if all attempts
     fail. An attempt also fails if the copy's size in bytes or SHA-256 is wrong.
@@ -140,7 +139,7 @@ def remove(url: str) -> None:
 
 
 def _named_retries(url: str, attempt: Callable[[], _T]) -> _T:
-    """Like `with_retries`, but raises FileNotFoundError or an OSError with the URL."""
+    """Calls `with_retries`. Converts all errors but FileNotFoundError to OSError."""
     try:
         return with_retries(url, attempt)
     except FileNotFoundError:

@@ -106,7 +106,7 @@ def read_state(folder: pathlib.Path) -> dict[str, Any]:
 
 
 def check(folder: pathlib.Path, state: Mapping[str, Any], names: list[str]) -> None:
-    """Raises `DamagedCheckpointError` if a file is missing or its checksum differs."""
+    """Raises `DamagedCheckpointError` if a file in `names` is missing or changed."""
     for name in names:
         path, expected = folder / name, state["checksums"][name]
         with reading(path):

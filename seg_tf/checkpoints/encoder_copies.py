@@ -49,8 +49,9 @@ def seeded(seed: int | None) -> Iterator[None]:
 def write_half_precision(pretrained: Pretrained, folder: pathlib.Path) -> None:
     """Writes a float16 checkpoint, about a sixth of the size of a run's checkpoint.
 
-    New runs can start from it, but no run can resume from it. Loading converts weights
-    to float32. Raises a `ValueError` if a weight exceeds the range of float16.
+    The weights are read from `pretrained.folder`. New runs can start from the copy, but
+    no run can resume from it. Loading converts weights to float32. Raises a
+    `ValueError` if a weight exceeds the range of float16.
     """
     source = pretrained.folder
     with under_dtype_policy("float16"):

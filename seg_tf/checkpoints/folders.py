@@ -84,10 +84,8 @@ def find_checkpoint(
 
     The path is a checkpoint folder, a run's output folder, or the name of an included
     model. In an output folder, the checkpoint with the lowest validation loss is chosen
-    or, without validations, the newest one.
-
-    Raises:
-        CheckpointError: if there is no checkpoint. The message names `argument`.
+    or, without validations, the newest one. If there is no checkpoint, raises a
+    `CheckpointError` that names `argument`.
     """
     path = _included_folder(path)
     if (path / contents.STATE_FILE).exists():

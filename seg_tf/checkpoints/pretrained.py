@@ -104,7 +104,10 @@ class Pretrained:
         return make_splitter(self.sentence_parameters)
 
     def objective(self, kind: type, described: str) -> Any:
-        """Returns the objective of class `kind`. Raises ValueError if there is none."""
+        """Returns the objective of class `kind`.
+
+        Raises ValueError if there is none. `described` names the kind of model needed.
+        """
         for objective in self.objectives.values():
             if isinstance(objective, kind):
                 return objective
@@ -121,7 +124,8 @@ class Pretrained:
         Args:
             max_length: int. Maximum number of positions per example. If None, the
                 length used in pretraining.
-            for_spans: bool. Whether rows contain a question and its context.
+            for_spans: bool. Whether rows contain a question and its context. If the
+                model cannot read both in one row, raises ValueError.
         """
         inputs = self.config.inputs
         layout_class = type(inputs).implementation.layout
@@ -210,10 +214,10 @@ def restore_weights(
     config: RunConfig,
     vocabulary: Mapping[str, Any],
 ) -> None:
-    """Loads a checkpoint's encoder and objective weights for a new run.
+    """Loads the weights in a checkpoint into a new run's encoder and objectives.
 
-    Raises a `CheckpointError` if the checkpoint is damaged, or if its model, objectives
-    or vocabulary differ from the run's.
+    `vocabulary` has the run's `vocab_size` and `vocab_checksum`. Raises CheckpointError
+    if the checkpoint is damaged, or its model, objectives or vocabulary differ.
     """
     state = folders.read(folder)
     before, now = (
@@ -234,10 +238,10 @@ def restore_weights(
 
 
 def build_encoder(model: Any, vocab_size: int) -> keras.Model:
-    """Builds a newly initialized encoder for use after pretraining.
+    """Builds a newly initialized encoder from a model config, not for pretraining.
 
-    If it has a token type table, it reads the feature `token_type`. In pretraining it
-    does not, because each row contains a single text.
+    If it has a token type table, it reads the feature `token_type`. Pretraining does
+    not need this feature, because each row contains a single text.
     """
     has_types = getattr(model, "num_token_types", 0) > 0
     extra = {"reads_token_types": True} if has_types else {}
@@ -265,7 +269,7 @@ def assemble(config: RunConfig, vocab_size: int) -> tuple[keras.Model, dict[str,
 
 
 def read_config(folder: pathlib.Path, state: Mapping[str, Any]) -> RunConfig:
-    """Reads the run's config from a checkpoint's state."""
+    """Returns the run's config in a checkpoint's state, or raises CheckpointError."""
     with reading(folder / contents.STATE_FILE, "`config` is not valid"):
         config = from_config_dict(state["config"])
         return typed("config", config, RunConfig)
@@ -274,7 +278,7 @@ def read_config(folder: pathlib.Path, state: Mapping[str, Any]) -> RunConfig:
 def _build(
     folder: pathlib.Path, config: RunConfig, state: Mapping[str, Any]
 ) -> tuple[keras.Model, dict[str, Any]]:
-    """Calls `assemble` after comparing the config's sizes with the weight files."""
+    """Calls `assemble`. Raises CheckpointError if weight files are too small for it."""
     path = folder / contents.STATE_FILE
     with reading(path, "`config` is not a valid model"):
         vocab_size = typed("vocab_size", state.get("vocab_size"), int)

@@ -28,7 +28,10 @@ class DamagedCheckpointError(CheckpointError):
 
 @contextlib.contextmanager
 def reading(path: pathlib.Path, what: str = "cannot be read") -> Iterator[None]:
-    """Context manager that re-raises any error as a `CheckpointError` with `path`."""
+    """Context manager that re-raises errors as `DamagedCheckpointError` with `path`.
+
+    `what` describes the failure in the message. A `CheckpointError` is not changed.
+    """
     try:
         yield
     except CheckpointError:
@@ -70,7 +73,7 @@ def _hdf5_shapes(path: pathlib.Path) -> list[tuple[int, ...]]:
 
 
 def load_hdf5(path: pathlib.Path, model: Any) -> None:
-    """Loads HDF5 weights into a model. Raises CheckpointError if they do not match."""
+    """Loads HDF5 weights into a model. Raises CheckpointError if not valid for it."""
     stored = collections.Counter(_hdf5_shapes(path))
     expected = collections.Counter(tuple(weight.shape) for weight in model.weights)
     if stored != expected:
@@ -97,7 +100,10 @@ def write_npz(path: pathlib.Path, variables: Mapping[str, Any]) -> None:
 def read_npz(
     path: pathlib.Path, groups: Container[str] | None = None
 ) -> dict[str, np.ndarray]:
-    """Returns a dict of an archive's arrays, only those in `groups` if it is given."""
+    """Returns a dict of an archive's arrays, only those in `groups` if it is given.
+
+    Raises a `CheckpointError` if the archive is damaged or an array is not numeric.
+    """
     arrays = {}
     with reading(path):
         with zipfile.ZipFile(path) as archive:
@@ -120,8 +126,8 @@ def load_npz(
 ) -> None:
     """Assigns an archive's values to variables with the same group and number.
 
-    Dtypes may differ if values convert exactly, such as int32 counters and float16
-    exports, or between floats with `cast`. Raises a `CheckpointError` if variables,
+    Values are converted if the conversion is exact, such as from float16 to float32.
+    If `cast`, floats are also rounded. Raises a `CheckpointError` if variables,
     shapes or dtypes do not match, or values are not finite.
     """
     groups = {_number(name)[0] for name in variables}
@@ -156,7 +162,7 @@ def _number(name: str) -> tuple[str, ...]:
 
 
 def _can_hold(dtype: np.dtype, value: np.ndarray) -> bool:
-    """Returns whether `value` converts exactly to another int or a wider float."""
+    """Returns whether `value` converts exactly to `dtype`, an int or a wider float."""
     if value.dtype.kind == dtype.kind == "i":
         return np.array_equal(value, value.astype(dtype))
     return (

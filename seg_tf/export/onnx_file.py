@@ -79,7 +79,7 @@ def convert(model: ServedModel, vocabulary: TokenTable) -> tuple[bytes, float]:
 
 
 def _numeric_outputs(model: ServedModel) -> tf.types.experimental.GenericFunction:
-    """Returns `encode_ids` with only numeric outputs, renamed if named like inputs."""
+    """Wraps `encode_ids` without string outputs. Renames outputs named like inputs."""
     encode_ids = model.functions["encode_ids"]
     specs = encode_ids.structured_input_signature[1]
 
@@ -108,7 +108,6 @@ def _convert_erfc(context: Any, node: Any, name: str, _: Any) -> None:
 
 
 def _compare(name: str, expected: np.ndarray, output: np.ndarray) -> float:
-    """Returns the largest absolute difference. Raises ValueError if it is too large."""
     expected = expected.astype(np.float64)
     difference = float(np.max(np.abs(expected - output), initial=0.0))
     allowed = _TOLERANCE * max(1.0, float(np.max(np.abs(expected), initial=0.0)))

@@ -20,7 +20,10 @@ _FORMAT_VERSION = 1
 
 
 def check_output_dir(folder: pathlib.Path, overwrite: bool) -> None:
-    """Raises ValueError unless a folder is new, empty or, if `overwrite`, an export."""
+    """Raises ValueError if a folder is in use, or is neither new nor empty.
+
+    If `overwrite` is True, the folder may also contain an exported model.
+    """
     files.check_not_in_use(folder.absolute())
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
@@ -60,7 +63,7 @@ def write(
 
     Args:
         model: `ServedModel` to export.
-        folder: path. A new or empty folder.
+        folder: path. A new or empty folder, or one with an exported model to replace.
         pretrained: the checkpoint or saved task that the model was loaded from.
         settings: dict. Further entries of `export.json`.
         overwrite: bool. Whether to replace an exported model in `folder`.
@@ -68,8 +71,8 @@ def write(
             `encode_ids`, and its outputs are compared with the model's.
 
     Raises:
-        ValueError: if the folder has other content, a format is unknown or lacks its
-            packages, or the ONNX file differs from the model. Then nothing is written.
+        ValueError: if the folder is in use or has other content, a format is unknown or
+            lacks packages, or the ONNX file is not accurate. Then nothing is written.
     """
     check_output_dir(folder, overwrite)
     check_formats(formats)
@@ -106,7 +109,6 @@ def describe(folder: pathlib.Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Context manager that hides Abseil's log messages below warnings."""
     before = logging.get_verbosity()
     logging.set_verbosity(logging.WARNING)
     try:

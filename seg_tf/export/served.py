@@ -67,7 +67,7 @@ def _text_specs(*names: str) -> list[tf.TensorSpec]:
 
 
 def _check_features(features: Features, encoder: keras.Model) -> Features:
-    """Checks in the graph that ids and indices are within their embedding tables."""
+    """Returns the features, with checks that ids and indices are in their tables."""
     rows = {"token_ids": encoder.vocab_size, **getattr(encoder, "index_caps", {})}
     checks = []
     for name, values in features.items():
@@ -206,8 +206,8 @@ class ServedExtractor(ServedModel):
     Args:
         extractor: a `SpanExtractor`.
         preprocessor: `SpanPreprocessor` that converts questions and contexts to rows.
-        max_answer_pieces: int. Maximum number of word pieces in an answer.
-        num_best: int. Number of answers per question, N.
+        max_answer_pieces: int. Maximum number of word pieces in an answer, at least 1.
+        num_best: int. Number of answers per question, N, at least 1.
         null_threshold: float. The answer is empty if the output `null_odds` is above
             this threshold. If None, every question is answered (SQuAD 1.1).
     """
@@ -277,7 +277,6 @@ class ServedExtractor(ServedModel):
 
 
 def _token_features(extractor: keras.Model) -> list[str]:
-    """Returns the extractor's features without the sentence pointer's inputs."""
     pointer = ("candidate_positions", "can_hold_answer")
     return [name for name in extractor.feature_names if name not in pointer]
 

@@ -51,7 +51,7 @@ class TextWindow:
 
 
 def window_capacity(pretrained: Pretrained) -> TextCapacity:
-    """Returns the capacity of a window. Raises a ValueError if the model reads none."""
+    """Returns a window's capacity. Raises ValueError if the model reads no windows."""
     if not isinstance(pretrained.encoder, Encoder):
         raise ValueError(
             "`checkpoint` must be of an encoder that reads windows (BERT, BERT with "
@@ -65,7 +65,7 @@ def window_capacity(pretrained: Pretrained) -> TextCapacity:
 def read_tree(
     paragraphs: Sequence[str], pretrained: Pretrained, splitter: Splitter
 ) -> DocumentTree:
-    """Builds the tree of a text. Raises a ValueError if the text has no word pieces."""
+    """Builds a text's tree. Raises ValueError if the text contains no word pieces."""
     encode = pretrained.text_encoder().encode
     (tree,) = TreeBuilder(splitter.split, encode).build([paragraphs])
     if not len(tree.token_ids):
@@ -234,7 +234,6 @@ def heat_maps(
 
 
 def _mark_structure(axes: Axes, window: TextWindow) -> None:
-    """Draws sentence and paragraph boundaries, and labels the axes."""
     is_paragraph = np.diff(window.paragraphs) > 0
     is_sentence = (np.diff(window.sentences) > 0) & ~is_paragraph
     for name, starts in (("sentence", is_sentence), ("paragraph", is_paragraph)):

@@ -1,10 +1,10 @@
-"""Saves sentence vectors of a corpus in a folder, and searches them exactly.
+"""Saves sentence vectors of a corpus in a folder, and finds nearest neighbors.
 
-  manifest.json    weights, corpus and settings of the vectors
+The folder is written atomically. Its files are:
+
+  manifest.json    checksums of the weights and the corpus, and settings
   vectors.f32      little-endian float32 `(N, D)`
   sentences.jsonl  each sentence, preceded by its context
-
-The folder is written atomically.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ _AT_A_TIME, _QUERIES_AT_A_TIME = 4_096, 16
 
 
 class CorpusVectors:
-    """A folder of sentence vectors. `manifest` contains their number and settings.
+    """The sentence vectors in a folder. `manifest` is the content of `manifest.json`.
 
     Raises a ValueError if the manifest is missing, damaged or in another format.
     """
@@ -89,7 +89,7 @@ class CorpusVectors:
         return neighbors
 
     def sentences(self, numbers: Iterable[int]) -> dict[int, list[Sentence]]:
-        """Maps numbers to sentences, each in a list after its context."""
+        """Maps numbers to lists of the previous sentence, if any, and the sentence."""
         numbers = set(numbers)
         with open(self.folder / _SENTENCES_FILE, encoding="utf-8") as file:
             return {
@@ -123,11 +123,11 @@ def encode_corpus(
     encoder: SentenceEncoder,
     description: Mapping[str, Any],
 ) -> CorpusVectors:
-    """Encodes the sentences of a corpus, unless the folder already has their vectors.
+    """Returns a corpus's vectors, which are computed unless `folder` contains them.
 
     `read_sentences` is called twice, first to count the sentences. `description` is a
     result of `describe`, whose settings must include `vectors`. Raises a ValueError if
-    there are no sentences, or if the folder's vectors have another description.
+    there are no sentences, or if `folder` has another description or other files.
     """
     if (folder / MANIFEST_FILE).exists():
         corpus = CorpusVectors(folder)

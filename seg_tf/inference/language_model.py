@@ -40,10 +40,9 @@ class WordText:
     paragraphs: np.ndarray
 
     def segments(self, target_length: int) -> Iterator[dict[str, np.ndarray]]:
-        """Yields consecutive segments of the text, each a dict of features `(1, L)`.
+        """Yields consecutive segments, each a dict of features `(1, target_length)`.
 
-        L is `target_length`. Every word except the first is a target once. The last
-        segment is padded.
+        Every word except the first is a target once. The last segment is padded.
         """
         num_targets = len(self.token_ids) - 1
         for begin in range(0, num_targets, target_length):
@@ -81,12 +80,12 @@ class LanguageModel(FromPreset):
     """A (Sega-)Transformer-XL with its vocabulary and text preprocessing.
 
     Args:
-        pretrained: a Transformer-XL. Other models raise a ValueError.
+        pretrained: `Pretrained`, a Transformer-XL. Other models raise a ValueError.
 
     Attributes:
-        encoder: the decoder, which returns hidden states and the new memory.
+        encoder: Keras model that returns the hidden states and the new memory.
         objective: maps hidden states to losses or log probabilities of the next words.
-        inputs: config of the training inputs.
+        inputs: config of the training inputs, such as `target_length`.
         vocabulary, tokenizer: see `seg_tf.checkpoints.pretrained.Pretrained`.
 
     Example:
@@ -110,7 +109,7 @@ class LanguageModel(FromPreset):
         )
 
     def tree(self, paragraphs: Sequence[str]) -> DocumentTree:
-        """Splits paragraphs into sentences and words. Does not append `<eos>`."""
+        """Returns the sentences and words of paragraphs as a tree without `<eos>`."""
         return self._builder.build([paragraphs])[0]
 
     def generate(
@@ -122,8 +121,8 @@ class LanguageModel(FromPreset):
     ) -> str:
         """Continues the last line of a prompt with sampled words.
 
-        `num_words` includes ends of paragraphs. If `sampling` is None, words are
-        sampled from the full distribution. Returns the prompt with its continuation.
+        The end of a paragraph counts as one of the `num_words` words. By default, any
+        word but `<unk>` can be sampled. Returns the prompt with its continuation.
         """
         generator = TextGenerator(self, prompt)
         words = generator.sample(sampling or Sampling(), np.random.default_rng(seed))
@@ -131,7 +130,7 @@ class LanguageModel(FromPreset):
         return prompt + "".join(spelled)
 
     def word_text(self, paragraphs: Iterable[str]) -> WordText:
-        """Returns the words of nonblank paragraphs, each followed by an `<eos>`."""
+        """Returns the words of nonblank paragraphs. An `<eos>` ends each paragraph."""
         tree = self.tree(list(filter(str.strip, paragraphs)))
         tree = tree.with_paragraph_ends(self.vocabulary.eos_id)
         return WordText(tree.token_ids.astype(np.int32), *word_counters(tree))
@@ -141,7 +140,7 @@ class LanguageModel(FromPreset):
         batches: Iterable[Mapping[str, np.ndarray]],
         on_progress: Callable[[int], Any] = bool,
     ) -> Measured:
-        """Sums the losses of all predicted words, and counts the words and `<unk>`.
+        """Sums the losses of all predicted words, and counts these words and `<unk>`.
 
         Args:
             batches: features for causal language modeling, all of one shape. Each
@@ -182,8 +181,7 @@ class LanguageModel(FromPreset):
 def standard_count(paths: Iterable[pathlib.Path]) -> int | None:
     """Counts tokens as for WikiText: whitespace-separated words and ends of lines.
 
-    Returns None unless every file has a title such as ` = Homarus gammarus = ` between
-    blank lines.
+    Returns None unless every file has a title like ` = Name = ` between blank lines.
     """
     count = 0
     for path in paths:
@@ -208,11 +206,11 @@ class Sampling:
     """Options for sampling the next word: temperature, top-k and top-p.
 
     Attributes:
-        temperature: float. Values below 1 favor probable words. 0 always selects the
-            most probable word.
+        temperature: float, at least 0. Values below 1 favor probable words. 0 always
+            selects the most probable word.
         top_k: int. Samples only from the `top_k` most probable words; 0 means no limit.
-        top_p: float. Samples only from the smallest set of most probable words whose
-            total probability, among the `top_k`, is at least `top_p`.
+        top_p: float, in (0, 1]. Samples only from the smallest set of most probable
+            words whose total probability, among the `top_k`, is at least `top_p`.
     """
 
     temperature: float = 1.0
@@ -240,7 +238,7 @@ class Sampling:
 
 
 def word_counters(tree: DocumentTree) -> tuple[np.ndarray, np.ndarray]:
-    """Returns each word's sentence and paragraph number, from 0, int64 `(n,)`."""
+    """Returns two int64 arrays `(n,)`: each word's sentence and paragraph, from 0."""
     numbers = np.arange(len(tree.sentence_lengths)), tree.paragraph_of_sentence
     sentences, paragraphs = (np.repeat(n, tree.sentence_lengths) for n in numbers)
     return sentences, paragraphs
@@ -250,8 +248,8 @@ class GrowingText:
     """A prompt and its continuation, with the sentence and paragraph of each word.
 
     The text begins with an `<eos>`, as if a paragraph had ended before it. The last
-    line of the prompt is continued, unless a blank line follows it. Punkt reads the
-    paragraph up to each word to decide whether the word begins a sentence.
+    line of the prompt is continued, unless a blank line follows it. The splitter reads
+    the paragraph up to each word to decide whether the word begins a sentence.
 
     Attributes:
         token_ids: int array of `<eos>` and the words of the prompt.
@@ -280,7 +278,6 @@ class GrowingText:
 
     @property
     def begins_paragraph(self) -> bool:
-        """Returns whether the next word begins a paragraph."""
         return not self._text
 
     def spell(self, token_id: int) -> str:
@@ -295,7 +292,7 @@ class GrowingText:
         return word if self.begins_paragraph or is_joined else f" {word}"
 
     def append(self, token_id: int) -> tuple[int, int]:
-        """Appends a word or an `<eos>`. Returns its sentence and paragraph number."""
+        """Appends a word or `<eos>`. Returns its sentence and paragraph numbers."""
         paragraph = self._paragraph
         if token_id == self._model.vocabulary.eos_id:
             self._text = ""

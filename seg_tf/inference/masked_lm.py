@@ -23,7 +23,6 @@ _TOKENS_PER_BATCH = 16_384
 
 
 def _trained_objective(pretrained: Pretrained) -> MaskedLM:
-    """Returns a model's `MaskedLM`. Raises a ValueError unless its head is trained."""
     objective: MaskedLM = pretrained.objective(
         MaskedLM, "a model that was pretrained to predict masked word pieces"
     )
@@ -88,7 +87,7 @@ class SentenceScorer(FromPreset):
     def score(
         self, sentences: Sequence[str], on_progress: Callable[[int], Any] = bool
     ) -> np.ndarray:
-        """Returns the pseudo-log-likelihoods of sentences, in nats, as float64.
+        """Returns a float64 array: the pseudo-log-likelihood of each sentence in nats.
 
         `on_progress` is called with the number of masked rows in each finished batch.
         Raises a ValueError if a sentence is empty or does not fit into a row.
@@ -126,7 +125,7 @@ class SentenceScorer(FromPreset):
         return scores
 
     def count(self, sentences: Sequence[str]) -> int:
-        """Returns the number of masked rows that `score` will pass to the encoder."""
+        """Returns the number of rows that `score` masks, one for each word piece."""
         return int(self._encode(sentences)[1].sum())
 
 
@@ -138,11 +137,9 @@ def evaluate_minimal_pairs(
     """Computes how often the grammatical sentence of a pair has the higher score.
 
     Ties count as half, so a model that scores all sentences equally has accuracy 0.5.
-    `on_progress` is passed to `SentenceScorer.score`.
-
-    Returns:
-        Dict with the accuracy of each phenomenon and field, and "accuracy", the mean
-        over phenomena (Warstadt et al., 2020, section 4).
+    `on_progress` is passed to `SentenceScorer.score`. Returns a dict with the accuracy
+    of each phenomenon and field, and "accuracy", the mean over phenomena (Warstadt et
+    al., 2020, section 4).
     """
     sentences = [text for pair in pairs for text in (pair.good, pair.bad)]
     numbers = {text: number for number, text in enumerate(dict.fromkeys(sentences))}

@@ -76,10 +76,7 @@ class SentenceOrderer(FromPreset):
         self._splitter = pretrained.splitter()
 
     def predict(self, documents: Sequence[str]) -> list[list[str]]:
-        """Returns the sentences of each text in the predicted order.
-
-        Each line of a text is a paragraph.
-        """
+        """Returns each text's sentences in predicted order. A line is a paragraph."""
         sentences = [split_text(document, self._splitter) for document in documents]
         return [
             [text[number].text for group in groups for number in group.order]
@@ -87,7 +84,7 @@ class SentenceOrderer(FromPreset):
         ]
 
     def order(self, texts: Sequence[Sequence[Sentence]]) -> list[list[OrderedGroup]]:
-        """Returns a list of ordered groups for each text, empty for an empty text."""
+        """Returns each text's ordered groups, an empty list if it has no sentences."""
         longest, rows, places = self._layout.capacity(1), [], []
         for number, text in enumerate(texts):
             ids, counts = self._encode([sentence.text for sentence in text])

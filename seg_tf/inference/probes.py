@@ -1,4 +1,4 @@
-"""Evaluates a model on downstream data, including during pretraining."""
+"""Evaluates a model on downstream data, during or after pretraining."""
 
 import pathlib
 from collections.abc import Callable, Mapping
@@ -36,8 +36,7 @@ class Probes:
         inputs: inputs of the run.
 
     Call arguments:
-        encoder: the encoder in training.
-        objectives: dict that maps names to the objectives in training.
+        encoder, objectives: the encoder and the dict of objectives being trained.
 
     Returns:
         A dict that maps the name of each measure to its value.

@@ -1,6 +1,6 @@
 """Runs a pretrained encoder on any number of rows of any length.
 
-Shape key: B rows, L row length, D width.
+Shape key: B rows, L row length, S segments of a row, D width.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ Compute = Callable[[keras.Model, tf.Tensor, Features], Sequence[tf.Tensor]]
 def make_row(
     pieces: Sequence[np.ndarray], paragraphs: Sequence[int]
 ) -> tuple[Segment, ...]:
-    """Creates an example from each sentence's piece ids and paragraph number."""
+    """Creates an example of one segment per sentence. Renumbers paragraphs from 0."""
     segments: list[Segment] = []
     number, previous = 0, None
     for ids, paragraph in zip(pieces, paragraphs, strict=True):
@@ -44,8 +44,8 @@ class RowEncoder:
     Rows of similar length are batched. The result for a row does not depend on the
     rest of its batch, except for rounding. One graph serves all row lengths. `compute`
     maps the encoder, its output in float32 `(B, L, D)` and the features to tensors with
-    B rows. Rows are padded to `num_columns` segments, so that shapes are static. If it
-    is None, rows are padded to the largest number of segments in their batch.
+    B rows. Rows are padded to `num_columns` segments, so that shapes are static. If
+    `num_columns` is None, batches are padded to the row with the most segments.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class RowEncoder:
     def __call__(
         self, examples: Sequence[Example], on_progress: Callable[[int], Any] = bool
     ) -> list[tuple[np.ndarray, ...]]:
-        """Returns the results for each example, one array per tensor of `compute`.
+        """Returns a tuple for each example, with an array per tensor of `compute`.
 
         Each example must have at least one segment and fit into a row. Results keep the
         padding of their batch. `on_progress` is called with each batch's row count.
@@ -108,6 +108,6 @@ class RowEncoder:
 def means_of_pieces(
     encoder: keras.Model, sequence_BLD: tf.Tensor, features: Features
 ) -> Sequence[tf.Tensor]:
-    """Averages the outputs at each segment's pieces. Returns a list of one tensor."""
+    """Averages the outputs at each segment's pieces. Returns `[means]`, `(B, S, D)`."""
     number_BL = features["sentence_number"]
     return [mean_vectors(sequence_BLD, number_BL, tf.reduce_max(number_BL))[0]]

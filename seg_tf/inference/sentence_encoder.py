@@ -44,7 +44,7 @@ class EncodedText:
 
     Attributes:
         sentences: S sentences.
-        vectors: float32 array `(S, D)`. "mean" is 0 for a sentence without word pieces.
+        vectors: float32 array `(S, D)`. "mean" is 0 if a sentence has no word pieces.
         num_passes: number of rows. Sentences attend only to sentences in the same row.
     """
 
@@ -70,8 +70,7 @@ class SentenceEncoder(FromPreset):
     r"""Encodes texts, their sentences and passages with a pretrained encoder.
 
     Rows are laid out as in pretraining, so sentences are encoded in the context of
-    their text. Each line of a text is a paragraph. There are up to three kinds of
-    `vectors`:
+    their text. Each line of a text is a paragraph. There are three kinds of `vectors`:
 
     * "mean": the mean of the outputs at the word pieces (all models except ReAT);
     * "sent": the output at a sentence's `[SENT]` (SLM) or its pooled `<SS>` (ReAT), the
@@ -79,11 +78,11 @@ class SentenceEncoder(FromPreset):
     * "cls": the output at a row's `[CLS]` (all models except ReAT), which only `encode`
       and `encode_rows` accept.
 
-    Methods raise a ValueError if the model lacks the kind or there are no texts.
-    `encode` and `encode_sentences` warn if cosines hardly distinguish the vectors.
+    Methods raise a ValueError if the model lacks the kind or `texts` is empty. `encode`
+    and `encode_sentences` warn if cosines hardly distinguish 10 or more vectors.
 
     Args:
-        pretrained: a result of `load_pretrained`. Its encoder is copied.
+        pretrained: a `Pretrained` text encoder, to be copied. Others raise ValueError.
         max_length: int. Maximum row length. If None, the length used in pretraining.
         randomly_initialized: bool. Whether to replace the encoder's weights by random
             weights, as a baseline that shows the effect of pretraining.
@@ -193,10 +192,10 @@ class SentenceEncoder(FromPreset):
     def encode_sentences(
         self, texts: Sequence[str], vectors: str | None = None
     ) -> list[EncodedText]:
-        """Encodes each sentence of each text in the context of its text.
+        """Encodes the sentences of each text in context. Returns one result per text.
 
-        A text that does not fit into a row is split into several rows of whole
-        sentences, which do not attend to each other.
+        A text that does not fit into a row is split into several rows, which do not
+        attend to each other. Overlong sentences are split, and their vectors averaged.
         """
         documents = [
             split_text(text, self._splitter) for text in check_texts(texts, "texts")
@@ -237,11 +236,9 @@ class SentenceEncoder(FromPreset):
         The whole document is encoded as in `encode_sentences`. Then the outputs at the
         word pieces of each passage are averaged ("late chunking", Günther et al., 2024,
         section 3). For ReAT, the vector of a passage is the mean of the vectors of the
-        sentences that overlap it.
-
-        `spans` are pairs of start and stop characters. If None, the passages are the
-        paragraphs. Raises a ValueError if a span is empty or not inside the document,
-        or if there are no spans or sentences.
+        sentences that overlap it. `spans` are pairs of start and stop characters. If
+        None, the passages are the paragraphs. Raises a ValueError if a span is empty or
+        not inside the document, or if there are no spans or sentences.
         """
         (document,) = check_texts([document], "document")
         if spans is None:
@@ -287,11 +284,8 @@ class SentenceEncoder(FromPreset):
         """Encodes the last sentence of each group in the context of the group.
 
         See SLM, section 5.3. If a group does not fit into a row, its first sentences
-        are dropped. If the last sentence alone does not fit, it is truncated.
-
-        Returns:
-            float32 array `(number of groups, D)` of unit vectors, and the number of
-            truncated sentences.
+        are dropped. If the last sentence alone does not fit, it is truncated. Returns
+        float32 unit vectors `(groups, D)`, and the number of truncated sentences.
         """
         pieces = iter(self._spell([sentence for group in groups for sentence in group]))
         longest, num_cut, examples = self.layout.capacity(1), 0, []
@@ -317,10 +311,8 @@ class SentenceEncoder(FromPreset):
         Each text is a paragraph of one sentence (Segatron, sections 2.3 and 3.2). If a
         row is too long, its longest texts are truncated. Models without "sent" use
         "cls" by default, which requires T = 1. `on_progress` is called with the number
-        of rows in each batch.
-
-        Returns:
-            float32 array `(number of rows, T, D)`, and the number of truncated rows.
+        of rows in each batch. Returns a float32 array `(rows, T, D)`, and the number of
+        truncated rows.
         """
         num_texts = len(rows[0])
         vectors = self.choose_vectors(vectors, allow_cls=True)
@@ -347,7 +339,7 @@ class SentenceEncoder(FromPreset):
         return ServedEncoder(self._pretrained, DocumentPreprocessor(self._pretrained))
 
     def predict(self, texts: Sequence[str]) -> dict[str, np.ndarray]:
-        """Applies the model that `export` saves. Returns a dict of its outputs."""
+        """Returns the `serving_default` outputs of the model that `export` saves."""
         texts = check_texts(texts, "texts")
         outputs = self._served.functions["serving_default"](tf.constant(texts))
         return {name: values.numpy() for name, values in outputs.items()}
@@ -423,7 +415,7 @@ class SentenceEncoder(FromPreset):
         kind: str,
         on_progress: Callable[[int], Any] = bool,
     ) -> list[np.ndarray]:
-        """Encodes the segments of each example. Empty segments at the end give 0."""
+        """Returns `(segments, D)` for each example, 0 at trailing empty segments."""
         return [
             np.pad(row, [(0, max(0, len(example) - len(row))), (0, 0)])[: len(example)]
             for example, (row,) in zip(
@@ -433,7 +425,6 @@ class SentenceEncoder(FromPreset):
 
 
 def _places(document: str, sentences: Sequence[Sentence]) -> list[int]:
-    """Returns the character index at which each sentence starts in the document."""
     places, end = [], 0
     for sentence in sentences:
         begin = document.find(sentence.text, end)

@@ -44,8 +44,8 @@ def check_texts(texts: Iterable[str], argument: str) -> list[str]:
 def list_files(paths: Sequence[str]) -> dict[str, pathlib.Path]:
     """Maps names to the files that `paths` (files, folders or globs) contain.
 
-    Names are relative to the folder. Raises a ValueError for equal names or no files,
-    and an OSError if a path does not exist.
+    Names are those of `file_listing.relative_name`. Raises a ValueError if two are
+    equal or there are no files, and an OSError if a path does not exist.
     """
     sources: dict[str, pathlib.Path] = {}
     for path in paths:
@@ -65,7 +65,7 @@ def list_files(paths: Sequence[str]) -> dict[str, pathlib.Path]:
 def split_documents(
     documents: Iterable[Iterable[str]], name: str, splitter: Splitter
 ) -> Iterator[Sentence]:
-    """Splits the documents of a file, each a list of paragraphs, into sentences."""
+    """Yields the sentences of a file's documents, which are lists of paragraphs."""
     for document, paragraphs in enumerate(documents, start=1):
         split = filter(None, map(splitter.split, paragraphs))
         for paragraph, sentences in enumerate(split):
