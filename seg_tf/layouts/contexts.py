@@ -191,6 +191,8 @@ def _bounds(lengths: tf.Tensor) -> tf.Tensor:
 class WindowSizes:
     """Limits on the lengths of questions and windows. Defaults are BERT's.
 
+    Raises a ValueError if a row cannot fit the longest question and a piece of context.
+
     Attributes:
         max_length: int. Maximum length of a row, including special tokens.
         stride: int. Maximum number of pieces between consecutive window starts.
@@ -289,7 +291,7 @@ class Windows:
 def make_windows(
     contexts: Contexts, questions: Questions, sizes: WindowSizes
 ) -> Windows:
-    """Returns the windows of all questions, in order, at least one per question."""
+    """Returns one or more windows for each question, in the order of the questions."""
     begins, ends = (
         tf.gather(values, questions.contexts)
         for values in (contexts.bounds[:-1], contexts.bounds[1:])

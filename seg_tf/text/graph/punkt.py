@@ -629,7 +629,6 @@ def small_letters() -> np.ndarray:
 
 
 def _lookup(values: Mapping[str, int]) -> tf.lookup.StaticHashTable:
-    """Creates a lookup table from strings to integers, with default 0."""
     # A table must not be empty. No word equals this key.
     entries = {_SEPARATOR: 0, **values}
     return tf.lookup.StaticHashTable(
