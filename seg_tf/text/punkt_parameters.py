@@ -144,7 +144,7 @@ class PunktParameters:
 
     @classmethod
     def from_json(cls, values: Any, source: str) -> Self:
-        """Reads parameters from JSON of `source`. Raises ValueError if it is invalid."""
+        """Reads parameters from JSON of `source`. Raises a ValueError if invalid."""
         try:
             form = values["format"], values["format_version"]
             terminators = values.get("terminators", "")
