@@ -1,4 +1,1 @@
-"""Layouts, which convert trees of text to rows of features in TensorFlow graphs.
-
-Pretraining, fine-tuning, inference and export share this code.
-"""
+"""Layouts, which convert trees of text to features for training and inference."""

@@ -145,8 +145,8 @@ class BlockLayout(Layout):
 def split_long(lengths: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray]:
     """Splits sentences of `lengths` `(S,)` that exceed `longest` into even parts.
 
-    For example, lengths [3, 10] and `longest` 4 give the lengths [3, 4, 3, 3] and the
-    part numbers [0, 0, 1, 2].
+    For example, lengths [3, 10] and `longest` 4 give part lengths [3, 4, 3, 3], and the
+    number of each part in its sentence, [0, 0, 1, 2].
     """
     num_parts = np.maximum(-(-lengths // longest), 1)
     whole, parts = np.repeat(lengths, num_parts), np.repeat(num_parts, num_parts)
@@ -235,7 +235,7 @@ def lay_out(
     row_length: int | tf.Tensor,
     vocabulary: Vocabulary,
 ) -> dict[str, tf.Tensor]:
-    """Lays out `<SS> <Attn> words </s>` for every sentence, at its start.
+    """Lays out `<SS> <Attn> words </s>` for each sentence at its position in `starts`.
 
     `pieces`, int32 `(B, P)`, are the padded pieces of all sentences of a row. `lengths`
     and `starts`, int32, and `is_sentence`, bool, are `(B, N)`, 0 at padding. Returns
@@ -277,7 +277,7 @@ def block_rows(
     vocabulary: Vocabulary,
     row_shape: RowShape | None = None,
 ) -> dict[str, tf.Tensor]:
-    """Lays out one text per row, as in the example of `BlockLayout`.
+    """Returns the features of `BlockLayout` for one text per row, and `sentence_mask`.
 
     `row_shape`, (blocks, sentence parts) per row, defaults to the smallest possible.
     `given_text`, `(B, N)`, is the sentence of each part, from 1, or 0 at padding.

@@ -4,7 +4,7 @@ A question is paragraph 0, sentence 0. The lines of a context are paragraphs, co
 from 1. Sentences are counted from 0 in each paragraph, and word pieces from 0 in each
 sentence (Segatron, section 3.2). Contexts longer than a row are split into overlapping
 windows, and each window is read together with the question (Devlin et al., 2019, and
-BERT's published code). Windows start at most `stride` pieces after the previous one.
+BERT's published code).
 
 Shape key: B contexts, P pieces of all contexts, S sentences of all contexts, Q
 questions, W windows, K pieces of all windows.
@@ -71,8 +71,8 @@ class Contexts:
         """Creates contexts from the lengths of their sentences.
 
         `ids`, `starts` and `stops`, int32 `(P,)`, describe the pieces. `lengths` (piece
-        counts, at least 1), `paragraphs` (ascending over all contexts) and `numbers`
-        (of the contexts), int32 `(S,)`, describe the sentences.
+        counts, at least 1), `paragraphs` (paragraph numbers, ascending over all
+        contexts) and `numbers` (context numbers), int32 `(S,)`, describe the sentences.
         """
         begins_text = _begins(numbers)
         begins_paragraph = _begins(paragraphs)
@@ -180,7 +180,6 @@ class Questions:
 
 
 def _begins(numbers: tf.Tensor) -> tf.Tensor:
-    """Returns a mask of the positions whose number differs from the previous one."""
     return numbers != shifted(numbers, -1, -1)
 
 
@@ -191,6 +190,8 @@ def _bounds(lengths: tf.Tensor) -> tf.Tensor:
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WindowSizes:
     """Limits on the lengths of questions and windows. Defaults are BERT's.
+
+    Raises a ValueError if a row cannot fit the longest question and a piece of context.
 
     Attributes:
         max_length: int. Maximum length of a row, including special tokens.
@@ -223,7 +224,7 @@ class WindowSizes:
         num_pieces: int | tf.Tensor,
         num_sentences: int | tf.Tensor,
     ) -> int | tf.Tensor:
-        """Returns the length of a row with `num_sentences` sentences of context."""
+        """Returns the length of a row. `num_sentences` does not count the question."""
         return (
             self.num_special_tokens
             + num_question_pieces
@@ -290,7 +291,7 @@ class Windows:
 def make_windows(
     contexts: Contexts, questions: Questions, sizes: WindowSizes
 ) -> Windows:
-    """Returns the windows of all questions, in order, at least one per question."""
+    """Returns one or more windows for each question, in the order of the questions."""
     begins, ends = (
         tf.gather(values, questions.contexts)
         for values in (contexts.bounds[:-1], contexts.bounds[1:])

@@ -1,4 +1,4 @@
-"""Defines the interface of layouts, and readouts, which select text vectors.
+"""Defines the interfaces of layouts, and of readouts, which select text vectors.
 
 Each kind of row has one layout class, selected by the config of a checkpoint's inputs
 (`seg_tf.checkpoints.pretrained.Pretrained.layout`).
@@ -32,8 +32,8 @@ RowShape = tuple[int, ...]
 class TextCapacity:
     """Limits of the text that fits into a pretraining row.
 
-    If `num_sentences` is None, any number of sentences fits. If `longest_part` is set,
-    sentences with more pieces are split and count as several.
+    `num_pieces` excludes special tokens. If `num_sentences` is None, any number fits.
+    If `longest_part` is set, sentences with more pieces are split and count as several.
     """
 
     num_pieces: int
@@ -55,7 +55,7 @@ class Layout(abc.ABC):
         holds_spans: bool. Whether spans of a text are also spans of positions in a row.
         vectors_per_text: bool. Whether each text of a row has a separate vector.
         sent_id: int or None. Id of the token before each sentence, if any (SLM).
-        extra_features: features that only `sentence_vectors` reads.
+        extra_features: features that `sentence_vectors` reads but the encoder does not.
         unread_features: features of `rows` that no encoder or head reads.
     """
 
@@ -72,11 +72,11 @@ class Layout(abc.ABC):
 
     @abc.abstractmethod
     def capacity(self, num_texts: int) -> int:
-        """Returns the maximum number of pieces of an example of `num_texts` texts."""
+        """Returns the maximum total number of pieces of `num_texts` texts in a row."""
 
     @abc.abstractmethod
     def rows(self, trees: Trees) -> Features:
-        """Lays out each row of `trees`, and pads all rows to the same length."""
+        """Converts each row of `trees` to features, padded to a common length."""
 
     @abc.abstractmethod
     def num_tokens(self, example: Example) -> int:
@@ -88,7 +88,7 @@ class Layout(abc.ABC):
 
     @abc.abstractmethod
     def row_shape(self, example: Example) -> RowShape:
-        """Returns the smallest row shape for an example."""
+        """Returns the smallest supported row shape into which an example fits."""
 
     @abc.abstractmethod
     def lay_out(
@@ -108,7 +108,7 @@ class Layout(abc.ABC):
         return self
 
     def piece_starts(self, example: Example) -> np.ndarray:
-        """Returns the position of each segment's first piece, if `holds_spans`."""
+        """Returns the position of each segment's first piece. Needs `holds_spans`."""
         raise NotImplementedError
 
     # === Vectors ===
@@ -137,8 +137,9 @@ class Layout(abc.ABC):
 class TextReadout(abc.ABC):
     """Base class of readouts, which select the output vectors that represent texts.
 
-    Readouts have no weights, and Keras can save them. If `needs_pooler` is True, a head
-    must add a pooler, because pretraining has none.
+    Readouts have no weights, and Keras can save them. `feature_names` are the features
+    that `head_vectors` reads. If `needs_pooler` is True, the head must add a pooler,
+    because the encoder was pretrained without one.
     """
 
     feature_names: ClassVar[tuple[str, ...]] = ()
@@ -164,7 +165,7 @@ class TextReadout(abc.ABC):
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class FirstToken(TextReadout):
-    """Selects `[CLS]`, as in BERT. All texts of a row share one vector."""
+    """Selects the output at `[CLS]`, as in BERT. All texts of a row share it."""
 
     needs_pooler = True
 
@@ -176,7 +177,7 @@ class FirstToken(TextReadout):
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class SentenceTokens(TextReadout):
-    """Selects `[CLS]` and the `[SENT]` of each text (SLM, section 2.2)."""
+    """Selects the outputs at `[CLS]` and at each text's `[SENT]` (SLM, section 2.2)."""
 
     feature_names = ("candidate_positions",)
 
@@ -193,7 +194,7 @@ class SentenceTokens(TextReadout):
 
 @keras.saving.register_keras_serializable(package="seg_tf")
 class PooledSentences(TextReadout):
-    """Pools the `<SS>` output of each text and averages over its parts (ReAT)."""
+    """Pools each `<SS>` output, and averages over the parts of each text (ReAT)."""
 
     feature_names = ("sentence_starts", "given_text")
 

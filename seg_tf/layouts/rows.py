@@ -21,7 +21,7 @@ class Segment:
     """Word pieces of a text, or of one of its sentences, and their indices.
 
     `pieces` is an int array of ids, possibly empty. `text` is the number of the text in
-    the example, and `first_token` is the token index of the first piece.
+    the example. The other fields are indices of the first piece.
     """
 
     pieces: np.ndarray
@@ -69,10 +69,7 @@ def trees_of(examples: Sequence[Example], num_columns: int) -> Trees:
 
 
 def bucket_length(num_tokens: int, longest: int) -> int:
-    """Rounds a number of tokens up to one of a few row lengths, at most `longest`.
-
-    Each row length is compiled once. On average, 8% of a row is padding.
-    """
+    """Rounds a number of tokens up to one of a few row lengths, at most `longest`."""
     step = max(_SHORTEST_BUCKET, (1 << (num_tokens - 1).bit_length()) // 8)
     return min(-(-num_tokens // step) * step, longest)
 
@@ -80,7 +77,10 @@ def bucket_length(num_tokens: int, longest: int) -> int:
 def room_for_pieces(
     num_specials: int, max_length: int, num_texts: int, max_sentences: int
 ) -> int:
-    """Returns the space for pieces in a row. Raises ValueError if texts cannot fit."""
+    """Returns how many pieces fit into a row that has `num_specials` special tokens.
+
+    Raises a ValueError if `max_length` or `max_sentences` is too small for the texts.
+    """
     if max_length < num_specials or num_texts > max_sentences:
         raise ValueError(
             f"`max_length` must be at least {num_specials}, the special tokens of the "
@@ -91,7 +91,10 @@ def room_for_pieces(
 
 
 class IndexedLayout(Layout):
-    """Base class of layouts with `[CLS]`, the texts in order, and a final `[SEP]`."""
+    """Base class of layouts with `[CLS]`, the texts in order, and a final `[SEP]`.
+
+    Raises a ValueError if `max_length` exceeds the encoder's number of positions.
+    """
 
     holds_spans = True
 
@@ -114,7 +117,7 @@ class IndexedLayout(Layout):
 
     @abc.abstractmethod
     def rows(self, trees: Trees, row_length: int | tf.Tensor | None = None) -> Features:
-        """Lays out rows like `Layout.rows`, or with a fixed `row_length`."""
+        """Lays out rows as in `Layout.rows`, padded to `row_length` if it is given."""
 
     def lay_out(
         self, examples: Sequence[Example], row_shape: RowShape

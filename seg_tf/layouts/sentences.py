@@ -1,4 +1,4 @@
-"""Lays out `[CLS] [SENT] s1 [SENT] s2 … [SEP]` with sentences in any order (SLM).
+"""Lays out rows `[CLS] [SENT] s1 [SENT] s2 … [SEP]` of sentences (SLM).
 
 Shape key: B rows, S sentences of a row, L row length, C = S + 2 candidates.
 """
@@ -137,7 +137,8 @@ def sentence_rows(
             candidate. If None, all sentences are candidates.
 
     Returns:
-        The features of `window_rows` and `CANDIDATES`.
+        The features of `window_rows`, and those in `CANDIDATES`: `(B, C)` for the
+        candidates, `(B, C - 1)` for the gold features.
     """
     count = trees.num_sentences[:, tf.newaxis]
     num_specials = 0 if sent_id is None else 1
@@ -202,7 +203,7 @@ def _candidates(
     places: tf.Tensor,
     first_is_context: tf.Tensor | None,
 ) -> dict[str, tf.Tensor]:
-    """Returns the features `CANDIDATES`: pointer candidates in row and gold order."""
+    """Returns the features `CANDIDATES`, from the starts of presented sentences."""
     num_context = tf.zeros_like(end)
     if first_is_context is not None:
         num_context = tf.cast(first_is_context, tf.int32)[:, tf.newaxis]

@@ -34,7 +34,7 @@ _IMPOSSIBLE = np.float64("-inf")
 def span_rows(
     trees: Trees, layout: IndexedLayout, row_length: int | tf.Tensor | None = None
 ) -> dict[str, tf.Tensor]:
-    """Lays out the questions and windows of `span_trees` in a `for_spans` layout.
+    """Lays out the trees of `span_trees` with a layout from `Layout.for_spans`.
 
     Returns:
         The features of `layout.rows` and `can_answer`, a bool mask `(W, L)` of the
@@ -59,8 +59,8 @@ def span_trees(
 ) -> Trees:
     """Combines each question and window as texts 0 and 1 of a row.
 
-    `num_columns` is the number of sentences per row, including the question. If None,
-    it is the largest number that a row needs.
+    `num_columns` is the number of sentences that rows are padded to, including the
+    question. If None, rows are padded to the longest one.
     """
     num_rows = tf.size(windows.questions)
     num_shown = windows.num_sentences(contexts)
@@ -104,7 +104,7 @@ def span_trees(
 def answer_labels(
     rows: Features, windows: Windows, first: tf.Tensor, last: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """Returns the positions, and possibly candidates, that a model has to predict.
+    """Returns the labels of answers: positions and, if rows have them, candidates.
 
     `first` and `last`, int32 `(W,)`, index the first and last piece of the answer in
     the pieces of all contexts. If there is no answer, `last` is less than `first`.
@@ -142,7 +142,7 @@ class BestSpans:
         texts: string tensor `(Q, N)`. Text of each span.
         starts, ends: int32 tensors `(Q, N)`. Character bounds in the context.
         start_logits, end_logits: float64 `(Q, N)`, summing to `NO_SCORE` at padding.
-        counts: int32 tensor `(Q,)`. Number of spans.
+        counts: int32 tensor `(Q,)`. Number of answers, without padding.
         null_logits: float64 tensor `(Q, 2)`. Start and end logit of `[CLS]` in the
             window where their sum is lowest, as in BERT's published code.
     """
@@ -175,7 +175,7 @@ def best_spans(
     num_best: int,
     max_answer_pieces: int,
 ) -> BestSpans:
-    """Finds up to `num_best` answers of each question, and its null logits.
+    """Finds up to `num_best` answers and the null logits of each question.
 
     Answers have up to `max_answer_pieces` pieces. `question_contexts`, int32 `(Q,)`,
     are context numbers. `start_logits` and `end_logits`, float `(K,)`, score each piece
@@ -250,7 +250,7 @@ def _distinct_spans(
 ) -> tuple[tf.Tensor, ...]:
     """Returns texts `(Q, N)`, spans `(Q, N, 2)` and counts `(Q,)` of the best answers.
 
-    Doubles the number of compared spans until enough texts differ or all are seen.
+    Doubles the number of compared spans until `num_best` texts differ or none remain.
     """
     begins = tf.cast(scores.row_starts(), tf.int32)[:, tf.newaxis]
     dense = scores.to_tensor(_IMPOSSIBLE)

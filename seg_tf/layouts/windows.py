@@ -17,7 +17,7 @@ WINDOW_INDICES = ("position_index", "paragraph_index", "sentence_index", "token_
 class WindowLayout(IndexedLayout):
     """Lays out `[CLS]` and each text with a `[SEP]` after it, using `window_rows`.
 
-    There is no token for a sentence, so its vector is the mean over its pieces.
+    Rows have no sentence tokens, so a sentence vector is the mean over its pieces.
     """
 
     vectors_per_text = False
@@ -82,7 +82,7 @@ def window_rows(
         trees: `Trees`. The texts.
         special_ids: dict. Ids of "cls", "sep" and "pad".
         row_length: int. Length L of the rows. All tokens must fit.
-        caps: dict. Table size of each requested index, including `token_type`.
+        caps: dict. Embedding table size of each requested index or `token_type`.
 
     Returns:
         `token_ids`, `padding_mask`, the indices in `caps`, each less than its cap, and
@@ -121,7 +121,7 @@ def window_rows(
 
 
 def _sentence_table(trees: Trees, caps: Mapping[str, int]) -> dict[str, tf.Tensor]:
-    """Returns the bounds of sentences in rows, and indices that their pieces share.
+    """Returns bounds of sentences in rows, and indices of their pieces, `(B, S)`.
 
     `start` and `end` include special tokens with the indices of a sentence: `[CLS]`
     before the first, and `[SEP]`, at position `separator`, after the last of each text.

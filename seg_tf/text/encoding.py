@@ -1,7 +1,4 @@
-"""Creates text encoders from the tokenizer names in manifests.
-
-TensorFlow is imported only when a word-piece encoder is created.
-"""
+"""Creates text encoders. TensorFlow is imported only for word pieces."""
 
 from __future__ import annotations
 
@@ -65,7 +62,7 @@ class TextPreparation:
     sentence_parameters: bytes | None = dataclasses.field(default=None, repr=False)
 
     def files(self) -> dict[str, bytes]:
-        """Maps file names to the vocabulary and any sentence parameters, as bytes."""
+        """Returns the vocabulary and any sentence parameters, as bytes by file name."""
         files = {VOCABULARY_FILE: self.vocabulary}
         if self.sentence_parameters is not None:
             files[SENTENCE_PARAMETERS_FILE] = self.sentence_parameters
@@ -111,7 +108,7 @@ class Words:
         self._chunks = CachedFunction(self._encode_chunk, _MAX_CHUNKS)
 
     def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns concatenated int32 ids of texts, and each text's number of ids."""
+        """Encodes texts as word ids. See `WordPieces.encode` for results and errors."""
         check_texts(texts)
         ids, lengths = [], []
         for text in texts:
@@ -122,17 +119,19 @@ class Words:
         return np.array(ids, np.int32), np.array(lengths, np.int64)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Decodes ids for display. Raises a ValueError if an id is out of range."""
+        """Decodes ids to words, joined by spaces. Raises ValueError for invalid ids."""
         return " ".join(self.vocabulary.tokens_of(ids))
 
     def _encode_chunk(self, chunk: str) -> tuple[int, ...]:
-        """Returns the ids of the words in a string without spaces."""
         unknown = self.vocabulary.unk_id
         return tuple(self._ids.get(word, unknown) for word in self._split(chunk))
 
 
 def read_vocabulary(tokenizer: str, path: str | os.PathLike) -> TokenTable:
-    """Reads the `Vocabulary` or `WordVocabulary` of a tokenizer in `TOKENIZERS`."""
+    """Reads a `Vocabulary` for "word_pieces", a `WordVocabulary` for other tokenizers.
+
+    Raises a ValueError if `tokenizer` is not in `TOKENIZERS` or the file is invalid.
+    """
     check_choice("tokenizer", tokenizer, TOKENIZERS)
     table = Vocabulary if tokenizer == WORD_PIECES else WordVocabulary
     return table.from_file(path)
@@ -141,7 +140,7 @@ def read_vocabulary(tokenizer: str, path: str | os.PathLike) -> TokenTable:
 def text_encoder(
     tokenizer: str, vocabulary: TokenTable, normalization: Normalization | None = None
 ) -> WordPieces | Words:
-    """Returns the text encoder of a tokenizer in `TOKENIZERS`."""
+    """Creates `WordPieces` or `Words`. Raises ValueError if `tokenizer` is unknown."""
     check_choice("tokenizer", tokenizer, TOKENIZERS)
     if tokenizer != WORD_PIECES:
         return Words(vocabulary, tokenizer, normalization)
@@ -151,9 +150,10 @@ def text_encoder(
 
 
 def sentence_splitter(tokenizer: str, splitter: Splitter) -> Callable[[str], list[str]]:
-    """Returns a function that splits a paragraph into sentences of whole words.
+    """Returns a function that splits a paragraph into sentences.
 
-    For "whitespace", it joins sentences without a space between them, as in `1 @.@ 5`.
+    With the tokenizer "whitespace", it never splits inside a word, such as `@.@`.
+    Raises a ValueError if `tokenizer` is not a key of `TOKENIZERS`.
     """
     check_choice("tokenizer", tokenizer, TOKENIZERS)
     if tokenizer != WHITESPACE:

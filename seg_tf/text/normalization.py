@@ -35,7 +35,7 @@ class Normalization:
         lower_case: bool. Whether text is lowercased.
         strip_accents: bool. Whether combining marks are stripped, including vowel signs
             of Indic scripts. If None, same as `lower_case`, as in BERT.
-        split_ideographs: bool. Whether each Chinese character is a word.
+        split_ideographs: bool. Whether each Chinese character is a separate word.
     """
 
     lower_case: bool
@@ -48,7 +48,7 @@ class Normalization:
 
     @classmethod
     def from_described(cls, described: Mapping[str, Any]) -> Self:
-        """Creates a normalization from the entries that `described` returns."""
+        """Creates a normalization from a dict with the entries of `described`."""
         return cls(
             described["lower_case"],
             described.get("strip_accents"),
@@ -77,7 +77,7 @@ UNCASED, CASED = Normalization(lower_case=True), Normalization(lower_case=False)
 def exact_tokenizer(
     tokens: Sequence[str], normalization: Normalization
 ) -> tokenizers.Tokenizer:
-    """Creates Hugging Face's BERT tokenizer. Ids of tokens are indices in `tokens`."""
+    """Creates Hugging Face's BERT tokenizer. A token's id is its index in `tokens`."""
     tokenizer = tokenizers.Tokenizer(
         tokenizers.models.WordPiece(
             {token: index for index, token in enumerate(tokens)},
@@ -96,7 +96,7 @@ def exact_normalizer(
 ) -> tokenizers.normalizers.Normalizer:
     """Returns the normalizer that `exact_tokenizer` applies before it splits text.
 
-    With `letters_only`, it can only lowercase text and strip combining marks.
+    If `letters_only`, it only lowercases and strips combining marks, as configured.
     """
     return tokenizers.normalizers.BertNormalizer(
         clean_text=not letters_only,
@@ -114,7 +114,7 @@ def word_splitter(normalization: Normalization) -> Callable[[str], list[str]]:
 
 
 def white_space_splitter(normalization: Normalization) -> Callable[[str], list[str]]:
-    """Returns a function that normalizes text and splits it only at whitespace."""
+    """Returns a function that normalizes only letters and splits only at whitespace."""
     if not normalization.lower_case and not normalization.strip_accents:
         return lambda text: drop_surrogates(text).split()
     normalize = exact_normalizer(normalization, letters_only=True).normalize_str
@@ -127,7 +127,7 @@ def drop_surrogates(text: str, replacement: str = "") -> str:
 
 
 def check_texts(texts: Sequence[str]) -> None:
-    """Raises a ValueError if `texts` is a single string."""
+    """Raises a ValueError if `texts` is a single `str` or `bytes`."""
     if isinstance(texts, str | bytes):
         raise ValueError(
             "`texts` must be a sequence of strings. Received: one "

@@ -7,8 +7,8 @@ from the token after it. No sentence ends inside a collocation.
 A regular expression finds chunks (strings between whitespace) that contain such a mark.
 Results for chunks are cached, and the next word is read only if it is relevant.
 
-Sentences are identical to those of NLTK 3.10 with its default language variables. Its
-definitions of whitespace and letters, and apparent oddities, are reproduced on purpose.
+Except for leading whitespace, sentences are identical to those of NLTK 3.10 with its
+default language variables. NLTK's definitions and oddities are reproduced on purpose.
 """
 
 import enum
@@ -94,17 +94,17 @@ ENDS_IF = {Kind.ABBREVIATION: Evidence.STARTS | Evidence.STARTER}
 
 
 def ends_sentence(kind: Kind, evidence: int) -> bool:
-    """Returns whether a sentence ends between two tokens that form no collocation."""
+    """Returns whether a token of `kind` ends a sentence, given the `evidence` after it.
+
+    Assumes that the tokens before and after the boundary form no collocation.
+    """
     if kind in ENDS_UNLESS:
         return not evidence & ENDS_UNLESS[kind]
     return bool(evidence & ENDS_IF.get(kind, 0))
 
 
 class Before(NamedTuple):
-    """Kind and type of the token before a possible boundary.
-
-    The type is None if no collocation starts with the token.
-    """
+    """Token before a possible boundary. `type` is None if it starts no collocation."""
 
     kind: Kind
     type: str | None
@@ -241,7 +241,7 @@ _ALL_KINDS = sum(1 << kind for kind in Kind)
 
 
 class CachedFunction(dict):
-    """Caches a function's results for short strings. A full cache is emptied."""
+    """Dict that caches a function's results for short keys. It is emptied when full."""
 
     MAX_KEY_LENGTH = 40
 
@@ -260,10 +260,10 @@ class CachedFunction(dict):
 
 
 class _Candidate(NamedTuple):
-    """Candidate for a boundary. Offsets count back from the start of the next chunk.
+    """Candidate for a boundary: `stop` of a sentence, and `begin` of the next one.
 
-    `begin` is None if the next sentence starts with the next chunk. `before` is None if
-    the sentence ends regardless of the next word.
+    Both are counted back from the start of the next chunk. `begin` is None if the next
+    sentence starts there. `before` is None if the next word does not matter.
     """
 
     stop: int
@@ -276,7 +276,7 @@ _ORDINARY = Before(Kind.ORDINARY, None)
 
 
 class Splitter:
-    """Base class of sentence splitters, which find the `spans` of sentences."""
+    """Base class of sentence splitters. Subclasses implement `spans`."""
 
     def __init__(self, parameters: Any):
         self.parameters = parameters
@@ -297,8 +297,8 @@ class SentenceSplitter(Splitter):
     """Punkt sentence splitter (Kiss and Strunk, 2006).
 
     Splits like NLTK's `PunktSentenceTokenizer` with the same parameters, but excludes
-    the whitespace before the first sentence. If the parameters have terminators, the
-    text is first split after each terminator, and each part is treated as a paragraph.
+    the whitespace before the first sentence. If the parameters have terminators, text
+    is first split after these and any closing marks. Parts are treated as paragraphs.
 
     Args:
         parameters: `PunktParameters`. Tables of a language, by default English.
@@ -401,7 +401,7 @@ class SentenceSplitter(Splitter):
         return None
 
     def _follower(self, word: str) -> tuple[int, str | None]:
-        """Returns flags of kinds that end a sentence before `word`, and its type."""
+        """Returns a mask of kinds that end a sentence before `word`, and its type."""
         # As in Punkt, a sentence end inside `word` counts for all kinds.
         tokens = tokenize(word)
         if self._decision.contains_end(tokens):
@@ -422,9 +422,9 @@ class SentenceSplitter(Splitter):
 
 
 def _last_ends(text: str) -> Iterator[tuple[int, re.Match]]:
-    """Yields the start of each chunk with its last possible sentence end.
+    """Yields each chunk's start and the match of its last possible sentence end.
 
-    If the chunk's first character is a possible end, it is yielded, too.
+    A possible end that is the first character of the chunk is yielded as well.
     """
     chunk_start, last = 0, None
     for match in _END.finditer(text):
@@ -444,13 +444,13 @@ def _last_ends(text: str) -> Iterator[tuple[int, re.Match]]:
 
 
 def _give_closers(text: str, stop: int, begin: int) -> Boundary:
-    """Moves a boundary past separate closing marks at `begin`."""
+    """Returns a boundary, moved past separate closing marks at `begin`, if any."""
     closers = _LONE_CLOSERS.match(text, begin)
     return (closers.end(1), closers.end()) if closers else (stop, begin)
 
 
 def _part_pattern(terminators: str) -> re.Pattern | None:
-    """Returns a pattern for text up to a terminator, or None if there are none."""
+    """Returns a pattern for the parts of text, or None if `terminators` is empty."""
     if not terminators:
         return None
     ends = re.escape(terminators)

@@ -50,7 +50,7 @@ UNIVERSAL_TERMINATORS = "。｡！？।॥؟۔።፧။។։"
 class Orthography:
     """Flags of the case and context in which a word type was seen, as in NLTK.
 
-    FIRST is the start of a sentence, INSIDE is elsewhere in it, and UNSURE is unknown.
+    FIRST means at the start of a sentence, INSIDE elsewhere in it, UNSURE unknown.
     """
 
     UPPER_FIRST = 2
@@ -69,8 +69,8 @@ class PunktParameters:
 
     Attributes:
         abbreviation_types: words that are written with a period, which is omitted here.
-        collocations: pairs of words that belong together although a period, omitted
-            here, follows the first word, such as ("##number##", "km").
+        collocations: pairs of words that no sentence end separates, although a period,
+            omitted here, follows the first word, such as ("##number##", "km").
         sentence_starters: words that often begin a sentence.
         orthographic_context: flags of `Orthography` for each word type.
         terminators: characters that always end a sentence.
@@ -101,7 +101,7 @@ class PunktParameters:
     def reduced(self) -> Self:
         """Returns equivalent parameters with a smaller `orthographic_context`.
 
-        Omits types never seen in lowercase, and reduces all other types to 3 classes.
+        Omits word types never seen in lowercase, and flags that change no decision.
         """
         context = {}
         for word, seen in self.orthographic_context.items():
@@ -144,7 +144,7 @@ class PunktParameters:
 
     @classmethod
     def from_json(cls, values: Any, source: str) -> Self:
-        """Creates parameters from a JSON value. Raises ValueError if it is invalid."""
+        """Reads parameters from JSON of `source`. Raises a ValueError if invalid."""
         try:
             form = values["format"], values["format_version"]
             terminators = values.get("terminators", "")
@@ -206,7 +206,7 @@ class PunktParameters:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PunktCorrections:
-    """Entries to add to Punkt's tables, and entries to exclude from them."""
+    """Entries to add to Punkt's tables, and entries (`not_…`) to remove from them."""
 
     abbreviations: frozenset[str] = frozenset()
     not_abbreviations: frozenset[str] = frozenset()
@@ -254,7 +254,7 @@ def _corrections(name: str, groups: Mapping[str, Any]) -> frozenset:
 
 
 def _listed_words(value: str) -> Iterator[str]:
-    """Yields the words of a string, with ranges expanded."""
+    """Yields the lowercase words of a string, with ranges such as `{a..z}` expanded."""
     if value != value.lower():
         raise ValueError(f"words must be in lower case. Received: {value!r}")
     words = value.split()

@@ -31,7 +31,7 @@ FUNCTION_HELP = (
 
 
 class SentenceFunctionError(ValueError):
-    """Raised if a sentence function fails or does not preserve the text."""
+    """Raised if a sentence function fails on `paragraph` or changes its text."""
 
     def __init__(self, message: str, paragraph: str):
         super().__init__(message, paragraph)
@@ -72,7 +72,10 @@ class SentenceFunction:
 
 
 class FunctionSplitter(Splitter):
-    """Splits paragraphs with a user function, and raises an error if text is lost."""
+    """Splits paragraphs with a user function.
+
+    Raises a ValueError if only a file names the function, or if it cannot be imported.
+    """
 
     def __init__(self, parameters: SentenceFunction):
         if parameters.named_by is not None:
@@ -122,7 +125,7 @@ SentenceParameters = PunktParameters | SentenceFunction
 
 
 def make_splitter(parameters: SentenceParameters) -> Splitter:
-    """Returns the sentence splitter for these parameters."""
+    """Returns the `FunctionSplitter` or `SentenceSplitter` for these parameters."""
     if isinstance(parameters, SentenceFunction):
         return FunctionSplitter(parameters)
     return SentenceSplitter(parameters)
@@ -133,7 +136,8 @@ def load_parameters(
 ) -> SentenceParameters:
     """Loads the sentence parameters that a flag names. See `PARAMETERS_HELP`.
 
-    Parameters are returned unchanged. For `sentence_function`, see `read_parameters`.
+    A name is "english", "universal", "function:MODULE:NAME", or a path. Parameters are
+    returned unchanged. See `read_parameters` for `sentence_function` and errors.
     """
     if not isinstance(name_or_path, str):
         return name_or_path
@@ -179,8 +183,7 @@ def read_parameters(
 def load_function(name: str, argument: str) -> Callable[[str], object]:
     """Imports a user function, given its name as `module:function`.
 
-    Raises:
-        ValueError: if the function cannot be imported. The message names `argument`.
+    If that fails, raises a ValueError whose message names `argument`.
     """
     module_name, _, function_name = name.partition(":")
     try:

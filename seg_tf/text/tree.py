@@ -1,8 +1,4 @@
-"""Represents documents as trees of paragraphs, sentences and word pieces.
-
-A tree is stored as three flat lists: the word pieces, the number of pieces of each
-sentence, and the number of sentences of each paragraph.
-"""
+"""Represents documents as trees of paragraphs, sentences and word pieces."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -14,15 +10,16 @@ import numpy as np
 class DocumentTree:
     """A document, or a window of one, as word pieces and the sizes of its parts.
 
-    For example, two paragraphs of sentences [[7, 8], [9]] and [[5]]:
-      token_ids [7, 8, 9, 5], sentence_lengths [2, 1, 1], paragraph_lengths [2, 1].
+    For example, paragraphs [[7, 8], [9]] and [[5]], which are lists of sentences, have
+    token_ids [7, 8, 9, 5], sentence_lengths [2, 1, 1] and paragraph_lengths [2, 1].
+    Raises a ValueError if the lengths do not have the sums below.
 
     Attributes:
         token_ids: int array `(n,)`. Vocabulary ids without special tokens.
         sentence_lengths: int array `(s,)`. Pieces per sentence, with sum n.
         paragraph_lengths: int array `(p,)`. Sentences per paragraph, with sum s.
-        first_index: tuple of int. Paragraph, sentence and token index of the first
-            piece in the whole document, so that windows keep their true indices.
+        first_index: tuple of int. Paragraph, sentence and token index that the first
+            piece of a window has in the whole document.
     """
 
     token_ids: np.ndarray
@@ -41,14 +38,14 @@ class DocumentTree:
 
     @property
     def paragraph_of_sentence(self) -> np.ndarray:
-        """Number of the paragraph of each sentence, from 0, int64 `(s,)`."""
+        """Number of each sentence's paragraph in this tree, from 0, int64 `(s,)`."""
         return np.repeat(np.arange(len(self.paragraph_lengths)), self.paragraph_lengths)
 
     def indices(self) -> dict[str, np.ndarray]:
         """Returns `paragraph_index`, `sentence_index` and `token_index` of every piece.
 
-        The sentence index restarts with each paragraph and the token index with each
-        sentence (Segatron, section 3.2). The int arrays `(n,)` are not capped.
+        The sentence index restarts in each paragraph, and the token index in each
+        sentence (Segatron, section 3.2). Each value of the dict is an int array `(n,)`.
         """
         first_paragraph, first_sentence, first_token = self.first_index
         sentences = _restarting_counts(self.paragraph_lengths, first_sentence)
@@ -60,9 +57,9 @@ class DocumentTree:
         }
 
     def with_paragraph_ends(self, token_id: int) -> "DocumentTree":
-        """Returns the tree with `token_id` at the end of each paragraph.
+        """Returns a copy with `token_id` appended to each paragraph's last sentence.
 
-        With 0, the example of the class becomes [[7, 8], [9, 0]] and [[5, 0]].
+        With `token_id` 0, [[7, 8], [9]] and [[5]] become [[7, 8], [9, 0]] and [[5, 0]].
         """
         last_sentences = np.cumsum(self.paragraph_lengths) - 1
         ends = np.cumsum(self.sentence_lengths)[last_sentences]
@@ -78,8 +75,8 @@ class DocumentTree:
 class TreeBuilder:
     """Converts the paragraphs of documents to trees.
 
-    `split_sentences` splits a paragraph. `encode` maps sentences to their concatenated
-    piece ids and the number of ids of each.
+    `split_sentences` splits a paragraph into sentences. `encode` returns the piece ids
+    of sentences as one concatenated array, and the number of ids of each sentence.
     """
 
     def __init__(
@@ -91,10 +88,10 @@ class TreeBuilder:
         self._encode = encode
 
     def build(self, documents: Sequence[Sequence[str]]) -> list[DocumentTree]:
-        """Builds the tree of each document from its paragraphs.
+        """Builds one tree for each document, which is a sequence of paragraphs.
 
-        Sentences without word pieces (only control characters) are left out, and so are
-        paragraphs without sentences.
+        Leaves out sentences without word pieces, such as control characters, and then
+        paragraphs without sentences. A tree may be empty.
         """
         sentences, sentences_in_paragraph = [], []
         for paragraphs in documents:
@@ -126,7 +123,7 @@ class TreeBuilder:
 
 
 def _restarting_counts(lengths: np.ndarray, first: int) -> np.ndarray:
-    """Concatenates runs 0, 1, … of given lengths. The first run starts at `first`."""
+    """Counts 0, 1, … in each run of `lengths`, but from `first` in the first run."""
     counts = np.arange(int(np.sum(lengths)))
     counts -= np.repeat(np.append(0, np.cumsum(lengths))[:-1], lengths)
     if len(lengths):

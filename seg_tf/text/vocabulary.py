@@ -37,10 +37,11 @@ def decode_lines(content: bytes, source: str) -> tuple[str, ...]:
 class TokenTable:
     """Base class of vocabularies, which map ids to distinct tokens.
 
+    Raises a ValueError for invalid tokens, and for missing or misplaced special tokens.
+
     Args:
         tokens: tuple of str. One token per id, nonempty and without whitespace.
-        checksum: str. SHA-256 of the file that the tokens came from, by default of a
-            file with these tokens.
+        checksum: str. SHA-256 of the vocabulary file. If empty, that of `to_bytes()`.
         source: str. Origin of the tokens, for error messages.
     """
 
@@ -58,7 +59,7 @@ class TokenTable:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike) -> Self:
-        """Reads a UTF-8 file with one token per line. The first line has id 0."""
+        """Reads a file with one token per line. Raises ValueError if it is invalid."""
         content = pathlib.Path(path).read_bytes()
         tokens = decode_lines(content, str(path))
         return cls(tokens, hashlib.sha256(content).hexdigest(), str(path))
@@ -73,12 +74,12 @@ class TokenTable:
 
     @functools.cached_property
     def ids(self) -> Mapping[str, int]:
-        """Id of each token."""
+        """Mapping from each token to its id."""
         return {token: index for index, token in enumerate(self.tokens)}
 
     @property
     def special_ids(self) -> Mapping[str, int]:
-        """Ids of special tokens by short names, for manifests."""
+        """Ids of special tokens by short name, such as "mask" for `[MASK]`."""
         return {}
 
     def id_of(self, token: str) -> int:
@@ -91,7 +92,7 @@ class TokenTable:
         return self.ids[token]
 
     def tokens_of(self, ids: Iterable[int]) -> list[str]:
-        """Returns the token of each id. Raises a ValueError if an id is invalid."""
+        """Returns the token of each id. Raises ValueError for ids out of range."""
         ids = list(ids)
         for token_id in ids:
             if not 0 <= token_id < self.size:
@@ -124,6 +125,9 @@ def _id_property(token: str) -> Any:
 class Vocabulary(TokenTable):
     """Vocabulary of word pieces. Pieces that continue a word start with `##`.
 
+    Raises a ValueError if one of `SPECIAL_TOKENS` is missing. So do `sent_id` and
+    `attention_id` if their token and unused tokens (`[unused…]`) are missing.
+
     Example:
         >>> vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"])
         >>> vocabulary.size, vocabulary.mask_id, vocabulary.id_of("a")
@@ -132,7 +136,7 @@ class Vocabulary(TokenTable):
 
     @functools.cached_property
     def sent_id(self) -> int:
-        """Id of SLM's `[SENT]`, or of the first unused token if `[SENT]` is missing."""
+        """Id of SLM's `[SENT]` or, if that is missing, of the first unused token."""
         return self._id_or_unused(SENT)
 
     @functools.cached_property
@@ -171,9 +175,10 @@ class Vocabulary(TokenTable):
 
 @dataclasses.dataclass(frozen=True)
 class WordVocabulary(TokenTable):
-    """Vocabulary of whole words, sorted by decreasing frequency for adaptive softmax.
+    """Vocabulary of whole words, by decreasing frequency for adaptive softmax.
 
-    `<eos>`, the end of a paragraph, has id 0. `<unk>` may have any other id.
+    `<eos>`, the end of a paragraph, must have id 0, and `<unk>` any other id, or a
+    ValueError is raised. The order of the words is not checked.
 
     Example:
         >>> vocabulary = WordVocabulary(["<eos>", "the", "<unk>", "Dog"])

@@ -118,7 +118,7 @@ class WordPieces:
         return self._ways(texts) == _EXACT
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Decodes ids for display. Raises a ValueError if an id is out of range."""
+        """Decodes ids to words, joined by spaces. Raises ValueError for invalid ids."""
         words: list[str] = []
         for token in self.vocabulary.tokens_of(ids):
             if words and token.startswith(CONTINUATION):
@@ -128,7 +128,7 @@ class WordPieces:
         return " ".join(words)
 
     def _ways(self, texts: Sequence[str]) -> np.ndarray:
-        """Returns the fastest encoding method with exact ids for each text."""
+        """Returns the fastest way to encode each text exactly, such as `_ASCII`."""
         is_ascii = _map_to_array(str.isascii, texts, bool)
         ways = np.where(is_ascii, _ASCII, _UNICODE)
         if not is_ascii.all():
@@ -193,7 +193,10 @@ class PieceOffsets:
         self._tokenizer = exact_tokenizer(vocabulary.tokens, self.normalization)
 
     def encode(self, text: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns int32 ids, and each piece's start and stop character, as int64."""
+        """Returns int32 ids, and int64 start and stop characters of the pieces, `(n,)`.
+
+        Combining marks after a piece belong to it, even if normalization strips them.
+        """
         # U+FFFD has the same length, and the tokenizer drops it.
         encoding = self._tokenizer.encode(drop_surrogates(text, "\ufffd"))
         ids = np.array(encoding.ids, np.int32)
@@ -210,10 +213,7 @@ class PieceOffsets:
 
 
 class FastTokenizer:
-    """Encodes a batch of texts with one call of TensorFlow Text's kernels.
-
-    `encode_unicode` limits the bytes of words, so callers must not pass long words.
-    """
+    """Encodes texts with TensorFlow Text. Callers must check `TokenizerDifferences`."""
 
     def __init__(self, tokens: Sequence[str], normalization: Normalization):
         tokens = tuple(tokens)
@@ -226,7 +226,7 @@ class FastTokenizer:
         self._unicode = word_piece_kernel(tokens, MAX_BYTES_PER_WORD)
 
     def encode_ascii(self, texts: Sequence[str]) -> Encoded:
-        """Encodes ASCII texts. The ids are exact."""
+        """Encodes ASCII texts as `(ids, lengths)`, like the exact tokenizer."""
         joined = "\n".join(texts).encode("ascii")
         if len(joined.translate(None, _ASCII_CONTROLS)) < len(joined):
             texts = [text.translate(_DROP_ASCII_CONTROLS) for text in texts]
@@ -251,7 +251,7 @@ def _encode_joined(
     joined: bytes,
     num_bytes: np.ndarray,
 ) -> Encoded:
-    """Encodes texts of lengths `num_bytes`, which are joined by one-byte separators."""
+    """Encodes texts of `num_bytes` bytes each, joined with one-byte separators."""
     ids, starts, _ = tokenizer.tokenize_with_offsets([joined])
     ends = np.searchsorted(starts.values.numpy(), np.cumsum(num_bytes + 1))
     return ids.values.numpy(), np.diff(ends, prepend=0)
@@ -292,7 +292,7 @@ class TokenizerDifferences:
             self._kinds[first : last + 1] = _DIFFERING
 
     def may_occur(self, texts: Sequence[str]) -> np.ndarray:
-        """Returns a bool mask of the texts that require the exact tokenizer."""
+        """Returns a bool mask of texts with differing characters or long words."""
         joined = "\n".join(texts)
         encoded = joined.encode("utf-32-le", "surrogatepass")
         kinds = self._kinds[np.frombuffer(encoded, np.uint32)]
@@ -307,7 +307,7 @@ class TokenizerDifferences:
 
 
 def differing_characters(normalization: Normalization) -> list[tuple[int, int]]:
-    """Returns ranges (first, last) of the characters that need the exact tokenizer."""
+    """Returns (first, last) code points of ranges that need the exact tokenizer."""
     path = importlib.resources.files("seg_tf.text") / "data/differing_characters.json"
     tables = json.loads(path.read_bytes())
     ranges = tables[f"{normalization.lower_case},{normalization.strip_accents}"]

@@ -18,7 +18,7 @@ _BLOCK_LENGTH = 256
 class FlatTexts:
     """Concatenated texts, with a line feed after each text.
 
-    `code_points` is int32 `(N,)`. `starts` and `ends`, `(B,)`, exclude line feeds.
+    `code_points` is int32 `(N,)`. `starts` and `ends`, `(B,)`, exclude the line feed.
     """
 
     code_points: tf.Tensor
@@ -27,7 +27,7 @@ class FlatTexts:
 
     @classmethod
     def of(cls, texts: tf.Tensor) -> Self:
-        """Decodes UTF-8 strings `(B,)`. Invalid bytes become U+FFFD."""
+        """Creates flat texts from UTF-8 strings `(B,)`. Invalid bytes become U+FFFD."""
         decoded = tf.strings.unicode_decode(
             tf.strings.join([texts, "\n"]), "UTF-8", errors="replace"
         )
@@ -39,13 +39,13 @@ class FlatTexts:
         return tf.searchsorted(self.ends, position)
 
     def strings(self, starts: tf.Tensor, stops: tf.Tensor) -> tf.Tensor:
-        """Returns a string for each pair of start and stop positions."""
+        """Returns the UTF-8 string between each start and stop position, `(R,)`."""
         position, _ = count_off(starts, stops - starts)
         return encode_strings(tf.gather(self.code_points, position), stops - starts)
 
 
 def encode_strings(code_points: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """Encodes consecutive code points as UTF-8 strings `(R,)` of given lengths."""
+    """Splits code points `(N,)` into UTF-8 strings of `lengths` code points, `(R,)`."""
     return tf.strings.unicode_encode(
         tf.RaggedTensor.from_row_lengths(code_points, lengths, validate=False), "UTF-8"
     )
@@ -86,10 +86,7 @@ def count_off(starts: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tens
 
 
 def which_run(lengths: tf.Tensor) -> tf.Tensor:
-    """Returns the index of the run at each position, given int32 run lengths `(R,)`.
-
-    Unlike `tf.repeat`, this does not pad all runs to the longest one.
-    """
+    """Returns `tf.repeat(tf.range(R), lengths)`, without padding to the longest run."""
     ends = tf.cumsum(lengths)
     total = tf.reduce_sum(lengths)
     ended = tf.scatter_nd(ends[:, tf.newaxis], tf.ones_like(ends), [total + 1])
@@ -125,5 +122,5 @@ class CodePointTable(tf.Module):
 
 
 def table_variable(values: np.ndarray) -> tf.Variable:
-    """Creates a table that all graphs share. A constant would be copied into each."""
+    """Creates an int32 table that all graphs share. A constant is copied into each."""
     return tf.Variable(values, trainable=False, dtype=tf.int32)

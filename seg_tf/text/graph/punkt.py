@@ -1,7 +1,7 @@
 """Splits paragraphs into sentences with Punkt, on a flat tensor of characters.
 
-Finds the same sentences as `seg_tf.text.punkt.SentenceSplitter`, which explains the
-rules, but processes all paragraphs at once.
+Finds the same sentences as `seg_tf.text.punkt.SentenceSplitter`, but processes all
+paragraphs at once. See `seg_tf.text.punkt` for the rules.
 
 Shape key: N characters, T tokens, M candidates for sentence ends, S sentences.
 """
@@ -66,10 +66,8 @@ class GraphSentenceSplitter(tf.Module):
     """Punkt sentence splitter (Kiss and Strunk, 2006), in the graph.
 
     Splits int32 code points `(N,)`, in which a line feed ends every paragraph, into
-    `Sentences` without surrounding whitespace.
-
-    Args:
-        parameters: `PunktParameters`, by default English. Functions raise a ValueError.
+    `Sentences` without surrounding whitespace. `parameters` are English by default. A
+    `SentenceFunction` is rejected with a ValueError.
     """
 
     def __init__(self, parameters: PunktParameters | SentenceFunction | None = None):
@@ -175,7 +173,7 @@ class GraphSentenceSplitter(tf.Module):
 
 
 def _scattered(flags: tf.Tensor, positions: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
-    """Scatters flags to positions of a bool tensor with the shape of `like`."""
+    """Returns a bool tensor shaped like `like`, with `flags` at `positions`."""
     flags = tf.cast(flags, tf.int32)
     return tf.scatter_nd(positions[:, tf.newaxis], flags, tf.shape(like)) > 0
 
@@ -240,9 +238,9 @@ class ParagraphCutter(tf.Module):
         self._flags = CodePointTable(flags)
 
     def cut(self, code_points: tf.Tensor) -> tuple[tf.Tensor, MarkedPositions]:
-        """Inserts line feeds between the parts of paragraphs, code points `(N,)`.
+        """Inserts line feeds between the parts of paragraphs in code points `(N,)`.
 
-        Returns the new text, and `MarkedPositions` of the inserted line feeds.
+        Returns the new code points, and `MarkedPositions` of the inserted line feeds.
         """
         flags = self._flags(code_points)
         position = tf.range(1, tf.size(flags) + 1)
@@ -304,8 +302,8 @@ class _Paragraphs:
 class _PossibleEnds:
     """The candidates for sentence ends, with their contexts.
 
-    A candidate is the last possible end of a chunk, or an earlier one that is the first
-    character of the chunk (`is_alone`). If `has_mark`, a mark that ends words follows.
+    A candidate is the last possible end in a chunk or, if `is_alone`, an earlier one at
+    the start of the chunk. If `has_mark`, a mark in `punkt.WORD_ENDS` follows.
     """
 
     def __init__(self, characters: Characters, paragraphs: _Paragraphs):
@@ -358,7 +356,7 @@ class _PossibleEnds:
 
 @functools.cache
 def character_flags() -> np.ndarray:
-    """Returns the flags of every code point, int32 array `(0x110000,)`."""
+    """Returns flags such as `SPACE` of every code point, int32 array `(0x110000,)`."""
     flags = np.zeros(NUM_CODE_POINTS, np.int32)
     for characters, flag in (
         (punkt.WHITE_SPACE, SPACE),
@@ -422,7 +420,7 @@ class Spans:
 class Tokens:
     """The tokens of a text, as marks of their starts and as spans.
 
-    `linked_dots` marks dots followed by a single non-ASCII space and another dot.
+    `linked_dots` marks single dots before a single non-ASCII space and another dot.
     """
 
     starts: MarkedPositions
@@ -603,12 +601,11 @@ class _TokenTexts:
         return tf.where(is_mark, Evidence.CONTINUES, evidence), word_type
 
     def _text(self, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-        """Returns the lowercase string of each span of characters."""
         position, _ = count_off(starts, ends - starts)
         return encode_strings(tf.gather(self._lowered, position), ends - starts)
 
     def _find_numbers(self) -> tf.Tensor:
-        """Returns a mask of the numbers, which may have a sign and separators."""
+        """Marks tokens that are numbers, with an optional sign and separators."""
         characters, end = self._characters, self._spans.ends
         is_separator = characters.equal(DOT) | characters.equal(COMMA)
         is_digit = characters.has(DIGIT)
@@ -622,7 +619,7 @@ class _TokenTexts:
 
 @functools.cache
 def small_letters() -> np.ndarray:
-    """Returns the lowercase form of every code point, int32 array `(0x110000,)`."""
+    """Returns each code point in lowercase if that is one character, `(0x110000,)`."""
     letters = np.arange(NUM_CODE_POINTS, dtype=np.int32)
     for code_point in range(NUM_CODE_POINTS):
         lower = chr(code_point).lower()
@@ -632,7 +629,6 @@ def small_letters() -> np.ndarray:
 
 
 def _lookup(values: Mapping[str, int]) -> tf.lookup.StaticHashTable:
-    """Creates a lookup table from strings to integers, with default 0."""
     # A table must not be empty. No word equals this key.
     entries = {_SEPARATOR: 0, **values}
     return tf.lookup.StaticHashTable(

@@ -32,9 +32,9 @@ class Trees:
         num_sentences: `(B,)`. Number of sentences, at least 1.
         paragraphs: `(B, S)`. Paragraph index of each sentence, ascending.
         sentences: `(B, S)`. Sentence index in the paragraph.
-        first_tokens: `(B, S)`. Token index of the first piece, above 0 where a row
-            begins inside a sentence.
-        texts: `(B, S)`. Number of the text, from 0, ascending.
+        first_tokens: `(B, S)`. Token index of the first piece of each sentence, above 0
+            if the row lacks the beginning of the sentence.
+        texts: `(B, S)`. Number of the text of each sentence, from 0, ascending.
     """
 
     pieces: tf.Tensor
@@ -57,9 +57,9 @@ class Trees:
     ) -> Self:
         """Creates trees with one document, or one window of a document, per row.
 
-        A document without pieces has one empty sentence. `paragraph_lengths`, int
-        `(B, G)`, are padded with 0. `first_index`, `(B, 3)`, is the paragraph, sentence
-        and token index of the first piece in the whole document, by default 0.
+        A document without pieces has one empty sentence. `paragraph_lengths`, `(B, G)`,
+        count sentences, padded with 0. `first_index`, `(B, 3)`, contains the paragraph,
+        sentence and token index of each window's first piece, by default 0.
         """
         num_sentences = tf.maximum(num_sentences, 1)
         if first_index is None:
@@ -105,8 +105,8 @@ class Trees:
     def of_texts(cls, texts: list[tf.RaggedTensor]) -> Self:
         """Creates trees of several texts per row, each a paragraph of one sentence.
 
-        Fine-tuning reads texts this way (SegaBERT, sections 2.3 and 3.2). `texts` are
-        ragged int32 tensors `(B, pieces)`, in row order.
+        Fine-tuning uses such trees (SegaBERT, sections 2.3 and 3.2). `texts` contains
+        one ragged int32 tensor `(B, pieces)` for each text of a row, in order.
         """
         lengths = tf.stack([text.row_lengths() for text in texts], axis=1)
         lengths = tf.cast(lengths, tf.int32)
@@ -138,8 +138,8 @@ class Trees:
     def capped_paragraphs(self, cap: int | None) -> tf.Tensor:
         """Returns paragraph indices `(B, S)`, below `cap` if it is not None.
 
-        The indices of a row are decreased until the last one fits or the first one is
-        0. Then they are clipped, as in the published code of SegaBERT.
+        As in the published code of SegaBERT, the indices of a row are shifted down
+        until the last is below `cap` or the first is 0. Then they are clipped.
         """
         if cap is None:
             return self.paragraphs
@@ -157,8 +157,8 @@ def largest(counts: tf.Tensor) -> tf.Tensor:
 class Beginnings(NamedTuple):
     """The beginnings of texts, truncated to the sentences that fit into a row.
 
-    `num_sentences`, int32 `(B,)`, is 0 for an empty text. `sentences`, `(B, S)`, are
-    padded strings. `is_cut`, bool `(B,)`, marks truncated texts.
+    `num_sentences`, int32 `(B,)`, is 0 for a text without pieces. `sentences`, strings
+    `(B, S)`, are padded with "". `is_cut`, bool `(B,)`, marks truncated texts.
     """
 
     trees: Trees
@@ -264,7 +264,6 @@ class GraphTreeBuilder(tf.Module):
         first = MarkedPositions(text != shifted(text, -1, -1)).last_before(position[1:])
 
         def up_to_here(values: tf.Tensor) -> tf.Tensor:
-            """Returns the running sum of values within each text."""
             before = tf.cumsum(values, exclusive=True)
             return before + values - tf.gather(before, first)
 

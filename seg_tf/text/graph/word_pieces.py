@@ -46,7 +46,7 @@ _AT_ONCE = 1 << 12
 class Pieces:
     """Word pieces of spans of a text, in order, as int32 tensors `(K,)`.
 
-    `spans` has the span index of each piece. `starts` and `stops` bound its characters.
+    `spans` are span indices. `starts` and `stops` bound the characters of each piece.
     """
 
     ids: tf.Tensor
@@ -57,7 +57,7 @@ class Pieces:
 
 @dataclasses.dataclass(frozen=True)
 class _Words:
-    """Normalized words, with the original positions of their characters."""
+    """Normalized words `(W,)`. `origins` are the original positions of `characters`."""
 
     characters: tf.Tensor
     origins: tf.Tensor
@@ -88,10 +88,10 @@ class GraphWordPieces(tf.Module):
         texts: tf.Tensor,
         most_words: int,
     ) -> Pieces:
-        """Encodes every span separately.
+        """Encodes each span separately, up to `most_words` words per text.
 
-        `code_points` is int32 `(N,)`. `starts`, `stops` and the ascending text numbers
-        `texts` of spans are int32 `(R,)`. Texts are truncated to `most_words` words.
+        `code_points` is int32 `(N,)`. `starts` and `stops` of spans, and `texts`, their
+        ascending text numbers, are int32 `(R,)`.
         """
         words = self._words(code_points, starts, stops)
         text = tf.gather(texts, words.spans)
@@ -165,7 +165,7 @@ class NormalizedCharacters:
     """Normalized forms of code points, as int32 tables.
 
     `entry` is the number of the sequence that replaces a code point, or 0 if none does.
-    `sequences` are concatenated, with their `starts` and `lengths`. `kind`, indexed by
+    `starts` and `lengths` bound each sequence in `sequences`. `kind`, indexed by
     normalized code points, is `_PART`, `_ALONE` or `_BLANK`.
     """
 
@@ -178,7 +178,7 @@ class NormalizedCharacters:
 
 @functools.cache
 def normalized_characters(normalization: Normalization) -> NormalizedCharacters:
-    """Applies the exact normalizer to all characters, which takes some seconds."""
+    """Tabulates the exact normalizer for all characters, which takes some seconds."""
     entry = np.zeros(NUM_CODE_POINTS, np.int32)
     numbers: dict[str, int] = {}
     alone: list[int] = []
@@ -202,7 +202,7 @@ def normalized_characters(normalization: Normalization) -> NormalizedCharacters:
 
 
 def _normalized(normalization: Normalization) -> Iterator[str]:
-    """Yields the normalized form of each code point, "" for surrogates."""
+    """Yields the normalized form of each code point, and "" for surrogates."""
     normalize = exact_normalizer(normalization).normalize_str
     for group in _groups(range(NUM_CODE_POINTS)):
         characters = [
