@@ -1,4 +1,4 @@
-"""The papers' fine-tuning settings, with grids, best settings and sources.
+"""Fine-tuning settings of the Segatron, SegaBERT and SLM papers, with their sources.
 
 There are three sets of recipes, each with one recipe per task:
 
@@ -83,7 +83,7 @@ class Recipe:
 
 
 def get(recipe: str, task: str) -> Recipe:
-    """Returns a paper's settings for a task. Raises a ValueError if there are none."""
+    """Returns `RECIPES[recipe][task]`. Raises a ValueError if it does not exist."""
     check_choice("recipe", recipe, RECIPES)
     check_choice("task", task, RECIPES[recipe])
     return RECIPES[recipe][task]
