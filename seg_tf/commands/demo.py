@@ -237,7 +237,7 @@ class DemoModel:
         }
 
     def attention(self, text: str, layer: int = 0) -> dict[str, Any]:
-        """Returns an image of a layer's mean attention, and its shares by target.
+        """Returns an image of a layer's mean attention, and its fraction per target.
 
         If the text is longer than a row, only its first sentences are used.
         """

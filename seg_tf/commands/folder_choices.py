@@ -51,7 +51,7 @@ class Survey:
 
 
 def detect_format(sizes: Mapping[str, int]) -> str | None:
-    """Returns the format that has the most bytes by file names, or None if unknown."""
+    """Detects formats by file names. Returns the one with the most bytes, or None."""
     totals: Counter[str] = Counter()
     for path, size in sizes.items():
         name = path.lower().rpartition("/")[2]
@@ -162,7 +162,7 @@ def survey(text: str, format: str, options: Mapping[str, Any]) -> Survey:
 def choose_text(sample: Survey, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Chooses settings for building records. `overrides` take precedence.
 
-    Raises a ValueError if the text has fewer than 20,000 characters, without copies.
+    Raises a ValueError if the text has fewer than 20,000 characters outside copies.
     """
     usable = sample.num_characters * (1 - sample.copies)
     if usable < _MIN_CHARACTERS:

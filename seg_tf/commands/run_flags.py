@@ -23,7 +23,7 @@ _TRACKERS = {
 
 
 def parse_flags(argv: Sequence[str]) -> list[str]:
-    """Parses flags for `app.run`, or exits with one line for an invalid `--config`."""
+    """Parses flags for `app.run`, or exits with a one-line error about `--config`."""
     # The value may be in the next argument.
     joined = re.sub(r"(^|\0)--?config[=\0]", r"\1--config=", "\0".join(argv))
     arguments = joined.split("\0")

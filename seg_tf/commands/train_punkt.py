@@ -95,7 +95,7 @@ def learn_tables(
     options: TrainingOptions,
     corrections: PunktCorrections,
 ) -> PunktParameters:
-    """Learns collocations, sentence starters and capitalization, then corrects them."""
+    """Learns collocations, sentence starters and capitalization, and corrects them."""
     from nltk.tokenize import punkt
 
     class TrainerWithAbbreviations(punkt.PunktTrainer):

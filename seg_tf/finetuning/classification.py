@@ -135,7 +135,7 @@ class ClassificationRunner:
                     scores[prefix + name] = value
 
     def describe(self) -> dict[str, Any]:
-        """Returns checksums of the splits and, for saved models, sentence splitter."""
+        """Returns checksums of the splits and, for saved models, of the splitter."""
         checksums = {
             split.name: tasks.checksum(split.examples)
             for split in (self._train, *self._dev.values(), *self._test)
@@ -148,7 +148,7 @@ class ClassificationRunner:
     def run(
         self, trial: Trial, folder: pathlib.Path, callbacks: Callbacks = ()
     ) -> Result:
-        """Runs a trial. Writes `<split>_predictions.tsv` and, if chosen, the model."""
+        """Runs a trial. Writes `<split>_predictions.tsv` and, if requested, a model."""
 
         def score_epoch(model: TextClassifier) -> dict[str, float]:
             scores: dict[str, float] = {}
@@ -207,7 +207,7 @@ class _Split:
         return outputs
 
     def predictions(self, outputs: np.ndarray) -> np.ndarray:
-        """Returns class indices or, for regression, clipped scores, `(E,)`."""
+        """Returns class indices `(E,)` or, for regression, scores within the range."""
         if self.task.score_range:
             return np.clip(outputs[:, 0], *self.task.score_range)
         return outputs.argmax(axis=1)
@@ -222,8 +222,8 @@ def bag_of_words(
     """Predicts labels of `texts` with a linear model of word unigrams and bigrams.
 
     A logistic regression or, for scores, a ridge regression is fitted to the TF-IDF
-    features of at most 20,000 training examples. Returns an array of class indices or
-    scores `(E,)`, or None if the task is multiple choice or has only one label.
+    features of at most 20,000 training examples. Returns class indices or scores
+    `(E,)`, or None if the task is multiple choice or all training labels are equal.
     """
     if len(train) > _MAX_BASELINE_EXAMPLES:  # Tables may be sorted by label.
         train = random.Random(0).sample(train, _MAX_BASELINE_EXAMPLES)

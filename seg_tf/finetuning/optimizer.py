@@ -153,7 +153,7 @@ class ReusableModel:
     def train(
         self, batches: Any, trial: Trial, callbacks: Callbacks
     ) -> tuple[keras.Model, list[dict[str, float]]]:
-        """Resets and trains the model. Returns it and a dict of logs per epoch."""
+        """Resets and trains the model. Returns it and a list of each epoch's logs."""
         setting = trial.setting
         num_updates = len(batches) * setting.epochs
         model = self.start(trial.seed, setting.learning_rate, num_updates)

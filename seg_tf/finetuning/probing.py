@@ -50,8 +50,8 @@ class ProbeRunner:
 
     The first trial encodes the texts, and later trials reuse the vectors. If
     `randomly_initialized` is True, each trial encodes with new random weights.
-    `seg_tf.tasks.discoeval.ProbeSettings` fixes everything except the seed. The test
-    split may be missing. The probe is float32. `dtype_policy` applies to the encoder.
+    `seg_tf.tasks.discoeval.ProbeSettings` sets all hyperparameters. The test split may
+    be missing. The probe is float32. `dtype_policy` applies to the encoder.
 
     In `mode` "per_sentence", each text has a separate row, as in DiscoEval's code. In
     "joint", the texts of an example share a row, in which they attend to each other.

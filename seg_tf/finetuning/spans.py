@@ -122,7 +122,7 @@ class SpanExamples:
     def make_batch(
         self, numbers: np.ndarray, row_shape: tuple[int, ...] | None = None
     ) -> Any:
-        """Returns the features and labels of windows, two dicts of arrays.
+        """Returns the features and labels of windows, as two dicts of arrays.
 
         `numbers` are window indices `(B,)`. `row_shape` is the row length and, for SLM,
         the number of candidates per row. By default, they are chosen to fit.

@@ -235,7 +235,7 @@ class TextClassifier(TextTask):
 
     @functools.cached_property
     def preprocessor(self) -> TextPreprocessor:
-        """`TextPreprocessor`, for use in `dataset.map(classifier.preprocessor)`."""
+        """`TextPreprocessor` of the model, also for `dataset.map(preprocessor)`."""
         return TextPreprocessor(
             self.prepared(),
             num_texts=self.settings["num_texts"],
@@ -268,6 +268,7 @@ class TextClassifier(TextTask):
                 `tf.data.Dataset` of batches of texts and labels; or features.
             y: array-like `(E,)`. Class indices or names, or regression values.
             batch_size: int. Number of examples per update. Defaults to 32.
+            epochs: int. Number of epochs. Defaults to 1.
             validation_data: `(texts, labels)`, `(texts, labels, weights)` or batches.
             validation_split: float. Fraction of the texts, at the end, to validate on.
             sample_weight: array-like `(E,)`. Weights of the examples in the loss.

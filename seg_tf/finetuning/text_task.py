@@ -217,7 +217,7 @@ class TextTask(keras.Model):
         }
 
     def save_assets(self, dir_path: str) -> None:
-        """Saves any vocabulary and settings. Keras calls it to write `.keras` files."""
+        """Saves the vocabulary and settings, if any. Called for `.keras` files."""
         if self.pretrained is None:
             return
         text, state = self._text_and_state()
@@ -227,7 +227,7 @@ class TextTask(keras.Model):
         files.write_json(folder / contents.STATE_FILE, state)
 
     def load_assets(self, dir_path: str) -> None:
-        """Loads any vocabulary and settings. Keras calls it to read `.keras` files."""
+        """Loads the vocabulary and settings, if any. Called for `.keras` files."""
         folder = pathlib.Path(dir_path)
         if not (folder / contents.STATE_FILE).is_file():
             return

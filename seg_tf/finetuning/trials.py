@@ -51,8 +51,7 @@ def check_finite(outputs: np.ndarray, described: str) -> None:
 class Trial:
     """A training run with one setting and one seed.
 
-    Finished trials also have `scores`, `epochs` (a dict of logs per epoch) and
-    `folder`. Comparisons ignore these results.
+    `scores`, `epochs` (logs) and `folder` are its results, which comparisons ignore.
     """
 
     setting: Setting
@@ -132,7 +131,7 @@ class TrialsFolder:
         self._trials = path / "trials"
 
     def check(self, settings: Mapping[str, Any]) -> None:
-        """Raises a ValueError if existing trials have other settings or versions."""
+        """Raises a ValueError if existing trials differ in settings or version."""
         if not self._settings_file.exists():
             return
         differences = differing_settings(self.settings(), settings)

@@ -31,7 +31,7 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str | Task) -> Task:
-    """Returns a `Task`, given itself or its name. Raises ValueError if unknown."""
+    """Returns a task by name. Returns a `Task` as is. Raises ValueError if unknown."""
     if isinstance(name, Task):
         return name
     check_choice("task", name, _TASKS)
@@ -39,7 +39,7 @@ def get(name: str | Task) -> Task:
 
 
 def register(task: Task, splits: dict[str, list[Example]]) -> None:
-    """Registers a task. `splits` maps each of its split names to examples."""
+    """Registers a task. `splits` maps the names of its splits to lists of examples."""
     _TASKS[task.name] = task
     _READERS[task] = lambda task, data_dir, split: splits[split]
 

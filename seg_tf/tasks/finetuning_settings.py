@@ -106,7 +106,7 @@ def _single(
 
 
 def _slm(task: str, epochs: int, learning_rate: float) -> Recipe:
-    """Returns SLM's recipe for a task, from appendix A and section 3.2."""
+
     benchmark = task.split("/")[0]
     is_probe = benchmark == "discoeval"
     return Recipe(

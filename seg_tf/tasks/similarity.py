@@ -40,7 +40,6 @@ class SimilaritySet:
 
     @property
     def pairs(self) -> list[Example]:
-        """Pairs of all parts."""
         return [pair for part in self.parts.values() for pair in part]
 
 

@@ -330,8 +330,8 @@ def score_answers(
 ) -> dict[str, float]:
     """Returns the exact match and F1 scores that `evaluate` computes for the answers.
 
-    In version 2.0, the null threshold is chosen to maximize F1 on `data`, as in papers
-    on the development set, and also returned, as `null_threshold`. `untuned_exact` and
+    In version 2.0, `null_threshold` is chosen to maximize F1 on `data`, as is usual for
+    the development set, and is returned with the scores. `untuned_exact` and
     `untuned_f1` are the scores with a threshold of 0.
     """
 
@@ -382,11 +382,12 @@ def write_predictions(
 
 
 def evaluate(data: SquadFile, predictions: Mapping[str, str]) -> dict[str, Any]:
-    """Scores predictions, a mapping of question identifiers to answers, in percent.
+    """Computes the exact match and F1 scores of predictions, in percent.
 
-    Follows the official script for the file's version. Questions without a prediction
-    score 0. A prediction that is empty after normalization has an F1 of 0 or, if the
-    question has no answer in version 2.0, of 100.
+    `predictions` maps question identifiers to answers. Follows the official script for
+    the file's version. Questions without a prediction score 0. A prediction that is
+    empty after normalization has an F1 of 0 or, if the question has no answer in
+    version 2.0, of 100.
 
     Returns a dict of `exact`, `f1`, `total` and `missing_predictions`. In version 2.0,
     the first three are also computed for questions with an answer (`HasAns_…`) and

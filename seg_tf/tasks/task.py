@@ -59,7 +59,7 @@ class Task:
         metrics: tuple of str. Names of metrics in `METRICS`. The first is the main
             metric, which ranks models.
         splits: tuple of `Split`. Data splits in the order train, dev, test.
-        score_range: tuple of float. Lowest and highest score, if it is a regression.
+        score_range: tuple of float. Lowest and highest score, for regression only.
         num_choices: int. Number of choices of a multiple-choice task, each scored in a
             separate row. 1 for other tasks.
     """
