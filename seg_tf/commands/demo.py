@@ -194,7 +194,7 @@ class DemoModel:
         self._maps = functools.lru_cache(maxsize=1)(self._compute_maps)
 
     def describe(self) -> dict[str, Any]:
-        """Describes the model and the sections that it does not support."""
+        """Returns the description of the model that `GET /model` sends."""
         encoder = self._pretrained.encoder
         return {
             "run": self._pretrained.config.name,
@@ -217,7 +217,7 @@ class DemoModel:
         }
 
     def read(self, text: str) -> dict[str, Any]:
-        """Splits a text into paragraphs, sentences and word pieces."""
+        """Returns the word pieces of a text, by paragraph and sentence."""
         sentences = self._sentences(text)
         ids, lengths = self._pretrained.text_encoder().encode(
             [sentence.text for sentence in sentences]
@@ -237,7 +237,7 @@ class DemoModel:
         }
 
     def attention(self, text: str, layer: int = 0) -> dict[str, Any]:
-        """Draws a layer's mean attention over its heads, and computes its proportions.
+        """Returns an image of a layer's mean attention, and its fraction per target.
 
         If the text is longer than a row, only its first sentences are used.
         """
@@ -268,7 +268,7 @@ class DemoModel:
         return {"masks": [[filling._asdict() for filling in best] for best in masks]}
 
     def order(self, text: str, seed: int = 0) -> dict[str, Any]:
-        """Shuffles the sentences of a text and predicts their order."""
+        """Shuffles the sentences of a text, and returns the predicted order."""
         orderer = self._part("order")
         sentences = self._sentences(text)
         numbers = list(range(len(sentences)))

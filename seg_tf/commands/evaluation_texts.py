@@ -4,8 +4,8 @@ r"""Collects the texts of evaluation sets, to exclude them from training corpora
     --squad=squad/dev-v1.1.json,squad/dev-v2.0.json --output=evaluation.txt
   seg-tf build-records --evaluation_texts=evaluation.txt …
 
-writes the texts of all dev and test splits of GLUE, DiscoEval and RACE whose files
-exist, and the contexts and questions of the SQuAD files, one text per line.
+writes the distinct texts of all dev and test splits of GLUE, DiscoEval and RACE whose
+files exist, and the contexts and questions of the SQuAD files, one text per line.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ def main(_: Sequence[str]) -> None:
 
 
 def _sets() -> Iterator[tuple[str, list[str]]]:
-    """Yields the name and the texts of each evaluation set whose files exist."""
+    """Yields the name and texts of each existing benchmark split and SQuAD file."""
     for folder, name in itertools.product(flags.FLAGS.data_dir, tasks.names()):
         # Pretraining on training splits gives no unfair advantage.
         for split in tasks.get(name).split_names:

@@ -72,8 +72,6 @@ RUN = {
 
 @dataclasses.dataclass(frozen=True)
 class _Job:
-    """All trials of a task, including finished ones."""
-
     runner: TaskRunner
     folder: TrialsFolder
     settings: Mapping[str, Any]
@@ -236,7 +234,6 @@ def _task_names(report: Callable[[str], Any]) -> list[str]:
 def _load_model(
     processes: distribution.Distribution, report: Callable[[str], Any]
 ) -> Pretrained:
-    """Loads the model of `--checkpoint`, converting weights of other libraries."""
     values = flags.FLAGS
     checkpoint = convert.find_initial(
         values.checkpoint,
@@ -310,10 +307,9 @@ def _run(
     processes: distribution.Distribution,
     report: Callable[[str], Any],
 ) -> list[str]:
-    """Runs this process's unfinished trials. Returns all processes' diverged trials.
+    """Runs this process's unfinished trials. Returns the names of all diverged trials.
 
-    The chief then reports all finished trials and, with --predict_test, writes the
-    submission.
+    Once all processes have finished, the chief writes the report and any submission.
     """
     values = flags.FLAGS
     runner, folder = job.runner, job.folder

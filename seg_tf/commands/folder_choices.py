@@ -51,7 +51,7 @@ class Survey:
 
 
 def detect_format(sizes: Mapping[str, int]) -> str | None:
-    """Detects the format with the most bytes by file names. Returns None if unknown."""
+    """Detects formats by file names. Returns the one with the most bytes, or None."""
     totals: Counter[str] = Counter()
     for path, size in sizes.items():
         name = path.lower().rpartition("/")[2]
@@ -72,10 +72,7 @@ def guess_encoding(data: bytes) -> str:
 
 
 def guess_language(words: Counter[str]) -> str | None:
-    """Guesses a text's language by its stop words, or returns None if it is unclear.
-
-    Mixed text that is mainly English also counts as unclear, so that it keeps its case.
-    """
+    """Guesses a text's language by stop words. Returns None if it is unclear."""
     counts = {
         name: sum(words[word] for word in stop_words.split())
         for name, stop_words in _STOP_WORDS.items()
@@ -110,7 +107,10 @@ def find_text_field(path: str) -> str | None:
 
 
 def survey(text: str, format: str, options: Mapping[str, Any]) -> Survey:
-    """Returns properties of a sample. Raises ValueError if over 5 % is unreadable."""
+    """Reads a random sample of a file, folder or glob, and returns its properties.
+
+    Raises a ValueError if more than 5% of the documents cannot be read.
+    """
     reader = get_reader(format, **options)
     sources = reader.sources(text)
     characters, letters, words = Counter[str](), Counter[str](), Counter[str]()
@@ -160,7 +160,10 @@ def survey(text: str, format: str, options: Mapping[str, Any]) -> Survey:
 
 
 def choose_text(sample: Survey, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns record settings and `overrides`, or raises ValueError for short text."""
+    """Chooses settings for building records. `overrides` take precedence.
+
+    Raises a ValueError if the text has fewer than 20,000 characters outside copies.
+    """
     usable = sample.num_characters * (1 - sample.copies)
     if usable < _MIN_CHARACTERS:
         raise ValueError(
@@ -203,7 +206,10 @@ NUM_VALIDATIONS, _MIN_UPDATES, _MARGIN = 10, 50, 0.03
 def configure(
     size: str, window: int, *, muon: bool, gpu: bool, bfloat16: bool
 ) -> RunConfig:
-    """Returns a SegaBERT config of a size that masks 30 % of the word pieces."""
+    """Returns a config of SegaBERT that masks 30% of the word pieces.
+
+    `size` is a key of `RATES`. `window` is the length of a row.
+    """
     run, mini = segabert.RUNS[size], segabert.RUNS["modern_mini"]
     masking = replace(mini.inputs.masking, max_predictions=math.ceil(0.31 * window))
     optimizer = MuonConfig if muon else StableAdamWConfig
@@ -246,7 +252,10 @@ class Plan(NamedTuple):
 
 
 def predict_loss(parameters: float, pieces: float, text: float, muon: bool) -> float:
-    """Predicts the loss after `pieces` word pieces of a text of `text` word pieces."""
+    """Predicts the loss after training on `pieces` word pieces.
+
+    `text` is the number of word pieces in the text. Repetitions count for less.
+    """
     if pieces > text:
         repeats = pieces / text - 1
         pieces = text * (1 + _REPEATS * (1 - math.exp(-repeats / _REPEATS)))
@@ -291,7 +300,8 @@ def choose_size(
 ) -> tuple[str, Plan]:
     """Returns the size with the lowest predicted loss, and its plan.
 
-    Measures the most promising sizes and estimates the speed of the rest from `flops`.
+    Measures the most promising sizes, and estimates the speed of the rest from `flops`,
+    the FLOPs per update. Raises a ValueError if the chosen size is too slow.
     """
     best, speeds = next(iter(flops)), dict[str, Speed]()
     while best not in speeds:

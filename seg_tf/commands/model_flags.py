@@ -22,10 +22,7 @@ STDIN = "-"
 
 
 def define_model_flags(*, several: bool = False, default: str | None = None) -> None:
-    """Defines flags for one or several checkpoints and for sentence splitting.
-
-    If `default` is None, `--checkpoint` is required.
-    """
+    """Defines `--checkpoint`, required if `default` is None, and splitter flags."""
     define = flags.DEFINE_list if several else flags.DEFINE_string
     define(
         "checkpoint",
@@ -45,7 +42,7 @@ def define_model_flags(*, several: bool = False, default: str | None = None) -> 
 def load_model(
     checkpoint: str | pathlib.Path | None = None, **settings: Any
 ) -> Pretrained:
-    """Loads a model, by default `--checkpoint`, with the splitter set by the flags.
+    """Loads a model, by default `--checkpoint`, with the splitter that the flags set.
 
     `settings` override fields of the model's config.
     """
@@ -102,7 +99,7 @@ def define_memory_flag() -> None:
 
 
 def load_language_model() -> Pretrained:
-    """Loads the model of `--checkpoint` with a memory of `--memory_length` words."""
+    """Loads the model of `--checkpoint`. `--memory_length` overrides its memory."""
     length = flags.FLAGS.memory_length
     return load_model(**({} if length is None else {"memory_length": length}))
 
@@ -160,7 +157,7 @@ def define_output_flag(what: str = "the scores as JSON") -> None:
 
 
 def output_file() -> pathlib.Path | None:
-    """Checks and returns the path of `--output`, or returns None if it is not set."""
+    """Returns the path of `--output`, if set. Raises ValueError if not writable."""
     value = flags.FLAGS.output
     return None if value is None else command_line.file_path(value, "output")
 

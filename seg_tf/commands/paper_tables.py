@@ -156,7 +156,7 @@ def _recipe(name: str, task: str) -> Recipe | None:
 def _chosen(
     trials: Sequence[Trial], recipe: Recipe | None, task: str
 ) -> Sequence[Trial]:
-    """Returns the trials to report: the best one, or all seeds of the best setting."""
+    """Returns the best trial if the paper reports it, or the best setting's trials."""
     main_metric = _MAIN_METRICS.get(task) or tasks.get(task).main_metric
     if recipe and recipe.score == "best":
         return [trial_report.best_trial(trials, main_metric)]

@@ -73,7 +73,6 @@ def main(_: Sequence[str]) -> None:
 
 
 def _shares(maps: AttentionMaps, layers: Sequence[int]) -> str:
-    """Formats a table of the attention to each target, with one row per layer."""
     uniform = attention.attention_shares(maps.uniform(), maps.window)
     rows = {
         f"layer {layer}": attention.attention_shares(maps.map(layer), maps.window)
@@ -90,7 +89,7 @@ def _shares(maps: AttentionMaps, layers: Sequence[int]) -> str:
 
 
 def _layers(count: int) -> list[int]:
-    """Parses `--layers`. Each number must be below `count`."""
+    """Parses `--layers`. Raises a ValueError unless all layers are below `count`."""
     texts = flags.FLAGS.layers
     if texts == [_ALL]:
         return list(range(count))

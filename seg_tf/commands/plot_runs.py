@@ -3,9 +3,9 @@ r"""Plots validation losses or other metrics of several runs as a PNG.
   seg-tf plot-runs --runs=runs/slm_tiny --output=unshuffling.png \
     --metric=masked_lm_loss,sentence_unshuffling_pointer_accuracy
 
-Each --metric, a field of log.jsonl, has a panel, in which a dashed line shows the score
-of guessing. If the runs have different objectives, the losses of their common
-objectives are drawn instead of the total loss.
+Each --metric, a field of log.jsonl, has its own panel. A dashed line shows the score of
+guessing. If the runs have different objectives, the losses of their common objectives
+are drawn instead of the total loss.
 """
 
 import pathlib

@@ -43,7 +43,7 @@ from seg_tf.training import engine
 
 
 def parse_flags(argv: Sequence[str]) -> list[str]:
-    """Parses flags. With a folder, `--config` has a default, whose fields are flags."""
+    """Parses flags. If there is a folder but no `--config`, adds a default config."""
     if argv[1:] and not argv[1].startswith("-") and not _names_config(argv):
         argv = [*argv[:2], f"--config={pretrain_folder.RECIPE}", *argv[2:]]
     return run_flags.parse_flags(argv)

@@ -1,7 +1,4 @@
-"""Surveys the text, builds records and plans the run of `seg-tf pretrain FOLDER`.
-
-The rules are in `folder_choices`. docs/one_command.md explains them.
-"""
+"""Surveys the text, builds records and plans the run of `seg-tf pretrain FOLDER`."""
 
 import functools
 import json
@@ -71,7 +68,7 @@ def say(text: str) -> None:
 
 
 def show(title: str, chosen: Mapping[str, Any], names: Mapping[str, str]) -> None:
-    """Prints choices as the flags that change them."""
+    """Prints each chosen value as a flag, next to its meaning in `names`."""
     print(f"\n{title}")
     for name, meaning in names.items():
         value = chosen[name]
@@ -161,7 +158,11 @@ def prepare(folder: str, is_named: bool) -> tuple[RunConfig, str, str] | None:
 
 
 def build_records(folder: str, window: int, cache: pathlib.Path) -> pathlib.Path:
-    """Surveys the text, builds its records below `cache`, and returns their folder."""
+    """Surveys a text, builds its records below `cache`, and returns their folder.
+
+    Finished files are reused. `window` is the window length. Raises a ValueError if the
+    format is unknown, or if building would take more than half of `--minutes`.
+    """
     values = flags.FLAGS
     inputs = file_listing.split_inputs(folder)
     paths = [path for item in inputs for path in file_listing.list_files(item)]
@@ -248,7 +249,11 @@ def override(config: RunConfig, overrides: Mapping[str, Any]) -> RunConfig:
 def plan_run(
     manifest: Manifest, measure: Any, minutes: float, is_named: bool, begin: float
 ) -> tuple[RunConfig, choices.Plan]:
-    """Chooses the model and length of a run that ends `minutes` after `begin`."""
+    """Chooses the config and plan of a run that ends `minutes` after `begin`.
+
+    `measure` returns the `Speed` of a config, given as JSON. `is_named` is whether the
+    user gave `--config`. Raises a ValueError if the time is too short.
+    """
     from seg_tf.training import engine, throughput
 
     overrides = config_flags.get_override_values(flags.FLAGS["config"])
@@ -304,7 +309,7 @@ def plan_run(
 
 
 def measure_speed(records: str, settings: str) -> choices.Speed:
-    """Measures the speed of a config, given as JSON, in updates that are discarded."""
+    """Measures the speed of a config, given as JSON, on a model that is discarded."""
     import keras
 
     from seg_tf.training import build, dry_run, engine, yardstick

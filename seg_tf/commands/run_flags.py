@@ -23,7 +23,7 @@ _TRACKERS = {
 
 
 def parse_flags(argv: Sequence[str]) -> list[str]:
-    """Parses flags and `--config` for `app.run`, or exits with a one-line error."""
+    """Parses flags for `app.run`, or exits with a one-line error about `--config`."""
     # The value may be in the next argument.
     joined = re.sub(r"(^|\0)--?config[=\0]", r"\1--config=", "\0".join(argv))
     arguments = joined.split("\0")
@@ -92,9 +92,9 @@ def define_tracker_flags() -> None:
 
 
 def chosen_trackers() -> dict[str, str]:
-    """Returns the project or experiment of each requested tracker, or "" by default.
+    """Returns the requested trackers, each with its project or experiment.
 
-    Raises a ValueError if the package of a tracker is not installed.
+    "" means the tracker's default. Raises a ValueError if a package is not installed.
     """
     values = {name: flags.FLAGS[name].value for name in _TRACKERS}
     chosen = {name: value for name, value in values.items() if value is not None}

@@ -67,7 +67,7 @@ def write(
 
 
 def _sentences(records: pathlib.Path) -> tuple[list[str], str]:
-    """Returns distinct sentences, held out if possible, and the kind of their text."""
+    """Returns distinct sentences and the kind of their text, held-out or training."""
     manifest = Manifest.load(records)
     split = "validation" if manifest.count("records", "validation") else "train"
     reader = shards.RecordReader(shard_paths(manifest, records, split))
@@ -99,7 +99,6 @@ def _losses(log: Sequence[dict], expected: float) -> str:
 
 
 def _masks(filler: MaskFiller, sentences: Iterable[str]) -> str:
-    """Formats predictions for the longest word in the second half of sentences."""
     rows = []
     for words in map(str.split, sentences):
         half = range(len(words) // 2, len(words))

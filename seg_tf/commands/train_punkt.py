@@ -53,7 +53,7 @@ class TrainingOptions:
 
 
 def make_shards(paragraphs: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Groups paragraphs into lists of at least `size` characters, except the last."""
+    """Yields lists of paragraphs with at least `size` characters, except the last."""
     shard, length = [], 0
     for paragraph in paragraphs:
         shard.append(paragraph)
@@ -95,7 +95,7 @@ def learn_tables(
     options: TrainingOptions,
     corrections: PunktCorrections,
 ) -> PunktParameters:
-    """Learns the second round's tables and drops entries that have no effect."""
+    """Learns collocations, sentence starters and capitalization, and corrects them."""
     from nltk.tokenize import punkt
 
     class TrainerWithAbbreviations(punkt.PunktTrainer):
@@ -150,7 +150,6 @@ def learn_tables(
 
 
 def _count_types(shard: list[str]) -> collections.Counter:
-    """Counts the occurrences of each type, ignoring a final period."""
     return collections.Counter(
         type_of(token).removesuffix(".")
         for tokens in map(tokenize, shard)

@@ -1,8 +1,7 @@
 """Keras models and batches for fine-tuning pretrained encoders on tasks.
 
-The checkpoint (BERT, SegaBERT, SLM or ReAT) determines the encoder's features. See
-`TextClassifier` for an example. `seg-tf finetune` runs benchmark tasks with
-`seg_tf.finetuning.runners`.
+The encoder is a BERT, SegaBERT, SLM or ReAT, each with its own input features. See
+`TextClassifier` for an example. The command `seg-tf finetune` uses `runners`.
 """
 
 from seg_tf.checkpoints.pretrained import load_pretrained

@@ -1,8 +1,7 @@
 """Converts texts, labels and sample weights to batches for Keras.
 
-Texts are encoded by the `TextPreprocessor` of the classifier. `TextExamples` encodes
-all texts in advance, in memory, and its shuffled batches have rows of similar length. A
-`tf.data.Dataset` of strings is converted by `dataset.map(preprocessor)`.
+`TextExamples` encodes all texts in advance, with a `TextPreprocessor`, and keeps them
+in memory. Its shuffled batches have rows of similar length.
 
 Shape key: E examples.
 """
@@ -94,7 +93,7 @@ class TextExamples:
         self._row_shapes = by_example.max(axis=1)
 
     def batches(self, batch_size: int, seed: int | None = None) -> tf.data.Dataset:
-        """Returns a finite dataset of feature batches with any labels and weights.
+        """Returns a finite dataset of features, with labels and weights if they exist.
 
         With a seed, each epoch is shuffled, and batches contain examples of similar
         length. Regression batches ignore the length, because scores may depend on it,
@@ -144,7 +143,8 @@ def row_batches(
 
     `make_batch` creates a batch from example indices and a row shape. `row_shapes`, int
     `(E, sizes)`, has the row shape of each example. If `by_shape` is True, shuffled
-    batches contain examples of equal shape where possible.
+    batches have examples of equal shape where possible. Raises a ValueError if
+    `batch_size` is less than 1.
     """
     if batch_size < 1:
         raise ValueError(
@@ -181,7 +181,7 @@ def batches_by_shape(
     """Draws random batches of example indices, each of one row shape if possible.
 
     Examples that do not fill a batch of their shape are combined with the next larger
-    shapes. There are `ceil(E / batch_size)` batches, of which at most one is not full.
+    shapes. Returns `ceil(E / batch_size)` int arrays. At most one of them is not full.
     """
     order = generator.permutation(len(row_shapes))
     _, kinds = np.unique(row_shapes[order], axis=0, return_inverse=True)
@@ -224,7 +224,7 @@ def to_tuples(texts: Any, num_texts: int | None = None) -> list[tuple[str, ...]]
         num_texts: int. Number of texts per example, by default as in the first one.
 
     Raises:
-        ValueError: if there are no examples, or if one does not have `num_texts` texts.
+        ValueError: if there are no examples, or if one is not of `num_texts` texts.
     """
     if (
         isinstance(texts, tuple)
@@ -266,7 +266,6 @@ def utf8(text: str) -> bytes:
 
 
 def _to_list(values: Any) -> Any:
-    """Converts tensors, arrays and data frame columns to lists."""
     for method in ("numpy", "to_numpy", "tolist"):
         if hasattr(values, method):
             values = getattr(values, method)()
@@ -276,10 +275,11 @@ def _to_list(values: Any) -> Any:
 def check_labels(
     labels: Any, num_examples: int, num_classes: int | None
 ) -> np.ndarray | None:
-    """Converts labels `(E,)` or `(E, 1)`, if any, to int32 or float32 `(E,)`.
+    """Converts labels `(E,)` or `(E, 1)` to int32 or float32 `(E,)`, and None to None.
 
     Labels are float32 if they are floats and `num_classes` is None. Raises a ValueError
-    unless each example has one label, below `num_classes` or, if it is None, finite.
+    unless each example has one label, an integer from 0 to `num_classes - 1` or, if
+    `num_classes` is None, a finite number.
     """
     if labels is None:
         return None

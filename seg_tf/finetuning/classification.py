@@ -44,7 +44,8 @@ class ClassificationRunner:
     Scores are the task's metrics on the dev split and, with the prefix "test_", on
     predicted test splits that have labels. MNLI's two dev splits have the prefixes
     "matched_" and "mismatched_", and its main metric is the matched accuracy. The logs
-    of every epoch contain each dev split's scores and `loss`.
+    of every epoch contain each dev split's scores and `loss`. The constructor reads and
+    encodes the splits, and raises the same errors as `seg_tf.tasks.read`.
 
     Args:
         pretrained: `Pretrained` to fine-tune.
@@ -54,9 +55,9 @@ class ClassificationRunner:
         predict_test: bool. Whether each trial also predicts the test splits.
         save_model: bool. Whether each trial saves its model.
         dtype_policy: str. Keras dtype policy of the model. If None, the current one.
-        optimizer: `OptimizerSettings`. Settings other than those of a trial.
+        optimizer: `OptimizerSettings`. Settings of AdamW other than the learning rate.
         report: function that is called with a message if rows were truncated.
-        **options: keyword arguments of `TextClassifier.from_preset`.
+        **options: other settings of `TextClassifier.from_preset`, such as `max_length`.
     """
 
     def __init__(
@@ -134,7 +135,7 @@ class ClassificationRunner:
                     scores[prefix + name] = value
 
     def describe(self) -> dict[str, Any]:
-        """Returns checksums of the data that scores and saved models depend on."""
+        """Returns checksums of the splits and, for saved models, of the splitter."""
         checksums = {
             split.name: tasks.checksum(split.examples)
             for split in (self._train, *self._dev.values(), *self._test)
@@ -147,7 +148,7 @@ class ClassificationRunner:
     def run(
         self, trial: Trial, folder: pathlib.Path, callbacks: Callbacks = ()
     ) -> Result:
-        """Runs a trial and writes `<split>_predictions.tsv`. See `TaskRunner.run`."""
+        """Runs a trial. Writes `<split>_predictions.tsv` and, if requested, a model."""
 
         def score_epoch(model: TextClassifier) -> dict[str, float]:
             scores: dict[str, float] = {}
@@ -179,8 +180,6 @@ class ClassificationRunner:
 
 
 class _Split:
-    """The examples of a split in the order of its file, encoded once."""
-
     def __init__(
         self,
         task: Task,
@@ -208,7 +207,7 @@ class _Split:
         return outputs
 
     def predictions(self, outputs: np.ndarray) -> np.ndarray:
-        """Returns class indices or, for regression, clipped scores, `(E,)`."""
+        """Returns class indices `(E,)` or, for regression, scores within the range."""
         if self.task.score_range:
             return np.clip(outputs[:, 0], *self.task.score_range)
         return outputs.argmax(axis=1)
@@ -222,9 +221,9 @@ def bag_of_words(
 ) -> np.ndarray | None:
     """Predicts labels of `texts` with a linear model of word unigrams and bigrams.
 
-    TF-IDF features of at most 20,000 training examples train a logistic regression or,
-    for scores, a ridge regression. Returns an array of class indices or scores `(E,)`,
-    or None for multiple choice and if all training labels are equal.
+    A logistic regression or, for scores, a ridge regression is fitted to the TF-IDF
+    features of at most 20,000 training examples. Returns class indices or scores
+    `(E,)`, or None if the task is multiple choice or all training labels are equal.
     """
     if len(train) > _MAX_BASELINE_EXAMPLES:  # Tables may be sorted by label.
         train = random.Random(0).sample(train, _MAX_BASELINE_EXAMPLES)

@@ -21,8 +21,6 @@ DEFAULT_LEARNING_RATE = 3e-5
 class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
     """Learning rate schedule with linear warmup and linear decay to 0.
 
-    Its settings are variables, so that they can change after a model is compiled.
-
     Args:
         learning_rate: float. Peak learning rate.
         num_updates: int. Total number of updates.
@@ -50,7 +48,7 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.set(learning_rate, num_updates)
 
     def set(self, learning_rate: float, num_updates: int) -> None:
-        """Changes the peak learning rate and the length of the schedule."""
+        """Changes the peak rate and length of the schedule, even after `compile`."""
         self._peak.assign(learning_rate)
         self._num_updates.assign(num_updates)
         self._warmup_updates.assign(round(self.warmup_share * num_updates))
@@ -94,7 +92,7 @@ def finetuning_optimizer(learning_rate: float, num_updates: int) -> AdamW:
 def scheduled_optimizer(
     schedule: LinearWarmupDecay, settings: OptimizerSettings = BERT_SETTINGS
 ) -> AdamW:
-    """Creates AdamW like `finetuning_optimizer`, with any schedule and settings."""
+    """Creates AdamW from a schedule and settings. Ignores `settings.warmup_share`."""
     return AdamW(
         schedule,
         undecayed=[NO_WEIGHT_DECAY],
@@ -109,7 +107,8 @@ class ReusableModel:
     """A model that is compiled once, and reset before every training run.
 
     Tracing a training step takes longer than some trials, and TensorFlow never frees
-    traced graphs. `make` creates a model from a seed, and `make_loss` its loss.
+    traced graphs. `make` creates a model from a seed, and `make_loss` returns the loss
+    of a model, or its losses by output. `dtype_policy` defaults to the current policy.
     """
 
     def __init__(
@@ -127,7 +126,7 @@ class ReusableModel:
         self._model: keras.Model | None = None
 
     def start(self, seed: int, learning_rate: float, num_updates: int) -> keras.Model:
-        """Resets the model to the state of a newly compiled model and returns it."""
+        """Returns the model with new weights from `seed` and a new optimizer state."""
         with under_dtype_policy(self._policy):
             new = self._make(seed)
         if self._model is None:
@@ -154,7 +153,7 @@ class ReusableModel:
     def train(
         self, batches: Any, trial: Trial, callbacks: Callbacks
     ) -> tuple[keras.Model, list[dict[str, float]]]:
-        """Resets and trains the model, and returns it with the logs of each epoch."""
+        """Resets and trains the model. Returns it and a list of each epoch's logs."""
         setting = trial.setting
         num_updates = len(batches) * setting.epochs
         model = self.start(trial.seed, setting.learning_rate, num_updates)

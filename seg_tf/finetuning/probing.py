@@ -48,15 +48,15 @@ def probe_recipe(task: Task | str) -> Recipe:
 class ProbeRunner:
     """A `TaskRunner` that trains DiscoEval's probe on vectors of a frozen encoder.
 
-    The constructor reads the files. The first trial encodes the texts, and later trials
-    reuse the vectors. `seg_tf.tasks.discoeval.ProbeSettings` fixes everything except
-    the seed. The test split may be missing.
+    The first trial encodes the texts, and later trials reuse the vectors. If
+    `randomly_initialized` is True, each trial encodes with new random weights.
+    `seg_tf.tasks.discoeval.ProbeSettings` sets all hyperparameters. The test split may
+    be missing. The probe is float32. `dtype_policy` applies to the encoder.
 
     In `mode` "per_sentence", each text has a separate row, as in DiscoEval's code. In
-    "joint" (SLM and ReAT only), the texts of an example share a row, in which they
-    attend to each other. If `randomly_initialized` is True, each trial encodes with new
-    random weights. The probe computes in float32, and the encoder in `dtype_policy`.
-    Other arguments are as for `ClassificationRunner`.
+    "joint", the texts of an example share a row, in which they attend to each other.
+    Raises a ValueError for "joint" if the model is not an SLM or ReAT, and if the task
+    is not part of DiscoEval. Other arguments are as for `ClassificationRunner`.
     """
 
     main_metric = "accuracy"
@@ -110,7 +110,7 @@ class ProbeRunner:
         self.baselines = {"without a model": constant}
 
     def describe(self) -> dict[str, Any]:
-        """Returns the checksum of the examples in each split."""
+        """Returns the checksum of each split's examples, by split name."""
         return {
             split: tasks.checksum(examples)
             for split, examples in self._examples.items()
@@ -119,10 +119,11 @@ class ProbeRunner:
     def run(
         self, trial: Trial, folder: pathlib.Path, callbacks: Callbacks = ()
     ) -> Result:
-        """Runs a trial and writes its predictions. Setting and callbacks are ignored.
+        """Runs a trial and writes `<split>_predictions.tsv` for dev and test.
 
-        The scores are the dev `accuracy`, `test_accuracy` if there is a test split, and
-        the chosen penalty `l2`. There is one log entry per evaluation on dev.
+        The trial's setting and `callbacks` are ignored. The scores are the dev
+        `accuracy`, `test_accuracy` if there is a test split, and the chosen penalty
+        `l2`. There is one log entry per evaluation on dev.
         """
         features = self._encode(trial.seed if self._randomly_initialized else None)
         probes = train_probes(
@@ -150,7 +151,7 @@ class ProbeRunner:
         return {**scores, "l2": best.l2}, logs
 
     def _encode(self, encoder_seed: int | None) -> Mapping[str, np.ndarray]:
-        """Returns the probe's inputs for every split, cached for the last encoder.
+        """Returns float inputs `(E, features)` of the probe by split, and caches them.
 
         `encoder_seed` seeds random weights. If None, the checkpoint's weights are used.
         """
@@ -189,7 +190,7 @@ def encode_examples(
     """Encodes every text of every example as a vector.
 
     Equal rows are encoded once. `row_texts`, the number of texts per row, is 1 or N.
-    Returns a float32 array `(E, N, D)` and the number of truncated rows.
+    Returns a float32 array `(E, N, D)` and the number of distinct truncated rows.
     """
     rows = [
         example[begin : begin + row_texts]
@@ -292,7 +293,7 @@ def train_probes(
 def shuffled_batches(
     features: np.ndarray, labels: np.ndarray, batch_size: int, seed: int
 ) -> tf.data.Dataset:
-    """Returns a dataset of batches that is reshuffled in every epoch."""
+    """Returns a finite dataset of `(features, labels)`, reshuffled in every epoch."""
     generator = np.random.default_rng(seed)
     examples = tf.constant(features), tf.constant(labels)
     orders = tf.data.Dataset.from_generator(

@@ -45,7 +45,7 @@ _FLAGS = {
 
 
 def kind_of_task(task: str, probe: str | None = None) -> str:
-    """Returns a task's kind, a key of `OPTIONS`, or raises a ValueError."""
+    """Returns a task's key in `OPTIONS`. Raises a ValueError for unknown tasks."""
     check_choice("task", task, (*tasks.names(), *squad.TASKS))
     if task in squad.TASKS:
         return SQUAD
@@ -53,7 +53,7 @@ def kind_of_task(task: str, probe: str | None = None) -> str:
 
 
 def check_flags(task: str, names: Collection[str], probe: str | None = None) -> None:
-    """Raises a ValueError if a flag in `names` does not apply to a task."""
+    """Raises a ValueError for an unknown task or for flags that do not apply to it."""
     kind = kind_of_task(task, probe)
     for name in names:
         kinds = [other for other, known in _FLAGS.items() if name in known]
@@ -74,10 +74,12 @@ def make_runner(
     probe: str | None = None,
     report: Callable[[str], Any] = print,
 ) -> TaskRunner:
-    """Creates the runner of a task or, with `probe`, of probing a classification task.
+    """Creates the `TaskRunner` of a task.
 
-    `options` must contain the names in `OPTIONS[kind_of_task(task, probe)]`. `probe` is
-    ignored for SQuAD, `optimizer` for probes. Raises a ValueError for unknown tasks.
+    `probe`, a mode in `seg_tf.finetuning.probing.MODES`, selects a `ProbeRunner`, which
+    ignores `optimizer`. It has no effect on SQuAD. `options` must contain the names in
+    `OPTIONS[kind_of_task(task, probe)]`. Raises a ValueError for an unknown task, and
+    the errors of the runner's constructor.
     """
     kind = kind_of_task(task, probe)
     arguments = {name: options[name] for name in OPTIONS[kind]} | {"report": report}
@@ -98,8 +100,8 @@ def make_recipe(
     """Returns the settings to try for a task, from a `grid` in `GRIDS` or the defaults.
 
     Nonempty values in `chosen`, named like fields of `Recipe`, take precedence. If
-    `probe` is not None, the recipe is fixed. Raises a ValueError if there is no such
-    grid for the model or the task.
+    `probe` is not None, only the task matters: the result is `probe_recipe(task)`.
+    Raises a ValueError if the model or the task has no such grid or probe.
     """
     if probe is not None:
         return probe_recipe(task)

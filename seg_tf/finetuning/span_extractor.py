@@ -150,7 +150,7 @@ class SpanExtractor(TextTask):
 
     @functools.cached_property
     def preprocessor(self) -> SpanPreprocessor:
-        """Converts questions and contexts to rows, also in `tf.data` pipelines."""
+        """`SpanPreprocessor` that converts questions and contexts to features."""
         pretrained = self.prepared()
         sizes = {name: self.settings[name] for name in _WINDOW_SETTINGS}
         return SpanPreprocessor(pretrained, window_sizes(pretrained, **sizes))

@@ -1,6 +1,7 @@
-"""Splits questions and contexts into batches of windows, and ranks predicted answers.
+"""Batches windows of contexts with their questions, and ranks predicted answers.
 
-Shape key: W windows, N positions or candidates of a pointer, K pieces, Q questions.
+Shape key: B windows of a batch, W windows, Q questions, K word pieces, N positions or
+candidates of a pointer.
 """
 
 from typing import Any
@@ -34,20 +35,20 @@ _PAIRS = tf.TensorSpec([None, 2], tf.float64)
 class SpanExamples:
     """Questions with windows of their contexts, batched for a `SpanExtractor`.
 
-    Texts are encoded once, by the `SpanPreprocessor` of an extractor. Rows are laid out
-    batch by batch, in a graph on the CPU. `len` returns the number of windows. Raises a
-    ValueError if the model cannot read spans, or if a context has no word pieces.
+    Texts are encoded once. Rows are laid out batch by batch, in a graph on the CPU.
+    `len` returns the number of windows. Raises a ValueError if the model cannot read
+    spans, if a size is invalid, or if a context has no word pieces.
 
     Args:
-        pretrained: `Pretrained` that can read spans, such as BERT, SegaBERT or SLM.
-        data: questions and contexts. The first of several answers is the label.
+        pretrained: `Pretrained` that can read spans: a BERT, SegaBERT or SLM.
+        data: `SquadFile`. The label of a question is the first of its answers.
         **sizes: keyword arguments of `window_sizes`.
 
     Attributes:
-        windows: all windows. The windows of a question are adjacent, in context order.
-        answers: indices of the first and last word piece of each answer, two int32
-            tensors `(Q,)`. Pieces are numbered over all contexts. If there is no
-            answer, the last index is below the first.
+        windows: `Windows` of all questions, ordered by question and position.
+        answers: two int32 tensors `(Q,)`, the indices of the first and last word piece
+            of each answer in the pieces of all contexts. If there is no answer, the
+            last index is less than the first.
     """
 
     def __init__(self, pretrained: Pretrained, data: SquadFile, **sizes: int | None):
@@ -112,16 +113,20 @@ class SpanExamples:
     def batches(self, batch_size: int, seed: int | None = None) -> tf.data.Dataset:
         """Returns a finite dataset of features and labels. With a seed, it is shuffled.
 
-        The labels are the positions `start` and `end` and, for SLM, `sentence`, the
-        candidate of the sentence in which the answer starts, int32 `(B,)`. They are 0,
-        which means `[CLS]`, unless the window contains the whole answer.
+        The labels are int32 `(B,)`: the positions `start` and `end` and, for SLM, the
+        candidate number `sentence` of the sentence in which the answer starts. Unless
+        the window contains the whole answer, they are 0, which means `[CLS]`.
         """
         return row_batches(self.make_batch, self._row_shapes, batch_size, seed)
 
     def make_batch(
         self, numbers: np.ndarray, row_shape: tuple[int, ...] | None = None
     ) -> Any:
-        """Returns the features and labels of the given windows, as dicts of arrays."""
+        """Returns the features and labels of windows, as two dicts of arrays.
+
+        `numbers` are window indices `(B,)`. `row_shape` is the row length and, for SLM,
+        the number of candidates per row. By default, they are chosen to fit.
+        """
         if row_shape is None:
             row_shape = tuple(self._row_shapes[numbers].max(axis=0))
         with tf.device("CPU"):
@@ -146,10 +151,11 @@ class SpanExamples:
 class AnswerRanker:
     """Predicts answers to the questions of `SpanExamples` with a `SpanExtractor`.
 
-    A call returns the best answers to each question, and the loss, which is summed over
-    the pointers and averaged over the windows. It raises `TrainingDiverged` if logits
-    are not finite. The pointer to sentences affects only the loss, because it is an
-    auxiliary task for the encoder (SLM, section 2.2).
+    A call with a model returns a list of `RankedAnswers`, one per question, and the
+    loss, summed over pointers and averaged over windows. It raises `TrainingDiverged`
+    if logits are not finite. The pointer to sentences, an auxiliary task (SLM, section
+    2.2), affects only the loss. A question has at most `num_best` answers, of at most
+    `max_answer_pieces` word pieces. Raises a ValueError if either is less than 1.
     """
 
     def __init__(
@@ -208,10 +214,11 @@ class AnswerRanker:
         ends: np.ndarray,
         nulls: np.ndarray,
     ) -> list[RankedAnswers]:
-        """Returns the best answers to consecutive questions, starting at `begin`.
+        """Returns the best answers to consecutive questions, from question `begin`.
 
-        `rows` are the questions' window indices. `starts` and `ends`, float64 `(K,)`,
-        are logits of word pieces. `nulls`, float64 `(W, 2)`, are the logits of `[CLS]`.
+        `identifiers` are the ids of the questions. `rows` are the indices of their W
+        windows. `starts` and `ends`, float64 `(K,)`, are the logits of the windows'
+        context pieces. `nulls`, float64 `(W, 2)`, are the logits of `[CLS]`.
         """
         windows = self._examples.windows.take(tf.constant(rows, tf.int32))
         with tf.device("CPU"):

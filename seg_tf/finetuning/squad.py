@@ -32,11 +32,13 @@ class SquadRunner:
 
     Rows are laid out as in Segatron (section 3.2) or SLM (section 2.2). Windows,
     training targets and the ranking of answers follow BERT's published code. The target
-    of a window without the answer is `[CLS]`. The scores are computed by
+    of a window without the whole answer is `[CLS]`. The scores are computed by
     `seg_tf.tasks.squad.score_answers`. The logs of every epoch contain the scores and
-    the `loss` on the dev windows. The task is "squad/v1.1" or "squad/v2.0". `dev_limit`
-    is the number of dev questions to answer. Other arguments are as for
-    `ClassificationRunner`.
+    the `loss` on the dev windows.
+
+    `task` is "squad/v1.1" or "squad/v2.0". `dev_limit` is the maximum number of dev
+    questions. Errors are those of `seg_tf.tasks.squad.read_split` and `SpanExamples`.
+    Other arguments are as for `ClassificationRunner`.
     """
 
     main_metric = "f1"
@@ -92,7 +94,7 @@ class SquadRunner:
         self.baselines = {"without a model": squad.evaluate(dev, never)}
 
     def describe(self) -> dict[str, Any]:
-        """Returns data checksums and text settings that the scores depend on."""
+        """Returns checksums of the data and sentence splitter, and the window sizes."""
         checksums = {
             split: hashlib.sha256(
                 repr(examples.data.passages).encode("utf-8", "replace")
@@ -108,9 +110,9 @@ class SquadRunner:
     def run(
         self, trial: Trial, folder: pathlib.Path, callbacks: Callbacks = ()
     ) -> Result:
-        """Runs a trial and writes its predictions. See `TaskRunner.run`.
+        """Runs a trial. See `TaskRunner.run`.
 
-        Like BERT's published code, it writes `predictions.json`,
+        Writes the model, if requested, and, like BERT's code, `predictions.json`,
         `nbest_predictions.json` and, for version 2.0, `null_odds.json`.
         """
 

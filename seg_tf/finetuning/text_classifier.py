@@ -159,22 +159,20 @@ class TextClassifier(TextTask):
             num_classes: int. Number of classes. 1 means regression. Defaults to the
                 number of `labels` or `num_choices`.
             num_texts: int. Number of texts per example: 2 for pairs. Defaults to 1.
-            num_choices: int. Number of answers, equal to `num_classes`, in multiple
-                choice. Each has a row with the shared text. Defaults to 1.
+            num_choices: int. Number of answers in multiple choice, which must equal
+                `num_classes`. Each is read with the shared text. Defaults to 1.
             labels: sequence of str. Class names, in the order of their indices.
             max_length: int. Maximum row length. If None, the length in pretraining.
             dropout: float. Dropout rate before the dense layer. Defaults to 0.1.
             freeze_encoder: bool. Whether to train only the head.
-            randomly_initialized: bool. Whether to use random encoder weights, as a
-                baseline.
-            seed: int. Seed of new weights and dropout. If None, Python's `random` draws
-                one, as in Keras.
+            randomly_initialized: bool. Whether the encoder has random weights.
+            seed: int. Seed of new weights and dropout. Defaults to a random seed.
             name: str. Name of the model.
             sentence_function: str. See `load_pretrained`.
 
         Raises:
             CheckpointError: if there is no checkpoint, or it is damaged.
-            ValueError: if an argument does not match the checkpoint.
+            ValueError: if an argument is invalid or does not match the checkpoint.
         """
         settings = {
             "num_classes": num_classes,
@@ -238,7 +236,7 @@ class TextClassifier(TextTask):
 
     @functools.cached_property
     def preprocessor(self) -> TextPreprocessor:
-        """Converts texts to features, for `dataset.map(classifier.preprocessor)`."""
+        """`TextPreprocessor` of the model, also for `dataset.map(preprocessor)`."""
         return TextPreprocessor(
             self.prepared(),
             num_texts=self.settings["num_texts"],
@@ -271,8 +269,8 @@ class TextClassifier(TextTask):
                 `tf.data.Dataset` of batches of texts and labels; or features.
             y: array-like `(E,)`. Class indices or names, or regression values.
             batch_size: int. Number of examples per update. Defaults to 32.
-            epochs: int. Number of epochs.
-            validation_data: tuple of texts, labels and any weights, or batches.
+            epochs: int. Number of epochs. Defaults to 1.
+            validation_data: `(texts, labels)`, `(texts, labels, weights)` or batches.
             validation_split: float. Fraction of the texts, at the end, to validate on.
             sample_weight: array-like `(E,)`. Weights of the examples in the loss.
             seed: int. Seed for shuffling the texts.
@@ -330,7 +328,10 @@ class TextClassifier(TextTask):
         sample_weight: Any = None,
         **arguments: Any,
     ) -> Any:
-        """Like `keras.Model.evaluate`, but also accepts texts and their labels."""
+        """Like `keras.Model.evaluate`, but also accepts texts and labels, as in `fit`.
+
+        A model that is not compiled is compiled as in `fit`.
+        """
         if not self.compiled:
             self._compile(None, 1)
         data = self._keras_data(x, y, sample_weight, batch_size)
@@ -339,7 +340,10 @@ class TextClassifier(TextTask):
     def predict(
         self, x: Any, batch_size: int | None = None, **arguments: Any
     ) -> np.ndarray:
-        """Like `keras.Model.predict`, but also accepts texts. Returns the logits."""
+        """Like `keras.Model.predict`, but also accepts texts, as in `fit`.
+
+        Returns logits or regression values, a float32 array `(E, num_classes)`.
+        """
         if is_text(x):
             examples = TextExamples(self.preprocessor, x)
             x, batch_size = examples.batches(batch_size or _BATCH_SIZE), None
@@ -412,7 +416,7 @@ class TextClassifier(TextTask):
         return {"x": examples.batches(batch_size or _BATCH_SIZE, seed)}
 
     def _with_rows(self, batches: Any) -> Any:
-        """Maps datasets of texts to features, and returns other values unchanged."""
+        """Converts a dataset of texts to features. Returns other values unchanged."""
         if not isinstance(batches, tf.data.Dataset):
             return batches
         texts, labels, _ = keras.utils.unpack_x_y_sample_weight(batches.element_spec)
@@ -437,7 +441,6 @@ class TextClassifier(TextTask):
         return mapped.prefetch(tf.data.AUTOTUNE)
 
     def _schedule(self) -> LinearWarmupDecay | None:
-        """Returns the optimizer's `LinearWarmupDecay`, or None if it has none."""
         # In float16, the optimizer is wrapped in a loss-scaling optimizer.
         optimizer = getattr(self, "optimizer", None)
         optimizer = getattr(optimizer, "inner_optimizer", optimizer)
@@ -476,8 +479,6 @@ class TextClassifier(TextTask):
 
 
 class _WithoutDropout(keras.layers.Layer):
-    """Layer that always calls a model in inference mode, even during training."""
-
     def __init__(self, model: keras.Model, **kwargs: Any):
         super().__init__(autocast=False, **kwargs)
         self.model = model
@@ -487,7 +488,6 @@ class _WithoutDropout(keras.layers.Layer):
 
 
 def _with_cardinality(batches: Any) -> Any:
-    """Sets a dataset's cardinality if unknown. Returns all other values unchanged."""
     if (
         isinstance(batches, tf.data.Dataset)
         and int(batches.cardinality()) == tf.data.UNKNOWN_CARDINALITY
@@ -498,9 +498,10 @@ def _with_cardinality(batches: Any) -> Any:
 
 
 def _num_batches(data: Mapping[str, Any], share: float) -> int:
-    """Returns the batches per epoch of Keras's arguments. Raises if unknown.
+    """Returns the number of batches per epoch. Raises a ValueError if it is unknown.
 
-    Arrays of features have a batch size, and only a `share` of them is trained on.
+    `data` are arguments of `keras.Model.fit`. If its features are arrays, `share` is
+    the fraction of them that is used for training.
     """
     number, x = tf.data.INFINITE_CARDINALITY, data["x"]
     if isinstance(x, tf.data.Dataset):

@@ -143,7 +143,6 @@ class TextTask(keras.Model):
 
     @classmethod
     def _create(cls, pretrained: Pretrained, **settings: Any) -> Self:
-        """Creates a task on a copy of a pretrained encoder."""
         raise NotImplementedError
 
     def _set_origin(self, pretrained: Pretrained, settings: Mapping[str, Any]) -> Self:
@@ -174,8 +173,8 @@ class TextTask(keras.Model):
             overwrite: bool. Whether to replace a saved task in `folder`.
 
         Raises:
-            ValueError: if `folder` is not empty and is not overwritten, or if the model
-                was built without a preset.
+            ValueError: if `folder` has content that may not be overwritten, or if the
+                model was built without a preset.
         """
         text, state = self._text_and_state()
         folder = pathlib.Path(folder).absolute()
@@ -194,7 +193,6 @@ class TextTask(keras.Model):
             )
 
     def _text_and_state(self) -> tuple[TextPreparation, dict[str, Any]]:
-        """Returns the text preparation and the state to save with the model."""
         pretrained = self.prepared()
         vocabulary = pretrained.vocabulary
         parameters = pretrained.sentence_parameters
@@ -219,7 +217,7 @@ class TextTask(keras.Model):
         }
 
     def save_assets(self, dir_path: str) -> None:
-        """Saves the vocabulary and settings. Keras calls it to write `.keras` files."""
+        """Saves the vocabulary and settings, if any. Called for `.keras` files."""
         if self.pretrained is None:
             return
         text, state = self._text_and_state()
@@ -229,7 +227,7 @@ class TextTask(keras.Model):
         files.write_json(folder / contents.STATE_FILE, state)
 
     def load_assets(self, dir_path: str) -> None:
-        """Loads the vocabulary and settings. Keras calls it to read `.keras` files."""
+        """Loads the vocabulary and settings, if any. Called for `.keras` files."""
         folder = pathlib.Path(dir_path)
         if not (folder / contents.STATE_FILE).is_file():
             return
@@ -257,7 +255,7 @@ class TextTask(keras.Model):
         formats: Sequence[str] = (saved_model.SAVED_MODEL,),
         **choice: Any,
     ) -> None:
-        """Exports the model as a SavedModel that accepts text, or as an ONNX file.
+        """Exports a SavedModel, which accepts text, or an ONNX file of `encode_ids`.
 
         Args:
             folder: str or path. A new or empty folder.
@@ -266,7 +264,8 @@ class TextTask(keras.Model):
             **choice: options of `SpanExtractor.answer`, for a `SpanExtractor` only.
 
         Raises:
-            ValueError: if the folder or a format is invalid, or for multiple choice.
+            ValueError: if the folder has other content, a format is unavailable, the
+                model was built without a preset, or the task is multiple choice.
         """
         saved_model.write(
             self._served(**choice),
@@ -283,6 +282,9 @@ class TextTask(keras.Model):
 
 
 def is_saved_task(folder: str | pathlib.Path) -> bool:
-    """Returns whether a checkpoint is a saved task, or raises a `CheckpointError`."""
+    """Returns whether a checkpoint is a saved task.
+
+    Raises a `CheckpointError` if there is no checkpoint, or if it is damaged.
+    """
     checkpoint = folders.find_checkpoint(pathlib.Path(folder), "checkpoint")
     return "task" in contents.read_state(checkpoint)

@@ -39,7 +39,7 @@ def _mean_score(trials: Sequence[Trial], name: str) -> float:
 
 
 def write_report(folder: TrialsFolder, runner: TaskRunner) -> str:
-    """Writes `results.csv` and `summary.txt`, and returns the summary."""
+    """Writes `results.csv` and `summary.txt` to `folder`, and returns the summary."""
     trials, main_metric = folder.finished(), runner.main_metric
     best = best_trial(trials, main_metric)
     text = (
@@ -72,7 +72,7 @@ def summary(
     main_metric: str,
     baselines: Mapping[str, Mapping[str, float]],
 ) -> str:
-    """Formats a table of all settings and baselines. The best setting has a `*`."""
+    """Returns a table of settings, baselines and scores. `*` marks the best setting."""
     best = best_setting(trials, main_metric)
     hidden = (main_metric, *_CHOICES)
     names = [name for name in best[0].scores if name not in hidden]
@@ -98,7 +98,10 @@ def _shown(value: float | None) -> str:
 def write_submission(
     folder: TrialsFolder, runner: TaskRunner, output_dir: pathlib.Path
 ) -> None:
-    """Writes the best trial's GLUE test predictions in the leaderboard's format."""
+    """Writes the best trial's test predictions in the format of GLUE's leaderboard.
+
+    Writes nothing if the task is not part of GLUE or its test split was not predicted.
+    """
     best = best_trial(folder.finished(), runner.main_metric)
     for name, (task, split) in glue.COLUMNS.items():
         # An MNLI model also predicts the diagnostic set.

@@ -2,8 +2,8 @@
 
 The folder contains `settings.json`, which applies to all trials, and `trials`, with a
 folder for each finished trial: `trial.json` (setting, seed, scores and epoch logs), the
-predictions and, on request, the model. Commands skip trials whose JSON exists.
-Interrupted trials start from the beginning.
+predictions and, on request, the model. Commands skip finished trials, and restart
+interrupted trials from the beginning.
 """
 
 import dataclasses
@@ -40,7 +40,7 @@ class TrainingDiverged(ValueError):
 
 
 def check_finite(outputs: np.ndarray, described: str) -> None:
-    """Raises `TrainingDiverged` unless all outputs are finite."""
+    """Raises `TrainingDiverged`, which names `described`, unless outputs are finite."""
     if not np.isfinite(outputs).all():
         raise TrainingDiverged(
             f"Outputs for {described} are not finite: the training diverged. {ADVICE}"
@@ -49,7 +49,10 @@ def check_finite(outputs: np.ndarray, described: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """A training run with one setting and one seed, and its results once finished."""
+    """A training run with one setting and one seed.
+
+    `scores`, `epochs` (logs) and `folder` are its results, which comparisons ignore.
+    """
 
     setting: Setting
     seed: int
@@ -89,7 +92,7 @@ class TaskRunner(Protocol):
     def run(
         self, trial: Trial, folder: pathlib.Path, callbacks: Callbacks = ()
     ) -> Result:
-        """Trains a model, writes predictions, and returns the scores and epoch logs.
+        """Trains a model, writes predictions to `folder`, and returns a `Result`.
 
         Raises `TrainingDiverged` if the model's outputs are not finite.
         """
@@ -98,7 +101,7 @@ class TaskRunner(Protocol):
 class DevScores(keras.callbacks.Callback):
     """Callback that adds scores to the epoch logs, as `dev_<score>`, and prints them.
 
-    It is for metrics such as F1, which require all predictions at once.
+    `score` returns scores by name, such as F1, which require all predictions at once.
     """
 
     def __init__(self, score: Callable[[keras.Model], Mapping[str, float]]):
@@ -128,7 +131,7 @@ class TrialsFolder:
         self._trials = path / "trials"
 
     def check(self, settings: Mapping[str, Any]) -> None:
-        """Raises a ValueError if existing trials have different settings."""
+        """Raises a ValueError if existing trials differ in settings or version."""
         if not self._settings_file.exists():
             return
         differences = differing_settings(self.settings(), settings)
@@ -140,7 +143,7 @@ class TrialsFolder:
             )
 
     def prepare(self, settings: Mapping[str, Any]) -> None:
-        """Checks the settings, deletes interrupted trials and writes the settings."""
+        """Calls `check`, deletes interrupted trials and writes `settings.json`."""
         self.check(settings)
         self._trials.mkdir(parents=True, exist_ok=True)
         files.remove_leftovers(self._trials)
@@ -188,10 +191,10 @@ def run_trials(
 ) -> list[Trial]:
     """Runs trials one after another, and returns the trials that diverged.
 
-    The folder of a trial appears when the trial is finished. Diverged trials have no
-    folder and no scores. If `patience` is not None, training stops after `patience`
-    epochs without a better main metric, and the best weights are restored. Messages
-    contain `name`, or the runner's name. `factories` create callbacks for every trial.
+    A trial's folder appears in `folder` when the trial is finished. Diverged trials
+    have no folder. If `patience` is not None, training stops after `patience` epochs
+    without a better main metric, and the best weights are restored. Messages contain
+    `name`, by default the runner's. `factories` create callbacks for every trial.
     """
     diverged = []
     for number, trial in enumerate(trials, start=1):

@@ -26,12 +26,12 @@ _TASKS = {task.name: task for task in _READERS}
 
 
 def names() -> tuple[str, ...]:
-    """Returns the names of all tasks."""
+    """Returns the names of all tasks, except SQuAD, which is not a `Task`."""
     return tuple(_TASKS)
 
 
 def get(name: str | Task) -> Task:
-    """Returns a task by name. Raises a ValueError if no task has this name."""
+    """Returns a task by name. Returns a `Task` as is. Raises ValueError if unknown."""
     if isinstance(name, Task):
         return name
     check_choice("task", name, _TASKS)
@@ -39,7 +39,7 @@ def get(name: str | Task) -> Task:
 
 
 def register(task: Task, splits: dict[str, list[Example]]) -> None:
-    """Adds a task and its examples by split, as `own_table.read` returns them."""
+    """Registers a task. `splits` maps the names of its splits to lists of examples."""
     _TASKS[task.name] = task
     _READERS[task] = lambda task, data_dir, split: splits[split]
 
@@ -48,11 +48,8 @@ def read(task: Task | str, data_dir: str | os.PathLike, split: str) -> list[Exam
     """Reads all examples of a split of a task, in file order.
 
     `data_dir` is the folder of the task, or the benchmark's folder that contains it.
-
-    Raises:
-        ValueError: if there is no such task or split, or if the file is invalid. The
-            message names the file and the position in it.
-        OSError: if the file does not exist or cannot be read.
+    Raises a ValueError if there is no such task or split, or if the file is invalid,
+    and an OSError if the file does not exist or cannot be read.
     """
     task = get(task)
     return _READERS[task](task, pathlib.Path(data_dir).expanduser(), split)

@@ -24,16 +24,11 @@ class MinimalPair:
 
 
 def read(data_dir: str | pathlib.Path, limit: int | None = None) -> list[MinimalPair]:
-    """Reads the pairs of all files.
+    """Reads the pairs of all files, or at most `limit` pairs of each file.
 
-    Args:
-        data_dir: path. Folder of the files, or the parent of a folder named `blimp`.
-        limit: int or None. Maximum number of pairs per file.
-
-    Raises:
-        OSError: if a file cannot be read.
-        ValueError: if the folder has no .jsonl files, or if a line is invalid. The
-            message names the file and line.
+    `data_dir` is the folder of the files, or the parent of a folder named `blimp`.
+    Raises an OSError if a file cannot be read, and a ValueError if the folder has no
+    .jsonl files, or if a line is invalid.
     """
     folder = pathlib.Path(data_dir)
     paths = sorted([*folder.glob("blimp/*.jsonl")] or folder.glob("*.jsonl"))

@@ -114,7 +114,7 @@ class ProbeSettings:
     A probe is trained with Adam and evaluated on the dev set after every
     `passes_per_evaluation` passes over the training data. Training ends with the first
     evaluation after more than `max_passes` passes, or once accuracy has failed to
-    increase `tenacity` + 1 times in total. One probe is trained for each value of `l2`,
+    improve `tenacity` + 1 times in total. One probe is trained for each value of `l2`,
     and the weights with the best dev accuracy are used. As in PyTorch's Adam, the
     gradient of the penalty is part of the gradient that Adam scales. Unlike in the
     benchmark's code, the hidden layer of DC is not added to the probes of later tasks.
@@ -142,7 +142,7 @@ class ProbeSettings:
 
 
 def combine_vectors(features: str, vectors: np.ndarray) -> np.ndarray:
-    """Combines the vectors of an example's texts into the input of a probe.
+    """Combines text vectors into probe inputs, float `(num_examples, num_features)`.
 
     Args:
         features: str. With vectors a, b, c, …, one of:
@@ -151,9 +151,6 @@ def combine_vectors(features: str, vectors: np.ndarray) -> np.ndarray:
             "pair_and_difference": a, b, a - b
             "pair_product_and_distance": a, b, a * b, |a - b|
         vectors: float array `(num_examples, num_texts, size)`.
-
-    Returns:
-        Float array `(num_examples, num_features)`.
     """
     combined = _COMBINATIONS[features](*np.moveaxis(vectors, 1, 0))
     return np.concatenate(combined, axis=-1)

@@ -1,4 +1,4 @@
-"""The papers' fine-tuning settings, with grids, best settings and sources.
+"""Fine-tuning settings of the Segatron, SegaBERT and SLM papers, with their sources.
 
 There are three sets of recipes, each with one recipe per task:
 
@@ -83,7 +83,7 @@ class Recipe:
 
 
 def get(recipe: str, task: str) -> Recipe:
-    """Returns a paper's settings for a task. Raises a ValueError if there are none."""
+    """Returns `RECIPES[recipe][task]`. Raises a ValueError if it does not exist."""
     check_choice("recipe", recipe, RECIPES)
     check_choice("task", task, RECIPES[recipe])
     return RECIPES[recipe][task]
@@ -106,7 +106,7 @@ def _single(
 
 
 def _slm(task: str, epochs: int, learning_rate: float) -> Recipe:
-    """Returns SLM's recipe for a task, from appendix A and section 3.2."""
+
     benchmark = task.split("/")[0]
     is_probe = benchmark == "discoeval"
     return Recipe(

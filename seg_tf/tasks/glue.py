@@ -130,11 +130,7 @@ def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
 
 
 class Column(NamedTuple):
-    """A column of GLUE's result tables, which is a task or one of MNLI's two parts.
-
-    The leaderboard accepts a zip file of the predictions of all columns, `CoLA.tsv` to
-    `AX.tsv`.
-    """
+    """A column of GLUE's result tables, which is a task or one of MNLI's two parts."""
 
     task: Task
     test_split: str

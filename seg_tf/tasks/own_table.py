@@ -122,7 +122,10 @@ def _rows(path: pathlib.Path, columns: Sequence[str]) -> Iterator[tuple[str, ...
 
 
 def records(path: pathlib.Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yields each row's last line number and fields by column, or raises ValueError."""
+    """Yields the last line number of each row, and its fields by column.
+
+    The format is chosen by the file name. Raises a ValueError if the file is invalid.
+    """
     name = path.name.lower()
     for suffix in COMPRESSION_SUFFIXES:
         name = name.removesuffix(suffix)

@@ -26,7 +26,7 @@ TASKS = (
 
 
 def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
-    """Reads a split, sorted by level and file number. See `seg_tf.tasks.read`."""
+    """Reads a split's examples by level and file number. See `seg_tf.tasks.read`."""
     split = task.split(split_name)
     examples = []
     for level in ("middle", "high"):

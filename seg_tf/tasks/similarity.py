@@ -33,27 +33,21 @@ NAMES = (*_YEARS, *_FILES)
 
 @dataclasses.dataclass(frozen=True)
 class SimilaritySet:
-    """Sentence pairs by part, labeled with their similarity.
-
-    `num_unscored` pairs were left out because they have no score.
-    """
+    """Scored sentence pairs by part, and the number of pairs without a score."""
 
     parts: Mapping[str, list[Example]]
     num_unscored: int = 0
 
     @property
     def pairs(self) -> list[Example]:
-        """Pairs of all parts."""
         return [pair for part in self.parts.values() for pair in part]
 
 
 def read(name: str, data_dir: str | pathlib.Path) -> SimilaritySet:
     """Reads one of the datasets in `NAMES` from its folder or the parent folder.
 
-    Raises:
-        ValueError: if there is no such dataset, or if a file is invalid. The message
-            names the file and line.
-        OSError: if a file does not exist or cannot be read.
+    Raises a ValueError if there is no such dataset, or if a file is invalid, and an
+    OSError if a file does not exist or cannot be read.
     """
     data_dir = pathlib.Path(data_dir).expanduser()
     if name in _YEARS:

@@ -49,11 +49,7 @@ class Answer:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Question:
-    """A question about a passage, with answers by different people.
-
-    `answers` is empty if the passage does not answer the question, or if the file has
-    no answers.
-    """
+    """A question about a passage, with answers by different people, or none."""
 
     identifier: str
     text: str
@@ -102,10 +98,8 @@ def read(path: str | os.PathLike, *, for_training: bool = False) -> SquadFile:
     must be impossible. Answers are moved to their occurrence nearest to `answer_start`.
     A no-break space matches a space. For scoring, answer positions are not checked.
 
-    Raises:
-        OSError: if the file cannot be read.
-        ValueError: if the file, or too many of its questions, are invalid. The message
-            names the file, the article and the question.
+    Raises an OSError if the file cannot be read, and a ValueError if the file, or more
+    than 5% of its questions, are invalid.
     """
     content = files.read_json(pathlib.Path(path))
     identifiers: set[str] = set()
@@ -147,7 +141,7 @@ def read(path: str | os.PathLike, *, for_training: bool = False) -> SquadFile:
 
 
 def _question(value: Any, context: str, for_training: bool) -> Question:
-    """Checks and converts a question. Raises a ValueError that names the field."""
+    """Converts the JSON of a question. Raises a ValueError if it is invalid."""
     _check("context", context, str)
     _check("question", value, dict)
     identifier, text = value.get("id"), value.get("question")
@@ -202,7 +196,7 @@ def _count(number: int) -> str:
 
 
 def _nearest(text: str, start: int, context: str) -> tuple[str, int]:
-    """Returns the text and start of an answer's occurrence nearest to `start`."""
+    """Finds the occurrence of `text` nearest to `start`, or raises a ValueError."""
     if context.startswith(text, start):
         return text, start
     spaced, text = (value.replace("\xa0", " ") for value in (context, text))
@@ -295,7 +289,7 @@ class RankedAnswers:
         return self.candidates[0].text
 
     def n_best(self) -> list[dict[str, Any]]:
-        """Returns all candidates, including `null`, with probabilities, best first."""
+        """Returns all candidates and `null` as dicts with `probability`, best first."""
         ranked = [*self.candidates, *([self.null] if self.null else [])]
         ranked.sort(key=lambda candidate: -candidate.score)
         shares = scipy.special.softmax([candidate.score for candidate in ranked])
@@ -310,7 +304,7 @@ def best_null_threshold(
 ) -> float:
     """Returns the threshold of `RankedAnswers.answer` with the best F1 on `questions`.
 
-    Unlike the official search, this never separates questions with equal odds, and it
+    Unlike the official script, this never separates questions with equal odds, and it
     may return a threshold below all odds, at which no question is answered.
     """
     known = {question.identifier: question for question in questions}
@@ -334,11 +328,11 @@ def best_null_threshold(
 def score_answers(
     data: SquadFile, answers: Sequence[RankedAnswers]
 ) -> dict[str, float]:
-    """Scores the best answers with `evaluate`, and returns exact match and F1 scores.
+    """Returns the exact match and F1 scores that `evaluate` computes for the answers.
 
-    In version 2.0, the scores are for the threshold that maximizes F1 on `data`, as
-    papers do for the development set. It is returned as `null_threshold`. The scores
-    for the threshold 0 are `untuned_exact` and `untuned_f1`.
+    In version 2.0, `null_threshold` is chosen to maximize F1 on `data`, as is usual for
+    the development set, and is returned with the scores. `untuned_exact` and
+    `untuned_f1` are the scores with a threshold of 0.
     """
 
     def scores(threshold: float = 0.0) -> dict[str, float]:
@@ -363,9 +357,9 @@ def write_predictions(
 ) -> None:
     """Writes answers to files in the format of BERT's published code.
 
-    The official scripts read `predictions.json`. In version 2.0, the official script
-    also searches `null_odds.json` for the best threshold. `nbest_predictions.json`
-    contains all candidates.
+    `predictions.json` contains the answers at `null_threshold`, for the official
+    scripts, and `nbest_predictions.json` all candidates. For version 2.0, the official
+    script also searches `null_odds.json` for the best threshold.
     """
     contents = {
         "predictions": {
@@ -388,11 +382,12 @@ def write_predictions(
 
 
 def evaluate(data: SquadFile, predictions: Mapping[str, str]) -> dict[str, Any]:
-    """Scores predictions, a mapping of question identifiers to answers, in percent.
+    """Computes the exact match and F1 scores of predictions, in percent.
 
-    Follows the official script for the file's version. Questions without a prediction
-    score 0. A prediction that is empty after normalization has an F1 of 0 or, if the
-    question has no answer in version 2.0, of 100.
+    `predictions` maps question identifiers to answers. Follows the official script for
+    the file's version. Questions without a prediction score 0. A prediction that is
+    empty after normalization has an F1 of 0 or, if the question has no answer in
+    version 2.0, of 100.
 
     Returns a dict of `exact`, `f1`, `total` and `missing_predictions`. In version 2.0,
     the first three are also computed for questions with an answer (`HasAns_…`) and

@@ -23,8 +23,8 @@ class Example:
     Attributes:
         texts: tuple of str. One or more texts, as in the file. A multiple-choice
             example has the shared text and one text per choice.
-        label: int, float or None. Label number in `Task.labels`, score for regression,
-            or None in unlabeled test sets.
+        label: int, float or None. Index in `Task.labels`, score for regression, or None
+            in unlabeled test sets.
         identifier: str. Unique name of the example, such as its index in the file.
     """
 
@@ -59,7 +59,7 @@ class Task:
         metrics: tuple of str. Names of metrics in `METRICS`. The first is the main
             metric, which ranks models.
         splits: tuple of `Split`. Data splits in the order train, dev, test.
-        score_range: tuple of float. Lowest and highest score of a regression task.
+        score_range: tuple of float. Lowest and highest score, for regression only.
         num_choices: int. Number of choices of a multiple-choice task, each scored in a
             separate row. 1 for other tasks.
     """
@@ -96,7 +96,7 @@ class Task:
 
 
 def checksum(examples: Sequence[Example]) -> str:
-    """Returns the SHA-256 of the texts and labels of examples."""
+    """Returns the hexadecimal SHA-256 of the texts and labels of examples."""
     content = json.dumps([(example.texts, example.label) for example in examples])
     return hashlib.sha256(content.encode()).hexdigest()
 
@@ -107,10 +107,10 @@ def write_predictions(
     examples: Sequence[Example],
     predictions: Sequence[int | float],
 ) -> None:
-    """Writes the index, label and prediction of each example as tab-separated text.
+    """Writes the identifier, label and prediction of each example as a TSV file.
 
-    Predictions are label numbers or scores. Unlabeled test sets have no label column,
-    as GLUE's leaderboard requires.
+    `predictions` are label indices, which are written as label names, or scores. The
+    file has no label column if no example has a label, as GLUE's leaderboard requires.
     """
 
     def word(value: int | float) -> str:
@@ -149,7 +149,7 @@ class TableRow:
         )
 
     def number(self, column: str, lowest: float, highest: float) -> float:
-        """Returns the number in a column. Raises a ValueError unless it is in range."""
+        """Returns a column as a float, or raises a ValueError if it is out of range."""
         try:
             number = float(self.field(column))
         except ValueError:
@@ -168,9 +168,9 @@ class TableRow:
 def find_file(
     data_dir: pathlib.Path, folder: str, names: Sequence[str]
 ) -> pathlib.Path:
-    """Finds the first existing file in `folder` of `data_dir`, or in `data_dir` itself.
+    """Returns the path of the first of `names` in `data_dir/folder`, or in `data_dir`.
 
-    Raises a FileNotFoundError that names all candidates if none of them exists.
+    Raises a FileNotFoundError that lists the candidates if none of them exists.
     """
     candidates = [
         place / name for place in (data_dir / folder, data_dir) for name in names
