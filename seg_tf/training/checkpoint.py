@@ -51,7 +51,8 @@ class Checkpoints:
     ) -> pathlib.Path:
         """Writes a checkpoint, removes old ones, and returns the new path.
 
-        If writing fails, raises a `CheckpointError`. Earlier checkpoints stay intact.
+        `samples` is the number of samples read so far. If writing fails, raises a
+        `CheckpointError`. Earlier checkpoints stay intact.
         """
         final = self.path(updates)
         text, text_files = {}, {}
@@ -106,8 +107,8 @@ class Checkpoints:
     def newest_intact(self, at_most: int | None = None) -> dict[str, Any] | None:
         """Returns the state of the newest intact checkpoint, up to update `at_most`.
 
-        Returns None if there is none. Raises `CheckpointError` if all are damaged,
-        unless `at_most` is given.
+        Returns None if there is none. Reports damaged checkpoints. If `at_most` is None
+        and all are damaged, raises a `CheckpointError`.
         """
         damaged = []
         for updates in reversed(self.updates()):
@@ -135,13 +136,13 @@ class Checkpoints:
                 self.path(newer).rename(target)
 
     def describe_newest(self) -> str:
-        """Returns a clause for messages that names the newest checkpoint, if any."""
+        """Returns a clause that names the newest checkpoint, or says there is none."""
         if updates := self.updates():
             return f"The last checkpoint is {self.path(updates[-1])}"
         return "There is no checkpoint yet"
 
     def restore(self, learner: Learner, updates: int) -> None:
-        """Restores all variables of a learner from a checkpoint."""
+        """Restores a learner. Raises a `CheckpointError` for damaged files."""
         contents.restore(
             self.path(updates), learner.encoder, learner.objectives, _groups(learner)
         )
@@ -160,11 +161,11 @@ class Checkpoints:
 def choose_for_length(
     previous: int, config: RunConfig, checkpoints: Checkpoints
 ) -> Mapping[str, Any] | None:
-    """Returns the state of the checkpoint from which a run resumes, or None.
+    """Returns the state of the checkpoint from which a run resumes, or None for none.
 
     `previous` is the run's previous `num_updates`. If it has changed and the schedule
-    is warmup–stable–decay, the run resumes from its newest checkpoint before the old
-    and the new decay, if there is one. It then equals a new run of the new length.
+    is warmup–stable–decay, the run resumes from its newest checkpoint before both the
+    old and the new decay, if there is one. It then equals a new run of the new length.
     Otherwise, it resumes from the newest. Raises `CheckpointError` if all are damaged.
     """
     length = config.training.num_updates

@@ -1,4 +1,4 @@
-"""Describes the plan of a run for `--dry_run`, and measures its speed."""
+"""Describes the plan of a run, and measures its speed for `--dry_run`."""
 
 import datetime
 import math
@@ -24,9 +24,10 @@ def tokens_per_update(config: RunConfig, inputs: Inputs) -> float:
 
 
 def memory(config: RunConfig, inputs: Inputs, learner: Learner) -> dict[str, int]:
-    """Estimates the memory per process in bytes, by purpose, such as "gradients".
+    """Returns the estimated bytes of memory per process, by purpose.
 
-    Activations are omitted if the model's config cannot estimate them.
+    The purposes are "weights", "gradients", "optimizer", "memory of lanes" and, if the
+    model's config can estimate them, `ACTIVATIONS`.
     """
     weights = num_bytes(learner.trainable_variables)
     sizes = {
@@ -48,7 +49,7 @@ def memory(config: RunConfig, inputs: Inputs, learner: Learner) -> dict[str, int
 
 
 def describe(config: RunConfig, inputs: Inputs, learner: Learner) -> str:
-    """Describes a run's updates, rows, tokens, FLOPs and memory use as text."""
+    """Returns the text of a run's plan, with a warning if memory may be too small."""
     training, options = config.training, learner.options
     num_samples = training.num_updates * training.batch_size
     lines = [
@@ -91,9 +92,10 @@ def describe(config: RunConfig, inputs: Inputs, learner: Learner) -> str:
 
 
 def measure(learner: Learner, batches: Iterator[Any], num_updates: int) -> list[float]:
-    """Measures the seconds of each of `num_updates` updates, which change the weights.
+    """Returns the seconds taken by each of `num_updates` updates.
 
-    A first update, which builds the graph, is excluded. All processes must call this.
+    An additional first update, which builds the graph, is not included. The updates
+    change the weights. All processes must call this function.
     """
     seconds = []
     for _ in range(num_updates + 1):

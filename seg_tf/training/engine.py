@@ -43,7 +43,7 @@ def choose(name: str) -> None:
 
 @functools.cache
 def current() -> TensorFlowEngine | JaxEngine:
-    """Returns this process's engine. Raises a `ValueError` for other Keras backends."""
+    """Returns the engine of Keras's backend. Raises a `ValueError` if it has none."""
     name = _backend()
     if name not in NAMES:
         raise ValueError(
@@ -56,7 +56,7 @@ def current() -> TensorFlowEngine | JaxEngine:
 
 
 def installed_versions() -> dict[str, str]:
-    """Returns the versions of Python and of the packages that may affect results."""
+    """Returns the versions of Python and packages that may affect results, by name."""
     versions = {"python": platform.python_version()}
     for package in (*_PACKAGES, *current().packages):
         try:

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class TrainingStopped(Exception):
-    """Raised if a run ends early. Commands print only the message, which says why.
+    """Raised if a run ends early. Commands print the message without a traceback.
 
     Attributes:
         exit_code: int. Exit code of the process.
@@ -23,7 +23,7 @@ class OutputFolderError(TrainingStopped):
 
 
 class NonFiniteLossError(TrainingStopped):
-    """Raised if validation results or too many consecutive steps are not finite."""
+    """Raised for non-finite validation losses or too many non-finite steps in a row."""
 
     is_common = True
 
@@ -39,7 +39,7 @@ class Interrupted(TrainingStopped):
 
 
 class StopRequest:
-    """A request to stop the run, which is falsy until a signal has arrived."""
+    """Request to stop the run. It is truthy once `signal_number` is set."""
 
     signal_number: int | None = None
 
@@ -51,8 +51,8 @@ class StopRequest:
 def stop_requests() -> Iterator[StopRequest]:
     """Context manager that records the first SIGTERM or SIGINT in a `StopRequest`.
 
-    Later signals have their usual effect. Outside the main thread, where Python cannot
-    install handlers, no signal is recorded.
+    The previous handlers are restored after that signal and on exit. Outside the main
+    thread, where Python cannot install handlers, no signal is recorded.
     """
     request = StopRequest()
     previous: dict[int, Any] = {}

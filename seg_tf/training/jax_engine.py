@@ -35,8 +35,8 @@ Batch = Mapping[str, Any]
 class JaxEngine:
     """The JAX engine. `TensorFlowEngine` documents its methods.
 
-    Sums and counts are float64 and int64, as on TensorFlow. TensorFlow reads the
-    batches but does not use the GPUs.
+    The constructor enables float64 and int64, connects the processes, and hides GPUs
+    from TensorFlow, which reads the batches. Raises `TrainingStopped` like `join`.
     """
 
     packages: tuple[str, ...] = ("jax", "jaxlib")
@@ -154,6 +154,7 @@ class JaxEngine:
         """Raises a `ValueError` if required deterministic kernels are off.
 
         XLA's CPU kernels are deterministic. Its GPU kernels need a flag in `XLA_FLAGS`.
+        Without it, `report` is called if `settings.deterministic_ops` is None.
         """
         if not self.has_gpu() or _DETERMINISTIC in os.environ.get("XLA_FLAGS", ""):
             return
@@ -177,7 +178,7 @@ def _on_local_devices(value: np.ndarray) -> jax.Array:
 
 
 def _on_all_devices(value: np.ndarray, sharding: Any = None) -> jax.Array:
-    """Places a value known to all processes on all devices, by default row-sharded."""
+    """Creates a global array from equal local copies, by default row-sharded."""
     sharding = sharding or row_sharding(len(value))
     return jax.make_array_from_callback(value.shape, sharding, lambda at: value[at])
 
@@ -193,8 +194,9 @@ def _gather_rows(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 def _initialize() -> None:
     """Connects to the other processes if the environment has a coordinator address.
 
-    The number of processes and the rank are in the environment or detected by JAX, for
-    example under Slurm and Open MPI. Must be called before JAX initializes devices.
+    JAX gets the number of processes and the rank from the environment or from launchers
+    such as Slurm. Must be called before JAX initializes devices. Raises
+    `TrainingStopped` if connecting fails.
     """
     address = os.environ.get(JAX_ADDRESS)
     if not address:

@@ -32,11 +32,11 @@ def curves(
     metrics: Sequence[str] = (LOSS,),
     show_training: bool,
 ) -> Figure:
-    """Plots metrics against updates, with the baselines in the log.
+    """Returns a figure of metrics against updates, with the baselines in the log.
 
-    `runs` maps run names to log rows, of which training rows are only shown with
-    `show_training`. Each metric has a panel. A run has the same color in all panels.
-    Raises a `ValueError` for a metric that no shown row contains.
+    `runs` maps run names to log rows. Training rows are shown if `show_training` is
+    true. Each metric has a panel. A run has the same color in all panels. Raises a
+    `ValueError` for a metric that no shown row contains.
     """
     columns = min(len(metrics), 2)
     lines = -(-len(metrics) // columns)
@@ -89,9 +89,10 @@ def save_curves(
     metrics: Sequence[str] = (LOSS,),
     show_training: bool = True,
 ) -> None:
-    """Plots the logs of runs to a PNG file. See `curves`.
+    """Saves a plot of the logs of runs as a PNG file. See `curves`.
 
-    `run_folders` maps run names to folders. Raises a `ValueError` if a log is empty.
+    `run_folders` maps run names to output folders. Raises a `ValueError` if a log is
+    missing, empty or invalid, or if `curves` raises one.
     """
     runs = {}
     for name, folder in run_folders.items():

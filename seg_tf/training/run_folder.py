@@ -56,13 +56,13 @@ class RunFolder:
 
     @classmethod
     def of_checkpoint(cls, folder: pathlib.Path) -> RunFolder | None:
-        """Returns the `RunFolder` that contains a checkpoint, or None if none does."""
+        """Returns the `RunFolder` with `folder` in its `checkpoints`, otherwise None."""
         checkpoints = folder.resolve().parent
         run = cls(checkpoints.parent)
         return run if checkpoints == run.checkpoints_folder else None
 
     def remove_run(self) -> None:
-        """Removes the files of a run, and nothing else."""
+        """Removes the files and folders of a run. Other content is kept."""
         folders_ = (self.checkpoints_folder, self.events_folder, self.set_aside_folder)
         for folder in folders_:
             shutil.rmtree(folder, ignore_errors=True)
@@ -72,7 +72,7 @@ class RunFolder:
             path.unlink(missing_ok=True)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
-        """Context manager that locks the folder or raises an `OutputFolderError`."""
+        """Locks the folder in a context. Raises `OutputFolderError` if it is in use."""
         self.path.mkdir(parents=True, exist_ok=True)
         return files.locked(
             self.path,
@@ -86,7 +86,7 @@ class RunFolder:
 def describe_run(
     config: RunConfig, records: Mapping[str, Any], initial_weights: str | None = None
 ) -> dict[str, Any]:
-    """Returns a run's config, records and initial weights' checksum, for `run.json`."""
+    """Returns the content of `run.json`, with the checksum of any initial weights."""
     return {
         "config": to_dict(config),
         "records": dict(records),
@@ -95,11 +95,12 @@ def describe_run(
 
 
 def prepare(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> int:
-    """Prepares an output folder for a run. Raises `OutputFolderError` like `check`.
+    """Creates a run's output folder, and returns the `num_updates` of a previous run.
 
-    With `overwrite`, removes an existing run. Returns the previous `num_updates`, or
-    that of `run` if there is no previous run. If the two are equal, writes `run.json`.
-    Otherwise, the trainer must write it after restoring a checkpoint.
+    `run` is a result of `describe_run`. With `overwrite`, removes a previous run.
+    Without one, returns the `num_updates` of `run`. If `num_updates` has not changed,
+    writes `run.json`. Otherwise, the trainer must write it after restoring a
+    checkpoint. Raises `OutputFolderError` like `check`.
     """
     check(folder, run, overwrite=overwrite)
     if overwrite:
@@ -113,7 +114,7 @@ def prepare(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> in
 
 
 def check(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> None:
-    """Raises `OutputFolderError` if a folder has another run, unless `overwrite`."""
+    """Raises `OutputFolderError` if the folder has another run, unless `overwrite`."""
     if overwrite or not folder.run_file.exists():
         return
     differences = differing_settings(_read(folder), run, {*_FREE_SETTINGS, _LENGTH})
@@ -126,7 +127,7 @@ def check(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> None
 
 
 def _read(folder: RunFolder) -> dict[str, Any]:
-    """Reads `run.json`, with defaults for new fields. Returns {} if it is missing."""
+    """Reads `run.json`, adding defaults of new fields. Returns {} without the file."""
     if not folder.run_file.exists():
         return {}
     run = files.read_json(folder.run_file)

@@ -5,15 +5,15 @@ The optimizer minimizes the weighted sum over objectives o of
     S_o / G_o = (sum of losses of the global batch) / (sum of their weights)
 
 so k micro-batches of b rows, on any number of processes, give the gradient of one batch
-of k * b rows. The loss of micro-batch m is its part of this sum, multiplied by F:
+of k * b rows. If S_om is the part of S_o from micro-batch m, the loss of m is
 
     loss_scale * sum over o of loss_weight_o * S_om / (G_o / F)
 
 F is the power of two nearest to the number of micro-batches in the global batch. It
 gives the loss the scale of the micro-batch's own mean, so that gradients do not
-underflow in float16. The update divides the summed gradient by F in float32. Gradients
-that are sent as float16 are first divided by the power of two nearest to the number of
-micro-batches per process.
+underflow in float16. The update divides the summed gradient by loss_scale * F in
+float32. Gradients that are sent as float16 are first divided by the power of two
+nearest to the number of micro-batches per process.
 
 A micro-batch's dropout depends only on the seed and the number of its first sample. It
 does not depend on the process, and is the same after a restart.
@@ -140,11 +140,11 @@ class LaneMemory:
 
     @property
     def variables(self) -> tuple[Any, ...]:
-        """The memory of all lanes, for checkpoints."""
+        """Keras variables that contain the memory of all lanes, for checkpoints."""
         return tuple(self._lanes.values())
 
     def read(self, features: Features) -> dict[str, Any]:
-        """Returns the memory of a batch's rows, by name."""
+        """Returns the memory of the rows' lanes by name, tensors `(rows, …)`."""
         return {
             name: ops.cast(
                 ops.take(variable.value, features["lane"], axis=0), self._dtypes[name]

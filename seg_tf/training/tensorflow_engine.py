@@ -47,7 +47,7 @@ class TensorFlowEngine:
     step_class: Any = TrainingStep
 
     def join(self) -> Distribution:
-        """Returns the connected processes of the run, or raises `TrainingStopped`."""
+        """Returns the run's `Distribution`, or raises `TrainingStopped` on failure."""
         number = os.environ.get(distribution.JAX_PROCESSES, "several")
         is_jax_process = distribution.JAX_ADDRESS in os.environ and number != "1"
         if is_jax_process and distribution.number_launched() <= 1:
@@ -134,9 +134,9 @@ class TensorFlowEngine:
     ) -> None:
         """Enables deterministic kernels in this process if `settings` require them.
 
-        If `settings.deterministic_ops` is None, they are only enabled without a GPU. On
-        a GPU, `report` then prints that they are off. Raises a `ValueError` if both
-        `deterministic_ops` and `jit_compile` are true on a GPU.
+        If `settings.deterministic_ops` is None, they are enabled without a GPU. With a
+        GPU, they stay off, and `report` is called with a message about this. Raises a
+        `ValueError` if `deterministic_ops` and `jit_compile` are both true on a GPU.
         """
         enabled, on_gpu = settings.deterministic_ops, self.has_gpu()
         if enabled and on_gpu and settings.jit_compile:
@@ -158,7 +158,7 @@ ENGINE = TensorFlowEngine
 
 
 class HorovodDistribution(Distribution):
-    """The processes of a launcher such as `horovodrun`, connected by Horovod."""
+    """The processes started by a launcher such as `horovodrun`, using Horovod."""
 
     def __init__(self) -> None:
         import horovod.tensorflow as horovod
@@ -221,7 +221,7 @@ def join() -> Distribution:
     """Connects to the processes started with this one. Returns a `Distribution`.
 
     A process without a launcher trains alone. Otherwise, raises `TrainingStopped` if
-    Horovod is not installed or does not find all processes.
+    Horovod is missing or does not find all processes, or if a host has too few GPUs.
     """
     number = distribution.number_launched()
     if number <= 1:
@@ -242,7 +242,7 @@ def join() -> Distribution:
 
 
 def _use_one_gpu(local_rank: int) -> None:
-    """Restricts this process to one GPU of its host and enables memory growth."""
+    """Selects a GPU for this process, if any. Raises `TrainingStopped` for too few."""
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:
         return

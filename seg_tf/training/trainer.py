@@ -43,7 +43,7 @@ Probe = Callable[[keras.Model, Mapping[str, Any]], Mapping[str, float]]
 
 
 class Result(NamedTuple):
-    """Number of updates, last validation results and best checkpoint of a run."""
+    """Updates of a run, its last validation results and best checkpoint, if any."""
 
     updates: int
     validation: Mapping[str, float] | None
@@ -55,17 +55,17 @@ class Result(NamedTuple):
 class Trainer:
     """Trains a run to its end, from the checkpoint in its output folder, if any.
 
-    Every process has a trainer. All take the same actions at the same update. Only the
-    chief reads and writes the output folder. It sends its state to the others.
+    Each process has a trainer. All trainers take the same actions at the same update.
+    Only the chief restores and writes checkpoints. It sends its state to the others.
 
     Attributes:
         description: dict. Result of `run_folder.describe_run`.
         overwrite: bool. Whether to remove an existing run in the folder first.
         initial_checkpoint: path. Checkpoint whose weights a new run starts from.
         callback_factories: functions that return a Keras callback for the output
-            folder. If it affects training, it must do so equally on all processes.
-        probe: function of encoder and objectives that returns measures for each
-            validation. Only the chief calls it.
+            folder. A callback must affect training equally on all processes, if at all.
+        probe: function of encoder and objectives that returns measures to add to each
+            validation, or None. Only the chief needs one.
         report: function that prints a line.
         facts: dict. Information about the run that is stored in every checkpoint.
         sinks: trackers and callbacks that receive each row of the log.
@@ -111,9 +111,10 @@ class Trainer:
         self._callbacks = keras.callbacks.CallbackList(model=self.learner)
 
     def train(self) -> Result:
-        """Resumes or starts the run on all processes. Returns a `Result` at its end.
+        """Resumes or starts the run and returns its `Result`.
 
-        Raises `TrainingStopped` if it ends early. The message explains what to do.
+        All processes must call this method. Raises `TrainingStopped` if the run ends
+        early. The message explains what to do.
         """
         with contextlib.ExitStack() as stack:
             self._stop_request = stack.enter_context(stop_requests())
@@ -181,7 +182,7 @@ class Trainer:
         return features
 
     def _is_due(self, interval: int) -> bool:
-        """Returns True every `interval` updates and at the end, or never if it is 0."""
+        """Returns True every `interval` updates and at the end, or False for 0."""
         if not (interval and self.updates):
             return False
         at_end = self.updates >= self._settings.num_updates
@@ -247,7 +248,7 @@ class Trainer:
     # --- Validation -----------------------------------------------------------------
 
     def _validate(self) -> None:
-        """Validates the model and logs the results, also per source of a mixture."""
+        """Validates the model and logs the results, or raises `NonFiniteLossError`."""
         with self._speed.paused():
             results = {
                 name: self._validate_on(batches)
@@ -333,7 +334,7 @@ class Trainer:
 
     @contextlib.contextmanager
     def _readable_errors(self) -> Iterator[None]:
-        """Context manager that re-raises errors as `TrainingStopped`, with advice."""
+        """Context manager that turns known errors into `TrainingStopped` with advice."""
         try:
             yield
         except NonFiniteLossError as error:

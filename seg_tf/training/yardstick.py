@@ -44,12 +44,12 @@ def expected_losses(
 
 
 def losses_without_context(config: RunConfig, inputs: Inputs) -> dict[str, float]:
-    """Computes the validation loss of a model that ignores the context.
+    """Computes the validation loss in nats of a model that ignores the context.
 
     The model only uses the masking rates and the smoothed target frequencies of the
-    first training rows. Returns `NAME_loss_without_context` for the first masked or
-    causal LM objective and, if no other objective exists, also `loss_without_context`.
-    Returns {} without such an objective or without validation.
+    first training rows. Returns a dict with `NAME_loss_without_context` for the first
+    masked or causal LM objective. If this is the only objective, the dict also has
+    `loss_without_context`. It is empty without such an objective or validation.
     """
     datasets = validation_datasets(inputs, config.training, Distribution())
     masking = getattr(config.inputs, "masking", None)
@@ -89,7 +89,7 @@ def _count_targets(
     vocab_size: int,
     enough: float = np.inf,
 ) -> np.ndarray:
-    """Counts the targets per vocabulary entry. Stops at `enough` targets or more."""
+    """Returns target counts `(vocab_size,)`. Stops after at least `enough` targets."""
     targets, count = [], 0
     for batch in dataset.as_numpy_iterator():
         ids, weights = (batch[name] for name in features)
@@ -105,8 +105,8 @@ def plateau_message(
 ) -> str | None:
     """Returns a message if the last validation starts or ends a plateau, else None.
 
-    On a plateau, the loss is at most 0.05 below that of a model without context.
-    Validations in the first tenth of the updates are ignored.
+    On a plateau, the loss is at most 0.05 below that of a model without context. The
+    plateau must include the first validation at or after `num_updates / 10`.
     """
     newest = validations[-1]
     level_name = next((name for name in newest if name.endswith(ENDING)), None)
