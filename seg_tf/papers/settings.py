@@ -28,13 +28,12 @@ class PaperValue(NamedTuple):
 
 
 def _attention_dropout(config: RunConfig) -> float | None:
-    """Returns the paper's rate, 0.1, or None if the run has only one dropout rate."""
+    """Returns 0.1, as in the paper, or None if the run has only one dropout rate."""
     rate = getattr(config.model, "attention_dropout", 0.1)
     return None if rate is None else 0.1
 
 
 def _mixed_precision(config: RunConfig) -> str:
-    """Returns the run's policy if it is mixed, otherwise mixed_float16."""
     policy = config.training.dtype_policy
     return policy if policy.startswith("mixed_") else "mixed_float16"
 
@@ -74,7 +73,10 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def _column(groups: str, says_as_bert: str) -> dict[str, PaperValue]:
-    """Merges the settings of `groups`. The first group with a setting wins."""
+    """Merges the settings of the space-separated `groups`. Earlier groups win.
+
+    `says_as_bert` is put before the sources of settings from BERT.
+    """
     values: dict[str, PaperValue] = {}
     released: dict[str, Any] = {}
     for group in groups.split():
@@ -128,7 +130,7 @@ class Deviation:
 
 
 def deviations(config: RunConfig) -> list[Deviation]:
-    """Returns a run's deviations. Raises a `ValueError` if its paper is unknown."""
+    """Returns a run's deviations. Raises `ValueError` if `config.paper` is unknown."""
     if config.paper not in COLUMNS:
         raise ValueError(
             f"`paper` must be one of {', '.join(COLUMNS)}. "
@@ -148,7 +150,7 @@ def deviations(config: RunConfig) -> list[Deviation]:
 
 
 def describe(config: RunConfig) -> str:
-    """Lists a run's deviations from its paper, and what is not compared, as text."""
+    """Returns a text that lists `deviations` and the settings not compared."""
     deviating = deviations(config)
     return "\n".join(
         [
@@ -161,7 +163,7 @@ def describe(config: RunConfig) -> str:
 
 
 def read_setting(config: RunConfig, setting: str) -> Any:
-    """Returns a run's value of a setting as in `COLUMNS`, or `ABSENT` if missing."""
+    """Returns a run's setting in the form used by `COLUMNS`, or `ABSENT` if missing."""
     value: Any = config
     for name in setting.split("."):
         if isinstance(value, Mapping):

@@ -1,6 +1,6 @@
 """Defines the papers' tables and renders them as Markdown.
 
-A column is a figure, such as a score. A run has rows for the paper's and our figures.
+A column is a figure, such as a score. A run has two rows, the paper's and ours.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ class FineTuned(NamedTuple):
 
 
 class Submitted(NamedTuple):
-    """Test score from the column named `column` of GLUE's leaderboard."""
+    """Test score `metric` in the column `column` of GLUE's leaderboard."""
 
     column: str
     metric: str
@@ -43,7 +43,7 @@ class Validated(NamedTuple):
 
 
 class BestSetting(NamedTuple):
-    """Value of "epochs" or "learning_rate" in a task's best setting."""
+    """Value of "epochs" or "learning_rate" in a task's best fine-tuning setting."""
 
     name: str
 
@@ -55,7 +55,7 @@ class ConfigValue(NamedTuple):
 
 
 class Average(NamedTuple):
-    """Mean of other columns of the row, if they all have values."""
+    """Mean of other columns in the same row, if all of them have values."""
 
     columns: tuple[str, ...]
 
@@ -97,7 +97,7 @@ _MNLI = {"MNLI-m": "matched_accuracy", "MNLI-mm": "mismatched_accuracy"}
 
 
 def _glue(split: str, qqp_metric: str, prefix: str = "") -> Columns:
-    """Returns GLUE's nine columns and their average on "dev" or "test"."""
+    """Returns GLUE's nine columns and their average, for "dev" or "test" scores."""
     columns: dict[str, Figure] = {}
     for name in glue.PAPER_COLUMNS:
         task = glue.COLUMNS[name].task
@@ -220,7 +220,7 @@ def render(
     measure: Callable[[Row, Table], Mapping[str, RunFigure]],
     paper: str,
 ) -> str:
-    """Renders all tables of a paper as a Markdown page.
+    """Renders `tables` as a Markdown page, with the title `paper` in its headings.
 
     `measure` returns our figures for a row of a table, by column name.
     """

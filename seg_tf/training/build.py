@@ -69,7 +69,7 @@ class Inputs(Protocol):
         num_ranks: int = 1,
         micro_batch_size: int | None = None,
     ) -> tf.data.Dataset:
-        """Returns an infinite dataset of a rank's rows, as dicts of feature tensors.
+        """Returns an infinite dataset of a rank's rows, dicts of tensors `(rows, …)`.
 
         Args:
             batch_size: int. Number of rows in the global batch.
@@ -90,8 +90,8 @@ class Inputs(Protocol):
     ) -> tf.data.Dataset:
         """Returns a finite dataset of a rank's held-out rows, in a fixed order.
 
-        `batch_size` and `max_samples` count the rows of all ranks, which get the same
-        number of batches.
+        `batch_size` and `max_samples` (None for all) count the rows of all ranks. Each
+        rank gets the same number of batches.
         """
 
     def describe_sample(self, sample: int) -> str:
@@ -103,10 +103,10 @@ def build_inputs(
     records: str | pathlib.Path | Mapping[str, RecordSource],
     distribution: Distribution | None = None,
 ) -> Inputs:
-    """Builds the input pipeline of a run.
+    """Builds the input pipeline of a run for `distribution`, by default one process.
 
     `records` is a value of `--records_dir` or the result of `record_sources.parse`.
-    Raises a `ValueError` for damaged records, or folders that these inputs cannot mix.
+    Raises a `ValueError` if records are missing or damaged, or cannot be mixed.
     """
     from seg_tf.data import record_sources
     from seg_tf.data.inputs import MixtureInputs
@@ -151,7 +151,7 @@ def train_dataset(
     first_sample: int,
     distribution: Distribution,
 ) -> tf.data.Dataset:
-    """Returns this process's rows of all batches, starting at `first_sample`."""
+    """Returns this process's infinite training dataset, starting at `first_sample`."""
     return inputs.train_dataset(
         batch_size=settings.batch_size,
         first_sample=first_sample,
@@ -190,7 +190,7 @@ def validation_datasets(
 def build_learner(
     config: RunConfig, inputs: Inputs, distribution: Distribution | None = None
 ) -> Learner:
-    """Builds a run's `Learner`, with model, objectives and optimizer, for `inputs`."""
+    """Builds a run's `Learner` for `inputs`. See `build_learner_from_batch`."""
     distribution = distribution or Distribution()
     spec = train_dataset(inputs, config.training, 0, distribution).element_spec
     batch = {
@@ -207,11 +207,11 @@ def build_learner_from_batch(
     batch: Features,
     distribution: Distribution | None = None,
 ) -> Learner:
-    """Builds a run's `Learner` for batches with the features of `batch`.
+    """Builds a run's `Learner`, with model, objectives and optimizer.
 
-    Sets Keras's global seed to `config.training.seed`. The values and the number of
-    rows of `batch` do not matter. Raises a `ValueError` if `recompute_layers` is true
-    for a model that does not support it.
+    Sets Keras's global seed to `config.training.seed`. `batch` has the features of the
+    training batches. Its values and number of rows do not matter. Raises a `ValueError`
+    if `recompute_layers` is true for a model that does not support it.
     """
     settings, model = config.training, config.model
     if settings.recompute_layers and not hasattr(model, "recomputing_arguments"):

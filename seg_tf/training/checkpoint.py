@@ -51,8 +51,7 @@ class Checkpoints:
     ) -> pathlib.Path:
         """Writes a checkpoint, removes old ones, and returns the new path.
 
-        `samples` is the number of samples read so far. If writing fails, raises a
-        `CheckpointError`. Earlier checkpoints stay intact.
+        If writing fails, raises a `CheckpointError` and keeps all earlier checkpoints.
         """
         final = self.path(updates)
         text, text_files = {}, {}
@@ -142,7 +141,7 @@ class Checkpoints:
         return "There is no checkpoint yet"
 
     def restore(self, learner: Learner, updates: int) -> None:
-        """Restores a learner. Raises a `CheckpointError` for damaged files."""
+        """Restores all variables of a learner. Raises `CheckpointError` on failure."""
         contents.restore(
             self.path(updates), learner.encoder, learner.objectives, _groups(learner)
         )
@@ -161,7 +160,7 @@ class Checkpoints:
 def choose_for_length(
     previous: int, config: RunConfig, checkpoints: Checkpoints
 ) -> Mapping[str, Any] | None:
-    """Returns the state of the checkpoint from which a run resumes, or None for none.
+    """Returns the state of the checkpoint to resume from, or None if there is none.
 
     `previous` is the run's previous `num_updates`. If it has changed and the schedule
     is warmup–stable–decay, the run resumes from its newest checkpoint before both the

@@ -32,7 +32,7 @@ from seg_tf.training.trainer import Probe, Result, Trainer
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """The command's flags except for the config. `--help` documents them.
+    """Flags of the pretraining command, except its config. `--help` documents them.
 
     Attributes:
         find_initial: `seg_tf.interop.convert.find_initial` for `--initial_checkpoint`,
@@ -151,7 +151,7 @@ def _prepare(
 def _adopt_settings(
     config: RunConfig, initial: pathlib.Path, set_by_user: frozenset[str]
 ) -> tuple[RunConfig, dict[str, tuple[Any, Any]]]:
-    """Returns a config with settings adopted from imported weights, and the changes."""
+    """Applies `follow_source` if `initial` was imported and has the model's type."""
     state = contents.read_state(initial)
     source = pretrained.read_config(initial, state).model
     if not state.get("imported") or type(source) is not type(config.model):

@@ -47,12 +47,12 @@ class Distribution:
     def sum(
         self, tensors: Sequence[Any], name: str, as_float16: bool = False
     ) -> list[Any]:
-        """Sums tensors of one dtype over all processes in one operation.
+        """Returns the sum of each tensor over all processes, in one operation.
 
         Results are bit-identical on all processes. XLA cannot compile this function.
 
         Args:
-            tensors: list of tensors with the same shapes on all processes.
+            tensors: list of tensors of one dtype, with equal shapes on all processes.
             name: str. Unique name of this sum, the same on all processes.
             as_float16: bool. Whether to send the tensors as float16.
         """
@@ -63,7 +63,7 @@ class Distribution:
         return micro_batch_size
 
     def broadcast(self, variables: Sequence[Any]) -> None:
-        """Sets Keras variables to the chief's values."""
+        """Sets Keras variables to the chief's values on all processes."""
 
     def broadcast_object(self, value: Any) -> Any:
         """Returns the chief's value on all processes."""
@@ -85,7 +85,7 @@ class Distribution:
     def check_agreement(self, facts: Mapping[str, Any]) -> None:
         """Raises `TrainingStopped` on all ranks if their facts differ.
 
-        All ranks must call this method. Only the records folder may differ.
+        All ranks must call this method. Only `config.records_dir` may differ.
         """
         named = flat(facts)
         named.pop("config.records_dir", None)
@@ -105,9 +105,10 @@ class Distribution:
         )
 
     def call_together(self, function: Callable[[], _Result]) -> _Result:
-        """Calls `function` on every rank and returns its result.
+        """Calls `function` on every rank and returns its result, if no call fails.
 
-        If it fails on a rank, that rank raises its error, the others `TrainingStopped`.
+        A rank on which the call fails raises its error. All other ranks then raise
+        `TrainingStopped`. All ranks must call this method.
         """
         failure = report = None
         try:
@@ -129,6 +130,6 @@ class Distribution:
 
 
 def number_launched() -> int:
-    """Returns the number of processes that a launcher started, or 1 without one."""
+    """Returns the number of launched processes, or 1 if no launcher was used."""
     numbers = (os.environ[name] for name in _SIZES if os.environ.get(name))
     return int(next(numbers, 1))

@@ -92,10 +92,9 @@ def describe(config: RunConfig, inputs: Inputs, learner: Learner) -> str:
 
 
 def measure(learner: Learner, batches: Iterator[Any], num_updates: int) -> list[float]:
-    """Returns the seconds taken by each of `num_updates` updates.
+    """Returns the seconds of each of `num_updates` updates, which change the weights.
 
-    An additional first update, which builds the graph, is not included. The updates
-    change the weights. All processes must call this function.
+    A first update, which builds the graph, is excluded. All processes must call this.
     """
     seconds = []
     for _ in range(num_updates + 1):

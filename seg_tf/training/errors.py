@@ -23,7 +23,7 @@ class OutputFolderError(TrainingStopped):
 
 
 class NonFiniteLossError(TrainingStopped):
-    """Raised for non-finite validation losses or too many non-finite steps in a row."""
+    """Raised if validation results or too many steps in a row are not finite."""
 
     is_common = True
 

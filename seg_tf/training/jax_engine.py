@@ -35,8 +35,8 @@ Batch = Mapping[str, Any]
 class JaxEngine:
     """The JAX engine. `TensorFlowEngine` documents its methods.
 
-    The constructor enables float64 and int64, connects the processes, and hides GPUs
-    from TensorFlow, which reads the batches. Raises `TrainingStopped` like `join`.
+    The constructor enables 64-bit types, connects the processes and hides GPUs from
+    TensorFlow, which only reads batches. Raises `TrainingStopped` without connection.
     """
 
     packages: tuple[str, ...] = ("jax", "jaxlib")
@@ -194,9 +194,8 @@ def _gather_rows(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 def _initialize() -> None:
     """Connects to the other processes if the environment has a coordinator address.
 
-    JAX gets the number of processes and the rank from the environment or from launchers
-    such as Slurm. Must be called before JAX initializes devices. Raises
-    `TrainingStopped` if connecting fails.
+    The environment or a launcher such as Slurm gives the number of processes and the
+    rank. Must run before JAX initializes devices. Raises `TrainingStopped` on failure.
     """
     address = os.environ.get(JAX_ADDRESS)
     if not address:

@@ -166,7 +166,6 @@ class Learner:
         return list(variables.values())
 
     def _changing_variables(self) -> list[Any]:
-        """Returns all variables that a step or a validation reads or assigns."""
         return [
             *self.variables,
             *self.optimizer.variables,
@@ -206,7 +205,7 @@ class Learner:
         self.finish_update(lambda: next(batches))
 
     def train_step(self, features: Features) -> tuple[Any, Any]:
-        """Runs one step. Returns whether it was finite, and the stop request count."""
+        """Runs one step and adds up its results. Returns (finite, stop requests)."""
         features, stop_request = _pop_stop_request(features)
         result = self._step(features, self.memory.read(features), stop_request)
         self.memory.write(features, result.memory)
@@ -243,7 +242,7 @@ class Learner:
         self._note_stop_requests(stop_requests)
 
     def validation_step(self, features: Features) -> Any:
-        """Evaluates one batch. Returns the number of stop requests."""
+        """Adds a batch's results to the validation. Returns the stop request count."""
         features, stop_request = _pop_stop_request(features)
         memory = self._validation_memory
         results, after = self._forward({**features, **memory.read(features)}, False)
@@ -287,7 +286,7 @@ class Learner:
 
     @property
     def padding_share(self) -> float:
-        """Fraction of the positions in all training batches that were padding."""
+        """Fraction of padding among the positions of all training batches."""
         positions = self.samples * self._row_length
         return 1 - self.tokens / positions if positions else 0.0
 
@@ -349,7 +348,7 @@ class Learner:
 
 
 def _pop_stop_request(features: Features) -> tuple[dict[str, Any], Any]:
-    """Separates a batch's features from its stop requests, and sums the requests."""
+    """Returns a batch without its stop requests, and their sum, float64 `(1,)`."""
     features = dict(features)
     request = features.pop(_STOP_REQUEST, np.zeros([1, 1]))
     return features, ops.sum(ops.convert_to_tensor(request), axis=0)

@@ -70,7 +70,7 @@ class RunWriter:
         figures: Mapping[str, float],
         learner: Learner,
     ) -> None:
-        """Writes a validation's results, and a checkpoint if the loss is the lowest."""
+        """Writes validation results, and a checkpoint if the loss is the lowest yet."""
         # The log is first, because a resumed run corrects it by its checkpoint.
         row = {**results, **self._levels}
         values = {"validation loss": results["loss"]}
@@ -148,7 +148,7 @@ class RunWriter:
 class RunLog:
     """The file `log.jsonl`, to which one row per log interval or validation is added.
 
-    Rows of an existing log after `updates` are dropped. The validation at `updates` is
+    Rows after `updates` in an existing log are dropped. The validation at `updates` is
     also dropped, unless `validated` is true.
     """
 
@@ -164,7 +164,6 @@ class RunLog:
 
     @property
     def validations(self) -> list[dict[str, Any]]:
-        """Rows of all validations."""
         return [row for row in self.rows if row["kind"] == VALIDATION]
 
     def write(

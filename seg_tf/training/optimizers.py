@@ -50,13 +50,12 @@ class AdamW(keras.optimizers.AdamW):
     correction. This makes epsilon 1 / sqrt(1 - beta_2**t) times as large, for example
     32 times at the first update if `beta_2` is 0.999.
 
-    The kernel makes one pass over memory, which halves the time of an update on CPUs.
-    If a variable is not float32 or not TensorFlow's, Keras operations update it. Unlike
-    in Keras's AdamW, the config includes the name patterns of variables without decay.
+    The kernel halves the time of an update on CPUs. Variables that are not float32 or
+    not TensorFlow's are updated by Keras operations. The config contains `undecayed`.
 
     Args:
         *args: arguments of `keras.optimizers.AdamW`, without `amsgrad`.
-        undecayed: list of str. Name patterns of variables without weight decay.
+        undecayed: list of str. Regular expressions for variables without weight decay.
         **kwargs: keyword arguments of `keras.optimizers.AdamW`.
     """
 
@@ -134,9 +133,9 @@ class Muon(AdamW):
     Here g, m and w are inputs x outputs matrices, with head axes merged, in at least
     float32. The published scale is sqrt(max(1, rows / columns)) for PyTorch's weights,
     which are outputs x inputs. The weight decay follows Liu et al. (2025,
-    arXiv:2502.16982, section 2.2). Matrices have no second moment. `AdamW` updates all
-    other variables. `keras.optimizers.Muon` only supports kernels with two dimensions,
-    unlike those of attention, and chooses them by name.
+    arXiv:2502.16982, section 2.2). `AdamW` updates all other variables. `build` raises
+    a `ValueError` if no kernel is marked. `keras.optimizers.Muon` only supports kernels
+    with two dimensions, unlike those of attention, and chooses them by name.
 
     Args:
         *args: arguments of `AdamW`.
@@ -235,16 +234,14 @@ class Lamb(keras.optimizers.Lamb):
         u = m_hat / (sqrt(v_hat) + epsilon) + weight_decay * w
         w = w - rate * |w| / |u| * u
 
-    Moments are bias-corrected, the ratio is 1 if a norm is 0, and precision is at least
-    float32. `keras.optimizers.Lamb` decays the variable first, like AdamW, and only
-    scales Adam's step. Without weight decay, both agree. Algorithm 2 and NVIDIA's
-    TensorFlow recipe for BERT adapt the rate of every layer. The code published with
-    the paper, in TensorFlow Addons and tf-models-official, does not adapt the rate of
-    variables without weight decay.
+    Moments are bias-corrected. The trust ratio |w| / |u| is 1 if a norm is 0. Precision
+    is at least float32. `keras.optimizers.Lamb` decays the variable first, like AdamW,
+    and only scales Adam's step. Without weight decay, both agree.
 
     Args:
-        adapt_excluded: bool. Whether the trust ratio also applies to variables
-            without weight decay.
+        adapt_excluded: bool. Whether the trust ratio also applies to variables without
+            weight decay, as in algorithm 2 and NVIDIA's recipe for BERT. The authors'
+            code (TensorFlow Addons, tf-models-official) does not adapt their rate.
         **kwargs: keyword arguments of `keras.optimizers.Lamb`.
     """
 
@@ -261,7 +258,6 @@ class Lamb(keras.optimizers.Lamb):
         step = ops.cast(self.iterations + 1, dtype)
 
         def moment(slot: Any, value: Any, beta: float) -> Any:
-            """Updates a slot and returns the bias-corrected moment."""
             average = ops.cast(slot, dtype)
             average = average + (value - average) * (1 - beta)
             self.assign(slot, average)
@@ -299,12 +295,11 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         end + (peak - end) * f((N - u) / (N - W))       while W <= u < N
         end                                             while u >= N
 
-    so that no update of a run has rate 0. f(x) is x ** power or, without a power,
-    (1 - cos(pi x)) / 2. With `decay_from_start`, the second line divides by N, not by
-    N - W. The rate then drops at the end of warmup, as in the code of BERT, NVIDIA and
-    Transformer-XL. With `decay_begin`, the rate stays at the peak up to that update,
-    and the second line divides by N - decay_begin. This is warmup–stable–decay (Hu et
-    al., 2024, section 4). Rates before the decay do not depend on its start or end.
+    so that no update of a run has rate 0. f(x) is x ** power or, if `power` is None,
+    (1 - cos(pi x)) / 2. With `decay_from_start`, the second line divides by N. The rate
+    then drops at the end of warmup, as in the code of BERT, NVIDIA and Transformer-XL.
+    With `decay_begin`, the rate stays at the peak up to that update and the second line
+    divides by N - decay_begin. This is warmup–stable–decay (Hu et al., 2024, section 4).
 
     Args:
         peak_learning_rate: float. Learning rate at the end of warmup.
@@ -377,8 +372,8 @@ def build_optimizer(
 ) -> Any:
     """Builds an optimizer with a warmup and decay schedule (`WarmupDecay`).
 
-    The optimizer's `iterations` is the only update counter. Gradients are clipped by
-    the training step. `seg_tf.config.optimizers` documents the arguments.
+    Excludes biases and norms from weight decay. Gradients are clipped by the training
+    step. `seg_tf.config.optimizers` documents the arguments.
     """
     if warmup_updates is None:
         warmup_updates = share_of_run(num_updates, warmup_share)
@@ -412,7 +407,7 @@ for _config, _class, _fixed in (
 def build_muon(
     *, learning_rate: float, matrix_learning_rate: float, **settings: Any
 ) -> Muon:
-    """Builds Muon. The learning rate of matrices is proportional to AdamW's."""
+    """Builds `Muon`. Both learning rates follow one schedule. See `build_optimizer`."""
     ratio = matrix_learning_rate / learning_rate
     settings |= {"learning_rate": learning_rate, "matrix_rate_ratio": ratio}
     return build_optimizer(Muon, name="muon", **settings)

@@ -89,10 +89,9 @@ def save_curves(
     metrics: Sequence[str] = (LOSS,),
     show_training: bool = True,
 ) -> None:
-    """Saves a plot of the logs of runs as a PNG file. See `curves`.
+    """Saves a plot of runs' logs as a PNG file. `run_folders` maps names to folders.
 
-    `run_folders` maps run names to output folders. Raises a `ValueError` if a log is
-    missing, empty or invalid, or if `curves` raises one.
+    Raises a `ValueError` like `curves`, and if a log is missing, empty or invalid.
     """
     runs = {}
     for name, folder in run_folders.items():

@@ -56,7 +56,7 @@ class RunFolder:
 
     @classmethod
     def of_checkpoint(cls, folder: pathlib.Path) -> RunFolder | None:
-        """Returns the `RunFolder` with `folder` in its `checkpoints`, otherwise None."""
+        """Returns a checkpoint's `RunFolder`, or None if it is not in a run folder."""
         checkpoints = folder.resolve().parent
         run = cls(checkpoints.parent)
         return run if checkpoints == run.checkpoints_folder else None
@@ -72,7 +72,10 @@ class RunFolder:
             path.unlink(missing_ok=True)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
-        """Locks the folder in a context. Raises `OutputFolderError` if it is in use."""
+        """Context manager that creates and locks the folder.
+
+        Raises an `OutputFolderError` if another process has locked it.
+        """
         self.path.mkdir(parents=True, exist_ok=True)
         return files.locked(
             self.path,
@@ -97,10 +100,9 @@ def describe_run(
 def prepare(folder: RunFolder, run: Mapping[str, Any], *, overwrite: bool) -> int:
     """Creates a run's output folder, and returns the `num_updates` of a previous run.
 
-    `run` is a result of `describe_run`. With `overwrite`, removes a previous run.
-    Without one, returns the `num_updates` of `run`. If `num_updates` has not changed,
-    writes `run.json`. Otherwise, the trainer must write it after restoring a
-    checkpoint. Raises `OutputFolderError` like `check`.
+    With `overwrite`, removes a previous run. Without one, returns the `num_updates` of
+    `run`. Writes `run.json` if `num_updates` has not changed. Otherwise, the trainer
+    must write it after restoring. Raises `OutputFolderError` like `check`.
     """
     check(folder, run, overwrite=overwrite)
     if overwrite:

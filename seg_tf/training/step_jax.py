@@ -29,9 +29,9 @@ _ALL, _ROWS = PartitionSpec(), PartitionSpec(_AXIS)
 class JaxStep(StepParts):
     """The JAX version of `seg_tf.training.step_tf.TrainingStep`.
 
-    Batches are sharded over the devices of all processes. Everything else is
-    replicated. Each device accumulates the gradients of its micro-batches, and the step
-    sums them over devices. Must run in a function that `JaxEngine.compiled` compiles.
+    The rows of batches and memory are sharded over all devices of all processes.
+    Everything else is replicated. Each device sums the gradients of its micro-batches.
+    The step sums these over devices. Call it in a function that `JaxEngine` compiles.
     """
 
     def __call__(
@@ -66,7 +66,7 @@ class JaxStep(StepParts):
         )
 
     def _size(self, num_rows: int) -> int:
-        """Returns the micro-batch size, B, for the number of rows on all devices."""
+        """Returns the micro-batch size B. Raises `ValueError` if rows are left over."""
         devices = mesh().size
         size = self.options.micro_batch_size or max(1, num_rows // devices)
         if num_rows % (devices * size):
@@ -80,7 +80,7 @@ class JaxStep(StepParts):
     def _accumulate(
         self, features: Features, memory: Memory, divisors: Any, share: Any
     ) -> tuple[list[Any], Any, Memory]:
-        """Sums gradients and `sums` over micro-batches, and concatenates the memory."""
+        """Sums gradients and results over all devices. Also returns the memory."""
         features = {**features, **memory}
         size = self._size(features["padding_mask"].shape[0])
         weights = [variable.value for variable in self.variables]
@@ -133,7 +133,7 @@ class JaxStep(StepParts):
     def _gradients(
         self, weights: list[Any], features: Features, divisors: Any, scale: Any
     ) -> tuple[list[Any], Any, Memory]:
-        """Returns a micro-batch's scaled float32 gradients, sums and memory."""
+        """Returns a micro-batch's scaled float32 gradients, `pack_sums` and memory."""
         seeds = self._dropout_seeds(features["sample_number"][0])
 
         def scaled_loss(weights: list[Any]) -> tuple[Any, tuple[Any, Memory]]:
@@ -154,7 +154,7 @@ class JaxStep(StepParts):
         return [gradient.astype("float32") for gradient in gradients], sums, memory
 
     def _dropout_seeds(self, first_sample: Any) -> list[Any]:
-        """Returns the dropout seed generator states for a micro-batch."""
+        """Returns the states of the dropout seed generators for a micro-batch."""
         key = jax.random.key(self.options.seed)
         for half in (first_sample >> 32, first_sample & 0xFFFFFFFF):
             key = jax.random.fold_in(key, half.astype("uint32"))
@@ -166,14 +166,14 @@ class JaxStep(StepParts):
         ]
 
     def _sum_over_devices(self, gradients: list[Any], share: Any) -> list[Any]:
-        """Sums gradients over all devices, divided by `share` if sent as float16."""
+        """Sums gradients over devices. If sent as float16, divides by `share` first."""
         if not self.options.compress_gradients:
             return lax.psum(gradients, _AXIS)
         gradients = [(gradient / share).astype("float16") for gradient in gradients]
         return [total.astype("float32") for total in lax.psum(gradients, _AXIS)]
 
     def _update(self, gradients: list[Any], sums: Any, factor: Any) -> tuple[Any, Any]:
-        """Updates loss scale and, if all is finite, weights. Returns (finite, norm)."""
+        """Applies finite gradients. Updates the loss scale. Returns (finite, norm)."""
         scale = self.options.loss_scale.value * factor
         norm = jnp.sqrt(sum(jnp.sum(jnp.square(part)) for part in gradients)) / scale
         # A single non-finite entry makes the norm non-finite.
@@ -219,5 +219,4 @@ def row_sharding(num_rows: int) -> NamedSharding:
 
 
 def _divide(sum_: Any, weight: Any) -> Any:
-    """Divides a sum by its weight, or returns 0 where the weight is 0."""
     return jnp.where(weight == 0, 0.0, sum_ / jnp.where(weight == 0, 1.0, weight))

@@ -27,7 +27,7 @@ class TrainingStep(StepParts):
     """Updates the weights from one global batch, which is split among all processes.
 
     The formulas are in `seg_tf.training.step`. Weights and counters only change after
-    the last all-reduce, so if a process fails, all others or none finish the step.
+    the last all-reduce. If a process fails, all others finish the step or none does.
     """
 
     def __post_init__(self) -> None:
@@ -40,7 +40,7 @@ class TrainingStep(StepParts):
     def __call__(
         self, features: Features, memory: Memory, stop_requests: tf.Tensor
     ) -> StepResult:
-        """Runs one step and returns its result.
+        """Runs one step and returns a `StepResult`.
 
         Args:
             features: dict of tensors `(R, …)`. This process's rows. B must divide R.
@@ -88,7 +88,7 @@ class TrainingStep(StepParts):
     def _accumulate(
         self, features: Features, memory: Memory, divisors: tf.Tensor
     ) -> tuple[list[tf.Tensor], tf.Tensor, Memory]:
-        """Sums gradients and `sums` over micro-batches, and concatenates the memory."""
+        """Sums gradients and results over micro-batches. Also returns the memory."""
         features = {**features, **memory}
         num_rows = features["padding_mask"].shape[0]
         size = self.options.micro_batch_size or num_rows
@@ -137,7 +137,7 @@ class TrainingStep(StepParts):
     def _gradients(
         self, features: Features, divisors: tf.Tensor
     ) -> tuple[list[tf.Tensor], tf.Tensor, Memory]:
-        """Returns a micro-batch's scaled float32 gradients, sums and memory."""
+        """Returns a micro-batch's scaled float32 gradients, `pack_sums` and memory."""
         self._seed_dropout(features["sample_number"][0])
         with tf.GradientTape() as tape:
             results, memory = self.forward(features)
@@ -172,7 +172,7 @@ class TrainingStep(StepParts):
     def _reduce(
         self, gradients: list[tf.Tensor], factor: tf.Tensor, batch: GlobalBatch
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """Sums gradients over processes in groups. Returns sums and their factor."""
+        """Sums gradients over processes in groups. Returns sums and their scale."""
         compress = self.options.compress_gradients
         if compress:
             # In float32, and by the mean over processes, so that all divide equally.
@@ -197,7 +197,7 @@ class TrainingStep(StepParts):
     def _update(
         self, gradients: list[tf.Tensor], sums: tf.Tensor, factor: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Updates loss scale and, if all is finite, weights. Returns (finite, norm)."""
+        """Applies finite gradients. Updates the loss scale. Returns (finite, norm)."""
         scale = self.options.loss_scale.value * factor
         norm = tf.linalg.global_norm(gradients) / scale
         # A single non-finite entry makes the norm non-finite.

@@ -158,7 +158,7 @@ ENGINE = TensorFlowEngine
 
 
 class HorovodDistribution(Distribution):
-    """The processes started by a launcher such as `horovodrun`, using Horovod."""
+    """Processes that a launcher such as `horovodrun` started, connected by Horovod."""
 
     def __init__(self) -> None:
         import horovod.tensorflow as horovod
@@ -242,7 +242,10 @@ def join() -> Distribution:
 
 
 def _use_one_gpu(local_rank: int) -> None:
-    """Selects a GPU for this process, if any. Raises `TrainingStopped` for too few."""
+    """Restricts this process to one GPU of its host and enables memory growth.
+
+    Does nothing without GPUs. Raises `TrainingStopped` if there are too few.
+    """
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:
         return

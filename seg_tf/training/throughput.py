@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 def flops_per_update(config: RunConfig, vocab_size: int) -> int | None:
     """Computes the model FLOPs per update (Chowdhery et al., 2022, appendix B).
 
-    Counts the matrix products of full rows over all processes, with two products in the
-    backward pass for each one in the forward pass. Recomputation does not count. The
-    result is None for a custom model or objective.
+    Counts the matrix products of full rows on all processes, with two in the backward
+    pass for each one in the forward pass, but no recomputation. `vocab_size` is used if
+    `config.model` has none. Returns None for a custom model or objective.
     """
     vocab_size = config.model.vocab_size or vocab_size
     flops = [_encoder_flops(config)]
@@ -131,7 +131,6 @@ def _objective_flops(
 
 
 def _product(*sizes: float) -> float:
-    """Returns the FLOPs of a matrix product, two per multiplication."""
     return 2 * math.prod(sizes)
 
 
@@ -178,7 +177,7 @@ _IRRELEVANT = re.compile(r"nvidia|tesla|geforce|\d+gb|hbm\d\w?|sxm\d?(-\d+gb)?")
 
 @functools.cache
 def find_peak(dtype: str) -> tuple[float, str]:
-    """Returns the device's peak FLOP/s for `dtype` products and the figure's source."""
+    """Looks up or measures the peak FLOP/s in `dtype`. Returns it and its source."""
     current = engine.current()
     name = current.gpu_name()
     if name is not None:
@@ -210,7 +209,7 @@ def peak_by_name(
 
 
 def measure_peak(dtype: str) -> float:
-    """Measures the FLOP/s of the fastest product of square matrices."""
+    """Returns the highest measured FLOP/s of products of square `dtype` matrices."""
     best = 0.0
     for size in (256, 512, 1024, 2048, 4096, 8192):
         matrix = ops.full((size, size), 1 / size, dtype)
@@ -231,8 +230,8 @@ def measure_peak(dtype: str) -> float:
 def memory_use() -> dict[str, int]:
     """Returns the current and peak memory use of this process, in bytes.
 
-    `host_memory_…` is the resident set size. With a GPU, `gpu_memory_…` is the memory
-    allocated by tensors.
+    `host_memory_bytes` is the resident set size. With a GPU, `gpu_memory_bytes` is the
+    memory allocated by tensors. The peaks are `…_memory_peak_bytes`.
     """
     status = pathlib.Path("/proc/self/status").read_text()
     resident, peak = (
@@ -250,7 +249,7 @@ def memory_use() -> dict[str, int]:
 
 
 def available_memory() -> tuple[int, str]:
-    """Returns the memory in bytes of "the GPU" or "this machine", and that name."""
+    """Returns the total memory in bytes and its device, "the GPU" or "this machine"."""
     if (limit := engine.current().gpu_memory_limit()) is not None:
         return limit, "the GPU"
     memory = psutil.virtual_memory().total
@@ -277,9 +276,9 @@ FIGURES = (
 class Throughput:
     """Measures the speed, data wait and memory use of each log interval.
 
-    Speed and utilization are for all processes, the other figures for this one. `peak`
-    is the peak FLOP/s of all devices. Validations, checkpoints and the first update,
-    which builds the graph, do not count.
+    Speed and model FLOPs utilization are for all processes, other figures for this one.
+    `peak` is the peak FLOP/s of all devices. Speed and data wait exclude the first
+    update, which builds the graph, and all time in `paused`.
     """
 
     def __init__(
@@ -303,14 +302,14 @@ class Throughput:
         return self._updates is not None
 
     def update_done(self, updates: int, read_tokens: Callable[[], float]) -> None:
-        """Starts measuring after the first update, at token count `read_tokens()`."""
+        """Starts measuring at the first call, with the token count `read_tokens()`."""
         if self._updates is None:
             self._start_interval(updates, read_tokens())
 
     def next_of(self, batches: Iterator[Any]) -> Any:
         """Returns the next batch and counts the reading time as waiting for data.
 
-        This is an upper bound for a GPU, which may still compute the previous step.
+        On a GPU, this is an upper bound, because the GPU may still compute a step.
         """
         begin = self._clock()
         batch = next(batches)
@@ -325,7 +324,7 @@ class Throughput:
         self._paused += self._clock() - begin
 
     def interval(self, updates: int, tokens: float) -> dict[str, float]:
-        """Ends an interval at these total counts, and returns the known figures."""
+        """Ends an interval at these totals. Returns its known `FIGURES` by name."""
         seconds = self._clock() - self._since - self._paused
         new_updates, new_tokens = updates - (self._updates or 0), tokens - self._tokens
         figures = {}

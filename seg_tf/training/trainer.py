@@ -113,8 +113,7 @@ class Trainer:
     def train(self) -> Result:
         """Resumes or starts the run and returns its `Result`.
 
-        All processes must call this method. Raises `TrainingStopped` if the run ends
-        early. The message explains what to do.
+        All processes must call this. Raises `TrainingStopped` if the run ends early.
         """
         with contextlib.ExitStack() as stack:
             self._stop_request = stack.enter_context(stop_requests())
@@ -182,7 +181,7 @@ class Trainer:
         return features
 
     def _is_due(self, interval: int) -> bool:
-        """Returns True every `interval` updates and at the end, or False for 0."""
+        """Returns True every `interval` updates and at the end. 0 means never."""
         if not (interval and self.updates):
             return False
         at_end = self.updates >= self._settings.num_updates
@@ -324,7 +323,6 @@ class Trainer:
         files.write_json(self.folder.run_file, self.description)
 
     def _share_state(self) -> None:
-        """Copies the chief's state to all processes."""
         self.distribution.broadcast(checkpoint.all_variables(self.learner))
         self.learner.memory.share()
         self._validation = self.distribution.broadcast_object(self._validation)
@@ -334,7 +332,7 @@ class Trainer:
 
     @contextlib.contextmanager
     def _readable_errors(self) -> Iterator[None]:
-        """Context manager that turns known errors into `TrainingStopped` with advice."""
+        """Context manager that turns some errors into `TrainingStopped` with advice."""
         try:
             yield
         except NonFiniteLossError as error:
