@@ -3,8 +3,8 @@
 Commands, hardware and results: docs/configs.md#segabert_tiny.
 
 tiny: 2 layers of width 128, for a CPU and a first look at the curves.
-modern_tiny: tiny with the modern trunk and rotary positions. Used by `make pretrain`.
-mini: 4 layers of width 256.
+modern_tiny: tiny with the modern trunk and packed windows. Used by `make pretrain`.
+mini: 4 layers of width 256, with packed windows.
 modern_mini: mini with the modern trunk and rotary positions.
 included: the package's segabert_mini_en, a modern_mini with rotary segment indices.
 modern_base: base with the modern trunk, packed windows of length 512, 30% masked.

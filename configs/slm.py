@@ -6,8 +6,8 @@ tiny: 2 layers of width 128, for a CPU and a first look at the curves.
 tiny_no_reconstructor: tiny without the Sequence Reconstructor, only masked LM.
 base: 12 layers of width 768, Wikipedia and books, 1,000,000 updates.
 base_shuffle_all: base with shuffled sentences in every row (table 5, row 2).
-base_shuffle_all_no_reconstructor: only masked LM, on shuffled rows (table 5, row 3).
-base_no_shuffle: only masked LM, with [SENT], sentences in order (table 5, row 4).
+base_shuffle_all_no_reconstructor: shuffled rows, only masked LM (table 5, row 3).
+base_no_shuffle: base with sentences in order, only masked LM (table 5, row 4).
 base_plain: BERT with SLM's span masking and learning rate (table 5, last row).
 base_plain_shuffled: base_plain with shuffled sentences in every row (table 4, row 2).
 """

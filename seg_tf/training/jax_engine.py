@@ -36,7 +36,7 @@ class JaxEngine:
     """The JAX engine. `TensorFlowEngine` documents its methods.
 
     The constructor enables 64-bit types, connects the processes and hides GPUs from
-    TensorFlow, which only reads batches. Raises `TrainingStopped` without connection.
+    TensorFlow, which only reads batches. Raises `TrainingStopped` if connecting fails.
     """
 
     packages: tuple[str, ...] = ("jax", "jaxlib")

@@ -299,7 +299,7 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
     (1 - cos(pi x)) / 2. With `decay_from_start`, the second line divides by N. The rate
     then drops at the end of warmup, as in the code of BERT, NVIDIA and Transformer-XL.
     With `decay_begin`, the rate stays at the peak up to that update and the second line
-    divides by N - decay_begin. This is warmup–stable–decay (Hu et al., 2024, section 4).
+    divides by N - decay_begin: warmup–stable–decay (Hu et al., 2024, section 4).
 
     Args:
         peak_learning_rate: float. Learning rate at the end of warmup.
