@@ -20,7 +20,10 @@ def matches(path: pathlib.Path) -> bool:
 
 
 def read(path: pathlib.Path) -> ForeignModel:
-    """Reads a checkpoint, its `bert_config.json` and, if it exists, its `vocab.txt`."""
+    """Reads a checkpoint, its `bert_config.json` and, if it exists, its `vocab.txt`.
+
+    Raises `ForeignWeightsError` if a file is damaged or the model is not supported.
+    """
     prefix = _find_prefix(path)
     if prefix is None:
         raise ForeignWeightsError(f"{path}: must have a checkpoint. Found: no *.index")
