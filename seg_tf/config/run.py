@@ -217,10 +217,10 @@ def follow_source(
 ) -> tuple[RunConfig, dict[str, tuple[Any, Any]]]:
     """Adapts an encoder's config to the pretrained weights that it starts from.
 
-    Adopts the LayerNorm epsilon and the kind of GELU of `source`, the fields of an
-    `EncoderConfig`, and the larger size for token types and common index tables, so
-    that no pretrained row is lost. Fields in `user_fields` are not changed. Returns the
-    config, and a dict from the path of each adopted setting to (old, new).
+    `source` has the fields of an `EncoderConfig`. Adopts its LayerNorm epsilon and kind
+    of GELU, and the larger size for token types and common index tables, so that no
+    pretrained row is lost. Fields in `user_fields` are not changed. Returns the config,
+    and a dict from the path of each adopted setting to (old, new).
     """
     model = config.model
     if not isinstance(model, EncoderConfig):

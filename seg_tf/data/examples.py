@@ -157,7 +157,7 @@ def write_windows(
 
 
 def read_trees(path: pathlib.Path, widths: Mapping[str, str]) -> Iterator[Item]:
-    """Yields the `Item` of each record of a shard, in order."""
+    """Yields each record's `Item`, in order. Raises a ValueError if one is damaged."""
     reader = shards.RecordReader([path], in_order=True)
     for number in range(len(reader)):
         yield decode(reader[number], widths)

@@ -71,7 +71,7 @@ def parse(
 
 
 def describe(sources: Mapping[str, RecordSource]) -> dict[str, Any]:
-    """Returns a dict of the manifest checksum, or each source's checksum and weight."""
+    """Describes records as a dict of manifest checksums and, for mixtures, weights."""
     described: dict[str, dict[str, Any]] = {
         name: {"manifest_checksum": files.checksum(source.manifest)}
         for name, source in sources.items()

@@ -86,7 +86,7 @@ class RecordReader:
         return self.read([number])[0]
 
     def read(self, numbers: Sequence[int]) -> list[bytes]:
-        """Reads records by number, in parallel. Raises IndexError if out of range."""
+        """Reads records by number, in parallel. Invalid numbers raise an IndexError."""
         places = [self.locate(number) for number in numbers]
         if len(places) > 1:
             for request in (_OpenShard.fetch_offsets, _OpenShard.fetch):

@@ -49,7 +49,7 @@ class FromPreset:
 
         Raises:
             CheckpointError: if there is no such model or it is damaged.
-            ValueError: if the model cannot be converted, names another function than
-                `sentence_function`, or is not supported by this class.
+            ValueError: if the model cannot be converted, is not supported by this class
+                or names a function other than `sentence_function`.
         """
         return cls(load_preset(preset, sentence_function))

@@ -15,7 +15,7 @@ _OPTIMIZER = re.compile(r"/(adam|lamb)_|^global_step")
 
 
 def matches(path: pathlib.Path) -> bool:
-    """Returns whether a path is a checkpoint, or a folder with one or its config."""
+    """Returns whether a path is a checkpoint or contains one or `bert_config.json`."""
     return (path / CONFIG_FILE).is_file() or _find_prefix(path) is not None
 
 

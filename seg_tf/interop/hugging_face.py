@@ -306,7 +306,7 @@ def _open_fast(path: pathlib.Path) -> tokenizers.Tokenizer:
 def write(pretrained: Pretrained, folder: pathlib.Path) -> None:
     """Writes a BERT as config.json, model.safetensors and tokenizer files.
 
-    A trained masked-LM head and an imported pooler are included. A model without token
+    Includes a trained masked-LM head and an imported pooler. A model without token
     types gets a table of two rows of zeros. `folder` must be new or empty, or a
     ValueError is raised. It appears complete or not at all. Raises
     `ForeignWeightsError` if the model is not a BERT.

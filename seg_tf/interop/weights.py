@@ -341,7 +341,7 @@ def named_variables(encoder: Any, objectives: Mapping[str, Any]) -> dict[str, An
 
 
 def has_trained_head(pretrained: Pretrained) -> bool:
-    """Returns whether the masked-LM head was trained, by us or by the source."""
+    """Returns whether there is a masked-LM head with trained or imported weights."""
     has_head = any(isinstance(o, MaskedLM) for o in pretrained.objectives.values())
     return has_head and not any(f"/{HEAD}" in path for path in pretrained.new_weights)
 
