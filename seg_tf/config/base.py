@@ -33,9 +33,9 @@ def register_config(cls: _Class) -> _Class:
 
 
 def configured_by(config: Any) -> Callable[[_Implementation], _Implementation]:
-    """Returns a decorator for the class or function that `build_from(config)` calls.
+    """Returns a decorator for the class or function that `build_from` calls.
 
-    Subclasses of the config use the same implementation unless they have their own.
+    `config` is a config class. Its subclasses use the same implementation by default.
     """
 
     def decorate(implementation: _Implementation) -> _Implementation:
@@ -222,7 +222,6 @@ def typed(name: str, value: Any, hint: Any) -> Any:
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:
-    """Returns the types of a union such as `int | None`, or the hint itself."""
     is_union = typing.get_origin(hint) in (types.UnionType, typing.Union)
     return typing.get_args(hint) if is_union else (hint,)
 

@@ -36,8 +36,6 @@ def _matrices(width: int, intermediate_size: int) -> int:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _ModelConfig(Ranged):
-    """Base class of model configs."""
-
     # Model arguments for gradient checkpointing.
     recomputing_arguments: ClassVar[Mapping[str, Any]] = types.MappingProxyType(
         {"recompute_layers": True}
@@ -78,8 +76,8 @@ class _ModelConfig(Ranged):
 class EncoderConfig(_ModelConfig):
     """Arguments of `seg_tf.models.Encoder`. Defaults to SegaBERT base.
 
-    If `attention_dropout` is None, `dropout` is used. If this rate is 0, layers do not
-    store attention weights. If `vocab_size` is None, it is read from the records.
+    If `attention_dropout` is None, `dropout` is used. Layers store attention weights
+    only if the rate is above 0. If `vocab_size` is None, it is read from the records.
     """
 
     index_tables: Mapping[str, int] = dataclasses.field(
@@ -250,7 +248,7 @@ class _ObjectiveConfig(Ranged):
 @register_config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MaskedLMConfig(_ObjectiveConfig):
-    """Masked language modeling at gathered positions (Devlin et al., 2018)."""
+    """Masked language modeling (Devlin et al., 2018, section 3.1)."""
 
     # Whether the objective pads its logits to the run's `vocab_multiple`.
     pads_vocabulary: ClassVar[bool] = True

@@ -38,7 +38,7 @@ class _AdamFamilyConfig(Ranged):
     epsilon: Positive = 1e-6
 
     def decay_begin(self, num_updates: int) -> int | None:
-        """Returns the last update that does not depend on the run's length, or None."""
+        """Returns the last update unaffected by the run's length, if any, else None."""
         return None
 
 
@@ -156,8 +156,7 @@ class StableAdamWConfig(_AdamFamilyConfig):
 class MuonConfig(StableAdamWConfig):
     """Muon (Jordan et al., 2024) for hidden matrices, AdamW for all other weights.
 
-    Both optimizers follow the schedule of `StableAdamWConfig`, each with its own peak
-    rate. On a CPU, Muon is not worth its cost.
+    Both follow the schedule of `StableAdamWConfig`, each with its own peak rate.
 
     Attributes:
         learning_rate: peak rate of AdamW. The logged rate is AdamW's.

@@ -176,14 +176,14 @@ class RunConfig:
                 )
 
     def decay_begin(self, num_updates: int) -> int | None:
-        """Returns the last update that does not depend on the run's length, or None."""
+        """Returns the last update unaffected by the run's length, if any, else None."""
         if not hasattr(self.optimizer, "decay_begin"):
             return None
         return self.optimizer.decay_begin(num_updates)
 
 
 def named_runs(family: str, **runs: RunConfig) -> dict[str, RunConfig]:
-    """Returns the runs of a config file, each named `family_variant`.
+    """Returns a config file's runs by variant, each named `family_variant`.
 
     The name is also the default of `RunConfig.paper`.
     """
@@ -199,8 +199,8 @@ def config_getter(
 ) -> Callable[[str], ml_collections.ConfigDict]:
     """Returns the `get_config` function of a config file.
 
-    The function maps a variant's name to a config that flags can change. A name without
-    a size, such as `modern`, selects the tiny variant.
+    The function maps a variant's name to a config that flags can change, or raises
+    ValueError. A name without a size, such as `modern`, selects the tiny variant.
     """
 
     def get_config(variant: str = "tiny") -> ml_collections.ConfigDict:
@@ -217,10 +217,10 @@ def follow_source(
 ) -> tuple[RunConfig, dict[str, tuple[Any, Any]]]:
     """Adapts an encoder's config to the pretrained weights that it starts from.
 
-    Adopts the LayerNorm epsilon and the kind of GELU of the source, and the larger size
-    for token types and common index tables, so that no pretrained row is lost. Fields
-    in `user_fields` are not changed. Returns the config, and a dict that maps the path
-    of each adopted setting to (value of the config, value of the source).
+    `source` has the fields of an `EncoderConfig`. Adopts its LayerNorm epsilon and kind
+    of GELU, and the larger size for token types and common index tables, so that no
+    pretrained row is lost. Fields in `user_fields` are not changed. Returns the config,
+    and a dict from the path of each adopted setting to (old, new).
     """
     model = config.model
     if not isinstance(model, EncoderConfig):

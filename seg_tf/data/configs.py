@@ -29,8 +29,9 @@ class MaskingConfig:
     Attributes:
         mask_rate: float. Fraction of the word pieces of a row to predict.
         max_predictions: int. Maximum number of predictions per row.
-        mask_token_rate: float. Fraction of these pieces that becomes `[MASK]`.
-        random_token_rate: float. Fraction that becomes random pieces. The rest is kept.
+        mask_token_rate: float. Fraction of predicted pieces replaced by `[MASK]`.
+        random_token_rate: float. Fraction of predicted pieces replaced by random ones.
+            The rest is kept. Together, the two fractions are at most 1.
     """
 
     mask_rate: Fraction = 0.15
@@ -67,7 +68,7 @@ class WindowInputsConfig(Ranged):
     """Settings of rows with one window each: `[CLS] pieces [SEP]` and padding.
 
     Attributes:
-        window_length: int. Maximum window length, including `[CLS]` and `[SEP]`.
+        window_length: int. The records' `window_length`, with `[CLS]` and `[SEP]`.
         masking: `MaskingConfig`. Settings of the masking.
         block_rows: int. Number of consecutive rows per block. Rows of a block are read
             at about the same time, which suits remote records. If None, all rows of an
@@ -145,20 +146,19 @@ class SentenceInputsConfig(ShuffledWindowInputsConfig):
 class ReATInputsConfig(WindowInputsConfig):
     """Settings of rows of texts, whose sentences are `<SS> <Attn> words </s>` (ReAT).
 
-    Each window of the records is split into texts of whole sentences in two ways: into
-    short texts of short sentences, and into long texts. A sentence that is too long is
-    split into even parts, which count as sentences. No row mixes short and long texts.
+    Each window of the records is split at sentence boundaries twice: into short texts,
+    and into long texts. Sentences that are too long are split into even parts, which
+    count as sentences. A row contains only short texts or only long texts.
 
     Attributes:
-        window_length: int. Maximum length of the records' windows. Long texts require
-            long windows.
+        window_length: int. The records' `window_length`. Long texts need long windows.
         row_length: int. Length of a row, a multiple of the model's `block_length`.
         sentences_per_row: int. Maximum number of sentences per row.
         short_sentence_length: int. Maximum length of a sentence of a short text,
             including its three special tokens.
         short_max_sentences: int. Maximum number of sentences of a short text.
-        long_sentence_length: int. Maximum length of a sentence of a long text.
-        long_max_sentences: int. Maximum number of sentences of a long text.
+        long_sentence_length: int. Like `short_sentence_length`, for long texts.
+        long_max_sentences: int. Like `short_max_sentences`, for long texts.
         long_rate: float. Fraction of the rows that contain long texts.
         exchange_rate: float. Fraction of the sentences that exchange positions. Parts
             of a split sentence never move and do not count.

@@ -1,8 +1,8 @@
 """Encodes document trees as `tf.train.Example` records, and decodes them.
 
 A record is a document or one window of a document. Integer lists are stored as
-little-endian unsigned integers in a bytes feature, smaller and faster than int64 lists.
-The manifest stores the integer type of each list, which functions take as `widths`.
+little-endian unsigned integers in bytes features, which are smaller and faster than
+int64 lists. `widths` maps the name of each list to its type, "uint16" or "uint32".
 """
 
 import pathlib
@@ -38,7 +38,7 @@ def encode(
     widths: Mapping[str, str],
     shuffled_sentence_indices: np.ndarray | None = None,
 ) -> bytes:
-    """Serializes a document, or a window with `shuffled_sentence_indices`."""
+    """Serializes a tree as a record. Only windows have `shuffled_sentence_indices`."""
     lists = {name: getattr(tree, name) for name in _TREE_LISTS}
     if shuffled_sentence_indices is not None:
         lists[SHUFFLED_SENTENCE_INDICES] = shuffled_sentence_indices
@@ -86,7 +86,7 @@ def _dtype(width: str) -> np.dtype:
 
 
 def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Parses serialized windows `(B,)` in the graph, with integer lists left packed."""
+    """Parses records `(B,)` to tensors by name. Integer lists stay packed strings."""
     spec = {name: tf.io.FixedLenFeature([], tf.string) for name in NUMBER_LISTS}
     spec[FIRST_INDEX] = tf.io.FixedLenFeature([3], tf.int64)
     parsed: dict[str, tf.Tensor] = tf.io.parse_example(serialized, spec)
@@ -98,8 +98,8 @@ def decode_numbers(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Decodes integer lists, packed in a string tensor `(B,)`, in the graph.
 
-    Returns int32 `(B, length)`, padded with 0, and the length of each list, int32
-    `(B,)`. If `length` is None, rows have the length of the longest list.
+    Returns int32 `(B, length)`, truncated or padded with 0, and the stored length of
+    each list, int32 `(B,)`. If `length` is None, it is the longest list's, at least 1.
     """
     size = _dtype(width).itemsize
     lengths = tf.strings.length(packed) // size
@@ -157,7 +157,7 @@ def write_windows(
 
 
 def read_trees(path: pathlib.Path, widths: Mapping[str, str]) -> Iterator[Item]:
-    """Yields the `Item` of each record of a shard, in order."""
+    """Yields each record's `Item`, in order. Raises a ValueError if one is damaged."""
     reader = shards.RecordReader([path], in_order=True)
     for number in range(len(reader)):
         yield decode(reader[number], widths)

@@ -41,9 +41,8 @@ class MixtureSource:
 class MixtureInputs(SampledInputs):
     """Reads several sources as one, each in proportion to its weight.
 
-    Sample n of a source, including its masking, equals sample n of a run with only
-    this source. An epoch ends when every source has been read completely at least once.
-
+    Sample n of a source, including its masking, equals sample n of a run with only this
+    source. An epoch ends when every source has been read completely at least once.
     `folders` and `weights` map the name of each source to its folder and its weight.
     `read` creates the inputs of a folder. Raises a ValueError if the records differ in
     vocabulary, sentence splitter or window length.
@@ -70,12 +69,11 @@ class MixtureInputs(SampledInputs):
         self.vocab_checksum = self._inputs[0].vocab_checksum
 
     def _count(self, number: int, samples: int) -> int:
-        """Counts the samples of a source among the first `samples` of the mixture."""
         return self._order.counts(samples)[number]
 
     @property
     def text_preparation(self) -> TextPreparation | None:
-        """Text preparation of all sources, or None if there is no vocabulary file."""
+        """Text preparation of all sources, or None if none has a vocabulary file."""
         known = (inputs.text_preparation for inputs in self._inputs)
         return next((preparation for preparation in known if preparation), None)
 

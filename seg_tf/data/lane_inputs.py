@@ -99,7 +99,6 @@ class WordStream:
         return self._first_counts[number] + counts
 
     def _read_document(self, shard: int, record: int) -> tuple[np.ndarray, ...]:
-        """Reads counts before a document, its ids, sentence ends and paragraph ends."""
         data = self._reader[self._reader.records_of(shard)[record]]
         tree, _, _ = examples.decode(data, self._widths)
         return (
@@ -117,7 +116,7 @@ class LaneInputs(RecordInputs):
     A batch contains the next segment of each lane. Word, sentence and paragraph indices
     are counted through the whole stream and never restart (Segatron, section 3.1). The
     order does not depend on `seed`. See `LaneInputsConfig` and `WindowInputs` for the
-    other arguments. Raises a ValueError if the records are not documents of words.
+    other arguments. Raises a ValueError for other records or another vocabulary size.
     """
 
     layout: type[Layout] | None = None
@@ -162,8 +161,8 @@ class LaneInputs(RecordInputs):
     ) -> tf.data.Dataset:
         """Returns an infinite dataset of consecutive batches with one row per lane.
 
-        Raises a ValueError if `first_sample` is not a multiple of `batch_size`, or if
-        lanes are shorter than `target_length`.
+        Raises a ValueError if `batch_size` cannot be shared among ranks or does not
+        divide `first_sample`, or if lanes are shorter than `target_length`.
         """
         share = sample_order.share_of_rank(batch_size, **rank)
         if first_sample % batch_size:
@@ -194,12 +193,12 @@ class LaneInputs(RecordInputs):
         rank: int = 0,
         num_ranks: int = 1,
     ) -> tf.data.Dataset:
-        """Returns batches in which each held-out word but the first is a target once.
+        """Returns a dataset in which each held-out word but the first is a target once.
 
-        A time step covers all lanes and takes several batches if there are more lanes
-        than `batch_size`. All ranks get the same number of batches. `max_samples` is
-        rounded down to a whole number of time steps, at least one. Raises a ValueError
-        if there are fewer targets than lanes.
+        A time step covers all lanes, in several batches if there are more lanes than
+        `batch_size`. All ranks get the same number of batches. `max_samples` is rounded
+        down to a whole number of time steps, at least one. Raises a ValueError if there
+        are fewer targets than lanes, or if the ranks cannot share a batch.
         """
         sample_order.share_of_rank(batch_size, rank, num_ranks)
         num_lanes = self._validation_lanes
@@ -246,10 +245,10 @@ class LaneInputs(RecordInputs):
         lanes: np.ndarray,
         num_targets: int | None = None,
     ) -> dict[str, np.ndarray]:
-        """Reads one segment of each of the `lanes`, all at the same time step.
+        """Reads segment number `step` of each of the `lanes`, as features by name.
 
         Lanes start `length` words apart. If `num_targets` is None, they are endless.
-        Otherwise, that number of words is predicted, each in one lane.
+        Otherwise, lanes end after `length` targets, and the stream after `num_targets`.
         """
         shape = len(lanes), self._target_length
         positions = np.arange(self._target_length)

@@ -178,7 +178,6 @@ _SPECIAL_IDS = {
 
 
 def _check(values: Any) -> None:
-    """Raises a ValueError for the first invalid entry of a manifest, if any."""
     _check_types("manifest", values, _MANIFEST)
     vocabulary, length = values["vocabulary"], values.get("window_length")
     check_choice("tokenizer", vocabulary["tokenizer"], encoding.TOKENIZERS)
@@ -257,7 +256,7 @@ def shard_paths(
 
 
 def vocabulary_path(manifest: Manifest, folder: pathlib.Path) -> pathlib.Path:
-    """Returns the vocabulary's path. Raises a ValueError if its checksum is wrong."""
+    """Returns the vocabulary's path. Raises OSError if missing, ValueError if wrong."""
     path = folder / manifest.vocabulary["file"]
     expected, checksum = manifest.vocabulary["sha256"], files.checksum(path)
     if checksum != expected:
@@ -273,7 +272,7 @@ def text_preparation(
 ) -> TextPreparation | None:
     """Returns the text preparation of records, or None if the vocabulary is missing.
 
-    Raises a ValueError if the vocabulary or the sentence parameters do not match.
+    Raises a ValueError if sentence parameters are missing or a file does not match.
     """
     vocabulary = manifest.vocabulary
     if not (folder / vocabulary["file"]).is_file():

@@ -46,11 +46,12 @@ class Masking(abc.ABC):
     def __call__(
         self, token_ids: tf.Tensor, sentence_numbers: tf.Tensor, streams: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        """Masks rows `(B, L)` with one random stream per row, uint64 `(B,)`.
+        """Masks rows `(B, L)`, each with its own random stream, uint64 `(B,)`.
 
         `sentence_numbers` start at 1, and are 0 at positions that are never predicted.
-        Returns a dict of the new `token_ids`, `masked_positions` and `masked_ids`,
-        int32 `(B, P)` padded with 0, and `masked_weights`, float32 `(B, P)`.
+        Returns a dict of the new `token_ids`, `(B, L)`; `masked_positions` and original
+        `masked_ids`, int32 `(B, P)`, padded with 0; and `masked_weights`, float32 `(B,
+        P)`.
         """
         num_pieces = tf.math.count_nonzero(sentence_numbers, axis=1, dtype=tf.int32)
         counts = self.num_predictions(num_pieces)
@@ -87,8 +88,8 @@ class Masking(abc.ABC):
     ) -> tf.Tensor:
         """Draws the positions to predict, int32 `(B, P)`, in ascending order.
 
-        `counts`, int32 `(B,)`, is the number of predictions of each row. Later entries
-        of a row are arbitrary.
+        `counts`, int32 `(B,)`, is the number of predictions of each row. The row's
+        other entries are arbitrary. See `__call__` for the other arguments.
         """
 
     def _replace(self, masked_ids: tf.Tensor, streams: tf.Tensor) -> tf.Tensor:
@@ -199,7 +200,7 @@ def _exclude_span(
     start: tf.Tensor,
     length: tf.Tensor,
 ) -> tf.Tensor:
-    """Updates the maximum span lengths around a new span.
+    """Returns the maximum span lengths `(B, L)` after a span is placed in each row.
 
     Lengths become negative inside the span, 0 next to it, and smaller before it. For
     example, a span of 2 in a sentence of 8 pieces, with K = 3:

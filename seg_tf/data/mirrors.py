@@ -1,7 +1,7 @@
-"""Local folders, called mirrors, that cache the records of a bucket.
+"""Mirrors: local folders that cache remote records.
 
-A mirror is used like any folder of records, but its shards are fetched when first read
-and evicted when the folder is full. All ranks and runs on a machine share its mirrors.
+A mirror is used like any folder of records, but shards are fetched when first read and
+evicted when the mirror is full. All ranks and runs on a machine use the same mirrors.
 """
 
 import concurrent.futures
@@ -36,7 +36,7 @@ class DamagedShardError(ValueError):
 def local_records(
     records_dir: str | os.PathLike[str], gigabytes: float | None = None
 ) -> pathlib.Path:
-    """Returns `records_dir` as a path or, for a URL, the path of its updated mirror.
+    """Returns the local folder of records. For a URL, updates and returns its mirror.
 
     `gigabytes` limits a mirror's shards, by default to the previous limit or else 50.
     Raises a ValueError if the URL has no records, and an OSError if a download fails.
@@ -60,7 +60,7 @@ def mirror_folder(url: str) -> pathlib.Path:
 
 
 def update(folder: pathlib.Path, url: str, gigabytes: float | None = None) -> bool:
-    """Creates or updates a URL's mirror, or returns False if there is no manifest.
+    """Creates or updates the mirror `folder`. Returns whether `url` has a manifest.
 
     Fetches the manifest, vocabulary and sentence parameters. If the manifest has
     changed, removes all old files. See `local_records` for `gigabytes` and errors.
@@ -106,7 +106,6 @@ def _missing(url: str, name: str) -> FileNotFoundError:
 def _locked(
     folder: pathlib.Path, purpose: str
 ) -> contextlib.AbstractContextManager[None]:
-    """Returns a context manager that locks a mirror for a purpose, such as "update"."""
     lock_folder = folder / "locks" / purpose
     lock_folder.mkdir(parents=True, exist_ok=True)
     return files.locked(lock_folder)
@@ -130,7 +129,7 @@ def _opened(folder: pathlib.Path, changed: int) -> "Mirror":
 
 @dataclasses.dataclass(frozen=True)
 class Mirror:
-    """Fetches shards, offsets and lengths from a URL into a folder of limited size."""
+    """A folder that caches records at `url`, with at most `max_bytes` of shards."""
 
     folder: pathlib.Path
     url: str
@@ -156,7 +155,7 @@ class Mirror:
         return set()
 
     def fetch(self, path: pathlib.Path) -> None:
-        """Fetches a missing file, or raises OSError. Marks an existing one as used."""
+        """Fetches a file or, if it exists, marks it as used. May raise an OSError."""
         shard = self.shards[path.with_suffix(SHARD_SUFFIX).name]
         is_shard = path.suffix == SHARD_SUFFIX
         sizes = {
@@ -236,7 +235,7 @@ class Mirror:
 
 
 def fetch(path: pathlib.Path) -> None:
-    """Fetches a file if its folder is a mirror and does not contain it."""
+    """Calls `Mirror.fetch` for a file if its folder is a mirror."""
     mirror = mirror_of(path.parent)
     if mirror is not None:
         mirror.fetch(path)

@@ -1,8 +1,8 @@
 """Packs several windows into each row: `[CLS] a [SEP] [CLS] b [SEP] … padding`.
 
-Every window has the indices and the masking that it would have in a separate row.
-`window_number` assigns positions to windows, and windows do not attend to each other,
-so the summed loss is the same as with one window per row.
+Indices and masks are computed for each window separately. `window_number` assigns
+positions to windows, and windows do not attend to each other, so the summed loss is the
+same as with one window per row.
 
 Shape key: W windows of a batch, B rows, L row length, P predictions of a row.
 """
@@ -26,7 +26,7 @@ WINDOW_NUMBER = "window_number"
 
 @configured_by(PackedWindowInputsConfig)
 class PackedWindowInputs(WindowInputs):
-    """`WindowInputs` with several windows per row.
+    """`WindowInputs` with at most `max_windows_per_row` windows per row.
 
     Windows are packed once, and each epoch is a permutation of the rows. The masks of a
     window do not depend on the other windows of its row.
@@ -94,7 +94,7 @@ def join_windows(
     max_predictions: int,
     pad_id: int,
 ) -> Features:
-    """Concatenates masked windows `(W, …)` into rows `(B, …)` with `window_number`.
+    """Concatenates masked windows into rows, and adds the feature `window_number`.
 
     For example, windows `[CLS] 7 [SEP]` and `[CLS] 8 9 [SEP]` become
 
@@ -102,15 +102,17 @@ def join_windows(
       window_number        1  1      1      2  2  2      2      0
       position_index       0  1      2      0  1  2      3      0
 
-    `row_sizes`, int64 `(B,)`, is the number of windows of each row, in order. Raises a
-    tf.errors.InvalidArgumentError if the windows or predictions of a row do not fit.
+    `windows` are features `(W, …)`, and `row_sizes`, int64 `(B,)`, is the number of
+    windows of each row, in order. Returns features `(B, row_length)` and, of masked
+    positions, `(B, max_predictions)`. Raises a tf.errors.InvalidArgumentError if the
+    windows or predictions of a row do not fit.
     """
 
     def by_row(values: tf.Tensor, row_sizes: tf.Tensor) -> tf.RaggedTensor:
         return tf.RaggedTensor.from_row_lengths(values, row_sizes, validate=False)
 
     def sources(is_used: tf.Tensor, width: int) -> tf.Tensor:
-        """Returns, for each position of the rows, the flat index of its value."""
+        """Returns the flat index of the value at each position of the rows."""
         counts = by_row(tf.math.count_nonzero(is_used, axis=1), row_sizes)
         counts = tf.reduce_sum(counts, axis=1)
         tf.debugging.assert_less_equal(

@@ -3,8 +3,8 @@
 Packing is best-fit decreasing over the histogram of lengths. Rows with the same lengths
 are represented by one pattern with a count, as in the histogram packing of Krell et
 al., 2021 ("Efficient sequence packing without cross-contamination", arXiv:2107.02027).
-The cost depends on the number of distinct lengths, not on the number of windows, and
-rows are as full as if windows were packed one by one.
+The search for patterns depends on the number of distinct lengths, not on the number of
+windows, and rows are as full as if windows were packed one by one.
 """
 
 import bisect
@@ -26,7 +26,7 @@ Pattern = tuple[int, ...]
 
 @dataclasses.dataclass(frozen=True)
 class Packs:
-    """Indices of windows or texts. Row r is `members[offsets[r]:offsets[r + 1]]`."""
+    """Rows of window or text indices. Row r is `members[offsets[r]:offsets[r + 1]]`."""
 
     offsets: np.ndarray
     members: np.ndarray
@@ -35,7 +35,7 @@ class Packs:
         return len(self.offsets) - 1
 
     def of_rows(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the concatenated members of rows, and the size of each row."""
+        """Returns the concatenated members of rows `(n,)`, and row sizes, `(n,)`."""
         begins = self.offsets[rows]
         counts = self.offsets[rows + 1] - begins
         shifts = np.repeat(begins - (np.cumsum(counts) - counts), counts)
@@ -56,8 +56,9 @@ class Packs:
 def pack(lengths: np.ndarray, row_length: int, max_windows: int, *, seed: int) -> Packs:
     """Packs windows into few rows of at most `max_windows` windows each.
 
-    Lengths are from 1 to `row_length`, which is at most 65,535. Windows of equal length
-    are assigned to rows in an order drawn with `seed`, so that a row mixes documents.
+    `lengths`, int `(W,)`, are from 1 to `row_length`, itself at most 65,535. Windows of
+    equal length are assigned to rows in an order drawn with `seed`, so that a row mixes
+    documents. Returns rows of indices into `lengths`.
     """
     counts = np.bincount(lengths, minlength=row_length + 1)
     places, sizes = [np.zeros(0, np.uint16)], [np.zeros(1, np.int64)]
@@ -78,7 +79,7 @@ def pack(lengths: np.ndarray, row_length: int, max_windows: int, *, seed: int) -
 def _best_fit_decreasing(
     counts: np.ndarray, row_length: int, max_windows: int
 ) -> Iterator[tuple[Pattern, int]]:
-    """Yields each pattern and the number of rows that have it."""
+    """Yields patterns with their numbers of rows, given window counts by length."""
     spaces: list[int] = []  # ascending
     by_space: dict[int, list[tuple[Pattern, int]]] = {}
     full_rows: list[tuple[Pattern, int]] = []

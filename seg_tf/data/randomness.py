@@ -1,10 +1,9 @@
 """Random numbers computed by hashing integers, without state.
 
 The hashed integers (seed, purpose, epoch, sample, position, …) are called names. NumPy
-(in builds) and TensorFlow (in input pipelines) compute the same numbers.
-
-The hash is splitmix64 (Steele, Lea and Flood, 2014: "Fast splittable pseudorandom
-number generators"). Number i of the stream `key` is `finalize(key + (i + 1) * GAMMA)`.
+(in builds) and TensorFlow (in input pipelines) compute the same numbers. The hash is
+splitmix64 (Steele, Lea and Flood, 2014: "Fast splittable pseudorandom number
+generators"). Number i of the stream `key` is `finalize(key + (i + 1) * GAMMA)`.
 """
 
 import numpy as np
@@ -32,7 +31,7 @@ LONG_TEXTS = 13
 
 
 def key(*names: int) -> int:
-    """Hashes names such as seed, purpose and epoch to a random stream, a 64-bit int."""
+    """Hashes names, such as seed and epoch, to a 64-bit int that selects a stream."""
     value = 0
     for name in names:
         value = (value + (int(name) + 1) * _GAMMA) & _MASK
@@ -53,7 +52,7 @@ def uniform_integers(stream: int, count: int) -> np.ndarray:
 
 
 def extend_key(stream: int | tf.Tensor, names: int | tf.Tensor) -> tf.Tensor:
-    """Hashes one more name into each stream, like `key`. Returns a uint64 tensor."""
+    """Hashes one more name into each stream, like `key`. Returns uint64 streams."""
     stream, names = (
         value if tf.is_tensor(value) else _uint64(value) for value in (stream, names)
     )

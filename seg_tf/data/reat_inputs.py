@@ -1,4 +1,4 @@
-"""Reads rows of texts, places their sentences in blocks and moves some of them (ReAT).
+"""Reads rows of texts with sentences placed in blocks, and moves sentences (ReAT).
 
 Shape key: B rows, L row length, N sentences of a row.
 """
@@ -30,10 +30,10 @@ class ReATInputs(WindowInputs):
     The seed determines the texts and their rows. Moved sentences and masked words are
     drawn anew in every epoch. An epoch consists of all rows of short texts and a new
     random selection of rows of long texts. If `long_rate` is 1, it consists of all rows
-    of long texts instead. `index_tables` must contain `position_index`, the length of a
-    block, and `sentence_position`, the maximum number of sentences of a text. Raises a
-    ValueError if texts or sentences may exceed these, or if `row_length` is not a whole
-    number of blocks or exceeds 65,535.
+    of long texts instead. See `ReATInputsConfig` for most arguments. `index_tables`
+    must contain `position_index`, the length of a block, and `sentence_position`, the
+    maximum number of sentences of a text. Raises a ValueError if the config allows more
+    than these, or if `row_length` is not a whole number of blocks or exceeds 65,535.
     """
 
     layout: type[Layout] = BlockLayout
@@ -177,7 +177,7 @@ class ReATInputs(WindowInputs):
         )
 
     def _exchange_sentences(self, row: Features, streams: tf.Tensor) -> None:
-        """Exchanges sentence positions, and adds the features that depend on them."""
+        """Exchanges sentence positions, and updates the features of `row` in place."""
         texts, places = row.pop("text_of_sentence"), row.pop("place")
         # Sentences exchange seats. A seat is a text and a position in it.
         seats = tf.broadcast_to(tf.range(tf.shape(texts)[1]), tf.shape(texts))
@@ -212,12 +212,12 @@ def exchange(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Moves a random fraction `rate` of the sentences of each text.
 
-    Each chosen sentence moves to the position of the next one in a random order. The
-    number of chosen sentences is rounded randomly without bias, but never to 1.
-
-    `text_number` is the text of each sentence, from 1, or 0 at padding. `places` is the
-    sentence's position. Both are int32 `(B, N)`. Returns the new positions, a mask of
-    the sentences that moved, and a mask of those that could have moved, all `(B, N)`.
+    The chosen sentences of a text exchange positions in a random cycle. Their number is
+    rounded randomly without bias, but never to 1. `text_number` is the text of each
+    sentence, from 1, or 0 for padding and sentences that must stay. `places` is the
+    position of each sentence. Both are int32 `(B, N)`. `streams` is uint64 `(B,)`.
+    Returns the new positions, a mask of the sentences that moved, and a mask of those
+    that could have moved, all `(B, N)`.
     """
     width = tf.shape(text_number)[1]
     streams = randomness.extend_key(streams, randomness.EXCHANGED_SENTENCES)

@@ -69,10 +69,8 @@ def masked_crc(data: bytes) -> int:
 class Lengths:
     """A kind of file next to each shard, with one length per window or sentence.
 
-    Attributes:
-        suffix: suffix of the file.
-        count: field of `Shard` that contains the number of lengths.
-        of_windows: computes the lengths from the sentence lengths of each window.
+    `count` is the field of `Shard` that contains the number of lengths. `of_windows`
+    computes the lengths from the sentence lengths of each window.
     """
 
     suffix: str
@@ -95,7 +93,7 @@ class Lengths:
         return np.fromfile(self.path(shard_path), _LENGTH)
 
     def read(self, shards: Iterable[Shard], folder: pathlib.Path) -> np.ndarray:
-        """Reads uint16 lengths. Raises a ValueError if they contradict `shards`."""
+        """Reads all uint16 lengths. Raises a ValueError if they contradict `shards`."""
         parts = [np.zeros(0, _LENGTH)]
         for shard in shards:
             path = folder / shard.file
@@ -137,7 +135,7 @@ def read_sentence_lengths(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Reads the pieces per sentence and the sentences per window, two int32 arrays.
 
-    Raises a ValueError if the files contradict `shards` or each other.
+    Raises ValueError if files contradict `shards` or each other, OSError if missing.
     """
     sentences, counts = [np.zeros(0, _LENGTH)], [np.zeros(0, np.int32)]
     for shard in shards:

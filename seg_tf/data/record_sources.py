@@ -36,8 +36,9 @@ def parse(
     followed by a colon and its weight. A folder of records is never parsed as a list.
     The name of a source is the shortest unique end of its path. Sources are sorted by
     name, and weights are divided by their greatest common divisor, so that equivalent
-    mixtures are equal. `cache_gigabytes` limits the size of each mirror. Raises a
-    ValueError if the value or a weight is invalid, or if a folder contains no records.
+    mixtures are equal. `cache_gigabytes` limits each mirror. Raises ValueError if the
+    value or a weight is invalid or a folder has no records, OSError if a download
+    fails.
     """
     items = [(records_dir or "", 1)]
     if records_dir and _is_mixture(records_dir):
@@ -70,7 +71,7 @@ def parse(
 
 
 def describe(sources: Mapping[str, RecordSource]) -> dict[str, Any]:
-    """Returns a dict of the manifest checksums and weights of a run's records."""
+    """Describes records as a dict of manifest checksums and, for mixtures, weights."""
     described: dict[str, dict[str, Any]] = {
         name: {"manifest_checksum": files.checksum(source.manifest)}
         for name, source in sources.items()

@@ -16,7 +16,7 @@ from seg_tf.data import randomness
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """The rows that a rank reads of each batch: `num_rows` rows from `first_row`."""
+    """Rows of a global batch that a rank reads: `num_rows` rows from `first_row` on."""
 
     batch_size: int
     first_row: int
@@ -25,7 +25,7 @@ class Share:
 
 @dataclasses.dataclass(frozen=True)
 class Blocks:
-    """Settings of an order that reads `at_once` blocks of `size` records together.
+    """Order of an epoch that mixes the records of `at_once` blocks of `size` records.
 
     Blocks of consecutive records are permuted and grouped, and the records of each
     group are permuted. An incomplete block is always in the last group.

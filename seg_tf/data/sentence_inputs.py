@@ -23,11 +23,10 @@ class ShuffledWindowInputs(WindowInputs):
     """`WindowInputs` whose rows contain whole sentences, which may be shuffled.
 
     Training merges and shuffles sentences anew in every epoch. Validation uses the
-    order stored with each record.
-
-    All sentences are shuffled, but the first sentence of a window that begins inside a
-    document is not a candidate for the pointers. It did not fit into the previous
-    window, so it is longer on average, and its length would reveal its position.
+    order stored with each record. A shuffled row permutes all sentences. However, if a
+    window begins inside a document, its first sentence is not a candidate for the
+    pointers. It did not fit into the previous window, so it is longer on average, and
+    its length would reveal its position.
     """
 
     row_features: tuple[str, ...] = ("is_shuffled",)
@@ -108,14 +107,13 @@ def merge(
     streams: tf.Tensor,
     max_sentences: int,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Merges random adjacent sentences until at most M are left (SLM, section 3.2).
+    """Draws merges of adjacent sentences that leave at most M (SLM, section 3.2).
 
-    Repeated merging leaves M - 1 boundaries, and all sets of M - 1 boundaries are
-    equally likely. `num_sentences`, int32 `(B,)`, is at most `width`.
-
-    Returns the index of the first sentence in each merged sentence, int32 `(B, M)`,
-    ascending and padded with the larger of `width` and M, and the number of sentences
-    after merging, int32 `(B,)`.
+    If a row has more sentences, M - 1 boundaries remain, and all sets of M - 1
+    boundaries are equally likely. `num_sentences`, int32 `(B,)`, is at most `width`.
+    Returns the first sentence of each merged sentence, int32 `(B, M)`, ascending and
+    padded with the larger of `width` and M, and the number of sentences after merging,
+    int32 `(B,)`.
     """
     width = tf.maximum(width, max_sentences)
     sentence = tf.range(width)[tf.newaxis, :]
@@ -129,7 +127,6 @@ def merge(
 
 
 def _merged(trees: Trees, firsts: tf.Tensor, counts: tf.Tensor) -> Trees:
-    """Returns windows with merged sentences. `firsts` and `counts` are from `merge`."""
     bounds = tf.pad(tf.cumsum(trees.sentence_lengths, axis=1), [[0, 0], [1, 0]])
     # Padding ends where the last sentence ends.
     nexts = tf.concat([firsts[:, 1:], tf.fill(tf.shape(firsts[:, :1]), 1 << 30)], 1)

@@ -83,11 +83,10 @@ class RecordReader:
         return self._first_records[-1]
 
     def __getitem__(self, number: int) -> bytes:
-        """Reads a record. Raises an IndexError if `number` is out of range."""
         return self.read([number])[0]
 
     def read(self, numbers: Sequence[int]) -> list[bytes]:
-        """Reads records by number, requesting them from the disk in parallel."""
+        """Reads records by number, in parallel. Invalid numbers raise an IndexError."""
         places = [self.locate(number) for number in numbers]
         if len(places) > 1:
             for request in (_OpenShard.fetch_offsets, _OpenShard.fetch):
@@ -196,7 +195,6 @@ class _OpenShard:
         return data
 
     def _extent(self, number: int) -> tuple[int, int]:
-        """Returns the byte offsets at which a framed record begins and ends."""
         begin, end = self._read_offsets(number, 2)
         if not begin + FRAME_BYTES <= end <= self._size:
             raise self._mismatch(f"bytes {begin} to {end} for record {number}")
@@ -219,7 +217,7 @@ class _OpenShard:
 
 
 def max_open_shards() -> int:
-    """Returns the maximum number of shards that a reader keeps open.
+    """Returns the maximum number of shards that a reader keeps open, up to 4,096.
 
     Each shard has two open files. A reader opens at most a quarter of the files that
     the process may open, because a run also has other readers and other open files.

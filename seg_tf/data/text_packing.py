@@ -25,7 +25,7 @@ _ROWS_PER_BATCH = 4096
 
 @dataclasses.dataclass(frozen=True)
 class RowShape:
-    """Capacity of a row. Sentences do not cross block boundaries."""
+    """Capacity of a row in blocks and in sentences, which do not cross blocks."""
 
     num_blocks: int
     block_length: int
@@ -127,8 +127,8 @@ def cut_texts(
 ) -> Texts:
     """Splits windows into texts, each as long as `shape` and a row allow.
 
-    The parts of a split sentence belong to one text if they fit. `sentence_lengths` is
-    `(S,)`, in pieces, and `num_sentences` is `(W,)`.
+    The parts of a split sentence belong to one text if they fit. `sentence_lengths`,
+    int `(S,)`, are in pieces, and `num_sentences`, int `(W,)`, are per window.
     """
     pieces, part = split_long(sentence_lengths, shape.max_pieces)
     positions = pieces + NUM_SPECIAL_TOKENS
@@ -174,7 +174,7 @@ def pack_texts(texts: Texts, row: RowShape, *, seed: int) -> tuple[Texts, Packs]
     """Packs texts into few rows whose sentences fit into blocks.
 
     Rows whose sentences do not fit are packed again with a lower fill. A text that does
-    not fit into an empty row is split in half. Returns the texts and rows of indices.
+    not fit into an empty row is split in half. Returns texts and rows of text indices.
     """
     rows: list[np.ndarray] = []
     left, share = np.arange(len(texts)), _FIRST_SHARE
@@ -213,7 +213,6 @@ def sentence_matrix(texts: Texts, rows: list[np.ndarray]) -> np.ndarray:
 
 
 def _fits(texts: Texts, rows: list[np.ndarray], row: RowShape) -> Iterator[np.ndarray]:
-    """Yields one mask per batch of rows, True for rows whose sentences all fit."""
     for begin in range(0, len(rows), _ROWS_PER_BATCH):
         lengths = sentence_matrix(texts, rows[begin : begin + _ROWS_PER_BATCH])
         _, succeeded = place_in_blocks(lengths, row.block_length, row.num_blocks)
@@ -269,7 +268,6 @@ class TextRows:
         return row
 
     def _read_pieces(self, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Reads the pieces of texts and the part number of each sentence."""
         texts = self._texts
         windows = texts.windows[members]
         firsts = texts.firsts[members] - texts.window_firsts[windows]

@@ -23,13 +23,13 @@ class SampledInputs:
     """Base class for implementations of `Inputs` that read rows by sample number."""
 
     def train_function(self) -> ReadSamples:
-        """Returns a function that maps training sample numbers to features."""
+        """Returns a function of sample numbers, int64 `(B,)`, that returns features."""
         raise NotImplementedError
 
     def train_dataset(
         self, batch_size: int, first_sample: int = 0, **rank: Any
     ) -> tf.data.Dataset:
-        """Returns an infinite dataset, shuffled anew in every epoch. See `Inputs`."""
+        """Returns an infinite dataset, reshuffled in every epoch. See `Inputs`."""
         make_features = self.train_function()
         share = sample_order.share_of_rank(batch_size, **rank)
 
@@ -72,15 +72,15 @@ class RecordInputs:
 
 @configured_by(WindowInputsConfig)
 class WindowInputs(SampledInputs, RecordInputs):
-    """Reads windows as features for BERT-like models.
+    """Reads windows as batches of features for BERT-like models.
 
     Sample k of epoch e, including its masking, is a pure function of (seed, e, k).
     Subclasses that build other rows override `build_rows` and list the additional
-    features in `row_features`. Raises a ValueError if the records are unsuitable.
+    features in `row_features`. Raises a ValueError for unsuitable records or indices.
 
     Args:
         window_length, masking, block_rows, blocks_at_once: see `WindowInputsConfig`.
-        records_dir: str or path. Output folder of `seg-tf build-records`.
+        records_dir: str or path. Output folder or URL of `seg-tf build-records`.
         index_tables: dict. Maps each index feature of the model to the size of its
             embedding table. Indices beyond the table are clipped.
         seed: int. Seed of the run.
@@ -209,10 +209,10 @@ class WindowInputs(SampledInputs, RecordInputs):
     def validation_dataset(
         self, batch_size: int, max_samples: int | None = None, **rank: Any
     ) -> tf.data.Dataset:
-        """Returns held-out batches with fixed samples and masks.
+        """Returns a dataset of held-out rows with a fixed order and fixed masks.
 
         Ranks may have fewer or no rows in the last batch. `max_samples` selects a fixed
-        random subset. Raises a ValueError if there are no held-out records.
+        random subset. Raises a ValueError for an empty split or an indivisible batch.
         """
         share = sample_order.share_of_rank(batch_size, **rank)
         rows = self._nonempty_split("validation")
@@ -296,7 +296,7 @@ def _pipelined(dataset: tf.data.Dataset, make_batch: ReadSamples) -> tf.data.Dat
 
 
 def prefetched(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Prefetches two batches without autotuning, which delays closing by up to 60 s."""
+    """Prefetches two batches. Turns off autotuning, which delays exit by up to 60 s."""
     options = tf.data.Options()
     options.autotune.enabled = False
     return dataset.prefetch(2).with_options(options)

@@ -31,15 +31,12 @@ Features = dict[str, tf.Tensor]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rows:
-    """The rows of a split.
+    """Rows of a split, each with `length` positions.
 
-    Attributes:
-        count: int. Number of rows.
-        length: int. Number of positions of a row.
-        num_tokens: int. Number of tokens in all rows, without padding.
-        read: maps row numbers and positions in the epoch, int64 `(B,)`, and random
-            streams of the epoch, uint64 `(B,)`, to features `(B, …)`.
-        prefetch: maps row numbers to operations that prefetch remote records.
+    `num_tokens` is the number of tokens without padding in all rows, or an estimate.
+    `read` maps row numbers, positions in the epoch (both int64) and random streams of
+    the epoch (uint64), each `(B,)`, to features `(B, …)`. `prefetch` maps row numbers
+    to operations that fetch remote records.
     """
 
     count: int
@@ -50,7 +47,10 @@ class Rows:
 
 
 class WindowRecords:
-    """Reads the windows of a split. See `WindowInputs` for most arguments."""
+    """Reads the windows of a split. Raises a ValueError for missing or damaged shards.
+
+    `masking` is a `Masking`. See `WindowInputs` for the other arguments.
+    """
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class WindowRecords:
         return pieces + NUM_SPECIAL_TOKENS * len(self)
 
     def lengths(self, shards: range) -> np.ndarray:
-        """Reads the window lengths of `shards`, with special tokens, int64 `(W,)`."""
+        """Reads all window lengths in `shards`, with special tokens, int64 `(n,)`."""
         windows = record_schema.WINDOWS
         lengths = self._read_lengths(shards, windows.read, windows)
         return lengths.astype(np.int64) + NUM_SPECIAL_TOKENS
@@ -89,7 +89,7 @@ class WindowRecords:
     def sentence_lengths(self, shards: range) -> tuple[np.ndarray, np.ndarray]:
         """Reads the numbers of pieces per sentence and of sentences per window.
 
-        Returns int32 `(S,)` and `(W,)` for the sentences and windows of `shards`.
+        Returns int32 `(sentences,)` and `(windows,)`, for all windows in `shards`.
         """
         return self._read_lengths(
             shards, record_schema.read_sentence_lengths, *record_schema.LENGTHS
@@ -112,7 +112,7 @@ class WindowRecords:
             raise mirrors.damaged(str(error), paths) from error
 
     def vocabulary(self) -> Vocabulary:
-        """Reads the vocabulary. Raises a ValueError if its checksum is wrong."""
+        """Reads the vocabulary. Raises OSError if missing, ValueError if changed."""
         return Vocabulary.from_file(vocabulary_path(self.manifest, self.records_dir))
 
     def check_whole_sentences(self) -> None:
@@ -163,7 +163,7 @@ class WindowRecords:
         return trees, first_index, lists[record_schema.SHUFFLED_SENTENCE_INDICES]
 
     def read_masked(self, numbers: tf.Tensor, streams: tf.Tensor) -> Features:
-        """Returns features of one window per row, masked with a random stream each."""
+        """Reads windows `(W,)` as one row each, masked with the `streams` `(W,)`."""
         trees, _, _ = self.read(numbers)
         rows = window_rows(
             trees,

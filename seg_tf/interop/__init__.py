@@ -13,8 +13,8 @@ def load_preset(
 ) -> Pretrained:
     """Loads a checkpoint, or another library's model after converting it.
 
-    `FromPreset.from_preset` documents the arguments. Conversions are cached in
-    `$XDG_CACHE_HOME/seg_tf`. Warns if a conversion changes the encoder's outputs.
+    See `FromPreset.from_preset` for arguments and errors. Conversions are cached in
+    `$XDG_CACHE_HOME/seg_tf`. Warns if a new conversion changes the encoder's outputs.
     """
     folder = pathlib.Path(preset)
     if not folders.is_checkpoint(folder):
@@ -44,10 +44,12 @@ class FromPreset:
         Args:
             preset: str or path. An included model's name, `hf://organization/name`, or
                 the folder of a run, checkpoint, saved task or another library's model.
-            sentence_function: str. See `load_pretrained`.
+            sentence_function: str. `module:function`. A Python function that splits the
+                model's sentences only runs if it is named here.
 
         Raises:
             CheckpointError: if there is no such model or it is damaged.
-            ValueError: if it cannot be converted, or this class does not support it.
+            ValueError: if the model cannot be converted, is not supported by this class
+                or names a function other than `sentence_function`.
         """
         return cls(load_preset(preset, sentence_function))

@@ -65,8 +65,7 @@ def open_model(source: str | pathlib.Path) -> ForeignModel:
     """Reads another library's model in any of `FORMATS`.
 
     `source` is a folder, a TensorFlow checkpoint prefix, or `hf://organization/name`,
-    optionally followed by `@` and a branch, tag or commit. Raises `ForeignWeightsError`
-    if it cannot be read.
+    which may end in `@revision`. Raises `ForeignWeightsError` if this fails.
     """
     is_remote = str(source).startswith(_HUB)
     path = download(str(source)) if is_remote else pathlib.Path(source)
@@ -84,8 +83,8 @@ def open_model(source: str | pathlib.Path) -> ForeignModel:
 def download(url: str) -> pathlib.Path:
     """Downloads `hf://organization/name@revision` and returns the local folder.
 
-    Weights are only downloaded if the config is supported. Raises `ForeignWeightsError`
-    if it is not, or if the download fails.
+    `@revision` is optional. Weights are only downloaded for models in `FORMATS`. Raises
+    `ForeignWeightsError` if the download fails or the model's config is not supported.
     """
     name, _, revision = url.removeprefix(_HUB).partition("@")
     folder = _fetch(name, revision or None, _DESCRIPTIONS)
@@ -97,7 +96,6 @@ def download(url: str) -> pathlib.Path:
 
 
 def _fetch(name: str, revision: str | None, patterns: Iterable[str]) -> pathlib.Path:
-    """Downloads the files of a revision that match a pattern. Returns their folder."""
     try:
         folder = huggingface_hub.snapshot_download(
             repo_id=name, revision=revision, allow_patterns=list(patterns)
@@ -115,7 +113,10 @@ def _fetch(name: str, revision: str | None, patterns: Iterable[str]) -> pathlib.
 
 
 def open_checkpoint(folder: pathlib.Path) -> ForeignModel:
-    """Reads a BERT-like checkpoint of this package, with its trained masked-LM head."""
+    """Reads a checkpoint of this package, with any trained masked-LM head and pooler.
+
+    Raises `CheckpointError` if it is damaged, `ForeignWeightsError` if not BERT-like.
+    """
     source = pretrained.load_pretrained(folder)
     folder, model = source.folder, source.config.model
     _check_layers(model, f"{folder}, the run {source.config.name!r}")
@@ -176,16 +177,18 @@ def starting_tables(
 ) -> StartingTables:
     """Returns tables with which an encoder's outputs equal its source's, if possible.
 
-    Tables that both models have are copied. Tables that the source lacks are zero, so
-    they do not change outputs. This suffices for BERT with P.S. and SLM, which keep
-    BERT's positions. SegaBERT has no positions: its token index restarts in every
-    sentence. In a window's first sentence, it is BERT's position minus one, because
-    `[CLS]` shares index 0 with the first word piece. So row t of the token table is
-    BERT's position t + 1, and position 0 minus position 1 is added to the vector of
-    `[CLS]`. SegaBERT's outputs then equal BERT's, but only on windows of one sentence.
+    Tables that both models have are copied, and cut or extended with their last row.
+    Tables that the source lacks are zero, so they do not change outputs. This suffices
+    for BERT with P.S. and SLM, which keep BERT's positions. SegaBERT has no positions:
+    its token index restarts in every sentence. In a window's first sentence, it is
+    BERT's position minus one, because `[CLS]` shares index 0 with the first word piece.
+    So row t of the token table is BERT's position t + 1, and position 0 minus position
+    1 is added to the vector of `[CLS]`. SegaBERT's outputs then equal BERT's, but only
+    on windows of one sentence. Without a token type table, the source's type 0 is added
+    to another table.
 
     `source` has the source's tables by our names. `index_tables`, `num_token_types` and
-    `vocab_size` are numbers of rows in the encoder's tables. `cls_id` is `[CLS]`'s id.
+    `vocab_size` are numbers of rows in the encoder's tables.
     """
     positions, tokens = f"{TABLES}position_index", f"{TABLES}token_index"
     values = {WORDS: source[WORDS][:vocab_size]}
@@ -416,7 +419,6 @@ def convert(
 
 
 def _own_config(foreign: ForeignModel) -> RunConfig:
-    """Returns a BERT or SegaBERT config with the source's architecture."""
     rows = foreign.model.index_tables
     is_segabert = "token_index" in rows
     tables = weights.SEGABERT_TABLES if is_segabert else ("position_index",)
@@ -442,7 +444,7 @@ def _own_config(foreign: ForeignModel) -> RunConfig:
 
 
 def _check_config(config: RunConfig, foreign: ForeignModel) -> None:
-    """Checks the numbers of layers and heads. Tensor shapes reveal the rest."""
+    """Raises `ForeignWeightsError` if the kind or number of layers or heads differs."""
     _check_layers(config.model, f"the config {config.name!r}")
     for name in ("num_layers", "num_heads"):
         ours, theirs = getattr(config.model, name), getattr(foreign.model, name)
@@ -534,11 +536,12 @@ def find_initial(
         config: config of the run to start. If None, the architecture does not change.
         fixed: paths of the fields of `config` that the user set.
         processes: `Distribution` with all processes of the run, if there are several.
-        report: function that is called with the report of a conversion.
+        report: function that is called with the report of a new conversion.
 
     Raises:
         CheckpointError: if there is no such checkpoint.
         ForeignWeightsError: if the weights cannot be read or do not fit.
+        ValueError: if the source's vocabulary is missing or invalid.
     """
     path, is_remote = pathlib.Path(source), str(source).startswith(_HUB)
     is_ours = not (is_remote or _find_reader(path)) or folders.is_checkpoint(path)

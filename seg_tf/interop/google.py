@@ -15,12 +15,15 @@ _OPTIMIZER = re.compile(r"/(adam|lamb)_|^global_step")
 
 
 def matches(path: pathlib.Path) -> bool:
-    """Returns whether a path is a checkpoint, or a folder with one or its config."""
+    """Returns whether a path is a checkpoint or contains one or `bert_config.json`."""
     return (path / CONFIG_FILE).is_file() or _find_prefix(path) is not None
 
 
 def read(path: pathlib.Path) -> ForeignModel:
-    """Reads a checkpoint, its `bert_config.json` and, if it exists, its `vocab.txt`."""
+    """Reads a checkpoint, its `bert_config.json` and, if it exists, its `vocab.txt`.
+
+    Raises `ForeignWeightsError` if a file is damaged or the model is not supported.
+    """
     prefix = _find_prefix(path)
     if prefix is None:
         raise ForeignWeightsError(f"{path}: must have a checkpoint. Found: no *.index")

@@ -45,19 +45,22 @@ _OUTPUT_TABLES = ("cls.predictions.decoder.weight", "cls.predictions.decoder_wei
 
 
 def matches(folder: pathlib.Path) -> bool:
-    """Returns whether a folder has a Hugging Face config, even without `model_type`."""
+    """Returns whether a folder's config.json has `model_type` or `hidden_size`."""
     config = weights.read_settings(folder / CONFIG_FILE, optional=True)
     return not config.keys().isdisjoint(("model_type", "hidden_size"))
 
 
 def check(folder: pathlib.Path) -> None:
-    """Raises `ForeignWeightsError` if our encoders cannot represent the model."""
+    """Raises `ForeignWeightsError` unless the config is that of a BERT encoder."""
     path = folder / CONFIG_FILE
     weights.require(path, weights.read_settings(path), _REQUIRED)
 
 
 def read(folder: pathlib.Path) -> ForeignModel:
-    """Reads a folder's config, `model.safetensors` or its shards, and tokenizer."""
+    """Reads a model folder: config, weights in safetensors files, and any tokenizer.
+
+    Raises `ForeignWeightsError` if a file is damaged or the model is not supported.
+    """
     check(folder)
     paths = _weight_files(folder)
     tensors: dict[str, np.ndarray] = {}
@@ -100,7 +103,6 @@ def read(folder: pathlib.Path) -> ForeignModel:
 
 
 def _weight_files(folder: pathlib.Path) -> tuple[pathlib.Path, ...]:
-    """Returns the path of `model.safetensors`, or of the index and its shards."""
     if (folder / WEIGHTS_FILE).is_file():
         return (folder / WEIGHTS_FILE,)
     index = folder / INDEX_FILE
@@ -304,9 +306,10 @@ def _open_fast(path: pathlib.Path) -> tokenizers.Tokenizer:
 def write(pretrained: Pretrained, folder: pathlib.Path) -> None:
     """Writes a BERT as config.json, model.safetensors and tokenizer files.
 
-    A trained masked-LM head and an imported pooler are included. A model without token
-    types gets a table of two rows of zeros. `folder` must be new or empty. It appears
-    complete or not at all. Raises `ForeignWeightsError` if the model is not a BERT.
+    Includes a trained masked-LM head and an imported pooler. A model without token
+    types gets a table of two rows of zeros. `folder` must be new or empty, or a
+    ValueError is raised. It appears complete or not at all. Raises
+    `ForeignWeightsError` if the model is not a BERT.
     """
     encoder, normalization = pretrained.encoder, pretrained.normalization
     weights.check_is_bert(pretrained)

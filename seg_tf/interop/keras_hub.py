@@ -84,7 +84,7 @@ def read(folder: pathlib.Path) -> ForeignModel:
 
 
 def _normalization(path: pathlib.Path) -> dict[str, Any]:
-    """Reads a preset's tokenizer settings, which must agree with our tokenizer."""
+    """Returns a preset's `Normalization` settings, or {} if there are none."""
     config = weights.read_settings(path, optional=True)
     weights.require(path, config, {"registered_name": "keras_hub>BertTokenizer"})
     if not (arguments := config.get("config")):
@@ -105,7 +105,7 @@ def _normalization(path: pathlib.Path) -> dict[str, Any]:
 
 
 def write_keras_file(pretrained: Pretrained, path: pathlib.Path) -> None:
-    """Writes any model's encoder as a file for `keras.saving.load_model`.
+    """Writes any model's encoder as a `.keras` file for `keras.saving.load_model`.
 
     To load it, first import the module of the model's class from this package. The file
     has no tokenizer. An encoder with a token type table also reads `token_type`, the
@@ -122,8 +122,8 @@ def write_preset(pretrained: Pretrained, folder: pathlib.Path) -> None:
     """Writes a `BertBackbone` with its tokenizer and preprocessor as a preset.
 
     The pooler is imported or, if there is none, newly initialized. `folder` must be new
-    or empty. It appears complete or not at all. Raises `ForeignWeightsError` if a
-    `BertBackbone` would compute different outputs.
+    or empty, or a ValueError is raised. It appears complete or not at all. Raises
+    `ForeignWeightsError` if a `BertBackbone` would compute different outputs.
     """
     encoder, normalization = pretrained.encoder, pretrained.normalization
     weights.check_is_bert(pretrained)

@@ -104,7 +104,7 @@ class TensorNames:
         return name.startswith(self.encoder) and not _HARMLESS.search(name)
 
     def stored_shape(self, weight: str, shape: Collection[Any]) -> tuple[Any, ...]:
-        """Returns the shape in which a weight is stored. None stands for any size."""
+        """Returns the stored shape of a weight of `shape`. None stands for any size."""
         shape = tuple(shape)
         if self.kernels == "heads" or None in shape:
             return shape
@@ -341,13 +341,13 @@ def named_variables(encoder: Any, objectives: Mapping[str, Any]) -> dict[str, An
 
 
 def has_trained_head(pretrained: Pretrained) -> bool:
-    """Returns whether the masked-LM head was trained, by us or by the source."""
+    """Returns whether there is a masked-LM head with trained or imported weights."""
     has_head = any(isinstance(o, MaskedLM) for o in pretrained.objectives.values())
     return has_head and not any(f"/{HEAD}" in path for path in pretrained.new_weights)
 
 
 def check_is_bert(pretrained: Pretrained) -> None:
-    """Raises `ForeignWeightsError` if the model differs from other libraries' BERT."""
+    """Raises `ForeignWeightsError` unless layers and index tables are as in BERT."""
     encoder = pretrained.encoder
     tables = list(getattr(encoder, "index_tables", ()))
     if not getattr(encoder, "has_bert_layers", False) or tables != ["position_index"]:
@@ -363,7 +363,10 @@ def check_is_bert(pretrained: Pretrained) -> None:
 def exported_values(
     pretrained: Pretrained, *, with_head: bool
 ) -> dict[str, np.ndarray]:
-    """Returns weights for another library's BERT, with at least two token types."""
+    """Returns float32 weights for another library's BERT, by our names.
+
+    Includes any imported pooler. Token type tables with fewer than two rows get two.
+    """
     encoder = pretrained.encoder
     variables = named_variables(encoder, pretrained.objectives if with_head else {})
     values = {
