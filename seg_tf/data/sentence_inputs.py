@@ -134,15 +134,14 @@ def _merged(trees: Trees, firsts: tf.Tensor, counts: tf.Tensor) -> Trees:
     ends = tf.gather(bounds, tf.minimum(nexts, end), batch_dims=1)
     starts = tf.gather(bounds, tf.minimum(firsts, end), batch_dims=1)
     sentence = tf.minimum(firsts, trees.num_sentences[:, tf.newaxis] - 1)
-    zeros = tf.zeros_like(firsts)
     return Trees(
         pieces=trees.pieces,
         sentence_lengths=ends - starts,
         num_sentences=counts,
         paragraphs=tf.gather(trees.paragraphs, sentence, batch_dims=1),
         sentences=tf.gather(trees.sentences, sentence, batch_dims=1),
-        first_tokens=zeros,
-        texts=zeros,
+        first_tokens=tf.gather(trees.first_tokens, sentence, batch_dims=1),
+        texts=tf.zeros_like(firsts),
     )
 
 

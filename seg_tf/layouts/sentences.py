@@ -164,7 +164,9 @@ def sentence_rows(
     place = tf.where(is_cls, 0, tf.where(is_sep, count - 1, place))
     start = tf.cumsum(presented, axis=1, exclusive=True) + 1
     start = tf.gather(start, place, batch_dims=1)
-    token_index = tf.gather(trees.first_tokens, sentence, batch_dims=1) + tf.where(
+    last = tf.gather(order, count - 1, batch_dims=1)
+    begins = tf.where(is_sep, last, sentence)
+    token_index = tf.gather(trees.first_tokens, begins, batch_dims=1) + tf.where(
         is_sep, tf.gather(presented, count - 1, batch_dims=1), offset
     )
     paragraphs = trees.capped_paragraphs(caps.get("paragraph_index"))

@@ -171,6 +171,7 @@ def test_rows_hold_every_piece_of_a_window_and_follow_from_its_order(
                 places,
                 *merged_structure(tree, sentences),
                 first_is_context=any(tree.first_index),
+                first_tokens=[tree.first_index[2], *[0] * (len(sentences) - 1)],
                 row_length=length,
                 max_sentences=MAX_SENTENCES,
                 caps=tables,

@@ -29,6 +29,7 @@ def slow_row(
     paragraphs,
     sentence_indices,
     first_is_context=False,
+    first_tokens=None,
     *,
     row_length=ROW_LENGTH,
     max_sentences=MAX_SENTENCES,
@@ -42,6 +43,7 @@ def slow_row(
     candidate either.
     """
     count = len(sentences)
+    first_tokens = first_tokens or [0] * count
     before = [] if sent_id is None else [sent_id]
     order = sorted(range(count), key=lambda gold: places[gold])
     starts, end = {}, 1
@@ -76,7 +78,7 @@ def slow_row(
                 token,
                 position_index=presented,
                 sentence_id=place + 1,
-                token_index=offset,
+                token_index=first_tokens[gold] + offset,
                 paragraph_index=paragraphs[place],
                 sentence_index=sentence_indices[place],
             )
@@ -88,7 +90,7 @@ def slow_row(
         special_ids["sep"],
         position_index=end,
         sentence_id=count + 1,
-        token_index=len(before) + len(sentences[order[-1]]),
+        token_index=first_tokens[order[-1]] + len(before) + len(sentences[order[-1]]),
         paragraph_index=paragraphs[-1],
         sentence_index=sentence_indices[-1],
     )
@@ -122,9 +124,8 @@ def lay_out(examples, caps=CAPS, sent_id=SENT):
 
     @tf.function
     def lay_out(places, first_is_context, **tensors):
-        nothing = tf.zeros_like(places)
         return sentence_rows(
-            Trees(**tensors, first_tokens=nothing, texts=nothing),
+            Trees(**tensors, texts=tf.zeros_like(places)),
             places=places,
             first_is_context=first_is_context,
             row_length=ROW_LENGTH,
@@ -133,17 +134,18 @@ def lay_out(examples, caps=CAPS, sent_id=SENT):
             caps=caps,
         )
 
-    places, paragraphs, sentences = (
-        padded([one[part] for one in examples], MAX_SENTENCES) for part in (1, 2, 3)
+    places, paragraphs, sentences, first_tokens = (
+        padded([one[part] for one in examples], MAX_SENTENCES) for part in (1, 2, 3, 5)
     )
     found = lay_out(
         places,
-        tf.constant([any(one[4:]) for one in examples]),
+        tf.constant([one[4] for one in examples]),
         pieces=padded(pieces, max(1, *map(len, pieces))),
         sentence_lengths=padded(lengths, MAX_SENTENCES),
         num_sentences=tf.constant([len(one) for one in lengths], tf.int32),
         paragraphs=paragraphs,
         sentences=sentences,
+        first_tokens=first_tokens,
     )
     return {name: values.numpy() for name, values in found.items()}
 
@@ -159,7 +161,9 @@ def random_example(generator):
     paragraphs = np.sort(generator.integers(0, 6, count)).tolist()
     indices = generator.integers(0, 4, count).tolist()
     places = generator.permutation(count).tolist()
-    return sentences, places, paragraphs, indices, bool(generator.integers(0, 2))
+    is_context = bool(generator.integers(0, 2))
+    first_tokens = generator.integers(0, 3, count).tolist()
+    return sentences, places, paragraphs, indices, is_context, first_tokens
 
 
 @pytest.mark.parametrize("sent_id", [SENT, None])
@@ -185,7 +189,7 @@ def test_rows_are_those_of_the_loop(seed, sent_id):
 def test_extremes(sentences, sent_id, first_is_context):
     places = list(reversed(range(len(sentences))))
     zeros = [0] * len(sentences)
-    example = (sentences, places, zeros, zeros, first_is_context)
+    example = (sentences, places, zeros, zeros, first_is_context, zeros)
     found = lay_out([example], sent_id=sent_id)
     for name, values in slow_row(*example, sent_id=sent_id).items():
         assert found[name][0].tolist() == values, name
