@@ -104,8 +104,7 @@ def main(_: Sequence[str]) -> None:
     elif values.tokens:
         raise ValueError(
             "`--tokens` needs records of word pieces, because words have no index "
-            f"tables. Received: {folder}, with tokenizer="
-            f"{manifest.tokenizer}"
+            f"tables. Received: {folder}, with tokenizer={manifest.tokenizer}"
         )
     if not 0 <= values.record < len(reader):
         raise ValueError(

@@ -154,7 +154,7 @@ def objective_variables(encoder: Any, objectives: Mapping[str, Any]) -> list[Any
 def _by_name(
     encoder: Any, objectives: Mapping[str, Any], training: Mapping[str, Iterable[Any]]
 ) -> dict[str, Any]:
-    """Maps names in `training_state.npz` to the model's variables."""
+    """Maps names in `training_state.npz` to all variables except the encoder's."""
     groups = {"objectives": objective_variables(encoder, objectives), **training}
     # Numbers make the names unique. Paths are not used, because Keras numbers layers
     # per process, so the path of a variable differs between two builds of a model.

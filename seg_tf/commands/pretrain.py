@@ -15,8 +15,8 @@ followed by a colon and a variant. Any field can be overridden:
 
 A run writes checkpoints, log.jsonl, TensorBoard events and loss_curve.png to
 --output_dir. After a kill, Ctrl-C or SIGTERM, the same command resumes the run. On a
-CPU, the result is bit-identical to an uninterrupted run. --dry_run prints the plan and
-changes nothing. With --measure=5, it also runs five updates to estimate the time.
+CPU, the result is bit-identical to an uninterrupted run. --dry_run only prints the
+plan (and builds the records of a folder); with --measure=5, it also times five updates.
 
 With several processes, config.training.batch_size is the global batch size:
 
@@ -80,7 +80,7 @@ def define_flags() -> None:
         "Checkpoint, run, or model of another library (a folder or hf://…), whose "
         "weights initialize a new run.",
     )
-    flags.DEFINE_bool("dry_run", False, "Print the plan and change nothing.")
+    flags.DEFINE_bool("dry_run", False, "Print the plan only.")
     flags.DEFINE_integer(
         "measure", None, "With --dry_run, run N updates and print the time.", 1
     )

@@ -82,9 +82,10 @@ def show(title: str, chosen: Mapping[str, Any], names: Mapping[str, str]) -> Non
 def prepare(folder: str, is_named: bool) -> tuple[RunConfig, str, str] | None:
     """Builds records and returns a run's config, records folder and output folder.
 
-    Without `--minutes`, prints choices for several durations and returns None.
-    `is_named` is whether the user gave `--config`. The choices are saved, so that the
-    same command resumes the run. Raises a ValueError for invalid text, flags or time.
+    Without `--minutes`, prints choices for several durations and returns None. With it,
+    saves the run's choices, except with `--dry_run`, so that the same command resumes
+    the run. `is_named` is whether the user gave `--config`. Raises a ValueError for
+    invalid text, flags or time, and a BuildError if the records cannot be built.
     """
     begin = time.monotonic() - (time.time() - psutil.Process().create_time())
     values = flags.FLAGS

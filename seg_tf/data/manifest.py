@@ -125,8 +125,7 @@ class Manifest:
         if not path.is_file():
             raise ValueError(
                 f"{path}: there is no manifest. Build records with "
-                "`seg-tf build-records`, or run it again if it was "
-                "interrupted"
+                "`seg-tf build-records`, or run it again if it was interrupted"
             )
         values = files.read_json(path)
         version = values.get("schema_version") if isinstance(values, dict) else None

@@ -112,8 +112,7 @@ class Lengths:
     def contradiction(self, shard_path: pathlib.Path, expected: str) -> ValueError:
         return ValueError(
             f"{self.path(shard_path)}: expected {expected}. The file was replaced or "
-            "damaged; build the windows again with "
-            "`seg-tf build-windows --overwrite`"
+            "damaged; build the windows again with `seg-tf build-windows --overwrite`"
         )
 
 

@@ -40,7 +40,7 @@ class TrainingDiverged(ValueError):
 
 
 def check_finite(outputs: np.ndarray, described: str) -> None:
-    """Raises `TrainingDiverged`, which names `described`, unless outputs are finite."""
+    """Raises `TrainingDiverged`, naming `described`, if any output is not finite."""
     if not np.isfinite(outputs).all():
         raise TrainingDiverged(
             f"Outputs for {described} are not finite: the training diverged. {ADVICE}"

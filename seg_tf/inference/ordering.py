@@ -24,7 +24,7 @@ class OrderedGroup:
     Attributes:
         first: index of the group's first sentence in the input text.
         order: indices of the sentences in the input text, in the predicted order.
-        confidences: probability of each step of `order` among the remaining sentences.
+        confidences: probability of each sentence in `order` among those not yet placed.
         cut: indices in the input text of sentences that were truncated to fit in a row.
     """
 

@@ -94,9 +94,9 @@ def read(path: str | os.PathLike, *, for_training: bool = False) -> SquadFile:
     A file has version 2.0 if it says so (`"version": "v2.0"`), or if a question has
     `is_impossible`. Invalid questions, up to 5% of all, are left out.
 
-    With `for_training`, every question needs an answer that occurs in its context, or
-    must be impossible. Answers are moved to their occurrence nearest to `answer_start`.
-    A no-break space matches a space. For scoring, answer positions are not checked.
+    With `for_training`, every question must be impossible or have answers, all in its
+    context. Answers are moved to their occurrence nearest to `answer_start`. A no-break
+    space matches a space. For scoring, answer positions are not checked.
 
     Raises an OSError if the file cannot be read, and a ValueError if the file, or more
     than 5% of its questions, are invalid.

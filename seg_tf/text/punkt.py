@@ -289,7 +289,7 @@ class Splitter:
         return [paragraph[start:stop] for start, stop in self.spans(paragraph)]
 
     def spans(self, paragraph: str) -> list[tuple[int, int]]:
-        """Returns the start and stop character of each sentence of a paragraph."""
+        """Returns the start and stop offsets of all sentences, in characters."""
         raise NotImplementedError
 
 
@@ -380,7 +380,7 @@ class SentenceSplitter(Splitter):
         return (before.type, word_type) not in self.parameters.collocations
 
     def _candidate_of_chunk(self, chunk: str) -> _Candidate | None:
-        """Returns the candidate in `chunk` (with trailing whitespace), or None."""
+        """Returns a chunk's candidate, None, or `_UNUSUAL` if context must decide."""
         core = chunk.rstrip(WHITE_SPACE)
         space = len(chunk) - len(core)
         is_plain_word = core[:-1].isalpha()

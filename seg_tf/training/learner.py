@@ -181,8 +181,8 @@ class Learner:
     def start_update(self, next_batch: Callable[[], Features]) -> None:
         """Starts an update, then waits for the previous one.
 
-        `next_batch` returns a new batch, also to replace skipped ones. Raises
-        `NonFiniteLossError` if too many consecutive batches had to be skipped.
+        Calls `next_batch` for each batch, including those that replace skipped batches.
+        Raises `NonFiniteLossError` if too many consecutive batches had to be skipped.
         """
         before, self._in_flight = self._in_flight, self._start(next_batch)
         if before is not None and not self._is_update(*before):

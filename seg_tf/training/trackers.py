@@ -93,7 +93,7 @@ class Tracker:
             self._attempt(self._opened[1], updates, row)
 
     def close(self, error_type: type[BaseException] | None, *_: object) -> None:
-        """Ends the tracker's run with its status. Can be passed to `ExitStack.push`."""
+        """Ends the tracker's run as finished or failed, for `ExitStack.push`."""
         if self._opened is not None:
             self._attempt(self._opened[2], error_type is None)
 

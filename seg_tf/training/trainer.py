@@ -113,7 +113,8 @@ class Trainer:
     def train(self) -> Result:
         """Resumes or starts the run and returns its `Result`.
 
-        All processes must call this. Raises `TrainingStopped` if the run ends early.
+        All processes must call this. Raises `TrainingStopped` if a failure or a signal
+        ends the run early, but not if a callback does.
         """
         with contextlib.ExitStack() as stack:
             self._stop_request = stack.enter_context(stop_requests())

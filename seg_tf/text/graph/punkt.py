@@ -619,7 +619,7 @@ class _TokenTexts:
 
 @functools.cache
 def small_letters() -> np.ndarray:
-    """Returns each code point in lowercase if that is one character, `(0x110000,)`."""
+    """Returns `(0x110000,)`, each code point's lowercase if it is one character."""
     letters = np.arange(NUM_CODE_POINTS, dtype=np.int32)
     for code_point in range(NUM_CODE_POINTS):
         lower = chr(code_point).lower()
