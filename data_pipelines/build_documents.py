@@ -1,8 +1,7 @@
 r"""Reads raw text, splits it into sentences and encodes it as whole documents.
 
 This is the slow half of preparing a corpus and is needed only once. Windows of any
-length are quickly built from the result (`seg-tf build-windows`).
-`seg-tf build-records` runs both steps.
+length are quickly built from it (`build-windows`). `build-records` runs both steps.
 
   seg-tf build-documents --format=wikiextractor --input=text/ \
     --vocab_file=vocab.txt --output_dir=documents --num_workers=4

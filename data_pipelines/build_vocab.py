@@ -16,10 +16,7 @@ requires; ties are sorted by word. <unk> replaces words outside the vocabulary. 
 ranked by its frequency if the text contains it, as in WikiText, and otherwise second.
 
 The same text always gives the same file. A few megabytes of text take well under a
-minute, 100 MB a few minutes. Next:
-
-  seg-tf build-records --vocab_file=vocab.txt …
-  seg-tf build-documents --tokenizer=words --vocab_file=words.txt …
+minute, 100 MB a few minutes.
 """
 
 import dataclasses

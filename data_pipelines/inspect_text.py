@@ -15,13 +15,8 @@ format has `--reader_options` (docs/sources.md):
   seg-tf readers --format=json_lines --input='gs://bucket/c4/*.json.gz' \
       --reader_options=text_field=content.text
 
-`--output` writes the whole text as JSON lines, with one document per line. A folder of
-such files can combine corpora of different formats:
-
-  seg-tf readers --format=wikiextractor --input=enwiki/text \
-      --output=corpus/enwiki.jsonl
-  seg-tf readers --format=markdown --input=books --output=corpus/books.jsonl
-  seg-tf build-records --format=json_lines --input=corpus …
+`--output=corpus/books.jsonl` writes the whole text as JSON lines, with one document per
+line. A folder of such files can combine corpora of different formats.
 """
 
 import collections

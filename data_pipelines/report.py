@@ -112,7 +112,7 @@ def _table(
     """Formats an HTML table. Columns after the first `text_columns` contain numbers."""
 
     def line(cells: Sequence[object], tag: str) -> str:
-        texts = (f"{c:,}" if isinstance(c, int) else str(c) for c in cells)
+        texts = (f"{c:,}" if type(c) is int else str(c) for c in cells)
         return "".join(
             f"<{tag}{'' if column < text_columns else ' class=number'}>"
             f"{escape(text)}</{tag}>"

@@ -171,7 +171,7 @@ def relative_name(path: Path, input_path: str | os.PathLike[str]) -> str:
         root = root.parent
     name = path.relative_to(root).as_posix()
     # File names may be arbitrary bytes. Make sure that the name is valid UTF-8.
-    return os.fsencode(name).decode("utf-8", "replace")
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def split_inputs(inputs: str | os.PathLike[str]) -> list[str]:

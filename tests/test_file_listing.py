@@ -54,10 +54,11 @@ def test_folder_linked_twice_is_listed_once_under_its_first_name(tmp_path):
     assert listed(tmp_path / "corpus") == ["b", "x/a"]
 
 
-def test_name_that_is_not_utf8_becomes_text(tmp_path):
-    with open(os.path.join(os.fsencode(tmp_path), b"caf\xe9"), "wb") as file:
-        file.write(b"text")
-    assert listed(tmp_path) == ["caf\ufffd"]
+def test_names_that_are_not_utf8_become_different_texts(tmp_path):
+    for name in (b"caf\xe8", b"caf\xe9"):
+        with open(os.path.join(os.fsencode(tmp_path), name), "wb") as file:
+            file.write(b"text")
+    assert listed(tmp_path) == ["caf\\xe8", "caf\\xe9"]
 
 
 @pytest.mark.parametrize(

@@ -119,10 +119,9 @@ class DocumentOptions:
         """
         if self.validation_input is not None:
             return source.partition("/")[0]
-        if not self.validation_fraction:
-            return "train"
-        every = round(1 / self.validation_fraction)
-        return "validation" if document_id % every == 1 else "train"
+        fraction = self.validation_fraction
+        before, here = ((document_id - n) * fraction // 1 for n in (2, 1))
+        return "validation" if here > before else "train"
 
 
 def build_documents(

@@ -92,8 +92,8 @@ class DatasetsReader(_NamedReader):
     def source_name(self, path: Path, input_path: str) -> str:
         dataset, _ = self._parse(input_path)
         if isinstance(path, pathlib.Path):
-            folder = pathlib.Path(dataset).resolve()
-            return file_listing.relative_name(path.resolve(), folder)
+            folder = pathlib.Path(os.path.abspath(dataset))
+            return file_listing.relative_name(path.absolute(), folder)
         # hf://datasets/owner/name@commit/folder/file
         return f"{dataset}/{str(path).partition('@')[2].partition('/')[2] or path.name}"
 
@@ -108,6 +108,7 @@ class DatasetsReader(_NamedReader):
             data_files=[str(path)],
             split="train",
             streaming=True,
+            **({"sep": "\t"} if name.suffix == ".tsv" else {}),
         )
 
 

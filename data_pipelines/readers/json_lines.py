@@ -20,8 +20,8 @@ def _find(row: Mapping[str, Any], name: str) -> Any:
     if name in row:
         return row[name]
     outer, _, inner = name.partition(".")
-    fields = row.get(outer)
-    return _find(fields, inner) if inner and isinstance(fields, dict) else _MISSING
+    fields = row.get(outer, _MISSING) if inner else _MISSING
+    return _find(fields, inner) if isinstance(fields, dict) else fields and _MISSING
 
 
 def find_text(row: Mapping[str, Any], text_field: str) -> Any:

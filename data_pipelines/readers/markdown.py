@@ -76,8 +76,8 @@ class MarkdownReader(base.TextReader):
         num_tables, number, is_heading = 0, "", False
         for token in _PARSER.parse(text):
             num_tables += token.nesting * (token.tag == "table")
-            if token.type == "list_item_open" and token.info:
-                number = f"{token.info}{token.markup} "
+            if token.type.startswith("list_item_"):
+                number = f"{token.info}{token.markup} " if token.info else ""
             elif token.type == "html_block":
                 paragraphs += _html_paragraphs(token.content)
             elif token.type == "inline" and not num_tables:

@@ -34,7 +34,7 @@ _COMPRESSIONS: tuple[tuple[str, bytes, Callable[[], Any]], ...] = (
     ("xz", rb"\xfd7zX", lzma.LZMADecompressor),
     (
         "zstd",
-        rb"\x28\xb5\x2f\xfd",
+        rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18",  # A frame to skip may be first.
         lambda: zstandard.ZstdDecompressor().decompressobj(),
     ),
 )

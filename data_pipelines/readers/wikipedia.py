@@ -69,13 +69,13 @@ class WikiExtractorReader(json_lines.JsonLinesReader):
                 continue
             header, _, text = text.partition("\n")
             match = _TITLE.search(header)
-            title = streams.unescape_entities(match[1]) if match else ""
-            title = " ".join(title.split())
+            title = match[1] if match else ""
             paragraphs = self.to_paragraphs(text, title)
+            title = " ".join(streams.unescape_entities(title).split())
             yield base.to_document(paragraphs, source, location, title)
 
     def to_paragraphs(self, text: str, title: str) -> list[str]:
-        text = streams.unescape_entities(text)
+        text, title = map(streams.unescape_entities, (text, " ".join(title.split())))
         if "<" in text:
             text = _STRAY_TAG.sub("", _LINE_BREAK.sub(" ", text))
         if "__" in text:

@@ -20,7 +20,6 @@ from collections.abc import Sequence
 import numpy as np
 from absl import flags
 
-from data_pipelines import readers
 from seg_tf import command_line, files
 from seg_tf.commands import model_flags
 from seg_tf.inference import texts
@@ -54,7 +53,6 @@ def main(_: Sequence[str]) -> None:
                 place = {"file": name, "document": number, "start": begin, "stop": end}
                 passages.append({**place, "text": text})
         print(f"{name}: {len(passages):,} passages", flush=True)
-    readers.warn_of_wrapped_lines()
     if not passages:
         raise ValueError(f"`--text` must hold a sentence. Received: {values.text}")
     with files.new_folder(folder) as unfinished:

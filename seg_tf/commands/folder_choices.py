@@ -265,7 +265,12 @@ def predict_loss(parameters: float, pieces: float, text: float, muon: bool) -> f
 
 
 def plan_length(
-    config: RunConfig, speed: Speed, seconds: float, text: float, vocab_size: int
+    config: RunConfig,
+    speed: Speed,
+    seconds: float,
+    text: float,
+    vocab_size: int,
+    asked: int | None = None,
 ) -> Plan:
     """Plans the length of a run that takes at most `seconds`, including validations.
 
@@ -275,21 +280,22 @@ def plan_length(
     validation = 0.4 * config.training.validation_batches * speed.update + 1.5
     fixed = 1.5 * speed.start + (NUM_VALIDATIONS + 3) * validation
     fitting = int((seconds * (1 - _MARGIN) - fixed) / speed.update)
-    if fitting < _MIN_UPDATES:
+    if fitting < _MIN_UPDATES and not asked:
         needed = (_MIN_UPDATES * speed.update + fixed) / (1 - _MARGIN) - seconds
         raise ValueError(
             f"`--minutes` must leave time for {_MIN_UPDATES} updates. Add at least "
             f"{math.ceil(needed / 60)}. Finished records are not built again"
         )
     most = max(_MIN_UPDATES, int(MAX_EPOCHS * text / speed.pieces))
-    num_updates, muon = min(fitting, most), isinstance(config.optimizer, MuonConfig)
+    num_updates = asked or min(fitting, most)
+    muon = isinstance(config.optimizer, MuonConfig)
     pieces, weights = num_updates * speed.pieces, config.model.least_weights(vocab_size)
     return Plan(
         num_updates=num_updates,
         seconds=num_updates * speed.update + fixed,
         epochs=pieces / text,
         loss=speed.level / LOSS_LEVEL * predict_loss(weights, pieces, text, muon),
-        is_short=most < fitting,
+        is_short=not asked and most < fitting,
     )
 
 

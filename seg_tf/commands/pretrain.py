@@ -18,13 +18,8 @@ A run writes checkpoints, log.jsonl, TensorBoard events and loss_curve.png to
 CPU, the result is bit-identical to an uninterrupted run. --dry_run only prints the
 plan (and builds the records of a folder); with --measure=5, it also times five updates.
 
-With several processes, config.training.batch_size is the global batch size:
-
-  horovodrun -np 16 -H host1:8,host2:8 seg-tf pretrain --config=…
-
-With --engine=jax, start each process with $JAX_COORDINATOR_ADDRESS (host:port of
-process 0), $JAX_NUM_PROCESSES and $JAX_PROCESS_ID. Records can be a weighted mixture of
-folders: --records_dir=wikipedia:3,books:1. See docs/pretraining.md for details.
+Records can be a weighted mixture of folders: --records_dir=wikipedia:3,books:1. With
+several processes (docs/clusters.md), config.training.batch_size is the global size.
 """
 
 import re

@@ -7,6 +7,7 @@ import pathlib
 import textwrap
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -17,12 +18,14 @@ from ml_collections import config_flags
 from data_pipelines import build_vocab, readers
 from data_pipelines.builds import documents, windows
 from data_pipelines.cleaning.cleaning_options import CleaningOptions
+from data_pipelines.readers import streams
 from seg_tf import command_line, file_listing, files
 from seg_tf.commands import folder_choices as choices
 from seg_tf.config import RunConfig, from_config_dict, to_config_dict, to_dict
 from seg_tf.config.base import flat
 from seg_tf.data.manifest import Manifest
 
+_NUM_UPDATES = "training.num_updates"
 RECIPE = "segabert_included"
 """Run whose fields are flags without `--config`."""
 MINUTES = (10, 60, 480)
@@ -176,9 +179,13 @@ def build_records(folder: str, window: int, cache: pathlib.Path) -> pathlib.Path
             "source code and other names, give a glob such as 'FOLDER/**/*.py' and "
             "--format=plain_text"
         )
+    paths = [*readers.get_reader(format, **options).sources(folder).values()]
+    sizes = {str(path): path.stat().st_size for path in paths}
     if format == "plain_text" and len(paths) == 1 and "documents" not in options:
-        with open(paths[0], encoding="utf-8", errors="replace") as file:
-            options |= choices.document_options(file.read(1 << 20))
+        # The survey reports errors.
+        with suppress(streams.DocumentError), streams.open_text(paths[0]) as file:
+            text = file.read(1 << 20).decode(errors="replace")
+            options |= choices.document_options(text.replace("\r\n", "\n"))
     if format in ("csv", "json_lines") and "text_field" not in options:
         field = choices.find_text_field(max(sizes, key=sizes.__getitem__))
         options |= {"text_field": field} if field else {}
@@ -260,7 +267,7 @@ def plan_run(
     overrides = config_flags.get_override_values(flags.FLAGS["config"])
     gpu, vocab_size = engine.current().has_gpu(), manifest.vocabulary["size"]
     kind = overrides.get("optimizer.type", "MuonConfig" if minutes >= 10 else "")
-    fields = {k: v for k, v in overrides.items() if k != "training.num_updates"}
+    fields = {k: v for k, v in overrides.items() if k != _NUM_UPDATES}
     bfloat16 = gpu or "avx512" in pathlib.Path("/proc/cpuinfo").read_text()
     recipe = functools.partial(
         choices.configure,
@@ -273,13 +280,14 @@ def plan_run(
     sizes = ("modern_mini", "modern_tiny", *["modern_base"] * gpu)
     recipes = [recipe(size) for size in sizes]
     if is_named:
-        recipes, fields = [from_config_dict(flags.FLAGS.config)], {}
+        recipes = [from_config_dict(flags.FLAGS.config)]
     configs = {recipe.name: override(recipe, fields) for recipe in recipes}
 
     def plan(name: str, speed: choices.Speed) -> choices.Plan:
         left = 60 * minutes - (time.monotonic() - begin)
-        text = manifest.count("pieces", "train")
-        return choices.plan_length(configs[name], speed, left, text, vocab_size)
+        text, asked = manifest.count("pieces", "train"), overrides.get(_NUM_UPDATES)
+        config = configs[name]
+        return choices.plan_length(config, speed, left, text, vocab_size, asked)
 
     def speed(name: str) -> choices.Speed:
         training = replace(configs[name].training, validation_interval=0)
@@ -292,7 +300,7 @@ def plan_run(
     }
     name, chosen = choices.choose_size(flops, speed, plan)
     config = configs[name]
-    num_updates = overrides.get("training.num_updates", chosen.num_updates)
+    num_updates = chosen.num_updates
     every = max(1, num_updates // choices.NUM_VALIDATIONS)
     lengths = {
         "num_updates": num_updates,

@@ -23,6 +23,7 @@ import itertools
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 
+import fsspec
 from absl import flags
 from tqdm import tqdm
 
@@ -205,7 +206,9 @@ def main(_: Sequence[str]) -> None:
         nonlocal characters
         characters = 0
         for path in tqdm(paths, desc=description, unit="file"):
-            with open(path, encoding="utf-8", errors="replace") as file:
+            with fsspec.open(
+                path, "rt", encoding="utf-8", errors="replace", compression="infer"
+            ) as file:
                 for line in map(str.strip, file):
                     if line and not line.startswith(("<", "#")):
                         characters += len(line)

@@ -109,7 +109,7 @@ def _rows(path: pathlib.Path, columns: Sequence[str]) -> Iterator[tuple[str, ...
                     f"{', '.join(known)}{hint}"
                 )
         fields = ["" if row[name] is None else str(row[name]) for name in columns]
-        if all(field.strip() for field in fields):
+        if None not in row and all(field.strip() for field in fields):
             yield f"{path}:{line}", *map(str.strip, fields)
         else:
             num_left_out += 1

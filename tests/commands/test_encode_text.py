@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from seg_tf.checkpoints.pretrained import load_pretrained
-from seg_tf.commands import encode_text
+from seg_tf.commands import encode_passages, encode_text
 from seg_tf.inference.masked_lm import MaskFiller
 from seg_tf.inference.sentence_encoder import SentenceEncoder
 from seg_tf.inference.texts import Sentence
@@ -69,6 +69,27 @@ def test_each_file_of_a_folder_gets_an_archive(reat_dir, tmp_path, capsys):
         assert f"{name}.npz: {settings['words']} words, {len(document)} " in output
 
 
+def test_passages_are_in_the_context_of_their_file(reat_dir, chapter, tmp_path):
+    chapter.write_text("W1 w2. W3.\nW4.\n")
+    arguments = (f"--checkpoint={reat_dir}", f"--text={chapter}")
+    encoder, texts = SentenceEncoder.from_preset(reat_dir), ("W1 w2. W3.", "W4.")
+    for option, expected in (
+        ("--noisolated", encoder.encode_passages("\n".join(texts)).vectors),
+        ("--isolated", encoder.encode(texts)),
+    ):
+        folder = tmp_path / option
+        command_calls.run(
+            encode_passages, *arguments, option, f"--output_dir={folder}"
+        )
+        lines = (folder / "passages.jsonl").read_text().splitlines()
+        file = {"file": "chapter.txt", "document": 0}
+        assert list(map(json.loads, lines)) == [
+            {**file, "start": 0, "stop": 10, "text": texts[0]},
+            {**file, "start": 11, "stop": 14, "text": texts[1]},
+        ]
+        np.testing.assert_allclose(np.load(folder / "vectors.npy"), expected, atol=1e-5)
+
+
 def test_what_can_be_refused_is_refused_before_anything_is_encoded(
     reat_dir, chapter, tmp_path, monkeypatch
 ):
@@ -77,7 +98,7 @@ def test_what_can_be_refused_is_refused_before_anything_is_encoded(
     (tmp_path / "latin.txt").write_bytes(b"W1.\nCaf\xe9.\n")
     output, text = f"--output_dir={tmp_path}/new", f"--text={chapter}"
     for arguments, expected in (
-        ([output], "at least one file. Received: none"),
+        ([output], r"file of text \(--text\). Received: \[\]"),
         (["--text=/nowhere", output], "Received: '/nowhere'"),
         ([f"{text},{tmp_path}/blank.txt", output], "hold a sentence.*blank.txt"),
         ([f"--text={tmp_path}/latin.txt", output], "latin.txt, .*: Expected UTF-8"),

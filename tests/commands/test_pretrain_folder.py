@@ -1,10 +1,12 @@
 """Tests the choices of `seg-tf pretrain FOLDER`, and a run from text to weights."""
 
+import gzip
 import json
 import pathlib
 import random
 import re
 import sys
+import time
 import types
 from collections import Counter
 
@@ -275,6 +277,45 @@ def test_unusable_text_is_refused_with_what_to_do(tmp_path, name, content, expec
     assert errors.startswith("error: ")
     assert expected in " ".join(errors.split())
     assert not (tmp_path / "cache").exists()
+
+
+def test_only_files_that_are_read_are_looked_at(tmp_path, monkeypatch):
+    def survey(folder, format, options):
+        raise ValueError(f"{format} {options}")
+
+    monkeypatch.setattr(choices, "survey", survey)
+    line = "these words fill a line of about fifty letters\n"
+    with gzip.open(tmp_path / "book.txt.gz", "wt") as file:
+        file.write("\n".join([3 * line] * 50))
+    (tmp_path / "cover.jpg").write_bytes(bytes(9_000))
+    _, _, errors = call(tmp_path, f"--cache_dir={tmp_path / 'cache'}")
+    assert "{'documents': 'blank_lines', 'hard_wrapped': 'yes'}" in errors
+    (tmp_path / "book.txt.gz").rename(tmp_path / "book.pdf")
+    (tmp_path / "reviews.csv").write_text("n,review\n1,Very good.\n")
+    _, _, errors = call(tmp_path, f"--cache_dir={tmp_path / 'cache'}")
+    assert "csv {'text_field': 'review'}" in errors
+
+
+def test_flags_of_a_named_config_are_kept(monkeypatch):
+    fields = ("training.log_interval=7", "training.num_updates=200")
+    arguments = ["pretrain", "texts", "--config=segabert_modern_tiny"]
+    arguments += [f"--config.{field}" for field in fields]
+    manifest = types.SimpleNamespace(
+        vocabulary={"size": 300}, window_length=128, count=lambda *_: 10_000
+    )
+    with command_calls.flags_of_one_command():
+        pretrain.define_flags()
+        monkeypatch.setattr(sys, "argv", arguments)
+        pretrain.parse_flags(arguments)
+        begin = time.monotonic()
+        config, plan = pretrain_folder.plan_run(
+            manifest, lambda _: SPEED, 10, is_named=True, begin=begin
+        )
+    assert (config.training.log_interval, config.training.num_updates) == (7, 200)
+    assert config.training.validation_interval == 20
+    # What is said and shown is of the length that was asked for.
+    assert (plan.num_updates, plan.is_short) == (200, False)
+    assert plan.epochs == 200 * SPEED.pieces / 10_000
 
 
 @pytest.mark.slow

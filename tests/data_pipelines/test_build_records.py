@@ -146,6 +146,11 @@ def test_two_documents_are_enough_to_validate_but_one_is_not(corpus, tmp_path):
     options = document_options(corpus, validation_fraction=0.01)
     splits = [options.split_of(i, "a.jsonl") for i in (0, 1, 2, 100, 101)]
     assert splits == ["train", "validation", "train", "train", "validation"]
+    for fraction in (0.4, 0.15):
+        options = document_options(corpus, validation_fraction=fraction)
+        splits = [options.split_of(i, "a.jsonl") for i in range(200)]
+        assert splits.count("validation") == 200 * fraction
+    options = document_options(corpus, validation_fraction=0.01)
     text = tmp_path / "one.jsonl"
     text.write_text('{"text": "The only document. It is short."}\n')
     for input_path, is_warned in ((text, True), (corpus / "text", False)):

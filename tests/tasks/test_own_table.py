@@ -21,14 +21,15 @@ def write_csv(path, rows, header="review,stars"):
 def _reviews(tmp_path):
     """100 different reviews, each twice: quoted, with a line feed, 1 to 4 stars."""
     rows = [f'"A {WORDS[n % 4]} film,\nsaid {n // 4}.",{n % 4 + 1}' for n in range(100)]
-    return write_csv(tmp_path / "reviews.csv", [*rows, ' ,1\n"No stars",', *rows])
+    bad = ' ,1\n"No stars",\nNot quoted, really,1'
+    return write_csv(tmp_path / "reviews.csv", [*rows, bad, *rows])
 
 
 def test_classes_and_held_out_rows(reviews, capsys):
     task, splits = own_table.read(reviews, ["review"], "stars")
     assert task.name == "table/reviews"
     assert task.labels == ("1", "2", "3", "4")
-    assert "2 rows without all of review, stars are left out" in capsys.readouterr().err
+    assert "3 rows without all of review, stars are left out" in capsys.readouterr().err
     texts = {name: {one.texts for one in some} for name, some in splits.items()}
     assert {name: len(some) for name, some in splits.items()} == {
         name: 2 * len(some) for name, some in texts.items()

@@ -57,6 +57,12 @@ def test_saved_datasets_and_compressed_files_are_read(datasets, tmp_path):
     assert helpers.paragraphs(list(reader().read_input(tmp_path / "lines"))) == (
         helpers.paragraphs(items)
     )
+    # The cache of the Hub has links to files.
+    (tmp_path / "blob").write_text("title\tbody\nT\tOne, two.\n")
+    (tmp_path / "table").mkdir()
+    (tmp_path / "table/train.tsv").symlink_to(tmp_path / "blob")
+    (item,) = reader().read_input(tmp_path / "table")
+    assert (item.source, item.paragraphs) == ("train.tsv", ("One, two.",))
 
 
 def test_bad_rows_are_rejected_and_damage_ends_the_file(datasets, tmp_path):

@@ -89,6 +89,7 @@ def test_rules_at_the_start_are_no_front_matter(tmp_path, text):
             ["Buy:", "milk, fresh", "eggs", "1. Go.", "2. Come back.", "10) Stay."],
         ),
         ("They were\n12. All came.", ["They were 12. All came."]),
+        ("1. ```\n   code\n   ```\n\nNext.", ["Next."]),
         ("Big\n===\nText.\n\nSmall\n-----\nMore.", ["Big", "Text.", "Small", "More."]),
         ("#tag is text\n\n# Heading\n\n#", ["#tag is text", "Heading"]),
         ("> > deep\n>\n> less deep\n\na > b", ["deep", "less deep", "a > b"]),

@@ -47,11 +47,12 @@ def test_json_lines_are_recognised(tmp_path):
         json.dumps(
             {"id": "1", "revid": "2", "url": "u", "title": "A &amp; B", "text": text}
         )
-        for text in ("One &lt;x&gt;.\nTwo.<br>\n", "A & B\nThree.", "")
+        for text in ("One &lt;x&gt;.\nTwo.<br>\n", "A &amp; B\nThree.", "")
     )
     first, second, third = helpers.read_text(tmp_path, "wikiextractor", text)
-    assert first.paragraphs == ("A &amp; B", "One <x>.", "Two.")
+    assert first.paragraphs == ("A & B", "One <x>.", "Two.")
     # A title that is in the text already is not put there again.
+    assert second.paragraphs == ("A & B", "Three.")
     assert third.reason == "empty_document"
     assert second.location == "line 2"
 
