@@ -109,23 +109,9 @@ def exchange_sentence(logits, is_moved, can_move):
         "recall": (both, yes),
         "specificity": (neither, total - yes),
         "f1": (2 * both, 2 * both + errors),
-        **_at_rate(logits[..., 1] - logits[..., 0], is_moved, can_move),
         "pair_accuracy": _pair_accuracy(
             logits[..., 1] - logits[..., 0], is_moved, can_move
         ),
-    }
-
-
-def _at_rate(scores, is_moved, can_move):
-    """Sentence by sentence, moved where the odds are above those of the batch."""
-    odds = is_moved[can_move].sum() / (~is_moved[can_move]).sum()
-    found = np.zeros(2)
-    for where in zip(*np.nonzero(can_move), strict=True):
-        is_said = np.exp(scores[where]) > odds
-        found += (is_said and is_moved[where], not is_said and not is_moved[where])
-    return {
-        "recall_at_rate": (found[0], is_moved[can_move].sum()),
-        "specificity_at_rate": (found[1], (~is_moved[can_move]).sum()),
     }
 
 

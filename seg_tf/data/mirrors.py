@@ -4,7 +4,6 @@ A mirror is used like any folder of records, but shards are fetched when first r
 evicted when the mirror is full. All ranks and runs on a machine use the same mirrors.
 """
 
-import concurrent.futures
 import contextlib
 import dataclasses
 import functools
@@ -12,6 +11,7 @@ import hashlib
 import logging
 import os
 import pathlib
+import threading
 import time
 import zlib
 from collections.abc import Iterable, Sequence
@@ -147,8 +147,8 @@ class Mirror:
         return max(1, self.max_bytes // (2 * max(largest, 1)))
 
     @functools.cached_property
-    def _pool(self) -> concurrent.futures.ThreadPoolExecutor:
-        return concurrent.futures.ThreadPoolExecutor(_NUM_THREADS, "fetch shards")
+    def _slots(self) -> threading.BoundedSemaphore:
+        return threading.BoundedSemaphore(_NUM_THREADS)
 
     @functools.cached_property
     def _pending(self) -> set[str]:
@@ -194,12 +194,16 @@ class Mirror:
         for path in paths:
             if path.name not in self._pending and not path.exists():
                 self._pending.add(path.name)
-                self._pool.submit(self._prefetch, path)
+                # A process that ends does not wait for a daemon.
+                threading.Thread(
+                    target=self._prefetch, args=(path,), daemon=True
+                ).start()
 
     def _prefetch(self, path: pathlib.Path) -> None:
         try:
-            self.fetch(path)
-            self.fetch(path.with_suffix(OFFSETS_SUFFIX))
+            with self._slots:
+                self.fetch(path)
+                self.fetch(path.with_suffix(OFFSETS_SUFFIX))
         except OSError as error:
             # The reader tries again and raises the error if it persists.
             logging.warning("%s could not be fetched ahead: %s", path.name, error)

@@ -14,7 +14,6 @@ from seg_tf.objectives.base import Features, ObjectiveLayer, ObjectiveOutput
 from seg_tf.ops.losses import (
     binary_counts,
     binary_summary,
-    counts_at_rate,
     masked_cross_entropy,
     pair_accuracy,
 )
@@ -42,9 +41,8 @@ class ExchangeSentence(ObjectiveLayer):
         training: bool. Ignored, because the classifier has no dropout.
 
     Returns:
-        `ObjectiveOutput` with `pair_accuracy` and the metrics of `binary_counts` and
-        `counts_at_rate`. Moved sentences are the positive class. If no sentence can
-        move, the loss is `(0, 0)`.
+        `ObjectiveOutput` with `pair_accuracy` and the metrics of `binary_counts`. Moved
+        sentences are the positive class. If no sentence can move, the loss is `(0, 0)`.
     """
 
     def __init__(self, encoder: Any, loss_weight: float = 1.0, **kwargs: Any):
@@ -79,7 +77,6 @@ class ExchangeSentence(ObjectiveLayer):
             loss=masked_cross_entropy(logits_BN2, labels_BN, weights_BN),
             metrics={
                 **binary_counts(scores_BN > 0, is_moved_BN, weights_BN),
-                **counts_at_rate(scores_BN, is_moved_BN, weights_BN),
                 "pair_accuracy": pair_accuracy(scores_BN, is_moved_BN, weights_BN),
             },
         )

@@ -68,28 +68,10 @@ def binary_counts(
     }
 
 
-def counts_at_rate(
-    scores: Any, labels: Any, weights: Any
-) -> dict[str, tuple[Any, Any]]:
-    """Computes recall and specificity at a threshold equal to the positive rate.
-
-    If positives are rare, hardly any probability exceeds 0.5. The positive rate is the
-    threshold with the best balanced accuracy. `scores` are log-odds of the positive
-    class. For other arguments, see `binary_counts`. Returns `(sum, weight)` of
-    `recall_at_rate` and `specificity_at_rate`.
-    """
-    weights = ops.cast(weights, "float32")
-    positives = ops.sum(ops.cast(labels, "float32") * weights)
-    # -inf without positives, inf without negatives.
-    threshold = ops.log(positives) - ops.log(ops.sum(weights) - positives)
-    counts = binary_counts(ops.cast(scores, "float32") > threshold, labels, weights)
-    return {f"{name}_at_rate": counts[name] for name in ("recall", "specificity")}
-
-
 def pair_accuracy(scores: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
     """Compares the scores of all positive-negative pairs within each row.
 
-    For the arguments, of shape `(B, N)`, see `counts_at_rate`. Returns the number of
+    For the arguments, of shape `(B, N)`, see `binary_counts`. Returns the number of
     pairs in which the positive entry scores higher, with ties counting half, and the
     number of pairs. The ratio is the area under the ROC curve, 0.5 by chance.
     """
@@ -105,23 +87,17 @@ def pair_accuracy(scores: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
 def binary_summary(results: Mapping[str, Any]) -> dict[str, Any]:
     """Computes metrics of binary classification that cannot be summed over batches.
 
-    `results` contains the ratios of `binary_counts` and, optionally, `counts_at_rate`.
-    Returns `majority_accuracy`, reached by always predicting the more frequent class;
-    `balanced_accuracy` and, optionally, `balanced_accuracy_at_rate`, means of recall
-    and specificity; and `mcc`, Matthews's correlation coefficient, 0 where undefined.
+    `results` contains the ratios of `binary_counts`. Returns `majority_accuracy`,
+    reached by always predicting the more frequent class; `balanced_accuracy`, the mean
+    of recall and specificity; and `mcc`, Matthews's correlation coefficient, 0 where
+    undefined.
     """
     positive, predicted = results["positive_rate"], results["predicted_rate"]
     covariance = results["recall"] * positive - positive * predicted
     variances = positive * (1 - positive) * predicted * (1 - predicted)
-    balanced = {
-        f"balanced_accuracy{at}": (results[f"recall{at}"] + results[f"specificity{at}"])
-        / 2
-        for at in ("", "_at_rate")
-        if f"recall{at}" in results
-    }
     return {
         "majority_accuracy": ops.maximum(positive, 1 - positive),
-        **balanced,
+        "balanced_accuracy": (results["recall"] + results["specificity"]) / 2,
         "mcc": ops.divide_no_nan(covariance, ops.sqrt(ops.maximum(variances, 0))),
     }
 

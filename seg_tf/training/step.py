@@ -154,7 +154,7 @@ class LaneMemory:
 
     def write(self, features: Features, memory: Memory) -> None:
         """Stores the memory after a batch, except for rows with non-finite values."""
-        if not self._lanes:
+        if not self._lanes or features["lane"].shape[0] == 0:  # a rank without lanes
             return
         is_row = features["lane"][:, None] == ops.arange(self._num_lanes)[None, :]
         # NaNs in the memory would persist forever. Models detect that the old memory

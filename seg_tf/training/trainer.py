@@ -194,6 +194,7 @@ class Trainer:
         return (
             bool(self._callbacks.callbacks)
             or not self._speed.is_measuring
+            or not settings.max_skipped_steps
             or self._is_due(settings.log_interval)
             or self._is_due(settings.checkpoint_interval)
             or self._is_due(settings.validation_interval)

@@ -78,9 +78,7 @@ def test_passages_are_in_the_context_of_their_file(reat_dir, chapter, tmp_path):
         ("--isolated", encoder.encode(texts)),
     ):
         folder = tmp_path / option
-        command_calls.run(
-            encode_passages, *arguments, option, f"--output_dir={folder}"
-        )
+        command_calls.run(encode_passages, *arguments, option, f"--output_dir={folder}")
         lines = (folder / "passages.jsonl").read_text().splitlines()
         file = {"file": "chapter.txt", "document": 0}
         assert list(map(json.loads, lines)) == [

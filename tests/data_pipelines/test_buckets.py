@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import pathlib
+import threading
 
 import fsspec
 import numpy as np
@@ -190,7 +191,13 @@ def test_a_mirror_keeps_to_its_size(records, stored):
 
 
 def test_shards_of_the_next_group_are_fetched_ahead(records, stored, monkeypatch):
-    requested = []
+    class Noted(threading.Thread):
+        def start(self):
+            daemons.append(self.daemon or self._target.__name__ != "_prefetch")
+            super().start()
+
+    requested, daemons = [], []
+    monkeypatch.setattr(threading, "Thread", Noted)
     prefetch = shards.RecordReader.prefetch
 
     def noted(reader, numbers):
@@ -206,6 +213,9 @@ def test_shards_of_the_next_group_are_fetched_ahead(records, stored, monkeypatch
     )
     this_group, next_group = order.numpy()[:16], order.numpy()[16:23]
     assert set(requested) >= set(next_group.tolist())
+    # A process that ends does not wait for what is fetched ahead.
+    assert daemons
+    assert all(daemons)
     assert not set(requested) & set(this_group.tolist())
     requested.clear()
     read(stored, 7, batch_size=7)

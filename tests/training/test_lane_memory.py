@@ -166,3 +166,11 @@ def test_rows_that_are_not_finite_keep_what_was_there():
     a, b = (one.numpy() for one in memory.variables)
     np.testing.assert_array_equal(a, [[5, 6], [1, 1], [1, 1]])
     np.testing.assert_array_equal(b, [8, 0, 0])
+
+
+def test_a_process_without_lanes_keeps_all():
+    memory = five_lanes()
+    written(memory, [3, 1], 1)
+    nothing = {"a": tf.zeros([0, 1]), "b": tf.zeros([0], tf.int32)}
+    memory.write({"lane": tf.zeros([0], tf.int32)}, nothing)
+    assert memory.variables[0].numpy()[:, 0].tolist() == [0, 101, 0, 103, 0]

@@ -227,15 +227,22 @@ def test_checkpoints_are_those_of_the_intervals_and_the_best(unbroken):
     assert {"python", "tensorflow", "keras", "keras-hub"} <= state["versions"].keys()
 
 
-def test_loss_that_is_not_finite_stops_with_the_last_good_checkpoint(tmp_path):
+@pytest.mark.parametrize(("skipped", "samples"), [(20, (92, 95)), (0, (12, 15))])
+def test_loss_that_is_not_finite_stops_with_the_last_good_checkpoint(
+    tmp_path, skipped, samples
+):
     def poison(model):
         model.encoder.weights[0].assign(model.encoder.weights[0] * np.nan)
 
-    config = small_config(log_interval=100, checkpoint_interval=3)
+    config = small_config(
+        log_interval=100, checkpoint_interval=3, max_skipped_steps=skipped
+    )
     with pytest.raises(NonFiniteLossError) as caught:
         run(tmp_path, config, At(4, poison))
-    assert "after update 3: 21 steps in a row were not finite" in str(caught.value)
-    assert "The last batch was from sample 92 to sample 95" in str(caught.value)
+    expected = f"after update 3: {skipped + 1} steps in a row were not finite"
+    assert expected in str(caught.value)
+    expected = "The last batch was from sample {} to sample {}".format(*samples)
+    assert expected in str(caught.value)
     assert f"{tmp_path}/checkpoints/update-00000003" in str(caught.value)
     assert Checkpoints(tmp_path / "checkpoints", keep=3).updates() == [3]
 

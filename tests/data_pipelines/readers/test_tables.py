@@ -150,6 +150,7 @@ def test_text_may_be_nested_and_a_list_of_paragraphs(tmp_path):
     assert [item.reason for item in items[1:]] == reasons
     _, *items = read_parquet(path, text_field="content.body")
     assert {item.reason for item in items} == {"missing_text_field"}
+    write_parquet(pa.table({"content": rows[1:], "id": [2, 3, 4]}), path)
     (item,) = read_parquet(path, text_field="body")
     assert (
         "found only ['content', 'content.meta', 'content.text', 'id']" in item.message
