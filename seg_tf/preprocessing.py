@@ -23,7 +23,7 @@ from seg_tf.layouts.contexts import (
     WindowSizes,
     make_windows,
 )
-from seg_tf.layouts.layout import Features
+from seg_tf.layouts.layout import Features, Layout
 from seg_tf.layouts.spans import span_rows, span_trees
 from seg_tf.text.graph.flat import (
     NUM_CODE_POINTS,
@@ -144,9 +144,9 @@ class DocumentPreprocessor(tf.Module):
         Dict of features with B rows, laid out as in the pretraining of `pretrained`.
     """
 
-    def __init__(self, pretrained: Pretrained):
+    def __init__(self, pretrained: Pretrained, layout: Layout | None = None):
         super().__init__()
-        self.layout = pretrained.layout()
+        self.layout = layout or pretrained.layout()
         self._build_trees = GraphTreeBuilder(
             GraphSentenceSplitter(pretrained.sentence_parameters),
             GraphWordPieces(pretrained.vocabulary, pretrained.normalization),

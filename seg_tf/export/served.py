@@ -181,7 +181,8 @@ class ServedClassifier(ServedModel):
                 "label": tf.gather(tf.constant(labels), tf.argmax(logits, axis=1)),
             }
 
-        specs = _text_specs("text", "second_text")[:num_texts]
+        names = ("text", "second_text", *(f"text_{n}" for n in range(3, num_texts + 1)))
+        specs = _text_specs(*names[:num_texts])
 
         @tf.function(input_signature=specs, autograph=False)
         def classify(*texts: tf.Tensor) -> Outputs:

@@ -299,7 +299,8 @@ class TextClassifier(TextTask):
             validation_data = self._with_rows(_with_cardinality(validation_data))
         if "steps_per_epoch" not in arguments:
             x = _with_cardinality(x)  # before texts become rows
-        data = self._keras_data(x, y, sample_weight, batch_size, seed)
+        order = seed if arguments.get("shuffle", True) else None
+        data = self._keras_data(x, y, sample_weight, batch_size, order)
         schedule = self._schedule()
         if not self.compiled or (schedule is not None and schedule.for_one_fit):
             share = 1 - validation_split

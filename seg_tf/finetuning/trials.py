@@ -143,10 +143,9 @@ class TrialsFolder:
             )
 
     def prepare(self, settings: Mapping[str, Any]) -> None:
-        """Calls `check`, deletes interrupted trials and writes `settings.json`."""
+        """Calls `check` and writes `settings.json`."""
         self.check(settings)
         self._trials.mkdir(parents=True, exist_ok=True)
-        files.remove_leftovers(self._trials)
         files.write_json(self._settings_file, {"version": VERSION, **settings})
 
     def settings(self) -> dict[str, Any]:

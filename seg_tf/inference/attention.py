@@ -83,8 +83,10 @@ def first_window(tree: DocumentTree, capacity: TextCapacity) -> DocumentTree:
     """
     ends = np.cumsum(tree.sentence_lengths)
     count = max(int(np.searchsorted(ends, capacity.num_pieces, side="right")), 1)
-    if capacity.num_sentences is not None:
-        count = min(count, capacity.num_sentences)
+    if (most := capacity.num_sentences) is not None:
+        parts = -(-tree.sentence_lengths // (capacity.longest_part or 1 << 31))
+        ends = np.cumsum(np.maximum(parts, 1))
+        count = min(count, max(int(np.searchsorted(ends, most, side="right")), 1))
     sentence_lengths = np.array(tree.sentence_lengths[:count])
     sentence_lengths[0] = min(sentence_lengths[0], capacity.num_pieces)
     paragraph_ends = np.minimum(np.cumsum(tree.paragraph_lengths), count)

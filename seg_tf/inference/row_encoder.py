@@ -28,13 +28,13 @@ def make_row(
 ) -> tuple[Segment, ...]:
     """Creates an example of one segment per sentence. Renumbers paragraphs from 0."""
     segments: list[Segment] = []
-    number, previous = 0, None
+    index, number, previous = 0, 0, None
     for ids, paragraph in zip(pieces, paragraphs, strict=True):
-        number = number + 1 if paragraph == previous else 0
-        previous = paragraph
-        segments.append(
-            Segment(ids, paragraph=paragraph - paragraphs[0], sentence=number)
-        )
+        if len(ids):  # Records leave out sentences without word pieces.
+            index += previous not in (None, paragraph)
+            number = number + 1 if paragraph == previous else 0
+            previous = paragraph
+        segments.append(Segment(ids, paragraph=index, sentence=number))
     return tuple(segments)
 
 

@@ -109,13 +109,13 @@ class SentenceEncoder(FromPreset):
         seed: int = 0,
     ):
         self.layout = pretrained.layout(max_length)
-        self._pretrained = pretrained
         self._splitter = pretrained.splitter()
         self._encode_pieces = pretrained.text_encoder().encode
         with seeded(seed):
             self._encoder = copy_encoder(
                 pretrained, randomly_initialized=randomly_initialized
             )
+        self._pretrained = dataclasses.replace(pretrained, encoder=self._encoder)
         has_pieces = self.layout.holds_spans
         has_sent = self.layout.sent_id is not None or not has_pieces
         # The first is the default for sentences.
@@ -213,7 +213,7 @@ class SentenceEncoder(FromPreset):
         rows = iter(self._encode_rows(examples, self.choose_vectors(vectors)))
         encoded = []
         for sentences, (stretches, is_first) in zip(documents, laid_out, strict=True):
-            means = np.zeros((0, self._encoder.hidden_size), np.float32)
+            means = np.zeros((0, self._encoder.output.shape[-1]), np.float32)
             if sentences:
                 parts = np.concatenate([next(rows) for _ in stretches])
                 firsts = np.flatnonzero(is_first)
@@ -315,7 +315,7 @@ class SentenceEncoder(FromPreset):
         truncated rows.
         """
         num_texts = len(rows[0])
-        vectors = self.choose_vectors(vectors, allow_cls=True)
+        vectors = self.choose_vectors(vectors, allow_cls=num_texts == 1)
         pieces, lengths = self._encode_pieces([text for row in rows for text in row])
         spelled = np.split(pieces, np.cumsum(lengths)[:-1])
         lengths = np.asarray(lengths, np.int32).reshape(len(rows), num_texts)
@@ -336,7 +336,8 @@ class SentenceEncoder(FromPreset):
 
     @functools.cached_property
     def _served(self) -> ServedEncoder:
-        return ServedEncoder(self._pretrained, DocumentPreprocessor(self._pretrained))
+        preprocessor = DocumentPreprocessor(self._pretrained, self.layout)
+        return ServedEncoder(self._pretrained, preprocessor)
 
     def predict(self, texts: Sequence[str]) -> dict[str, np.ndarray]:
         """Returns the `serving_default` outputs of the model that `export` saves."""

@@ -45,7 +45,7 @@ FORMATS = {
 }
 REPORT_FILE = "import_report.txt"
 _READERS: tuple[Any, ...] = (keras_hub, hugging_face, google)
-_DESCRIPTIONS = ("*config.json", "tokenizer.json", VOCABULARY_FILE)
+_DESCRIPTIONS = ("*config.json", "added_tokens.json", "tokenizer.json", VOCABULARY_FILE)
 _MAX_WINDOW = 512
 # Settings that change outputs but not the shapes of weights.
 _OUTPUT_SETTINGS = ("layer_norm_epsilon", "approximate_gelu")

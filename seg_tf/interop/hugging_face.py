@@ -37,6 +37,7 @@ _REQUIRED = {
     "position_embedding_type": "absolute",
     "is_decoder": False,
     "add_cross_attention": False,
+    "tie_word_embeddings": True,
 }
 _WORDS = "bert.embeddings.word_embeddings.weight"
 _POSITIONS = "bert.embeddings.position_embeddings.weight"

@@ -242,13 +242,16 @@ def read_model(
         for table in tables
         if (name := names.name(TABLES + table)) in tensors
     }
+    dropout = values.get("hidden_dropout_prob", 0.1)
+    attention = values.get("attention_probs_dropout_prob", dropout)
     try:
         return EncoderConfig(
             **{ours: values[theirs] for theirs, ours in _SIZES.items()},
             vocab_size=values.get("vocab_size"),
             num_token_types=rows.pop("token_type", 0),
             index_tables=rows,
-            dropout=values.get("hidden_dropout_prob", 0.1),
+            dropout=dropout,
+            attention_dropout=None if attention == dropout else attention,
             layer_norm_epsilon=values.get("layer_norm_eps", 1e-12),
             initializer_range=values.get("initializer_range", 0.02),
             approximate_gelu=plain_gelu if approximate is None else approximate,

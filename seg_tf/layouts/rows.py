@@ -110,7 +110,8 @@ class IndexedLayout(Layout):
                 f"{num_positions}. Received: max_length={max_length}"
             )
         self.max_length = max_length
-        self.text_capacity = TextCapacity(inputs.window_length - NUM_SPECIAL_TOKENS)
+        window_length = min(inputs.window_length, max_length)
+        self.text_capacity = TextCapacity(window_length - NUM_SPECIAL_TOKENS)
         self.longest_part = max_length - NUM_SPECIAL_TOKENS
         self._special_ids = vocabulary.special_ids
         self._caps = encoder.index_caps

@@ -4,14 +4,13 @@ Shape key: B rows, S sentences of a row, L row length, C = S + 2 candidates.
 """
 
 import copy
-import dataclasses
 from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
 
-from seg_tf.layouts.layout import Features, SentenceTokens
+from seg_tf.layouts.layout import Features, SentenceTokens, TextCapacity
 from seg_tf.layouts.rows import (
     NUM_SPECIAL_TOKENS,
     Example,
@@ -45,8 +44,9 @@ class SentenceLayout(IndexedLayout):
         super().__init__(inputs, encoder, vocabulary, max_length)
         self.max_sentences = inputs.max_sentences
         self.longest_part = self.capacity(1)
-        self.text_capacity = dataclasses.replace(
-            self.text_capacity, num_sentences=inputs.max_sentences
+        room = max(self.max_length - NUM_SPECIAL_TOKENS - inputs.max_sentences, 1)
+        self.text_capacity = TextCapacity(
+            min(self.text_capacity.num_pieces, room), inputs.max_sentences
         )
         self.sent_id: int = vocabulary.sent_id
         self._distinguishes_texts = False

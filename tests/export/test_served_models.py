@@ -180,6 +180,19 @@ def test_a_regression_answers_as_in_keras():
         assert len(tensor) == 0
 
 
+def test_a_classifier_of_three_texts_serves_three():
+    pretrained = tiny_models.tiny("slm")
+    classifier = TextClassifier.from_preset(
+        pretrained, labels=["no", "yes"], num_texts=3, seed=1
+    )
+    served = ServedClassifier(classifier, classifier.preprocessor, ["no", "yes"])
+    rows = [("w1 w2.", "w3.", text) for text in ("w4 w5 w6.", "w7.")]
+    texts = map(tf.constant, zip(*rows, strict=True))
+    found = served.functions["serving_default"](*texts)["logits"]
+    expected = classifier.predict(rows, verbose=0)
+    np.testing.assert_allclose(found, expected, atol=2e-6)
+
+
 def test_a_classifier_is_exported(checkpoints, tmp_path):
     model, output = tmp_path / "model", tmp_path / "served"
     pretrained = load_pretrained(checkpoints["segabert"])

@@ -327,6 +327,15 @@ def test_features_in_arrays_are_counted_for_the_schedule():
     updates = 2 * math.ceil(math.floor(0.8 * len(texts)) / 3)
     assert classifier.optimizer.iterations == updates
     assert classifier.optimizer.learning_rate == 0.0
+    # In the same order texts give the same.
+    settings = {"freeze_encoder": True, "dropout": 0.0, "seed": 2}
+    arguments = {"batch_size": 4, "shuffle": False, "learning_rate": 0.1, "verbose": 0}
+    found = []
+    for x in (features, list(texts)):
+        twin = TextClassifier.from_preset(tiny("bert"), 2, **settings)
+        twin.fit(x, labels, **arguments)
+        found.append(twin.predict(x, verbose=0))
+    np.testing.assert_allclose(*found, atol=1e-5)
 
 
 def test_a_model_that_the_user_compiled_has_its_own_rate():

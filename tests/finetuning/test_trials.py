@@ -55,6 +55,10 @@ def test_a_cut_off_command_goes_on_with_the_unfinished_trial_anew(folder):
     assert len(list(folder.path.glob("trials/*"))) == 4
     run(runner, folder)
     assert len(runner.runs) == 5
+    # Another command for the same folder leaves a trial that is running alone.
+    with files.new_folder(folder.path / "trials" / "running") as aside:
+        folder.prepare({"task": "scripted/task", "limit": None})
+        assert aside.exists()
 
 
 def test_a_trial_that_diverges_keeps_no_other_from_being_run(folder, capsys):

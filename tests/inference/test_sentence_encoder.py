@@ -105,6 +105,35 @@ def test_vectors_of_sentences_are_those_of_their_text_alone(kind):
     assert [one.num_passes > 1 for one in encoded] == [False, False, True, False, False]
 
 
+def test_lines_without_word_pieces_are_no_paragraphs():
+    text, blank = TEXTS[0], "\u200b\n"
+    texts = [text, blank + text.replace("\n", f"\n{blank}")]
+    expected, found = encoder_of("segabert").encode_sentences(texts)
+    is_read = [one + "\n" != blank for one in found.sentences]
+    np.testing.assert_allclose(found.vectors[is_read], expected.vectors, **CLOSE)
+
+
+def test_what_is_encoded_is_what_is_served():
+    encoder = SentenceEncoder(tiny("reat"), randomly_initialized=True, seed=5)
+    # More parts of sentences than there are places for sentences.
+    texts = [*TEXTS[:2], " ".join(f"W{n}" + " w1" * 20 + "." for n in range(15))]
+    expected = encoder.predict(texts)["pooled_output"]
+    np.testing.assert_allclose(encoder.encode(texts), expected, **CLOSE)
+    first, none = encoder.encode_sentences([texts[0], ""])
+    assert none.vectors.shape == (0, first.vectors.shape[1])
+
+
+@pytest.mark.parametrize("kind", ["segabert", "slm"])
+def test_rows_are_no_longer_than_the_maximum(kind):
+    encoder = SentenceEncoder(tiny(kind), max_length=12)
+    room = encoder.layout.text_capacity.num_pieces
+    found = encoder.encode(["w1 " * room, "w1 " * 30], "mean")
+    np.testing.assert_allclose(found[0], found[1], **CLOSE)
+    assert room < 12
+    outputs = encoder.predict(["w1 " * 30])
+    assert outputs["token_ids"].shape[1] <= 12
+
+
 def test_a_text_of_reat_has_the_mean_of_its_sentences():
     encoder = encoder_of("reat")
     (expected,) = encoder.encode_sentences(TEXTS[:1])
@@ -458,6 +487,8 @@ def test_long_texts_are_cut_and_counted():
     rows = [("w1 " * 30,), ("w1 " * 5,), ("w1 " * 6,)]
     vectors, num_cut = encoder.encode_rows(rows)
     assert num_cut == 2
+    with pytest.raises(ValueError, match="cls"):
+        encoder.encode_rows([("w1", "w2")], "cls")
     np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
 
 

@@ -97,6 +97,7 @@ def test_sizes_are_those_of_the_tensors(folders, kind, value):
         ("hidden_act", "relu", "`hidden_act` must be one of gelu, "),
         ("position_embedding_type", "relative_key", "must be 'absolute'"),
         ("is_decoder", True, "`is_decoder` must be False"),
+        ("tie_word_embeddings", False, "`tie_word_embeddings` must be True"),
         ("tokenizer_class", "BertJapaneseTokenizer", "must be one of ('BertTokenizer'"),
         ("hidden_dropout_prob", 1, "`dropout` must be at least 0 and below 1"),
         ("layer_norm_eps", 0, "`layer_norm_epsilon` must be above 0"),

@@ -70,9 +70,16 @@ def test_only_necessary_files_are_downloaded(tmp_path, serve):
     folder = write_hugging_face(tmp_path / "theirs")
     for name in ("pytorch_model.bin", "tf_model.h5", "flax_model.msgpack", "README.md"):
         (folder / name).write_bytes(b"large")
+    (folder / "added_tokens.json").write_text("{}")
+    settings = json.loads((folder / "config.json").read_text())
+    settings["attention_probs_dropout_prob"] = 0.3
+    (folder / "config.json").write_text(json.dumps(settings))
     hub = serve(folder)
-    assert convert.open_model("hf://org/name").source == str(hub.folder)
-    assert hub.downloaded() == ["config.json", "model.safetensors", "vocab.txt"]
+    foreign = convert.open_model("hf://org/name")
+    assert foreign.source == str(hub.folder)
+    assert (foreign.model.dropout, foreign.model.attention_dropout) == (0.1, 0.3)
+    names = ["added_tokens.json", "config.json", "model.safetensors", "vocab.txt"]
+    assert hub.downloaded() == names
     # The weights are of the config's commit.
     assert hub.calls == [("org/name", None), ("org/name", COMMIT)]
     convert.open_model("hf://bert-base_x.1@refs/pr/2")
