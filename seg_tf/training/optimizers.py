@@ -234,9 +234,9 @@ class Lamb(keras.optimizers.Lamb):
         u = m_hat / (sqrt(v_hat) + epsilon) + weight_decay * w
         w = w - rate * |w| / |u| * u
 
-    Moments are bias-corrected. The trust ratio, `|w| / |u|`, is 1 if a norm is 0. Precision
-    is at least float32. `keras.optimizers.Lamb` decays the variable first, like AdamW,
-    and only scales Adam's step. Without weight decay, both agree.
+    Moments are bias-corrected. The trust ratio `|w| / |u|` is 1 if a norm is 0. All is
+    computed in at least float32. `keras.optimizers.Lamb` decays the variable first,
+    like AdamW, and only scales Adam's step. Without weight decay, both agree.
 
     Args:
         adapt_excluded: bool. Whether the trust ratio also applies to variables without
