@@ -5,18 +5,16 @@ Files are named as in the download, such as `CoLA/train.tsv`. Peculiarities:
 * The train and dev sets of CoLA have no header.
 * The labels of MRPC's test set are only in Microsoft's `msr_paraphrase_test.txt`, which
   is read if `test.tsv` is missing.
-* The first release of QQP has rows that a line feed inside a question splits in two.
-  Such rows are left out, with a warning. The current release, "QQP-clean", has none.
+* QQP must be the current release, "QQP-clean". In the first one, line feeds inside
+  questions split some rows in two.
 """
 
-import logging
 import pathlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from seg_tf.tasks.task import Example, Split, TableRow, Task, find_file, read_rows
+from seg_tf.tasks.task import Example, Split, Task, find_file, read_rows
 
-_LOGGER = logging.getLogger(__name__)
 _BINARY = ("0", "1")
 _ENTAILMENT = ("entailment", "not_entailment")
 _NLI_LABELS = ("entailment", "neutral", "contradiction")
@@ -93,7 +91,6 @@ def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
     """Reads the examples of a split of a task in `TASKS`. See `seg_tf.tasks.read`."""
     (folder, texts, label_column), split = _FILES[task], task.split(split_name)
     required, columns = texts, ()
-    broken: list[TableRow] = []
     if split.has_labels:
         required = (*texts, label_column)
         columns = _COLA_COLUMNS if folder == "CoLA" else ()
@@ -106,8 +103,6 @@ def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
         find_file(data_dir, folder, names),
         required=required,
         columns=columns,
-        # Test sets keep every row, so that predictions belong to the right rows.
-        on_short_row=(broken.append if folder == "QQP" and split.has_labels else None),
     )
     examples = []
     for number, row in enumerate(rows):
@@ -120,12 +115,6 @@ def read(task: Task, data_dir: pathlib.Path, split_name: str) -> list[Example]:
         numbered = [row.field(name) for name in ("index", "id") if name in row.columns]
         identifier = (*numbered, str(number))[0]
         examples.append(Example(tuple(map(row.field, texts)), label, identifier))
-    if broken:
-        _LOGGER.warning(
-            "%s: %d rows with too few columns are left out: line feeds inside "
-            "questions broke them in two (the first is line %d)",
-            *(broken[0].path, len(broken), broken[0].line),
-        )
     return examples
 
 

@@ -190,15 +190,13 @@ def read_rows(
     *,
     required: Sequence[str],
     columns: Sequence[str] = (),
-    on_short_row: Callable[[TableRow], None] | None = None,
     more_columns: bool = False,
 ) -> Iterator[TableRow]:
     """Yields the rows of a UTF-8 file of tab-separated values.
 
     `columns` names the columns of a file without a header. If it is empty, the first
     line is a header, which must contain the `required` columns. If `more_columns` is
-    True, additional fields are ignored. Rows with too few fields are passed to
-    `on_short_row`, if given, and skipped. Raises a ValueError that names the file and
+    True, additional fields are ignored. Raises a ValueError that names the file and
     line if a row is invalid, or if there are no rows.
     """
     names = tuple(columns)
@@ -222,16 +220,12 @@ def read_rows(
             is_empty = False
             if more_columns:
                 fields = fields[: len(names)]
-            row = TableRow(path, line, names, fields)
-            if len(fields) == len(names):
-                yield row
-            elif on_short_row and len(fields) < len(names):
-                on_short_row(row)
-            else:
+            if len(fields) != len(names):
                 raise ValueError(
                     f"{path}:{line}: a row must have {len(names)} columns "
                     f"({', '.join(names)}). Received: {len(fields)}, {text[:60]!r}"
                 )
+            yield TableRow(path, line, names, fields)
     if is_empty:
         raise ValueError(f"{path} must hold rows. Received: a file without any")
 

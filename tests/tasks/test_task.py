@@ -64,15 +64,6 @@ def test_errors_say_where_and_what(tmp_path, content, message):
     assert str(tmp_path / "file.tsv") in str(caught.value)
 
 
-def test_short_rows_are_handed_over_and_long_ones_are_errors(tmp_path):
-    short = []
-    path = write(tmp_path, "sentence\tlabel\na\nb\t1\n")
-    assert read(path, on_short_row=short.append) == [("b", "1")]
-    assert [(row.line, row.fields) for row in short] == [(2, ("a",))]
-    with pytest.raises(ValueError, match=":2: a row must have 2 columns"):
-        read(write(tmp_path, "sentence\tlabel\na\tb\tc\n"), on_short_row=short.append)
-
-
 def rows(tmp_path, field):
     return task.read_rows(write(tmp_path, f"a\tb\nx\t{field}\n"), required=("a", "b"))
 
