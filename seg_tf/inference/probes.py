@@ -120,9 +120,8 @@ def evaluate_similarity(
     number of sentences in each finished batch.
 
     Returns:
-        `{set: results}`, and the number of truncated sentences in all sets. The results
-        are `spearman`, `pearson`, `num_pairs` and, if the set has several parts,
-        `parts` with the Spearman correlation of each part.
+        `{set: results}` with `spearman` and `num_pairs` of each set, and the number of
+        truncated sentences in all sets.
     """
     pairs = [pair for similarity_set in sets.values() for pair in similarity_set.pairs]
     # A sentence that occurs in several pairs is encoded once.
@@ -133,26 +132,12 @@ def evaluate_similarity(
         [(text,) for text in sentences], kind, on_progress
     )
     units = normalize(vectors[:, 0].astype(np.float64))
-
-    def labels_and_cosines(part: list[Any]) -> tuple[np.ndarray, np.ndarray]:
-        rows = np.array([[numbers[text] for text in pair.texts] for pair in part])
-        cosines = np.einsum("nd,nd->n", units[rows[:, 0]], units[rows[:, 1]])
-        return np.array([pair.label for pair in part], np.float64), cosines
-
     results = {}
     for name, similarity_set in sets.items():
-        parts = {
-            part: labels_and_cosines(pairs)
-            for part, pairs in similarity_set.parts.items()
-        }
-        labels, cosines = map(np.concatenate, zip(*parts.values(), strict=True))
-        results[name] = {
-            "spearman": task.spearman(labels, cosines),
-            "pearson": task.pearson(labels, cosines),
-            "num_pairs": len(labels),
-        }
-        if len(parts) > 1:
-            results[name]["parts"] = {
-                part: task.spearman(*scored) for part, scored in parts.items()
-            }
+        pairs = similarity_set.pairs
+        rows = np.array([[numbers[text] for text in pair.texts] for pair in pairs])
+        cosines = np.einsum("nd,nd->n", units[rows[:, 0]], units[rows[:, 1]])
+        labels = np.array([pair.label for pair in pairs], np.float64)
+        spearman = task.spearman(labels, cosines)
+        results[name] = {"spearman": spearman, "num_pairs": len(pairs)}
     return results, num_cut

@@ -1,13 +1,13 @@
 """Reads semantic textual similarity datasets from their original files.
 
-The datasets of 2012 to 2016 (Agirre et al.) have several parts, named after their
-files. Pairs with an empty score are left out. The SMT part of 2013, which is not freely
-available, is read if it exists. `seg-tf evaluate-similarity --help` lists the files.
+The datasets of 2012 to 2016 (Agirre et al.) have several files, which are read in the
+order of their names. Pairs with an empty score are left out. The SMT part of 2013,
+which is not freely available, is read if it exists. `seg-tf evaluate-similarity --help`
+lists the files.
 """
 
 import dataclasses
 import pathlib
-from collections.abc import Mapping
 
 from seg_tf.config.base import check_choice
 from seg_tf.tasks.task import Example, find_file, read_rows
@@ -33,14 +33,10 @@ NAMES = (*_YEARS, *_FILES)
 
 @dataclasses.dataclass(frozen=True)
 class SimilaritySet:
-    """Scored sentence pairs by part, and the number of pairs without a score."""
+    """Scored sentence pairs, and the number of pairs without a score."""
 
-    parts: Mapping[str, list[Example]]
+    pairs: list[Example]
     num_unscored: int = 0
-
-    @property
-    def pairs(self) -> list[Example]:
-        return [pair for part in self.parts.values() for pair in part]
 
 
 def read(name: str, data_dir: str | pathlib.Path) -> SimilaritySet:
@@ -66,7 +62,7 @@ def read(name: str, data_dir: str | pathlib.Path) -> SimilaritySet:
         )
         for row in rows
     ]
-    return SimilaritySet({name: pairs})
+    return SimilaritySet(pairs)
 
 
 def _read_year(data_dir: pathlib.Path, folder: str) -> SimilaritySet:
@@ -80,8 +76,8 @@ def _read_year(data_dir: pathlib.Path, folder: str) -> SimilaritySet:
             f"`data_dir` must be the folder {folder}, or hold it, with files "
             f"{_INPUT}*.txt. Received: {data_dir}, which has none"
         )
-    parts: dict[str, list[Example]] = {}
-    num_unscored = 0
+    pairs: list[Example] = []
+    num_lines = 0
     for path in paths:
         part = path.name.removeprefix(_INPUT).removesuffix(".txt")
         score_path = path.with_name(f"STS.gs.{part}.txt")
@@ -92,10 +88,10 @@ def _read_year(data_dir: pathlib.Path, folder: str) -> SimilaritySet:
                 f"{path} must have as many lines as {score_path}. Received: "
                 f"{len(texts):,} and {len(scores):,}"
             )
-        parts[part] = [
+        pairs += [
             Example(text.fields, score.number("score", 0.0, 5.0), str(score.line))
             for text, score in zip(texts, scores, strict=True)
             if score.field("score").strip()
         ]
-        num_unscored += len(texts) - len(parts[part])
-    return SimilaritySet(parts, num_unscored)
+        num_lines += len(texts)
+    return SimilaritySet(pairs, num_lines - len(pairs))
