@@ -194,7 +194,6 @@ def define_flags() -> None:
     command_flags.define_text_flags()
     flags.DEFINE_string("output", None, "The vocabulary to write.", required=True)
     flags.DEFINE_bool("overwrite", False, "Replace an existing --output.")
-    flags.DEFINE_bool("skip_if_present", False, "Keep an existing --output.")
     command_flags.define_tokenizer_flag()
     names = ("vocab_size", "min_count", "max_characters")
     command_flags.define_option_flags(VocabularyOptions, *names)
@@ -209,12 +208,9 @@ def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     output = command_line.local_path(values.output, "output", "file")
     if output.exists() and not values.overwrite:
-        if values.skip_if_present:
-            print(f"{output} already exists")
-            return
         raise ValueError(
             f"--output must not exist: {output}. Choose another name, or use "
-            "--overwrite to replace it, or --skip_if_present to keep it"
+            "--overwrite to replace it"
         )
     # Check this before reading the text, which may take hours.
     output.parent.mkdir(parents=True, exist_ok=True)

@@ -47,13 +47,6 @@ from seg_tf.text.normalization import Normalization
 _MAX_DOCUMENTS = 20_000
 _MAX_SOURCES = 12
 _percent = "{:.2%}".format
-_STEP_NAMES = {
-    "short_lines": "Lines without enough words",
-    "short_documents": "Documents without enough words",
-    "language": "Documents of other languages",
-    "evaluation_texts": "Documents that contain evaluation texts",
-    "duplicates": "Documents that repeat an earlier one",
-}
 
 
 def write_report(
@@ -194,7 +187,7 @@ def _cleaning(cleaning: Mapping[str, Any] | None) -> str:
     ]
     parts = [_table(("step", *drop_counts.COUNTS, "of all characters"), rows)]
     for step, dropped in cleaning["steps"].items():
-        parts.append(f"<h3>{escape(_STEP_NAMES.get(step, step))}</h3>")
+        parts.append(f"<h3>{escape(step)}</h3>")
         for example in dropped["examples"]:
             place = "document {document_id}, {source}, {location}".format(**example)
             why = f" ({example['why']})" if example["why"] else ""
