@@ -31,7 +31,7 @@ from tests.scripted_runs import (
     start,
     variables_of,
 )
-from tests.worlds import LENGTH, VOCAB_SIZE
+from tests.worlds import VOCAB_SIZE
 
 pytestmark = pytest.mark.slow
 
@@ -52,26 +52,17 @@ def files_below(folder):
         ),
         (["--config..model=1"], "Could not parse '.model'"),
         (["--config.training.seed.x=5"], "to lookup: training.seed.x"),
-        (
-            ["--config.optimizer.warmup_updates=61"],
-            "warmup_updates=61, --config.training.num_updates=60. Lower the first",
-        ),
         (["--engine=jax"], "`--engine` must be chosen before Keras is imported"),
         (
             ["--config.training.callbacks=nowhere:f"],
             "Received: 'nowhere:f' (ModuleNotFoundError: No module named",
         ),
-        (["--records_dir="], "`--records_dir` must be a folder"),
-        (["--records_dir=/absent"], "Found no /absent/manifest.json"),
+        (["--measure=2"], "`--measure` needs --dry_run"),
         (["extra"], "unexpected argument 'extra'"),
         (["--config=configs/absent.py"], "Received: configs/absent.py"),
         (
             ["--config=configs/slm.py:huge"],
             "one of tiny, tiny_no_reconstructor, base,",
-        ),
-        (
-            ["--config.inputs.window_length=128"],
-            f"the records have window_length={LENGTH}, the config has",
         ),
         (
             ["--config.model.vocab_size=30522"],
@@ -117,20 +108,8 @@ def test_own_config_file_gets_what_follows_the_colon(records, tmp_path):
     assert errors == f"error: --config={path}:many: {message}\n"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            [*CONFIG, "--measure=2"],
-            "`--measure` needs --dry_run",
-        ),
-        (
-            ["--config=configs/slm.py:base", "--config.training.num_updates=20"],
-            "--config.optimizer.warmup_updates=10000",
-        ),
-    ],
-)
-def test_wrong_flags_are_reported_before_tensorflow_is_imported(arguments, message):
+def test_wrong_flags_are_reported_before_tensorflow_is_imported():
+    arguments = ("--config=configs/slm.py:base", "--config.training.num_updates=20")
     code = (
         "import sys, runpy; sys.modules['tensorflow'] = None; "
         "runpy.run_path('run_pretraining.py', run_name='__main__')"
@@ -144,7 +123,7 @@ def test_wrong_flags_are_reported_before_tensorflow_is_imported(arguments, messa
     )
     assert ended.returncode == 1
     assert ended.stderr.startswith("error: ")
-    assert message in ended.stderr
+    assert "--config.optimizer.warmup_updates=10000" in ended.stderr
 
 
 def test_measured_dry_run_prints_the_plan_and_leaves_no_trace(records, tmp_path):

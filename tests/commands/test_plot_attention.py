@@ -114,12 +114,10 @@ def test_each_model_reads_the_sentences_that_fit_in_its_window(
 def test_what_cannot_be_drawn_is_refused(runs, text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "blank.txt").write_text("\n \n")
-    (tmp_path / "latin.txt").write_bytes(b"W1.\nCaf\xe9.\n")
     bert, output = f"{runs}/bert", f"--output={tmp_path}/a.png"
     for arguments, expected in (
         ([bert, text, f"--output={tmp_path}/no/a.png"], "in a folder that exists"),
         ([bert, tmp_path / "blank.txt", output], "must hold a sentence.*blank.txt"),
-        ([bert, tmp_path / "latin.txt", output], "latin.txt, .*: Expected UTF-8"),
         ([bert, text, output, "--layers=2"], "from 0 to 1. Received: 2"),
         ([bert, text, output, "--layers=-1"], "Received: -1"),
         ([bert, text, output, "--output=a.xyz"], "Format 'xyz' is not supported"),
