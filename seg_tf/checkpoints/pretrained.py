@@ -217,7 +217,8 @@ def restore_weights(
     """Loads the weights in a checkpoint into a new run's encoder and objectives.
 
     `vocabulary` has the run's `vocab_size` and `vocab_checksum`. Raises CheckpointError
-    if the checkpoint is damaged, or its model, objectives or vocabulary differ.
+    if the checkpoint is damaged, or its model, objectives or vocabulary differ. Weights
+    of losses may differ.
     """
     state = folders.read(folder)
     before, now = (
@@ -227,8 +228,8 @@ def restore_weights(
         }
         for run, words in ((read_config(folder, state), state), (config, vocabulary))
     )
-    differences = differing_settings(before, now)
-    if differences:
+    free = {f"objectives.{name}.loss_weight" for name in config.objectives}
+    if differences := differing_settings(before, now, free):
         raise CheckpointError(
             f"{folder}: its weights belong to another model. It differs in "
             + "; ".join(differences)

@@ -9,7 +9,7 @@ import keras
 from keras import ops
 
 from seg_tf.layers.common import ArgumentsConfig
-from seg_tf.ops.losses import pad_vocabulary
+from seg_tf.ops.losses import cross_entropy, pad_vocabulary
 
 # Shape key: B batch, L sequence length, N positions, M positions with targets in a
 # tail, D hidden size, V words of a part, E width of their vectors, T tails.
@@ -291,7 +291,7 @@ class AdaptiveSoftmax(ArgumentsConfig, keras.layers.Layer):
             (projection, *pad_vocabulary(table, bias, self.vocab_multiple))
             for projection, table, bias in self._output_layers()
         )
-        losses_N = _cross_entropy(_logits(hidden_ND, *head), self._columns(targets_N))
+        losses_N = cross_entropy(self._columns(targets_N), _logits(hidden_ND, *head))
         for part, layer in zip(self.embedding.parts[1:], tails, strict=True):
             is_in_tail_N = ops.logical_and(
                 targets_N >= part.begin, targets_N < part.end
@@ -300,13 +300,13 @@ class AdaptiveSoftmax(ArgumentsConfig, keras.layers.Layer):
                 is_in_tail_N = ops.logical_and(is_in_tail_N, weights_N != 0)
             words_N = ops.clip(targets_N - part.begin, 0, part.end - part.begin - 1)
             if self.static_shapes:
-                tail_losses_N = _cross_entropy(_logits(hidden_ND, *layer), words_N)
+                tail_losses_N = cross_entropy(words_N, _logits(hidden_ND, *layer))
                 losses_N += ops.where(is_in_tail_N, tail_losses_N, 0)
             else:
                 (positions_M,) = ops.nonzero(is_in_tail_N)
                 hidden_MD = ops.take(hidden_ND, positions_M, axis=0)
                 words_M = ops.take(words_N, positions_M, axis=0)
-                losses_M = _cross_entropy(_logits(hidden_MD, *layer), words_M)
+                losses_M = cross_entropy(words_M, _logits(hidden_MD, *layer))
                 losses_N += ops.scatter(
                     positions_M[:, None], losses_M, ops.shape(words_N)
                 )
@@ -366,8 +366,3 @@ def _logits(hidden_ND: Any, projection_ED: Any, vectors_VE: Any, bias_V: Any) ->
         hidden_ND = ops.matmul(hidden_ND, ops.transpose(projection_ED))
     logits_NV = ops.matmul(hidden_ND, ops.transpose(vectors_VE))
     return ops.cast(logits_NV, "float32") + bias_V
-
-
-def _cross_entropy(logits_NV: Any, words_N: Any) -> Any:
-    # A fused operation keeps only one array as large as the logits for the gradient.
-    return ops.sparse_categorical_crossentropy(words_N, logits_NV, from_logits=True)

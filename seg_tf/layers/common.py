@@ -139,7 +139,11 @@ def tanh_gelu(inputs: Any) -> Any:
 
 def gelu(approximate: bool) -> Callable[[Any], Any]:
     """Returns exact GELU or, if `approximate`, the tanh approximation, as in BERT."""
-    return tanh_gelu if approximate else keras.activations.gelu
+    if keras.backend.backend() != "tensorflow" or approximate:
+        return tanh_gelu if approximate else keras.activations.gelu
+    from seg_tf.ops import tensorflow_ops
+
+    return tensorflow_ops.gelu
 
 
 def mark_hidden_matrix(kernel: Any, input_axes: int = 1) -> None:
@@ -188,9 +192,9 @@ def recomputable(call: Callable[..., Any]) -> Callable[..., Any]:
             return output, [scope.get_current_value(state) for state in states]
 
         if keras.backend.backend() == "tensorflow":
-            from seg_tf.ops import tensorflow_gradients
+            from seg_tf.ops import tensorflow_ops
 
-            recompute = functools.partial(tensorflow_gradients.recomputed, compute)
+            recompute = functools.partial(tensorflow_ops.recomputed, compute)
         else:
             recompute = keras.remat(compute)
         output, new_states = recompute(

@@ -74,7 +74,7 @@ def fused_attention(
 ) -> Any:
     """Computes attention without dropout in the backend's most memory-efficient way.
 
-    On TensorFlow, `seg_tf.ops.tensorflow_gradients.attention` recomputes the weights in
+    On TensorFlow, `seg_tf.ops.tensorflow_ops.attention` recomputes the weights in
     the backward pass, one block of queries at a time. JAX uses
     `jax.nn.dot_product_attention`, which is flash attention if JAX supports the device,
     dtype and sizes, unless `keras.config.disable_flash_attention()` was called.
@@ -88,9 +88,9 @@ def fused_attention(
         Tensor `(B, T, H, E)`.
     """
     if keras.backend.backend() == "tensorflow":
-        from seg_tf.ops import tensorflow_gradients
+        from seg_tf.ops import tensorflow_ops
 
-        return tensorflow_gradients.attention(
+        return tensorflow_ops.attention(
             query, key, value, query_group, key_group, window
         )
     # cuDNN's kernel does not broadcast the mask over queries.

@@ -3,10 +3,22 @@
 Only the training step divides sums by weights.
 """
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import keras
 from keras import ops
+
+argmax: Callable[..., Any]
+cross_entropy: Callable[..., Any]
+if keras.backend.backend() == "tensorflow":
+    from seg_tf.ops.tensorflow_ops import argmax, cross_entropy
+else:
+    argmax = functools.partial(ops.argmax, axis=-1)
+    cross_entropy = functools.partial(
+        ops.sparse_categorical_crossentropy, from_logits=True
+    )
 
 # Shape key: B batch, P predictions, N labels per row, V vocabulary, D width.
 
@@ -23,9 +35,7 @@ def masked_cross_entropy(logits: Any, labels: Any, weights: Any) -> tuple[Any, A
         The weighted sum and the sum of the weights, float32 scalars. If all weights
         are 0, both sums and all gradients are 0.
     """
-    losses_BP = ops.sparse_categorical_crossentropy(
-        labels, ops.cast(logits, "float32"), from_logits=True
-    )
+    losses_BP = cross_entropy(labels, ops.cast(logits, "float32"))
     weights = ops.cast(weights, "float32")
     return ops.sum(losses_BP * weights), ops.sum(weights)
 
@@ -35,7 +45,7 @@ def masked_accuracy(logits: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
 
     For the arguments, see `masked_cross_entropy`.
     """
-    hits_BP = ops.equal(ops.argmax(logits, axis=-1), ops.cast(labels, "int32"))
+    hits_BP = ops.equal(argmax(logits), ops.cast(labels, "int32"))
     weights = ops.cast(weights, "float32")
     return ops.sum(ops.cast(hits_BP, "float32") * weights), ops.sum(weights)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from seg_tf.layers.common import gelu
 from seg_tf.layers.transformer import TransformerEncoder
 from tests.layers import recomputed_models
 
@@ -36,7 +37,7 @@ def build_pair(dropout):
         intermediate_dim=12,
         num_heads=2,
         dropout=dropout,
-        activation="gelu",
+        activation=gelu(approximate=False),
         layer_norm_epsilon=1e-3,
         kernel_initializer=keras.initializers.TruncatedNormal(stddev=0.5),
         name="layer",

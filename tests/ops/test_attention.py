@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seg_tf.ops import tensorflow_gradients
+from seg_tf.ops import tensorflow_ops
 from seg_tf.ops.attention import (
     attention_weights,
     fused_attention,
@@ -24,8 +24,8 @@ B, T, K, H, E = 2, 7, 5, 3, 4
 @pytest.fixture(name="small_blocks")
 def _small_blocks(monkeypatch):
     """Blocks of three queries, so that the third has one of its own and two of none."""
-    monkeypatch.setattr(tensorflow_gradients, "_MOST_WEIGHTS", 3 * K)
-    monkeypatch.setattr(tensorflow_gradients, "_FEWEST_QUERIES", 1)
+    monkeypatch.setattr(tensorflow_ops, "_MOST_WEIGHTS", 3 * K)
+    monkeypatch.setattr(tensorflow_ops, "_FEWEST_QUERIES", 1)
 
 
 def inputs(groups="many", dtype="float32", num_queries=T, num_keys=K):
@@ -153,7 +153,7 @@ def test_weights_of_all_pairs_are_never_held():
 
         return tf.function(compute, autograph=False).get_concrete_function(*arguments)
 
-    block = tensorflow_gradients._MOST_WEIGHTS // num_keys
+    block = tensorflow_ops._MOST_WEIGHTS // num_keys
     assert (B, H, num_queries, num_keys) in shapes_in(trace(plain))
     of_fused = shapes_in(trace(fused_attention))
     assert (B, H, block, num_keys) in of_fused

@@ -104,6 +104,12 @@ def test_weights_of_another_model_are_refused(learner, tmp_path):
         pretrained.restore_weights(
             folder, learner.encoder, learner.objectives, config, other
         )
+    # The weight of a loss may change.
+    objective = dataclasses.replace(config.objectives["masked_lm"], loss_weight=0.5)
+    config = dataclasses.replace(config, objectives={"masked_lm": objective})
+    pretrained.restore_weights(
+        folder, learner.encoder, learner.objectives, config, VOCABULARY
+    )
 
 
 def test_newest_and_best_are_kept(learner, tmp_path):

@@ -1,11 +1,13 @@
-"""Gradient checkpointing and memory-efficient attention for TensorFlow.
+"""Attention, losses and gradient checkpointing for TensorFlow.
 
 TensorFlow keeps all activations for the backward pass and has no fused attention. JAX
-has `jax.checkpoint` and `jax.nn.dot_product_attention`.
+has `jax.checkpoint` and `jax.nn.dot_product_attention`. Some of TensorFlow's own
+operations are slow on CPUs.
 """
 
 # Shape key: B batch, T queries, K keys, H heads, E head size, S queries per block.
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -232,3 +234,44 @@ def recomputed(
     # Variables are read here, because the function must not read them.
     inputs = [tf.convert_to_tensor(value) for value in (*weights, *tensors)]
     return forward(*inputs), other_results
+
+
+@tf.custom_gradient
+def gelu(inputs: tf.Tensor) -> tuple[tf.Tensor, Callable[..., tf.Tensor]]:
+    """Computes exact GELU by `erf`, in float32. TensorFlow's `erfc` is slow on CPUs."""
+
+    def wide_and_cdf() -> tuple[tf.Tensor, tf.Tensor]:
+        wide = tf.cast(inputs, tf.float32)
+        return wide, 0.5 + 0.5 * tf.math.erf(math.sqrt(0.5) * wide)
+
+    def backward(upstream: tf.Tensor) -> tf.Tensor:
+        wide, cdf = wide_and_cdf()
+        slope = cdf + wide * tf.exp(-0.5 * wide**2) / math.sqrt(2 * math.pi)
+        return tf.cast(tf.cast(upstream, tf.float32) * slope, inputs.dtype)
+
+    wide, cdf = wide_and_cdf()
+    return tf.cast(wide * cdf, inputs.dtype), backward
+
+
+@tf.custom_gradient
+def cross_entropy(
+    labels: tf.Tensor, logits: tf.Tensor
+) -> tuple[tf.Tensor, Callable[..., Any]]:
+    """Computes cross entropies `(...)` of int labels from float32 logits `(..., V)`.
+
+    On CPUs, TensorFlow's own operation is slow, above all if it must be deterministic.
+    """
+    weights = tf.nn.softmax(logits)
+    # The largest weight is exp(0) / sum.
+    log_sums = tf.reduce_max(logits, -1) - tf.math.log(tf.reduce_max(weights, -1))
+
+    def backward(upstream: tf.Tensor) -> tuple[None, tf.Tensor]:
+        is_label = tf.one_hot(labels, tf.shape(logits)[-1])
+        return None, (weights - is_label) * upstream[..., tf.newaxis]
+
+    label_logits = tf.gather(logits, labels, axis=-1, batch_dims=len(labels.shape))
+    return log_sums - label_logits, backward
+
+
+# Keras's own orders -0.0 before 0.0, which takes longer than the search.
+argmax = functools.partial(tf.argmax, axis=-1, output_type=tf.int32)
