@@ -217,8 +217,8 @@ def restore_weights(
     """Loads the weights in a checkpoint into a new run's encoder and objectives.
 
     `vocabulary` has the run's `vocab_size` and `vocab_checksum`. Raises CheckpointError
-    if the checkpoint is damaged, or its model, objectives or vocabulary differ. Weights
-    of losses may differ.
+    if the checkpoint is damaged, or its model, objectives or vocabulary differ. Only
+    `loss_weight` may differ.
     """
     state = folders.read(folder)
     before, now = (

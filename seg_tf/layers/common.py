@@ -139,8 +139,10 @@ def tanh_gelu(inputs: Any) -> Any:
 
 def gelu(approximate: bool) -> Callable[[Any], Any]:
     """Returns exact GELU or, if `approximate`, the tanh approximation, as in BERT."""
-    if keras.backend.backend() != "tensorflow" or approximate:
-        return tanh_gelu if approximate else keras.activations.gelu
+    if approximate:
+        return tanh_gelu
+    if keras.backend.backend() != "tensorflow":
+        return keras.activations.gelu
     from seg_tf.ops import tensorflow_ops
 
     return tensorflow_ops.gelu

@@ -266,7 +266,7 @@ def cross_entropy(
     log_sums = tf.reduce_max(logits, -1) - tf.math.log(tf.reduce_max(weights, -1))
 
     def backward(upstream: tf.Tensor) -> tuple[None, tf.Tensor]:
-        is_label = tf.one_hot(labels, tf.shape(logits)[-1])
+        is_label = tf.one_hot(labels, tf.shape(weights)[-1])
         return None, (weights - is_label) * upstream[..., tf.newaxis]
 
     label_logits = tf.gather(logits, labels, axis=-1, batch_dims=len(labels.shape))
