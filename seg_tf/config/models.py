@@ -125,11 +125,6 @@ class EncoderConfig(_ModelConfig):
         caps = {**dict.fromkeys(self.rotary_shares, 2**30), **self.index_tables}
         return {"index_tables": caps, "vocab_size": self.vocab_size}
 
-    @property
-    def has_bert_layers(self) -> bool:
-        """True if the trunk is BERT's and no index is rotary."""
-        return self.trunk == "bert" and not self.rotary_shares
-
     def _layers(self, inputs: Any) -> list[tuple[int, int, int]]:
         inside = (
             20 * self.hidden_size

@@ -12,7 +12,14 @@ import numpy as np
 
 from seg_tf import files, papers
 from seg_tf.checkpoints import contents, folders, pretrained
-from seg_tf.config import RunConfig, describe_taken, follow_source, to_dict
+from seg_tf.config import (
+    EncoderConfig,
+    RunConfig,
+    describe_taken,
+    differing_settings,
+    follow_source,
+    to_dict,
+)
 from seg_tf.data.configs import WindowInputsConfig
 from seg_tf.interop import google, hugging_face, keras_hub, weights
 from seg_tf.interop.weights import (
@@ -47,7 +54,12 @@ REPORT_FILE = "import_report.txt"
 _READERS: tuple[Any, ...] = (keras_hub, hugging_face, google)
 _DESCRIPTIONS = ("*config.json", "added_tokens.json", "tokenizer.json", VOCABULARY_FILE)
 _MAX_WINDOW = 512
-# Settings that change outputs but not the shapes of weights.
+# Settings that must be the source's.
+_LAYERS = (
+    *("trunk", "rotary_shares", "gated", "local_window", "global_every"),
+    *("num_layers", "num_heads"),
+)
+# Other settings that change outputs but not the shapes of weights.
 _OUTPUT_SETTINGS = ("layer_norm_epsilon", "approximate_gelu")
 # Maximum number of names listed in the report. Further names are only counted.
 _MAX_NAMES = 12
@@ -115,11 +127,10 @@ def _fetch(name: str, revision: str | None, patterns: Iterable[str]) -> pathlib.
 def open_checkpoint(folder: pathlib.Path) -> ForeignModel:
     """Reads a checkpoint of this package, with any trained masked-LM head and pooler.
 
-    Raises `CheckpointError` if it is damaged, `ForeignWeightsError` if not BERT-like.
+    The model must be of an `EncoderConfig`. Raises `CheckpointError` if it is damaged.
     """
     source = pretrained.load_pretrained(folder)
     folder, model = source.folder, source.config.model
-    _check_layers(model, f"{folder}, the run {source.config.name!r}")
     heads = source.objectives if weights.has_trained_head(source) else {}
     tensors = {
         name: np.asarray(variable)
@@ -144,15 +155,6 @@ def open_checkpoint(folder: pathlib.Path) -> ForeignModel:
         notes=(f"weights of its objective {unused} are not used",) if unused else (),
         files=(folder / contents.ENCODER_FILE, folder / contents.TRAINING_STATE_FILE),
     )
-
-
-def _check_layers(model: Any, received: str) -> None:
-    if not getattr(model, "has_bert_layers", False):
-        raise ForeignWeightsError(
-            "Weights can be exchanged between encoders with BERT's layers and without "
-            f"rotary positions. Received: {received}, of a {type(model).__name__}, "
-            f"model.trunk={getattr(model, 'trunk', None)!r}"
-        )
 
 
 # === Embedding tables for another model ===
@@ -216,7 +218,7 @@ def starting_tables(
         values[TOKEN_TYPES] = _resize(types, num_token_types)
         origins[TOKEN_TYPES] = _describe_rows(types, num_token_types)
     elif TOKEN_TYPES in source:
-        host = next(iter(rows_of))
+        host = next(iter(rows_of), WORDS)
         values[host] = values[host] + types[0]
         origins[host] += "; row 0 of the token types added"
     if len(types) > max(num_token_types, 1):
@@ -445,13 +447,12 @@ def _own_config(foreign: ForeignModel) -> RunConfig:
 
 def _check_config(config: RunConfig, foreign: ForeignModel) -> None:
     """Raises `ForeignWeightsError` if the kind or number of layers or heads differs."""
-    _check_layers(config.model, f"the config {config.name!r}")
-    for name in ("num_layers", "num_heads"):
-        ours, theirs = getattr(config.model, name), getattr(foreign.model, name)
+    for name in _LAYERS:
+        ours, theirs = getattr(config.model, name, None), getattr(foreign.model, name)
         if ours != theirs:
             raise ForeignWeightsError(
-                f"`model.{name}` must be {theirs}, as in {foreign.source}. "
-                f"Received: {config.name!r}, model.{name}={ours}"
+                f"`model.{name}` must be {theirs!r}, as in {foreign.source}. "
+                f"Received: {config.name!r}, model.{name}={ours!r}"
             )
 
 
@@ -527,7 +528,7 @@ def find_initial(
     """Returns the checkpoint that an argument names, after converting it if necessary.
 
     Other libraries' models are converted, as are BERT-like checkpoints that differ from
-    a BERT-like `config`. Conversions are cached in `$XDG_CACHE_HOME/seg_tf`.
+    `config`. Conversions are cached in `$XDG_CACHE_HOME/seg_tf`.
 
     Args:
         source: str or path. A checkpoint, a run's output folder, an included model's
@@ -589,13 +590,15 @@ def find_initial(
 def _is_other_encoder(
     folder: pathlib.Path, config: RunConfig, fixed: Collection[str]
 ) -> bool:
-    """Returns whether `config` changes a BERT-like checkpoint's model or objectives."""
+    """Returns whether `config` changes an encoder's model or objectives."""
     state = contents.read_state(folder)
     source = pretrained.read_config(folder, state)
     models = (source.model, config.model)
-    if not all(getattr(model, "has_bert_layers", False) for model in models):
+    if not all(isinstance(model, EncoderConfig) for model in models):
         return False
     if state.get("imported"):
         config, _ = follow_source(config, vars(source.model), fixed)
-    before, after = to_dict(source), to_dict(config)
-    return any(before[part] != after[part] for part in ("model", "objectives"))
+    parts = ("model", "objectives")
+    before, after = ({p: to_dict(run)[p] for p in parts} for run in (source, config))
+    free = {f"objectives.{name}.loss_weight" for name in config.objectives}
+    return bool(differing_settings(before, after, free))

@@ -353,13 +353,14 @@ def check_is_bert(pretrained: Pretrained) -> None:
     """Raises `ForeignWeightsError` unless layers and index tables are as in BERT."""
     encoder = pretrained.encoder
     tables = list(getattr(encoder, "index_tables", ()))
-    if not getattr(encoder, "has_bert_layers", False) or tables != ["position_index"]:
+    trunk = getattr(encoder, "trunk", None)
+    if trunk != "bert" or encoder.rotary_shares or tables != ["position_index"]:
         raise ForeignWeightsError(
             "BERT in other libraries only embeds positions: the model must have BERT's "
             "layers and only the table position_index. Any encoder can be written as "
             f"a Keras file, --to=keras. Received: {pretrained.config.name!r}, "
             f"{type(encoder).__name__} with {', '.join(tables) or 'no table'}, "
-            f"trunk={getattr(encoder, 'trunk', None)!r}"
+            f"trunk={trunk!r}"
         )
 
 

@@ -230,11 +230,6 @@ class Encoder(ArgumentsConfig, keras_hub.models.Backbone):
         )
 
     @property
-    def has_bert_layers(self) -> bool:
-        """True if the layers are BERT's, without rotary positions."""
-        return self.trunk == "bert" and not self.rotary_shares
-
-    @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features that the encoder reads from a batch."""
         names = ["token_ids", "padding_mask"]

@@ -139,9 +139,7 @@ def test_an_unmatched_tensor_of_the_encoder_takes_equality_away(tmp_path):
     assert report.equal_for == ""
 
 
-def test_a_checkpoint_of_this_package_gives_another_model_its_start(
-    tmp_path, language_model_dir
-):
+def test_a_checkpoint_of_this_package_gives_another_model_its_start(tmp_path):
     theirs = foreign_files.write_hugging_face(
         tmp_path / "theirs", foreign_files.segabert_tensors()
     )
@@ -177,8 +175,34 @@ def test_a_checkpoint_of_this_package_gives_another_model_its_start(
     assert back.missing == ("index_embedding/sentence_id",)
     assert back.notes[0] == "weights of its objective unshuffling are not used"
     assert back.equal_for == ""
-    with pytest.raises(ForeignWeightsError, match="of a TransformerXLConfig"):
-        convert.open_checkpoint(language_model_dir)
+
+
+def test_the_modern_trunk_starts_slm(tmp_path):
+    modern = {"trunk": "modern", "rotary_shares": {"token_index": 1.0}}
+    config = dataclasses.replace(
+        tiny_slm.config(), model=tiny_slm.tiny_encoder({}, **modern)
+    )
+    source = tiny_slm.write_checkpoint(tmp_path / "source", config)
+    slm = tiny_slm.config(SentenceUnshufflingConfig(num_layers=1))
+    slm = dataclasses.replace(
+        slm, model=tiny_slm.tiny_encoder({"sentence_id": 6}, **modern)
+    )
+    report = convert.convert(convert.open_checkpoint(source), tmp_path / "slm", slm)
+    assert report.equal_for == "every window"
+    assert not report.unmatched
+    features = features_of([[7, 8, 9], [10, 11]], ("token_index", "sentence_id"))
+    before, after = load_pretrained(source), load_pretrained(tmp_path / "slm")
+    assert difference(before.encoder, after.encoder, features) < 1e-5
+    # Another weight of a loss needs no conversion, which would drop SLM's weights.
+    unshuffling = SentenceUnshufflingConfig(num_layers=1, loss_weight=2.0)
+    other = dataclasses.replace(
+        slm, objectives={**slm.objectives, "objective_0": unshuffling}
+    )
+    assert convert.find_initial(tmp_path / "slm", "checkpoint", other) == after.folder
+    with pytest.raises(ForeignWeightsError, match="trunk` must be 'modern', as in"):
+        convert.convert(
+            convert.open_checkpoint(source), tmp_path / "no", run_config({})
+        )
 
 
 def test_what_a_checkpoint_of_this_package_carries_comes_along(tmp_path):
