@@ -147,10 +147,10 @@ def test_fine_tuning_converts_them_too(tmp_path, capsys):
         return capsys.readouterr().out
 
     printed = fine_tune("--seeds=1,2", "--dry_run")
-    assert "2 trials, 0 done" in printed
+    assert "trials: 2, done: 0" in printed
     assert "Loaded unchanged: " in printed
     assert not (tmp_path / "out").exists()
     printed = fine_tune()
-    assert "1 trials, 0 done" in printed
+    assert "trials: 1, done: 0" in printed
     assert "Loaded unchanged: " not in printed
-    assert "1 trials, 1 done" in fine_tune()
+    assert "trials: 1, done: 1" in fine_tune()

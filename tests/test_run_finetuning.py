@@ -89,7 +89,7 @@ def test_trials_and_a_table(fine_tune, tmp_path, capsys):
     # Callbacks follow every trial.
     fine_tune("--seeds=1,2", "--callbacks=tests.training.test_trackers:Folder")
     said = capsys.readouterr().out
-    assert "glue/rte: 32 examples, 1 settings with 2 seeds: 2 trials, 0 done" in said
+    assert "glue/rte: examples: 32, settings: 1, seeds: 2, trials: 2, done: 0" in said
     out = tmp_path / "out"
     rows = rows_of(out)
     assert [(row["learning_rate"], row["seed"]) for row in rows] == [
@@ -127,7 +127,7 @@ def test_squad_and_probes_by_the_same_command(fine_tune, tmp_path, capsys, monke
     folder = f"--data_dir={tmp_path}"
     fine_tune(folder, "--dev_limit=4", task="squad/v1.1", output="squad")
     said = capsys.readouterr().out
-    assert "squad/v1.1: 10 examples, 1 settings with 1 seeds: 1 trials, 0 done" in said
+    assert "squad/v1.1: examples: 10, settings: 1, seeds: 1, trials: 1, done: 0" in said
     assert re.search(r"without a model +0\.0000 +0\.0000", said)
     (row,) = rows_of(tmp_path / "squad")
     assert {"f1", "exact"} < set(row)
@@ -141,7 +141,7 @@ def test_squad_and_probes_by_the_same_command(fine_tune, tmp_path, capsys, monke
     for dry in (["--dry_run"], []):
         fine_tune(*arguments, *dry, plain=True)
         said = capsys.readouterr().out
-        assert "40 examples, 1 settings with 1 seeds: 1 trials, 0 done" in said
+        assert "examples: 40, settings: 1, seeds: 1, trials: 1, done: 0" in said
         assert (tmp_path / "probe").exists() == (not dry)
     assert "accuracy on the dev split" in said
     assert re.search(r"without a model +0\.5000", said)
@@ -260,7 +260,7 @@ def test_a_trial_that_diverges_is_named_and_the_others_reported(
             "1 epoch, seed 1. A lower learning rate, or another dtype policy, may help"
         )
         said = capsys.readouterr()
-        assert f"2 trials, {num_done} done" in said.out
+        assert f"trials: 2, done: {num_done}" in said.out
         assert "lr 1e+25, batch 16, 1 epoch, seed 1: accuracy none: diverged" in (
             said.err
         )
@@ -279,7 +279,7 @@ def test_the_papers_frozen_encoder_can_be_let_go(fine_tune, tmp_path, capsys):
     task_folders.write_bso(tmp_path)
     arguments = [f"--data_dir={tmp_path}", "--task=discoeval/bso/wiki", "--grid=slm"]
     arguments += ["--dry_run", "--seeds=1"]
-    ending = "56 trials, 0 done"
+    ending = "trials: 56, done: 0"
     for more, frozen in (
         ([], True),
         (["--nofreeze_encoder"], False),

@@ -174,6 +174,8 @@ def learn_pieces(
         ]
         return list(dict.fromkeys([*first, *longer]))
 
+    if not words:
+        return first
     counts = sorted((count for _, count in words), reverse=True)
     rank = min(int(vocab_size * _FIRST_RANK), len(counts) - 1)
     return search_threshold(tokens_at, vocab_size, len(first), counts[rank], counts[0])

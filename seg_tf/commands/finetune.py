@@ -294,8 +294,8 @@ def _make_job(
     num_done = sum(map(folder.is_finished, all_trials))
     frozen = ", the encoder is frozen" if options.get("freeze_encoder") else ""
     report(
-        f"{name}: {runner.num_examples:,} examples, {len(recipe.settings):,} settings "
-        f"with {len(seeds)} seeds: {len(all_trials):,} trials, {num_done:,} done"
+        f"{name}: examples: {runner.num_examples:,}, settings: {len(recipe.settings):,}"
+        f", seeds: {len(seeds)}, trials: {len(all_trials):,}, done: {num_done:,}"
         f"{frozen}"
     )
     return _Job(runner, folder, settings, all_trials)

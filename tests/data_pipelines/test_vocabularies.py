@@ -56,6 +56,8 @@ def test_every_character_can_be_encoded_wherever_it_stands():
     pieces = WordPieces(Vocabulary(tokens))
     ids, _ = pieces.encode(["arbez 中, x'ßet9z 文zz"])
     assert pieces.vocabulary.unk_id not in ids
+    # Of words that are too long, only the characters.
+    assert learn_pieces({"a" * 1_000: 1}, 80, SPECIAL_TOKENS) == [*SPECIAL_TOKENS, "a"]
 
 
 @pytest.mark.parametrize("exponent", [0.3, 0.7, 1.5])
